@@ -1,5 +1,5 @@
-//! Plans of a Service after one of its pods became ready or unready, by its number of pods; plans of a Service without slices,
-//! without changes, and after half of a rollout.
+//! Plans of a Service after one of its pods became ready or unready, by its number of pods; plans
+//! of a Service without slices, without changes, and after half of a rollout.
 
 use std::hint::black_box;
 use std::time::Duration;

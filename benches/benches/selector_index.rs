@@ -1,5 +1,5 @@
-//! Applies one pod event, which finds the Services that it affects. The time must not depend on the number of Services or of
-//! other pods.
+//! Applies one pod event, which finds the Services that it affects. The time must not depend on the
+//! number of Services or of other pods.
 
 use criterion::{BenchmarkId, Criterion};
 use kube_endpoint_benches::planned_service::{PlannedService, Size};

@@ -1,8 +1,9 @@
-//! What the embedded API server costs at the size of a large cluster: 150,000 pods, 10,000 Services, 5,000 nodes.
+//! What the embedded API server costs at the size of a large cluster: 150,000 pods, 10,000
+//! Services, 5,000 nodes.
 //!
-//! `cargo run --release -p kube-endpoint-benches --example apiserver_scale` prints a table of times and of resident
-//! memory, from `/proc/self/status`. It fails when memory exceeds the limit. Arguments set the numbers of pods, Services and
-//! nodes.
+//! `cargo run --release -p kube-endpoint-benches --example apiserver_scale` prints a table of times
+//! and of resident memory, from `/proc/self/status`. It fails when memory exceeds the limit.
+//! Arguments set the numbers of pods, Services and nodes.
 #![expect(clippy::disallowed_methods, reason = "it measures real time")]
 #![allow(clippy::print_stdout)]
 
@@ -18,7 +19,8 @@ use tower::ServiceExt;
 
 /// The limit of resident memory, in bytes.
 const LIMIT: u64 = 1_500_000_000;
-/// Parsed objects take several times the memory of their text, so they are created and loaded in batches.
+/// Parsed objects take several times the memory of their text, so they are created and loaded in
+/// batches.
 const BATCH: usize = 2_000;
 const NAMESPACES: usize = 100;
 const WATCHERS: usize = 50;

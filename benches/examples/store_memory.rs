@@ -1,9 +1,10 @@
 //! What the informer's stores hold, in bytes for each pod, by kind of object.
 //!
-//! `cargo run --release -p kube-endpoint-benches --example store_memory -- [PODS SERVICES NODES]` fills the stores as reflectors
-//! do, once with label sets that the pods of a Service share and once with labels of their own for each pod. It prints
-//! what was allocated by kind and at most, and the growth of the resident memory. Without arguments it has the size of a
-//! cluster at Kubernetes' supported limits.
+//! `cargo run --release -p kube-endpoint-benches --example store_memory -- [PODS SERVICES NODES]`
+//! fills the stores as reflectors do, once with label sets that the pods of a Service share and
+//! once with labels of their own for each pod. It prints what was allocated by kind and at most,
+//! and the growth of the resident memory. Without arguments it has the size of a cluster at
+//! Kubernetes' supported limits.
 #![allow(clippy::print_stdout, reason = "this is its output")]
 
 #[path = "store_memory/fill.rs"]

@@ -1,4 +1,5 @@
-//! Instruction counts: what Callgrind wrote, the committed table, and what must hold between and among them.
+//! Instruction counts: what Callgrind wrote, the committed table, and what must hold between and
+//! among them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,7 +12,8 @@ const HEADER: &str = "\
 
 /// A count over so many percent of its figure is a regression.
 const MOST_PERCENT: u64 = 105;
-/// A count under so many percent of its figure asks for a new figure, because the old one would let later changes pass.
+/// A count under so many percent of its figure asks for a new figure, because the old one would let
+/// later changes pass.
 const LEAST_PERCENT: u64 = 90;
 
 /// How a cost may grow with the size of a cluster.
@@ -74,7 +76,8 @@ impl Counts {
         Ok(counts)
     }
 
-    /// Reads a table: in each line a name and a count, separated by spaces. Lines that begin with `#` are comments.
+    /// Reads a table: in each line a name and a count, separated by spaces. Lines that begin with
+    /// `#` are comments.
     ///
     /// # Errors
     ///
@@ -106,8 +109,8 @@ impl Counts {
     }
 }
 
-/// Compares counts with the committed figures, and checks how they grow. Returns a table for people, and one text for each
-/// problem.
+/// Compares counts with the committed figures, and checks how they grow. Returns a table for
+/// people, and one text for each problem.
 pub fn report(committed: &Counts, counted: &Counts) -> (String, Vec<String>) {
     let mut table = String::new();
     let mut problems = Vec::new();
@@ -149,7 +152,8 @@ pub fn report(committed: &Counts, counted: &Counts) -> (String, Vec<String>) {
     (table, problems)
 }
 
-/// The number of instructions of each counted call, in order, from a profile with a dump for each of them.
+/// The number of instructions of each counted call, in order, from a profile with a dump for each
+/// of them.
 ///
 /// # Errors
 ///

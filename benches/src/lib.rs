@@ -66,7 +66,8 @@ pub fn recorded_list_in_protobuf(kind: &str) -> Vec<Vec<u8>> {
     <List as prost::Message>::decode(list.object).expect("the fixture is a list").items
 }
 
-/// What is read of an object that equals what was sent: its key, the length of what follows the metadata, and the metadata.
+/// What is read of an object that equals what was sent: its key, the length of what follows the
+/// metadata, and the metadata.
 ///
 /// # Panics
 ///
@@ -94,8 +95,8 @@ pub fn take_all(queue: &WorkQueue<ObjectKey>) {
     }
 }
 
-/// Pods as the API server stores them, each with its own name, uid and address, spread over [`NODES`] nodes, and all with
-/// the label `app` of the workload.
+/// Pods as the API server stores them, each with its own name, uid and address, spread over
+/// [`NODES`] nodes, and all with the label `app` of the workload.
 pub fn pods_as_json(workload: &str, count: usize) -> Vec<Value> {
     let template = recorded("Pod").swap_remove(0);
     let pod = |number: usize| {

@@ -1,5 +1,5 @@
-//! A Service in the informer's stores, the queue that its pods' changes add it to, and what its plans keep: the path of one
-//! pod event through the program, without requests.
+//! A Service in the informer's stores, the queue that its pods' changes add it to, and what its
+//! plans keep: the path of one pod event through the program, without requests.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -66,7 +66,8 @@ impl Handler for Queues {
 }
 
 impl PlannedService {
-    /// A namespace whose Services have no slices and no Endpoints. Only the first Service can be planned.
+    /// A namespace whose Services have no slices and no Endpoints. Only the first Service can be
+    /// planned.
     pub fn without_plans(size: Size) -> Self {
         let cluster = Cluster::new([Kind::Pods, Kind::Services]);
         let name = |number: usize| if number == 0 { WORKLOAD.to_owned() } else { format!("other-{number}") };
@@ -102,8 +103,8 @@ impl PlannedService {
         }
     }
 
-    /// As [`without_plans`](Self::without_plans), then plans the slices and the Endpoints, and flips some pods: what was encoded once
-    /// is kept.
+    /// As [`without_plans`](Self::without_plans), then plans the slices and the Endpoints, and
+    /// flips some pods: what was encoded once is kept.
     pub fn new(size: Size) -> Self {
         let mut planned = Self::without_plans(size);
         planned.complete_slices();
@@ -140,7 +141,8 @@ impl PlannedService {
     pub fn complete_endpoints(&mut self) {
         let all = self.read_all();
         self.trigger_time(&all);
-        // A plan that creates leaves no state. This one is short, because all pods are planned next.
+        // A plan that creates leaves no state. This one is short, because all pods are planned
+        // next.
         let Pods::All(pods) = &all else { return };
         let first = Pods::All(pods.iter().take(endpoints::plan::MAX_CAPACITY).cloned().collect());
         let created = self.plan_endpoints(&first);
@@ -150,7 +152,8 @@ impl PlannedService {
         assert!(self.endpoints_state.is_some(), "the Endpoints are complete");
     }
 
-    /// A pod of the Service, ready if it was not and the reverse, as the next event of the watch shows it.
+    /// A pod of the Service, ready if it was not and the reverse, as the next event of the watch
+    /// shows it.
     pub fn flipped(&mut self, number: usize) -> Pod {
         let key = ObjectKey { name: pod_name(number), ..self.service.key.clone() };
         let mut pod = Pod::clone(&self.cluster.pod(&key).expect("the pod is stored"));
@@ -161,7 +164,8 @@ impl PlannedService {
         pod
     }
 
-    /// Replaces every second pod by one of another name, as half of a rollout does. The next plan moves endpoints between slices.
+    /// Replaces every second pod by one of another name, as half of a rollout does. The next plan
+    /// moves endpoints between slices.
     pub fn replace_half(&mut self) {
         let pods = self.cluster.pods_of(&self.service.key);
         for pod in pods.iter().step_by(2) {
@@ -174,7 +178,8 @@ impl PlannedService {
         }
     }
 
-    /// Applies an event about a pod to the stores, which queues the Service, and takes the Service from the queue.
+    /// Applies an event about a pod to the stores, which queues the Service, and takes the Service
+    /// from the queue.
     ///
     /// # Panics
     ///
@@ -216,7 +221,8 @@ impl PlannedService {
         }
     }
 
-    /// Reads the stored slices and plans: from all pods, which keeps a state, or from the changed ones. Returns the slices to write.
+    /// Reads the stored slices and plans: from all pods, which keeps a state, or from the changed
+    /// ones. Returns the slices to write.
     ///
     /// # Panics
     ///
@@ -242,7 +248,8 @@ impl PlannedService {
         writes.flat_map(|writes| writes.create.into_iter().chain(writes.update)).collect()
     }
 
-    /// Reads the stored Endpoints and plans, as [`plan_slices`](Self::plan_slices). Returns the Endpoints to write.
+    /// Reads the stored Endpoints and plans, as [`plan_slices`](Self::plan_slices). Returns the
+    /// Endpoints to write.
     ///
     /// # Panics
     ///
@@ -296,7 +303,8 @@ fn pod_name(number: usize) -> Text {
     format!("{WORKLOAD}-{number:06}").into()
 }
 
-/// One pod for each workload named, which differ in name, uid, address and node from one that was decoded.
+/// One pod for each workload named, which differ in name, uid, address and node from one that was
+/// decoded.
 fn many_pods(workloads: impl Iterator<Item = String>) -> Vec<Pod> {
     let template = Pod::clone(&pods(WORKLOAD, 1)[0]);
     let nodes: Vec<Text> = nodes().iter().map(|node| node.name.clone()).collect();

@@ -1,7 +1,9 @@
-//! What the stores hold for each pod. Fails if that is more than 110 % of the figure that was measured when it changed last.
+//! What the stores hold for each pod. Fails if that is more than 110 % of the figure that was
+//! measured when it changed last.
 //!
-//! The figures are bytes that were asked for, without what an allocator adds. The example `store_memory` prints them by kind of
-//! object, for any size of cluster; docs/performance.md has those of the largest.
+//! The figures are bytes that were asked for, without what an allocator adds. The example
+//! `store_memory` prints them by kind of object, for any size of cluster; docs/performance.md has
+//! those of the largest.
 #![allow(clippy::print_stdout, reason = "a test that passes shows its figure when asked to")]
 
 #[path = "../examples/store_memory/fill.rs"]
@@ -13,7 +15,8 @@ use peak_alloc::PeakAlloc;
 #[global_allocator]
 static ALLOCATED: PeakAlloc = PeakAlloc;
 
-/// What 15,000 pods of 1,000 Services on 500 nodes take, at most and in the end, each in bytes for each pod.
+/// What 15,000 pods of 1,000 Services on 500 nodes take, at most and in the end, each in bytes for
+/// each pod.
 #[test]
 fn the_stores_hold_no_more_for_each_pod_than_before() {
     // One test, because the allocations of another one would count.

@@ -1,10 +1,12 @@
 //! Hands the commit that the binary is built from to the compiler, for `--version`.
 //!
-//! The environment variable `KUBE_ENDPOINT_MANAGER_COMMIT` states it; without it git is asked, and without git, or outside
-//! of a checkout, it is `unknown`. The build is repeated when the variable changes or another commit is checked out.
+//! The environment variable `KUBE_ENDPOINT_MANAGER_COMMIT` states it; without it git is asked, and
+//! without git, or outside of a checkout, it is `unknown`. The build is repeated when the variable
+//! changes or another commit is checked out.
 //!
-//! `KUBE_ENDPOINT_MANAGER_LINKER_SCRIPT` names a script for the linker of the program; `deploy/build-with-profile` makes one that
-//! puts the functions beside one another that the program executes. For musl, the linker packs the relocations.
+//! `KUBE_ENDPOINT_MANAGER_LINKER_SCRIPT` names a script for the linker of the program;
+//! `deploy/build-with-profile` makes one that puts the functions beside one another that the
+//! program executes. For musl, the linker packs the relocations.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -23,9 +25,9 @@ fn main() {
     use_linker_script();
 }
 
-/// A program for musl on x86-64 relocates itself, and reads a bitmap of addresses instead of 24 bytes for each: half a megabyte less in
-/// memory. It needs musl 1.2.4; a static one gets what Rust brings, which is older before Rust 1.93. Programs for glibc would need
-/// version 2.36.
+/// A program for musl on x86-64 relocates itself, and reads a bitmap of addresses instead of 24
+/// bytes for each: half a megabyte less in memory. It needs musl 1.2.4; a static one gets what Rust
+/// brings, which is older before Rust 1.93. Programs for glibc would need version 2.36.
 fn pack_relocations() {
     if is("CARGO_CFG_TARGET_ENV", "musl") && minor_version().is_some_and(|minor| minor >= 93) {
         println!("cargo::rustc-link-arg-bin=kube-endpoint-manager=-z");
@@ -44,8 +46,8 @@ fn is(variable: &str, value: &str) -> bool {
     env::var(variable).is_ok_and(|set| set == value)
 }
 
-/// The script extends the linker's own (`INSERT`), which GNU ld and LLD know. It applies to the program alone: flags of the compiler
-/// would apply to build scripts and macros, too.
+/// The script extends the linker's own (`INSERT`), which GNU ld and LLD know. It applies to the
+/// program alone: flags of the compiler would apply to build scripts and macros, too.
 fn use_linker_script() {
     println!("cargo::rerun-if-env-changed={LINKER_SCRIPT}");
     let Some(script) = env::var_os(LINKER_SCRIPT).filter(|script| !script.is_empty()) else { return };
@@ -60,7 +62,8 @@ fn is_commit(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
 }
 
-/// The commit that is checked out, if the workspace is the root of a git repository and not a copy within another.
+/// The commit that is checked out, if the workspace is the root of a git repository and not a copy
+/// within another.
 fn commit_of_checkout() -> Option<String> {
     let folder = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR")?);
     let root = folder.ancestors().nth(2)?;
@@ -69,7 +72,8 @@ fn commit_of_checkout() -> Option<String> {
     {
         return None;
     }
-    // Each commit and each checkout appends to this log. Where git keeps none, cargo would repeat the build each time.
+    // Each commit and each checkout appends to this log. Where git keeps none, cargo would repeat
+    // the build each time.
     let log = root.join(git(root, &["rev-parse", "--git-path", "logs/HEAD"])?);
     if log.exists() {
         println!("cargo::rerun-if-changed={}", log.display());

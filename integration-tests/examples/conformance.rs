@@ -1,8 +1,8 @@
 //! Plays conformance scenarios against a cluster on which endpoint controllers run, in real time.
 //!
-//! `conformance [--kubeconfig FILE] [--parts endpoints,slices,hints,mirroring] [FILES...]` prints a line for each
-//! scenario and a diff for each failed step. It plays all recordings unless files are given. The default kubeconfig is
-//! `$KUBECONFIG`.
+//! `conformance [--kubeconfig FILE] [--parts endpoints,slices,hints,mirroring] [FILES...]` prints a
+//! line for each scenario and a diff for each failed step. It plays all recordings unless files are
+//! given. The default kubeconfig is `$KUBECONFIG`.
 #![allow(clippy::print_stdout, reason = "this program prints its results")]
 #![expect(clippy::disallowed_methods, reason = "it measures real time")]
 

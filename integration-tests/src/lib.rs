@@ -1,5 +1,6 @@
-//! What the tests of the whole system share: the conformance recordings, the recorded cluster, managers that run in this
-//! process, processes of the real binary, and tests that need other programs.
+//! What the tests of the whole system share: the conformance recordings, the recorded cluster,
+//! managers that run in this process, processes of the real binary, and tests that need other
+//! programs.
 
 pub mod conformance;
 pub mod differential;

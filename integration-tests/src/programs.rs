@@ -1,6 +1,7 @@
-//! Tests that need a program which a machine may lack: kubectl, a browser, git. Where it is missing, they are ignored, and the
-//! line of each says what to install. The harness of the standard library cannot ignore a test when it runs, so the test
-//! programs that have such tests have none (`harness = false`), and list their tests in `main`:
+//! Tests that need a program which a machine may lack: kubectl, a browser, git. Where it is
+//! missing, they are ignored, and the line of each says what to install. The harness of the
+//! standard library cannot ignore a test when it runs, so the test programs that have such tests
+//! have none (`harness = false`), and list their tests in `main`:
 //!
 //! ```no_run
 //! # fn a_test() {}
@@ -11,8 +12,9 @@
 //! }
 //! ```
 //!
-//! A function that is not listed is dead code, which Clippy reports. With `KUBE_ENDPOINT_REQUIRE_PROGRAMS=1` in the environment a
-//! test fails whose program is missing; the CI gate sets it.
+//! A function that is not listed is dead code, which Clippy reports. With
+//! `KUBE_ENDPOINT_REQUIRE_PROGRAMS=1` in the environment a test fails whose program is missing; the
+//! CI gate sets it.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -23,7 +25,8 @@ use libtest_mimic::{Arguments, Completion, Trial};
 /// Makes the tests fail whose programs are missing, if its value is not empty.
 const REQUIRE: &str = "KUBE_ENDPOINT_REQUIRE_PROGRAMS";
 
-/// The oldest minor version of kubectl 1.x that renders the kustomizations in `deploy/` without a warning.
+/// The oldest minor version of kubectl 1.x that renders the kustomizations in `deploy/` without a
+/// warning.
 const RENDERING_KUBECTL: u32 = 27;
 
 /// Why tests cannot run here.
@@ -31,15 +34,16 @@ const RENDERING_KUBECTL: u32 = 27;
 pub enum Missing {
     /// A program is missing; the text says what to install.
     Program(String),
-    /// The environment names no cluster for them; the text says what to set. A gate without a cluster passes.
+    /// The environment names no cluster for them; the text says what to set. A gate without a
+    /// cluster passes.
     Cluster(String),
 }
 
 /// Says what is missing for a test, if anything.
 pub type Needs = fn() -> Result<(), Missing>;
 
-/// A test is a function without arguments, with a path of its own. The first part of the list says what the tests need; `async`
-/// before a test runs it on a runtime of tokio's with several threads.
+/// A test is a function without arguments, with a path of its own. The first part of the list says
+/// what the tests need; `async` before a test runs it on a runtime of tokio's with several threads.
 #[macro_export]
 macro_rules! tests {
     ($needs:expr => $(async $test:path),+ $(,)?) => {{
@@ -54,7 +58,8 @@ macro_rules! tests {
     }};
 }
 
-/// The test `name`, which is ignored or fails if something is missing. [`tests!`](crate::tests) calls it.
+/// The test `name`, which is ignored or fails if something is missing. [`tests!`](crate::tests)
+/// calls it.
 pub fn test(name: &str, missing: &Result<(), Missing>, run: impl FnOnce() + Send + 'static) -> Trial {
     let is_required = std::env::var_os(REQUIRE).is_some_and(|value| !value.is_empty());
     let turn = Turn::new(missing, is_required);
@@ -86,7 +91,8 @@ impl Turn {
     }
 }
 
-/// Runs the tests that the arguments of the program select, and prints what the harness of the standard library prints.
+/// Runs the tests that the arguments of the program select, and prints what the harness of the
+/// standard library prints.
 pub fn run<const N: usize>(tests: [Vec<Trial>; N]) -> ExitCode {
     libtest_mimic::run(&Arguments::from_args(), tests.into_iter().flatten().collect()).exit_code()
 }
@@ -193,7 +199,8 @@ fn program(name: &str) -> Result<(), Missing> {
     find(&name.into()).map(|_| ()).ok_or_else(needed)
 }
 
-/// The program that the system would start: a path as it is, and a name in one of the folders of `PATH`.
+/// The program that the system would start: a path as it is, and a name in one of the folders of
+/// `PATH`.
 fn find(program: &OsString) -> Option<PathBuf> {
     find_in(program, &std::env::var_os("PATH").unwrap_or_default())
 }

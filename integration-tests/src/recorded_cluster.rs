@@ -1,4 +1,5 @@
-//! One namespace of a real cluster, named `shop`, with its nodes and the outputs of Kubernetes' controllers.
+//! One namespace of a real cluster, named `shop`, with its nodes and the outputs of Kubernetes'
+//! controllers.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -47,8 +48,8 @@ impl RecordedCluster {
         &self.list
     }
 
-    /// The namespace, nodes, pods, Services and the Endpoints that no controller wrote, in an order in which they can be
-    /// created.
+    /// The namespace, nodes, pods, Services and the Endpoints that no controller wrote, in an order
+    /// in which they can be created.
     pub fn inputs(&self) -> Vec<&Value> {
         ["Namespace", "Node", "Pod", "Service", "Endpoints"]
             .into_iter()
@@ -71,7 +72,7 @@ impl RecordedCluster {
     }
 }
 
-/// Whether a controller wrote the object.
+/// Returns true if a controller wrote the object.
 fn is_output(item: &Value) -> bool {
     let labels = &item["metadata"]["labels"];
     match item["kind"].as_str() {
@@ -81,10 +82,11 @@ fn is_output(item: &Value) -> bool {
     }
 }
 
-/// The normal form of a `List` of objects of one namespace, as printed by `kubectl get ... -o json`.
+/// The normal form of a `List` of objects of one namespace, as printed by
+/// `kubectl get ... -o json`.
 ///
-/// The namespace is that of the first item that has one. Uids are replaced by references to the pods, Services and
-/// Endpoints of the list, so that lists from different clusters can be compared.
+/// The namespace is that of the first item that has one. Uids are replaced by references to the
+/// pods, Services and Endpoints of the list, so that lists from different clusters can be compared.
 pub fn normal_form_of_list(list: &Value, compare: &Compare, hints: Hints) -> Value {
     let namespace = list["items"]
         .as_array()

@@ -39,7 +39,8 @@ impl RunningManager {
         Self::with_client(ApiClient::for_tests(server.service()), server, settings, SEED)
     }
 
-    /// As [`Self::start`]. The user agent of all requests, in the server's log too, begins with `name` and a slash.
+    /// As [`Self::start`]. The user agent of all requests, in the server's log too, begins with
+    /// `name` and a slash.
     ///
     /// # Panics
     ///
@@ -96,8 +97,8 @@ impl RunningManager {
     }
 }
 
-/// Runs a manager on `server` for `time` and returns the write requests that the server received meanwhile, events
-/// included: method, path and status of each.
+/// Runs a manager on `server` for `time` and returns the write requests that the server received
+/// meanwhile, events included: method, path and status of each.
 ///
 /// # Panics
 ///

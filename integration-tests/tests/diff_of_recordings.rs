@@ -1,5 +1,5 @@
-//! After each step of each recording, once the outputs equal those of upstream's controllers, `diff` with upstream's behaviour
-//! finds nothing to change.
+//! After each step of each recording, once the outputs equal those of upstream's controllers,
+//! `diff` with upstream's behaviour finds nothing to change.
 #![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
 
 use std::cell::Cell;
@@ -33,8 +33,8 @@ fn changes(objects: &Objects, options: &Options) -> Option<String> {
     (!diff.is_empty()).then(|| diff.text().render(Colors::Off))
 }
 
-/// The steps after which upstream's controllers had not settled: they hint nothing when a node's zone becomes known, until
-/// something else starts a sync of the Service.
+/// The steps after which upstream's controllers had not settled: they hint nothing when a node's
+/// zone becomes known, until something else starts a sync of the Service.
 const NOT_SETTLED: [(&str, &str); 1] = [("topology-node-without-zone", "its zone label arrives")];
 
 #[tokio::test(start_paused = true)]

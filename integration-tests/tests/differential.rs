@@ -1,7 +1,8 @@
 //! The embedded API server gives the answers that a real one gave to the same requests.
 //!
-//! To play the cases on a real cluster and compare its answers with the recorded ones, give a kubeconfig of a user who may
-//! do everything in a cluster of no importance: the cases create and delete namespaces and nodes.
+//! To play the cases on a real cluster and compare its answers with the recorded ones, give a
+//! kubeconfig of a user who may do everything in a cluster of no importance: the cases create and
+//! delete namespaces and nodes.
 //!
 //! ```sh
 //! DIFFERENTIAL_KUBECONFIG=~/.kube/config cargo test -p kube-endpoint-integration-tests --test differential

@@ -1,4 +1,5 @@
-//! Checks the pages in `docs/`: the tests and gates that `parity.md` and `reliability.md` name exist, and so do the paths that any page names.
+//! Checks the pages in `docs/`: the tests and gates that `parity.md` and `reliability.md` name
+//! exist, and so do the paths that any page names.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,7 +32,8 @@ fn named_tests(text: &str) -> BTreeSet<(&str, &str)> {
     code_spans(text).into_iter().filter_map(|span| span.split_once(".rs::")).collect()
 }
 
-/// Whether a source file has a test of that name: a function, or the line `name = "text"` of a macro that defines tests.
+/// Returns true if a source file has a test of that name: a function, or the line `name = "text"`
+/// of a macro that defines tests.
 fn has_test(source: &str, test: &str) -> bool {
     let is_function =
         source.split(&format!("fn {test}(")).next().filter(|before| before.len() < source.len());
@@ -172,8 +174,8 @@ fn source_files() -> Vec<PathBuf> {
     files
 }
 
-/// Checks code spans that begin with a top-level directory, the targets of relative links, and the ends of paths of source
-/// files, such as `controller/sync.rs`. Globs are skipped.
+/// Checks code spans that begin with a top-level directory, the targets of relative links, and the
+/// ends of paths of source files, such as `controller/sync.rs`. Globs are skipped.
 #[test]
 fn every_path_that_a_page_names_exists() {
     let tops = ["crates/", "bins/", "benches/", "docs/", "integration-tests/", "deploy/", ".ci/"];

@@ -1,4 +1,5 @@
-//! A server that stores something else than it was sent, under the version that it answers: writes stay bounded.
+//! A server that stores something else than it was sent, under the version that it answers: writes
+//! stay bounded.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -16,7 +17,8 @@ use kube_endpoint_manager_core::{ApiClient, ContentType, Gates, Settings};
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
-/// Bytes that the server finds in the place of others of the same length: the first ones and the second ones by turns.
+/// Bytes that the server finds in the place of others of the same length: the first ones and the
+/// second ones by turns.
 type Replaced = (&'static [u8], [&'static [u8]; 2]);
 
 /// Replaces bytes in the body of a request, if it creates or updates a slice or Endpoints.
@@ -93,7 +95,8 @@ async fn run(server: &EmbeddedApiServer, settings: &Settings, replaced: &'static
     manager.stop().await;
 }
 
-/// Runs a manager on a server that replaces bytes, for an hour. Returns the number of writes of slices and of Endpoints.
+/// Runs a manager on a server that replaces bytes, for an hour. Returns the number of writes of
+/// slices and of Endpoints.
 async fn writes_in_an_hour(content_type: ContentType, replaced: &'static [Replaced]) -> (usize, usize) {
     let server = server(1);
     let mut settings = settings(Gates::default());
@@ -117,7 +120,8 @@ async fn what_a_mutating_webhook_changes_is_written_again_ever_more_slowly() {
     const WEBHOOK: &[Replaced] = &[(b"10.0.0.2", [b"10.9.9.9"; 2])];
     for content_type in ContentType::ALL {
         let (slices, endpoints) = Box::pin(writes_in_an_hour(content_type, WEBHOOK)).await;
-        // An update that leaves the stored object as it is has no echo; it is repeated after twice as long each time.
+        // An update that leaves the stored object as it is has no echo; it is repeated after twice
+        // as long each time.
         assert!((2..16).contains(&slices), "{content_type:?}: {slices} writes of slices");
         assert!((2..16).contains(&endpoints), "{content_type:?}: {endpoints} writes of Endpoints");
     }

@@ -1,8 +1,9 @@
-//! Example: how to test a controller of your own, built on kube-runtime, on the embedded API server.
+//! Example: how to test a controller of your own, built on kube-runtime, on the embedded API
+//! server.
 //!
-//! The controller writes the number of ready pods of each Service into an annotation. It knows nothing of this project;
-//! its client calls the server in process. Under tokio's paused clock the tests run through minutes of watches, backoff
-//! and retries in milliseconds.
+//! The controller writes the number of ready pods of each Service into an annotation. It knows
+//! nothing of this project; its client calls the server in process. Under tokio's paused clock the
+//! tests run through minutes of watches, backoff and retries in milliseconds.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;

@@ -83,8 +83,9 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Runs the controllers on a server with one Service, with traces to this address. Returns the trace contexts that the
-/// server received with creates, how long the Service waited for its slice, and how long it took to end the traces.
+/// Runs the controllers on a server with one Service, with traces to this address. Returns the
+/// trace contexts that the server received with creates, how long the Service waited for its slice,
+/// and how long it took to end the traces.
 async fn run(endpoint: SocketAddr) -> (Vec<String>, Duration, Duration) {
     let settings =
         TracingSettings { endpoint: format!("http://{endpoint}"), sampling_rate_per_million: 1_000_000 };

@@ -1,5 +1,6 @@
-//! Runs the controllers on the objects of a real cluster: from its nodes, pods and Services they write the same outputs as
-//! upstream's controllers, and they keep the outputs that upstream's controllers wrote.
+//! Runs the controllers on the objects of a real cluster: from its nodes, pods and Services they
+//! write the same outputs as upstream's controllers, and they keep the outputs that upstream's
+//! controllers wrote.
 #![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
 
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Managers that share a cluster: by the labels of Services, and by namespaces. The server's request log says who wrote
-//! what.
+//! Managers that share a cluster: by the labels of Services, and by namespaces. The server's
+//! request log says who wrote what.
 
 #![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
 
@@ -78,7 +78,8 @@ async fn delete_service(server: &EmbeddedApiServer, name: &str) {
     services.delete(name, &Default::default()).await.unwrap();
 }
 
-/// The writes of endpoint objects by the manager of this name, from the entry `since` of the log on.
+/// The writes of endpoint objects by the manager of this name, from the entry `since` of the log
+/// on.
 fn writes_of(server: &EmbeddedApiServer, name: &str, since: usize) -> Vec<String> {
     let log = server.request_log();
     let own = |entry: &&LoggedRequest| {
@@ -323,7 +324,8 @@ async fn mirrored_slices_outlast_a_cache_that_does_not_show_their_service_yet() 
         sleep(seconds(10)).await;
         first.stop().await;
         assert_eq!(server.count("endpointslices"), 1);
-        // The next process reads one kind from a server that is behind, and its watch brings the rest later.
+        // The next process reads one kind from a server that is behind, and its watch brings the
+        // rest later.
         let behind = server.resource_version() - version;
         server.add_fault(FaultRule::on(Fault::ServeOlder { versions: behind }, "list", kind).times(1));
         server.add_fault(FaultRule::on(Fault::StallWatch(seconds(30)), "watch", kind).times(1));

@@ -76,7 +76,8 @@ fn only_these_files_are_exempt_from_the_lint_for_unsafe() {
     assert_eq!(exempt, UNSAFE.map(PathBuf::from));
 }
 
-/// The compiler leaves functions with the attribute out of these programs, which list their tests in `main`.
+/// The compiler leaves functions with the attribute out of these programs, which list their tests
+/// in `main`.
 #[test]
 fn programs_without_the_harness_have_no_function_with_its_attribute() {
     let mut checked = Vec::new();
@@ -99,7 +100,8 @@ fn programs_without_the_harness_have_no_function_with_its_attribute() {
     assert!(checked.len() > 20, "{checked:?}");
 }
 
-/// Cargo finds no tests by itself in a package with `autotests = false`: a file that no `mod` names is not compiled.
+/// Cargo finds no tests by itself in a package with `autotests = false`: a file that no `mod` names
+/// is not compiled.
 #[test]
 fn every_file_of_a_test_program_is_declared() {
     let sources = sources();
@@ -131,4 +133,45 @@ fn every_file_of_a_test_program_is_declared() {
         checked += 1;
     }
     assert!(checked > 60, "only {checked} files were checked");
+}
+
+/// The lines of comments that are wider than 100 columns, but for code, tables and what has no
+/// blank to break at.
+fn too_wide(source: &str) -> Vec<usize> {
+    let mut in_code = false;
+    let mut found = Vec::new();
+    for (number, line) in source.lines().enumerate() {
+        let line = line.trim_end();
+        let Some(comment) = line.trim_start().strip_prefix("//") else {
+            in_code = false;
+            continue;
+        };
+        let text = comment.trim_start_matches(['/', '!']).trim();
+        if text.starts_with("```") {
+            in_code = !in_code;
+        }
+        let can_break = text.contains(' ') && !in_code && !text.starts_with(['|', '`']);
+        if can_break && line.chars().count() > 100 {
+            found.push(number + 1);
+        }
+    }
+    found
+}
+
+#[test]
+fn comments_fit_in_100_columns() {
+    let wide = "word ".repeat(21);
+    let check = |source: &str, want: &[usize]| assert_eq!(too_wide(source), want, "{source}");
+    check(&format!("code();\n// {wide}\n    /// {wide}\n//! {wide}"), &[2, 3, 4]);
+    check(&format!("//! ```\n//! {wide}\n//! ```\n//! | {wide}|\nlet a = \"{wide}\";"), &[]);
+    check(&format!("//! ```\n//! x\n//! ```\n//! {wide}"), &[4]);
+    check(&format!("// {}", "x".repeat(200)), &[]);
+
+    let found: Vec<String> = sources()
+        .iter()
+        .flat_map(|(path, text)| {
+            too_wide(text).into_iter().map(move |line| format!("{}:{line}", path.display()))
+        })
+        .collect();
+    assert!(found.is_empty(), "comments wider than 100 columns:\n{}", found.join("\n"));
 }

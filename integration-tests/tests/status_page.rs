@@ -1,4 +1,5 @@
-//! The status page of a manager process, through the kubectl plugin's `ui`, with the rights of a user.
+//! The status page of a manager process, through the kubectl plugin's `ui`, with the rights of a
+//! user.
 #![allow(clippy::unwrap_used)]
 #![expect(clippy::disallowed_methods, reason = "it waits for real processes")]
 
@@ -26,7 +27,8 @@ impl Drop for Process {
     }
 }
 
-/// Starts a program and waits for a line of its output that begins with a text. Returns the rest of the line.
+/// Starts a program and waits for a line of its output that begins with a text. Returns the rest of
+/// the line.
 fn start(command: &mut Command, wanted: &str) -> (Process, String) {
     let command = command.env_remove("KUBECONFIG").env_remove("RUST_LOG").stdin(Stdio::null());
     let mut child = Process(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
@@ -102,7 +104,8 @@ impl Browser {
         answer
     }
 
-    /// The status and the JSON of an answer. A body that is sent in chunks is one chunk here or more.
+    /// The status and the JSON of an answer. A body that is sent in chunks is one chunk here or
+    /// more.
     fn json(&self, below: &str) -> (u16, Value) {
         let answer = self.get(below);
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
@@ -180,7 +183,8 @@ async fn the_plugin_shows_the_page_of_a_manager_with_the_rights_of_its_user() {
         let location = format!("location: {}/\r\n", browser.pages);
         assert!(redirected.starts_with("HTTP/1.1 303 ") && redirected.contains(&location), "{redirected}");
 
-        // Two events: a manager that did not send, or a proxy that held back, would make this time out.
+        // Two events: a manager that did not send, or a proxy that held back, would make this time
+        // out.
         let (mut stream, mut text) = (browser.send("/api/events", ""), String::new());
         while text.matches("event: status\n").count() < 2 {
             let mut bytes = [0; 4096];

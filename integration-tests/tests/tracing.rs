@@ -1,5 +1,5 @@
-//! Traces: with an OpenTelemetry provider and propagator installed, each sync is a span, each of its requests is a child,
-//! and each write carries the child's context.
+//! Traces: with an OpenTelemetry provider and propagator installed, each sync is a span, each of
+//! its requests is a child, and each write carries the child's context.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -1,5 +1,6 @@
-//! Decoding what a real API server sent: from protobuf and from JSON straight into views; for comparison, from JSON into a tree
-//! of everything, and from protobuf with messages derived with prost. Encoding what is written.
+//! Decoding what a real API server sent: from protobuf and from JSON straight into views; for
+//! comparison, from JSON into a tree of everything, and from protobuf with messages derived with
+//! prost. Encoding what is written.
 
 mod prost_pod;
 

@@ -15,8 +15,8 @@ const COUNTED_FUNCTION: &str = "*counted_call*";
 /// The function after which the count is written; Callgrind does one thing only for one function.
 const WRITTEN_FUNCTION: &str = "*written_after_call*";
 
-/// The C library chooses its functions for strings and memory by the features of the processor. Without these, it chooses the
-/// same ones on each x86-64.
+/// The C library chooses its functions for strings and memory by the features of the processor.
+/// Without these, it chooses the same ones on each x86-64.
 const TUNABLES: &str = "glibc.cpu.hwcaps=-AVX512F,-AVX512VL,-AVX512BW,-AVX2,-AVX_Fast_Unaligned_Load,-BMI2,-ERMS,-FSRM,-SSSE3,-SSE4_1,-SSE4_2";
 
 /// What follows the name of a benchmark in the output of the counted program.

@@ -1,4 +1,5 @@
-//! Decoding and encoding each object of a list that a real API server answered, strings shared as in a store.
+//! Decoding and encoding each object of a list that a real API server answered, strings shared as
+//! in a store.
 
 use std::any::Any;
 use std::hint::black_box;

@@ -1,8 +1,10 @@
-//! Counts the instructions of decoders, plans, indexes and the queue with Callgrind, and compares them with the figures in
-//! `benches/instructions.txt`. It fails if a count is past 105 % of its figure, or grows too much with the cluster.
+//! Counts the instructions of decoders, plans, indexes and the queue with Callgrind, and compares
+//! them with the figures in `benches/instructions.txt`. It fails if a count is past 105 % of its
+//! figure, or grows too much with the cluster.
 //!
-//! With `--print` it only prints the counts, and with `--update` it writes the figures. docs/performance.md ("Instruction counts") has the commands. Without Valgrind,
-//! `-- --test` runs each benchmark once and counts nothing.
+//! With `--print` it only prints the counts, and with `--update` it writes the figures.
+//! docs/performance.md ("Instruction counts") has the commands. Without Valgrind, `-- --test` runs
+//! each benchmark once and counts nothing.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is its output")]
 
 mod callgrind;
@@ -57,8 +59,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Counts, prints the counts beside the committed ones, and writes them, or fails where they differ too much, unless it should
-/// only print.
+/// Counts, prints the counts beside the committed ones, and writes them, or fails where they differ
+/// too much, unless it should only print.
 fn compare(print: bool, update: bool) -> Result<(), String> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("instructions.txt");
     let at_file = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());

@@ -1,5 +1,5 @@
-//! A cluster in the informer's stores, decoded and applied as reflectors do: nodes, Services, pods, and the EndpointSlices and
-//! Endpoints that controllers write for them.
+//! A cluster in the informer's stores, decoded and applied as reflectors do: nodes, Services, pods,
+//! and the EndpointSlices and Endpoints that controllers write for them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub(crate) struct Size {
     pub(crate) services: usize,
     pub(crate) nodes: usize,
     pub(crate) namespaces: usize,
-    /// Whether each pod has labels of its own, as the pods of a StatefulSet have.
+    /// True if each pod has labels of its own, as the pods of a StatefulSet have.
     pub(crate) unique_labels: bool,
 }
 

@@ -206,7 +206,7 @@ fn refusal(status: StatusCode, body: &[u8]) -> String {
     format!("{status}: {message}").trim_end_matches([' ', ':']).to_owned()
 }
 
-/// Whether a conflict means that there is such an object. Others pass.
+/// Returns true if a conflict means that there is such an object. Others pass.
 fn already_exists(body: &[u8]) -> bool {
     serde_json::from_slice::<Value>(body).is_ok_and(|status| status["reason"] == "AlreadyExists")
 }

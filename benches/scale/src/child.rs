@@ -1,4 +1,5 @@
-//! A program that runs beside this one, with its output in a file. It is stopped when this is dropped.
+//! A program that runs beside this one, with its output in a file. It is stopped when this is
+//! dropped.
 
 use std::fs::File;
 use std::os::unix::process::CommandExt;
@@ -51,7 +52,8 @@ pub(crate) fn program_name(command: &str) -> String {
 }
 
 impl Child {
-    /// Starts a program. Its process group is its own, so that Ctrl-C on the terminal reaches only this program, which stops it.
+    /// Starts a program. Its process group is its own, so that Ctrl-C on the terminal reaches only
+    /// this program, which stops it.
     pub(crate) fn start(words: &[String]) -> anyhow::Result<Self> {
         let [program, arguments @ ..] = words else { bail!("there is no program to start") };
         let output = NamedTempFile::new().context("cannot make a file for the output of the program")?;

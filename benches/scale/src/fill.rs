@@ -1,4 +1,5 @@
-//! Fills an API server with a workload, or finds out that it is filled already, and removes it again.
+//! Fills an API server with a workload, or finds out that it is filled already, and removes it
+//! again.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -73,7 +74,8 @@ impl Filled {
 ///
 /// # Errors
 ///
-/// If a namespace of one of the names holds something that this program did not make, or another workload.
+/// If a namespace of one of the names holds something that this program did not make, or another
+/// workload.
 pub(crate) async fn fill(api: &Api, workload: &Workload, names: &Names) -> anyhow::Result<Filled> {
     let mut found = Found::default();
     let label = format!("?labelSelector={}%3D{}", OWNER_LABEL.replace('/', "%2F"), names.prefix);
@@ -267,7 +269,8 @@ pub(crate) async fn remove_outputs(api: &Api, filled: &Filled) -> anyhow::Result
     Ok(())
 }
 
-/// Removes all namespaces and nodes that were made with this prefix. Returns how many namespaces and nodes.
+/// Removes all namespaces and nodes that were made with this prefix. Returns how many namespaces
+/// and nodes.
 pub(crate) async fn clean(api: &Api, names: &Names) -> anyhow::Result<(usize, usize)> {
     let selector = format!("?labelSelector={}%3D{}", OWNER_LABEL.replace('/', "%2F"), names.prefix);
     let mut removed = Vec::new();

@@ -1,4 +1,5 @@
-//! `scale`: measures endpoint controllers as whole processes, on an API server that it fills. See docs/performance.md.
+//! `scale`: measures endpoint controllers as whole processes, on an API server that it fills. See
+//! docs/performance.md.
 
 mod api;
 mod child;
@@ -60,7 +61,8 @@ fn main() -> ExitCode {
     })
 }
 
-/// Each watcher is a connection if the server speaks HTTP/1, also on the side of the embedded server, which inherits the limit.
+/// Each watcher is a connection if the server speaks HTTP/1, also on the side of the embedded
+/// server, which inherits the limit.
 fn raise_file_limit() {
     let limit = getrlimit(Resource::Nofile);
     // If that is refused, connections fail with an error that says so.

@@ -40,7 +40,8 @@ pub(crate) enum Work {
     Churn,
     /// All pods of the large Service, or all pods, are replaced.
     Rollout,
-    /// The small Services are changed, alone and while the large one changes so many times a second.
+    /// The small Services are changed, alone and while the large one changes so many times a
+    /// second.
     Neighbours(f64),
 }
 
@@ -140,7 +141,8 @@ impl Round<'_> {
         Ok(())
     }
 
-    /// Waits until everything is published and nothing is written for a while. Returns when the last write was seen.
+    /// Waits until everything is published and nothing is written for a while. Returns when the
+    /// last write was seen.
     pub(crate) async fn settled(
         &mut self,
         start: Instant,

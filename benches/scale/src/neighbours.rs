@@ -6,7 +6,8 @@ use std::time::Duration;
 use crate::measure::{Flips, Round};
 use crate::progress::Progress;
 
-/// The changes of the large Service go on as long as those of the others. This many a second are enough for hours.
+/// The changes of the large Service go on as long as those of the others. This many a second are
+/// enough for hours.
 const ENDLESS: usize = usize::MAX;
 
 /// Measures the small Services alone, and then beside the large one.

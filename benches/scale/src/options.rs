@@ -10,8 +10,9 @@ use crate::workload::Workload;
 
 /// Measures endpoint controllers as whole processes, beside one another if wanted.
 ///
-/// It fills an API server with Services, pods and nodes, starts a controller as a process, waits until everything is published (cold start),
-/// changes the readiness of random pods at a fixed rate (churn), and prints CPU, memory, writes and latencies.
+/// It fills an API server with Services, pods and nodes, starts a controller as a process, waits
+/// until everything is published (cold start), changes the readiness of random pods at a fixed rate
+/// (churn), and prints CPU, memory, writes and latencies.
 #[derive(Debug, Parser)]
 #[command(
     name = "scale",
@@ -30,7 +31,8 @@ pub(crate) struct Options {
 pub(crate) enum Command {
     /// Remove all objects that were made with a prefix
     Clean(CleanOptions),
-    /// Measure how CPU, memory and planning grow with a cluster, on the embedded API server; write JSON and plots
+    /// Measure how CPU, memory and planning grow with a cluster, on the embedded API server; write
+    /// JSON and plots
     Growth(GrowthOptions),
     /// Make the plots anew from the JSON of `growth`
     Plot(PlotOptions),
@@ -56,7 +58,8 @@ pub(crate) struct RunOptions {
     /// The embedded API server uses TLS, so that clients choose HTTP/2, as with a real one
     #[arg(long, conflicts_with = "kubeconfig")]
     pub(crate) tls: bool,
-    /// The controller to measure; {kubeconfig} becomes the path of a kubeconfig [default: kube-endpoint-manager beside this program]
+    /// The controller to measure; {kubeconfig} becomes the path of a kubeconfig [default:
+    /// kube-endpoint-manager beside this program]
     #[arg(long, value_name = "COMMAND")]
     pub(crate) command: Option<String>,
     /// A second controller to measure on the same work, in turn
@@ -74,7 +77,8 @@ pub(crate) struct RunOptions {
     /// Pods, spread over the Services [default: 500]
     #[arg(long, value_name = "N")]
     pub(crate) pods: Option<usize>,
-    /// One more Service over so many of the pods, or over pods of its own with --neighbours [default: 100; --neighbours: 1000]
+    /// One more Service over so many of the pods, or over pods of its own with --neighbours
+    /// [default: 100; --neighbours: 1000]
     #[arg(long, value_name = "N")]
     pub(crate) big: Option<usize>,
     /// Nodes [default: 10]
@@ -95,7 +99,8 @@ pub(crate) struct RunOptions {
     /// Watchers of EndpointSlices
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) watchers: u32,
-    /// Instead of changing readiness, replace all pods of the large Service, or all pods without one
+    /// Instead of changing readiness, replace all pods of the large Service, or all pods without
+    /// one
     #[arg(long, conflicts_with = "neighbours")]
     pub(crate) rollout: bool,
     /// Measure latencies of the small Services alone, and while the large one changes all the time
@@ -124,11 +129,13 @@ pub(crate) struct RunOptions {
 /// Sizes with a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Preset {
-    /// 1,000 Services, 5,000 pods, one more Service over 2,000 of them, 50 nodes; 1,000 changes, 40 a second
+    /// 1,000 Services, 5,000 pods, one more Service over 2,000 of them, 50 nodes; 1,000 changes, 40
+    /// a second
     A,
     /// 50 namespaces, 10,000 Services, 100,000 pods, 2,000 nodes; 2,000 changes, 50 a second
     C,
-    /// Kubernetes' limits: 50 namespaces, 10,000 Services, 150,000 pods, 5,000 nodes; 6,000 changes, 100 a second
+    /// Kubernetes' limits: 50 namespaces, 10,000 Services, 150,000 pods, 5,000 nodes; 6,000
+    /// changes, 100 a second
     Limits,
 }
 
@@ -238,7 +245,8 @@ pub(crate) struct CleanOptions {
 
 #[derive(Debug, Args)]
 pub(crate) struct GrowthOptions {
-    /// The controller to measure; {kubeconfig} becomes the path of a kubeconfig [default: kube-endpoint-manager beside this program]
+    /// The controller to measure; {kubeconfig} becomes the path of a kubeconfig [default:
+    /// kube-endpoint-manager beside this program]
     #[arg(long, value_name = "COMMAND")]
     pub(crate) command: Option<String>,
     /// Measure only these; may be repeated

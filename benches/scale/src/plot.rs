@@ -27,7 +27,7 @@ pub(crate) struct Chart {
     pub(crate) x: String,
     /// What the y axis measures, with its unit.
     pub(crate) y: String,
-    /// Whether the y axis is logarithmic; otherwise it begins at 0.
+    /// True if the y axis is logarithmic; otherwise it begins at 0.
     pub(crate) y_is_logarithmic: bool,
     /// The lines.
     pub(crate) lines: Vec<Line>,

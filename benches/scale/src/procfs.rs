@@ -4,7 +4,8 @@ use std::fs::read_to_string;
 
 use anyhow::{Context, bail};
 
-/// The CPU seconds of a process, of all its threads, in user and kernel mode. Linux counts hundredths of seconds.
+/// The CPU seconds of a process, of all its threads, in user and kernel mode. Linux counts
+/// hundredths of seconds.
 pub(crate) fn cpu_seconds(pid: u32) -> anyhow::Result<f64> {
     let path = format!("/proc/{pid}/stat");
     let stat =

@@ -10,10 +10,12 @@ use crate::measure::Round;
 use crate::progress::Progress;
 use crate::workload::{self, Names, Workload};
 
-/// From the creation of a pod until it is ready, and from the beginning of its end until it is gone.
+/// From the creation of a pod until it is ready, and from the beginning of its end until it is
+/// gone.
 const KUBELET: Duration = Duration::from_secs(1);
 
-/// How long it may take until everything is published after the last pod was replaced, for each pod.
+/// How long it may take until everything is published after the last pod was replaced, for each
+/// pod.
 const PATIENCE_PER_POD: Duration = Duration::from_secs(1);
 
 /// Replaces all pods of the large Service, or all pods if there is none.

@@ -16,7 +16,8 @@ use crate::{print, procfs};
 /// The program that is measured if no command is given.
 const DEFAULT_PROGRAM: &str = "kube-endpoint-manager";
 
-/// Its flags. The limits are those with which controllers are compared: a client limit would hide what they can do.
+/// Its flags. The limits are those with which controllers are compared: a client limit would hide
+/// what they can do.
 const DEFAULT_FLAGS: &str = "--kubeconfig={kubeconfig} --kube-api-qps=5000 --kube-api-burst=10000 --leader-elect=false --secure-port=0";
 
 /// The command that is measured if none is given: the program beside this one.

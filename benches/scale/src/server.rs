@@ -121,7 +121,8 @@ impl Drop for Embedded {
     }
 }
 
-/// Runs the embedded server until standard input is closed: also if the program that started it is killed.
+/// Runs the embedded server until standard input is closed: also if the program that started it is
+/// killed.
 pub(crate) async fn serve(kubeconfig: &Path, transport: Transport) -> anyhow::Result<()> {
     let server =
         EmbeddedApiServer::builder().start_time(crate::clock::now()).request_log_bytes(1 << 20).build()?;

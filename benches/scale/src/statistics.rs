@@ -20,7 +20,8 @@ pub(crate) fn median(values: &[f64]) -> Option<f64> {
     }
 }
 
-/// `1/8.3` where the first figure is clearly lower, otherwise with two digits. Empty where there is no ratio.
+/// `1/8.3` where the first figure is clearly lower, otherwise with two digits. Empty where there is
+/// no ratio.
 pub(crate) fn ratio(first: f64, second: f64) -> String {
     let ratio = first / second;
     if !ratio.is_finite() || ratio == 0.0 {

@@ -1,4 +1,5 @@
-//! TLS in front of the embedded API server. A controller then speaks HTTP/2 and HTTP/1 over TLS, as with a real server.
+//! TLS in front of the embedded API server. A controller then speaks HTTP/2 and HTTP/1 over TLS, as
+//! with a real server.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;

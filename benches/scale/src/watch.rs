@@ -66,7 +66,8 @@ pub(crate) struct Watches {
 }
 
 impl Watches {
-    /// Watches the slices `watchers` times, and the Endpoints once, from versions at which there were none of them.
+    /// Watches the slices `watchers` times, and the Endpoints once, from versions at which there
+    /// were none of them.
     pub(crate) async fn start(
         api: &Api,
         workload: &Workload,

@@ -1,4 +1,5 @@
-//! What a cluster holds: how many Services, pods and nodes, which Service selects which pod, and the objects themselves.
+//! What a cluster holds: how many Services, pods and nodes, which Service selects which pod, and
+//! the objects themselves.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -11,8 +12,9 @@ pub(crate) const LONG_AGO: &str = "2024-01-01T00:00:00Z";
 
 /// The sizes of a cluster.
 ///
-/// Pods have numbers. The first [`Self::pods`] are spread over the Services. The next ones, if [`Self::own_big`], are those of the
-/// large Service only. The last [`Self::idle_pods`] belong to no Service.
+/// Pods have numbers. The first [`Self::pods`] are spread over the Services. The next ones, if
+/// [`Self::own_big`], are those of the large Service only. The last [`Self::idle_pods`] belong to
+/// no Service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Workload {
     /// Services, without the large one.
@@ -23,7 +25,8 @@ pub(crate) struct Workload {
     pub(crate) pods: usize,
     /// Pods of the large Service. 0: there is none.
     pub(crate) big: usize,
-    /// Whether the pods of the large Service belong to no other. Otherwise they are the first of [`Self::pods`].
+    /// True if the pods of the large Service belong to no other. Otherwise they are the first of
+    /// [`Self::pods`].
     pub(crate) own_big: bool,
     /// Pods that no Service selects.
     pub(crate) idle_pods: usize,
@@ -31,7 +34,7 @@ pub(crate) struct Workload {
     pub(crate) nodes: usize,
     /// Namespaces that the Services are spread over.
     pub(crate) namespaces: usize,
-    /// Whether each pod has a label that no other pod has.
+    /// True if each pod has a label that no other pod has.
     pub(crate) unique_labels: bool,
 }
 
@@ -112,7 +115,8 @@ impl Workload {
         self.selected_by(pod).service.map_or(0, |service| self.namespace_of_service(service))
     }
 
-    /// The sizes in one line. Namespaces carry it, so that objects are not used for another workload.
+    /// The sizes in one line. Namespaces carry it, so that objects are not used for another
+    /// workload.
     pub(crate) fn shape(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
@@ -187,7 +191,8 @@ impl Names {
         format!("{}-node-{number}", self.prefix)
     }
 
-    /// A pod. A rollout replaces each pod by its successor, whose name ends with `b`, and the next rollout replaces that one.
+    /// A pod. A rollout replaces each pod by its successor, whose name ends with `b`, and the next
+    /// rollout replaces that one.
     pub(crate) fn pod(&self, number: usize, successor: bool) -> String {
         format!("{}-p{number}{}", self.prefix, if successor { "b" } else { "" })
     }
@@ -201,7 +206,7 @@ impl Names {
         digits.then(|| number.parse().ok()).flatten().map(|number| (number, successor))
     }
 
-    /// Whether an object of this name is one of ours.
+    /// Returns true if an object of this name is one of ours.
     pub(crate) fn is_ours(&self, name: &str) -> bool {
         name.strip_prefix(&self.prefix).is_some_and(|rest| rest.starts_with('-'))
     }

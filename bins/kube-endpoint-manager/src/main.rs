@@ -1,5 +1,5 @@
-//! Kubernetes' endpoints, EndpointSlice and EndpointSlice-mirroring controllers in one binary: parses the options, builds a
-//! manager and runs it until SIGTERM or SIGINT.
+//! Kubernetes' endpoints, EndpointSlice and EndpointSlice-mirroring controllers in one binary:
+//! parses the options, builds a manager and runs it until SIGTERM or SIGINT.
 
 mod completion;
 mod heap;
@@ -65,7 +65,8 @@ fn main() -> ExitCode {
     code
 }
 
-/// Runs the manager. From here on errors go through the log's printer, behind the lines that wait in it.
+/// Runs the manager. From here on errors go through the log's printer, behind the lines that wait
+/// in it.
 fn run_logged(command_line: &CommandLine, log: &LinePrinter) -> ExitCode {
     let fail = |error: String, code| {
         log.print(format!("error: {}", harmless(&error, LONGEST_ERROR)));
@@ -77,8 +78,9 @@ fn run_logged(command_line: &CommandLine, log: &LinePrinter) -> ExitCode {
         Ok(settings) => settings,
         Err(error) => return fail(command_line.locate(&error), invalid_input),
     };
-    // One thread runs all tasks: these wait most of the time, and more threads wake each other for every request
-    // (docs/performance.md). Work that takes milliseconds hands the other tasks to another thread meanwhile.
+    // One thread runs all tasks: these wait most of the time, and more threads wake each other for
+    // every request (docs/performance.md). Work that takes milliseconds hands the other tasks to
+    // another thread meanwhile.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtime = match runtime {
         Ok(runtime) => runtime,
@@ -91,7 +93,8 @@ fn run_logged(command_line: &CommandLine, log: &LinePrinter) -> ExitCode {
     }
 }
 
-/// Reports an error of clap's, or prints the help text or the version, which it takes for errors too.
+/// Reports an error of clap's, or prints the help text or the version, which it takes for errors
+/// too.
 fn refuse_arguments(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() {
         return printed(error.print());
@@ -122,14 +125,16 @@ fn printed(result: std::io::Result<()>) -> ExitCode {
     }
 }
 
-/// Shortens clap's error, tips and usage to one line: the error and, if clap suggests a correction, its tip.
+/// Shortens clap's error, tips and usage to one line: the error and, if clap suggests a correction,
+/// its tip.
 fn on_one_line(explanation: &str) -> String {
     let mut paragraphs =
         explanation.split("\n\n").map(|paragraph| paragraph.split_whitespace().collect::<Vec<_>>().join(" "));
     let error = paragraphs.next().unwrap_or_default();
     let error = error.trim_start_matches("error: ").to_owned();
     match paragraphs.find_map(|paragraph| paragraph.strip_prefix("tip: ").map(str::to_owned)) {
-        // That tip explains how to pass a value that begins with a dash, which is not what was meant.
+        // That tip explains how to pass a value that begins with a dash, which is not what was
+        // meant.
         Some(tip) if !tip.contains("'-- ") => format!("{error}; {tip} (see --help)"),
         _ => format!("{error} (see --help)"),
     }

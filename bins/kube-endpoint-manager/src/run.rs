@@ -108,7 +108,8 @@ fn page_sources(
     settings.serving.is_some().then(install).transpose()
 }
 
-/// A random number, the default of `--seed`. The standard library seeds the keys of its hash maps from the operating system.
+/// A random number, the default of `--seed`. The standard library seeds the keys of its hash maps
+/// from the operating system.
 #[expect(clippy::disallowed_types, reason = "the binary hands the seed in")]
 fn random_seed() -> u64 {
     std::hash::RandomState::new().hash_one(std::process::id())
@@ -185,7 +186,8 @@ mod embedded {
                 many => format!("{many} objects"),
             },
             names(settings),
-            // In the sample this moves a pod from one Service to another, which changes the slices of both.
+            // In the sample this moves a pod from one Service to another, which changes the slices
+            // of both.
             match &*options.embedded.embedded_load {
                 [] if !options.embedded.embedded_empty => "-n shop label pod db-0 app=nobody --overwrite",
                 _ => "apply -f FILE",

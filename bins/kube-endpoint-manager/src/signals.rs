@@ -6,8 +6,9 @@ use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, timeout_at};
 
-/// How long after the first signal further ones count as the same request. timeout(1) and some init processes of containers
-/// send a signal to the process and to its process group, so that it arrives twice.
+/// How long after the first signal further ones count as the same request. timeout(1) and some init
+/// processes of containers send a signal to the process and to its process group, so that it
+/// arrives twice.
 const SAME_REQUEST: Duration = Duration::from_millis(100);
 
 /// SIGTERM and SIGINT.
@@ -41,9 +42,10 @@ pub(crate) fn shutdown_signal() -> std::io::Result<impl Future<Output = ()>> {
     Ok(async move { signals.next().await })
 }
 
-/// Exits the process with code 1 on a second SIGTERM or SIGINT, or `limit` after the first one if it is given. Signals within
-/// [`SAME_REQUEST`] of the first one are ignored. This has a thread and a runtime of its own, because all threads of the
-/// program's runtime may be blocked by an output that nobody reads.
+/// Exits the process with code 1 on a second SIGTERM or SIGINT, or `limit` after the first one if
+/// it is given. Signals within [`SAME_REQUEST`] of the first one are ignored. This has a thread and
+/// a runtime of its own, because all threads of the program's runtime may be blocked by an output
+/// that nobody reads.
 ///
 /// # Errors
 ///
@@ -51,8 +53,8 @@ pub(crate) fn shutdown_signal() -> std::io::Result<impl Future<Output = ()>> {
 pub(crate) fn exit_on_second_signal(limit: Option<Duration>) -> std::io::Result<()> {
     let (started, starts) = sync_channel(1);
     let thread = std::thread::Builder::new().name("exit-on-signal".to_owned());
-    // The thread makes the runtime. If it were made here and the thread refused, it would be dropped within the program's
-    // runtime, which panics.
+    // The thread makes the runtime. If it were made here and the thread refused, it would be
+    // dropped within the program's runtime, which panics.
     thread.spawn(move || match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime.block_on(exit_on_signals(limit, &started)),
         Err(error) => drop(started.send(Err(error))),

@@ -7,8 +7,8 @@ use kube_endpoint_explain::Code;
 
 use crate::ui::UiArgs;
 
-/// Explains why a Service has the endpoints that it has. Works on any cluster, whichever controllers run there, and only
-/// reads, except for `cleanup --yes`.
+/// Explains why a Service has the endpoints that it has. Works on any cluster, whichever
+/// controllers run there, and only reads, except for `cleanup --yes`.
 #[derive(Debug, Parser)]
 #[command(name = "kubectl-endpoints", bin_name = "kubectl endpoints", version)]
 pub(crate) struct CommandLine {
@@ -49,7 +49,8 @@ pub(crate) enum Command {
         #[arg(value_name = "SERVICE|pod/NAME")]
         subject: String,
     },
-    /// Print what the controllers would write for the objects of files; exit code 2: an object would be refused, or nothing is rendered
+    /// Print what the controllers would write for the objects of files; exit code 2: an object
+    /// would be refused, or nothing is rendered
     Render {
         /// Files or folders of manifests or of `kubectl get -o yaml|json`; `-` is standard input
         #[arg(long, short, required = true, num_args = 1.., value_name = "FILE")]
@@ -71,15 +72,18 @@ pub(crate) enum Command {
         #[arg(long)]
         info: bool,
     },
-    /// Show all Services live: readiness, slices, writes, and how long a change takes until it is written
+    /// Show all Services live: readiness, slices, writes, and how long a change takes until it is
+    /// written
     Top {
         #[command(flatten)]
         scope: Scope,
     },
-    /// Print orphaned EndpointSlices and stale Endpoints, and delete them with --yes; exit code 0: none remain, 1: some, 2: error
+    /// Print orphaned EndpointSlices and stale Endpoints, and delete them with --yes; exit code 0:
+    /// none remain, 1: some, 2: error
     ///
-    /// Only objects whose label names the endpoints, EndpointSlice or EndpointSlice-mirroring controller, and whose Service or
-    /// owner does not exist any more. Endpoints that were written by hand are never touched.
+    /// Only objects whose label names the endpoints, EndpointSlice or EndpointSlice-mirroring
+    /// controller, and whose Service or owner does not exist any more. Endpoints that were written
+    /// by hand are never touched.
     Cleanup {
         #[command(flatten)]
         scope: Scope,
@@ -93,8 +97,9 @@ pub(crate) enum Command {
     Ui(UiArgs),
     /// Print a script that completes commands, flags and names
     ///
-    /// kubectl: `kubectl endpoints completion kubectl` prints the program kubectl_complete-endpoints. Put it into a folder of
-    /// $PATH and make it executable; kubectl 1.26 and later calls it.
+    /// kubectl: `kubectl endpoints completion kubectl` prints the program
+    /// kubectl_complete-endpoints. Put it into a folder of $PATH and make it executable; kubectl
+    /// 1.26 and later calls it.
     Completion {
         /// The program that completes
         #[arg(value_enum)]

@@ -1,8 +1,8 @@
 //! `cleanup`: finds leftovers, and deletes them with `--yes`.
 //!
-//! Lists of metadata tell what may be a leftover. What is reported was confirmed by reading the Service and the owners one by
-//! one. Before an object is deleted they are read once more, and the uid and the version of the object are preconditions: what
-//! changed since the list stays.
+//! Lists of metadata tell what may be a leftover. What is reported was confirmed by reading the
+//! Service and the owners one by one. Before an object is deleted they are read once more, and the
+//! uid and the version of the object are preconditions: what changed since the list stays.
 
 use std::collections::HashMap;
 
@@ -59,7 +59,8 @@ fn kind_of(kind: OutputKind) -> Kind {
     }
 }
 
-/// Returns the objects that the lists show to be leftovers, or do not show to be in use, by namespace, kind and name.
+/// Returns the objects that the lists show to be leftovers, or do not show to be in use, by
+/// namespace, kind and name.
 async fn candidates(
     reader: &Reader,
     namespace: Option<&str>,
@@ -68,7 +69,8 @@ async fn candidates(
     let mut managed = Vec::new();
     let mut uids: HashMap<Reference, String> = HashMap::new();
     let managers = format!("{LABEL_MANAGED_BY} in ({ENDPOINTSLICE_CONTROLLER},{MIRRORING_CONTROLLER})");
-    // Services are last: a slice whose Service is younger than the list of slices is not taken for a leftover.
+    // Services are last: a slice whose Service is younger than the list of slices is not taken for
+    // a leftover.
     let mut endpoints_known = true;
     for kind in [Kind::EndpointSlice, Kind::Endpoints, Kind::Service] {
         let params = match kind {

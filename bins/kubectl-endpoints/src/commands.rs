@@ -21,7 +21,8 @@ use crate::{FAILED, cleanup, completion, manifests, top, ui};
 /// The page that describes the codes.
 const HELP: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/docs/verdicts.md");
 
-/// How often a cluster is read for a diff, and how long to wait in between: what is under way is written by then.
+/// How often a cluster is read for a diff, and how long to wait in between: what is under way is
+/// written by then.
 const READINGS: usize = 3;
 const BETWEEN_READINGS: Duration = Duration::from_secs(3);
 
@@ -85,7 +86,8 @@ async fn run_explain(global: &Global, output: Output, options: Options, subject:
         let mut read = async || explain_service(&reader, &key, &options, &mut notes).await;
         let (mut explanation, mut now) = read().await?;
         if explanation.codes().iter().any(is_behind) {
-            // The lists of a cluster that changes do not show the same moment. What is under way is written by then.
+            // The lists of a cluster that changes do not show the same moment. What is under way is
+            // written by then.
             tokio::time::sleep(BETWEEN_READINGS).await;
             (explanation, now) = read().await?;
         }
@@ -114,7 +116,7 @@ pub(crate) async fn explain_service(
     Ok((explanation.ok_or_else(|| anyhow!("there is no Service {key}"))?, now))
 }
 
-/// Whether a code may only mean that a write is under way.
+/// Returns true if a code may only mean that a write is under way.
 fn is_behind(code: &Code) -> bool {
     matches!(code, Code::SlicesBehind | Code::EndpointsBehind | Code::NotWritten)
 }

@@ -1,8 +1,9 @@
 //! Completion of commands, flags and names.
 //!
-//! kubectl calls a program `kubectl_complete-endpoints` with the words of the command line, the last of which is to be completed.
-//! It expects one candidate a line, with a description after a tab, and a number at the end that says what else the shell may
-//! complete (Cobra's `ShellCompDirective`). That program is a script which calls `kubectl-endpoints __complete`.
+//! kubectl calls a program `kubectl_complete-endpoints` with the words of the command line, the
+//! last of which is to be completed. It expects one candidate a line, with a description after a
+//! tab, and a number at the end that says what else the shell may complete (Cobra's
+//! `ShellCompDirective`). That program is a script which calls `kubectl-endpoints __complete`.
 //!
 //! [`wanted`] is pure: it tells from the words what is to be completed.
 

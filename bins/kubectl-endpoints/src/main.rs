@@ -1,5 +1,5 @@
-//! A kubectl plugin that explains why a Service has the endpoints that it has. It works on any cluster, whichever controllers
-//! run there, and only reads, except for `cleanup --yes`.
+//! A kubectl plugin that explains why a Service has the endpoints that it has. It works on any
+//! cluster, whichever controllers run there, and only reads, except for `cleanup --yes`.
 
 mod args;
 mod cleanup;

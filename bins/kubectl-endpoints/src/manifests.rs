@@ -1,4 +1,5 @@
-//! Reads the manifests that `render` is given, and says of each object what an API server would say.
+//! Reads the manifests that `render` is given, and says of each object what an API server would
+//! say.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
@@ -30,7 +31,8 @@ pub(crate) struct Manifests {
     places: BTreeMap<(String, String, String), String>,
 }
 
-/// Reads files, the manifests of folders, and `-`, which is standard input. Objects without a namespace are in `namespace`.
+/// Reads files, the manifests of folders, and `-`, which is standard input. Objects without a
+/// namespace are in `namespace`.
 ///
 /// # Errors
 ///
@@ -163,7 +165,8 @@ impl Manifests {
         manifest::create(resource, value).map_err(|status| Refusal(&status).to_string())
     }
 
-    /// Adds the nodes that pods are bound to and that were not read: pods of nodes that do not exist are not published.
+    /// Adds the nodes that pods are bound to and that were not read: pods of nodes that do not
+    /// exist are not published.
     fn assume_nodes(&mut self) -> anyhow::Result<()> {
         let known =
             |name: &str| self.places.contains_key(&("nodes".to_owned(), String::new(), name.to_owned()));

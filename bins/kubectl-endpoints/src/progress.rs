@@ -26,7 +26,8 @@ impl Progress {
         Self(bar)
     }
 
-    /// A page was read, and another one follows. `read` objects were read so far, and the server estimates how many remain.
+    /// A page was read, and another one follows. `read` objects were read so far, and the server
+    /// estimates how many remain.
     pub(crate) fn page(&self, plural: &str, read: usize, remaining: Option<i64>) {
         let remaining = remaining.and_then(|count| usize::try_from(count).ok()).unwrap_or_default();
         if self.0.is_finished() {

@@ -165,7 +165,8 @@ impl Reader {
         Ok(object)
     }
 
-    /// Returns an error if a namespace does not exist: its name may be mistyped. If that may not be read, it is taken to exist.
+    /// Returns an error if a namespace does not exist: its name may be mistyped. If that may not be
+    /// read, it is taken to exist.
     pub(crate) async fn check_namespace(&self, namespace: &str) -> anyhow::Result<()> {
         match self.uid(Kind::Namespace, &ObjectKey::new("", namespace)).await {
             Ok(None) => bail!("there is no namespace {namespace}"),
@@ -173,8 +174,9 @@ impl Reader {
         }
     }
 
-    /// Lists objects page by page. No two pages are held at once. If the list changed so much meanwhile that the server
-    /// cannot continue it, it is listed again as a whole, as client-go does.
+    /// Lists objects page by page. No two pages are held at once. If the list changed so much
+    /// meanwhile that the server cannot continue it, it is listed again as a whole, as client-go
+    /// does.
     async fn pages<T>(
         &self,
         kind: Kind,
@@ -347,7 +349,8 @@ impl Reader {
                 Ok(objects.add(pod)?)
             });
             if let Some(note) = forbidden(listed.await, Kind::Pod, Some(namespace))? {
-                // The verdict on a pod does not depend on other pods, but what slices should be does.
+                // The verdict on a pod does not depend on other pods, but what slices should be
+                // does.
                 let consequence = "Slices and Endpoints are not compared with what they should be.";
                 reading.notes.push(format!("{note} {consequence}"));
                 reading.known.pods = false;
@@ -362,8 +365,9 @@ impl Reader {
         Ok(reading)
     }
 
-    /// Reads all Services of a namespace, or of all, with all that they depend on. What may not be read is noted, but without
-    /// Services nothing can be said. A namespace that does not exist is an error.
+    /// Reads all Services of a namespace, or of all, with all that they depend on. What may not be
+    /// read is noted, but without Services nothing can be said. A namespace that does not exist is
+    /// an error.
     pub(crate) async fn all(&self, namespace: Option<&str>) -> anyhow::Result<Reading> {
         let mut reading = Reading::default();
         let listed = self.add(&mut reading.objects, Kind::Service, namespace, ListParams::default()).await;
@@ -384,8 +388,8 @@ impl Reader {
         Ok(reading)
     }
 
-    /// Reads the nodes of a Service's pods, or all nodes. If that is forbidden, they are taken to be ready. Their zones are not
-    /// known then, so slices cannot be compared.
+    /// Reads the nodes of a Service's pods, or all nodes. If that is forbidden, they are taken to
+    /// be ready. Their zones are not known then, so slices cannot be compared.
     async fn nodes(&self, reading: &mut Reading, names: BTreeSet<String>, all: bool) -> anyhow::Result<()> {
         let read = if all || names.len() > SINGLE_NODES {
             self.add(&mut reading.objects, Kind::Node, None, ListParams::default()).await
@@ -408,8 +412,9 @@ impl Reader {
         reading.assume_nodes(names)
     }
 
-    /// Reads all nodes if a hint is for a node or a zone that none of those read is or has. It may not exist, and
-    /// kube-proxy sends nobody there then. `all` tells that all nodes are read already.
+    /// Reads all nodes if a hint is for a node or a zone that none of those read is or has. It may
+    /// not exist, and kube-proxy sends nobody there then. `all` tells that all nodes are read
+    /// already.
     async fn hinted_nodes(
         &self,
         reading: &mut Reading,
@@ -476,7 +481,8 @@ impl Reader {
     }
 }
 
-/// Checks that an answer is of one of these kinds. What a server of something else answers is not an empty list, and no object.
+/// Checks that an answer is of one of these kinds. What a server of something else answers is not
+/// an empty list, and no object.
 fn check_kind(types: Option<&TypeMeta>, expected: &[&str]) -> Result<(), Error> {
     let kind = types.map(|types| types.kind.as_str()).unwrap_or_default();
     if expected.contains(&kind) {
@@ -490,15 +496,15 @@ fn check_kind(types: Option<&TypeMeta>, expected: &[&str]) -> Result<(), Error> 
     Err(Error::Service(why.into()))
 }
 
-/// Returns false if no object that is read has such a name. A name that an object refers to, such as that of an owner, may be
-/// any text, and would lead to another path.
+/// Returns false if no object that is read has such a name. A name that an object refers to, such
+/// as that of an owner, may be any text, and would lead to another path.
 fn can_be_a_name(name: &str) -> bool {
     !matches!(name, "" | "." | "..")
         && name.bytes().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'.'))
 }
 
-/// Returns true if an explanation looks at nodes without a pod of the Service: the share of each zone's CPU, or nodes whose
-/// clients have no endpoint because a traffic policy is `Local`.
+/// Returns true if an explanation looks at nodes without a pod of the Service: the share of each
+/// zone's CPU, or nodes whose clients have no endpoint because a traffic policy is `Local`.
 fn needs_all_nodes(objects: &Objects, service: &Service) -> bool {
     service.topology_hints_enabled()
         || objects.policies(&service.key).is_some_and(TrafficPolicies::uses_local)

@@ -1,4 +1,5 @@
-//! Tells the answers of a Kubernetes API server from those of other servers, such as a proxy or a login page.
+//! Tells the answers of a Kubernetes API server from those of other servers, such as a proxy or a
+//! login page.
 
 use std::fmt;
 
@@ -11,8 +12,8 @@ use serde::Deserialize;
 
 use crate::client::AnswerBody;
 
-/// The answer of Go's HTTP server for a path without a handler. kube-apiserver answers a request for a group or version that it
-/// does not serve with this text, not with a `Status`.
+/// The answer of Go's HTTP server for a path without a handler. kube-apiserver answers a request
+/// for a group or version that it does not serve with this text, not with a `Status`.
 const PAGE_NOT_FOUND: &[u8] = b"404 page not found";
 /// The most characters of a body that are shown.
 const SHOWN: usize = 200;
@@ -84,15 +85,16 @@ impl fmt::Display for Answered {
     }
 }
 
-/// Where an answer redirects to, without the query, which may hold secrets. The client follows no redirect.
+/// Where an answer redirects to, without the query, which may hold secrets. The client follows no
+/// redirect.
 pub fn redirected_to(status: StatusCode, headers: &HeaderMap) -> Option<String> {
     let location = headers.get(LOCATION).filter(|_| status.is_redirection())?;
     let location = String::from_utf8_lossy(location.as_bytes());
     Some(harmless(location.split(['?', '#']).next().unwrap_or_default(), SHOWN).into_owned())
 }
 
-/// Returns true if a body is the `Status` with which an API server says that an object does not exist. A server that is no API
-/// server, and a proxy, say something else with 404.
+/// Returns true if a body is the `Status` with which an API server says that an object does not
+/// exist. A server that is no API server, and a proxy, say something else with 404.
 pub fn is_status_not_found(body: &[u8]) -> bool {
     match protobuf::Status::of_answer(body) {
         Some(status) => status.reason == "NotFound",

@@ -7,7 +7,8 @@ use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{Request, Uri};
 use tower::{Layer, Service};
 
-/// Adds the address. kube's `BaseUriLayer` does the same, but formats and parses the address for each request.
+/// Adds the address. kube's `BaseUriLayer` does the same, but formats and parses the address for
+/// each request.
 #[derive(Clone, Debug)]
 pub(crate) struct AtServerLayer(Arc<Address>);
 

@@ -1,10 +1,11 @@
 //! Reading what arrives often in batches.
 //!
-//! Each write is followed by its event in a watch, an event that usually says nothing new. In a busy cluster the process would wake
-//! for each of them, and most of what a wake costs is fetching code and data that other processes have displaced from the
-//! processor's caches. So the connection with the watches of EndpointSlices and Endpoints is read at most once in [`PAUSE`] while
-//! events are frequent. Meanwhile they wait in the socket: the kernel wakes the process early when [`LOW_WATER`] bytes have arrived or
-//! when the server closes the connection ([`LowWater`]).
+//! Each write is followed by its event in a watch, an event that usually says nothing new. In a
+//! busy cluster the process would wake for each of them, and most of what a wake costs is fetching
+//! code and data that other processes have displaced from the processor's caches. So the connection
+//! with the watches of EndpointSlices and Endpoints is read at most once in [`PAUSE`] while events
+//! are frequent. Meanwhile they wait in the socket: the kernel wakes the process early when
+//! [`LOW_WATER`] bytes have arrived or when the server closes the connection ([`LowWater`]).
 //!
 //! Code that waits for an event calls [`Hurry::hurry`].
 
@@ -43,8 +44,8 @@ pub(crate) struct Batches {
 enum State {
     /// There were so many reads since then.
     Counting { since: Instant, reads: u32 },
-    /// Events are taken to be frequent until then. `pause` is the end of the pause; the connection's low-water mark is [`LOW_WATER`] as
-    /// long as there is one.
+    /// Events are taken to be frequent until then. `pause` is the end of the pause; the
+    /// connection's low-water mark is [`LOW_WATER`] as long as there is one.
     Frequent { until: Instant, pause: Option<Pin<Box<Sleep>>> },
 }
 
@@ -54,8 +55,8 @@ impl Batches {
         Self { hurry, waker, state: State::Counting { since: Instant::now(), reads: 0 } }
     }
 
-    /// Whether a pause is over. What has arrived has to be read with [`LowWater::read_now`] then. During a pause this returns false, and
-    /// the task is woken at its end.
+    /// Returns true if a pause is over. What has arrived has to be read with [`LowWater::read_now`]
+    /// then. During a pause this returns false, and the task is woken at its end.
     pub(crate) fn is_pause_over(&mut self, context: &mut Context<'_>) -> bool {
         let State::Frequent { pause: Some(pause), .. } = &mut self.state else { return false };
         // A hurry that begins after this line wakes the task.
@@ -98,7 +99,8 @@ impl Batches {
         }
     }
 
-    /// Call this when nothing had arrived at the end of a pause. Reads are counted again then, unless a hurry ended the pause.
+    /// Call this when nothing had arrived at the end of a pause. Reads are counted again then,
+    /// unless a hurry ended the pause.
     pub(crate) fn nothing_arrived(&mut self, connection: &impl LowWater) {
         self.end_pause(connection);
         let now = Instant::now();

@@ -29,38 +29,43 @@ use crate::timeouts::Timeouts;
 use crate::transport::Transport;
 use crate::warnings::Warnings;
 
-/// The body of an answer. Reading it fails with [`kube::Error::HyperError`] if the connection breaks.
+/// The body of an answer. Reading it fails with [`kube::Error::HyperError`] if the connection
+/// breaks.
 pub type AnswerBody = UnsyncBoxBody<Bytes, kube::Error>;
 
 type Direct = BoxCloneSyncService<Request<Body>, Response<AnswerBody>, BoxError>;
 
-/// A [`kube::Client`] that sends each request exactly once and returns every answer, errors included, to the caller.
+/// A [`kube::Client`] that sends each request exactly once and returns every answer, errors
+/// included, to the caller.
 ///
-/// kube's default client retries by itself after 429, 503 and 504. Here that would be wrong: a create whose answer was lost
-/// may have been carried out, and sending it again creates a second object. The caller knows whether a request may be
-/// repeated, so the caller decides. Because this is a type of its own, a client with a retry layer cannot be passed by
-/// mistake: [`client_from_config`] and [`ApiClient::for_tests`] are the only ways to make one.
+/// kube's default client retries by itself after 429, 503 and 504. Here that would be wrong: a
+/// create whose answer was lost may have been carried out, and sending it again creates a second
+/// object. The caller knows whether a request may be repeated, so the caller decides. Because this
+/// is a type of its own, a client with a retry layer cannot be passed by mistake:
+/// [`client_from_config`] and [`ApiClient::for_tests`] are the only ways to make one.
 #[derive(Clone)]
 pub struct ApiClient {
     client: Client,
-    /// What `client` sends its requests with. `client` passes each to a task first, which is for services that cannot be
-    /// cloned.
+    /// What `client` sends its requests with. `client` passes each to a task first, which is for
+    /// services that cannot be cloned.
     direct: Option<Direct>,
     metrics: Arc<RequestMetrics>,
     warnings: Arc<Warnings>,
     encodings: Encodings,
     hurry: Arc<Hurry>,
-    /// The URL of the server, without user, password and a slash at its end. Empty for a service in the same process.
+    /// The URL of the server, without user, password and a slash at its end. Empty for a service in
+    /// the same process.
     server: Arc<str>,
     /// A client of a service has none.
     sessions: Option<Arc<Sessions>>,
 }
 
 impl ApiClient {
-    /// A client of any tower service, such as the embedded API server's. Its requests are neither counted nor timed.
+    /// A client of any tower service, such as the embedded API server's. Its requests are neither
+    /// counted nor timed.
     ///
-    /// For tests and for API servers in the same process. The service must not retry requests. Production code that talks
-    /// to an API server over the network uses [`client_from_config`].
+    /// For tests and for API servers in the same process. The service must not retry requests.
+    /// Production code that talks to an API server over the network uses [`client_from_config`].
     pub fn for_tests<S, B>(service: S) -> Self
     where
         S: Service<Request<Body>, Response = Response<B>> + Send + 'static,
@@ -99,19 +104,22 @@ impl ApiClient {
         self.encodings.wanted()
     }
 
-    /// The encoding of the objects of a resource, such as `pods`: that of the client, or JSON if the server has refused it.
+    /// The encoding of the objects of a resource, such as `pods`: that of the client, or JSON if
+    /// the server has refused it.
     pub fn content_type_of(&self, resource: &str) -> ContentType {
         self.encodings.of(resource)
     }
 
-    /// Call this with the status of an answer to a request with objects of a resource that was `sent` in an encoding. Returns
-    /// whether the server refused the encoding (406 or 415) and the request should be sent again: the encoding of the resource
-    /// is then JSON. The first time for a resource, that is logged.
+    /// Call this with the status of an answer to a request with objects of a resource that was
+    /// `sent` in an encoding. Returns whether the server refused the encoding (406 or 415) and the
+    /// request should be sent again: the encoding of the resource is then JSON. The first time for
+    /// a resource, that is logged.
     pub fn refused_content_type(&self, resource: &str, sent: ContentType, code: u16) -> bool {
         self.encodings.refused(resource, sent, code)
     }
 
-    /// Sends one request once. The answer may have any status. Each text in a `Warning` header is logged once.
+    /// Sends one request once. The answer may have any status. Each text in a `Warning` header is
+    /// logged once.
     ///
     /// # Errors
     /// If no answer arrives: the connection failed, or credentials could not be obtained.
@@ -125,9 +133,10 @@ impl ApiClient {
         Ok(answer)
     }
 
-    /// Call this when something waits for an event of an EndpointSlice or of Endpoints. While these events are frequent (50 a second),
-    /// the client reads their watches of whole clusters every 50 ms, or earlier when 16 KiB have arrived. After this call it reads at
-    /// once what has arrived, and what arrives within the next 50 ms.
+    /// Call this when something waits for an event of an EndpointSlice or of Endpoints. While these
+    /// events are frequent (50 a second), the client reads their watches of whole clusters every 50
+    /// ms, or earlier when 16 KiB have arrived. After this call it reads at once what has arrived,
+    /// and what arrives within the next 50 ms.
     pub fn hurry(&self) {
         self.hurry.hurry();
     }
@@ -137,8 +146,9 @@ impl ApiClient {
         self.hurry.last()
     }
 
-    /// The certificates of the current connections, for these uses: the client's own, and the CAs with which it verifies the server.
-    /// A certificate that the connections do not have, and CAs of the system, are left out.
+    /// The certificates of the current connections, for these uses: the client's own, and the CAs
+    /// with which it verifies the server. A certificate that the connections do not have, and CAs
+    /// of the system, are left out.
     pub fn certificates(&self, uses: [CertificateUse; 2]) -> Vec<CertificateInUse> {
         let found = self.sessions.as_ref().map(|sessions| sessions.certificates()).unwrap_or_default();
         let used = found.into_iter().zip(uses);
@@ -161,13 +171,15 @@ impl fmt::Debug for ApiClient {
     }
 }
 
-/// Makes a client of a configuration, without kube's retry layer. Its requests are counted and timed
-/// ([`CountRequests`], which says with which recorder).
+/// Makes a client of a configuration, without kube's retry layer. Its requests are counted and
+/// timed ([`CountRequests`], which says with which recorder).
 ///
-/// Files with certificates and tokens are read, and a credential plugin is run, before this returns; both again while the
-/// client is used. A plugin that hangs is reported after 5 s and killed after 60 s. Whether a server answers is not tried.
+/// Files with certificates and tokens are read, and a credential plugin is run, before this
+/// returns; both again while the client is used. A plugin that hangs is reported after 5 s and
+/// killed after 60 s. Whether a server answers is not tried.
 ///
-/// A kubeconfig's paths are not part of kube's [`Config`] in every case: see [`watch_files`](crate::watch_files).
+/// A kubeconfig's paths are not part of kube's [`Config`] in every case: see
+/// [`watch_files`](crate::watch_files).
 ///
 /// # Errors
 /// If the configuration names certificates, credentials or a proxy that cannot be used.
@@ -175,9 +187,10 @@ pub async fn client_from_config(config: Config) -> Result<ApiClient, ClientError
     client(config, Timeouts::default()).await
 }
 
-/// As [`client_from_config`], but a connection whose peer has silently gone is closed within `limit` (4 s at least), instead
-/// of 45 s. For requests that must not wait behind a dead connection, such as renewals of a Lease. It costs a PING on every
-/// connection that was silent for half of the limit.
+/// As [`client_from_config`], but a connection whose peer has silently gone is closed within
+/// `limit` (4 s at least), instead of 45 s. For requests that must not wait behind a dead
+/// connection, such as renewals of a Lease. It costs a PING on every connection that was silent for
+/// half of the limit.
 ///
 /// # Errors
 /// As [`client_from_config`].
@@ -185,7 +198,8 @@ pub async fn client_with_silence_limit(
     mut config: Config,
     limit: Duration,
 ) -> Result<ApiClient, ClientError> {
-    // Callers give a request up after that. A connection that is given up with it has not tried the other addresses of the server.
+    // Callers give a request up after that. A connection that is given up with it has not tried the
+    // other addresses of the server.
     config.connect_timeout = Some(config.connect_timeout.map_or(limit, |timeout| timeout.min(limit)));
     client(config, Timeouts::silence(limit)).await
 }
@@ -233,8 +247,8 @@ fn host_and_port(url: &Uri) -> &str {
     authority.rsplit_once('@').map_or(authority, |(_, host)| host)
 }
 
-/// The URL without user and password. They are not used to authenticate; hyper would log them at debug level, and send them to
-/// the server in HTTP/2's `:authority`.
+/// The URL without user and password. They are not used to authenticate; hyper would log them at
+/// debug level, and send them to the server in HTTP/2's `:authority`.
 fn without_user_info(url: Uri) -> Uri {
     let Ok(host) = host_and_port(&url).parse() else { return url };
     let mut parts = url.clone().into_parts();
@@ -248,9 +262,9 @@ pub fn without_credentials(url: &Uri) -> String {
     format!("{scheme}{}{}", host_and_port(url), url.path())
 }
 
-/// kube's layer for credentials that this crate does not renew: user and password, a token in the kubeconfig, and the
-/// obsolete auth-providers. The latter may run a command and wait for it, so a thread of its own does that: one that the
-/// runtime does not wait for at the end of the process.
+/// kube's layer for credentials that this crate does not renew: user and password, a token in the
+/// kubeconfig, and the obsolete auth-providers. The latter may run a command and wait for it, so a
+/// thread of its own does that: one that the runtime does not wait for at the end of the process.
 async fn static_authorization(
     config: Config,
     limits: &Timeouts,

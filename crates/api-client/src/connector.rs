@@ -2,23 +2,26 @@
 //!
 //! # HTTP/2 where the server offers it
 //!
-//! kube's own connector offers HTTP/1 alone, so every watch and every request under way needs a connection. Here ALPN
-//! offers HTTP/2 first, as client-go does: most watches and reads share one connection, with one TLS handshake and one
-//! credential check, and a PING tells within 40 s that the peer is gone. Sharing has two costs. A watch that is read
-//! slowly could use up the connection's flow control window and block the others; therefore the connection's window
-//! ([`CONNECTION_WINDOW`]) is 16 times the window of a stream ([`STREAM_WINDOW`]), more than there are watches. And a lost TCP
-//! segment delays all streams for one round trip, which does not matter between controllers and their API server.
-//! Many writes go over a few connections with HTTP/1; see [`http1`](crate::http1). These offer no protocol by ALPN, so that a server
-//! takes them for HTTP/1.
+//! kube's own connector offers HTTP/1 alone, so every watch and every request under way needs a
+//! connection. Here ALPN offers HTTP/2 first, as client-go does: most watches and reads share one
+//! connection, with one TLS handshake and one credential check, and a PING tells within 40 s that
+//! the peer is gone. Sharing has two costs. A watch that is read slowly could use up the
+//! connection's flow control window and block the others; therefore the connection's window
+//! ([`CONNECTION_WINDOW`]) is 16 times the window of a stream ([`STREAM_WINDOW`]), more than there
+//! are watches. And a lost TCP segment delays all streams for one round trip, which does not matter
+//! between controllers and their API server. Many writes go over a few connections with HTTP/1; see
+//! [`http1`](crate::http1). These offer no protocol by ALPN, so that a server takes them for
+//! HTTP/1.
 //!
-//! Requests that start together while there is no connection open one each; hyper's pool keeps one of them for later
-//! requests. So the watches of a start have a connection each, until they end and are opened again. Watches of single
-//! namespaces (`--namespaces`), of which there may be hundreds, have other connections. Those of the EndpointSlices and Endpoints of
-//! whole clusters have one of their own, which is read in [batches](crate::batches). See [`Spread`].
+//! Requests that start together while there is no connection open one each; hyper's pool keeps one
+//! of them for later requests. So the watches of a start have a connection each, until they end and
+//! are opened again. Watches of single namespaces (`--namespaces`), of which there may be hundreds,
+//! have other connections. Those of the EndpointSlices and Endpoints of whole clusters have one of
+//! their own, which is read in [batches](crate::batches). See [`Spread`].
 //!
-//! HTTP/1 also remains for `http://` addresses and for proxies that terminate TLS without HTTP/2. It has no PING, so TCP
-//! keepalive and `TCP_USER_TIMEOUT` do the same work. They are set on every connection: with HTTP/2 they are the second
-//! line of defence.
+//! HTTP/1 also remains for `http://` addresses and for proxies that terminate TLS without HTTP/2.
+//! It has no PING, so TCP keepalive and `TCP_USER_TIMEOUT` do the same work. They are set on every
+//! connection: with HTTP/2 they are the second line of defence.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,23 +58,25 @@ const STREAM_WINDOW: u32 = 1 << 20;
 /// HTTP/2: how many bytes of all answers together the server may send before they are read.
 const CONNECTION_WINDOW: u32 = 16 * STREAM_WINDOW;
 
-/// Connections other than those of writes stay in the pool for this long after their last request. The watches of a connection do not
-/// count as requests, but one with HTTP/2 that has watches is open anyway. Servers close an idle one with HTTP/1 much earlier.
+/// Connections other than those of writes stay in the pool for this long after their last request.
+/// The watches of a connection do not count as requests, but one with HTTP/2 that has watches is
+/// open anyway. Servers close an idle one with HTTP/1 much earlier.
 const SHARED_IDLE: Duration = Duration::from_secs(3600);
 
-/// The time in which a TCP connection has to be made, as a share of [`Config::connect_timeout`]; the rest is for TLS. Each address of the
-/// server's name gets an equal part of it, so that one that does not answer leaves time for the next.
+/// The time in which a TCP connection has to be made, as a share of [`Config::connect_timeout`];
+/// the rest is for TLS. Each address of the server's name gets an equal part of it, so that one
+/// that does not answer leaves time for the next.
 const TCP_SHARE: f64 = 2.0 / 3.0;
 
-/// A pool of connections that were made with the same certificates. Requests under way keep their connection open after
-/// the last handle of its pool is gone.
+/// A pool of connections that were made with the same certificates. Requests under way keep their
+/// connection open after the last handle of its pool is gone.
 pub(crate) type Pool = Arc<dyn Fn(Request<Body>) -> Answer + Send + Sync>;
 
 /// The answer to a request.
 pub(crate) type Answer = BoxFuture<'static, Result<Response<Incoming>, RequestError>>;
 
-/// A pool with the certificates that the configuration has now. Nothing is connected yet. `http1` decides which writes go over
-/// HTTP/1.
+/// A pool with the certificates that the configuration has now. Nothing is connected yet. `http1`
+/// decides which writes go over HTTP/1.
 pub(crate) fn pool(
     config: &Config,
     limits: &Timeouts,
@@ -119,8 +124,9 @@ fn tunnel<C>(address: Uri, proxy: &hyper_util::client::proxy::matcher::Intercept
     }
 }
 
-/// A TCP connection closes when its peer has not acknowledged anything for [`Timeouts::tcp_user_timeout`], be it data or
-/// the probes that the kernel sends while the connection is idle.
+/// A TCP connection closes when its peer has not acknowledged anything for
+/// [`Timeouts::tcp_user_timeout`], be it data or the probes that the kernel sends while the
+/// connection is idle.
 fn tcp_connector<R>(resolver: R, connect_timeout: Option<Duration>, limits: &Timeouts) -> HttpConnector<R> {
     let mut tcp = HttpConnector::new_with_resolver(resolver);
     tcp.enforce_http(false);
@@ -129,7 +135,8 @@ fn tcp_connector<R>(resolver: R, connect_timeout: Option<Duration>, limits: &Tim
     tcp.set_nodelay(true);
     tcp.set_keepalive(Some(limits.probe_after));
     tcp.set_keepalive_interval(Some(limits.keepalive_interval));
-    // Linux ends the connection by TCP_USER_TIMEOUT; where that is not known, by the number of probes.
+    // Linux ends the connection by TCP_USER_TIMEOUT; where that is not known, by the number of
+    // probes.
     let probes = (limits.tcp_user_timeout - limits.probe_after).div_duration_f64(limits.keepalive_interval);
     tcp.set_keepalive_retries(Some(probes.round() as u32));
     #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]

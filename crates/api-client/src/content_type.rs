@@ -36,8 +36,8 @@ impl ContentType {
         }
     }
 
-    /// The value of `Accept` that asks for the metadata of objects only. A server that does not know that form answers with
-    /// whole objects.
+    /// The value of `Accept` that asks for the metadata of objects only. A server that does not
+    /// know that form answers with whole objects.
     pub const fn accept_metadata(self) -> &'static str {
         match self {
             Self::Protobuf => {

@@ -10,7 +10,8 @@ use tower::BoxError;
 
 use crate::plugin::PluginError;
 
-/// Why a client cannot be made, or why a request cannot be sent. `Display` is one line that says what to do.
+/// Why a client cannot be made, or why a request cannot be sent. `Display` is one line that says
+/// what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
@@ -88,7 +89,8 @@ impl RequestError {
     }
 }
 
-/// No connection to the server could be made. The source is the innermost error, such as that of the operating system.
+/// No connection to the server could be made. The source is the innermost error, such as that of
+/// the operating system.
 #[derive(Debug)]
 pub(crate) struct ConnectError {
     server: Arc<str>,
@@ -123,8 +125,8 @@ const NO_STATUS: &str = "Failed to parse error data";
 /// The advice if something else than an API server answers.
 const CHECK: &str = "check the server in the kubeconfig, and whether a proxy answers in its place";
 
-/// Says on one line why a request failed, without a full stop: what the server answered, or why no answer arrived. In contrast
-/// to [`kube::Error`]'s `Display`, it names no types of Rust.
+/// Says on one line why a request failed, without a full stop: what the server answered, or why no
+/// answer arrived. In contrast to [`kube::Error`]'s `Display`, it names no types of Rust.
 pub fn why_request_failed(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => answered(status),

@@ -1,17 +1,21 @@
 //! Which writes are sent over HTTP/1.
 //!
-//! A write over HTTP/1 costs an API server less than one over HTTP/2, and this process too (docs/performance.md). But a
-//! connection serves one request at a time, and no PING finds a server that has fallen silent while its kernel still answers.
-//! Therefore:
+//! A write over HTTP/1 costs an API server less than one over HTTP/2, and this process too
+//! (docs/performance.md). But a connection serves one request at a time, and no PING finds a server
+//! that has fallen silent while its kernel still answers. Therefore:
 //!
-//! - only writes of outputs and events go over HTTP/1 ([`is_output`]). They have a time limit of their own, and the writer knows
-//!   what to do if the answer is lost. The renewal of a Lease must not wait for that limit, and reviews of clients are not ours;
-//! - a write that finds [`WRITES`] others under way goes over HTTP/2, so that none waits for a connection;
-//! - without many writes all go over HTTP/2, whose connection is open anyway: a connection for a single write would cost
-//!   a TLS handshake. There are many after the first [`MANY`] of a [`WINDOW`], and during the window after it. A burst of a
-//!   few more opens connections for few writes, which is accepted because a cold start or a rollout has far more;
-//! - after a write that was not answered all go over HTTP/2 for a time: there may be a proxy that accepts HTTP/2 only, or that
-//!   closes idle connections early. Then one is tried again, ever more rarely as long as that fails.
+//! - only writes of outputs and events go over HTTP/1 ([`is_output`]). They have a time limit of
+//!   their own, and the writer knows what to do if the answer is lost. The renewal of a Lease must
+//!   not wait for that limit, and reviews of clients are not ours;
+//! - a write that finds [`WRITES`] others under way goes over HTTP/2, so that none waits for a
+//!   connection;
+//! - without many writes all go over HTTP/2, whose connection is open anyway: a connection for a
+//!   single write would cost a TLS handshake. There are many after the first [`MANY`] of a
+//!   [`WINDOW`], and during the window after it. A burst of a few more opens connections for few
+//!   writes, which is accepted because a cold start or a rollout has far more;
+//! - after a write that was not answered all go over HTTP/2 for a time: there may be a proxy that
+//!   accepts HTTP/2 only, or that closes idle connections early. Then one is tried again, ever more
+//!   rarely as long as that fails.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,25 +24,27 @@ use http::{Method, Request, StatusCode};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// How many writes may wait for an answer over HTTP/1 at a time. Their connections may be a few more: one is free again when
-/// the whole answer has been read.
+/// How many writes may wait for an answer over HTTP/1 at a time. Their connections may be a few
+/// more: one is free again when the whole answer has been read.
 pub(crate) const WRITES: usize = 8;
 /// After so many writes in a [`WINDOW`], the next ones go over HTTP/1.
 pub(crate) const MANY: u32 = 50;
 /// See [`MANY`].
 pub(crate) const WINDOW: Duration = Duration::from_secs(10);
-/// How long writes go over HTTP/2 after the first one over HTTP/1 that was not answered. Doubled each time until one is.
+/// How long writes go over HTTP/2 after the first one over HTTP/1 that was not answered. Doubled
+/// each time until one is.
 const FIRST_PAUSE: Duration = Duration::from_secs(600);
 /// The pause does not grow further.
 const LONGEST_PAUSE: Duration = Duration::from_secs(6 * 3600);
 
-/// Decides for each write. Shared by all clones of a client, and by its connections before and after a rotation of certificates.
+/// Decides for each write. Shared by all clones of a client, and by its connections before and
+/// after a rotation of certificates.
 pub(crate) struct Http1(Mutex<State>);
 
 struct State {
     /// When the current window began, and the writes since then.
     window: (Instant, u32),
-    /// Whether the window before had many writes.
+    /// True if the window before had many writes.
     is_busy: bool,
     /// When a write may be tried again. None if they are answered.
     off: Option<Instant>,
@@ -70,8 +76,8 @@ impl Http1 {
         })))
     }
 
-    /// Call this for each write that is about to be sent. Returns what to hold until it is answered, if it should be sent over
-    /// HTTP/1.
+    /// Call this for each write that is about to be sent. Returns what to hold until it is
+    /// answered, if it should be sent over HTTP/1.
     pub(crate) fn begin(self: &Arc<Self>) -> Option<UnderWay> {
         let mut state = self.0.lock();
         let now = Instant::now();
@@ -133,13 +139,14 @@ impl Drop for UnderWay {
     }
 }
 
-/// Whether a proxy says by this status that it wants another version of HTTP: misdirected request, upgrade required, a status of
-/// load balancers for an incompatible protocol, version not supported.
+/// Returns true if a proxy says by this status that it wants another version of HTTP: misdirected
+/// request, upgrade required, a status of load balancers for an incompatible protocol, version not
+/// supported.
 fn refuses_http1(status: StatusCode) -> bool {
     matches!(status.as_u16(), 421 | 426 | 464 | 505)
 }
 
-/// Whether a request writes Endpoints, slices or events.
+/// Returns true if a request writes Endpoints, slices or events.
 pub(crate) fn is_output<B>(request: &Request<B>) -> bool {
     let mut path = request.uri().path().split('/');
     let resource = path.find(|part| *part == "namespaces").and_then(|_| path.nth(1));

@@ -9,8 +9,8 @@ use tokio::time::Instant;
 
 use crate::batches::PAUSE;
 
-/// With so many hurries within a second, of whatever objects, pauses cost more than they save. Usually one object changes so often that
-/// most of its syncs wait for an event.
+/// With so many hurries within a second, of whatever objects, pauses cost more than they save.
+/// Usually one object changes so often that most of its syncs wait for an event.
 pub(crate) const MANY_HURRIES: u32 = 8;
 const SECOND: Duration = Duration::from_secs(1);
 /// After [`MANY_HURRIES`], no pause begins for so long.
@@ -26,7 +26,8 @@ struct Hurries {
     last: Option<Instant>,
     /// No pause begins until then.
     until: Option<Instant>,
-    /// When the hurries of this second were first counted, and how many there were. Calls during a hurry are not counted.
+    /// When the hurries of this second were first counted, and how many there were. Calls during a
+    /// hurry are not counted.
     counted: Option<(Instant, u32)>,
     /// Of connections that are open, and perhaps of closed ones.
     wakers: Vec<Weak<AtomicWaker>>,
@@ -51,7 +52,7 @@ impl Hurry {
         self.0.lock().last
     }
 
-    /// Whether what arrives has to be read at once.
+    /// Returns true if what arrives has to be read at once.
     pub(crate) fn is_on(&self, now: Instant) -> bool {
         self.0.lock().until.is_some_and(|until| now < until)
     }

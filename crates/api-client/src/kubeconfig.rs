@@ -7,7 +7,8 @@ use hyper_util::client::proxy::matcher::Matcher;
 use kube::Config;
 use kube::config::{Cluster, Kubeconfig, KubeconfigError};
 
-/// Reads a kubeconfig, or, without a path, those of `KUBECONFIG` or `~/.kube/config`, as kubectl does.
+/// Reads a kubeconfig, or, without a path, those of `KUBECONFIG` or `~/.kube/config`, as kubectl
+/// does.
 ///
 /// # Errors
 ///
@@ -17,8 +18,9 @@ pub fn read_kubeconfig(path: Option<&Path>) -> Result<Kubeconfig, KubeconfigErro
     path.map_or_else(Kubeconfig::read, Kubeconfig::read_from)
 }
 
-/// Finds a file on which [`Kubeconfig::read_from`] panics: one that begins with the byte order mark of UTF-16 and has an odd number of
-/// bytes. Call it before kube reads kubeconfigs by itself. Files that cannot be read are left to kube.
+/// Finds a file on which [`Kubeconfig::read_from`] panics: one that begins with the byte order mark
+/// of UTF-16 and has an odd number of bytes. Call it before kube reads kubeconfigs by itself. Files
+/// that cannot be read are left to kube.
 ///
 /// # Errors
 ///
@@ -42,8 +44,8 @@ pub fn check_kubeconfig_encoding(path: Option<&Path>) -> Result<(), KubeconfigEr
 /// Completes a configuration that was made of the current context of `kubeconfig`:
 ///
 /// - The path of the CA bundle is noted, so that the client reads it again while it runs.
-/// - `NO_PROXY` is compared with the address of the API server. It applies to a proxy from `HTTPS_PROXY`, not to one that
-///   the kubeconfig names, as in client-go.
+/// - `NO_PROXY` is compared with the address of the API server. It applies to a proxy from
+///   `HTTPS_PROXY`, not to one that the kubeconfig names, as in client-go.
 pub fn watch_files(config: &mut Config, kubeconfig: &Kubeconfig) {
     let Some(cluster) = current_cluster(kubeconfig) else { return };
     if cluster.certificate_authority_data.is_none() {

@@ -9,17 +9,20 @@ use tokio::net::TcpStream;
 
 /// A connection that may be able to wake its reader later.
 pub(crate) trait LowWater {
-    /// From now on the reader is woken when at least so many bytes wait to be read, or when the peer closes the connection. A read
-    /// itself still returns whatever is there. If more wait already, the reader is woken now (Linux 4.18 or later).
+    /// From now on the reader is woken when at least so many bytes wait to be read, or when the
+    /// peer closes the connection. A read itself still returns whatever is there. If more wait
+    /// already, the reader is woken now (Linux 4.18 or later).
     ///
-    /// Returns whether that is possible. Otherwise nothing has changed: the reader is woken for each packet.
+    /// Returns whether that is possible. Otherwise nothing has changed: the reader is woken for
+    /// each packet.
     fn set_low_water(&self, bytes: u16) -> bool;
 
     /// Reads what waits though it is less than the mark: the reader would not be woken for it.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::WouldBlock`] if nothing waits. Others are those of the connection; the kernel reports them once.
+    /// [`io::ErrorKind::WouldBlock`] if nothing waits. Others are those of the connection; the
+    /// kernel reports them once.
     fn read_now(&self, into: &mut [u8]) -> io::Result<usize>;
 }
 
@@ -32,7 +35,8 @@ impl LowWater for TokioIo<TcpStream> {
         let length = size_of_val(&bytes) as libc::socklen_t;
         let socket = self.inner().as_raw_fd();
         #[expect(unsafe_code, reason = "neither tokio nor socket2 has this option")]
-        // SAFETY: the socket is open while it is borrowed, and the value is as long as `length` says.
+        // SAFETY: the socket is open while it is borrowed, and the value is as long as `length`
+        // says.
         let result = unsafe {
             libc::setsockopt(socket, libc::SOL_SOCKET, libc::SO_RCVLOWAT, (&raw const bytes).cast(), length)
         };
@@ -50,7 +54,8 @@ impl LowWater for TokioIo<TcpStream> {
     }
 }
 
-/// A connection to a proxy, which may be one with TLS: what has arrived is then not what can be read.
+/// A connection to a proxy, which may be one with TLS: what has arrived is then not what can be
+/// read.
 impl<T> LowWater for MaybeHttpsStream<T> {
     fn set_low_water(&self, _: u16) -> bool {
         false

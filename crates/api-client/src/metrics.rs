@@ -1,8 +1,8 @@
 //! Request metrics under client-go's names (`tools/metrics`, and
 //! `metrics/prometheus/restclient` in component-base).
 //!
-//! A client registers a metric with the recorder that is current when the metric has its first value, and keeps the handle:
-//! looking it up costs more than recording.
+//! A client registers a metric with the recorder that is current when the metric has its first
+//! value, and keeps the handle: looking it up costs more than recording.
 
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
@@ -24,11 +24,13 @@ use tower::{Layer, Service};
 
 /// Requests by `code` (`<error>` if no response arrived), `method` and `host`.
 const REQUESTS: &str = "rest_client_requests_total";
-/// Seconds until the response headers arrived, by `verb` and `host`. For a watch, that is when it opens.
+/// Seconds until the response headers arrived, by `verb` and `host`. For a watch, that is when it
+/// opens.
 const REQUEST_DURATION: &str = "rest_client_request_duration_seconds";
 /// Bytes of the request bodies, by `verb` and `host`.
 const REQUEST_SIZE: &str = "rest_client_request_size_bytes";
-/// Bytes of the response bodies as far as they were read, by `verb` and `host`. Watches do not count.
+/// Bytes of the response bodies as far as they were read, by `verb` and `host`. Watches do not
+/// count.
 const RESPONSE_SIZE: &str = "rest_client_response_size_bytes";
 /// Seconds that requests waited for the client-side rate limiter, by `verb` and `host`.
 const RATE_LIMITER_DURATION: &str = "rest_client_rate_limiter_duration_seconds";
@@ -53,8 +55,9 @@ pub fn buckets() -> Vec<(&'static str, Vec<f64>)> {
 
 /// Counts, times and measures the requests of a client.
 ///
-/// Each metric is registered when it has its first value, with the recorder that is current then, and stays with that recorder. So
-/// install the recorder before the first request, and use one client for each recorder. Clones of a client are one client.
+/// Each metric is registered when it has its first value, with the recorder that is current then,
+/// and stays with that recorder. So install the recorder before the first request, and use one
+/// client for each recorder. Clones of a client are one client.
 #[derive(Clone, Debug)]
 pub struct CountRequests {
     metrics: Arc<RequestMetrics>,
@@ -163,7 +166,8 @@ impl Verb {
             requests.iter().find(|(known, _)| *known == status).map(|(_, counter)| counter.clone())
         };
         let counter = known.unwrap_or_else(|| {
-            // Without the lock, since the recorder is somebody else's code. Two handles of one counter do no harm.
+            // Without the lock, since the recorder is somebody else's code. Two handles of one
+            // counter do no harm.
             let code = status.map_or_else(|| "<error>".to_owned(), |status| status.as_str().to_owned());
             let (method, host) = (label(&self.method), Arc::clone(&self.host));
             let counter = counter!(REQUESTS, "code" => code, "method" => method, "host" => host);

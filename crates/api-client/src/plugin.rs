@@ -1,4 +1,5 @@
-//! Credential plugins: commands named by `users[].user.exec` in a kubeconfig (client.authentication.k8s.io).
+//! Credential plugins: commands named by `users[].user.exec` in a kubeconfig
+//! (client.authentication.k8s.io).
 
 use std::fmt;
 use std::io::IsTerminal;
@@ -19,11 +20,12 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::timeouts::Timeouts;
 
-/// What a plugin may print. An ExecCredential has some kilobytes; a plugin that prints without end is killed, and does not
-/// fill the memory until its time limit.
+/// What a plugin may print. An ExecCredential has some kilobytes; a plugin that prints without end
+/// is killed, and does not fill the memory until its time limit.
 const MAX_OUTPUT: usize = 1024 * 1024;
 
-/// Why a credential plugin gave no credential. `command` is the plugin's command without its arguments.
+/// Why a credential plugin gave no credential. `command` is the plugin's command without its
+/// arguments.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PluginError {
@@ -97,7 +99,8 @@ pub(crate) struct PluginCredential {
 /// For how long a credential can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Validity {
-    /// When a new one should be asked for: a minute before the end, or a tenth of the lifetime if that is less.
+    /// When a new one should be asked for: a minute before the end, or a tenth of the lifetime if
+    /// that is less.
     pub(crate) renew: Instant,
     /// When it ends.
     pub(crate) end: Instant,
@@ -128,9 +131,11 @@ struct Status {
     client_key_data: String,
 }
 
-/// Calls of plugins, by `code` (the exit code, 1 if there was none, 0 only on success) and `call_status`.
+/// Calls of plugins, by `code` (the exit code, 1 if there was none, 0 only on success) and
+/// `call_status`.
 const CALLS: &str = "rest_client_exec_plugin_call_total";
-/// Seconds until the credential of a plugin ends that gives client certificates; infinite without one.
+/// Seconds until the credential of a plugin ends that gives client certificates; infinite without
+/// one.
 const TTL: &str = "rest_client_exec_plugin_ttl_seconds";
 /// Seconds that a plugin's client certificate was in use until another one replaced it.
 const ROTATION_AGE: &str = "rest_client_exec_plugin_certificate_rotation_age";
@@ -212,8 +217,8 @@ pub(crate) async fn run(exec: &ExecConfig, limits: &Timeouts) -> Result<PluginCr
     result
 }
 
-/// Runs the plugin once. It is a process of its own, so no thread of the runtime waits for it. It is killed when it takes
-/// too long or when the future is dropped.
+/// Runs the plugin once. It is a process of its own, so no thread of the runtime waits for it. It
+/// is killed when it takes too long or when the future is dropped.
 async fn run_uncounted(exec: &ExecConfig, limits: &Timeouts) -> Result<PluginCredential, PluginError> {
     let name = exec.command.clone().ok_or(PluginError::NoCommand)?;
     let terminal = std::io::stdin().is_terminal();
@@ -305,7 +310,8 @@ fn command(exec: &ExecConfig, name: &str, interactive: bool) -> Command {
     command
 }
 
-/// Waits for a plugin and reads its output. The plugin is killed if it prints more than [`MAX_OUTPUT`] on one of its streams.
+/// Waits for a plugin and reads its output. The plugin is killed if it prints more than
+/// [`MAX_OUTPUT`] on one of its streams.
 async fn output(mut child: Child) -> std::io::Result<Output> {
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let (stdout, stderr, status) =

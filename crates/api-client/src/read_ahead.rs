@@ -1,7 +1,8 @@
 //! Fewer system calls and wakes for what is read over TLS.
 //!
-//! rustls reads 4 KiB at a time, so a list of 5 MB takes 1,300 system calls. [`ReadAhead`], which is below it, reads more at
-//! once while the server sends more. It can also read in [batches](crate::batches).
+//! rustls reads 4 KiB at a time, so a list of 5 MB takes 1,300 system calls. [`ReadAhead`], which
+//! is below it, reads more at once while the server sends more. It can also read in
+//! [batches](crate::batches).
 
 use std::io;
 use std::pin::Pin;
@@ -20,7 +21,8 @@ const MUCH: usize = 16 << 10;
 /// After so many reads in a row of at most [`LITTLE`], the buffer is small again.
 const LITTLE_READS: u32 = 16;
 
-/// A connection that reads more than it is asked for, and returns the rest in the next calls. Writes are passed on.
+/// A connection that reads more than it is asked for, and returns the rest in the next calls.
+/// Writes are passed on.
 #[derive(Debug)]
 pub(crate) struct ReadAhead<T> {
     inner: T,
@@ -42,7 +44,8 @@ impl<T> ReadAhead<T> {
 }
 
 impl<T: Read + LowWater + Unpin> ReadAhead<T> {
-    /// Reads into the buffer, of which everything was returned. It stays empty at the end of the stream.
+    /// Reads into the buffer, of which everything was returned. It stays empty at the end of the
+    /// stream.
     fn poll_fill(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.buffer.is_empty() || self.buffer.len() == MUCH && self.little_reads >= LITTLE_READS {
             self.buffer = vec![0; LITTLE].into();
@@ -142,8 +145,9 @@ mod tests {
 
     use super::*;
 
-    /// Answers each read with as many bytes as it has room for, but at most as many as the next element says. After the
-    /// last element the stream ends, or is reset. Notes the room of each read.
+    /// Answers each read with as many bytes as it has room for, but at most as many as the next
+    /// element says. After the last element the stream ends, or is reset. Notes the room of each
+    /// read.
     struct Server {
         sizes: std::vec::IntoIter<usize>,
         resets: bool,
@@ -190,8 +194,8 @@ mod tests {
         TokioIo::new(ReadAhead::new(TokioIo::new(server), None))
     }
 
-    /// Reads up to so many bytes at a time until the end. Returns the rooms that the server was given, and the size of
-    /// the buffer at the end.
+    /// Reads up to so many bytes at a time until the end. Returns the rooms that the server was
+    /// given, and the size of the buffer at the end.
     async fn read(sizes: Vec<usize>, at_a_time: usize) -> (Vec<usize>, usize) {
         let mut client = client(sizes, false);
         let (mut got, mut buffer) = (0, vec![0; at_a_time]);

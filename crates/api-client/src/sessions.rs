@@ -16,9 +16,10 @@ type Renewal = Shared<BoxFuture<'static, Outcome>>;
 
 /// The current session and its renewal.
 ///
-/// There is no background task: credentials matter when a request is sent, so the first request after
-/// [`Timeouts::reload`](crate::timeouts::Timeouts::reload) starts a renewal. At most one runs at a time, in a task of its
-/// own, so that a request that is given up does not kill a plugin which others wait for.
+/// There is no background task: credentials matter when a request is sent, so the first request
+/// after [`Timeouts::reload`](crate::timeouts::Timeouts::reload) starts a renewal. At most one runs
+/// at a time, in a task of its own, so that a request that is given up does not kill a plugin which
+/// others wait for.
 pub(crate) struct Sessions {
     sources: Sources,
     state: Mutex<State>,
@@ -52,9 +53,10 @@ impl Sessions {
 
     /// The session for a request that is about to be sent.
     ///
-    /// While the current session is usable, requests do not wait long: the request that starts a renewal waits for
-    /// [`Timeouts::renewal_wait`](crate::timeouts::Timeouts::renewal_wait), the others do not wait. A session that has expired
-    /// or was rejected is not usable, so requests wait for its renewal.
+    /// While the current session is usable, requests do not wait long: the request that starts a
+    /// renewal waits for [`Timeouts::renewal_wait`](crate::timeouts::Timeouts::renewal_wait), the
+    /// others do not wait. A session that has expired or was rejected is not usable, so requests
+    /// wait for its renewal.
     ///
     /// # Errors
     /// If the session has expired and the last renewal failed.
@@ -76,8 +78,8 @@ impl Sessions {
             let Some(renewal) = state.running.clone() else {
                 return match &state.failure {
                     Some(failure) if expired => Err(Arc::clone(failure)),
-                    // Also a session that was rejected, or came expired from its plugin, until the next try is due: the
-                    // server's answer then says what is wrong.
+                    // Also a session that was rejected, or came expired from its plugin, until the
+                    // next try is due: the server's answer then says what is wrong.
                     _ => Ok(Arc::clone(&state.session)),
                 };
             };
@@ -96,8 +98,9 @@ impl Sessions {
         [self.sources.client_certificate(&session), self.sources.ca(&session)]
     }
 
-    /// The server answered 401 to a request of `session`: everything is read again, and the plugin runs, before the next
-    /// request is sent. Nothing happens if the session has been replaced since.
+    /// The server answered 401 to a request of `session`: everything is read again, and the plugin
+    /// runs, before the next request is sent. Nothing happens if the session has been replaced
+    /// since.
     pub(crate) fn rejected(&self, session: &Arc<Session>) {
         let mut state = self.state.lock();
         if Arc::ptr_eq(&state.session, session) && state.running.is_none() {
@@ -106,13 +109,15 @@ impl Sessions {
         }
     }
 
-    /// No connection came about. The server's certificate may have a new CA, so the files are read again.
+    /// No connection came about. The server's certificate may have a new CA, so the files are read
+    /// again.
     pub(crate) fn connection_failed(&self) {
         let mut state = self.state.lock();
         state.due = state.due.min(self.soon(&state));
     }
 
-    /// The earliest moment for another renewal, so that a server that always refuses does not cause one per request.
+    /// The earliest moment for another renewal, so that a server that always refuses does not cause
+    /// one per request.
     fn soon(&self, state: &State) -> Instant {
         state.renewed + self.sources.limits().retry
     }

@@ -26,7 +26,8 @@ const CERTIFICATE: &str = "client certificate";
 const KEY: &str = "client key";
 const TOKEN: &str = "bearer token";
 
-/// The configuration without what is read again while the client runs, and the places to read that from.
+/// The configuration without what is read again while the client runs, and the places to read that
+/// from.
 pub(crate) struct Sources {
     config: Config,
     ca: Option<PathBuf>,
@@ -36,14 +37,16 @@ pub(crate) struct Sources {
     plugin: Option<ExecConfig>,
     metrics: PluginMetrics,
     limits: Timeouts,
-    /// Shared by all pools: what proxies do with HTTP/1 does not depend on certificates. A write that fails because of a
-    /// certificate starts a pause as any other does, and the pause goes on after the certificate has been replaced.
+    /// Shared by all pools: what proxies do with HTTP/1 does not depend on certificates. A write
+    /// that fails because of a certificate starts a pause as any other does, and the pause goes on
+    /// after the certificate has been replaced.
     http1: Arc<Http1>,
     /// Shared by all pools.
     hurry: Arc<Hurry>,
 }
 
-/// The connections and credentials for requests. A session never changes; when something new was read, another session takes its place.
+/// The connections and credentials for requests. A session never changes; when something new was
+/// read, another session takes its place.
 pub(crate) struct Session {
     /// The header with the token from a file or a plugin, if there is one.
     pub(crate) authorization: Option<HeaderValue>,
@@ -73,8 +76,9 @@ impl Session {
 }
 
 impl Sources {
-    /// Splits a configuration. Where it names several credentials, kube's order decides: auth-provider, user and password,
-    /// token, token file, plugin. Client certificates are used besides any of them.
+    /// Splits a configuration. Where it names several credentials, kube's order decides:
+    /// auth-provider, user and password, token, token file, plugin. Client certificates are used
+    /// besides any of them.
     pub(crate) fn new(mut config: Config, limits: Timeouts) -> Self {
         let user = &mut config.auth_info;
         let (token, plugin) = (user.token_file.take(), user.exec.take());
@@ -116,14 +120,16 @@ impl Sources {
         &self.limits
     }
 
-    /// Reads everything again and makes a session of it, or returns `previous` if nothing has changed.
+    /// Reads everything again and makes a session of it, or returns `previous` if nothing has
+    /// changed.
     ///
-    /// A file that cannot be read, or holds nothing usable, leaves what was read before in use, with a warning: files are
-    /// replaced while the client runs, and not always atomically. The plugin runs if `ask_plugin` says so, or if its
-    /// credential is due for renewal.
+    /// A file that cannot be read, or holds nothing usable, leaves what was read before in use,
+    /// with a warning: files are replaced while the client runs, and not always atomically. The
+    /// plugin runs if `ask_plugin` says so, or if its credential is due for renewal.
     ///
     /// # Errors
-    /// Without a `previous` session, if anything is missing or wrong. With one, if the plugin fails.
+    /// Without a `previous` session, if anything is missing or wrong. With one, if the plugin
+    /// fails.
     pub(crate) async fn load(
         &self,
         previous: Option<&Arc<Session>>,
@@ -225,7 +231,8 @@ impl Sources {
         }
     }
 
-    /// The pool after `session`, and the files it was made with: the same pool if the certificates are the same.
+    /// The pool after `session`, and the files it was made with: the same pool if the certificates
+    /// are the same.
     fn next_pool(
         &self,
         session: &Session,
@@ -248,8 +255,8 @@ impl Sources {
             Err(error) if session.tls == tls => return Err(error),
             Err(error) => error,
         };
-        // Certificate and key may have been read between two writes. The files of before stay noted, so that the next look
-        // finds a difference again.
+        // Certificate and key may have been read between two writes. The files of before stay
+        // noted, so that the next look finds a difference again.
         tracing::warn!(%error, "the certificates were replaced, but not by usable ones; the ones before stay in use");
         let pool = if same_identity { session.pool.clone() } else { self.pool(&session.tls, plugin)? };
         Ok((pool, session.tls.clone()))
@@ -288,7 +295,8 @@ impl Sources {
         let is_http = |url: &Uri| url.scheme_str() == Some("http");
         let has_no_tls = is_http(&config.cluster_url) && config.proxy_url.as_ref().is_none_or(is_http);
         if config.accept_invalid_certs || has_no_tls {
-            // Otherwise kube reads the system's certificates, with which nothing is verified. There may be none.
+            // Otherwise kube reads the system's certificates, with which nothing is verified. There
+            // may be none.
             config.root_cert.get_or_insert_default();
         }
         let user = &mut config.auth_info;
@@ -336,8 +344,9 @@ impl Sources {
     }
 }
 
-/// A file's content, off the runtime's threads. If it cannot be read, what was read last is kept: some put credentials in
-/// place for the start of a process and then remove them (kubernetes/kubernetes#68164).
+/// A file's content, off the runtime's threads. If it cannot be read, what was read last is kept:
+/// some put credentials in place for the start of a process and then remove them
+/// (kubernetes/kubernetes#68164).
 #[expect(clippy::disallowed_methods, reason = "files are outside of any run that repeats")]
 async fn read(
     what: &'static str,

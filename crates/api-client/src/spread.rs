@@ -1,14 +1,15 @@
-//! Distributes requests over pools of connections: writes, watches of single namespaces, and watches of what the controllers write
-//! have other connections than all other requests. [`http1`](crate::http1) says which writes; [`batches`](crate::batches) says why the
-//! watches of EndpointSlices and Endpoints of whole clusters have one of their own.
+//! Distributes requests over pools of connections: writes, watches of single namespaces, and
+//! watches of what the controllers write have other connections than all other requests.
+//! [`http1`](crate::http1) says which writes; [`batches`](crate::batches) says why the watches of
+//! EndpointSlices and Endpoints of whole clusters have one of their own.
 //!
-//! An API server serves 100 requests at a time over one HTTP/2 connection, and a watch is one of them. Whoever watches many
-//! namespaces one by one (`--namespaces`) needs more, and every other request would wait for ever. Therefore these
-//! watches have [`WATCH_CONNECTIONS`] other pools.
+//! An API server serves 100 requests at a time over one HTTP/2 connection, and a watch is one of
+//! them. Whoever watches many namespaces one by one (`--namespaces`) needs more, and every other
+//! request would wait for ever. Therefore these watches have [`WATCH_CONNECTIONS`] other pools.
 //!
-//! The watches of a pool are sent one after the other. While there is no connection, a pool of hyper opens one for each
-//! request, and a watch keeps its connection for minutes: a start with 300 namespaces, and the end of each outage, would
-//! open 1,200 connections.
+//! The watches of a pool are sent one after the other. While there is no connection, a pool of
+//! hyper opens one for each request, and a watch keeps its connection for minutes: a start with 300
+//! namespaces, and the end of each outage, would open 1,200 connections.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -26,13 +27,14 @@ use crate::http1::{Http1, is_output};
 
 /// The number of pools for watches of single namespaces. Over HTTP/2 each has one connection.
 const WATCH_CONNECTIONS: usize = 64;
-/// How long a watch waits at most until the server has answered those before it. A server that is slow to answer one
-/// watch does not delay the others for longer.
+/// How long a watch waits at most until the server has answered those before it. A server that is
+/// slow to answer one watch does not delay the others for longer.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 /// How the paths of what the controllers write end.
 const OUTPUTS: [&str; 2] = ["/api/v1/endpoints", "/apis/discovery.k8s.io/v1/endpointslices"];
 
-/// Sends writes and watches of single namespaces over connections of their own. One that is not used is not opened.
+/// Sends writes and watches of single namespaces over connections of their own. One that is not
+/// used is not opened.
 pub(crate) struct Spread<S, W> {
     shared: S,
     writes: W,
@@ -50,8 +52,8 @@ struct Watches<S> {
 }
 
 impl<S, W> Spread<S, W> {
-    /// `http1` decides which writes go over `writes`, the pool of HTTP/1 connections. The watches of outputs go over `outputs`. `pool`
-    /// makes a pool without connections.
+    /// `http1` decides which writes go over `writes`, the pool of HTTP/1 connections. The watches
+    /// of outputs go over `outputs`. `pool` makes a pool without connections.
     pub(crate) fn new(http1: Arc<Http1>, writes: W, outputs: S, mut pool: impl FnMut() -> S) -> Self {
         let shared = pool();
         let watches = |pool| Watches { pool, turn: Arc::default() };
@@ -226,8 +228,9 @@ mod tests {
         assert!(counts[1..].iter().all(|count| *count < 100), "{counts:?}");
     }
 
-    /// The watches of one namespace, all sent at once to a server that answers each after this time. Returns how many were
-    /// under way at the same time at most, and when the last was answered.
+    /// The watches of one namespace, all sent at once to a server that answers each after this
+    /// time. Returns how many were under way at the same time at most, and when the last was
+    /// answered.
     async fn watches_of_one_namespace(number: usize, answer_after: Duration) -> (usize, Duration) {
         let (open, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let pool = || {

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-/// Every time limit of a client. Production uses [`Timeouts::default`]; tests over real sockets use shorter ones.
+/// Every time limit of a client. Production uses [`Timeouts::default`]; tests over real sockets use
+/// shorter ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Timeouts {
-    /// A connection from which nothing was read for this long is probed: with a PING on HTTP/2, by the kernel on HTTP/1.
+    /// A connection from which nothing was read for this long is probed: with a PING on HTTP/2, by
+    /// the kernel on HTTP/1.
     pub(crate) probe_after: Duration,
     /// HTTP/2: a PING that is not answered within this time closes the connection.
     pub(crate) ping_answer: Duration,
@@ -15,9 +17,11 @@ pub(crate) struct Timeouts {
     pub(crate) tcp_user_timeout: Duration,
     /// Files that hold credentials are read again after this time.
     pub(crate) reload: Duration,
-    /// At least this much time lies between two attempts to renew credentials, however often the server refuses them.
+    /// At least this much time lies between two attempts to renew credentials, however often the
+    /// server refuses them.
     pub(crate) retry: Duration,
-    /// A request that starts a renewal ahead of expiry waits this long for it, then continues with the old credential.
+    /// A request that starts a renewal ahead of expiry waits this long for it, then continues with
+    /// the old credential.
     pub(crate) renewal_wait: Duration,
     /// A credential plugin is killed after this time.
     pub(crate) plugin: Duration,
@@ -28,7 +32,8 @@ pub(crate) struct Timeouts {
 }
 
 impl Default for Timeouts {
-    /// client-go gives a silent connection up after 45 s: 30 s without a frame and 15 s for the answer to a PING.
+    /// client-go gives a silent connection up after 45 s: 30 s without a frame and 15 s for the
+    /// answer to a PING.
     fn default() -> Self {
         Self {
             probe_after: Duration::from_secs(30),
@@ -70,7 +75,8 @@ mod tests {
         assert_eq!(limits.probe_after, Duration::from_secs(30));
         assert_eq!(limits.ping_answer, Duration::from_secs(10));
         assert_eq!(limits.tcp_user_timeout, Duration::from_secs(45));
-        // The kernel looks at the user timeout when a probe is due, so a probe has to be due at that moment.
+        // The kernel looks at the user timeout when a probe is due, so a probe has to be due at
+        // that moment.
         let after_first_probe = limits.tcp_user_timeout - limits.probe_after;
         assert_eq!(after_first_probe.as_secs() % limits.keepalive_interval.as_secs(), 0);
     }

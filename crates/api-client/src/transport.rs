@@ -1,4 +1,5 @@
-//! The service that sends requests: it adds the current token and uses connections with the current certificates.
+//! The service that sends requests: it adds the current token and uses connections with the current
+//! certificates.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -17,8 +18,9 @@ use crate::sessions::Sessions;
 
 /// Sends each request with the session that is current at that moment, once.
 ///
-/// After a rotation new requests go out on new connections, with the new certificate. Requests under way, watches among
-/// them, stay on the old connections until they end; client-go closes those and so cuts its watches off.
+/// After a rotation new requests go out on new connections, with the new certificate. Requests
+/// under way, watches among them, stay on the old connections until they end; client-go closes
+/// those and so cuts its watches off.
 #[derive(Clone)]
 pub(crate) struct Transport {
     sessions: Arc<Sessions>,

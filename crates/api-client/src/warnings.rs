@@ -1,7 +1,9 @@
-//! Warnings of the API server: the `Warning` header of answers, such as that v1 Endpoints are deprecated.
+//! Warnings of the API server: the `Warning` header of answers, such as that v1 Endpoints are
+//! deprecated.
 //!
-//! client-go's default logs each; this logs each text once, as kubectl does, because the server repeats it with every
-//! request. Upstream: `rest/warnings.go` in client-go, `net.ParseWarningHeaders` in apimachinery.
+//! client-go's default logs each; this logs each text once, as kubectl does, because the server
+//! repeats it with every request. Upstream: `rest/warnings.go` in client-go,
+//! `net.ParseWarningHeaders` in apimachinery.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -10,7 +12,8 @@ use http::header::WARNING;
 use kube_endpoint_core_model::is_harmless;
 use parking_lot::Mutex;
 
-/// How many different texts are logged. A server that makes up texts cannot fill the log or the memory.
+/// How many different texts are logged. A server that makes up texts cannot fill the log or the
+/// memory.
 const MOST_TEXTS: usize = 100;
 /// What is kept of a text, in bytes.
 const LONGEST_TEXT: usize = 1000;
@@ -27,8 +30,8 @@ pub(crate) struct Warnings(Mutex<Logged>);
 #[derive(Debug, Default)]
 struct Logged {
     texts: HashSet<String>,
-    /// The last headers that have nothing more to log. Each write of Endpoints is answered with the same header, and parsing
-    /// it takes thousands of instructions.
+    /// The last headers that have nothing more to log. Each write of Endpoints is answered with the
+    /// same header, and parsing it takes thousands of instructions.
     headers: VecDeque<Box<[u8]>>,
 }
 
@@ -54,7 +57,8 @@ impl Warnings {
                 && logged.texts.len() < MOST_TEXTS
                 && logged.texts.insert(text.clone())
         });
-        // Two threads may both add a header. It is then there twice, until newer ones take its places.
+        // Two threads may both add a header. It is then there twice, until newer ones take its
+        // places.
         if header.len() <= LONGEST_HEADER {
             if logged.headers.len() == MOST_HEADERS {
                 logged.headers.pop_front();
@@ -65,8 +69,8 @@ impl Warnings {
     }
 }
 
-/// The texts of a header: `299 - "text"`, perhaps with a date, perhaps several of them with commas in between. What does not
-/// have this form ends the list.
+/// The texts of a header: `299 - "text"`, perhaps with a date, perhaps several of them with commas
+/// in between. What does not have this form ends the list.
 fn texts(header: &str) -> Vec<String> {
     let mut texts = Vec::new();
     let mut rest = header.trim_start_matches([' ', ',']);

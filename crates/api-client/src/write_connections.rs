@@ -1,7 +1,8 @@
 //! The HTTP/1 connections of writes; [`http1`](crate::http1) says which writes go over them.
 //!
-//! hyper-util's pool would do. But for each request it clones the connector and the address, makes the future of a connection that
-//! is not needed, and starts a task that waits until the answer has been read (docs/performance.md).
+//! hyper-util's pool would do. But for each request it clones the connector and the address, makes
+//! the future of a connection that is not needed, and starts a task that waits until the answer has
+//! been read (docs/performance.md).
 
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
@@ -23,24 +24,27 @@ use tower::{BoxError, Service, ServiceExt};
 use crate::error::RequestError;
 use crate::http1::WRITES;
 
-/// A connection that was idle for this long is not used again, and closed soon. API servers close theirs after 90 s and load
-/// balancers after a minute or more. If a server closes a connection while a request is on its way, nobody knows whether the request
-/// was carried out.
+/// A connection that was idle for this long is not used again, and closed soon. API servers close
+/// theirs after 90 s and load balancers after a minute or more. If a server closes a connection
+/// while a request is on its way, nobody knows whether the request was carried out.
 const IDLE: Duration = Duration::from_secs(30);
 
-/// So many connections are made at a time. A server that does not answer must not cause any number of them.
+/// So many connections are made at a time. A server that does not answer must not cause any number
+/// of them.
 const MOST_AT_A_TIME: usize = WRITES;
 
-/// An attempt to make a connection ends after this time, also if the configuration has no limit: it does not end with its request.
+/// An attempt to make a connection ends after this time, also if the configuration has no limit: it
+/// does not end with its request.
 const LONGEST_ATTEMPT: Duration = Duration::from_secs(30);
 
-/// A request that waits for a new connection looks for a free one after this time, then after twice as long each time up to
-/// [`LONGEST_PAUSE`]. So an address that does not answer delays it little.
+/// A request that waits for a new connection looks for a free one after this time, then after twice
+/// as long each time up to [`LONGEST_PAUSE`]. So an address that does not answer delays it little.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(8);
 
-/// Connections to one server. A request takes one that is free, the one that was used last, or opens one, and takes another that
-/// becomes free meanwhile. They close when the last clone is dropped, those with a request under way when it is answered.
+/// Connections to one server. A request takes one that is free, the one that was used last, or
+/// opens one, and takes another that becomes free meanwhile. They close when the last clone is
+/// dropped, those with a request under way when it is answered.
 pub(crate) struct WriteConnections<C>(Arc<Shared<C>>);
 
 impl<C> Clone for WriteConnections<C> {
@@ -66,7 +70,7 @@ struct State {
     connections: Vec<Connection>,
     /// How many are being made.
     making: usize,
-    /// Whether a task closes what is idle for too long.
+    /// True if a task closes what is idle for too long.
     is_watched: bool,
 }
 
@@ -146,7 +150,8 @@ where
         }
     }
 
-    /// Begins to make a connection, unless enough are being made. It is kept if nobody waits for it any more.
+    /// Begins to make a connection, unless enough are being made. It is kept if nobody waits for it
+    /// any more.
     fn make(self: &Arc<Self>) -> Option<oneshot::Receiver<Made>> {
         let making = Making::begin(&self.unused)?;
         let (result, receiver) = oneshot::channel();

@@ -18,13 +18,15 @@ enum Source {
 }
 
 impl Clock {
-    /// A clock whose current time is `start`, and which advances with tokio's clock, so that tests can pause it.
+    /// A clock whose current time is `start`, and which advances with tokio's clock, so that tests
+    /// can pause it.
     pub fn starting_at(start: Timestamp) -> Self {
         Self(Source::Started { start, origin: Instant::now() })
     }
 
-    /// A clock that calls `read` each time, such as that of the operating system. Unlike [`Self::starting_at`], it follows when the system's
-    /// clock is set, and after the system was suspended, during which tokio's clock may stand still.
+    /// A clock that calls `read` each time, such as that of the operating system. Unlike
+    /// [`Self::starting_at`], it follows when the system's clock is set, and after the system was
+    /// suspended, during which tokio's clock may stand still.
     pub fn reading(read: fn() -> Timestamp) -> Self {
         Self(Source::Read(read))
     }

@@ -1,8 +1,10 @@
-//! Dry run: writes are recorded instead of sent, to compare what a controller would write with what another one wrote.
+//! Dry run: writes are recorded instead of sent, to compare what a controller would write with what
+//! another one wrote.
 //!
-//! A write that is planned at one moment may be made by the other controller at the next. So a difference is reported once
-//! every sync for [`REPORT_AFTER`] has planned the same kind of write of the same object: it is logged with what differs, and
-//! counted in the gauge `dry_run_differences` until a sync plans it no more.
+//! A write that is planned at one moment may be made by the other controller at the next. So a
+//! difference is reported once every sync for [`REPORT_AFTER`] has planned the same kind of write
+//! of the same object: it is logged with what differs, and counted in the gauge
+//! `dry_run_differences` until a sync plans it no more.
 
 mod diff;
 
@@ -21,7 +23,8 @@ use crate::writable::Writable;
 /// How long a difference lasts before it is reported.
 pub const REPORT_AFTER: Duration = Duration::from_secs(30);
 
-/// How often an owner with reported differences is looked at again, though nothing changed that starts a sync.
+/// How often an owner with reported differences is looked at again, though nothing changed that
+/// starts a sync.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(60);
 
 /// The recorded writes of one controller. Cloning it shares it.
@@ -61,7 +64,7 @@ struct Write {
 
 struct Difference {
     since: Instant,
-    /// Whether the current sync has planned the write too.
+    /// True if the current sync has planned the write too.
     planned: bool,
     reported: bool,
 }
@@ -152,8 +155,9 @@ impl DryRun {
         );
     }
 
-    /// Ends a sync of an owner. Unless it was cut short, writes that it has not planned are forgotten. Returns the time after
-    /// which the owner has to be synced again, though nothing may have changed.
+    /// Ends a sync of an owner. Unless it was cut short, writes that it has not planned are
+    /// forgotten. Returns the time after which the owner has to be synced again, though nothing may
+    /// have changed.
     pub fn end(&self, owner: &ObjectKey, complete: bool) -> Option<Duration> {
         let now = Instant::now();
         let mut settled = Vec::new();
@@ -201,7 +205,7 @@ impl DryRun {
         self.0.state.lock().reported
     }
 
-    /// Whether it keeps nothing.
+    /// Returns true if it keeps nothing.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -6,30 +6,35 @@ use http::StatusCode;
 use kube_endpoint_core_model::{harmless, protobuf};
 use serde::Deserialize;
 
-/// How many characters of the message of a Status are kept: it goes to the log, to events and to the status page.
+/// How many characters of the message of a Status are kept: it goes to the log, to events and to
+/// the status page.
 const LONGEST_MESSAGE: usize = 4000;
 
 /// A write that did not succeed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WriteError {
-    /// The namespace is terminating, so the create can never succeed (403 with this cause). Drop the work.
+    /// The namespace is terminating, so the create can never succeed (403 with this cause). Drop
+    /// the work.
     #[error("{0}")]
     NamespaceTerminating(String),
     /// An object of that name exists (409 AlreadyExists).
     #[error("{0}")]
     AlreadyExists(String),
-    /// The object changed since it was read (409 Conflict). Sync again when the cache has caught up.
+    /// The object changed since it was read (409 Conflict). Sync again when the cache has caught
+    /// up.
     #[error("{0}")]
     Conflict(String),
-    /// The server answered 404, so the write did not happen. A proxy may give this answer for an object that exists.
+    /// The server answered 404, so the write did not happen. A proxy may give this answer for an
+    /// object that exists.
     #[error("{0}")]
     NotFound(String),
-    /// The server answered 404 and, when asked by name, confirmed that the object no longer exists; for a create, that its
-    /// Service no longer exists. The cache does not show this yet. Sync again when it does.
+    /// The server answered 404 and, when asked by name, confirmed that the object no longer exists;
+    /// for a create, that its Service no longer exists. The cache does not show this yet. Sync
+    /// again when it does.
     #[error("{0}")]
     CacheBehind(String),
-    /// The server is overloaded (429, or any 5xx with Retry-After). Pause. After a 5xx it is unknown whether the write was
-    /// carried out.
+    /// The server is overloaded (429, or any 5xx with Retry-After). Pause. After a 5xx it is
+    /// unknown whether the write was carried out.
     #[error("{message}")]
     Busy {
         /// HTTP status.
@@ -39,7 +44,8 @@ pub enum WriteError {
         /// The delay that the server asked for; more than zero.
         retry_after: Option<Duration>,
     },
-    /// The server refused the write (any other 4xx), and will refuse it again until something changes.
+    /// The server refused the write (any other 4xx), and will refuse it again until something
+    /// changes.
     #[error("{message}")]
     Refused {
         /// HTTP status.
@@ -47,7 +53,8 @@ pub enum WriteError {
         /// The server's message.
         message: String,
     },
-    /// The server failed (5xx without Retry-After). It is unknown whether the write was carried out.
+    /// The server failed (5xx without Retry-After). It is unknown whether the write was carried
+    /// out.
     #[error("{message}")]
     Failed {
         /// HTTP status.
@@ -55,12 +62,12 @@ pub enum WriteError {
         /// The server's message.
         message: String,
     },
-    /// The write was not begun, because the process does not hold the lease, or is about to release it. The next leader
-    /// syncs all keys.
+    /// The write was not begun, because the process does not hold the lease, or is about to release
+    /// it. The next leader syncs all keys.
     #[error("this process does not hold the lease, so it writes nothing")]
     Fenced,
-    /// There was no valid answer: the connection broke, or the answer was late or invalid. It is unknown whether the write
-    /// was carried out.
+    /// There was no valid answer: the connection broke, or the answer was late or invalid. It is
+    /// unknown whether the write was carried out.
     #[error("{0}")]
     Unknown(String),
 }
@@ -79,7 +86,7 @@ impl WriteError {
         }
     }
 
-    /// Whether the write certainly did not happen.
+    /// Returns true if the write certainly did not happen.
     pub fn is_refusal(&self) -> bool {
         match self {
             Self::Unknown(_) | Self::Failed { .. } => false,
@@ -88,10 +95,10 @@ impl WriteError {
         }
     }
 
-    /// Returns true if the reason may concern all writes: the connection, a timeout, the credentials (401),
-    /// overload (429), a server that fails (5xx), or permissions, a policy, a webhook or a quota that
-    /// refuses them (400, 403, 422). Any other reason concerns this object, and says nothing about other
-    /// writes.
+    /// Returns true if the reason may concern all writes: the connection, a timeout, the
+    /// credentials (401), overload (429), a server that fails (5xx), or permissions, a policy, a
+    /// webhook or a quota that refuses them (400, 403, 422). Any other reason concerns this object,
+    /// and says nothing about other writes.
     pub fn is_common(&self) -> bool {
         match self {
             Self::Unknown(_) | Self::Failed { .. } | Self::Busy { .. } => true,
@@ -100,8 +107,9 @@ impl WriteError {
         }
     }
 
-    /// Whether a plan cannot go on after a create that failed like this: the server wants a pause, the namespace takes no
-    /// objects, the plan was made from a cache that is out of date, or the process may not write.
+    /// Returns true if a plan cannot go on after a create that failed like this: the server wants a
+    /// pause, the namespace takes no objects, the plan was made from a cache that is out of date,
+    /// or the process may not write.
     pub(crate) fn ends_a_plan(&self) -> bool {
         match self {
             Self::NamespaceTerminating(_)
@@ -117,13 +125,14 @@ impl WriteError {
         }
     }
 
-    /// Whether further creates are not tried after one that failed like this: the server does not answer.
+    /// Returns true if further creates are not tried after one that failed like this: the server
+    /// does not answer.
     pub(crate) fn ends_creates(&self) -> bool {
         matches!(self, Self::Unknown(_))
     }
 
-    /// Whether further deletes are not tried after one that failed like this: the server wants a pause or does not
-    /// answer, or the process may not write.
+    /// Returns true if further deletes are not tried after one that failed like this: the server
+    /// wants a pause or does not answer, or the process may not write.
     pub fn ends_deletes(&self) -> bool {
         matches!(self, Self::Busy { .. } | Self::Unknown(_) | Self::Fenced)
     }

@@ -1,5 +1,5 @@
-//! Events: recorded without waiting, correlated so that a repeated error does not flood the server, and sent by a separate
-//! task.
+//! Events: recorded without waiting, correlated so that a repeated error does not flood the server,
+//! and sent by a separate task.
 //!
 //! Upstream: `client-go/tools/record`.
 
@@ -19,7 +19,8 @@ use tokio::time::Instant;
 use crate::clock::Clock;
 use crate::writer::ApiWriter;
 
-/// Maximum number of events that wait to be sent. More are dropped, as in client-go: events never block a sync.
+/// Maximum number of events that wait to be sent. More are dropped, as in client-go: events never
+/// block a sync.
 const LONGEST_QUEUE: usize = 1000;
 
 /// The object that an event is about.
@@ -34,7 +35,8 @@ pub struct EventSubject {
     pub name: Text,
     /// Namespace.
     pub namespace: Text,
-    /// Version of the object that the event was made from; empty for an object that was not created.
+    /// Version of the object that the event was made from; empty for an object that was not
+    /// created.
     #[serde(skip_serializing_if = "is_empty")]
     pub resource_version: Text,
     /// Uid; empty for an object that was not created.
@@ -95,14 +97,14 @@ pub struct EventRecorder {
     queue: mpsc::Sender<Recorded>,
     stopped: Arc<Notify>,
     clock: Clock,
-    /// Whether events are dropped: this is a dry run.
+    /// True if events are dropped: this is a dry run.
     dropped: bool,
     lines: Arc<LogLimit>,
 }
 
 impl EventRecorder {
-    /// A recorder, and the task that sends its events. The task ends when every event is sent after [`Self::shut_down`], or
-    /// after the last recorder was dropped.
+    /// A recorder, and the task that sends its events. The task ends when every event is sent after
+    /// [`Self::shut_down`], or after the last recorder was dropped.
     pub fn new(
         component: &str,
         writer: ApiWriter,
@@ -123,8 +125,8 @@ impl EventRecorder {
         self.stopped.notify_one();
     }
 
-    /// Records an event without waiting. If too many events wait to be sent, it is dropped with a warning in the log. In a
-    /// dry run it is always dropped.
+    /// Records an event without waiting. If too many events wait to be sent, it is dropped with a
+    /// warning in the log. In a dry run it is always dropped.
     pub fn record(&self, subject: EventSubject, event: &PlannedEvent) {
         if self.dropped {
             tracing::debug!(component = &*self.component, %event, "dry run: an event is not sent");

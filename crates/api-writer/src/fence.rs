@@ -1,8 +1,10 @@
-//! The write fence: whether writes may be begun, until when they must have ended, and what the last ones were.
+//! The write fence: whether writes may be begun, until when they must have ended, and what the last
+//! ones were.
 //!
-//! With leader election, all writers of a process share one fence. It is open while the process holds the lease. A process
-//! that was stopped and continued may still believe that it holds a lease that another process took meanwhile, so the fence
-//! compares its time limit with the clock before each write is begun, and each time that a write makes progress.
+//! With leader election, all writers of a process share one fence. It is open while the process
+//! holds the lease. A process that was stopped and continued may still believe that it holds a
+//! lease that another process took meanwhile, so the fence compares its time limit with the clock
+//! before each write is begun, and each time that a write makes progress.
 
 mod last_writes;
 
@@ -70,20 +72,23 @@ impl WriteFence {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Opens the fence, or moves the time limit of an open one. No write is begun at `until` or later, and a write that has
-    /// no answer by then is abandoned. None means that there is no limit.
+    /// Opens the fence, or moves the time limit of an open one. No write is begun at `until` or
+    /// later, and a write that has no answer by then is abandoned. None means that there is no
+    /// limit.
     pub fn open(&self, until: Option<Instant>) {
         self.inner.gate.send_replace(Gate { is_open: true, until });
     }
 
-    /// Closes the fence: no write is begun any more. Writes that were sent before may still be answered, until the time limit.
+    /// Closes the fence: no write is begun any more. Writes that were sent before may still be
+    /// answered, until the time limit.
     pub fn close(&self) {
-        // Under the lock with which a write is begun, so that `drained` sees each write that was let through.
+        // Under the lock with which a write is begun, so that `drained` sees each write that was
+        // let through.
         let _recorder = self.inner.recorder.lock();
         self.inner.gate.send_modify(|gate| gate.is_open = false);
     }
 
-    /// Whether a write would be let through now.
+    /// Returns true if a write would be let through now.
     pub fn is_open(&self) -> bool {
         self.inner.gate.borrow().admits()
     }
@@ -104,14 +109,16 @@ impl WriteFence {
         self.inner.recorder.lock().last_writes()
     }
 
-    /// Sets what another process wrote of a kind before this one: the version of its last write, or none if it is not known.
-    /// [`Self::last_writes`] then has that version until this process has written the kind.
+    /// Sets what another process wrote of a kind before this one: the version of its last write, or
+    /// none if it is not known. [`Self::last_writes`] then has that version until this process has
+    /// written the kind.
     pub fn continue_from(&self, kind: &'static str, version: Option<ResourceVersion>) {
         self.inner.recorder.lock().continue_from(kind, version, Instant::now());
     }
 
-    /// Waits for `ready`, then begins a write and returns it with the output of `ready`. `kind` is the plural name of the kind that is written; none if nobody needs
-    /// to know the version of the write.
+    /// Waits for `ready`, then begins a write and returns it with the output of `ready`. `kind` is
+    /// the plural name of the kind that is written; none if nobody needs to know the version of the
+    /// write.
     ///
     /// # Errors
     ///
@@ -142,8 +149,8 @@ impl WriteFence {
         Ok((write, ready))
     }
 
-    /// Runs the request of a write. Returns none if it has no answer when the time limit is reached. The clock is read before
-    /// the request makes any progress.
+    /// Runs the request of a write. Returns none if it has no answer when the time limit is
+    /// reached. The clock is read before the request makes any progress.
     pub(crate) async fn within_limit<T>(&self, request: impl Future<Output = T>) -> Option<T> {
         let past =
             poll_fn(|_| if self.inner.gate.borrow().is_past() { Poll::Ready(()) } else { Poll::Pending });

@@ -1,7 +1,8 @@
-//! Carries out plans against the API server: client-side rate limit, creates, updates, deletes, events.
+//! Carries out plans against the API server: client-side rate limit, creates, updates, deletes,
+//! events.
 //!
-//! The writer makes no decisions. It reports the outcome of each write in terms that a controller can act on: done, refused
-//! (and why), or unknown.
+//! The writer makes no decisions. It reports the outcome of each write in terms that a controller
+//! can act on: done, refused (and why), or unknown.
 
 pub mod clock;
 pub mod dry_run;

@@ -12,7 +12,8 @@ pub struct RequestLimiter {
 }
 
 impl RequestLimiter {
-    /// Limits to `qps` requests per second with bursts of `burst`. A negative rate means no limit, as in client-go.
+    /// Limits to `qps` requests per second with bursts of `burst`. A negative rate means no limit,
+    /// as in client-go.
     ///
     /// # Errors
     ///

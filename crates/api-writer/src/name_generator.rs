@@ -1,12 +1,13 @@
-//! Names for new objects. They are generated here and not by the server, so that a create whose answer was lost can be
-//! retried under the same name without creating a second object.
+//! Names for new objects. They are generated here and not by the server, so that a create whose
+//! answer was lost can be retried under the same name without creating a second object.
 
 use kube_endpoint_core_model::Text;
 use parking_lot::Mutex;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// Characters of a suffix: those that the API server uses, without vowels and look-alikes, so that they form no words.
+/// Characters of a suffix: those that the API server uses, without vowels and look-alikes, so that
+/// they form no words.
 const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 /// Number of random characters (`randomLength` of `k8s.io/apiserver/pkg/storage/names`).
 const SUFFIX_LENGTH: usize = 5;

@@ -15,7 +15,8 @@ pub struct WriteRecord<'a> {
     pub kind: &'static str,
     /// The object; for a create, under the name that was sent.
     pub object: &'a ObjectKey,
-    /// The version that the writer saw before. None for a create, and for a delete of an object that no cache showed.
+    /// The version that the writer saw before. None for a create, and for a delete of an object
+    /// that no cache showed.
     pub version_before: Option<ResourceVersion>,
     /// The version that the server answered. None for a delete and for a write that failed.
     pub version_after: Option<ResourceVersion>,
@@ -27,8 +28,9 @@ pub struct WriteRecord<'a> {
     pub sync: Option<&'a SyncContext>,
 }
 
-/// Is told of every write of an EndpointSlice or Endpoints object, when its answer has arrived or will not arrive any more.
-/// Events are not reported. It is called in the task of the sync, so it must not wait.
+/// Is told of every write of an EndpointSlice or Endpoints object, when its answer has arrived or
+/// will not arrive any more. Events are not reported. It is called in the task of the sync, so it
+/// must not wait.
 pub trait WriteObserver: Send + Sync {
     /// A write has ended.
     fn wrote(&self, write: &WriteRecord<'_>);

@@ -12,10 +12,11 @@ use crate::error::WriteError;
 /// Below this, a wait for the rate limiter is not worth an attribute.
 const SHORT_WAIT: Duration = Duration::from_millis(1);
 
-/// The trace context of one request: that of a span of its own if the sync is traced, otherwise the sync's.
+/// The trace context of one request: that of a span of its own if the sync is traced, otherwise the
+/// sync's.
 pub(crate) struct RequestSpan {
     context: Context,
-    /// Whether the request has a span of its own.
+    /// True if the request has a span of its own.
     is_own: bool,
 }
 
@@ -41,7 +42,8 @@ impl RequestSpan {
         Self { context: Context::current_with_span(span), is_own: true }
     }
 
-    /// Adds the headers by which the server's spans become children of this one, such as `traceparent`.
+    /// Adds the headers by which the server's spans become children of this one, such as
+    /// `traceparent`.
     pub(crate) fn inject(&self, headers: &mut HeaderMap) {
         global::get_text_map_propagator(|propagator| {
             propagator.inject_context(&self.context, &mut TraceHeaders(headers));

@@ -17,7 +17,8 @@ use crate::writer::ApiWriter;
 /// Time limit for an answer. Upstream's clients have none, so a hanging request blocks its key.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The most bytes that are read of an answer. etcd stores objects of 1.5 MiB at most; a list of metadata is about 1 KiB for each object.
+/// The most bytes that are read of an answer. etcd stores objects of 1.5 MiB at most; a list of
+/// metadata is about 1 KiB for each object.
 const LONGEST_ANSWER: usize = 16 << 20;
 
 /// A successful answer.
@@ -80,8 +81,9 @@ impl ApiWriter {
         self.send_write(method, path, formats, body.into(), waited).await.map(drop)
     }
 
-    /// Whether a request was refused because of the encoding in which it was sent or that it asked for. It has had no effect,
-    /// and should be sent again in the encoding that the resource has now.
+    /// Returns true if a request was refused because of the encoding in which it was sent or that
+    /// it asked for. It has had no effect, and should be sent again in the encoding that the
+    /// resource has now.
     pub(crate) fn is_refused_encoding<T>(
         &self,
         resource: &str,
@@ -126,7 +128,8 @@ impl ApiWriter {
         })
     }
 
-    /// Sends one request and reads the whole answer. `waited` is how long the request has waited for the rate limiter.
+    /// Sends one request and reads the whole answer. `waited` is how long the request has waited
+    /// for the rate limiter.
     pub(crate) async fn send(
         &self,
         method: Method,
@@ -180,7 +183,8 @@ impl ApiWriter {
     }
 }
 
-/// The delay that an answer asks for. None if it is zero, a date or unreadable: the key then waits for its own backoff.
+/// The delay that an answer asks for. None if it is zero, a date or unreadable: the key then waits
+/// for its own backoff.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let seconds = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
     (seconds > 0).then(|| Duration::from_secs(seconds))

@@ -1,5 +1,5 @@
-//! Tracked writes: the writer informs the tracker before and after each write, so that the tracker recognises echoes and a
-//! cache that has not caught up.
+//! Tracked writes: the writer informs the tracker before and after each write, so that the tracker
+//! recognises echoes and a cache that has not caught up.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use crate::name_generator::NameGenerator;
 use crate::writable::Writable;
 use crate::writer::ApiWriter;
 
-/// After a create that failed only after so long a time no other is tried: the updates and deletes that remove dead endpoints would
-/// wait for its answer, too.
+/// After a create that failed only after so long a time no other is tried: the updates and deletes
+/// that remove dead endpoints would wait for its answer, too.
 const SLOW_ANSWER: Duration = Duration::from_secs(1);
 
 /// A writer, and the tracker of its writes. Each controller has one.
@@ -62,12 +62,14 @@ pub enum Deleted {
 /// How carrying out writes ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Carried<T> {
-    /// Whether another client changed an object in the meantime, so that the owner must be synced again.
+    /// True if another client changed an object in the meantime, so that the owner must be synced
+    /// again.
     pub changed_meanwhile: bool,
-    /// Whether the cache shows an object that no longer exists, so that the owner must be synced again when it does not.
+    /// True if the cache shows an object that no longer exists, so that the owner must be synced
+    /// again when it does not.
     pub cache_behind: bool,
-    /// The updates that changed nothing: the server answered with the version that they were to replace. Either the content was
-    /// the same, or a webhook has undone the update.
+    /// The updates that changed nothing: the server answered with the version that they were to
+    /// replace. Either the content was the same, or a webhook has undone the update.
     pub unchanged: Vec<T>,
     /// The writes that failed; none if all succeeded.
     pub failed: Vec<FailedWrite>,
@@ -112,8 +114,8 @@ impl TrackedWriter {
         &self.writer
     }
 
-    /// In a dry run, records the planned writes of `owner` and returns true. `existing` are the cached objects. Otherwise it
-    /// returns false, and the writes have to be carried out.
+    /// In a dry run, records the planned writes of `owner` and returns true. `existing` are the
+    /// cached objects. Otherwise it returns false, and the writes have to be carried out.
     pub fn record<'a, T: Writable + 'a>(
         &self,
         owner: &ObjectKey,
@@ -137,13 +139,14 @@ impl TrackedWriter {
         true
     }
 
-    /// Carries writes out in order: creates, updates, deletes. `position` returns the position of the cache; `done` is called
-    /// after each write that succeeded.
+    /// Carries writes out in order: creates, updates, deletes. `position` returns the position of
+    /// the cache; `done` is called after each write that succeeded.
     ///
-    /// The first create or update that fails ends the list, with two exceptions. With `without`, a create that fails does not keep
-    /// others from being tried, unless the answer took long or there are more failures than successes. Then `without` gets the
-    /// objects that do not exist and the updates and deletes, and returns those that are safe without these objects; they
-    /// are carried out. And a delete that is refused does not keep others from being tried.
+    /// The first create or update that fails ends the list, with two exceptions. With `without`, a
+    /// create that fails does not keep others from being tried, unless the answer took long or
+    /// there are more failures than successes. Then `without` gets the objects that do not exist
+    /// and the updates and deletes, and returns those that are safe without these objects; they are
+    /// carried out. And a delete that is refused does not keep others from being tried.
     pub async fn carry_out<T: Writable>(
         &self,
         owner: &ObjectKey,
@@ -221,8 +224,8 @@ impl TrackedWriter {
         carried
     }
 
-    /// Creates an object; one without a name is named from its `generateName`. Returns its version, and whether another
-    /// client changed it in the meantime.
+    /// Creates an object; one without a name is named from its `generateName`. Returns its version,
+    /// and whether another client changed it in the meantime.
     async fn create_named<T: Writable>(
         &self,
         owner: &ObjectKey,
@@ -244,8 +247,9 @@ impl TrackedWriter {
         let failed = |error| Err(FailedWrite { operation: Operation::Create, object: key.clone(), error });
         match error {
             WriteError::AlreadyExists(message) => {
-                // Most likely our own create, whose response was lost. Only the server knows which version the cache has to
-                // wait for; the sync then starts over with the existing object.
+                // Most likely our own create, whose response was lost. Only the server knows which
+                // version the cache has to wait for; the sync then starts over with the existing
+                // object.
                 self.tracker.begin(&key);
                 match self.writer.get::<T>(&key).await {
                     Ok(found) => {
@@ -274,13 +278,13 @@ impl TrackedWriter {
         }
     }
 
-    /// Creates an object under the name that it carries. Returns the version that was stored, and whether another
-    /// client changed the object in the meantime.
+    /// Creates an object under the name that it carries. Returns the version that was stored, and
+    /// whether another client changed the object in the meantime.
     ///
     /// # Errors
     ///
-    /// The write, if it failed. If its outcome is unknown, the tracker keeps the name. `CacheBehind` if the server answered
-    /// 404 because the Service no longer exists.
+    /// The write, if it failed. If its outcome is unknown, the tracker keeps the name.
+    /// `CacheBehind` if the server answered 404 because the Service no longer exists.
     pub async fn create<T: Writable>(
         &self,
         owner: &ObjectKey,
@@ -304,7 +308,8 @@ impl TrackedWriter {
             self.tracker.create_unresolved(owner, &key);
         }
         if let WriteError::NotFound(message) = error {
-            // The namespace does not exist. The Service is in it, so the Service shows whether that is true.
+            // The namespace does not exist. The Service is in it, so the Service shows whether that
+            // is true.
             error = match self.writer.service(owner).await {
                 Ok(None) => WriteError::CacheBehind(message),
                 Ok(Some(_)) => WriteError::NotFound(message),
@@ -314,13 +319,14 @@ impl TrackedWriter {
         Err(FailedWrite { operation: Operation::Create, object: key, error })
     }
 
-    /// Replaces an object. Returns the version that was stored, and whether another client changed the object in the
-    /// meantime.
+    /// Replaces an object. Returns the version that was stored, and whether another client changed
+    /// the object in the meantime.
     ///
     /// # Errors
     ///
-    /// The write, if it failed. If its outcome is unknown, the tracker keeps the update, and a sync that finds nothing to write
-    /// must call [`Self::resolve_updates`]. `CacheBehind` if the object no longer exists.
+    /// The write, if it failed. If its outcome is unknown, the tracker keeps the update, and a sync
+    /// that finds nothing to write must call [`Self::resolve_updates`]. `CacheBehind` if the object
+    /// no longer exists.
     pub async fn update<T: Writable>(
         &self,
         owner: &ObjectKey,
@@ -385,7 +391,8 @@ impl TrackedWriter {
     ///
     /// # Errors
     ///
-    /// The write, if it failed; `Conflict` if the object has changed. An object that no longer exists is no error.
+    /// The write, if it failed; `Conflict` if the object has changed. An object that no longer
+    /// exists is no error.
     pub async fn delete_unchanged<T: Writable>(
         &self,
         owner: &ObjectKey,
@@ -412,8 +419,8 @@ impl TrackedWriter {
     ) -> Result<Deleted, FailedWrite> {
         let concluded = match answer {
             Ok(()) => Ok(Deleted::Now),
-            // A proxy may answer 404 for an object that exists. And on a conflict, most likely the name now belongs to an
-            // object of another uid; but a webhook may answer that too.
+            // A proxy may answer 404 for an object that exists. And on a conflict, most likely the
+            // name now belongs to an object of another uid; but a webhook may answer that too.
             Err(error)
                 if matches!(error, WriteError::NotFound(_))
                     || conflict_is_another_uid && matches!(error, WriteError::Conflict(_)) =>

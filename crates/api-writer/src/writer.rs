@@ -61,7 +61,8 @@ struct Typed<'a, T> {
 }
 
 impl ApiWriter {
-    /// A writer. The user agent identifies the controller in the server's audit log and managedFields, as upstream's does.
+    /// A writer. The user agent identifies the controller in the server's audit log and
+    /// managedFields, as upstream's does.
     pub fn new(client: ApiClient, limiter: RequestLimiter, user_agent: impl Into<Arc<str>>) -> Self {
         let user_agent = user_agent.into();
         Self {
@@ -95,13 +96,13 @@ impl ApiWriter {
         self
     }
 
-    /// Whether it has an observer.
+    /// Returns true if it has an observer.
     pub fn has_observer(&self) -> bool {
         self.observer.is_some()
     }
 
-    /// Lets it write nothing: a controller records its writes with `dry_run` instead, events are dropped, and any other write
-    /// is refused.
+    /// Lets it write nothing: a controller records its writes with `dry_run` instead, events are
+    /// dropped, and any other write is refused.
     #[must_use]
     pub fn with_dry_run(mut self, dry_run: DryRun) -> Self {
         self.dry_run = Some(dry_run);
@@ -115,7 +116,8 @@ impl ApiWriter {
         self
     }
 
-    /// Records that an object was stored with this version. Returns whether the cache has seen another content in it.
+    /// Records that an object was stored with this version. Returns whether the cache has seen
+    /// another content in it.
     pub(crate) fn stored<T: Writable>(&self, object: &T, version: ResourceVersion) -> bool {
         self.sent.as_ref().is_some_and(|sent| sent.answered(&object.metadata().key(), version))
     }
@@ -132,11 +134,13 @@ impl ApiWriter {
         self.dry_run.as_ref()
     }
 
-    /// Creates an object under its name. Returns the version that was stored; the default if the server does not tell.
+    /// Creates an object under its name. Returns the version that was stored; the default if the
+    /// server does not tell.
     ///
     /// # Errors
     ///
-    /// Any [`WriteError`]. Unless [`WriteError::is_refusal`], the object may exist. `NotFound` if the namespace does not.
+    /// Any [`WriteError`]. Unless [`WriteError::is_refusal`], the object may exist. `NotFound` if
+    /// the namespace does not.
     pub async fn create<T: Writable>(&self, object: &Arc<T>) -> Result<ResourceVersion, WriteError> {
         let metadata = object.metadata();
         let answer = self.store(Method::POST, T::collection_path(&metadata.namespace), object).await;
@@ -144,8 +148,9 @@ impl ApiWriter {
         Ok(answer?.0)
     }
 
-    /// Replaces an object, if its current version is the one in its metadata. Returns the version that was stored, which is the
-    /// same if nothing changed; the default if the server does not tell.
+    /// Replaces an object, if its current version is the one in its metadata. Returns the version
+    /// that was stored, which is the same if nothing changed; the default if the server does not
+    /// tell.
     ///
     /// # Errors
     ///
@@ -183,8 +188,8 @@ impl ApiWriter {
         PartialObjectMetadata::read(&answer, &path)
     }
 
-    /// Deletes the object with this uid. If another object has its name, the server answers `Conflict`. Without a uid, the
-    /// object of that name is deleted, with any uid.
+    /// Deletes the object with this uid. If another object has its name, the server answers
+    /// `Conflict`. Without a uid, the object of that name is deleted, with any uid.
     ///
     /// # Errors
     ///
@@ -207,7 +212,8 @@ impl ApiWriter {
     ///
     /// # Errors
     ///
-    /// Any [`WriteError`]; `NotFound` if the object was deleted already, `Conflict` if it has changed.
+    /// Any [`WriteError`]; `NotFound` if the object was deleted already, `Conflict` if it has
+    /// changed.
     pub async fn delete_unchanged<T: Writable>(&self, object: &T) -> Result<(), WriteError> {
         let ObjectMeta { uid, resource_version, .. } = object.metadata();
         let seen = serde_json::json!({ "uid": &**uid, "resourceVersion": resource_version.to_string() });
@@ -268,8 +274,8 @@ impl ApiWriter {
         });
     }
 
-    /// Reads a Service from the server, for decisions that must not depend on a lagging cache. Returns none if it does not
-    /// exist.
+    /// Reads a Service from the server, for decisions that must not depend on a lagging cache.
+    /// Returns none if it does not exist.
     ///
     /// # Errors
     ///
@@ -279,9 +285,10 @@ impl ApiWriter {
         self.read_json(&path, Formats::json()).await
     }
 
-    /// Lists the metadata of the objects of a kind that a selector selects: `labelSelector=` or `fieldSelector=` and the
-    /// percent-encoded selector. The list is consistent: it shows all writes that were answered before. It does not wait for
-    /// the rate limiter, which limits what is written.
+    /// Lists the metadata of the objects of a kind that a selector selects: `labelSelector=` or
+    /// `fieldSelector=` and the percent-encoded selector. The list is consistent: it shows all
+    /// writes that were answered before. It does not wait for the rate limiter, which limits what
+    /// is written.
     ///
     /// # Errors
     ///
@@ -302,7 +309,8 @@ impl ApiWriter {
         Ok(list.items.unwrap_or_default())
     }
 
-    /// Reads an object from the server in a form of the caller's. Returns none if it does not exist.
+    /// Reads an object from the server in a form of the caller's. Returns none if it does not
+    /// exist.
     ///
     /// # Errors
     ///
@@ -335,7 +343,8 @@ impl ApiWriter {
         [KUBE_CONTROLLER_MANAGER, KUBE_ENDPOINT_MANAGER, self.field_manager()]
     }
 
-    /// The name under which the server records the writes in managedFields: the user agent up to its version.
+    /// The name under which the server records the writes in managedFields: the user agent up to
+    /// its version.
     pub fn field_manager(&self) -> &str {
         self.user_agent.split('/').next().unwrap_or_default()
     }
@@ -360,7 +369,8 @@ impl ApiWriter {
         Ok(self.send(Method::GET, path, formats, Bytes::new(), waited).await?.body)
     }
 
-    /// Creates or replaces an object. Returns the version that was stored and the status of the answer.
+    /// Creates or replaces an object. Returns the version that was stored and the status of the
+    /// answer.
     async fn store<T: Writable>(
         &self,
         method: Method,

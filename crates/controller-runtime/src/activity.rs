@@ -1,9 +1,11 @@
-//! What a controller has done since it was made: syncs, writes, and how long changes took until they were written. For people who
-//! watch it; metrics for monitoring are in `metrics.rs` and in the controllers.
+//! What a controller has done since it was made: syncs, writes, and how long changes took until
+//! they were written. For people who watch it; metrics for monitoring are in `metrics.rs` and in
+//! the controllers.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Times of less than this many milliseconds have a class each. Above, each doubling has this many classes.
+/// Times of less than this many milliseconds have a class each. Above, each doubling has this many
+/// classes.
 const CLASSES_PER_DOUBLING: u64 = 8;
 const BITS: u32 = CLASSES_PER_DOUBLING.trailing_zeros();
 /// Number of classes. The last one begins at about an hour.
@@ -14,7 +16,8 @@ pub(crate) struct Activity {
     syncs: AtomicU64,
     errors: AtomicU64,
     writes: AtomicU64,
-    /// Syncs that published a change, by class of the time from the arrival of its event to the write.
+    /// Syncs that published a change, by class of the time from the arrival of its event to the
+    /// write.
     latencies: [AtomicU64; CLASSES],
 }
 
@@ -66,7 +69,8 @@ pub struct ActivityCounts {
     pub latencies: Latencies,
 }
 
-/// Numbers of times, by class: an exact number of milliseconds below 8 ms, and above, an eighth of a doubling.
+/// Numbers of times, by class: an exact number of milliseconds below 8 ms, and above, an eighth of
+/// a doubling.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Latencies(Box<[u64]>);
 
@@ -78,7 +82,8 @@ impl Latencies {
         activity.counts().latencies
     }
 
-    /// Returns those that were added since `earlier`, as pairs of a class and a number, without empty classes.
+    /// Returns those that were added since `earlier`, as pairs of a class and a number, without
+    /// empty classes.
     pub fn since<'a>(&'a self, earlier: &'a Self) -> impl Iterator<Item = (u8, u64)> + 'a {
         let before = |class: usize| earlier.0.get(class).copied().unwrap_or_default();
         let added =
@@ -88,7 +93,8 @@ impl Latencies {
             .map(|(class, added)| (u8::try_from(class).unwrap_or(u8::MAX), added))
     }
 
-    /// Returns the milliseconds that no time of a class exceeds; of the last class, those with which it begins.
+    /// Returns the milliseconds that no time of a class exceeds; of the last class, those with
+    /// which it begins.
     pub fn millis_of(class: u8) -> u64 {
         let class = u64::from(class).min(CLASSES as u64 - 1);
         if class + 1 == CLASSES as u64 {

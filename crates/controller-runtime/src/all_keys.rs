@@ -3,12 +3,13 @@
 use kube_endpoint_core_model::ObjectKey;
 use kube_endpoint_informer::Cluster;
 
-/// Visits the keys of all Services, then those of Endpoints, then those of slices, in pages, so that no lock is held for long.
+/// Visits the keys of all Services, then those of Endpoints, then those of slices, in pages, so
+/// that no lock is held for long.
 #[derive(Default)]
 pub(crate) struct AllKeys {
     source: Source,
     after: ObjectKey,
-    /// Whether a key may come more than once.
+    /// True if a key may come more than once.
     repeats: bool,
 }
 
@@ -21,13 +22,14 @@ enum Source {
 }
 
 impl AllKeys {
-    /// A key comes once for each kind that has it, for callers that merge them: without repeats, one whose Service is created
-    /// during the visit may come not at all.
+    /// A key comes once for each kind that has it, for callers that merge them: without repeats,
+    /// one whose Service is created during the visit may come not at all.
     pub(crate) fn with_repeats() -> Self {
         Self { repeats: true, ..Self::default() }
     }
 
-    /// The next page, which may be empty; none after the last. It is made from `limit` objects at most.
+    /// The next page, which may be empty; none after the last. It is made from `limit` objects at
+    /// most.
     pub(crate) fn next_page(&mut self, cluster: &Cluster, limit: usize) -> Option<Vec<ObjectKey>> {
         loop {
             let mut keys = match self.source {

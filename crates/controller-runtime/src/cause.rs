@@ -3,7 +3,8 @@
 use kube_endpoint_workqueue::{Causes, Reason};
 use tokio::time::Instant;
 
-/// What starts a sync, for traces and the audit log. A sync that several changes have started has several causes.
+/// What starts a sync, for traces and the audit log. A sync that several changes have started has
+/// several causes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 #[non_exhaustive]
@@ -26,7 +27,8 @@ pub enum Cause {
     Resync = 7,
     /// Writes succeed again after an outage.
     OutageEnded = 8,
-    /// The last sync was put off because the cache did not show the controller's own writes, or another state than the server.
+    /// The last sync was put off because the cache did not show the controller's own writes, or
+    /// another state than the server.
     StaleCache = 9,
     /// The API server had asked for a pause.
     RetryAfter = 10,

@@ -1,4 +1,5 @@
-//! Conflicts in a row on an object whose cached version does not change: a sign that the cache is not only late.
+//! Conflicts in a row on an object whose cached version does not change: a sign that the cache is
+//! not only late.
 
 use kube_endpoint_api_writer::{FailedWrite, Operation, Writable, WriteError};
 use kube_endpoint_core_model::{ObjectKey, ResourceVersion};
@@ -18,8 +19,9 @@ pub(crate) struct Conflicts {
 }
 
 impl Conflicts {
-    /// Counts the conflict of a sync: the object and its version in the cache, or none for a sync without a conflict. Returns
-    /// whether the cache should be compared with the server; then the count begins anew.
+    /// Counts the conflict of a sync: the object and its version in the cache, or none for a sync
+    /// without a conflict. Returns whether the cache should be compared with the server; then the
+    /// count begins anew.
     pub(crate) fn observe(&mut self, conflict: Option<(ObjectKey, ResourceVersion)>) -> bool {
         let count = match conflict {
             None => 0,
@@ -33,9 +35,10 @@ impl Conflicts {
 }
 
 impl<R: Reconciler> Runtime<R> {
-    /// After three conflicts in a row on an object whose cached version did not change, has the cache compared with the server.
-    /// A create of an object that exists is such a conflict too: the cache does not show the object. Each conflict has the event of the
-    /// other write read at once.
+    /// After three conflicts in a row on an object whose cached version did not change, has the
+    /// cache compared with the server. A create of an object that exists is such a conflict too:
+    /// the cache does not show the object. Each conflict has the event of the other write read at
+    /// once.
     pub(crate) fn count_conflicts(&self, key: &ObjectKey, failures: &[FailedWrite]) {
         let is_behind =
             |it: &WriteError| matches!(it, WriteError::Conflict(_) | WriteError::AlreadyExists(_));

@@ -27,8 +27,8 @@ impl<R: Reconciler> Clone for Controller<R> {
 }
 
 impl<R: Reconciler> Controller<R> {
-    /// Creates a controller and registers it as a handler of `cluster`. It syncs nothing before [`Self::run`]. `seed`
-    /// determines the names of new objects.
+    /// Creates a controller and registers it as a handler of `cluster`. It syncs nothing before
+    /// [`Self::run`]. `seed` determines the names of new objects.
     pub fn new(
         cluster: Cluster,
         writer: ApiWriter,
@@ -42,9 +42,10 @@ impl<R: Reconciler> Controller<R> {
         Self { runtime }
     }
 
-    /// Waits until the caches of the kinds that it reads are synced, then syncs all keys, and those that change from then on,
-    /// until [`Self::shut_down`], and after it the keys that are queued already, as upstream. Delayed keys are left to the
-    /// next process. Before the caches are synced it looks at no changes, so another process may write the outputs.
+    /// Waits until the caches of the kinds that it reads are synced, then syncs all keys, and those
+    /// that change from then on, until [`Self::shut_down`], and after it the keys that are queued
+    /// already, as upstream. Delayed keys are left to the next process. Before the caches are
+    /// synced it looks at no changes, so another process may write the outputs.
     ///
     /// # Panics
     ///
@@ -53,9 +54,10 @@ impl<R: Reconciler> Controller<R> {
         self.run_after(None).await;
     }
 
-    /// As [`Self::run`], for a process that takes over from another one. `unread` is a version that the API server had when
-    /// the lease was taken. Until the cache of the outputs has read as far, the outputs of a key are compared with the
-    /// server's before anything is written for it, since they may have been written by the process before.
+    /// As [`Self::run`], for a process that takes over from another one. `unread` is a version that
+    /// the API server had when the lease was taken. Until the cache of the outputs has read as far,
+    /// the outputs of a key are compared with the server's before anything is written for it, since
+    /// they may have been written by the process before.
     ///
     /// # Panics
     ///
@@ -110,8 +112,8 @@ impl<R: Reconciler> Controller<R> {
         }
     }
 
-    /// Takes no more keys. [`Self::run`] returns when the keys that are queued have been synced. It does not when a sync
-    /// never ends, so call it with a time limit.
+    /// Takes no more keys. [`Self::run`] returns when the keys that are queued have been synced. It
+    /// does not when a sync never ends, so call it with a time limit.
     pub fn shut_down(&self) {
         self.runtime.queue.shut_down();
         self.runtime.stopped.notify_one();
@@ -137,13 +139,14 @@ impl<R: Reconciler> Controller<R> {
         self.runtime.failing.counts()
     }
 
-    /// The keys after `after` whose retries have all failed, in order, `limit` at most. Begin with the default key, and go
-    /// on after the last key of each answer.
+    /// The keys after `after` whose retries have all failed, in order, `limit` at most. Begin with
+    /// the default key, and go on after the last key of each answer.
     pub fn slow_retries(&self, after: &ObjectKey, limit: usize) -> Vec<SlowRetry> {
         self.runtime.failing.slow_retries(after, limit)
     }
 
-    /// The keys whose sync has been running for `min` or longer, each with this time, the longest first.
+    /// The keys whose sync has been running for `min` or longer, each with this time, the longest
+    /// first.
     pub fn long_syncs(&self, min: Duration) -> Vec<(ObjectKey, Duration)> {
         let mut syncs = self.runtime.queue.long_running(min);
         syncs.sort_by(|(one, age), (other, other_age)| other_age.cmp(age).then_with(|| one.cmp(other)));

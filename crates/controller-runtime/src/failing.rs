@@ -25,8 +25,8 @@ pub struct SlowRetry {
 /// How many keys fail. `/statusz`, the status page and the metrics show these numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FailingCounts {
-    /// Keys whose last sync failed, and which no sync has succeeded for since. A sync that waits for the cache or for the end of a
-    /// pause changes nothing.
+    /// Keys whose last sync failed, and which no sync has succeeded for since. A sync that waits
+    /// for the cache or for the end of a pause changes nothing.
     pub failing: usize,
     /// Those of them whose retries have all failed, so that they are retried slowly.
     pub retried_slowly: usize,
@@ -49,7 +49,8 @@ struct Failing {
     slow_since: Option<Instant>,
 }
 
-/// A hash of the error in which the names of objects that could not be created do not count: each try makes another name.
+/// A hash of the error in which the names of objects that could not be created do not count: each
+/// try makes another name.
 fn identity(error: &SyncError) -> u64 {
     let mut text = error.to_string();
     for write in error.writes().iter().filter(|write| write.operation == Operation::Create) {

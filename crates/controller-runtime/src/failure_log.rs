@@ -1,4 +1,5 @@
-//! The log of keys whose syncs fail: what is new about a key, and a summary each minute, however many keys fail.
+//! The log of keys whose syncs fail: what is new about a key, and a summary each minute, however
+//! many keys fail.
 //!
 //! - A key has a line for each error, and another one every five minutes while the error goes on.
 //! - A recovery has a line if its failure has one.
@@ -62,8 +63,9 @@ struct Summary {
 }
 
 impl FailureLog {
-    /// Records that the sync of a key failed. Returns for how long the key has failed if that is to be logged. A line that is
-    /// `urgent` says more than the error, so it is due even if the error was logged a short time ago.
+    /// Records that the sync of a key failed. Returns for how long the key has failed if that is to
+    /// be logged. A line that is `urgent` says more than the error, so it is due even if the error
+    /// was logged a short time ago.
     fn failed(&self, key: &ObjectKey, error: &SyncError, urgent: bool, now: Instant) -> Option<Duration> {
         let error: Arc<str> = without_names(error, key).into();
         let mut state = self.state.lock();
@@ -96,7 +98,8 @@ impl FailureLog {
         Some(now - failing.since)
     }
 
-    /// Records that the sync of a key succeeded. Returns for how long the key had failed if that is to be logged.
+    /// Records that the sync of a key succeeded. Returns for how long the key had failed if that is
+    /// to be logged.
     fn recovered(&self, key: &ObjectKey, now: Instant) -> Option<Duration> {
         let mut state = self.state.lock();
         let State { keys, errors, left_out } = &mut *state;
@@ -129,8 +132,9 @@ fn one_less(errors: &mut BTreeMap<Arc<str>, usize>, error: &Arc<str>) {
     }
 }
 
-/// The text of an error without the names of objects, so that it is the same for all keys that fail for one reason, and for
-/// all names that were generated for one object. Of an error of several writes, it is the first one.
+/// The text of an error without the names of objects, so that it is the same for all keys that fail
+/// for one reason, and for all names that were generated for one object. Of an error of several
+/// writes, it is the first one.
 fn without_names(error: &SyncError, key: &ObjectKey) -> String {
     let Some(write) = error.writes().first() else { return without_word(&error.to_string(), &key.name) };
     let mut text = format!("failed to {}", write.operation.as_str());

@@ -1,9 +1,10 @@
 //! Changes of a key's outputs by other clients: how long a sync waits that nothing else has caused.
 //!
-//! Two clients that correct one another would otherwise do so as fast as both can write. The first answer comes after a
-//! second, or after a deletion at once, as there may be nothing left. When a change that was corrected comes back the next
-//! answer waits twice as long, up to five minutes. So does the answer to changes that are another each time, once there are too many
-//! to tell them apart. Syncs that anything else causes are not delayed.
+//! Two clients that correct one another would otherwise do so as fast as both can write. The first
+//! answer comes after a second, or after a deletion at once, as there may be nothing left. When a
+//! change that was corrected comes back the next answer waits twice as long, up to five minutes. So
+//! does the answer to changes that are another each time, once there are too many to tell them
+//! apart. Syncs that anything else causes are not delayed.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -25,8 +26,8 @@ const LONGEST_DELAY: Duration = Duration::from_secs(300);
 pub(crate) const CALM: Duration = Duration::from_secs(600);
 /// The return of a change from which on it is reported.
 const REPORTED_RETURN: u32 = 2;
-/// The most changes that are remembered for a key. When there are more, all others count as one, so that a client that writes
-/// something else each time is answered ever more slowly, too.
+/// The most changes that are remembered for a key. When there are more, all others count as one, so
+/// that a client that writes something else each time is answered ever more slowly, too.
 const MOST_CHANGES: usize = 16;
 
 /// The changes of a key's outputs that other clients made.
@@ -44,8 +45,9 @@ struct ForeignChange {
     answered_at: Option<Instant>,
 }
 
-/// Updates in a row that the server accepted without a change of the object, because a webhook undoes them, or because it does not
-/// know a field. The latter lasts, so the delay grows further than with another client.
+/// Updates in a row that the server accepted without a change of the object, because a webhook
+/// undoes them, or because it does not know a field. The latter lasts, so the delay grows further
+/// than with another client.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Undone {
     /// How often in a row, including the current sync.
@@ -78,8 +80,9 @@ impl Undone {
         }
     }
 
-    /// The delay of the next sync after an update that was undone. A sync that something else has caused before the repetition was
-    /// due, and a second update of the same sync, leave the delay as it is.
+    /// The delay of the next sync after an update that was undone. A sync that something else has
+    /// caused before the repetition was due, and a second update of the same sync, leave the delay
+    /// as it is.
     fn again(&mut self, now: Instant) -> Duration {
         let is_counted = self.count > 0 || self.before > 0;
         if let Some(due) = self.due.filter(|due| is_counted && now < *due) {
@@ -98,11 +101,11 @@ impl Undone {
 pub(crate) struct Answer {
     /// After which delay to sync.
     pub(crate) delay: Duration,
-    /// Whether the change is a new one.
+    /// True if the change is a new one.
     pub(crate) is_new: bool,
-    /// Whether the change had been corrected before and came back.
+    /// True if the change had been corrected before and came back.
     pub(crate) came_back: bool,
-    /// Whether to report it, which is so once until it stays away.
+    /// True if to report it, which is so once until it stays away.
     pub(crate) report: bool,
 }
 
@@ -208,8 +211,9 @@ impl<R: Reconciler> Runtime<R> {
         self.add_after(key.clone(), delay, Cause::ForeignWrite);
     }
 
-    /// Starts a sync later if the server accepted updates of the key and left the objects as they were, with another content. There
-    /// is no event that would start one. Upstream does not notice, so without the backoff nothing is repeated.
+    /// Starts a sync later if the server accepted updates of the key and left the objects as they
+    /// were, with another content. There is no event that would start one. Upstream does not
+    /// notice, so without the backoff nothing is repeated.
     pub(crate) fn repeat_undone(&self, key: &ObjectKey, unchanged: &[R::Output]) {
         if unchanged.is_empty() || !self.options.foreign_write_backoff {
             return;

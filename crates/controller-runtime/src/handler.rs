@@ -81,8 +81,8 @@ impl<R: Reconciler> Runtime<R> {
         }
     }
 
-    /// Compares a change of an output with our own writes. Syncs the owner of a foreign write, and both owners of an object
-    /// that changed hands; resumes a sync that waited for the cache.
+    /// Compares a change of an output with our own writes. Syncs the owner of a foreign write, and
+    /// both owners of an object that changed hands; resumes a sync that waited for the cache.
     fn observe(&self, change: &Change<R::Output>) {
         let (old, new) = (change.old.as_deref(), change.new.as_deref());
         let Some(latest) = new.or(old) else { return };

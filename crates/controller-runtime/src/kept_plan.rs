@@ -1,8 +1,9 @@
 //! Planning from the pods that have changed since the last sync of a key.
 //!
-//! What a plan leaves for the next one is kept with the place in the log of pods up to which it was planned. It is taken out
-//! for a sync and put back when all writes of the sync have succeeded, so a sync that fails in any way is followed by one
-//! that plans from all pods. The plan compares the cached outputs with what it expects.
+//! What a plan leaves for the next one is kept with the place in the log of pods up to which it was
+//! planned. It is taken out for a sync and put back when all writes of the sync have succeeded, so
+//! a sync that fails in any way is followed by one that plans from all pods. The plan compares the
+//! cached outputs with what it expects.
 
 use std::fmt;
 use std::sync::Arc;
@@ -48,9 +49,10 @@ pub struct Planned<T, P> {
 }
 
 impl<R: Reconciler> Runtime<R> {
-    /// Plans a sync that writes outputs of a Service: from the pods that have changed since the sync that left `kept`, or
-    /// from all pods, if nothing is kept, it is not known which pods have changed, or `from_changed` returns none.
-    /// `from_all` is told whether it is worth while to return a state; it is not if there are few pods.
+    /// Plans a sync that writes outputs of a Service: from the pods that have changed since the
+    /// sync that left `kept`, or from all pods, if nothing is kept, it is not known which pods have
+    /// changed, or `from_changed` returns none. `from_all` is told whether it is worth while to
+    /// return a state; it is not if there are few pods.
     pub fn plan<T, P>(
         &self,
         service: &Service,

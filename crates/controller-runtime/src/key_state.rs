@@ -12,7 +12,8 @@ use tokio::time::Instant;
 use crate::conflicts::Conflicts;
 use crate::foreign::{ForeignChanges, Undone};
 
-/// So many locks share the keys. A pass over all keys then holds each lock for a small part of them.
+/// So many locks share the keys. A pass over all keys then holds each lock for a small part of
+/// them.
 const SHARDS: usize = 64;
 
 /// What is kept for one key. It is small for a key that syncs without trouble, as most keys do.
@@ -28,7 +29,8 @@ pub(crate) struct KeyState<S> {
     pub(crate) own: S,
 }
 
-/// The part of the state that has its default value for most keys. Such a key has no allocation for it.
+/// The part of the state that has its default value for most keys. Such a key has no allocation for
+/// it.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Rare(Option<Box<RareState>>);
 
@@ -37,17 +39,19 @@ pub(crate) struct Rare(Option<Box<RareState>>);
 pub(crate) struct RareState {
     /// The version of the Service about which a warning was logged.
     pub(crate) warned: Option<ResourceVersion>,
-    /// Whether the sync waits for the cache to show our own writes.
+    /// True if the sync waits for the cache to show our own writes.
     pub(crate) deferred: bool,
     /// Since when the cache has not shown all of our own writes.
     pub(crate) stale_since: Option<Instant>,
-    /// How long the key waits since the server's last answer that differed from the cache; none after a sync that succeeded.
+    /// How long the key waits since the server's last answer that differed from the cache; none
+    /// after a sync that succeeded.
     pub(crate) comparison_delay: Duration,
     /// Conflicts in a row.
     pub(crate) conflicts: Conflicts,
     /// Until when the API server asked to be left alone.
     pub(crate) paused_until: Option<Instant>,
-    /// A sync that a change of a pod starts waits until then, because the last sync wrote a short time ago.
+    /// A sync that a change of a pod starts waits until then, because the last sync wrote a short
+    /// time ago.
     pub(crate) spaced_until: Option<Instant>,
     /// Changes of the outputs that other clients made.
     pub(crate) foreign: ForeignChanges,
@@ -122,8 +126,9 @@ pub(crate) struct KeyStates<S> {
     /// One hash selects the shard and the place in it.
     hasher: Hasher,
     shards: Vec<Shard<S>>,
-    /// The number of keys with rare state, which changes under the lock of their shard. While it is zero, no key is looked up for that
-    /// state. Services whose writes are spaced have some nearly always, so this helps clusters of small Services.
+    /// The number of keys with rare state, which changes under the lock of their shard. While it is
+    /// zero, no key is looked up for that state. Services whose writes are spaced have some nearly
+    /// always, so this helps clusters of small Services.
     rare: AtomicUsize,
 }
 
@@ -167,8 +172,9 @@ impl<S: Default + PartialEq> KeyStates<S> {
         self.with(key, |state| state.rare.with(use_state))
     }
 
-    /// As [`Self::with_rare`], but returns none without a call of `use_state` if all of it has its default value. This is for what reads or
-    /// resets, and costs little for most keys. What sets a value needs [`Self::with_rare`].
+    /// As [`Self::with_rare`], but returns none without a call of `use_state` if all of it has its
+    /// default value. This is for what reads or resets, and costs little for most keys. What sets a
+    /// value needs [`Self::with_rare`].
     pub(crate) fn with_kept_rare<T>(
         &self,
         key: &ObjectKey,
@@ -223,7 +229,8 @@ impl<S: Default + PartialEq> KeyStates<S> {
         found
     }
 
-    /// Counts what is kept. `outstanding_writes`, `failing` and `leftovers` are not kept here, and stay zero.
+    /// Counts what is kept. `outstanding_writes`, `failing` and `leftovers` are not kept here, and
+    /// stay zero.
     pub(crate) fn counts(&self) -> StateCounts {
         let mut counts = StateCounts::default();
         for shard in &self.shards {
@@ -242,7 +249,8 @@ impl<S: Default + PartialEq> KeyStates<S> {
     }
 
     fn shard(&self, hash: u64) -> &Shard<S> {
-        // A table uses the lowest and the highest bits of the hash for places within it. SHARDS fits any usize.
+        // A table uses the lowest and the highest bits of the hash for places within it. SHARDS
+        // fits any usize.
         &self.shards[((hash >> 32) % SHARDS as u64) as usize]
     }
 }

@@ -1,8 +1,9 @@
 //! How long a change takes from the arrival of its event until it is written.
 //!
-//! The arrival travels with the key through the queue ([`Reason::since`]). A sync that writes something and succeeds has
-//! published all changes that had arrived when it began, and counts once, from the first of them to its last answered write.
-//! What a complete list showed, or what happened before this process led, has no arrival and does not count.
+//! The arrival travels with the key through the queue ([`Reason::since`]). A sync that writes
+//! something and succeeds has published all changes that had arrived when it began, and counts
+//! once, from the first of them to its last answered write. What a complete list showed, or what
+//! happened before this process led, has no arrival and does not count.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -16,7 +17,8 @@ use crate::{Outcome, Reconciler, Runtime, SyncError};
 /// The histogram's name. Its label `name` is the name of the controller's queue.
 pub(crate) const EVENT_TO_WRITE: &str = "event_to_write_seconds";
 
-/// Upper bounds in seconds: a write takes a millisecond at least, and spacing, batches and rate limits take up to seconds.
+/// Upper bounds in seconds: a write takes a millisecond at least, and spacing, batches and rate
+/// limits take up to seconds.
 const BUCKETS: [f64; 15] =
     [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0];
 

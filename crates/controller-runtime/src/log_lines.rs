@@ -60,8 +60,8 @@ impl LogLines {
 }
 
 impl<R: Reconciler> Runtime<R> {
-    /// Returns none if a line is left out. Otherwise returns how many lines of its kind were left out before it, for its field
-    /// `left_out`; see [`LogLimit::admit`].
+    /// Returns none if a line is left out. Otherwise returns how many lines of its kind were left
+    /// out before it, for its field `left_out`; see [`LogLimit::admit`].
     pub fn admits(&self, line: Line) -> Option<Option<u64>> {
         self.lines.limit(line).admit(Instant::now().into_std())
     }

@@ -1,4 +1,5 @@
-//! Metrics that all controllers share. Each has the label `name`: the name of the controller's queue.
+//! Metrics that all controllers share. Each has the label `name`: the name of the controller's
+//! queue.
 
 use metrics::{
     Counter, Gauge, Histogram, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge,

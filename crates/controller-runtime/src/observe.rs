@@ -12,8 +12,8 @@ use opentelemetry::{Array, KeyValue, StringValue, Value};
 use crate::{Cause, Outcome, Reconciler, Runtime, SyncError};
 
 impl<R: Reconciler> Runtime<R> {
-    /// One sync. If it is traced or its writes are observed, it runs in a [`SyncContext`], and what it found out is added to
-    /// its span.
+    /// One sync. If it is traced or its writes are observed, it runs in a [`SyncContext`], and what
+    /// it found out is added to its span.
     pub(crate) async fn sync_observed(&self, key: &ObjectKey, causes: Causes) -> Result<Outcome, SyncError> {
         let is_traced = get_active_span(|span| span.is_recording());
         if !is_traced && !self.writer.writer().has_observer() {

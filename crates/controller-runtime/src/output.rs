@@ -13,11 +13,13 @@ use kube_endpoint_informer::{Cluster, Kind};
 pub trait Output: Writable + Clone + 'static {
     /// The informer's name of the kind.
     const INFORMER_KIND: Kind;
-    /// Whether objects are named from `generateName`. If so, a name that exists already belongs to an earlier create
-    /// whose answer was lost, and the sync is repeated once the cache shows the object.
+    /// Whether objects are named from `generateName`. If so, a name that exists already belongs to
+    /// an earlier create whose answer was lost, and the sync is repeated once the cache shows the
+    /// object.
     const GENERATES_NAMES: bool;
 
-    /// A hash of what a controller writes into the object: all but its name, its annotations, and what the server adds.
+    /// A hash of what a controller writes into the object: all but its name, its annotations, and
+    /// what the server adds.
     fn content_hash(&self) -> u64 {
         let mut content = self.clone();
         *content.metadata_mut() = metadata_with_content(self.metadata());
@@ -36,12 +38,13 @@ pub trait Output: Writable + Clone + 'static {
     /// The version of an object in the cache.
     fn cached_version(cluster: &Cluster, object: &ObjectKey) -> Option<ResourceVersion>;
 
-    /// The selector of [`ApiWriter::list_metadata`](kube_endpoint_api_writer::ApiWriter::list_metadata) that selects the
-    /// objects of an owner.
+    /// The selector of
+    /// [`ApiWriter::list_metadata`](kube_endpoint_api_writer::ApiWriter::list_metadata) that
+    /// selects the objects of an owner.
     fn selector(owner: &ObjectKey) -> String;
 
-    /// The updates and deletes of a plan that are safe when `missing`, objects that the plan creates, do not exist.
-    /// `existing` are the cached objects of the owner.
+    /// The updates and deletes of a plan that are safe when `missing`, objects that the plan
+    /// creates, do not exist. `existing` are the cached objects of the owner.
     fn writes_without(existing: &[Arc<Self>], rest: Writes<Self>, missing: &[Self]) -> Writes<Self>;
 }
 

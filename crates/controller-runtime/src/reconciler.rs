@@ -18,10 +18,11 @@ pub struct Config {
     pub rate_limiter: MaxOfRateLimiter<ObjectKey>,
     /// How many keys are synced at once.
     pub workers: usize,
-    /// Whether the updates and deletes that are safe are carried out after a failed create; otherwise the plan ends there, as
-    /// upstream's does.
+    /// True if the updates and deletes that are safe are carried out after a failed create;
+    /// otherwise the plan ends there, as upstream's does.
     pub writes_after_failed_create: bool,
-    /// The time between two writes for a Service with many pods, unless [`RuntimeOptions::write_spacing`] is off.
+    /// The time between two writes for a Service with many pods, unless
+    /// [`RuntimeOptions::write_spacing`] is off.
     pub spacing: Spacing,
     /// Options that all controllers share.
     pub options: RuntimeOptions,
@@ -60,13 +61,15 @@ impl Config {
 
 /// The part of a controller that is its own: what starts a sync, and what a sync does.
 ///
-/// The `on_` methods are called as those of [`Handler`](kube_endpoint_informer::Handler): in order for each kind, without
-/// a lock, and while the watch waits, so that they only queue keys. They are called once
-/// [`Controller::run`](crate::Controller::run) has found the caches synced; then all keys are synced once.
+/// The `on_` methods are called as those of [`Handler`](kube_endpoint_informer::Handler): in order
+/// for each kind, without a lock, and while the watch waits, so that they only queue keys. They are
+/// called once [`Controller::run`](crate::Controller::run) has found the caches synced; then all
+/// keys are synced once.
 pub trait Reconciler: Sized + Send + Sync + 'static {
     /// The kind of object that it writes.
     type Output: Output;
-    /// What it keeps for each key, besides what the runtime keeps. The default value means that nothing is kept.
+    /// What it keeps for each key, besides what the runtime keeps. The default value means that
+    /// nothing is kept.
     type State: Default + PartialEq + Send;
     /// Options that a user sets.
     type Options;
@@ -74,18 +77,20 @@ pub trait Reconciler: Sized + Send + Sync + 'static {
     /// Builds it. The metrics recorder that is current now is the one to use.
     fn new(options: Self::Options) -> Self;
 
-    /// The kinds that it reads. It waits for these to be listed, and for no others. Without pods among them,
-    /// [`Self::on_pod`] need not be called for complete lists.
+    /// The kinds that it reads. It waits for these to be listed, and for no others. Without pods
+    /// among them, [`Self::on_pod`] need not be called for complete lists.
     fn kinds() -> Kinds;
 
     /// How it is run.
     fn config(&self) -> Config;
 
-    /// Whether this controller maintains an output object; other controllers may write the same kind.
+    /// Returns true if this controller maintains an output object; other controllers may write the
+    /// same kind.
     fn manages(&self, output: &Self::Output) -> bool;
 
-    /// Called once the caches of its kinds are synced, before the first sync. After a take-over it is called again when the
-    /// cache of the outputs shows everything that the previous leader has written.
+    /// Called once the caches of its kinds are synced, before the first sync. After a take-over it
+    /// is called again when the cache of the outputs shows everything that the previous leader has
+    /// written.
     fn start(&self, _runtime: &Runtime<Self>) {}
 
     /// Runs beside the workers, and is dropped when they end.
@@ -96,36 +101,41 @@ pub trait Reconciler: Sized + Send + Sync + 'static {
     /// A pod changed.
     fn on_pod(&self, _runtime: &Runtime<Self>, _event: &PodEvent) {}
 
-    /// A Service that is selected changed. One that joins or leaves the selection is synced in any case.
+    /// A Service that is selected changed. One that joins or leaves the selection is synced in any
+    /// case.
     fn on_service(&self, _runtime: &Runtime<Self>, _change: &Change<Service>) {}
 
     /// A node changed.
     fn on_node(&self, _runtime: &Runtime<Self>, _change: &Change<Node>) {}
 
-    /// An EndpointSlice changed. If slices are the output, the change has been compared with the own writes before.
+    /// An EndpointSlice changed. If slices are the output, the change has been compared with the
+    /// own writes before.
     fn on_endpoint_slice(&self, _runtime: &Runtime<Self>, _change: &Change<EndpointSlice>) {}
 
-    /// An Endpoints object changed. If Endpoints are the output, the change has been compared with the own writes before.
+    /// An Endpoints object changed. If Endpoints are the output, the change has been compared with
+    /// the own writes before.
     fn on_endpoints(&self, _runtime: &Runtime<Self>, _change: &Change<Endpoints>) {}
 
-    /// Another client wrote an output object of a Service that is selected. Returns the delay after which its key is to be synced, none if this write
-    /// needs no sync. With [`RuntimeOptions::foreign_write_backoff`] the runtime makes the delay longer.
+    /// Another client wrote an output object of a Service that is selected. Returns the delay after
+    /// which its key is to be synced, none if this write needs no sync. With
+    /// [`RuntimeOptions::foreign_write_backoff`] the runtime makes the delay longer.
     fn foreign_write_delay(&self, runtime: &Runtime<Self>, write: ForeignWrite) -> Option<Duration>;
 
     /// Brings the outputs of one key up to date. A key is never synced twice at the same time.
     ///
     /// # Errors
     ///
-    /// An error records its event, and the key is retried with backoff. Failed writes that say no more than "later" are
-    /// an [`Outcome`] instead; the runtime converts them.
+    /// An error records its event, and the key is retried with backoff. Failed writes that say no
+    /// more than "later" are an [`Outcome`] instead; the runtime converts them.
     fn sync(
         &self,
         runtime: &Runtime<Self>,
         key: &ObjectKey,
     ) -> impl Future<Output = Result<Outcome, SyncError>> + Send;
 
-    /// Drops what is kept for a key whose Service left the selection. Its outputs stay as they are: another process syncs it.
-    /// The writes that the cache does not show yet are kept, should the Service come back.
+    /// Drops what is kept for a key whose Service left the selection. Its outputs stay as they are:
+    /// another process syncs it. The writes that the cache does not show yet are kept, should the
+    /// Service come back.
     fn release(&self, runtime: &Runtime<Self>, key: &ObjectKey) {
         runtime.forget_state(key);
     }
@@ -152,8 +162,9 @@ pub enum ForeignWrite {
 pub enum Outcome {
     /// The outputs are up to date, or nothing more can be done about them.
     Done,
-    /// The cache does not show our own writes yet, or not what the server has answered. The sync is repeated when it shows our
-    /// writes, after a second at the latest; after an answer, ever later, a minute at most.
+    /// The cache does not show our own writes yet, or not what the server has answered. The sync is
+    /// repeated when it shows our writes, after a second at the latest; after an answer, ever
+    /// later, a minute at most.
     Stale,
     /// The API server asked for a pause. The sync is repeated after it.
     Paused,
@@ -193,7 +204,8 @@ impl SyncError {
         Self { writes, message, event: None }
     }
 
-    /// Adds an event, which is recorded unless the writes failed in a way that is no error; see [`Reconciler::sync`].
+    /// Adds an event, which is recorded unless the writes failed in a way that is no error; see
+    /// [`Reconciler::sync`].
     pub fn with_event(mut self, event: Option<(EventSubject, PlannedEvent)>) -> Self {
         self.event = event.map(Box::new);
         self
@@ -209,8 +221,8 @@ impl SyncError {
     }
 }
 
-/// The first ten messages, and how many more there are of what they are about, so that no event or log line lists
-/// thousands.
+/// The first ten messages, and how many more there are of what they are about, so that no event or
+/// log line lists thousands.
 pub fn first_ten(mut messages: Vec<String>, what: &str) -> Vec<String> {
     let more = messages.len().saturating_sub(10);
     if more > 0 {

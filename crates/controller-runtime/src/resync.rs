@@ -1,6 +1,7 @@
 //! The resync.
 //!
-//! Upstream's informers resync too (`--min-resync-period`, `ResyncPeriod` in `cmd/kube-controller-manager/app`).
+//! Upstream's informers resync too (`--min-resync-period`, `ResyncPeriod` in
+//! `cmd/kube-controller-manager/app`).
 
 use std::time::Duration;
 

@@ -63,7 +63,8 @@ pub struct Runtime<R: Reconciler> {
 pub enum Completion {
     /// All writes succeeded.
     Complete,
-    /// The namespace is being deleted and takes no new objects. The remaining writes were dropped: they cannot succeed.
+    /// The namespace is being deleted and takes no new objects. The remaining writes were dropped:
+    /// they cannot succeed.
     NamespaceTerminating,
     /// The writes were recorded and not sent: this is a dry run.
     Recorded,
@@ -124,13 +125,15 @@ impl<R: Reconciler> Runtime<R> {
         &self.cluster
     }
 
-    /// The queue. To start syncs use [`Self::add`], which leaves out Services that are not selected.
+    /// The queue. To start syncs use [`Self::add`], which leaves out Services that are not
+    /// selected.
     pub fn queue(&self) -> &WorkQueue<ObjectKey> {
         &self.queue
     }
 
-    /// Starts syncs of the Services that a change of a pod concerns, after a delay in which more may come. That of a Service with many
-    /// pods also waits for the end of [`Config::spacing`](crate::Config::spacing).
+    /// Starts syncs of the Services that a change of a pod concerns, after a delay in which more
+    /// may come. That of a Service with many pods also waits for the end of
+    /// [`Config::spacing`](crate::Config::spacing).
     pub fn add_services_of(&self, event: &PodEvent, delay: Duration) {
         for service in event.services_to_sync() {
             let delay = delay.max(self.left_of_spacing(service));
@@ -158,9 +161,10 @@ impl<R: Reconciler> Runtime<R> {
     ///
     /// # Errors
     ///
-    /// [`Outcome::Paused`] while the API server wants to be left alone, [`Outcome::Stale`] if the cache does not show the
-    /// key's own writes yet. The sync has to end with it; it is repeated by itself. A cache that has read up to the
-    /// version of the last write is not stale, so an update that changed nothing delays no sync.
+    /// [`Outcome::Paused`] while the API server wants to be left alone, [`Outcome::Stale`] if the
+    /// cache does not show the key's own writes yet. The sync has to end with it; it is repeated by
+    /// itself. A cache that has read up to the version of the last write is not stale, so an update
+    /// that changed nothing delays no sync.
     pub fn read_outputs(&self, key: &ObjectKey) -> Result<Vec<Arc<R::Output>>, Outcome> {
         if self.is_paused(key) {
             return Err(Outcome::Paused);
@@ -182,7 +186,8 @@ impl<R: Reconciler> Runtime<R> {
         Ok(outputs)
     }
 
-    /// The cached outputs of a key, and whether the cache does not show all of the key's own writes.
+    /// The cached outputs of a key, and whether the cache does not show all of the key's own
+    /// writes.
     pub(crate) fn outputs(&self, key: &ObjectKey) -> (Vec<Arc<R::Output>>, bool) {
         // The position is read first: the objects are then at least as new.
         let position = self.position(&key.namespace);
@@ -206,9 +211,9 @@ impl<R: Reconciler> Runtime<R> {
         trigger_time
     }
 
-    /// Carries out sub-plans in order, each as [`TrackedWriter::carry_out`] does. If a sub-plan fails, the others are still
-    /// carried out, as upstream does, unless the API server is too busy: that ends all. After a failure the trigger time is
-    /// kept for the retry.
+    /// Carries out sub-plans in order, each as [`TrackedWriter::carry_out`] does. If a sub-plan
+    /// fails, the others are still carried out, as upstream does, unless the API server is too
+    /// busy: that ends all. After a failure the trigger time is kept for the retry.
     ///
     /// # Errors
     ///
@@ -287,7 +292,8 @@ impl<R: Reconciler> Runtime<R> {
         Err(failures)
     }
 
-    /// Counts a write that succeeded, which may end an outage. [`Self::carry_out`] does so by itself.
+    /// Counts a write that succeeded, which may end an outage. [`Self::carry_out`] does so by
+    /// itself.
     pub fn wrote(&self, operation: Operation) {
         self.activity.wrote();
         latency::wrote();
@@ -296,9 +302,10 @@ impl<R: Reconciler> Runtime<R> {
         }
     }
 
-    /// Records the events of a plan, unless the last sync of the key recorded the same and this one writes nothing.
-    /// (Upstream records them at every sync.) `first_is_new` says whether the events of a first sync that writes nothing
-    /// are new; otherwise the process before this one has recorded them.
+    /// Records the events of a plan, unless the last sync of the key recorded the same and this one
+    /// writes nothing. (Upstream records them at every sync.) `first_is_new` says whether the
+    /// events of a first sync that writes nothing are new; otherwise the process before this one
+    /// has recorded them.
     pub fn record_events(
         &self,
         key: &ObjectKey,
@@ -342,8 +349,8 @@ impl<R: Reconciler> Runtime<R> {
         self.keys.matching(matches)
     }
 
-    /// Forgets everything about a key, and returns the controller's own state. Echoes of its last writes then count as
-    /// written by another client, which costs a sync that finds nothing to do.
+    /// Forgets everything about a key, and returns the controller's own state. Echoes of its last
+    /// writes then count as written by another client, which costs a sync that finds nothing to do.
     pub fn forget(&self, key: &ObjectKey) -> R::State {
         self.writer.tracker().forget(key);
         self.forget_state(key)
@@ -354,9 +361,10 @@ impl<R: Reconciler> Runtime<R> {
         self.keys.remove(key).own
     }
 
-    /// As [`Self::forget_state`], before the last writes of a key. If the cache has to be compared with the server first, the key
-    /// still waits ever longer between comparisons, until its writes have succeeded. `keeps_changes` says whether what other clients
-    /// changed is kept, too, so that the answers to changes that keep coming back take ever longer. A sync after ten
+    /// As [`Self::forget_state`], before the last writes of a key. If the cache has to be compared
+    /// with the server first, the key still waits ever longer between comparisons, until its writes
+    /// have succeeded. `keeps_changes` says whether what other clients changed is kept, too, so
+    /// that the answers to changes that keep coming back take ever longer. A sync after ten
     /// minutes, if no other one does, forgets what is kept.
     pub fn forget_before_writes(&self, key: &ObjectKey, keeps_changes: bool) -> R::State {
         let mut forgotten = self.keys.remove(key);

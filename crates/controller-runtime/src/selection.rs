@@ -1,12 +1,13 @@
 //! Which keys are synced: those of the Services that a label selector selects.
 //!
-//! The selector limits what is synced, never what is listed. The outputs of a Service outside the selection are left as they
-//! are: another process syncs it. Nothing is deleted because a Service is not selected.
+//! The selector limits what is synced, never what is listed. The outputs of a Service outside the
+//! selection are left as they are: another process syncs it. Nothing is deleted because a Service
+//! is not selected.
 //!
-//! The outputs of a deleted Service belong to the process that selected its last labels. A process that has not
-//! looked at the Service, because it began later, goes by the labels of the outputs: the controllers copy a Service's labels
-//! to its Endpoints and slices. As each process asks the same labels, and each label set is in one of the selections, one
-//! process cleans up.
+//! The outputs of a deleted Service belong to the process that selected its last labels. A process
+//! that has not looked at the Service, because it began later, goes by the labels of the outputs:
+//! the controllers copy a Service's labels to its Endpoints and slices. As each process asks the
+//! same labels, and each label set is in one of the selections, one process cleans up.
 
 use std::time::Duration;
 
@@ -24,7 +25,8 @@ use crate::{Cause, Output, Reconciler, Runtime};
 pub(crate) struct Selection {
     /// None selects all Services.
     selector: Option<LabelSelector>,
-    /// Deleted Services of which outputs or Endpoints are left, and whether the last labels of each were selected.
+    /// Deleted Services of which outputs or Endpoints are left, and whether the last labels of each
+    /// were selected.
     deleted: Mutex<HashMap<ObjectKey, bool>>,
 }
 
@@ -82,13 +84,15 @@ impl<R: Reconciler> Runtime<R> {
         }
     }
 
-    /// Whether a key may be synced: its Service is selected, or does not exist, which [`Self::owns_leftover`] is about.
+    /// Returns true if a key may be synced: its Service is selected, or does not exist, which
+    /// [`Self::owns_leftover`] is about.
     pub fn is_selected(&self, key: &ObjectKey) -> bool {
         self.selection.selector.is_none()
             || self.cluster().service(key).is_none_or(|service| self.selection.selects(&service.labels))
     }
 
-    /// Whether this process cleans up what is left of a Service that does not exist. `labels` are those of what is left.
+    /// Returns true if this process cleans up what is left of a Service that does not exist.
+    /// `labels` are those of what is left.
     pub fn owns_leftover(&self, key: &ObjectKey, labels: &StringMap) -> bool {
         if self.selection.selector.is_none() {
             return true;

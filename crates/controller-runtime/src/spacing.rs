@@ -1,9 +1,10 @@
 //! The shortest time between writes for a Service with many pods.
 //!
-//! What a write of a large object costs the API server and everyone who watches it grows with the object: with managed fields, an
-//! update of Endpoints with 1,000 addresses takes a kube-apiserver tens of milliseconds of CPU time. Where many pods change one
-//! after the other, changes that come within the spacing are written together. The first change after a quiet time is written at
-//! once, as is every change that is not one of a pod.
+//! What a write of a large object costs the API server and everyone who watches it grows with the
+//! object: with managed fields, an update of Endpoints with 1,000 addresses takes a kube-apiserver
+//! tens of milliseconds of CPU time. Where many pods change one after the other, changes that come
+//! within the spacing are written together. The first change after a quiet time is written at once,
+//! as is every change that is not one of a pod.
 
 use std::time::Duration;
 

@@ -29,7 +29,8 @@ impl<R: Reconciler> Runtime<R> {
         self.keys.with_kept_rare(key, |state| state.undone.begin());
         let mut was_compared = self.is_compared(key);
         let mut result = self.reconciler.sync(self, key).await;
-        // The first sync after a take-over may end with a comparison of the outputs; the next one carries the plan out.
+        // The first sync after a take-over may end with a comparison of the outputs; the next one
+        // carries the plan out.
         while self.is_compared(key) && !std::mem::replace(&mut was_compared, true) {
             result = self.reconciler.sync(self, key).await;
         }
@@ -78,8 +79,8 @@ impl<R: Reconciler> Runtime<R> {
             tracing::debug!(queue = self.queue.name(), %key, %error, "the cache is behind");
             return Ok(self.keep_deferred(key));
         }
-        // The server's answer to a question is not what the cache shows. The cache will show that and start a sync, unless the answer is
-        // wrong. Nobody needs an event about that.
+        // The server's answer to a question is not what the cache shows. The cache will show that
+        // and start a sync, unless the answer is wrong. Nobody needs an event about that.
         let is_behind = |failed: &FailedWrite| matches!(failed.error, WriteError::CacheBehind(_));
         if error.writes().iter().any(is_behind) {
             if error.writes().iter().all(|failed| is_behind(failed) || waits_for_cache::<R::Output>(failed)) {
@@ -149,8 +150,9 @@ impl<R: Reconciler> Runtime<R> {
     }
 }
 
-/// Whether a failure means no more than that the cache is behind, and the tracker knows what it has to show: an object
-/// exists whose create was not answered, or the object to update no longer exists.
+/// Returns true if a failure means no more than that the cache is behind, and the tracker knows
+/// what it has to show: an object exists whose create was not answered, or the object to update no
+/// longer exists.
 fn waits_for_cache<O: Output>(failed: &FailedWrite) -> bool {
     match failed.error {
         WriteError::AlreadyExists(_) => O::GENERATES_NAMES,

@@ -1,11 +1,13 @@
 //! How a controller begins, maybe after another process was the leader.
 //!
-//! Before it begins, it keeps nothing for any key: what a leader does meanwhile is none of its own writes, and no foreign write
-//! either. When it begins, it syncs all keys. Each Service is then queued once, and not once for each of its pods.
+//! Before it begins, it keeps nothing for any key: what a leader does meanwhile is none of its own
+//! writes, and no foreign write either. When it begins, it syncs all keys. Each Service is then
+//! queued once, and not once for each of its pods.
 //!
-//! Its cache may not show the last writes of the previous leader. If the version of these is not known, the outputs of a key
-//! are compared with the API server's before the first write for this key, until the cache has read as far as the server
-//! was when the lease was taken. So are those of a key with writes that were outstanding when the cache began a new epoch.
+//! Its cache may not show the last writes of the previous leader. If the version of these is not
+//! known, the outputs of a key are compared with the API server's before the first write for this
+//! key, until the cache has read as far as the server was when the lease was taken. So are those of
+//! a key with writes that were outstanding when the cache began a new epoch.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -41,12 +43,14 @@ struct Unread {
     until: ResourceVersion,
     /// The epoch of each namespace that is listed by itself, or of all, when the lease was taken.
     epochs: BTreeMap<Text, u64>,
-    /// Keys whose outputs were the same in the cache and on the server. The cache has shown the leader's writes since.
+    /// Keys whose outputs were the same in the cache and on the server. The cache has shown the
+    /// leader's writes since.
     compared: HashSet<ObjectKey>,
 }
 
 impl Unread {
-    /// Whether a cache with this position in a namespace shows everything. A new epoch begins with a complete list.
+    /// Returns true if a cache with this position in a namespace shows everything. A new epoch
+    /// begins with a complete list.
     fn is_read(&self, namespace: &Text, position: CachePosition) -> bool {
         let epoch = self.epochs.get(namespace).or_else(|| self.epochs.get(""));
         epoch.is_none_or(|epoch| position.epoch != *epoch) || position.version >= self.until
@@ -54,12 +58,13 @@ impl Unread {
 }
 
 impl<R: Reconciler> Runtime<R> {
-    /// Whether changes are looked at. Before, another process may write the outputs.
+    /// Returns true if changes are looked at. Before, another process may write the outputs.
     pub(crate) fn has_begun(&self) -> bool {
         self.take_over.has_begun.load(Ordering::Acquire)
     }
 
-    /// Records that the cache of the outputs may not show everything up to this version of the server.
+    /// Records that the cache of the outputs may not show everything up to this version of the
+    /// server.
     pub(crate) fn expect_unread(&self, until: ResourceVersion) {
         let epoch = |namespace: &Text| (namespace.clone(), self.position(namespace).epoch);
         let mut epochs: BTreeMap<Text, u64> = self.cluster().view().namespaces().map(epoch).collect();
@@ -69,7 +74,8 @@ impl<R: Reconciler> Runtime<R> {
         *self.take_over.unread.lock() = Some(Unread { until, epochs, compared: HashSet::new() });
     }
 
-    /// Looks at changes from now on. [`Self::queue_all_keys`] has to follow, since changes before were not looked at.
+    /// Looks at changes from now on. [`Self::queue_all_keys`] has to follow, since changes before
+    /// were not looked at.
     pub(crate) fn begin(&self) {
         self.take_over.has_begun.store(true, Ordering::Release);
     }
@@ -85,10 +91,11 @@ impl<R: Reconciler> Runtime<R> {
         }
     }
 
-    /// Whether the cache shows what was written for a key by the previous leader, or by this process before a new epoch of the
-    /// cache. If this is not known, the cache is compared with the server. This sync must not write then, because its plan may be
-    /// older than the cache is now. The key is synced again: soon if the cache and the server agree, otherwise when the cache
-    /// shows a change.
+    /// Whether the cache shows what was written for a key by the previous leader, or by this
+    /// process before a new epoch of the cache. If this is not known, the cache is compared with
+    /// the server. This sync must not write then, because its plan may be older than the cache is
+    /// now. The key is synced again: soon if the cache and the server agree, otherwise when the
+    /// cache shows a change.
     ///
     /// # Errors
     ///
@@ -114,8 +121,9 @@ impl<R: Reconciler> Runtime<R> {
         Ok(false)
     }
 
-    /// How long to wait before the server is asked about a key once more, after an answer that differs from the cache. Each time is twice
-    /// as long until a sync succeeds, so that a watch that cannot be opened for hours does not cost a list of each key every second.
+    /// How long to wait before the server is asked about a key once more, after an answer that
+    /// differs from the cache. Each time is twice as long until a sync succeeds, so that a watch
+    /// that cannot be opened for hours does not cost a list of each key every second.
     pub(crate) fn next_comparison(&self, key: &ObjectKey) -> Duration {
         self.keys.with_rare(key, |state| {
             state.comparison_delay = (state.comparison_delay * 2).clamp(STALE_RETRY, LONGEST_WAIT);
@@ -123,7 +131,7 @@ impl<R: Reconciler> Runtime<R> {
         })
     }
 
-    /// Whether the outputs of a key were compared with the server, and were the same.
+    /// Returns true if the outputs of a key were compared with the server, and were the same.
     pub(crate) fn is_compared(&self, key: &ObjectKey) -> bool {
         self.take_over.unread.lock().as_ref().is_some_and(|unread| unread.compared.contains(key))
     }
@@ -139,8 +147,8 @@ impl<R: Reconciler> Runtime<R> {
             .is_some_and(|unread| !unread.is_read(&key.namespace, position) && !unread.compared.contains(key))
     }
 
-    /// Waits until the cache shows everything that the previous leader wrote. Objects of keys that are gone are looked for once
-    /// more then.
+    /// Waits until the cache shows everything that the previous leader wrote. Objects of keys that
+    /// are gone are looked for once more then.
     pub(crate) async fn finish_take_over(&self) {
         while self.take_over.unread.lock().as_ref().is_some_and(|unread| {
             let mut namespaces = unread.epochs.keys();
@@ -154,13 +162,13 @@ impl<R: Reconciler> Runtime<R> {
         std::future::pending::<()>().await;
     }
 
-    /// Checks before a write or a delete that the cached outputs of a key are those that the server has. [`Self::carry_out`] does so by
-    /// itself.
+    /// Checks before a write or a delete that the cached outputs of a key are those that the server
+    /// has. [`Self::carry_out`] does so by itself.
     ///
     /// # Errors
     ///
-    /// If they are not, or if that was not known before this call. The sync has to end with this error, because its plan may be older than
-    /// the cache is now. It is repeated by itself.
+    /// If they are not, or if that was not known before this call. The sync has to end with this
+    /// error, because its plan may be older than the cache is now. It is repeated by itself.
     pub async fn check_outputs_are_current(&self, key: &ObjectKey) -> Result<(), FailedWrite> {
         let error = match self.outputs_are_current(key).await {
             Ok(true) => return Ok(()),
@@ -173,7 +181,7 @@ impl<R: Reconciler> Runtime<R> {
     }
 }
 
-/// Whether the cached objects are those that the server listed, in these versions.
+/// Returns true if the cached objects are those that the server listed, in these versions.
 fn is_same<O: Writable>(cached: &[Arc<O>], listed: &[PartialObjectMetadata]) -> bool {
     let of_cached = cached.iter().map(|it| it.metadata());
     let cached: HashSet<_> = of_cached.map(|it| (&it.name, it.resource_version)).collect();

@@ -14,7 +14,8 @@ use crate::key_state::RareState;
 use crate::log_lines::Line;
 use crate::{Cause, Outcome, Output, Reconciler, Runtime, SyncError};
 
-/// How long a sync waits for the cache at most: the event that it waits for may have come already, or may never come.
+/// How long a sync waits for the cache at most: the event that it waits for may have come already,
+/// or may never come.
 pub(crate) const STALE_RETRY: Duration = Duration::from_secs(1);
 /// How long a key waits for the cache to show a deletion before it asks the server again.
 pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(60);
@@ -25,8 +26,9 @@ pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 const MOST_QUESTIONS: usize = 100;
 
 impl<R: Reconciler> Runtime<R> {
-    /// Looks after writes that the cache never shows: an event was lost, or the server's storage was set back to a state from
-    /// before the write and has passed its version since. No event may ever come that starts a sync then.
+    /// Looks after writes that the cache never shows: an event was lost, or the server's storage
+    /// was set back to a state from before the write and has passed its version since. No event may
+    /// ever come that starts a sync then.
     pub(crate) async fn check_overdue_writes(&self) {
         let mut missed = BTreeMap::new();
         let mut positions = BTreeMap::new();
@@ -38,8 +40,9 @@ impl<R: Reconciler> Runtime<R> {
         }
     }
 
-    /// Syncs keys with writes that the cache does not show although it has read on. `before` are the positions in the namespaces of
-    /// these keys a minute ago. A cache that has read nothing since is behind, and has lost nothing.
+    /// Syncs keys with writes that the cache does not show although it has read on. `before` are
+    /// the positions in the namespaces of these keys a minute ago. A cache that has read nothing
+    /// since is behind, and has lost nothing.
     fn sync_overdue(&self, before: &mut BTreeMap<Text, CachePosition>) {
         let overdue = self.writer.tracker().overdue();
         let namespaces = overdue.iter().map(|key| &key.namespace);
@@ -61,9 +64,9 @@ impl<R: Reconciler> Runtime<R> {
         }
     }
 
-    /// Asks the server about objects whose last write the cache has read past without showing it. If one exists as written, the
-    /// cache is that of another state of the server's storage, and everything is listed again. Objects that cannot be judged
-    /// yet stay in `missed`.
+    /// Asks the server about objects whose last write the cache has read past without showing it.
+    /// If one exists as written, the cache is that of another state of the server's storage, and
+    /// everything is listed again. Objects that cannot be judged yet stay in `missed`.
     async fn ask_about(&self, missed: &mut BTreeMap<ObjectKey, CachePosition>) {
         let is_current = |object: &ObjectKey, written: &mut CachePosition| {
             written.epoch == self.position(&object.namespace).epoch
@@ -95,8 +98,9 @@ impl<R: Reconciler> Runtime<R> {
         }
     }
 
-    /// If a key has waited for the cache for too long, logs that and waits no longer for deletions: should the server have
-    /// been wrong about an object that no longer exists, the next sync asks it again.
+    /// If a key has waited for the cache for too long, logs that and waits no longer for deletions:
+    /// should the server have been wrong about an object that no longer exists, the next sync asks
+    /// it again.
     pub(crate) fn check_long_wait(&self, key: &ObjectKey) {
         let now = Instant::now();
         let since = self.keys.with_rare(key, |state| *state.stale_since.get_or_insert(now));
@@ -114,25 +118,29 @@ impl<R: Reconciler> Runtime<R> {
         self.cluster().request_version_check(R::Output::INFORMER_KIND, &key.namespace);
     }
 
-    /// Has the caches of Services and Endpoints compared with the API server. Call this when they may show another state of a namespace:
-    /// answers of the API server keep differing from them, or what is made for them is deleted again and again. Its storage may have
-    /// been set back, and may have passed the positions of all caches since. Then no event shows what it has.
+    /// Has the caches of Services and Endpoints compared with the API server. Call this when they
+    /// may show another state of a namespace: answers of the API server keep differing from them,
+    /// or what is made for them is deleted again and again. Its storage may have been set back, and
+    /// may have passed the positions of all caches since. Then no event shows what it has.
     pub(crate) fn doubt_inputs(&self, namespace: &str) {
         for kind in [Kind::Services, Kind::Endpoints] {
             self.cluster().request_version_check(kind, namespace);
         }
     }
 
-    /// Call this after a delete found that the object no longer existed: the key is synced again when the cache shows that.
+    /// Call this after a delete found that the object no longer existed: the key is synced again
+    /// when the cache shows that.
     pub fn wait_for_deletion(&self, key: &ObjectKey) {
-        // The cache may have shown it before the delete was tried. Nothing else would tell the tracker then.
+        // The cache may have shown it before the delete was tried. Nothing else would tell the
+        // tracker then.
         if self.outputs(key).1 {
             self.defer(key);
         }
     }
 
-    /// Call this when a sync has found nothing more to write. If the answer to an update of the key was lost, the plan may have
-    /// been made from the state before the update, so the server is asked; the sync is repeated if the object has changed.
+    /// Call this when a sync has found nothing more to write. If the answer to an update of the key
+    /// was lost, the plan may have been made from the state before the update, so the server is
+    /// asked; the sync is repeated if the object has changed.
     ///
     /// # Errors
     ///
@@ -149,14 +157,15 @@ impl<R: Reconciler> Runtime<R> {
         Ok(Outcome::Stale)
     }
 
-    /// Repeats the sync when the cache shows a change of the key's outputs, after a second at the latest.
+    /// Repeats the sync when the cache shows a change of the key's outputs, after a second at the
+    /// latest.
     pub fn defer(&self, key: &ObjectKey) -> Outcome {
         self.defer_for(key, STALE_RETRY)
     }
 
-    /// Repeats a sync that has written something and needs the cache to show that before it goes on: as [`Self::defer`], unless another
-    /// client keeps deleting or changing what is written, or the server has undone it. Then the next sync waits as long as the answer to
-    /// that.
+    /// Repeats a sync that has written something and needs the cache to show that before it goes
+    /// on: as [`Self::defer`], unless another client keeps deleting or changing what is written, or
+    /// the server has undone it. Then the next sync waits as long as the answer to that.
     pub fn go_on_later(&self, key: &ObjectKey) -> Outcome {
         let now = Instant::now();
         let delays = |state: &mut RareState| state.foreign.longest_delay(now).max(state.undone.delay(now));
@@ -202,7 +211,7 @@ impl<R: Reconciler> Runtime<R> {
         time.mul_f64(1.0 + self.random.lock().random_range(0.0..share))
     }
 
-    /// Whether a pause of the key has not ended yet. The sync is then repeated at its end.
+    /// Returns true if a pause of the key has not ended yet. The sync is then repeated at its end.
     pub(crate) fn is_paused(&self, key: &ObjectKey) -> bool {
         let left = self.keys.with_kept_rare(key, |state| {
             let left = state.paused_until?.saturating_duration_since(Instant::now());

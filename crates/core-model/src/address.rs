@@ -25,8 +25,8 @@ impl IpFamily {
     }
 }
 
-/// Parses an address as `k8s.io/utils/net.ParseIPSloppy` does: leading zeros are decimal, `::ffff:a.b.c.d` is IPv4,
-/// zones are invalid. The result prints canonically.
+/// Parses an address as `k8s.io/utils/net.ParseIPSloppy` does: leading zeros are decimal,
+/// `::ffff:a.b.c.d` is IPv4, zones are invalid. The result prints canonically.
 pub fn parse_sloppy(text: &str) -> Option<IpAddr> {
     if let Ok(address) = text.parse::<IpAddr>() {
         return Some(address.to_canonical());
@@ -38,8 +38,9 @@ pub fn parse_sloppy(text: &str) -> Option<IpAddr> {
     Some(address.to_canonical())
 }
 
-/// Prints an address. The first sync of a Service prints those of all pods, so IPv4 does not go through `Display`, which costs
-/// nearly three times as much, and its digits are not put into a string first.
+/// Prints an address. The first sync of a Service prints those of all pods, so IPv4 does not go
+/// through `Display`, which costs nearly three times as much, and its digits are not put into a
+/// string first.
 pub fn to_text(address: &IpAddr) -> Text {
     let IpAddr::V4(address) = address else { return address.to_string().into() };
     let mut text = [0; "255.255.255.255".len()];

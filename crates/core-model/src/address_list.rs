@@ -1,8 +1,9 @@
 //! A list of addresses whose copies share what they have in common.
 //!
-//! The addresses of a large Service are written as a whole when one of them changes. So the list is cut into chunks, which are
-//! shared between the plan, what it keeps for the next plan, and the store. A change copies one chunk. A chunk that is shared
-//! also keeps its encoding, so that a write encodes only the chunks that have changed since the last one.
+//! The addresses of a large Service are written as a whole when one of them changes. So the list is
+//! cut into chunks, which are shared between the plan, what it keeps for the next plan, and the
+//! store. A change copies one chunk. A chunk that is shared also keeps its encoding, so that a
+//! write encodes only the chunks that have changed since the last one.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -15,7 +16,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::endpoints::EndpointAddress;
 use crate::subsets::digest_of_addresses;
 
-/// Maximum number of addresses of a chunk. A flip copies and encodes two chunks, and goes over all other chunks.
+/// Maximum number of addresses of a chunk. A flip copies and encodes two chunks, and goes over all
+/// other chunks.
 const CHUNK: usize = 32;
 
 /// The addresses of a subset, in order. Cloning a list copies a pointer for every 32 addresses.
@@ -62,7 +64,8 @@ impl Chunk {
         *self.digest.get_or_init(|| digest_of_addresses(&self.addresses))
     }
 
-    /// The encoding as values of a field, if it is kept. `encode` makes it; it is called if nothing is kept yet.
+    /// The encoding as values of a field, if it is kept. `encode` makes it; it is called if nothing
+    /// is kept yet.
     pub(crate) fn kept(&self, field: u64, encode: impl FnOnce() -> Box<[u8]>) -> Option<&[u8]> {
         let encoded = self.encoded.get_or_init(|| Encoded { field, bytes: encode() });
         (encoded.field == field).then_some(&encoded.bytes)
@@ -109,8 +112,8 @@ impl AddressList {
         }
     }
 
-    /// Finds an address in a list that is sorted as `compare` says: `Ok` with its index, or `Err` with the index at which it
-    /// belongs.
+    /// Finds an address in a list that is sorted as `compare` says: `Ok` with its index, or `Err`
+    /// with the index at which it belongs.
     pub fn binary_search_by(&self, compare: impl Fn(&EndpointAddress) -> Ordering) -> Result<usize, usize> {
         let begins_after =
             |chunk: &Arc<Chunk>| chunk.addresses.first().map(&compare) == Some(Ordering::Greater);
@@ -155,7 +158,8 @@ impl AddressList {
         } else if let Some(next) = self.chunks.get(at + 1)
             && left + next.addresses.len() <= CHUNK / 2
         {
-            // Small neighbours are merged, so that a shrinking list does not end with a chunk for each address.
+            // Small neighbours are merged, so that a shrinking list does not end with a chunk for
+            // each address.
             let next = self.chunks.remove(at + 1);
             self.change(at)?.extend(next.addresses.iter().cloned());
         }

@@ -2,7 +2,8 @@
 
 use std::error::Error;
 
-/// Formats an error and its sources on one line. A source whose text the line already contains is not repeated.
+/// Formats an error and its sources on one line. A source whose text the line already contains is
+/// not repeated.
 pub fn causes(error: &dyn Error) -> String {
     let mut line = error.to_string();
     let mut next = error.source();

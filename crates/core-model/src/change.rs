@@ -9,7 +9,8 @@ use crate::{Pod, Text};
 pub struct ChangedPod {
     /// Its name.
     pub name: Text,
-    /// Earlier views that had another uid or other addresses than the view that followed, or that no view followed.
+    /// Earlier views that had another uid or other addresses than the view that followed, or that
+    /// no view followed.
     pub replaced: Vec<Arc<Pod>>,
     /// The current view; none if it is no longer in the list.
     pub now: Option<Arc<Pod>>,
@@ -21,7 +22,8 @@ pub struct ChangedPod {
 pub struct PodChange {
     /// The content of its endpoints: every Service that selects the pod must be synced.
     pub endpoint: bool,
-    /// The Services that select it or publish its hostname: those before and after the change must be synced.
+    /// The Services that select it or publish its hostname: those before and after the change must
+    /// be synced.
     pub membership: bool,
 }
 
@@ -31,7 +33,8 @@ impl PodChange {
 
     /// Compares two views of one pod.
     pub fn between(old: &Pod, new: &Pod) -> Self {
-        // Without an address there is no endpoint. A scheduler binds such a pod, an init container restarts, a kubelet rejects it.
+        // Without an address there is no endpoint. A scheduler binds such a pod, an init container
+        // restarts, a kubelet rejects it.
         let has_address = |pod: &Pod| pod.has_pod_ip || !pod.pod_ips.is_empty();
         Self {
             membership: old.labels != new.labels
@@ -41,9 +44,10 @@ impl PodChange {
                 || old.is_ready() != new.is_ready()
                 || old.pod_ips != new.pod_ips
                 || old.has_pod_ip != new.has_pod_ip
-                // Upstream does not compare phase, node, uid and ports. But a pod can reach a terminal phase without becoming
-                // unready first, a pod that is replaced under the same name between two lists has a new uid, and a sidecar
-                // can add ports. A needless sync costs little; a missed sync leaves a dead endpoint.
+                // Upstream does not compare phase, node, uid and ports. But a pod can reach a
+                // terminal phase without becoming unready first, a pod that is replaced under the
+                // same name between two lists has a new uid, and a sidecar can add ports. A
+                // needless sync costs little; a missed sync leaves a dead endpoint.
                 || ((has_address(old) || has_address(new))
                     && (old.is_terminal() != new.is_terminal()
                         || old.node_name != new.node_name

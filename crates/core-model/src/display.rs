@@ -1,4 +1,5 @@
-//! The text form of what plans write: one layout for EndpointSlices and Endpoints, so that all plans print alike.
+//! The text form of what plans write: one layout for EndpointSlices and Endpoints, so that all
+//! plans print alike.
 //!
 //! ```text
 //! update ns/web-x7k2p at version 31: IPv4, ports http=8080/TCP
@@ -148,7 +149,8 @@ impl Display for AddressType {
 }
 
 impl Display for EndpointPort {
-    /// Prints as `name=80/TCP(application protocol)`; the name and the application protocol only if set.
+    /// Prints as `name=80/TCP(application protocol)`; the name and the application protocol only if
+    /// set.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         if let Some(name) = self.name.as_deref().filter(|name| !name.is_empty()) {
             write!(f, "{name}=")?;
@@ -174,7 +176,8 @@ impl Display for EndpointsPort {
 }
 
 impl Display for Endpoint {
-    /// Prints on one line: state, addresses, and what is set of hostname, target, node, zone and hints.
+    /// Prints on one line: state, addresses, and what is set of hostname, target, node, zone and
+    /// hints.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.conditions, self.addresses.join(" "))?;
         if let Some(hostname) = &self.hostname {

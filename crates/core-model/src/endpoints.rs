@@ -24,8 +24,8 @@ impl Endpoints {
         self.metadata.key()
     }
 
-    /// Drops the addresses of an object that the endpoints controller has written, and keeps a summary of them. What other
-    /// clients write into Endpoints is mirrored, and stays.
+    /// Drops the addresses of an object that the endpoints controller has written, and keeps a
+    /// summary of them. What other clients write into Endpoints is mirrored, and stays.
     pub fn summarize(&mut self) {
         let manager = self.metadata.labels.get(LABEL_ENDPOINTS_MANAGED_BY);
         if manager.is_some_and(|manager| **manager == *ENDPOINT_CONTROLLER) {

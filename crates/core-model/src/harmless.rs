@@ -1,12 +1,14 @@
 //! Text of others, made so that a terminal, a page or a log shows it and is not changed by it.
 //!
-//! Names are validated by the API server; messages, annotations, reasons, images and what a server or webhook answers are not.
+//! Names are validated by the API server; messages, annotations, reasons, images and what a server
+//! or webhook answers are not.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Returns true if a character is shown as what it is and changes nothing around it. Control characters, marks that turn
-/// the direction of text, and characters without a width are not harmless.
+/// Returns true if a character is shown as what it is and changes nothing around it. Control
+/// characters, marks that turn the direction of text, and characters without a width are not
+/// harmless.
 pub fn is_harmless(c: char) -> bool {
     let is_hidden = matches!(c,
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'
@@ -17,8 +19,9 @@ pub fn is_harmless(c: char) -> bool {
     !(c.is_control() || is_hidden)
 }
 
-/// Returns at most `max_chars` characters of a text for a terminal or a line of a log, and an ellipsis if there are more.
-/// Characters that are not harmless are written as Rust writes them: `\n`, `\u{1b}`.
+/// Returns at most `max_chars` characters of a text for a terminal or a line of a log, and an
+/// ellipsis if there are more. Characters that are not harmless are written as Rust writes them:
+/// `\n`, `\u{1b}`.
 pub fn harmless(text: &str, max_chars: usize) -> Cow<'_, str> {
     let end = text.char_indices().nth(max_chars).map(|(end, _)| end);
     let shown = end.and_then(|end| text.get(..end)).unwrap_or(text);
@@ -36,8 +39,8 @@ pub fn harmless(text: &str, max_chars: usize) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Returns JSON in which the strings contain no character that is not harmless: JSON's own escapes stand for them.
-/// Line ends between values stay.
+/// Returns JSON in which the strings contain no character that is not harmless: JSON's own escapes
+/// stand for them. Line ends between values stay.
 pub fn harmless_json(json: &str) -> Cow<'_, str> {
     escaped(json, |c, out| match c {
         '\n' => out.push(c),

@@ -1,4 +1,5 @@
-//! Interning of strings that many objects repeat: label keys and values, whole label sets, node names, namespaces.
+//! Interning of strings that many objects repeat: label keys and values, whole label sets, node
+//! names, namespaces.
 
 mod recent;
 
@@ -18,8 +19,8 @@ pub trait Intern {
     fn intern(&mut self, interner: &mut Interner);
 }
 
-/// Holds one copy of each repeated part. [`Interner::sweep`] drops the parts that no view uses any more; it runs
-/// automatically when the number of parts has doubled.
+/// Holds one copy of each repeated part. [`Interner::sweep`] drops the parts that no view uses any
+/// more; it runs automatically when the number of parts has doubled.
 #[derive(Debug, Default)]
 pub struct Interner {
     texts: HashSet<Text>,
@@ -172,9 +173,9 @@ impl Interner {
     }
 }
 
-/// A map whose strings are shared, so that the same strings have the same addresses, except empty ones. Addresses are
-/// shorter than what they point to, and are hashed and compared instead. A map that is held here holds its strings, so no
-/// other string gets their addresses.
+/// A map whose strings are shared, so that the same strings have the same addresses, except empty
+/// ones. Addresses are shorter than what they point to, and are hashed and compared instead. A map
+/// that is held here holds its strings, so no other string gets their addresses.
 #[derive(Debug)]
 struct SharedMap(StringMap);
 
@@ -193,7 +194,7 @@ impl PartialEq for SharedMap {
 
 impl Eq for SharedMap {}
 
-/// Whether two maps have the same strings at the same addresses.
+/// Returns true if two maps have the same strings at the same addresses.
 fn have_same_strings(one: &[(Text, Text)], other: &[(Text, Text)]) -> bool {
     let is_same = |one: &Text, other: &Text| Text::ptr_eq(one, other) || one.is_empty() && other.is_empty();
     let are_same =

@@ -5,8 +5,8 @@
 //! | `&Pod`, `&Service`, `&Node`, `&EndpointSlice`, `&Endpoints` | the view of that name | `TryFrom` |
 //! | the views `&EndpointSlice` and `&Endpoints` | the object, as a client sends it | `From` |
 //!
-//! A conversion to a view gives what deserialising the object's JSON gives. The version of Kubernetes is a feature of
-//! `k8s-openapi`, which the user of this crate chooses.
+//! A conversion to a view gives what deserialising the object's JSON gives. The version of
+//! Kubernetes is a feature of `k8s-openapi`, which the user of this crate chooses.
 //!
 //! ```
 //! use k8s_openapi::api::core::v1 as corev1;

@@ -1,4 +1,5 @@
-//! A label selector, as `kubectl -l` and the query parameter `labelSelector` have it (apimachinery `labels.Parse`).
+//! A label selector, as `kubectl -l` and the query parameter `labelSelector` have it (apimachinery
+//! `labels.Parse`).
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -7,7 +8,8 @@ use std::sync::Arc;
 
 use crate::StringMap;
 
-/// A selector by labels. An object is selected if it meets all requirements; a selector without any selects everything.
+/// A selector by labels. An object is selected if it meets all requirements; a selector without any
+/// selects everything.
 ///
 /// ```
 /// use kube_endpoint_core_model::{LabelSelector, StringMap};
@@ -63,12 +65,13 @@ pub enum InvalidLabelSelector {
 }
 
 impl LabelSelector {
-    /// Whether labels meet all requirements. A label that is absent meets `!=`, `notin` and `!key`.
+    /// Returns true if labels meet all requirements. A label that is absent meets `!=`, `notin` and
+    /// `!key`.
     pub fn matches(&self, labels: &StringMap) -> bool {
         self.0.iter().all(|requirement| requirement.matches(labels))
     }
 
-    /// Whether everything is selected.
+    /// Returns true if everything is selected.
     pub fn is_everything(&self) -> bool {
         self.0.is_empty()
     }
@@ -136,7 +139,8 @@ impl Requirement {
     }
 }
 
-/// Whether a text is not empty, begins and ends with such a byte, and has only these and inner ones.
+/// Returns true if a text is not empty, begins and ends with such a byte, and has only these and
+/// inner ones.
 fn ends_with(text: &str, outer: impl Fn(u8) -> bool, inner: impl Fn(u8) -> bool) -> bool {
     let bytes = text.as_bytes();
     bytes.iter().all(|byte| outer(*byte) || inner(*byte))

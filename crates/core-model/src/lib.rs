@@ -1,11 +1,13 @@
-//! What pods, services, nodes and slices mean for endpoints: views and rules, with no client, no runtime and no clock.
+//! What pods, services, nodes and slices mean for endpoints: views and rules, with no client, no
+//! runtime and no clock.
 //!
-//! A view holds the fields of an object that endpoint controllers read. It deserialises from the API's JSON and skips all
-//! other fields while parsing; `null` and absent lists are empty. The rules are plain functions over views. The feature
-//! `k8s-openapi` adds conversions from and to that crate's types.
+//! A view holds the fields of an object that endpoint controllers read. It deserialises from the
+//! API's JSON and skips all other fields while parsing; `null` and absent lists are empty. The
+//! rules are plain functions over views. The feature `k8s-openapi` adds conversions from and to
+//! that crate's types.
 //!
-//! A view gets a field when a controller begins to read one, without a new major version: construct views with
-//! `..Default::default()`, or deserialise or convert them.
+//! A view gets a field when a controller begins to read one, without a new major version: construct
+//! views with `..Default::default()`, or deserialise or convert them.
 
 pub mod address;
 mod address_list;
@@ -61,6 +63,6 @@ pub use time::Timestamp;
 pub use verdict::{LeftOut, PodVerdict, Verdict};
 pub use writes::Writes;
 
-/// A shared, immutable string. It takes one pointer, and cloning one copies that. Comparing two handles of one string
-/// compares the pointers only.
+/// A shared, immutable string. It takes one pointer, and cloning one copies that. Comparing two
+/// handles of one string compares the pointers only.
 pub type Text = arcstr::ArcStr;

@@ -3,8 +3,8 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Lets 20 lines of a kind through in a minute and counts the others, so that neither 10,000 objects nor one that changes all the
-/// time fill the log. The caller hands in the time.
+/// Lets 20 lines of a kind through in a minute and counts the others, so that neither 10,000
+/// objects nor one that changes all the time fill the log. The caller hands in the time.
 #[derive(Debug, Default)]
 pub struct LogLimit(Mutex<State>);
 
@@ -23,8 +23,9 @@ impl LogLimit {
     /// The time for which so many lines are let through.
     pub const PERIOD: Duration = Duration::from_secs(60);
 
-    /// Returns none if a line is left out. Otherwise returns how many lines were left out since the last one that was let
-    /// through, or `Some(None)` if there were none: `tracing` leaves a field out that is none.
+    /// Returns none if a line is left out. Otherwise returns how many lines were left out since the
+    /// last one that was let through, or `Some(None)` if there were none: `tracing` leaves a field
+    /// out that is none.
     pub fn admit(&self, now: Instant) -> Option<Option<u64>> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let state = &mut *state;

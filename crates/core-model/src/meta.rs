@@ -10,7 +10,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{StringMap, Text, Timestamp, text, time};
 
-/// Namespace and name of an object; the namespace is empty for cluster-wide ones. Prints as `namespace/name`.
+/// Namespace and name of an object; the namespace is empty for cluster-wide ones. Prints as
+/// `namespace/name`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct ObjectKey {
     /// The namespace, or empty.
@@ -27,8 +28,8 @@ impl ObjectKey {
 }
 
 impl Hash for ObjectKey {
-    /// As derived, without the mark at the end: the one after the namespace keeps the two apart. So a value that is hashed with a
-    /// key has to come before it.
+    /// As derived, without the mark at the end: the one after the namespace keeps the two apart. So
+    /// a value that is hashed with a key has to come before it.
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         self.namespace.hash(hasher);
         hasher.write(self.name.as_bytes());
@@ -51,7 +52,8 @@ impl fmt::Display for ObjectKey {
     }
 }
 
-/// The resource version of an object or a list; zero stands for none. Versions of one API server are ordered.
+/// The resource version of an object or a list; zero stands for none. Versions of one API server
+/// are ordered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ResourceVersion(pub u64);
 
@@ -158,7 +160,8 @@ impl ObjectMeta {
         ObjectKey { namespace: self.namespace.clone(), name: self.name.clone() }
     }
 
-    /// Takes over equal strings of `other`, which other objects may hold too: name, prefix and owners.
+    /// Takes over equal strings of `other`, which other objects may hold too: name, prefix and
+    /// owners.
     pub fn share_strings(&mut self, other: Self) {
         let share = |text: &mut Text, other: Text| {
             if *text == other {

@@ -20,9 +20,9 @@ pub struct Node {
     pub resource_version: ResourceVersion,
     /// The value of the zone label, if it is set and not empty.
     pub zone: Option<Text>,
-    /// Whether it has a label of a control-plane node.
+    /// True if it has a label of a control-plane node.
     pub control_plane: bool,
-    /// Whether its `Ready` condition is true.
+    /// True if its `Ready` condition is true.
     pub ready: bool,
     /// Allocatable CPU in billionths of a core; zero if unknown.
     pub allocatable_cpu_nano: i64,
@@ -88,7 +88,8 @@ pub(crate) struct RawAllocatable {
     pub(crate) cpu: Option<RawQuantity>,
 }
 
-/// A quantity may be a number. An invalid quantity counts as unknown, so that the node is still read.
+/// A quantity may be a number. An invalid quantity counts as unknown, so that the node is still
+/// read.
 #[derive(Deserialize)]
 #[serde(untagged)]
 pub(crate) enum RawQuantity {

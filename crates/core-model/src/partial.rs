@@ -12,21 +12,25 @@ struct Change {
     old: Arc<EndpointSlice>,
     /// What the plan makes of it; none if it deletes the slice.
     new: Option<EndpointSlice>,
-    /// Whether the change would remove the only entry of a ready endpoint. If so, entries are only removed from the slice.
+    /// True if the change would remove the only entry of a ready endpoint. If so, entries are only
+    /// removed from the slice.
     unsafe_now: bool,
 }
 
-/// Reduces the writes of a plan to those that are safe when `missing`, slices that the plan creates, do not exist. `rest` are
-/// the plan's updates and deletes, none of which has been carried out, and `existing` are the slices that they concern.
+/// Reduces the writes of a plan to those that are safe when `missing`, slices that the plan
+/// creates, do not exist. `rest` are the plan's updates and deletes, none of which has been carried
+/// out, and `existing` are the slices that they concern.
 ///
 /// After the returned writes
 ///
-/// - every endpoint that was ready and that the plan keeps ready has a ready entry: the one that it had, or the planned one;
+/// - every endpoint that was ready and that the plan keeps ready has a ready entry: the one that it
+///   had, or the planned one;
 /// - no endpoint is ready that the plan removes or makes unready.
 ///
-/// An update or delete that takes the only entry from such an endpoint is replaced by an update that removes those entries of
-/// the slice that the plan places elsewhere or nowhere, and marks those unready that the plan makes unready. An update for
-/// which `existing` has no slice of the same version is left out.
+/// An update or delete that takes the only entry from such an endpoint is replaced by an update
+/// that removes those entries of the slice that the plan places elsewhere or nowhere, and marks
+/// those unready that the plan makes unready. An update for which `existing` has no slice of the
+/// same version is left out.
 pub fn writes_without(
     existing: &[Arc<EndpointSlice>],
     rest: Writes<EndpointSlice>,
@@ -107,7 +111,8 @@ fn removers(changes: &[Change]) -> BTreeMap<EndpointIdentity, Vec<usize>> {
     removers
 }
 
-/// An entry of a slice whose planned change is not safe; none if the plan places the endpoint elsewhere or nowhere.
+/// An entry of a slice whose planned change is not safe; none if the plan places the endpoint
+/// elsewhere or nowhere.
 fn kept(
     mut endpoint: Endpoint,
     unplaced: &BTreeMap<EndpointIdentity, EndpointConditions>,

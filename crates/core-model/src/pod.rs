@@ -38,7 +38,7 @@ pub struct Pod {
     pub pod_ip: Option<IpAddr>,
     /// The valid addresses of `status.podIPs`.
     pub pod_ips: Box<[IpAddr]>,
-    /// Whether `status.podIP` or `status.podIPs` is set, valid or not.
+    /// True if `status.podIP` or `status.podIPs` is set, valid or not.
     pub has_pod_ip: bool,
     /// An invalid entry of `status.podIPs`.
     pub invalid_pod_ip: Option<Text>,
@@ -64,7 +64,8 @@ impl FromIterator<ContainerPort> for ContainerPorts {
     }
 }
 
-/// A named port of a container. Ports without a name are dropped, since no Service can refer to them.
+/// A named port of a container. Ports without a name are dropped, since no Service can refer to
+/// them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ContainerPort {
@@ -99,7 +100,7 @@ pub enum PodPhase {
 /// The `Ready` condition of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadyCondition {
-    /// Whether its status is `True`.
+    /// True if its status is `True`.
     pub is_true: bool,
     /// Time of the last change of the status.
     pub last_transition: Option<Timestamp>,
@@ -144,7 +145,8 @@ impl Pod {
         self.ready.is_some_and(|condition| condition.is_true)
     }
 
-    /// Returns true if the phase is final (upstream `isPodTerminal`). A pod that is being deleted is not terminal.
+    /// Returns true if the phase is final (upstream `isPodTerminal`). A pod that is being deleted
+    /// is not terminal.
     pub fn is_terminal(&self) -> bool {
         matches!(self.phase, PodPhase::Succeeded | PodPhase::Failed)
     }
@@ -159,8 +161,8 @@ impl Pod {
         self.pod_ips.iter().filter(move |ip| IpFamily::of(ip) == family)
     }
 
-    /// Returns the hostname to publish for a Service (upstream `ShouldSetHostname`), if the pod's subdomain is the Service's
-    /// name.
+    /// Returns the hostname to publish for a Service (upstream `ShouldSetHostname`), if the pod's
+    /// subdomain is the Service's name.
     pub fn hostname_for(&self, service: &Service) -> Option<&Text> {
         let hostname = self.hostname.as_ref()?;
         let subdomain = self.subdomain.as_deref().unwrap_or_default();

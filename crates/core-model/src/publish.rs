@@ -22,15 +22,17 @@ impl fmt::Display for UnreadableAnnotation {
     }
 }
 
-/// Returns true if pods that are not ready, or are being deleted, are published as ready. This is the one rule for
-/// Endpoints and for EndpointSlices.
+/// Returns true if pods that are not ready, or are being deleted, are published as ready. This is
+/// the one rule for Endpoints and for EndpointSlices.
 ///
-/// Without `tolerate_annotation` the answer is `spec.publishNotReadyAddresses`, as upstream's `syncService` (endpoints) and
-/// `podToEndpoint` (slices) read it. The annotation is not read, not even to warn about it.
+/// Without `tolerate_annotation` the answer is `spec.publishNotReadyAddresses`, as upstream's
+/// `syncService` (endpoints) and `podToEndpoint` (slices) read it. The annotation is not read, not
+/// even to warn about it.
 ///
-/// With `tolerate_annotation` the annotation that the field replaced, [`ANNOTATION_TOLERATE_UNREADY`], overrides the field
-/// in both directions, as upstream's controllers did until they dropped the annotation. If its value is not a boolean by
-/// the rules of Go's `strconv.ParseBool`, the field counts and the annotation is returned as a warning.
+/// With `tolerate_annotation` the annotation that the field replaced,
+/// [`ANNOTATION_TOLERATE_UNREADY`], overrides the field in both directions, as upstream's
+/// controllers did until they dropped the annotation. If its value is not a boolean by the rules of
+/// Go's `strconv.ParseBool`, the field counts and the annotation is returned as a warning.
 pub fn publish_not_ready(
     service: &Service,
     tolerate_annotation: bool,

@@ -4,20 +4,22 @@ use std::collections::BTreeMap;
 
 use crate::endpoints::{AddressList, EndpointAddress, EndpointSubset, EndpointsPort};
 
-/// Brings subsets into canonical form (upstream `RepackSubsets`): ports that are served by the same addresses in the
-/// same state share a subset, each address is listed once for each port, and not ready wins over ready.
+/// Brings subsets into canonical form (upstream `RepackSubsets`): ports that are served by the same
+/// addresses in the same state share a subset, each address is listed once for each port, and not
+/// ready wins over ready.
 ///
-/// Two addresses are the same if IP and target uid are; hostname, node and target are taken from the first one found.
-/// Addresses are sorted by IP text, then uid; ports and subsets are sorted by port, where upstream sorts them by hash. A
-/// subset without addresses is dropped. So is a subset without ports if its addresses serve ports in the same state
-/// elsewhere.
+/// Two addresses are the same if IP and target uid are; hostname, node and target are taken from
+/// the first one found. Addresses are sorted by IP text, then uid; ports and subsets are sorted by
+/// port, where upstream sorts them by hash. A subset without addresses is dropped. So is a subset
+/// without ports if its addresses serve ports in the same state elsewhere.
 pub fn repack(subsets: &[EndpointSubset]) -> Vec<EndpointSubset> {
     repack_by(subsets, |_, _| 0)
 }
 
-/// Like [`repack`], but two ports with an application protocol are never the same port, even if they are equal. Upstream
-/// does this with objects that it has read, because it compares pointers to the protocol, so a caller that needs
-/// upstream's subsets must do the same. Several subsets of the result can have the same ports.
+/// Like [`repack`], but two ports with an application protocol are never the same port, even if
+/// they are equal. Upstream does this with objects that it has read, because it compares pointers
+/// to the protocol, so a caller that needs upstream's subsets must do the same. Several subsets of
+/// the result can have the same ports.
 pub fn repack_by_place(subsets: &[EndpointSubset]) -> Vec<EndpointSubset> {
     repack_by(subsets, |port, place| if port.app_protocol.is_some() { place } else { 0 })
 }
@@ -25,8 +27,8 @@ pub fn repack_by_place(subsets: &[EndpointSubset]) -> Vec<EndpointSubset> {
 /// Ranks of addresses among the distinct ones, each with whether the address is ready.
 type Ranked = Vec<(usize, bool)>;
 
-/// Two ports are the same if they are equal and `distinction` returns the same number for both. `distinction` gets a port
-/// and its position among all ports.
+/// Two ports are the same if they are equal and `distinction` returns the same number for both.
+/// `distinction` gets a port and its position among all ports.
 fn repack_by(
     subsets: &[EndpointSubset],
     distinction: impl Fn(&EndpointsPort, usize) -> usize,
@@ -63,7 +65,8 @@ fn repack_by(
         own.sort_unstable();
         own.dedup_by_key(|(rank, _)| *rank);
         let ports = by_addresses.entry(own).or_default();
-        // Equal ports of two places that have the same addresses are merged: the API server refuses duplicate ports.
+        // Equal ports of two places that have the same addresses are merged: the API server refuses
+        // duplicate ports.
         ports.extend(port.map(|(port, _)| port).filter(|port| ports.last() != Some(port)).cloned());
     }
 
@@ -102,13 +105,14 @@ fn rank<'a>(found: &[&'a EndpointAddress]) -> (Vec<&'a EndpointAddress>, Vec<usi
 }
 
 impl EndpointAddress {
-    /// Returns what identifies the address within Endpoints: the IP as written, and the target's uid or the empty string.
+    /// Returns what identifies the address within Endpoints: the IP as written, and the target's
+    /// uid or the empty string.
     pub fn identity(&self) -> (&str, &str) {
         (&self.ip, self.target_ref.as_ref().map_or("", |target| &target.uid))
     }
 
-    /// Returns true if two addresses are equal except for the resource version of the target. A missing node name equals an
-    /// empty one.
+    /// Returns true if two addresses are equal except for the resource version of the target. A
+    /// missing node name equals an empty one.
     pub fn same_but_version(&self, other: &Self) -> bool {
         self.ip == other.ip
             && self.hostname == other.hostname
@@ -121,8 +125,8 @@ impl EndpointAddress {
     }
 }
 
-/// Returns true if two lists of subsets in canonical form are equal except for resource versions of targets (upstream
-/// `endpointSubsetsEqualIgnoreResourceVersion`).
+/// Returns true if two lists of subsets in canonical form are equal except for resource versions of
+/// targets (upstream `endpointSubsetsEqualIgnoreResourceVersion`).
 pub fn same_but_versions(one: &[EndpointSubset], two: &[EndpointSubset]) -> bool {
     let same = |one: &AddressList, two: &AddressList| {
         one.len() == two.len() && one.iter().zip(two.iter()).all(|(one, two)| one.same_but_version(two))

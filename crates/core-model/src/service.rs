@@ -41,7 +41,7 @@ pub struct Service {
     pub ip_families: Vec<IpFamily>,
     /// Ports.
     pub ports: Vec<ServicePort>,
-    /// Whether pods that are not ready are published as ready.
+    /// True if pods that are not ready are published as ready.
     pub publish_not_ready_addresses: bool,
     /// `spec.trafficDistribution`.
     pub traffic_distribution: Option<Text>,
@@ -140,19 +140,20 @@ impl Service {
         self.cluster_ip.is_empty() || *self.cluster_ip == *CLUSTER_IP_NONE
     }
 
-    /// Returns the value of the label `service.kubernetes.io/headless` on its slices and Endpoints; none if they have no such label.
-    /// kube-proxy ignores slices that have it, whatever the value.
+    /// Returns the value of the label `service.kubernetes.io/headless` on its slices and Endpoints;
+    /// none if they have no such label. kube-proxy ignores slices that have it, whatever the value.
     pub fn headless_label(&self) -> Option<&'static str> {
         self.is_headless().then_some("")
     }
 
-    /// Returns true if its endpoints are made from pods: it has a selector and is not an ExternalName.
+    /// Returns true if its endpoints are made from pods: it has a selector and is not an
+    /// ExternalName.
     pub fn selects_pods(&self) -> bool {
         self.selector.is_some() && self.service_type != ServiceType::ExternalName
     }
 
-    /// Returns the families of its slices, sorted (upstream `getAddressTypesForService`): `ipFamilies` if set, else the
-    /// family of its cluster IP, else, for a headless Service, both.
+    /// Returns the families of its slices, sorted (upstream `getAddressTypesForService`):
+    /// `ipFamilies` if set, else the family of its cluster IP, else, for a headless Service, both.
     pub fn slice_families(&self) -> Vec<IpFamily> {
         if !self.ip_families.is_empty() {
             let mut families = self.ip_families.clone();
@@ -166,7 +167,8 @@ impl Service {
         vec![if address::is_ipv6(&self.cluster_ip) { IpFamily::IPv6 } else { IpFamily::IPv4 }]
     }
 
-    /// Returns true if a topology annotation asks for hints (upstream `hintsEnabled`). The deprecated annotation wins.
+    /// Returns true if a topology annotation asks for hints (upstream `hintsEnabled`). The
+    /// deprecated annotation wins.
     pub fn topology_hints_enabled(&self) -> bool {
         let mode = self
             .annotations

@@ -141,8 +141,8 @@ pub struct Hint {
     pub name: Text,
 }
 
-/// What identifies an endpoint (upstream's endpoint hash): addresses, hostname, and namespace and name of the target. All
-/// other fields can change in place.
+/// What identifies an endpoint (upstream's endpoint hash): addresses, hostname, and namespace and
+/// name of the target. All other fields can change in place.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub struct EndpointIdentity {
@@ -170,8 +170,8 @@ impl Endpoint {
         }
     }
 
-    /// Returns true if two endpoints of the same identity are equal (upstream `EndpointsEqualBeyondHash`). Hints are not
-    /// compared: they are assigned after the endpoints.
+    /// Returns true if two endpoints of the same identity are equal (upstream
+    /// `EndpointsEqualBeyondHash`). Hints are not compared: they are assigned after the endpoints.
     pub fn equal_beyond_identity(&self, other: &Self) -> bool {
         self.node_name == other.node_name
             && self.zone == other.zone

@@ -3,14 +3,14 @@
 use crate::well_known::{LABEL_HEADLESS, LABEL_MANAGED_BY, LABEL_SERVICE_NAME};
 use crate::{EndpointSlice, Service, StringMap, Text};
 
-/// Returns true if the controller sets this label, so that the Service's value is not copied (upstream
-/// `isReservedLabelKey`).
+/// Returns true if the controller sets this label, so that the Service's value is not copied
+/// (upstream `isReservedLabelKey`).
 pub fn is_reserved(label: &str) -> bool {
     matches!(label, LABEL_SERVICE_NAME | LABEL_MANAGED_BY | LABEL_HEADLESS)
 }
 
-/// Returns the labels of a slice of a Service (upstream `setEndpointSliceLabels`): the Service's labels, with the
-/// controller's values of the reserved ones.
+/// Returns the labels of a slice of a Service (upstream `setEndpointSliceLabels`): the Service's
+/// labels, with the controller's values of the reserved ones.
 pub fn for_service(service: &Service, manager: &str) -> StringMap {
     let copied = service.labels.iter().filter(|(key, _)| !is_reserved(key));
     let headless = service.headless_label().map(|value| (Text::from(LABEL_HEADLESS), Text::from(value)));
@@ -24,21 +24,24 @@ pub fn for_service(service: &Service, manager: &str) -> StringMap {
         .collect()
 }
 
-/// Returns true if slices or Endpoints carry the label `service.kubernetes.io/headless` exactly as their Service is headless.
+/// Returns true if slices or Endpoints carry the label `service.kubernetes.io/headless` exactly as
+/// their Service is headless.
 pub fn headless_label_is_right(labels: &StringMap, service: &Service) -> bool {
     labels.get(LABEL_HEADLESS).map(|value| &**value) == service.headless_label()
 }
 
-/// Returns true if a slice must be updated because of labels that are copied from the Service. Reserved labels are not compared,
-/// as upstream; [`headless_label_is_right`] compares the headless one.
+/// Returns true if a slice must be updated because of labels that are copied from the Service.
+/// Reserved labels are not compared, as upstream; [`headless_label_is_right`] compares the headless
+/// one.
 pub fn differ_from_service(slice_labels: &StringMap, service: &Service) -> bool {
     let own = slice_labels.iter().filter(|(key, _)| !is_reserved(key));
     let wanted = service.labels.iter().filter(|(key, _)| !is_reserved(key));
     !own.eq(wanted)
 }
 
-/// Returns a filter of the slices that a controller plans over: those whose label names it as the manager, and that are not being
-/// deleted. Most slices of a Service share their labels with the one before, for which the label has been looked up.
+/// Returns a filter of the slices that a controller plans over: those whose label names it as the
+/// manager, and that are not being deleted. Most slices of a Service share their labels with the
+/// one before, for which the label has been looked up.
 pub fn planned_by(manager: &str) -> impl FnMut(&EndpointSlice) -> bool {
     let mut last: Option<(StringMap, bool)> = None;
     move |slice| {
@@ -55,8 +58,9 @@ pub fn planned_by(manager: &str) -> impl FnMut(&EndpointSlice) -> bool {
     }
 }
 
-/// Returns the prefix of the names of slices (upstream `getEndpointSlicePrefix`): the owner's name and a dash, or without
-/// the dash if that would be too long or not a valid prefix of a DNS subdomain.
+/// Returns the prefix of the names of slices (upstream `getEndpointSlicePrefix`): the owner's name
+/// and a dash, or without the dash if that would be too long or not a valid prefix of a DNS
+/// subdomain.
 pub fn name_prefix(owner: &str) -> String {
     const LONGEST_SUBDOMAIN: usize = 253;
     let is_subdomain = |name: &str| {

@@ -9,8 +9,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::Text;
 use crate::text::OrEmpty;
 
-/// A map from string to string, sorted by key. Cloning copies a pointer; equal maps can be shared by an
-/// [`Interner`](crate::Interner).
+/// A map from string to string, sorted by key. Cloning copies a pointer; equal maps can be shared
+/// by an [`Interner`](crate::Interner).
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StringMap(pub(crate) Arc<[(Text, Text)]>);
 
@@ -41,7 +41,8 @@ impl StringMap {
         self.0.is_empty()
     }
 
-    /// Returns true if both share their memory, and are equal for that reason. Equal maps need not share it.
+    /// Returns true if both share their memory, and are equal for that reason. Equal maps need not
+    /// share it.
     pub fn is_shared_with(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -59,8 +60,8 @@ impl StringMap {
         self.0.iter().filter(|(k, _)| **k != *key).cloned().collect()
     }
 
-    /// Treats this map as an equality selector: returns true if `labels` contains each of its pairs. An empty selector
-    /// matches everything (upstream `labels.Set{}.AsSelector()`).
+    /// Treats this map as an equality selector: returns true if `labels` contains each of its
+    /// pairs. An empty selector matches everything (upstream `labels.Set{}.AsSelector()`).
     pub fn selects(&self, labels: &StringMap) -> bool {
         let mut rest = labels.0.iter();
         self.0

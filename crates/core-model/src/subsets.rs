@@ -1,7 +1,7 @@
 //! The subsets of an Endpoints object, or what a store keeps of them.
 //!
-//! The endpoints controller can make the content of its objects again, so a store need not hold it: a digest tells whether an
-//! object has the content that is wanted.
+//! The endpoints controller can make the content of its objects again, so a store need not hold it:
+//! a digest tells whether an object has the content that is wanted.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::{Index, IndexMut};
@@ -31,8 +31,9 @@ pub struct SubsetsSummary {
     pub ready: usize,
     /// Number of addresses that are not ready.
     pub not_ready: usize,
-    /// Is the same for subsets that have the same canonical form apart from resource versions of targets, unless one of them lists
-    /// an address twice for the same port, or twice with another hostname, node or target. Not the same in two processes.
+    /// Is the same for subsets that have the same canonical form apart from resource versions of
+    /// targets, unless one of them lists an address twice for the same port, or twice with another
+    /// hostname, node or target. Not the same in two processes.
     pub digest: u128,
 }
 
@@ -61,7 +62,8 @@ impl Subsets {
         }
     }
 
-    /// Returns the numbers of addresses, ready and not ready. An address in two subsets counts twice.
+    /// Returns the numbers of addresses, ready and not ready. An address in two subsets counts
+    /// twice.
     pub fn counts(&self) -> (usize, usize) {
         match self {
             Self::Listed(subsets) => subsets.iter().fold((0, 0), |(ready, not_ready), subset| {
@@ -82,12 +84,12 @@ impl Subsets {
         }
     }
 
-    /// Returns true if `wanted` has the same canonical form, apart from resource versions of targets. Of subsets that are not kept
-    /// the digests are compared.
+    /// Returns true if `wanted` has the same canonical form, apart from resource versions of
+    /// targets. Of subsets that are not kept the digests are compared.
     pub fn mean(&self, wanted: &[EndpointSubset]) -> bool {
         match self {
-            // Another writer may have used another form. The wanted subsets need not be canonical either: after
-            // truncation two of them may have the same addresses.
+            // Another writer may have used another form. The wanted subsets need not be canonical
+            // either: after truncation two of them may have the same addresses.
             Self::Listed(subsets) => {
                 same_but_versions(subsets, wanted) || same_but_versions(&repack(subsets), &repack(wanted))
             }
@@ -96,8 +98,9 @@ impl Subsets {
     }
 }
 
-/// Computes the sum over all triples of an address, its state and a port, so that neither their order matters nor how they are
-/// distributed over subsets. Chunks of addresses remember what they add.
+/// Computes the sum over all triples of an address, its state and a port, so that neither their
+/// order matters nor how they are distributed over subsets. Chunks of addresses remember what they
+/// add.
 fn digest(subsets: &[EndpointSubset]) -> u128 {
     // Any two odd numbers.
     const READY: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
@@ -121,7 +124,8 @@ fn digest(subsets: &[EndpointSubset]) -> u128 {
     subsets.iter().map(of_subset).fold(0, u128::wrapping_add)
 }
 
-/// What addresses add to a digest: all but the resource versions of their targets. A missing node name equals an empty one.
+/// What addresses add to a digest: all but the resource versions of their targets. A missing node
+/// name equals an empty one.
 pub(crate) fn digest_of_addresses(addresses: &[EndpointAddress]) -> u128 {
     let mut hashed = Hashed::default();
     let of_address = |address: &EndpointAddress| {
@@ -137,8 +141,8 @@ pub(crate) fn digest_of_addresses(addresses: &[EndpointAddress]) -> u128 {
     addresses.iter().map(of_address).fold(0, u128::wrapping_add)
 }
 
-/// The bytes of a value that is hashed. They are collected because each is hashed twice, and because one long write costs less
-/// than many short ones.
+/// The bytes of a value that is hashed. They are collected because each is hashed twice, and
+/// because one long write costs less than many short ones.
 struct Hashed(Vec<u8>);
 
 impl Default for Hashed {
@@ -252,7 +256,8 @@ mod tests {
         subsets.iter().map(|subset| addresses(subset) * subset.ports.len().max(1)).sum()
     }
 
-    /// Whether addresses that are the same have the same hostname, node and target, wherever they are listed.
+    /// Returns true if addresses that are the same have the same hostname, node and target,
+    /// wherever they are listed.
     fn is_consistent(subsets: &[EndpointSubset]) -> bool {
         let lists = subsets.iter().flat_map(|subset| [&subset.addresses, &subset.not_ready_addresses]);
         let all: Vec<&EndpointAddress> = lists.flatten().collect();

@@ -1,6 +1,8 @@
-//! Deserialising strings in place: a string that is parsed is not copied, and one that is kept is copied once.
+//! Deserialising strings in place: a string that is parsed is not copied, and one that is kept is
+//! copied once.
 //!
-//! serde deserialises a `Cow<str>` always as a `String`. That is one more copy for each string of each object of a list.
+//! serde deserialises a `Cow<str>` always as a `String`. That is one more copy for each string of
+//! each object of a list.
 
 use std::fmt;
 use std::marker::PhantomData;

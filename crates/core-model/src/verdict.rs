@@ -11,12 +11,14 @@ use crate::{IpFamily, ObjectKey, Text};
 pub struct PodVerdict {
     /// The pod.
     pub pod: ObjectKey,
-    /// The decision. A pod of a dual-stack Service is published if it is published for at least one address family.
+    /// The decision. A pod of a dual-stack Service is published if it is published for at least one
+    /// address family.
     #[serde(flatten)]
     pub verdict: Verdict,
 }
 
-/// Published, or the first reason why not. Serialises with the tag `verdict`: `published` or `left-out`.
+/// Published, or the first reason why not. Serialises with the tag `verdict`: `published` or
+/// `left-out`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "verdict", rename_all = "kebab-case", rename_all_fields = "camelCase")]
 pub enum Verdict {
@@ -35,7 +37,8 @@ pub enum Verdict {
     LeftOut(LeftOut),
 }
 
-/// The first reason why a pod is not published. Serialises with the tag `reason`, which holds [`LeftOut::code`].
+/// The first reason why a pod is not published. Serialises with the tag `reason`, which holds
+/// [`LeftOut::code`].
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(tag = "reason", rename_all = "kebab-case", rename_all_fields = "camelCase")]
 #[non_exhaustive]
@@ -63,7 +66,8 @@ pub enum LeftOut {
     },
     /// The pod has none of the Service's ports.
     NoPort {
-        /// Names of the container ports that the Service asks for; empty if the Service has no ports.
+        /// Names of the container ports that the Service asks for; empty if the Service has no
+        /// ports.
         wanted: Vec<Text>,
     },
     /// The Endpoints object would hold more addresses than it may.

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-/// The writes to objects of one kind that a plan asks for, in the order in which they are carried out: creates, then
-/// updates, then deletes, each list front to back. The first write that fails ends the list: the writes after it are
-/// not tried in that sync.
+/// The writes to objects of one kind that a plan asks for, in the order in which they are carried
+/// out: creates, then updates, then deletes, each list front to back. The first write that fails
+/// ends the list: the writes after it are not tried in that sync.
 ///
 /// `Display` prints one line for each write, followed by the content of what is written, indented.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -1,5 +1,5 @@
-//! A view made from a `k8s-openapi` object is the view read from the object's JSON, and a view that is written makes the
-//! same JSON either way.
+//! A view made from a `k8s-openapi` object is the view read from the object's JSON, and a view that
+//! is written makes the same JSON either way.
 
 use std::fmt::Debug;
 

@@ -1,5 +1,5 @@
-//! Objects that no API server should return: each view is an error that says what is wrong, or a sensible value, and
-//! never a panic.
+//! Objects that no API server should return: each view is an error that says what is wrong, or a
+//! sensible value, and never a panic.
 
 use std::fmt::Debug;
 

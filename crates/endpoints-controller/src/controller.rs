@@ -116,7 +116,8 @@ impl Reconciler for EndpointsReconciler {
     fn on_endpoints(&self, runtime: &Runtime<Self>, change: &Change<Endpoints>) {
         let Some(endpoints) = &change.new else { return };
         let key = endpoints.key();
-        // Compared without a lock. A sync that takes the state meanwhile finds none, and plans from all pods.
+        // Compared without a lock. A sync that takes the state meanwhile finds none, and plans from
+        // all pods.
         let Some(mut kept) = runtime.with_state(&key, |state| state.kept.take()) else { return };
         kept.state.settle(endpoints);
         runtime.with_state(&key, |state| {

@@ -1,5 +1,5 @@
-//! The endpoints controller, which writes the v1 Endpoints of a Service from its pods: a pure plan, and the controller around
-//! it (feature `controller`).
+//! The endpoints controller, which writes the v1 Endpoints of a Service from its pods: a pure plan,
+//! and the controller around it (feature `controller`).
 
 #[cfg(feature = "controller")]
 pub mod controller;

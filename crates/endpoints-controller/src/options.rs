@@ -16,8 +16,8 @@ pub struct ControllerOptions {
     pub workers: usize,
     /// Delay of syncs that pods cause, to batch changes (`--endpoint-updates-batch-period`).
     pub batch_period: Duration,
-    /// Gate `EndpointsRepair`: Endpoints that another client changed are synced at once. Upstream keeps the change until
-    /// a pod or the Service changes.
+    /// Gate `EndpointsRepair`: Endpoints that another client changed are synced at once. Upstream
+    /// keeps the change until a pod or the Service changes.
     pub repair: bool,
     /// Options that all controllers share.
     pub runtime: RuntimeOptions,

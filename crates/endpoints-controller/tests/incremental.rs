@@ -33,7 +33,8 @@ enum Edit {
 /// One sync, and what happened before it.
 #[derive(Clone, Debug)]
 struct Step {
-    /// Pods, by number, with their new state; none if the pod is deleted. One number may come twice.
+    /// Pods, by number, with their new state; none if the pod is deleted. One number may come
+    /// twice.
     pods: Vec<(usize, Option<Pod>)>,
     edit: Option<Edit>,
     service: Option<Service>,
@@ -46,7 +47,7 @@ struct History {
     service: Service,
     pods: Vec<Option<Pod>>,
     options: PlanOptions,
-    /// Whether the store holds a summary of the object.
+    /// True if the store holds a summary of the object.
     summarized: bool,
     steps: Vec<Step>,
 }
@@ -262,8 +263,8 @@ fn many_plans_of_a_history_are_made_from_the_changed_pods() {
     assert!(planned.beyond.min(planned.moved_beyond).min(planned.moved_back) > 5, "{planned:?}");
 }
 
-/// Five pods `p0` to `p4` with the addresses 10.0.0.10 to 14, of which `p3` is not ready; their Endpoints as they are after two
-/// syncs, and the state.
+/// Five pods `p0` to `p4` with the addresses 10.0.0.10 to 14, of which `p3` is not ready; their
+/// Endpoints as they are after two syncs, and the state.
 fn settled(capacity: usize) -> (Service, PlanOptions, Vec<Arc<Pod>>, Arc<Endpoints>, PlanState) {
     let service = service(&[("http", "8080")]);
     let options = PlanOptions::default().with_capacity(capacity);
@@ -282,7 +283,8 @@ fn at(number: u8, address: u8, ready: bool) -> Pod {
     if ready { pod } else { unready(pod) }
 }
 
-/// The plan when these pods change. None if it has to be made from all pods. `later` is what the cache has of other pods.
+/// The plan when these pods change. None if it has to be made from all pods. `later` is what the
+/// cache has of other pods.
 fn planned(capacity: usize, changes: &[(u8, Option<Pod>)], later: &[Pod]) -> Option<Plan> {
     let (service, options, pods, existing, state) = settled(capacity);
     let changed: Vec<ChangedPod> = changes

@@ -180,8 +180,8 @@ proptest! {
         }
     }
 
-    /// If an address is listed twice for the same port, the summary does not tell that the meaning is the same: the object is
-    /// written once more, in canonical form.
+    /// If an address is listed twice for the same port, the summary does not tell that the meaning
+    /// is the same: the object is written once more, in canonical form.
     #[test]
     fn a_summary_of_the_object_is_as_good_as_its_content(
         service in a_service(), pods in pods(), existing in an_object(), capacity in 1..20usize,

@@ -44,8 +44,8 @@ fn planned(line: &Line, options: &PlanOptions) -> (&'static str, Option<Endpoint
     }
 }
 
-/// Sorts subsets and addresses, whose order has no meaning; removes the trigger time, which is not recorded; and sets the
-/// namespace, which upstream leaves empty in objects that it creates.
+/// Sorts subsets and addresses, whose order has no meaning; removes the trigger time, which is not
+/// recorded; and sets the namespace, which upstream leaves empty in objects that it creates.
 fn comparable(mut endpoints: Endpoints) -> Endpoints {
     endpoints.metadata.annotations = endpoints.metadata.annotations.without(ANNOTATION_TRIGGER_TIME);
     endpoints.metadata.namespace = "ns".into();
@@ -73,8 +73,8 @@ fn with_upstreams_options_every_result_is_upstreams() {
     }
 }
 
-/// With the default options these are not written: the Service itself has the headless label, and what upstream writes equals
-/// the existing object.
+/// With the default options these are not written: the Service itself has the headless label, and
+/// what upstream writes equals the existing object.
 const WRITES_LESS: [&str; 11] = [
     "1-9-1", "1-9-2", "1-19-1", "1-30-1", "1-35-1", "1-36-2", "1-57-2", "1-71-1", "1-72-1", "1-72-2",
     "1-81-2",

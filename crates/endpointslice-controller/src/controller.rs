@@ -27,8 +27,8 @@ pub const EVENT_COMPONENT: &str = "endpoint-slice-controller";
 pub const QUEUE_NAME: &str = "endpoint_slice";
 /// A change of a slice waits at least this long for others before it starts a sync.
 pub const SLICE_CHANGE_DELAY: Duration = Duration::from_secs(1);
-/// A write is one slice, but changes of pods in the same slice are written together. The more slices there are, the fewer changes
-/// share one.
+/// A write is one slice, but changes of pods in the same slice are written together. The more
+/// slices there are, the fewer changes share one.
 const SPACING: Spacing = Spacing::new(Duration::from_micros(50), Duration::from_millis(100));
 
 /// The endpointslice controller.
@@ -128,7 +128,8 @@ impl Reconciler for EndpointSliceReconciler {
     fn on_endpoint_slice(&self, runtime: &Runtime<Self>, change: &Change<EndpointSlice>) {
         let Some(slice) = &change.new else { return };
         let Some(service) = slice.service_key() else { return };
-        // Compared without a lock. A sync that takes the state meanwhile finds none, and plans from all pods.
+        // Compared without a lock. A sync that takes the state meanwhile finds none, and plans from
+        // all pods.
         let Some(mut kept) = runtime.with_state(&service, |state| state.kept.take()) else { return };
         kept.state.plan.settle(slice);
         runtime.with_state(&service, |state| {

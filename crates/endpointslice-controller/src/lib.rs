@@ -1,5 +1,5 @@
-//! The endpointslice controller, which writes the EndpointSlices of a Service from its pods: a pure plan, and the controller
-//! around it (feature `controller`).
+//! The endpointslice controller, which writes the EndpointSlices of a Service from its pods: a pure
+//! plan, and the controller around it (feature `controller`).
 
 #[cfg(feature = "controller")]
 pub mod controller;

@@ -1,8 +1,9 @@
-//! Metrics of this controller, under upstream's names (`endpointslice/metrics`), and one of our own.
+//! Metrics of this controller, under upstream's names (`endpointslice/metrics`), and one of our
+//! own.
 //!
-//! Handles are taken from the recorder that is current when the controller is built; those of the gauges from the one that is
-//! current when it starts to sync. A standby builds the controllers and does not start them, so it has no gauges: sums over
-//! all replicas count each object once.
+//! Handles are taken from the recorder that is current when the controller is built; those of the
+//! gauges from the one that is current when it starts to sync. A standby builds the controllers and
+//! does not start them, so it has no gauges: sums over all replicas count each object once.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -179,7 +180,8 @@ impl Metrics {
         self.trigger_to_write.record(seconds);
     }
 
-    /// Counts what a plan found, before it is carried out. Returns what the Service adds to the gauges from now on.
+    /// Counts what a plan found, before it is carried out. Returns what the Service adds to the
+    /// gauges from now on.
     pub(crate) fn planned(&self, plan: &Plan, max_endpoints_per_slice: usize) -> Share {
         for address_type in plan.address_type_stats() {
             self.added.record(address_type.endpoints_added as f64);
@@ -200,7 +202,8 @@ impl Metrics {
         by_traffic[traffic_index(stats)].record(address_type.slices_changed as f64);
     }
 
-    /// Replaces what one Service adds to the gauges; none before its first plan, and after it was deleted.
+    /// Replaces what one Service adds to the gauges; none before its first plan, and after it was
+    /// deleted.
     pub(crate) fn replace(&self, old: Option<Share>, share: Option<Share>) {
         if old == share {
             return;

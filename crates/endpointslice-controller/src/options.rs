@@ -16,14 +16,15 @@ pub struct ControllerOptions {
     pub workers: usize,
     /// Delay of syncs that pods cause, to batch changes (`--endpointslice-updates-batch-period`).
     pub batch_period: Duration,
-    /// Gate `NodeZoneResync`: Services with endpoints on a node are synced when its zone appears or changes, and Services
-    /// whose topology hints were withdrawn when the zones allow hints again.
+    /// Gate `NodeZoneResync`: Services with endpoints on a node are synced when its zone appears or
+    /// changes, and Services whose topology hints were withdrawn when the zones allow hints again.
     pub node_zone_resync: bool,
-    /// Gate `MissingNodeResync`: Services with pods on a node are synced when the node appears, and a minute after it is
-    /// deleted.
+    /// Gate `MissingNodeResync`: Services with pods on a node are synced when the node appears, and
+    /// a minute after it is deleted.
     pub missing_node_resync: bool,
-    /// Gate `WritesAfterFailedCreate`: when a slice cannot be created, updates and deletes that only remove endpoints or make
-    /// them unready are still carried out. Upstream ends the sync there.
+    /// Gate `WritesAfterFailedCreate`: when a slice cannot be created, updates and deletes that
+    /// only remove endpoints or make them unready are still carried out. Upstream ends the sync
+    /// there.
     pub writes_after_failed_create: bool,
     /// Options that all controllers share.
     pub runtime: RuntimeOptions,

@@ -1,11 +1,13 @@
-//! The plan of one sync of a Service: which slices it should have, and which writes that takes. A function of its inputs,
-//! without clock, randomness, log or client.
+//! The plan of one sync of a Service: which slices it should have, and which writes that takes. A
+//! function of its inputs, without clock, randomness, log or client.
 //!
-//! The steps, one module each: `pods` decides which pods are published and groups them by ports; `packing` decides which
-//! slices there are and which endpoints each holds, in phases that its documentation lists; `drafts` builds the slices that
-//! are written; `hints` and `topology_hints` set hints; `family` runs these steps for one address family.
+//! The steps, one module each: `pods` decides which pods are published and groups them by ports;
+//! `packing` decides which slices there are and which endpoints each holds, in phases that its
+//! documentation lists; `drafts` builds the slices that are written; `hints` and `topology_hints`
+//! set hints; `family` runs these steps for one address family.
 //!
-//! [`PlanState`] plans the next sync from what has changed since (`incremental`), by the same steps over fewer slices.
+//! [`PlanState`] plans the next sync from what has changed since (`incremental`), by the same steps
+//! over fewer slices.
 
 mod compaction;
 mod drafts;
@@ -45,8 +47,9 @@ pub fn plan(inputs: &PlanInputs<'_>) -> Plan {
     plan_of(inputs, &mut Candidates::new(inputs))
 }
 
-/// As [`plan`], and a state from which the next sync can be planned by what has changed. It counts only if all writes of the
-/// plan succeed. None if the next plan depends on more than changed pods, as [`PlanState`] lists.
+/// As [`plan`], and a state from which the next sync can be planned by what has changed. It counts
+/// only if all writes of the plan succeed. None if the next plan depends on more than changed pods,
+/// as [`PlanState`] lists.
 pub fn plan_and_keep(inputs: &PlanInputs<'_>) -> (Plan, Option<PlanState>) {
     let mut candidates = Candidates::new(inputs);
     let plan = plan_of(inputs, &mut candidates);
@@ -105,7 +108,8 @@ fn plan_stats(service: &Service, strategy: Strategy) -> PlanStats {
     }
 }
 
-/// Sets the trigger time on all slices that are written, or removes an old one (upstream `addTriggerTimeAnnotation`).
+/// Sets the trigger time on all slices that are written, or removes an old one (upstream
+/// `addTriggerTimeAnnotation`).
 fn stamp(inputs: &PlanInputs<'_>, plan: &mut Plan) {
     let time = inputs.trigger_time.map(rfc3339);
     // Most slices have the same annotations: they then share one map.

@@ -6,7 +6,8 @@ use kube_endpoint_core_model::slice::EndpointPort;
 use kube_endpoint_core_model::well_known::{ANNOTATION_TOLERATE_UNREADY, ANNOTATION_TRIGGER_TIME};
 use kube_endpoint_core_model::{IpFamily, Pod, Service};
 
-/// Checks the numbers of creates, updates and deletes of a plan, and that it keeps every ready pod published.
+/// Checks the numbers of creates, updates and deletes of a plan, and that it keeps every ready pod
+/// published.
 fn check(cluster: &ClusterState, creates: usize, updates: usize, deletes: usize) {
     let plan = cluster.plan();
     let writes = crate::common::writes(&plan);

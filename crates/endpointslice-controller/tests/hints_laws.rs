@@ -101,8 +101,9 @@ fn follow(cluster: &ClusterState, flips: &[usize]) -> TestCaseResult {
         let has_hints = |hints: &BTreeMap<Text, Option<Text>>| hints.values().any(Option::is_some);
         if has_hints(&before) && has_hints(&hints) {
             let moved = hints.iter().filter(|(pod, zone)| before.get(*pod) != Some(zone)).count();
-            // The hint of the pod itself, one that replaces it, and those that were not moved before because less than a
-            // whole endpoint was missing: in practice one or two, rarely three.
+            // The hint of the pod itself, one that replaces it, and those that were not moved
+            // before because less than a whole endpoint was missing: in practice one or two, rarely
+            // three.
             prop_assert!(moved <= 2 + next.nodes.len(), "{moved} hints moved");
             prop_assert!(written <= 1 + next.nodes.len(), "{written} writes");
         }

@@ -37,7 +37,8 @@ struct History {
     steps: Vec<Step>,
 }
 
-/// Mostly Services whose pods have one set of ports and no topology hints, since others have no state.
+/// Mostly Services whose pods have one set of ports and no topology hints, since others have no
+/// state.
 fn a_service() -> impl Strategy<Value = Service> {
     (service(), 0u8..8).prop_map(|(mut service, kind)| {
         if kind > 0 {
@@ -206,8 +207,8 @@ proptest! {
     }
 }
 
-/// A Service with an address type and one port, `count` pods that are ready, and slices with room for four endpoints. Returns
-/// the cluster when its slices exist, and the state.
+/// A Service with an address type and one port, `count` pods that are ready, and slices with room
+/// for four endpoints. Returns the cluster when its slices exist, and the state.
 fn settled(count: usize) -> (ClusterState, PlanState) {
     let service: Service = serde_json::from_value(serde_json::json!({
         "metadata": {"name": "web", "namespace": "ns", "uid": "svc"},
@@ -249,7 +250,8 @@ fn ready_pod(number: usize, is_true: bool) -> Pod {
     }
 }
 
-/// What is planned from these changes of ten pods: the number of updates, none if all pods are needed.
+/// What is planned from these changes of ten pods: the number of updates, none if all pods are
+/// needed.
 fn updates(changes: &[(usize, Option<Pod>)], edit: fn(&mut ClusterState)) -> Option<usize> {
     let (mut cluster, state) = settled(10);
     edit(&mut cluster);

@@ -1,4 +1,5 @@
-//! Compares plans with the recorded results of upstream's reconciler (Kubernetes 1.36.2) for the same inputs.
+//! Compares plans with the recorded results of upstream's reconciler (Kubernetes 1.36.2) for the
+//! same inputs.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -11,9 +12,10 @@ use serde_json::{Value, json};
 /// Vectors for which the plan has fewer writes than upstream, with the same result.
 const WRITES_LESS: &[&str] = &["1-1-1", "1-19-1", "1-53-2", "1-107-1"];
 
-/// Vectors for which the plan with the gate `SafeWriteOrder` has more writes, and may pack differently, to keep every ready pod
-/// published: ready pods move between slices in a cycle, so that upstream's updates, in any order, remove some pod from one
-/// slice before they add it to another. The plan creates a slice first.
+/// Vectors for which the plan with the gate `SafeWriteOrder` has more writes, and may pack
+/// differently, to keep every ready pod published: ready pods move between slices in a cycle, so
+/// that upstream's updates, in any order, remove some pod from one slice before they add it to
+/// another. The plan creates a slice first.
 const SAFER: &[&str] = &["1-4-1", "1-62-1", "1-88-2"];
 
 /// All vectors with such cycles; in some of them a create replaces an update.
@@ -47,7 +49,8 @@ fn vectors() -> Vec<Vector> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// The cluster of a vector. The gate `HeadlessLabelRepair` is off: with it, some plans write more than upstream.
+/// The cluster of a vector. The gate `HeadlessLabelRepair` is off: with it, some plans write more
+/// than upstream.
 fn cluster(vector: &Vector, safe_write_order: bool) -> ClusterState {
     let mut cluster: ClusterState = serde_json::from_value(vector.cluster.clone()).unwrap();
     cluster.options.headless_label_repair = false;

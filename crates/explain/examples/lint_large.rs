@@ -1,4 +1,5 @@
-//! Measures `lint` as a pure function: 10,000 Services, none of which selects a pod, and 100,000 pods.
+//! Measures `lint` as a pure function: 10,000 Services, none of which selects a pod, and 100,000
+//! pods.
 //!
 //! ```console
 //! $ cargo run --release -p kube-endpoint-explain --example lint_large -- 100

@@ -1,4 +1,5 @@
-//! Codes: the stable names of everything that an explanation can say. `docs/verdicts.md` has a section for each.
+//! Codes: the stable names of everything that an explanation can say. `docs/verdicts.md` has a
+//! section for each.
 
 use std::fmt;
 use std::str::FromStr;
@@ -34,8 +35,9 @@ pub struct UnknownCode(pub String);
 
 macro_rules! codes {
     ($($variant:ident $id:literal $name:literal $severity:ident $title:literal)*) => {
-        /// A stable code. Prints and serialises as its identifier, such as `EP012`. Neither identifiers nor names change
-        /// once released, and the identifier of a code that is withdrawn is not used again.
+        /// A stable code. Prints and serialises as its identifier, such as `EP012`. Neither
+        /// identifiers nor names change once released, and the identifier of a code that is
+        /// withdrawn is not used again.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[non_exhaustive]
         pub enum Code {

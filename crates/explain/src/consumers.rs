@@ -1,4 +1,5 @@
-//! Models of the programs that read EndpointSlices: to whom they send a client, and why not to the others.
+//! Models of the programs that read EndpointSlices: to whom they send a client, and why not to the
+//! others.
 //!
 //! Both are functions of a Service and the slices that name it, whoever writes these. They ask no
 //! server, so tests, `explain` and simulations can judge slices by what a user notices.

@@ -1,11 +1,13 @@
-//! What the API server adds to an object that comes from a file: the defaults of the fields that plans read.
+//! What the API server adds to an object that comes from a file: the defaults of the fields that
+//! plans read.
 
 use serde_json::{Value, json};
 
 /// Namespace of an object that names none.
 const DEFAULT_NAMESPACE: &str = "default";
 
-/// Sets the defaults of an object. One that has a version comes from an API server and stays as it is, but for the namespace.
+/// Sets the defaults of an object. One that has a version comes from an API server and stays as it
+/// is, but for the namespace.
 pub(crate) fn set(object: &mut Value, kind: &str) {
     if !object["metadata"].is_object() {
         return;
@@ -48,8 +50,8 @@ fn service(spec: &mut Value) {
     if is_alias {
         return;
     }
-    // Without an address the Service would be taken for a headless one. Addresses for documentation stand for the one that the
-    // server would allocate; no object contains it.
+    // Without an address the Service would be taken for a headless one. Addresses for documentation
+    // stand for the one that the server would allocate; no object contains it.
     if spec["clusterIP"].as_str().is_none_or(str::is_empty) {
         let is_ipv6 = spec["ipFamilies"][0] == "IPv6";
         spec["clusterIP"] = if is_ipv6 { "2001:db8::1" } else { "192.0.2.1" }.into();

@@ -1,5 +1,5 @@
-//! What explanations read of objects beyond the views of the plans: why a pod is not ready, and who wrote an object last.
-//! All of it is optional: without it, an explanation says less.
+//! What explanations read of objects beyond the views of the plans: why a pod is not ready, and who
+//! wrote an object last. All of it is optional: without it, an explanation says less.
 
 use std::collections::BTreeMap;
 
@@ -52,11 +52,12 @@ pub struct PodCondition {
 pub struct ContainerState {
     /// Its name.
     pub name: Text,
-    /// Whether it is ready.
+    /// True if it is ready.
     pub ready: bool,
     /// How often it was restarted.
     pub restarts: u32,
-    /// Why it does not run: reason and message of the state `waiting` or `terminated`. None if it runs.
+    /// Why it does not run: reason and message of the state `waiting` or `terminated`. None if it
+    /// runs.
     pub stopped: Option<(Text, Text)>,
 }
 
@@ -91,7 +92,8 @@ pub struct RecentEvent {
 }
 
 impl RecentEvent {
-    /// Sums events that say the same, as each instance of a controller reports them. The latest come first.
+    /// Sums events that say the same, as each instance of a controller reports them. The latest
+    /// come first.
     pub(crate) fn summed<'a>(events: impl Iterator<Item = &'a Self>) -> Vec<Self> {
         let mut summed: BTreeMap<(&Text, &Text, &Text), Self> = BTreeMap::new();
         for event in events {

@@ -37,8 +37,8 @@ pub struct Change {
     pub object: ObjectKey,
     /// The fields that differ, by path.
     pub fields: Vec<FieldChange>,
-    /// The change as a unified diff of the object in YAML, as it is and as it should be. Items of lists are in the order of
-    /// the existing object.
+    /// The change as a unified diff of the object in YAML, as it is and as it should be. Items of
+    /// lists are in the order of the existing object.
     pub unified: String,
 }
 
@@ -47,8 +47,8 @@ pub struct Change {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct FieldChange {
-    /// Its path, such as `endpoints[10.1.0.1].conditions.ready`. Items of lists are named by address or port, if they have
-    /// one.
+    /// Its path, such as `endpoints[10.1.0.1].conditions.ready`. Items of lists are named by
+    /// address or port, if they have one.
     pub path: String,
     /// The value that it has, as JSON; none if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -81,8 +81,8 @@ impl Diff {
         self.changes.is_empty()
     }
 
-    /// Returns the exit code of a program like diff: 1 if something would change, 2 if nothing would but some objects could
-    /// not be read, otherwise 0.
+    /// Returns the exit code of a program like diff: 1 if something would change, 2 if nothing
+    /// would but some objects could not be read, otherwise 0.
     pub fn exit_code(&self) -> u8 {
         match (self.is_empty(), self.not_read.is_empty()) {
             (false, _) => 1,
@@ -91,7 +91,8 @@ impl Diff {
         }
     }
 
-    /// Returns the changes that all of some readings of a cluster have in common. What only one of them shows was under way.
+    /// Returns the changes that all of some readings of a cluster have in common. What only one of
+    /// them shows was under way.
     pub fn persisting(readings: &[Self]) -> Self {
         let Some((last, earlier)) = readings.split_last() else { return Self::default() };
         let earlier: Vec<BTreeSet<Change>> =
@@ -127,8 +128,8 @@ pub enum DiffError {
     Yaml(String),
 }
 
-/// Returns what the controllers would change for all Services and Endpoints. The trigger time is not compared: it says why an
-/// object is written, and is no reason to write one.
+/// Returns what the controllers would change for all Services and Endpoints. The trigger time is
+/// not compared: it says why an object is written, and is no reason to write one.
 ///
 /// # Errors
 ///
@@ -228,8 +229,8 @@ fn unified(kind: &str, object: &ObjectKey, old: &Value, new: &Value) -> Result<S
     Ok(diff.unified_diff().context_radius(CONTEXT).header(&old_label, &new_label).to_string())
 }
 
-/// Returns a value whose lists have the order of another value; items that the other lacks are last. What only the order
-/// tells apart is equal to the controllers.
+/// Returns a value whose lists have the order of another value; items that the other lacks are
+/// last. What only the order tells apart is equal to the controllers.
 fn ordered_as(value: &Value, other: &Value) -> Value {
     match (value, other) {
         (Value::Object(fields), other) => {
@@ -296,8 +297,8 @@ fn leaf(path: &str, old: &Value, new: &Value, changes: &mut Vec<FieldChange>) {
     changes.push(FieldChange { path: path.to_owned(), old: text(old), new: text(new) });
 }
 
-/// Returns the items of a list, each with a name that does not depend on the order: address, port, owner. Two items of one
-/// name are numbered.
+/// Returns the items of a list, each with a name that does not depend on the order: address, port,
+/// owner. Two items of one name are numbered.
 fn named(list: &Value) -> Vec<(String, Value)> {
     let mut named: Vec<(String, Value)> = Vec::new();
     for item in list.as_array().into_iter().flatten() {

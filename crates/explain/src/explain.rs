@@ -21,8 +21,9 @@ const EVENTS: usize = 5;
 
 /// Why a Service has the endpoints that it has. None if the objects do not contain it.
 ///
-/// `now` is the time against which ages are computed. `metadata` are names and labels of pods of the namespace, from which
-/// nearly matching pods are found; without it, the pods of `objects` are used.
+/// `now` is the time against which ages are computed. `metadata` are names and labels of pods of
+/// the namespace, from which nearly matching pods are found; without it, the pods of `objects` are
+/// used.
 pub fn explain(
     objects: &Objects,
     key: &ObjectKey,
@@ -260,7 +261,8 @@ pub struct PodServices {
 pub struct ServiceSays {
     /// Name of the Service.
     pub service: Text,
-    /// The code: [`Code::Published`] if nothing is wrong, [`Code::NotKnown`] if slices could not be read that would tell.
+    /// The code: [`Code::Published`] if nothing is wrong, [`Code::NotKnown`] if slices could not be
+    /// read that would tell.
     pub code: Code,
     /// Whether the Service sends the pod traffic; none if slices could not be read that would tell.
     pub receives: Option<bool>,
@@ -279,10 +281,12 @@ pub struct NearService {
     pub near: NearMatch,
 }
 
-/// Explains which Services of its namespace should publish a pod. None if the objects do not contain the pod.
+/// Explains which Services of its namespace should publish a pod. None if the objects do not
+/// contain the pod.
 ///
-/// If pods are not [known](crate::Known), the objects need not contain others: what is said about a pod does not depend on them,
-/// except that slices tell whether a pod that is being deleted is the last one.
+/// If pods are not [known](crate::Known), the objects need not contain others: what is said about a
+/// pod does not depend on them, except that slices tell whether a pod that is being deleted is the
+/// last one.
 pub fn explain_pod(
     objects: &Objects,
     key: &ObjectKey,
@@ -334,12 +338,14 @@ impl PodServices {
         Self { not_read, ..self }
     }
 
-    /// Returns true if slices could not be read that would tell whether a Service sends the pod traffic.
+    /// Returns true if slices could not be read that would tell whether a Service sends the pod
+    /// traffic.
     pub fn is_unknown(&self) -> bool {
         self.services.iter().any(|says| says.receives.is_none())
     }
 
-    /// Returns the exit code of a program that prints this: 2 if it is not known whether the pod receives traffic, otherwise 0.
+    /// Returns the exit code of a program that prints this: 2 if it is not known whether the pod
+    /// receives traffic, otherwise 0.
     pub fn exit_code(&self) -> u8 {
         if self.is_unknown() { 2 } else { 0 }
     }

@@ -88,18 +88,21 @@ pub struct ServiceVerdict {
 pub struct Counts {
     /// All that are selected.
     pub selected: usize,
-    /// Those that should receive traffic; without a selector, or if pods are not known, those that slices hold as ready.
+    /// Those that should receive traffic; without a selector, or if pods are not known, those that
+    /// slices hold as ready.
     pub ready: usize,
     /// Those that are listed as not ready.
     pub not_ready: usize,
     /// Those that are not listed.
     pub left_out: usize,
-    /// Of the ones that should receive traffic, those that some client is sent to, if that is known.
+    /// Of the ones that should receive traffic, those that some client is sent to, if that is
+    /// known.
     pub receiving: Option<usize>,
-    /// Those that are being deleted and receive traffic until then, because no endpoint is ready that these clients could be
-    /// sent to instead.
+    /// Those that are being deleted and receive traffic until then, because no endpoint is ready
+    /// that these clients could be sent to instead.
     pub ending: usize,
-    /// Endpoints that others than the controller wrote, that are ready and receive traffic, and that are none of these pods.
+    /// Endpoints that others than the controller wrote, that are ready and receive traffic, and
+    /// that are none of these pods.
     pub others: usize,
 }
 
@@ -145,7 +148,7 @@ pub struct EndpointsSummary {
     pub ready: usize,
     /// Number of addresses that are not ready.
     pub not_ready: usize,
-    /// Whether it is annotated as truncated.
+    /// True if it is annotated as truncated.
     pub truncated: bool,
     /// When it was written last, and by whom.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -237,14 +240,16 @@ impl Explanation {
         Self { not_read, ..self }
     }
 
-    /// Returns the exit code of a program that prints the explanation: 2 if the status is not known, otherwise 0.
+    /// Returns the exit code of a program that prints the explanation: 2 if the status is not
+    /// known, otherwise 0.
     pub fn exit_code(&self) -> u8 {
         if self.verdict.status == Status::Unknown { 2 } else { 0 }
     }
 }
 
-/// Returns what to do: one advice for each fault, and one for each reason of pods, the worst first. A pod's reason counts as
-/// an error if no pod receives traffic, and at least as a warning if only pods that are being deleted do.
+/// Returns what to do: one advice for each fault, and one for each reason of pods, the worst first.
+/// A pod's reason counts as an error if no pod receives traffic, and at least as a warning if only
+/// pods that are being deleted do.
 pub(crate) fn advice(
     namespace: &str,
     faults: &[Fault],
@@ -290,7 +295,8 @@ pub(crate) fn advice(
             examples: pods.iter().take(EXAMPLES).map(|(name, _)| (*name).clone()).collect(),
         });
     }
-    // Of the same severity: the most pods first; what concerns the Service itself concerns all of them.
+    // Of the same severity: the most pods first; what concerns the Service itself concerns all of
+    // them.
     let concerned = |advice: &Advice| if advice.pods == 0 { usize::MAX } else { advice.pods };
     all.sort_by_key(|advice| {
         (std::cmp::Reverse(advice.severity), std::cmp::Reverse(concerned(advice)), advice.code)
@@ -338,7 +344,8 @@ pub(crate) fn verdict(
     ServiceVerdict { status, code: cause.map_or(Code::Published, |cause| cause.code), severity, message }
 }
 
-/// Returns how many receive traffic, or should if that is not known; none if there is nothing to count, or none should.
+/// Returns how many receive traffic, or should if that is not known; none if there is nothing to
+/// count, or none should.
 fn numbers(counts: Counts, what: &str, served_by: &ServedBy) -> Option<String> {
     let all = counts.selected;
     if counts.receiving.is_none() && counts.ready == 0 {

@@ -22,7 +22,8 @@ use crate::{NamedPort, Open};
 pub enum Fault {
     /// [`Code::NotKnown`](crate::Code::NotKnown)
     NotKnown {
-        /// The kinds that could not be read, as the API names them: `pods`, `endpointslices`, `endpoints` or `nodes`.
+        /// The kinds that could not be read, as the API names them: `pods`, `endpointslices`,
+        /// `endpoints` or `nodes`.
         kinds: Vec<&'static str>,
         /// What is not known without them.
         open: Open,
@@ -49,7 +50,8 @@ pub enum Fault {
     NoServicePorts,
     /// [`Code::HeadlessWithoutNames`](crate::Code::HeadlessWithoutNames)
     HeadlessWithoutNames {
-        /// A subdomain that pods have in place of the Service's name; empty if they have a hostname only.
+        /// A subdomain that pods have in place of the Service's name; empty if they have a hostname
+        /// only.
         subdomain: Text,
         /// The Service's name.
         service: Text,
@@ -100,9 +102,11 @@ pub enum Fault {
     EndpointPortsDiffer {
         /// The ports of the Service that no ready endpoint has.
         wanted: Vec<NamedPort>,
-        /// The ports of ready endpoints that the Service does not have, or that have no number; each name and protocol once.
+        /// The ports of ready endpoints that the Service does not have, or that have no number;
+        /// each name and protocol once.
         has: Vec<NamedPort>,
-        /// The IP family whose endpoints lack them; none if there are no ready endpoints of other families, or they lack them, too.
+        /// The IP family whose endpoints lack them; none if there are no ready endpoints of other
+        /// families, or they lack them, too.
         #[serde(skip_serializing_if = "Option::is_none")]
         family: Option<IpFamily>,
         /// True if no endpoint has any port of the Service.
@@ -190,7 +194,8 @@ pub enum Fault {
         addresses: Vec<Text>,
         /// Slices that hold the first of them.
         slices: Vec<Text>,
-        /// Those that the slices hold with different conditions or hints, or, if a traffic policy is `Local`, on different nodes.
+        /// Those that the slices hold with different conditions or hints, or, if a traffic policy
+        /// is `Local`, on different nodes.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         undefined: Vec<Text>,
     },

@@ -121,7 +121,8 @@ impl Looked<'_> {
         self.of_names(faults);
     }
 
-    /// Pods of a headless Service get DNS names if their subdomain is its name. None is expected if no pod has a hostname.
+    /// Pods of a headless Service get DNS names if their subdomain is its name. None is expected if
+    /// no pod has a hostname.
     fn of_names(&self, faults: &mut Vec<Fault>) {
         let service = self.service;
         let named: Vec<&Arc<Pod>> = self.pods.iter().filter(|pod| pod.hostname.is_some()).collect();
@@ -181,8 +182,8 @@ impl Looked<'_> {
         }
     }
 
-    /// A Service without a selector: somebody else writes its endpoints. Slices tell which ports and addresses it has, even
-    /// if its Endpoints may not be read.
+    /// A Service without a selector: somebody else writes its endpoints. Slices tell which ports
+    /// and addresses it has, even if its Endpoints may not be read.
     fn without_selector(&self, faults: &mut Vec<Fault>) {
         self.of_left_slices(faults);
         let known = self.options.known;
@@ -224,7 +225,8 @@ impl Looked<'_> {
         }
     }
 
-    /// Returns why slices are not used, and will not be when the Endpoints are mirrored as they are now.
+    /// Returns why slices are not used, and will not be when the Endpoints are mirrored as they are
+    /// now.
     fn slices_that_stay_unused(&self) -> Vec<Fault> {
         let slices = self.objects.slices_of(&self.service.key);
         let now = traffic::unused(self.service, slices);
@@ -248,8 +250,8 @@ impl Looked<'_> {
         for slice in slices {
             let name = slice.metadata.name.clone();
             match slice.metadata.labels.get(LABEL_MANAGED_BY) {
-                // Whoever writes the endpoints of a Service without a selector need not say so: the API server does not, for
-                // the Service `kubernetes`.
+                // Whoever writes the endpoints of a Service without a selector need not say so: the
+                // API server does not, for the Service `kubernetes`.
                 None if !self.service.selects_pods() => {}
                 None => faults.push(Fault::UnmanagedSlice { slice: name.clone() }),
                 Some(manager) if is_known(manager, self.options) => {}

@@ -1,8 +1,9 @@
-//! Figures of a running cluster: how ready the Services are, how full their slices are, how often slices are written, and how
-//! long a change takes until it is written. For `top` and the status page.
+//! Figures of a running cluster: how ready the Services are, how full their slices are, how often
+//! slices are written, and how long a change takes until it is written. For `top` and the status
+//! page.
 //!
-//! [`Figures`] consumes changes of slices in the order in which they are seen. It takes no clock: each change and each question
-//! carries the time.
+//! [`Figures`] consumes changes of slices in the order in which they are seen. It takes no clock:
+//! each change and each question carries the time.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -23,11 +24,12 @@ pub const BUCKETS: usize = 90;
 /// Delays that are kept at most, the latest ones.
 const MAX_DELAYS: usize = 4096;
 
-/// Number of classes of fill: 0 to 9 % of a slice's capacity, 10 to 19 %, and so on; full slices are in the last one.
+/// Number of classes of fill: 0 to 9 % of a slice's capacity, 10 to 19 %, and so on; full slices
+/// are in the last one.
 pub const FILL_CLASSES: usize = 10;
 
-/// The API's limit of a slice's endpoints. The EndpointSlice controller's own is lower; mirrored slices, and those that somebody
-/// else writes, may reach this one.
+/// The API's limit of a slice's endpoints. The EndpointSlice controller's own is lower; mirrored
+/// slices, and those that somebody else writes, may reach this one.
 const API_MAX_ENDPOINTS: usize = 1000;
 
 /// What is known about all Services.
@@ -56,7 +58,8 @@ struct SliceState {
     ready: usize,
     /// Number of endpoints that it can hold.
     capacity: usize,
-    /// The slice without its endpoints: by its labels, ports and type of addresses, kube-proxy uses it or not.
+    /// The slice without its endpoints: by its labels, ports and type of addresses, kube-proxy uses
+    /// it or not.
     slice: EndpointSlice,
 }
 
@@ -79,8 +82,9 @@ impl SliceState {
 }
 
 impl ServiceState {
-    /// Returns the number of endpoints of a slice that receive traffic. It is an estimate: an endpoint that several slices
-    /// hold counts for each. Explanations ask the model of kube-proxy, which takes too long for all Services.
+    /// Returns the number of endpoints of a slice that receive traffic. It is an estimate: an
+    /// endpoint that several slices hold counts for each. Explanations ask the model of kube-proxy,
+    /// which takes too long for all Services.
     fn ready(&self, slice: &SliceState) -> usize {
         let is_used = self.service.as_ref().is_none_or(|service| traffic::uses(service, &slice.slice));
         if is_used { slice.ready } else { 0 }
@@ -122,8 +126,9 @@ fn bucket_of(time: Timestamp) -> i64 {
 pub struct Row {
     /// The Service.
     pub service: ObjectKey,
-    /// Number of ready endpoints in the slices that the Service uses ([`Place::used`](crate::Place)), or in all slices if there is no
-    /// Service. An endpoint of several slices counts for each.
+    /// Number of ready endpoints in the slices that the Service uses
+    /// ([`Place::used`](crate::Place)), or in all slices if there is no Service. An endpoint of
+    /// several slices counts for each.
     pub ready: usize,
     /// Number of endpoints.
     pub endpoints: usize,
@@ -135,7 +140,8 @@ pub struct Row {
     pub writes_last_minute: u32,
     /// Writes of its slices in the last 15 minutes.
     pub writes: u32,
-    /// Milliseconds from the newest change to its write, as it was seen here; none if none was seen.
+    /// Milliseconds from the newest change to its write, as it was seen here; none if none was
+    /// seen.
     pub delay_millis: Option<u64>,
     /// Time of the last write that was seen.
     #[serde(serialize_with = "crate::details::write_optional_time", skip_serializing_if = "Option::is_none")]
@@ -159,7 +165,8 @@ pub struct Totals {
     pub writes_last_minute: u32,
     /// Writes of slices in each bucket of the last 15 minutes, the oldest first.
     pub writes: Vec<u32>,
-    /// Milliseconds from a change to its write that half of the writes of the last 15 minutes took at most.
+    /// Milliseconds from a change to its write that half of the writes of the last 15 minutes took
+    /// at most.
     pub delay_millis_50: Option<u64>,
     /// The same for 99 % of the writes.
     pub delay_millis_99: Option<u64>,
@@ -185,7 +192,8 @@ impl Figures {
         self.forget(&service.key);
     }
 
-    /// A slice changed. If `is_write` is false, it was there before anybody looked: it is counted, and its write is not.
+    /// A slice changed. If `is_write` is false, it was there before anybody looked: it is counted,
+    /// and its write is not.
     pub fn slice(
         &mut self,
         old: Option<&EndpointSlice>,
@@ -303,8 +311,8 @@ fn without_endpoints(slice: &EndpointSlice) -> EndpointSlice {
     EndpointSlice { metadata, address_type, ports, ..EndpointSlice::default() }
 }
 
-/// Returns the milliseconds from the change that caused a write to the time at which it was seen. None if the write names no
-/// new change. A clock that is behind counts as no delay.
+/// Returns the milliseconds from the change that caused a write to the time at which it was seen.
+/// None if the write names no new change. A clock that is behind counts as no delay.
 fn delay_of(old: Option<&EndpointSlice>, new: &EndpointSlice, at: Timestamp) -> Option<u64> {
     let trigger = |slice: &EndpointSlice| slice.metadata.annotations.get(ANNOTATION_TRIGGER_TIME).cloned();
     let text = trigger(new).filter(|text| old.and_then(trigger).as_ref() != Some(text))?;

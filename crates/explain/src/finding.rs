@@ -1,4 +1,5 @@
-//! Findings: a code, its severity, a sentence that says what was found, and one that says what to do.
+//! Findings: a code, its severity, a sentence that says what was found, and one that says what to
+//! do.
 
 use std::fmt;
 
@@ -31,7 +32,8 @@ pub(crate) fn in_namespace(remedy: &str, namespace: &str) -> String {
     parts.join(of_nodes).replace(&plugin, &format!("kubectl endpoints cleanup -n {namespace}"))
 }
 
-/// The serialised form of a finding: code, name, severity, message, remedy, and its data as `details`.
+/// The serialised form of a finding: code, name, severity, message, remedy, and its data as
+/// `details`.
 #[derive(Serialize)]
 pub(crate) struct Found<'a, P> {
     code: Code,

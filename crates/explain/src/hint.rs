@@ -6,7 +6,8 @@ use kube_endpoint_core_model::{AddressType, Endpoint, Text};
 use kube_endpoint_endpointslice_controller::Plan;
 use serde::Serialize;
 
-/// Why an endpoint has its hints, or none. Prints as the end of a sentence. Serialises with the tag `why`.
+/// Why an endpoint has its hints, or none. Prints as the end of a sentence. Serialises with the tag
+/// `why`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "why", rename_all = "kebab-case", rename_all_fields = "camelCase")]
 #[non_exhaustive]
@@ -33,7 +34,8 @@ pub enum HintReason {
         /// The reason, as the controller's event gives it.
         message: String,
     },
-    /// The hints are not what the Service asks for: the slice is behind, or another client wrote it.
+    /// The hints are not what the Service asks for: the slice is behind, or another client wrote
+    /// it.
     Unexpected,
 }
 
@@ -54,7 +56,8 @@ impl fmt::Display for HintReason {
     }
 }
 
-/// Returns the message of the event with which a plan withholds topology hints from an address type.
+/// Returns the message of the event with which a plan withholds topology hints from an address
+/// type.
 pub(crate) fn withheld(plan: &Plan, address_type: AddressType) -> Option<&str> {
     if !plan.stats.topology_auto {
         return None;

@@ -1,4 +1,5 @@
-//! Leftovers: slices and Endpoints that a controller made, and whose Service or owner does not exist any more.
+//! Leftovers: slices and Endpoints that a controller made, and whose Service or owner does not
+//! exist any more.
 //!
 //! What a controller did not make is never a leftover. Its label is no proof, because users copy
 //! labels: [`Provenance::maker`] decides who made it. [`Managed::judge`] decides about one object;
@@ -67,7 +68,7 @@ struct Owner {
 /// An object on which another depends: a Service, or the Endpoints that a slice mirrors.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Reference {
-    /// Whether it is a Service. Otherwise it is an Endpoints object.
+    /// True if it is a Service. Otherwise it is an Endpoints object.
     pub is_service: bool,
     /// Its key.
     pub key: ObjectKey,
@@ -101,7 +102,7 @@ pub enum Reason {
         owner: Reference,
         /// Its uid.
         uid: Text,
-        /// Whether another object of that name exists.
+        /// True if another object of that name exists.
         is_replaced: bool,
     },
 }
@@ -193,7 +194,8 @@ impl Managed {
         Reference { is_service, key }
     }
 
-    /// Returns the owners that can be looked up, each with its uid; none if there is one that cannot.
+    /// Returns the owners that can be looked up, each with its uid; none if there is one that
+    /// cannot.
     fn owners(&self) -> Option<Vec<(Reference, &Text)>> {
         let owner = |owner: &'_ Owner| match &*owner.kind {
             "Service" => Some(self.reference(true, &owner.name)),
@@ -325,8 +327,8 @@ pub struct Cleanup {
 }
 
 impl Cleanup {
-    /// Returns the exit code: 1 if leftovers remain, 2 if none do but some objects could not be read,
-    /// otherwise 0. An object that is kept is no leftover.
+    /// Returns the exit code: 1 if leftovers remain, 2 if none do but some objects could not be
+    /// read, otherwise 0. An object that is kept is no leftover.
     pub fn exit_code(&self) -> u8 {
         let any = |outcomes: &[Outcome]| self.items.iter().any(|item| outcomes.contains(&item.outcome));
         if any(&[Outcome::Found, Outcome::Failed]) {

@@ -1,13 +1,15 @@
-//! Why a pod is or is not published for a Service, what is wrong with a Service, and what the controllers would change.
+//! Why a pod is or is not published for a Service, what is wrong with a Service, and what the
+//! controllers would change.
 //!
-//! Everything here is a function of [`Objects`]: the objects of a cluster, or of files. The functions call the plans of the
-//! three controllers, so that what is explained is what is written.
+//! Everything here is a function of [`Objects`]: the objects of a cluster, or of files. The
+//! functions call the plans of the three controllers, so that what is explained is what is written.
 //!
-//! - [`explain()`] explains one Service, [`explain_pod`] one pod. Each thing that can be wrong has a stable [`Code`],
-//!   a sentence that says what was found, and one that says what to do.
-//! - [`lint()`] lists everything that is wrong with all Services, [`diff()`] what the controllers would change, and
-//!   [`render()`] what they would write if there was nothing yet.
-//! - [`consumers`] are models of kube-proxy and CoreDNS, by which explanations say who receives traffic.
+//! - [`explain()`] explains one Service, [`explain_pod`] one pod. Each thing that can be wrong has
+//!   a stable [`Code`], a sentence that says what was found, and one that says what to do.
+//! - [`lint()`] lists everything that is wrong with all Services, [`diff()`] what the controllers
+//!   would change, and [`render()`] what they would write if there was nothing yet.
+//! - [`consumers`] are models of kube-proxy and CoreDNS, by which explanations say who receives
+//!   traffic.
 //! - [`figures`] counts writes, readiness and fill while a cluster runs.
 //! - [`leftovers`] tells which slices and Endpoints belong to Services that do not exist any more.
 //! - [`text`] prints all of these for a terminal. All of them serialise, too.

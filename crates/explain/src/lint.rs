@@ -56,8 +56,8 @@ impl LintReport {
         Self { not_read, ..self }
     }
 
-    /// Returns the exit code of a program that checks a cluster: 1 if there is an error or a warning, 2 if there is none but
-    /// some objects could not be read, otherwise 0.
+    /// Returns the exit code of a program that checks a cluster: 1 if there is an error or a
+    /// warning, 2 if there is none but some objects could not be read, otherwise 0.
     pub fn exit_code(&self) -> u8 {
         match self.problems.iter().any(|lint| lint.severity > Severity::Info) {
             true => 1,
@@ -72,7 +72,7 @@ impl LintReport {
 pub struct LintOptions {
     /// Codes that are left out.
     pub ignore: BTreeSet<Code>,
-    /// Whether those of severity `info` are included.
+    /// True if those of severity `info` are included.
     pub include_info: bool,
 }
 
@@ -108,7 +108,8 @@ pub fn lint(objects: &Objects, now: Timestamp, options: &Options, lint_options: 
 
 fn of_service(explanation: Option<Explanation>, key: &ObjectKey) -> impl Iterator<Item = Lint> {
     let advice = explanation.map(|explanation| explanation.to_do).unwrap_or_default();
-    // What could not be read is told once for all Services, unless it is why one that is down is listed.
+    // What could not be read is told once for all Services, unless it is why one that is down is
+    // listed.
     let is_told = |advice: &Advice| advice.code == Code::NotKnown && advice.severity < Severity::Error;
     advice.into_iter().filter(move |advice| !is_told(advice)).map(|advice| Lint {
         kind: "Service",

@@ -13,7 +13,8 @@ const MAX_NAMES: usize = 5;
 /// Groups that are listed at most.
 const MAX_GROUPS: usize = 20;
 
-/// Pods that differ from a selector in the same way. Prints as `label app is "web2", not "web" (pod a)`.
+/// Pods that differ from a selector in the same way. Prints as
+/// `label app is "web2", not "web" (pod a)`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -64,9 +65,9 @@ impl fmt::Display for NearMatch {
     }
 }
 
-/// Returns the pods that meet all requirements of a selector but one, grouped by that label and the value that they have.
-/// The largest group is first. A selector with a single requirement counts those pods whose value is similar: otherwise
-/// every pod of the namespace would nearly match.
+/// Returns the pods that meet all requirements of a selector but one, grouped by that label and the
+/// value that they have. The largest group is first. A selector with a single requirement counts
+/// those pods whose value is similar: otherwise every pod of the namespace would nearly match.
 ///
 /// For many selectors, make a [`NearIndex`] of the pods once.
 pub fn near_matches<'a>(
@@ -86,9 +87,9 @@ pub struct NearMatches {
     pub pods: usize,
 }
 
-/// The pods of a namespace, prepared for [`near`](Self::near). Pods with the same labels are looked at once, and a selector
-/// is compared with those that have one of its labels. What selectors have in common is computed once: most selectors of a
-/// namespace differ in one value.
+/// The pods of a namespace, prepared for [`near`](Self::near). Pods with the same labels are looked
+/// at once, and a selector is compared with those that have one of its labels. What selectors have
+/// in common is computed once: most selectors of a namespace differ in one value.
 #[derive(Debug, Default)]
 pub struct NearIndex {
     sets: Vec<LabelSet>,
@@ -126,7 +127,8 @@ struct Group {
 }
 
 impl NearIndex {
-    /// Prepares pods, given by name and labels. Of the pods with the same labels the first are named.
+    /// Prepares pods, given by name and labels. Of the pods with the same labels the first are
+    /// named.
     pub fn new<'a>(pods: impl IntoIterator<Item = (&'a Text, &'a StringMap)>) -> Self {
         let mut positions: HashMap<&StringMap, usize> = HashMap::new();
         let mut index = Self::default();
@@ -249,8 +251,9 @@ impl Form {
         Self { chars: lower.chars().count(), lower, letters }
     }
 
-    /// Returns true if two values differ by case only, one is a part of the other, they have the same letters in another order,
-    /// or at most two edits lead from one to the other and most of the text stays.
+    /// Returns true if two values differ by case only, one is a part of the other, they have the
+    /// same letters in another order, or at most two edits lead from one to the other and most of
+    /// the text stays.
     fn is_similar(&self, other: &Self) -> bool {
         let (one, two) = (&*self.lower, &*other.lower);
         if one.is_empty() || two.is_empty() {

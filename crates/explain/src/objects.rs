@@ -1,4 +1,5 @@
-//! The objects that explanations read, from a cluster or from files, indexed by the Services that they belong to.
+//! The objects that explanations read, from a cluster or from files, indexed by the Services that
+//! they belong to.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -76,8 +77,9 @@ impl Objects {
         Self::default()
     }
 
-    /// Reads objects, or Lists of them. An object without a namespace is in the namespace `default`, and one without a
-    /// version gets the defaults of the API server for the fields that the plans read. A later object replaces an earlier one of the same key.
+    /// Reads objects, or Lists of them. An object without a namespace is in the namespace
+    /// `default`, and one without a version gets the defaults of the API server for the fields that
+    /// the plans read. A later object replaces an earlier one of the same key.
     ///
     /// # Errors
     ///
@@ -90,7 +92,8 @@ impl Objects {
         Ok(all)
     }
 
-    /// Adds an object or a List. Kinds that no explanation reads are skipped; see [`Self::take_skipped_kinds`].
+    /// Adds an object or a List. Kinds that no explanation reads are skipped; see
+    /// [`Self::take_skipped_kinds`].
     ///
     /// # Errors
     ///
@@ -158,7 +161,8 @@ impl Objects {
         std::mem::take(&mut self.skipped)
     }
 
-    /// Adds a Service. Its traffic policies are not known; [`add`](Self::add) reads them from the whole object.
+    /// Adds a Service. Its traffic policies are not known; [`add`](Self::add) reads them from the
+    /// whole object.
     pub fn add_service(&mut self, service: impl Into<Arc<Service>>) {
         let service = service.into();
         self.policies.remove(&service.key);
@@ -197,7 +201,8 @@ impl Objects {
         }
     }
 
-    /// Adds a slice, and who wrote it last. A slice without the label with the Service's name is skipped.
+    /// Adds a slice, and who wrote it last. A slice without the label with the Service's name is
+    /// skipped.
     pub fn add_slice(&mut self, slice: Arc<EndpointSlice>, last_write: Option<LastWrite>) {
         let key = slice.key();
         self.slice_writes.extend(last_write.map(|write| (key.clone(), write)));
@@ -236,8 +241,8 @@ impl Objects {
         self.pods.get(key)
     }
 
-    /// Returns the pods that a selector of a namespace selects, sorted by name. Looks only at the pods that have the rarest
-    /// of its labels.
+    /// Returns the pods that a selector of a namespace selects, sorted by name. Looks only at the
+    /// pods that have the rarest of its labels.
     pub fn selected(&self, namespace: &Text, selector: &StringMap) -> Vec<Arc<Pod>> {
         if selector.is_empty() {
             return self.pods_of(namespace).cloned().collect();
@@ -269,7 +274,8 @@ impl Objects {
         Nodes { by_name: &self.nodes, by_zone: &self.zones }
     }
 
-    /// Returns true if slices of a Service have a hint for a node or a zone that none of the nodes here is or has.
+    /// Returns true if slices of a Service have a hint for a node or a zone that none of the nodes
+    /// here is or has.
     pub fn has_hints_for_others(&self, service: &ObjectKey) -> bool {
         let endpoints = self.slices_of(service).iter().flat_map(|slice| &slice.endpoints);
         endpoints.filter_map(|endpoint| endpoint.hints.as_deref()).any(|hints| {
@@ -283,7 +289,8 @@ impl Objects {
         self.pods.values().filter_map(|pod| pod.node_name.clone()).collect()
     }
 
-    /// Returns how the CPU of all nodes is spread over zones. `tolerance` is the share of nodes that may lack zone or CPU.
+    /// Returns how the CPU of all nodes is spread over zones. `tolerance` is the share of nodes
+    /// that may lack zone or CPU.
     pub fn topology(&self, tolerance: f64) -> TopologyState {
         TopologyState::from_nodes(self.nodes.values().map(|node| &**node), tolerance)
     }

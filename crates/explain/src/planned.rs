@@ -23,18 +23,22 @@ pub struct Options {
     pub endpoints: endpoints::PlanOptions,
     /// Options of the mirroring controller.
     pub mirroring: mirroring::PlanOptions,
-    /// Seconds after which a change that is not published is late: it is a fault, and not just under way.
+    /// Seconds after which a change that is not published is late: it is a fault, and not just
+    /// under way.
     pub late_after: i64,
     /// What the objects contain of the cluster.
     pub known: Known,
 }
 
-/// Which kinds of objects could be read. What is not known is neither compared nor reported as missing.
+/// Which kinds of objects could be read. What is not known is neither compared nor reported as
+/// missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Known {
-    /// Pods. Without them, nothing is said about selectors, and no writes for Services with one are computed.
+    /// Pods. Without them, nothing is said about selectors, and no writes for Services with one are
+    /// computed.
     pub pods: bool,
-    /// Nodes. Without them, the nodes of pods are taken to be ready, and slices are not compared with what they should be.
+    /// Nodes. Without them, the nodes of pods are taken to be ready, and slices are not compared
+    /// with what they should be.
     pub nodes: bool,
     /// EndpointSlices.
     pub slices: bool,
@@ -71,7 +75,8 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Returns the options with which objects are written whenever Kubernetes' own controllers write them.
+    /// Returns the options with which objects are written whenever Kubernetes' own controllers
+    /// write them.
     pub fn upstream() -> Self {
         Self {
             slices: slices::PlanOptions::default()
@@ -184,14 +189,15 @@ fn differ(old: &Endpoints, new: &Endpoints) -> bool {
         || new.subsets.listed().is_some_and(|wanted| !old.subsets.mean(wanted))
 }
 
-/// Returns the pods that a Service selects, sorted by name; none if it makes no endpoints from pods.
+/// Returns the pods that a Service selects, sorted by name; none if it makes no endpoints from
+/// pods.
 pub(crate) fn pods_of(objects: &Objects, service: &Service) -> Vec<Arc<Pod>> {
     let selector = service.selector.as_ref().filter(|_| service.selects_pods());
     selector.map(|selector| objects.selected(&service.key.namespace, selector)).unwrap_or_default()
 }
 
-/// Returns the time of the newest change that should be published: of the Service, or of the readiness, creation or deletion
-/// of one of its pods.
+/// Returns the time of the newest change that should be published: of the Service, or of the
+/// readiness, creation or deletion of one of its pods.
 pub(crate) fn newest_change(objects: &Objects, service: &Service, pods: &[Arc<Pod>]) -> Option<Timestamp> {
     let of_pod = |pod: &Arc<Pod>| {
         let ready = pod.ready.and_then(|ready| ready.last_transition);
@@ -205,8 +211,8 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// Upstream's controller writes such Endpoints again at each sync, because the Service has a label that the controller sets
-    /// itself.
+    /// Upstream's controller writes such Endpoints again at each sync, because the Service has a
+    /// label that the controller sets itself.
     #[test]
     fn a_write_that_changes_nothing_is_left_out() {
         let service = json!({"kind": "Service", "metadata": {"name": "web", "resourceVersion": "1",

@@ -1,4 +1,5 @@
-//! One pod of a Service: its verdict by the plans, the first reason against it, and the slices that hold it.
+//! One pod of a Service: its verdict by the plans, the first reason against it, and the slices that
+//! hold it.
 
 use std::net::IpAddr;
 
@@ -57,8 +58,8 @@ impl PodExplanation {
         self.places.iter().any(|place| self.owns(place.sent()))
     }
 
-    /// Returns true if clients are sent to the pod although it is being deleted: no endpoint is ready, or its slice does not
-    /// tell yet. It still answers.
+    /// Returns true if clients are sent to the pod although it is being deleted: no endpoint is
+    /// ready, or its slice does not tell yet. It still answers.
     pub fn is_last_resort(&self) -> bool {
         let is_up = |place: &Place| place.last_resort || (place.ready && self.is_ending_and_serving());
         self.publication == Publication::NotReady
@@ -131,8 +132,9 @@ pub struct Place {
     pub slice: Text,
     /// The endpoint's addresses.
     pub addresses: Vec<Text>,
-    /// True if the Service uses the slice. kube-proxy ignores slices without any of the Service's ports, those of an IP family
-    /// that the Service does not have, and those with the label of headless Services. A headless Service uses all.
+    /// True if the Service uses the slice. kube-proxy ignores slices without any of the Service's
+    /// ports, those of an IP family that the Service does not have, and those with the label of
+    /// headless Services. A headless Service uses all.
     pub used: bool,
     /// True if kube-proxy or DNS sends some client to the endpoint.
     pub receives: bool,
@@ -141,7 +143,7 @@ pub struct Place {
     pub(crate) sent: usize,
     /// The condition `ready`.
     pub ready: bool,
-    /// Whether it is terminating and still serving: clients use it as long as no endpoint is ready.
+    /// True if it is terminating and still serving: clients use it as long as no endpoint is ready.
     pub last_resort: bool,
     /// The endpoint's zone.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -313,7 +315,8 @@ impl Judged<'_> {
         self.pod.ready.filter(|ready| !ready.is_true).and_then(|ready| ready.last_transition)
     }
 
-    /// Returns the reason of a pod that lacks ports of the Service, of which the plan gives the names.
+    /// Returns the reason of a pod that lacks ports of the Service, of which the plan gives the
+    /// names.
     fn ports_not_found(&self, missing: &[Text]) -> Option<PodReason> {
         if missing.is_empty() {
             return None;

@@ -33,7 +33,7 @@ pub enum PodReason {
         /// `metadata.deletionTimestamp`: when the grace period ends.
         #[serde(serialize_with = "write_optional_time")]
         until: Option<Timestamp>,
-        /// Whether it still answers requests.
+        /// True if it still answers requests.
         serving: bool,
     },
     /// [`Code::NodeNotFound`](crate::Code::NodeNotFound)
@@ -194,7 +194,8 @@ impl PodReason {
         }
     }
 
-    /// Returns true if a pod with this reason receives traffic: at some ports, or although it is not ready.
+    /// Returns true if a pod with this reason receives traffic: at some ports, or although it is
+    /// not ready.
     pub fn receives_traffic(&self) -> bool {
         matches!(
             self,
@@ -205,12 +206,14 @@ impl PodReason {
         )
     }
 
-    /// Returns true if the reason only follows from a fault of the Service or its slices, which counts in its place.
+    /// Returns true if the reason only follows from a fault of the Service or its slices, which
+    /// counts in its place.
     pub(crate) fn is_consequence(&self) -> bool {
         matches!(self, Self::NotWritten | Self::NoServicePorts)
     }
 
-    /// Returns true if nothing is expected of a pod with this reason: it has ended, or soon will have.
+    /// Returns true if nothing is expected of a pod with this reason: it has ended, or soon will
+    /// have.
     pub fn is_ending(&self) -> bool {
         matches!(self, Self::PodFinished | Self::PodTerminating { .. })
     }

@@ -27,8 +27,9 @@ pub struct Rendered {
     pub verdicts: Vec<PodVerdict>,
 }
 
-/// Returns what the controllers would write if there were no slices, and no Endpoints but those that other clients wrote. One
-/// entry for each Service and for each Endpoints object without a Service of that name, by key.
+/// Returns what the controllers would write if there were no slices, and no Endpoints but those
+/// that other clients wrote. One entry for each Service and for each Endpoints object without a
+/// Service of that name, by key.
 pub fn render(objects: &Objects, options: &Options) -> Vec<Rendered> {
     let topology = objects.topology(options.slices.topology_node_tolerance);
     let mut inputs = objects.clone();
@@ -58,8 +59,9 @@ pub fn render(objects: &Objects, options: &Options) -> Vec<Rendered> {
     keys.into_iter().map(render).collect()
 }
 
-/// Returns what a reader of rendered objects should know: for which Services nothing is written, or nothing is published, and
-/// why. Sentences, without what [`Rendered::verdicts`] say of single pods.
+/// Returns what a reader of rendered objects should know: for which Services nothing is written, or
+/// nothing is published, and why. Sentences, without what [`Rendered::verdicts`] say of single
+/// pods.
 pub fn notes(objects: &Objects, rendered: &[Rendered]) -> Vec<String> {
     let mut notes: Vec<String> = rendered.iter().filter_map(|one| note(objects, one)).collect();
     if notes.len() > NOTES {

@@ -1,4 +1,5 @@
-//! Counts the endpoints of a Service that receive traffic, by the models of its consumers, and tells what is not known.
+//! Counts the endpoints of a Service that receive traffic, by the models of its consumers, and
+//! tells what is not known.
 
 mod served;
 mod unused;
@@ -61,7 +62,8 @@ fn is_ready(conditions: EndpointConditions) -> bool {
     conditions.ready != Some(false)
 }
 
-/// Counts the pods of a Service. Without slices, it is known that none receives traffic only if none should.
+/// Counts the pods of a Service. Without slices, it is known that none receives traffic only if
+/// none should.
 pub(crate) fn count_pods(service: &Service, pods: &[PodExplanation], known: Known) -> Counts {
     let of = |publication| pods.iter().filter(|pod| pod.publication == publication).count();
     let ready = of(Publication::Ready);
@@ -79,7 +81,8 @@ pub(crate) fn count_pods(service: &Service, pods: &[PodExplanation], known: Know
     }
 }
 
-/// Counts the ready endpoints of slices that `manager` does not write, that receive traffic and are none of the pods.
+/// Counts the ready endpoints of slices that `manager` does not write, that receive traffic and are
+/// none of the pods.
 pub(crate) fn count_others(
     served: &Served,
     pods: &[PodExplanation],
@@ -176,8 +179,8 @@ pub(crate) fn not_known(
     (!kinds.is_empty()).then_some(Fault::NotKnown { kinds, open })
 }
 
-/// Returns true if an endpoint of one of the Service's families receives no traffic and is not being deleted. Endpoints of other
-/// families may be listed on purpose.
+/// Returns true if an endpoint of one of the Service's families receives no traffic and is not
+/// being deleted. Endpoints of other families may be listed on purpose.
 fn is_less_than_listed(service: &Service, served: &Served, slices: &[Arc<EndpointSlice>]) -> bool {
     slices.iter().filter(|slice| unused::has_family(service, slice)).any(|slice| {
         let addresses_sent = served.endpoints_of(slice);

@@ -1,4 +1,5 @@
-//! Parts of explanations: hints and why, ages, events, and pods that one label keeps from a Service.
+//! Parts of explanations: hints and why, ages, events, and pods that one label keeps from a
+//! Service.
 #![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
 
 use kube_endpoint_core_model::{ObjectKey, Timestamp};

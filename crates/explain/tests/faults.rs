@@ -1,5 +1,6 @@
-//! Each manifest of `integration-tests/faults` has one fault. The fault is explained with the code that the manifest names,
-//! its remedy works, and `docs/verdicts.md` describes each code with an example from these manifests.
+//! Each manifest of `integration-tests/faults` has one fault. The fault is explained with the code
+//! that the manifest names, its remedy works, and `docs/verdicts.md` describes each code with an
+//! example from these manifests.
 #![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -107,7 +108,8 @@ impl State {
         Objects::read(self.cluster.objects().iter().cloned()).unwrap()
     }
 
-    /// The objects that may be read. Nodes that may not be read are taken to be ready, as the plugin does.
+    /// The objects that may be read. Nodes that may not be read are taken to be ready, as the
+    /// plugin does.
     fn readable(&self) -> Objects {
         let may = |object: &&Value| match object["kind"].as_str().unwrap() {
             "Pod" => self.known.pods,
@@ -324,7 +326,8 @@ fn the_page_about_verdicts_describes_each_code() {
     assert_eq!(headings, wanted);
 }
 
-/// The API server writes the slice of its own Service without a manager, and labels the Endpoints so that they are not mirrored.
+/// The API server writes the slice of its own Service without a manager, and labels the Endpoints
+/// so that they are not mirrored.
 #[test]
 fn nothing_is_wrong_with_the_service_of_the_api_server() {
     let objects = Objects::read([

@@ -78,7 +78,8 @@ fn cluster() -> impl Strategy<Value = Cluster> {
     })
 }
 
-/// Ports of a Service, of Endpoints or of a slice: the name and the protocol differ, or there are none.
+/// Ports of a Service, of Endpoints or of a slice: the name and the protocol differ, or there are
+/// none.
 fn ports() -> impl Strategy<Value = Value> {
     let all = [
         json!([]),
@@ -90,7 +91,8 @@ fn ports() -> impl Strategy<Value = Value> {
     prop::sample::select(all.to_vec())
 }
 
-/// A Service without a selector, and Endpoints, mirrored or not, a slice that somebody wrote, or both.
+/// A Service without a selector, and Endpoints, mirrored or not, a slice that somebody wrote, or
+/// both.
 fn by_hand() -> impl Strategy<Value = Cluster> {
     let bits = prop::collection::vec(any::<bool>(), 6);
     (ports(), ports(), ports(), ports(), bits).prop_map(|(service, first, second, of_slice, bits)| {
@@ -203,7 +205,8 @@ proptest! {
         prop_assert!(part.status == Status::Ok || part.code != Code::Published);
     }
 
-    /// The same for endpoints that are written by hand; and a Service that is down has a cause, and something to do.
+    /// The same for endpoints that are written by hand; and a Service that is down has a cause, and
+    /// something to do.
     #[test]
     fn no_service_without_a_selector_is_down_without_a_cause(cluster in by_hand(), may in prop::collection::vec(any::<bool>(), 2)) {
         let full = explained(&objects(cluster.objects()));
@@ -227,8 +230,8 @@ proptest! {
         prop_assert!(part.status != Status::Degraded || full.status != Status::Ok, "{:?}\n{:?}", part, full);
     }
 
-    /// Whatever explain calls an error or a warning is in lint, and a code that means that nothing is wrong stands for nothing
-    /// else.
+    /// Whatever explain calls an error or a warning is in lint, and a code that means that nothing
+    /// is wrong stands for nothing else.
     #[test]
     fn a_verdict_and_lint_agree(cluster in cluster(), is_settled in any::<bool>()) {
         let objects = objects(if is_settled { settled(cluster) } else { cluster }.objects());
@@ -251,7 +254,8 @@ proptest! {
             prop_assert_eq!(&verdict.pod.name, &pod.name);
             match &verdict.verdict {
                 Verdict::LeftOut(_) => prop_assert_eq!(pod.publication, Publication::LeftOut),
-                // A pod with none of the ports is in a slice without ports, which kube-proxy ignores and DNS does not.
+                // A pod with none of the ports is in a slice without ports, which kube-proxy
+                // ignores and DNS does not.
                 Verdict::Published { missing_ports, ready, .. } if !missing_ports.is_empty() => {
                     let is_listed = explanation.served_by == ServedBy::Dns && *ready;
                     let is_not_ready = explanation.served_by == ServedBy::Dns && !ready;
@@ -272,8 +276,9 @@ proptest! {
         }
     }
 
-    /// An explanation looks at no single client. Nevertheless an endpoint is said to receive traffic if kube-proxy of some
-    /// node sends a client of the Service there, and only then; and what receives none although it is ready has a reason.
+    /// An explanation looks at no single client. Nevertheless an endpoint is said to receive
+    /// traffic if kube-proxy of some node sends a client of the Service there, and only then; and
+    /// what receives none although it is ready has a reason.
     #[test]
     fn an_endpoint_receives_traffic_if_some_client_is_sent_there(
         cluster in cluster(),

@@ -1,4 +1,5 @@
-//! The recorded namespace of a real cluster: its two faulty Services and its pods that are not ready are explained.
+//! The recorded namespace of a real cluster: its two faulty Services and its pods that are not
+//! ready are explained.
 #![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
 
 use kube_endpoint_core_model::{ObjectKey, Timestamp};

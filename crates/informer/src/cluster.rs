@@ -23,8 +23,9 @@ use crate::{Handler, Kind, Kinds, Object, Origin, Scope, StreamEvent, View};
 
 /// All stores and indexes. Clones share them.
 ///
-/// Events and lists become visible atomically. A list is compared and indexed in a new table, which then replaces the one
-/// that readers see, so a lock is never held for longer than one event takes, whatever the size of the cluster.
+/// Events and lists become visible atomically. A list is compared and indexed in a new table, which
+/// then replaces the one that readers see, so a lock is never held for longer than one event takes,
+/// whatever the size of the cluster.
 #[derive(Clone)]
 pub struct Cluster {
     pub(crate) inner: Arc<Inner>,
@@ -38,9 +39,9 @@ pub(crate) struct Inner {
     pub(crate) endpoints: Store<Endpoints>,
     pub(crate) progress: Progress,
     pub(crate) view: View,
-    /// Whether it was logged that the server does not select shards.
+    /// True if it was logged that the server does not select shards.
     pub(crate) shard_warned: AtomicBool,
-    /// Whether reflectors summarize Endpoints.
+    /// True if reflectors summarize Endpoints.
     summarizes_endpoints: AtomicBool,
     pub(crate) turns: Turns,
     sent_endpoint_slices: Arc<SentObjects>,
@@ -77,13 +78,14 @@ impl std::fmt::Debug for Cluster {
 }
 
 impl Cluster {
-    /// Empty stores for the whole cluster. They count as synced once each of `kinds` has been listed.
+    /// Empty stores for the whole cluster. They count as synced once each of `kinds` has been
+    /// listed.
     pub fn new(kinds: impl Into<Kinds>) -> Self {
         Self::with_view(kinds, View::default())
     }
 
-    /// Empty stores for a part of the cluster. They count as synced once each of `kinds` has been listed, in each namespace
-    /// of the view.
+    /// Empty stores for a part of the cluster. They count as synced once each of `kinds` has been
+    /// listed, in each namespace of the view.
     pub fn with_view(kinds: impl Into<Kinds>, view: View) -> Self {
         describe();
         Self {
@@ -106,8 +108,8 @@ impl Cluster {
         }
     }
 
-    /// Lets reflectors keep a summary of the addresses of Endpoints that the endpoints controller has written. Call it before
-    /// they start, unless something needs the addresses.
+    /// Lets reflectors keep a summary of the addresses of Endpoints that the endpoints controller
+    /// has written. Call it before they start, unless something needs the addresses.
     pub fn summarize_endpoints(&self) {
         self.inner.summarizes_endpoints.store(true, Ordering::Relaxed);
     }
@@ -116,13 +118,15 @@ impl Cluster {
         self.inner.summarizes_endpoints.load(Ordering::Relaxed)
     }
 
-    /// Adds a handler, which is called for every later change. Add all handlers before the first event.
+    /// Adds a handler, which is called for every later change. Add all handlers before the first
+    /// event.
     pub fn add_handler(&self, handler: Arc<dyn Handler>) {
         let mut handlers = self.inner.handlers.write();
         *handlers = handlers.iter().cloned().chain([handler]).collect();
     }
 
-    /// Drops all handlers. A handler usually holds a clone of the cluster; without this, the two keep each other alive.
+    /// Drops all handlers. A handler usually holds a clone of the cluster; without this, the two
+    /// keep each other alive.
     pub fn remove_handlers(&self) {
         *self.inner.handlers.write() = Arc::new([]);
     }
@@ -142,7 +146,8 @@ impl Cluster {
         }
     }
 
-    /// Sets the gauges that change with time alone ([`LAG`](crate::metrics::LAG)). Call it before the metrics are read.
+    /// Sets the gauges that change with time alone ([`LAG`](crate::metrics::LAG)). Call it before
+    /// the metrics are read.
     pub fn update_metrics(&self) {
         for kind in Kind::ALL {
             if let Some(lag) = self.inner.progress.lag(kind) {
@@ -151,7 +156,8 @@ impl Cluster {
         }
     }
 
-    /// The objects of a kind that were sent to the server and not seen yet; none for kinds that no controller writes.
+    /// The objects of a kind that were sent to the server and not seen yet; none for kinds that no
+    /// controller writes.
     pub fn sent_objects(&self, kind: Kind) -> Option<&Arc<SentObjects>> {
         match kind {
             Kind::EndpointSlices => Some(&self.inner.sent_endpoint_slices),
@@ -185,14 +191,14 @@ impl Cluster {
         self.inner.endpoints.table.read().get(&key.namespace, &key.name).cloned()
     }
 
-    /// The pods that a Service selects, sorted by name. Empty if the Service does not exist, has no selector or is of type
-    /// ExternalName. An empty selector selects all pods of the namespace.
+    /// The pods that a Service selects, sorted by name. Empty if the Service does not exist, has no
+    /// selector or is of type ExternalName. An empty selector selects all pods of the namespace.
     pub fn pods_of(&self, service: &ObjectKey) -> Vec<Arc<Pod>> {
         self.pods_and_cursor(service).0
     }
 
-    /// As [`Self::pods_of`], and a cursor for [`Self::changed_pods`]; none if there are so few pods that reading all of them
-    /// again costs no more than reading the changes.
+    /// As [`Self::pods_of`], and a cursor for [`Self::changed_pods`]; none if there are so few pods
+    /// that reading all of them again costs no more than reading the changes.
     pub fn pods_and_cursor(&self, service: &ObjectKey) -> (Vec<Arc<Pod>>, Option<PodCursor>) {
         let (list, cursor) = {
             let index = self.inner.index.read();
@@ -202,15 +208,17 @@ impl Cluster {
                 members.and_then(Members::cursor),
             )
         };
-        // The list shares chunks with the index; the pointers are copied after the lock is released.
+        // The list shares chunks with the index; the pointers are copied after the lock is
+        // released.
         let mut pods = Vec::with_capacity(list.len());
         pods.extend(list.iter().cloned());
         (pods, cursor)
     }
 
-    /// The pods of a Service that have changed since a cursor was given, sorted by name, and the next cursor. The work does not
-    /// grow with the number of pods. None if that is not known: too many pods have changed, the list was made anew, as after
-    /// a relist or a change of the selector, or it is short now.
+    /// The pods of a Service that have changed since a cursor was given, sorted by name, and the
+    /// next cursor. The work does not grow with the number of pods. None if that is not known: too
+    /// many pods have changed, the list was made anew, as after a relist or a change of the
+    /// selector, or it is short now.
     pub fn changed_pods(
         &self,
         service: &ObjectKey,
@@ -236,8 +244,8 @@ impl Cluster {
         self.inner.index.read().services_on_node(node)
     }
 
-    /// The EndpointSlices whose `kubernetes.io/service-name` label names a Service, sorted by name, of all managers. The
-    /// Service need not exist.
+    /// The EndpointSlices whose `kubernetes.io/service-name` label names a Service, sorted by name,
+    /// of all managers. The Service need not exist.
     pub fn slices_of(&self, service: &ObjectKey) -> Vec<Arc<EndpointSlice>> {
         self.inner.endpoint_slices.table.read().by_service(service).cloned().collect()
     }
@@ -247,8 +255,9 @@ impl Cluster {
         self.inner.index.read().services().map(|service| service.key.clone()).collect()
     }
 
-    /// The keys of the Services after a key, sorted, `limit` at most. To visit all Services without holding a lock for long,
-    /// begin with the default key, and go on after the last key of each answer until one is empty.
+    /// The keys of the Services after a key, sorted, `limit` at most. To visit all Services without
+    /// holding a lock for long, begin with the default key, and go on after the last key of each
+    /// answer until one is empty.
     pub fn services_after(&self, after: &ObjectKey, limit: usize) -> Vec<ObjectKey> {
         self.inner.index.read().services_after(after, limit)
     }
@@ -258,7 +267,8 @@ impl Cluster {
         self.inner.endpoints.table.read().keys_after(after, limit)
     }
 
-    /// As [`Self::services_after`], for the Services that EndpointSlices belong to. These Services need not exist.
+    /// As [`Self::services_after`], for the Services that EndpointSlices belong to. These Services
+    /// need not exist.
     pub fn slice_owners_after(&self, after: &ObjectKey, limit: usize) -> Vec<ObjectKey> {
         self.inner.endpoint_slices.table.read().owners_after(after, limit)
     }
@@ -299,28 +309,30 @@ impl Cluster {
         &self.inner.view
     }
 
-    /// The resource version up to which the store of a kind shows all of its namespaces: that of the last event, bookmark or
-    /// list; the lowest one, if namespaces are listed one by one. A read of the store after this call returns a state at
-    /// least as new.
+    /// The resource version up to which the store of a kind shows all of its namespaces: that of
+    /// the last event, bookmark or list; the lowest one, if namespaces are listed one by one. A
+    /// read of the store after this call returns a state at least as new.
     pub fn position(&self, kind: Kind) -> ResourceVersion {
         self.inner.progress.lowest_version(kind)
     }
 
-    /// The version of the last object of a kind that was reported as changed or deleted since the last list, bookmarks not
-    /// counted. A watch of another process has this version too, once it has reported the same change. None if there was no
-    /// change, or if namespaces are listed one by one.
+    /// The version of the last object of a kind that was reported as changed or deleted since the
+    /// last list, bookmarks not counted. A watch of another process has this version too, once it
+    /// has reported the same change. None if there was no change, or if namespaces are listed one
+    /// by one.
     pub fn last_event(&self, kind: Kind) -> Option<ResourceVersion> {
         self.inner.progress.last_event(kind)
     }
 
-    /// How far the store of a kind has read in a namespace. A read of the store after this call returns a state at least as
-    /// new. If namespaces are listed one by one, the positions of two namespaces differ.
+    /// How far the store of a kind has read in a namespace. A read of the store after this call
+    /// returns a state at least as new. If namespaces are listed one by one, the positions of two
+    /// namespaces differ.
     pub fn position_in(&self, kind: Kind, namespace: &str) -> Position {
         self.inner.progress.position_in(kind, namespace)
     }
 
-    /// Whether each awaited kind has been listed and handlers have been called for its objects, as far as they want them
-    /// ([`Handler::wants_pods`]). Stays true once it is true.
+    /// Returns true if each awaited kind has been listed and handlers have been called for its
+    /// objects, as far as they want them ([`Handler::wants_pods`]). Stays true once it is true.
     pub fn has_synced(&self) -> bool {
         self.inner.progress.has_synced()
     }
@@ -340,8 +352,9 @@ impl Cluster {
         self.inner.progress.has_synced_kinds(kinds.into())
     }
 
-    /// Waits until [`has_synced_kinds`](Self::has_synced_kinds). A controller waits for the kinds that it reads, so that it
-    /// does not depend on a kind that only others read and that may not be listed.
+    /// Waits until [`has_synced_kinds`](Self::has_synced_kinds). A controller waits for the kinds
+    /// that it reads, so that it does not depend on a kind that only others read and that may not
+    /// be listed.
     pub async fn synced_kinds(&self, kinds: impl Into<Kinds>) {
         self.inner.progress.synced_kinds(kinds.into()).await;
     }
@@ -352,49 +365,52 @@ impl Cluster {
         KindStatus { synced, failure: self.inner.progress.failure(kind) }
     }
 
-    /// Replaces the kinds that [`has_synced`](Self::has_synced) and [`synced`](Self::synced) wait for.
+    /// Replaces the kinds that [`has_synced`](Self::has_synced) and [`synced`](Self::synced) wait
+    /// for.
     pub fn await_kinds(&self, kinds: impl Into<Kinds>) {
         self.inner.progress.set_awaited(kinds.into());
     }
 
-    /// Asks the reflector of a kind that covers a namespace to compare the server's version with the position of the store,
-    /// and to list again if the server's is lower. Call it when the store seems to differ from the server for long, such as after repeated
-    /// conflicts on an object whose version in the store does not change. It returns at once. Several requests count as one,
-    /// and a kind is checked at most every 10 s.
+    /// Asks the reflector of a kind that covers a namespace to compare the server's version with
+    /// the position of the store, and to list again if the server's is lower. Call it when the
+    /// store seems to differ from the server for long, such as after repeated conflicts on an
+    /// object whose version in the store does not change. It returns at once. Several requests
+    /// count as one, and a kind is checked at most every 10 s.
     pub fn request_version_check(&self, kind: Kind, namespace: &str) {
         self.inner.progress.request_version_check(kind, namespace);
     }
 
-    /// Has all kinds listed again. Call it when the server has given an object of this kind in this namespace a version that it
-    /// had given to another before: its storage was set back, as by a restore. Returns false, and does nothing, if that was
-    /// done less than half a minute ago.
+    /// Has all kinds listed again. Call it when the server has given an object of this kind in this
+    /// namespace a version that it had given to another before: its storage was set back, as by a
+    /// restore. Returns false, and does nothing, if that was done less than half a minute ago.
     pub fn versions_went_back(&self, kind: Kind, namespace: &str) -> bool {
         self.inner.progress.versions_went_back(kind, namespace)
     }
 
-    /// Has everything listed again that was not listed in a new epoch since. Call it when something else than a list or watch has
-    /// shown that the server's storage was set back after `since`. Returns false, and does nothing, if that was done
-    /// less than half a minute ago.
+    /// Has everything listed again that was not listed in a new epoch since. Call it when something
+    /// else than a list or watch has shown that the server's storage was set back after `since`.
+    /// Returns false, and does nothing, if that was done less than half a minute ago.
     pub fn list_again(&self, since: Instant) -> bool {
         self.inner.progress.list_again(since)
     }
 
-    /// Has all kinds listed again. Call it when the server holds an object in a version up to which a store has read, and
-    /// the store does not show it: the server's storage was set back, as by a restore, and has passed the position of the store
-    /// since. Returns false, and does nothing, if that was done less than ten minutes ago.
+    /// Has all kinds listed again. Call it when the server holds an object in a version up to which
+    /// a store has read, and the store does not show it: the server's storage was set back, as by a
+    /// restore, and has passed the position of the store since. Returns false, and does nothing, if
+    /// that was done less than ten minutes ago.
     pub fn report_set_back(&self) -> bool {
         self.inner.progress.report_set_back()
     }
 
-    /// Applies an event of a list and watch of all namespaces. On return, the stores show it and handlers have been called, as far
-    /// as they want it;
-    /// unless another thread is applying an event of this kind, which then applies this one too, later.
+    /// Applies an event of a list and watch of all namespaces. On return, the stores show it and
+    /// handlers have been called, as far as they want it; unless another thread is applying an
+    /// event of this kind, which then applies this one too, later.
     pub fn apply<T: Object>(&self, event: StreamEvent<T>) {
         self.apply_in(&Scope::All, event);
     }
 
-    /// As [`Self::apply`], for an event of a list and watch of `scope`. The view of the cluster says how each kind is listed;
-    /// an event of another scope moves no position.
+    /// As [`Self::apply`], for an event of a list and watch of `scope`. The view of the cluster
+    /// says how each kind is listed; an event of another scope moves no position.
     pub fn apply_in<T: Object>(&self, scope: &Scope, event: StreamEvent<T>) {
         self.apply_arrived(scope, Instant::now(), event);
     }

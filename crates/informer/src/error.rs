@@ -43,7 +43,8 @@ pub(crate) enum ListWatchError {
     /// The server has not reached the requested version and may never. Compare versions.
     #[error("the API server does not know this version yet: {0}")]
     TooLargeResourceVersion(String),
-    /// The server's version is lower than the position of the watch, as after a restore from a backup. Relist.
+    /// The server's version is lower than the position of the watch, as after a restore from a
+    /// backup. Relist.
     #[error(
         "the API server's version {server} is lower than {position}, which was read before: {STORAGE_WENT_BACK}"
     )]
@@ -53,18 +54,22 @@ pub(crate) enum ListWatchError {
         /// The version of the last event, bookmark or complete list.
         position: ResourceVersion,
     },
-    /// Another kind has shown that the server's storage was set back, so this kind's store may show what was lost. Relist.
+    /// Another kind has shown that the server's storage was set back, so this kind's store may show
+    /// what was lost. Relist.
     #[error("another kind shows that versions of the API server went back: {STORAGE_WENT_BACK}")]
     OtherVersionWentBack,
-    /// Writes keep conflicting with what the store shows, although the server's version is not lower. Relist.
+    /// Writes keep conflicting with what the store shows, although the server's version is not
+    /// lower. Relist.
     #[error(
         "writes keep conflicting with what the store shows, although the API server's version is not lower"
     )]
     StoreDiffers,
-    /// The response is not what was requested. What it should have said is unknown, so a watch must relist.
+    /// The response is not what was requested. What it should have said is unknown, so a watch must
+    /// relist.
     #[error("the API server's answer is invalid: {0}")]
     InvalidResponse(String),
-    /// The continue token of a page is that of an earlier page, so that the list would never end. Relist.
+    /// The continue token of a page is that of an earlier page, so that the list would never end.
+    /// Relist.
     #[error("the API server answered with a continue token that it has answered with before in this list")]
     SamePage,
     /// The response ended early. What arrived before is valid.
@@ -82,12 +87,13 @@ fn innermost(error: &kube::Error) -> String {
 }
 
 impl ListWatchError {
-    /// Whether the server understood `shardSelector`, and refused it.
+    /// Returns true if the server understood `shardSelector`, and refused it.
     pub(crate) fn refuses_shard_selector(&self) -> bool {
         matches!(self, Self::Api { code: 400 | 422 | 500, message, .. } if message.contains("shard"))
     }
 
-    /// The error that a `Status` object describes. `retry_after` takes precedence over the delay in its details.
+    /// The error that a `Status` object describes. `retry_after` takes precedence over the delay in
+    /// its details.
     pub(crate) fn from_status(status: Status, retry_after: Option<Duration>) -> Self {
         let Status { code, reason, message, details, .. } = status;
         let message = self::message(&message);
@@ -113,7 +119,8 @@ impl ListWatchError {
         Self::from_status(Status { code, ..status }, None)
     }
 
-    /// The error that an HTTP response other than 200 describes. The body need not be a `Status`: proxies send any text.
+    /// The error that an HTTP response other than 200 describes. The body need not be a `Status`:
+    /// proxies send any text.
     pub(crate) fn from_response(code: u16, headers: &HeaderMap, body: &[u8]) -> Self {
         let in_protobuf = protobuf::Status::of_answer(body).map(status_of);
         let status = in_protobuf.or_else(|| json_status(body)).unwrap_or_else(|| {
@@ -126,8 +133,8 @@ impl ListWatchError {
         Self::from_status(Status { code, ..status }, retry_after(headers))
     }
 
-    /// Returns true if this is how an API server answers a request for a resource that it does not serve: with a `Status`, or
-    /// with the text of Go's HTTP server.
+    /// Returns true if this is how an API server answers a request for a resource that it does not
+    /// serve: with a `Status`, or with the text of Go's HTTP server.
     pub(crate) fn is_not_served(&self) -> bool {
         matches!(self, Self::Api { code: 404, reason, message, .. }
             if reason == "NotFound" || reason.is_empty() && message == "404 page not found")

@@ -8,7 +8,8 @@ use tokio::time::Instant;
 
 use crate::{Kind, Scope};
 
-/// An event of a list and watch of one kind. A store applies a stream of these, whatever its source.
+/// An event of a list and watch of one kind. A store applies a stream of these, whatever its
+/// source.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StreamEvent<T> {
     /// An object was created or changed.
@@ -22,7 +23,8 @@ pub enum StreamEvent<T> {
         /// The version of the deletion.
         resource_version: ResourceVersion,
     },
-    /// The complete state, as a list returns it. Every other object in its scope was deleted while the watch was down.
+    /// The complete state, as a list returns it. Every other object in its scope was deleted while
+    /// the watch was down.
     Restarted {
         /// All objects, in any order, each once.
         items: Vec<T>,
@@ -49,8 +51,8 @@ pub struct Change<T> {
     pub old: Option<Arc<T>>,
     /// The current view; none if the object was deleted.
     pub new: Option<Arc<T>>,
-    /// The time at which the event of the watch arrived; none if a complete list showed the change, which may have happened
-    /// long before.
+    /// The time at which the event of the watch arrived; none if a complete list showed the change,
+    /// which may have happened long before.
     pub arrived: Option<Instant>,
 }
 
@@ -76,8 +78,9 @@ pub struct Origin {
     pub arrived: Instant,
 }
 
-/// A pod before and after a change, and the Services that select it. The three lists are sorted. If nothing changed that
-/// endpoints depend on ([`PodChange::is_none`]), Services are not looked up and the lists are empty.
+/// A pod before and after a change, and the Services that select it. The three lists are sorted. If
+/// nothing changed that endpoints depend on ([`PodChange::is_none`]), Services are not looked up
+/// and the lists are empty.
 #[derive(Clone, Debug)]
 pub struct PodEvent {
     /// The pod.
@@ -93,9 +96,9 @@ pub struct PodEvent {
 }
 
 impl PodEvent {
-    /// The Services to sync (upstream `GetServicesToUpdate`): all of [`services`](Self::services) if the pod's endpoint may
-    /// differ, otherwise those that started or stopped selecting it. A changed hostname or subdomain changes the endpoint as
-    /// well, which upstream misses.
+    /// The Services to sync (upstream `GetServicesToUpdate`): all of [`services`](Self::services)
+    /// if the pod's endpoint may differ, otherwise those that started or stopped selecting it. A
+    /// changed hostname or subdomain changes the endpoint as well, which upstream misses.
     pub fn services_to_sync(&self) -> impl Iterator<Item = &ObjectKey> {
         let renamed = match (&self.change.old, &self.change.new) {
             (Some(old), Some(new)) => old.hostname != new.hostname || old.subdomain != new.subdomain,
@@ -113,13 +116,14 @@ impl PodEvent {
 
 /// Is called for each change, after the stores show it, but see [`wants_pods`](Self::wants_pods).
 ///
-/// Calls for one kind are made in order, one at a time, and with no lock held. A call blocks the watch of its kind, so a
-/// handler should only add keys to queues. No call is made for a new version of a pod or a node whose view is unchanged. If
-/// the selector of a Service changes, only [`on_service`](Self::on_service) is called, not [`on_pod`](Self::on_pod).
+/// Calls for one kind are made in order, one at a time, and with no lock held. A call blocks the
+/// watch of its kind, so a handler should only add keys to queues. No call is made for a new
+/// version of a pod or a node whose view is unchanged. If the selector of a Service changes, only
+/// [`on_service`](Self::on_service) is called, not [`on_pod`](Self::on_pod).
 pub trait Handler: Send + Sync {
-    /// Whether [`on_pod`](Self::on_pod) has an effect now. While it has none for any handler, no call is made for a complete
-    /// list: for each pod it would have to be found out which Services select it. So a handler that begins to want pods has
-    /// to look at all of them.
+    /// Returns true if [`on_pod`](Self::on_pod) has an effect now. While it has none for any
+    /// handler, no call is made for a complete list: for each pod it would have to be found out
+    /// which Services select it. So a handler that begins to want pods has to look at all of them.
     fn wants_pods(&self) -> bool {
         true
     }
@@ -133,7 +137,8 @@ pub trait Handler: Send + Sync {
     fn on_endpoint_slice(&self, _change: &Change<EndpointSlice>) {}
     /// An Endpoints object changed.
     fn on_endpoints(&self, _change: &Change<Endpoints>) {}
-    /// A complete list of nodes, EndpointSlices or Endpoints was applied, and handlers were called for every change in it. It
-    /// covers `scope`. No call is made for an object that was created and deleted while the watch was down.
+    /// A complete list of nodes, EndpointSlices or Endpoints was applied, and handlers were called
+    /// for every change in it. It covers `scope`. No call is made for an object that was created
+    /// and deleted while the watch was down.
     fn on_relisted(&self, _kind: Kind, _scope: &Scope) {}
 }

@@ -1,7 +1,7 @@
 //! The metrics of the informer layer, recorded through the `metrics` facade.
 //!
-//! Handles are registered once, by [`Cluster::new`](crate::Cluster::new): install the recorder before, or create the cluster
-//! inside `metrics::with_local_recorder`.
+//! Handles are registered once, by [`Cluster::new`](crate::Cluster::new): install the recorder
+//! before, or create the cluster inside `metrics::with_local_recorder`.
 
 use kube_endpoint_core_model::ResourceVersion;
 use metrics::{
@@ -11,7 +11,8 @@ use metrics::{
 
 use crate::Kind;
 
-/// Events that a store applied, by `kind` and `type` (`applied`, `deleted`, `restarted`, `bookmark`).
+/// Events that a store applied, by `kind` and `type` (`applied`, `deleted`, `restarted`,
+/// `bookmark`).
 pub const EVENTS: &str = "informer_events_total";
 /// Number of times that an object was received that could not be decoded, by `kind`.
 pub const UNDECODABLE: &str = "informer_undecodable_total";
@@ -25,23 +26,24 @@ pub const RELISTS: &str = "informer_relists_total";
 pub const WATCH_ERRORS: &str = "informer_watch_errors_total";
 /// Objects in a store, by `kind`.
 pub const OBJECTS: &str = "informer_objects";
-/// The last 15 digits of the resource version up to which a store shows the cluster. This and the next two are client-go's
-/// (`cache.InformerMetricsProvider`), by `name`, `group`, `version` and `resource`.
+/// The last 15 digits of the resource version up to which a store shows the cluster. This and the
+/// next two are client-go's (`cache.InformerMetricsProvider`), by `name`, `group`, `version` and
+/// `resource`.
 pub const STORE_RESOURCE_VERSION: &str = "informer_store_resource_version";
 /// Events that wait until those before them have been applied.
 pub const QUEUED_ITEMS: &str = "informer_queued_items";
 /// Seconds from taking an event until the handlers have returned.
 pub const PROCESSING_LATENCY: &str = "informer_processing_latency_seconds";
-/// Seconds since the server last sent something about a kind that has been listed: an object, a bookmark or a list. The
-/// store may be behind by so much. By `kind`.
+/// Seconds since the server last sent something about a kind that has been listed: an object, a
+/// bookmark or a list. The store may be behind by so much. By `kind`.
 pub const LAG: &str = "informer_lag_seconds";
 /// client-go's buckets of [`PROCESSING_LATENCY`], in seconds.
 pub const PROCESSING_LATENCY_BUCKETS: [f64; 12] =
     [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 /// Whether a store has been filled by a complete list, by `kind`.
 pub const SYNCED: &str = "informer_synced";
-/// 1 for the reason why the last list or watch of a kind failed, until one succeeds; otherwise 0. By `kind` and `reason` (see
-/// [`WatchErrorReason`]).
+/// 1 for the reason why the last list or watch of a kind failed, until one succeeds; otherwise 0.
+/// By `kind` and `reason` (see [`WatchErrorReason`]).
 pub const FAILING: &str = "informer_failing";
 
 /// The label `name` of client-go's metrics.
@@ -55,9 +57,11 @@ pub enum RelistReason {
     Start,
     /// The server no longer keeps the version at which the watch stopped (410).
     Expired,
-    /// The server has not reached the version at which the watch stopped, and refused it repeatedly.
+    /// The server has not reached the version at which the watch stopped, and refused it
+    /// repeatedly.
     TooLargeResourceVersion,
-    /// The server's version is lower than the one at which the watch stopped, as after a restore of its storage.
+    /// The server's version is lower than the one at which the watch stopped, as after a restore of
+    /// its storage.
     VersionWentBack,
     /// Writes keep conflicting with what the store shows.
     StoreDiffers,

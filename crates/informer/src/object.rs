@@ -45,7 +45,7 @@ impl Kind {
 }
 
 impl Kind {
-    /// Whether its objects are in namespaces.
+    /// Returns true if its objects are in namespaces.
     pub fn is_namespaced(self) -> bool {
         self != Self::Nodes
     }
@@ -67,12 +67,12 @@ pub struct Kinds {
 }
 
 impl Kinds {
-    /// Whether a kind is in the set.
+    /// Returns true if a kind is in the set.
     pub fn contains(self, kind: Kind) -> bool {
         self.bits & bit(kind) != 0
     }
 
-    /// Whether all kinds of another set are in this one.
+    /// Returns true if all kinds of another set are in this one.
     pub fn contains_all(self, kinds: Self) -> bool {
         kinds.bits & !self.bits == 0
     }
@@ -83,7 +83,7 @@ impl Kinds {
         Self { bits: self.bits | bit(kind) }
     }
 
-    /// Whether the set is empty.
+    /// Returns true if the set is empty.
     pub fn is_empty(self) -> bool {
         self.bits == 0
     }
@@ -134,8 +134,9 @@ pub trait Object:
     const KIND: Kind;
     /// Where the API server serves it.
     const RESOURCE: Resource;
-    /// Whether handlers are called when only the version changed. Controllers compare the versions of the kinds that they
-    /// write; of pods and nodes, which kubelets write all the time, they need only the view.
+    /// Whether handlers are called when only the version changed. Controllers compare the versions
+    /// of the kinds that they write; of pods and nodes, which kubelets write all the time, they
+    /// need only the view.
     const NOTIFY_EVERY_VERSION: bool;
 
     /// Namespace and name.
@@ -147,13 +148,14 @@ pub trait Object:
     /// Applies an event to the store of this kind.
     fn apply(cluster: &Cluster, origin: Origin, event: StreamEvent<Self>);
 
-    /// Its metadata, and the object as a controller writes it; none for a kind that no controller writes.
+    /// Its metadata, and the object as a controller writes it; none for a kind that no controller
+    /// writes.
     fn as_written(&self) -> Option<(&ObjectMeta, &dyn ObjectToWrite)> {
         None
     }
 
-    /// An object with this metadata and otherwise the content of one that was sent; none for a kind that no controller
-    /// writes, and if `sent` is of another kind.
+    /// An object with this metadata and otherwise the content of one that was sent; none for a kind
+    /// that no controller writes, and if `sent` is of another kind.
     fn with_content_of(_metadata: ObjectMeta, _sent: View) -> Option<Self> {
         None
     }
@@ -164,15 +166,16 @@ pub trait Object:
     /// Takes over strings that the stores hold.
     fn share_strings(&mut self, _cluster: &Cluster) {}
 
-    /// Drops what a controller can make again, before it is stored; see [`Cluster::summarize_endpoints`].
+    /// Drops what a controller can make again, before it is stored; see
+    /// [`Cluster::summarize_endpoints`].
     fn summarize(&mut self) {}
 
-    /// Whether it has a name. Every object of an API server has one.
+    /// Returns true if it has a name. Every object of an API server has one.
     fn has_name(&self) -> bool {
         !self.key().name.is_empty()
     }
 
-    /// Whether two views are equal apart from their versions.
+    /// Returns true if two views are equal apart from their versions.
     fn same_but_version(&mut self, other: &Self) -> bool {
         let version = self.resource_version();
         self.set_resource_version(other.resource_version());

@@ -8,8 +8,8 @@ use crate::Backoff;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReflectorOptions {
-    /// Whether to request the complete state as the initial events of a watch (`sendInitialEvents`) before falling back to
-    /// a list in pages.
+    /// True if to request the complete state as the initial events of a watch (`sendInitialEvents`)
+    /// before falling back to a list in pages.
     pub streaming_list: bool,
     /// Maximum number of objects in a page; 0 lists all objects in one response.
     pub page_size: u32,
@@ -17,17 +17,20 @@ pub struct ReflectorOptions {
     pub backoff: Backoff,
     /// Each watch is requested for a random time between this and twice this.
     pub watch_timeout: Duration,
-    /// A connection on which nothing arrives for this long counts as dead. API servers send bookmarks every minute.
+    /// A connection on which nothing arrives for this long counts as dead. API servers send
+    /// bookmarks every minute.
     pub idle_timeout: Duration,
-    /// After this long without an event or a bookmark, an open watch is checked: a list of one object shows whether the
-    /// server's version is lower than the position of the watch.
+    /// After this long without an event or a bookmark, an open watch is checked: a list of one
+    /// object shows whether the server's version is lower than the position of the watch.
     pub silence: Duration,
-    /// Seed of the random numbers: backoff jitter and watch timeouts. Each kind draws from a stream of its own.
+    /// Seed of the random numbers: backoff jitter and watch timeouts. Each kind draws from a stream
+    /// of its own.
     pub seed: u64,
 }
 
 impl ReflectorOptions {
-    /// Upstream's values where it has them. The seed has no default: processes that share one would retry in step.
+    /// Upstream's values where it has them. The seed has no default: processes that share one would
+    /// retry in step.
     pub fn new(seed: u64) -> Self {
         Self {
             streaming_list: true,

@@ -31,7 +31,8 @@ use crate::wire::request::{Target, get, list_path, next_chunk, next_chunk_since,
 use crate::wire::undecodable::UndecodableObjects;
 use crate::{ApiClient, Cluster, KindFailure, Object, ReflectorOptions, Scope, Shard, StreamEvent};
 
-/// Lists and watches one kind. What it does next is a [`State`]; what lasts from one request to the next is here.
+/// Lists and watches one kind. What it does next is a [`State`]; what lasts from one request to the
+/// next is here.
 pub(crate) struct Reflector<'a, T> {
     client: ApiClient,
     pub(crate) cluster: &'a Cluster,
@@ -39,7 +40,8 @@ pub(crate) struct Reflector<'a, T> {
     pub(crate) scope: Scope,
     target: Target,
     pub(crate) options: ReflectorOptions,
-    /// Whether the next complete state is requested as a stream. Turns false when the server does not support it.
+    /// True if the next complete state is requested as a stream. Turns false when the server does
+    /// not support it.
     pub(crate) streaming_list: bool,
     pub(crate) random: ChaCha8Rng,
     interner: Interner,
@@ -92,7 +94,8 @@ impl<'a, T: Object> Reflector<'a, T> {
         self.cluster.metrics(T::KIND)
     }
 
-    /// Requests the next page of a list. Returns the version of the list if the page was the last one.
+    /// Requests the next page of a list. Returns the version of the list if the page was the last
+    /// one.
     ///
     /// After an error the listing is as before, so that the page can be requested again.
     pub(crate) async fn list_page(
@@ -129,11 +132,13 @@ impl<'a, T: Object> Reflector<'a, T> {
         Ok(listing.token.is_none().then_some(page.resource_version))
     }
 
-    /// Finds out from a page whether the server selects the shard that it is asked for. If it does not, it is not asked again.
+    /// Finds out from a page whether the server selects the shard that it is asked for. If it does
+    /// not, it is not asked again.
     ///
     /// # Errors
     ///
-    /// If the server selected other objects, so that some of this shard may be missing: the list begins again.
+    /// If the server selected other objects, so that some of this shard may be missing: the list
+    /// begins again.
     fn check_shard(&mut self, selected: Option<&str>, has_others: bool) -> Result<(), ListWatchError> {
         let Some(asked) = self.target.shard_selector.as_deref() else { return Ok(()) };
         let is_same = selected == Some(asked);
@@ -160,13 +165,13 @@ impl<'a, T: Object> Reflector<'a, T> {
         }
     }
 
-    /// Whether the server is asked to select a shard.
+    /// Returns true if the server is asked to select a shard.
     pub(crate) fn asks_for_shard(&self) -> bool {
         self.target.shard_selector.is_some()
     }
 
-    /// Requests a watch and applies its events until it ends. `state` is `Streaming` or `Watching` and is `Watching` from
-    /// the moment at which the complete state has arrived.
+    /// Requests a watch and applies its events until it ends. `state` is `Streaming` or `Watching`
+    /// and is `Watching` from the moment at which the complete state has arrived.
     pub(crate) async fn watch(&mut self, state: &mut State<T>) -> Result<WatchEnd, ListWatchError> {
         let idle_timeout = self.options.idle_timeout;
         let timeout = self.options.watch_timeout.mul_f64(self.random.random_range(1.0..2.0));
@@ -287,7 +292,8 @@ impl<'a, T: Object> Reflector<'a, T> {
         None
     }
 
-    /// Applies an event of a watch to the store. Returns its version, or none if the event does not tell it.
+    /// Applies an event of a watch to the store. Returns its version, or none if the event does not
+    /// tell it.
     fn apply_event(&mut self, arrived: Instant, line: Line<'_>) -> ResourceVersion {
         let (event, version) = match line {
             Line::Bookmark { resource_version, .. } => {
@@ -396,7 +402,8 @@ impl<'a, T: Object> Reflector<'a, T> {
         }
     }
 
-    /// Whether the view contains an object. A server that does not know `shardSelector` sends those of other shards too.
+    /// Returns true if the view contains an object. A server that does not know `shardSelector`
+    /// sends those of other shards too.
     fn is_in_view(&self, item: &T) -> bool {
         let is_whole_cluster = self.scope == Scope::All && self.cluster.view().shard().is_none();
         is_whole_cluster || self.covers(&item.key().namespace)

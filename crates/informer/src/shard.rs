@@ -1,12 +1,13 @@
 //! Shards: the namespaces divided by a hash of their names.
 //!
-//! A Service and its pods, slices and Endpoints have the same namespace, so a shard by namespace holds all that a sync
-//! reads. `shardSelector` of the API server (KEP-5866, `k8s.io/apimachinery/pkg/sharding`) can divide by uid too; that would
-//! part a Service from its pods.
+//! A Service and its pods, slices and Endpoints have the same namespace, so a shard by namespace
+//! holds all that a sync reads. `shardSelector` of the API server (KEP-5866,
+//! `k8s.io/apimachinery/pkg/sharding`) can divide by uid too; that would part a Service from its
+//! pods.
 //!
-//! There are two divisions. The API server divides by FNV-1a, whose upper bits hardly depend on the last characters: of
-//! `team-0` to `team-9`, all are in one half. A shard that the server does not select divides by a hash that spreads such
-//! names evenly.
+//! There are two divisions. The API server divides by FNV-1a, whose upper bits hardly depend on the
+//! last characters: of `team-0` to `team-9`, all are in one half. A shard that the server does not
+//! select divides by a hash that spreads such names evenly.
 
 use std::fmt;
 use std::str::FromStr;
@@ -61,7 +62,8 @@ impl Shard {
         Ok(Self { index, count, division: Division::Even })
     }
 
-    /// The shard of the same index in the API server's division of the namespaces, which the server is asked to select.
+    /// The shard of the same index in the API server's division of the namespaces, which the server
+    /// is asked to select.
     #[must_use]
     pub fn divided_by_server(self) -> Self {
         Self { division: Division::Server, ..self }
@@ -77,7 +79,7 @@ impl Shard {
         self.count
     }
 
-    /// Whether a namespace is in this shard.
+    /// Returns true if a namespace is in this shard.
     pub fn contains(&self, namespace: &str) -> bool {
         let hash = fnv1a(namespace);
         let hash = u128::from(match self.division {
@@ -87,8 +89,8 @@ impl Shard {
         self.bound(self.index) <= hash && hash < self.bound(self.index + 1)
     }
 
-    /// The value of the query parameter `shardSelector`, in the form in which the server repeats it in `shardInfo`. None
-    /// unless the shard is one of the server's division.
+    /// The value of the query parameter `shardSelector`, in the form in which the server repeats it
+    /// in `shardInfo`. None unless the shard is one of the server's division.
     pub fn selector(&self) -> Option<String> {
         let (start, end) = (self.bound(self.index), self.bound(self.index + 1));
         let selector = || format!("shardRange(object.metadata.namespace, '0x{start:016x}', '0x{end:016x}')");
@@ -108,7 +110,8 @@ fn fnv1a(text: &str) -> u64 {
     })
 }
 
-/// Lets every bit of the result depend on every bit of a hash, as the last step of MurmurHash3 does.
+/// Lets every bit of the result depend on every bit of a hash, as the last step of MurmurHash3
+/// does.
 fn mixed(mut hash: u64) -> u64 {
     hash = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
     hash = (hash ^ (hash >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);

@@ -1,4 +1,5 @@
-//! Requests to list and watch one kind, and the reading of their answers: from bytes to objects, in JSON and in protobuf.
+//! Requests to list and watch one kind, and the reading of their answers: from bytes to objects, in
+//! JSON and in protobuf.
 
 pub(crate) mod decode;
 pub(crate) mod echo;

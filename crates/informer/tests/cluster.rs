@@ -430,7 +430,8 @@ async fn the_lag_of_a_kind_is_the_time_since_the_server_last_sent_something_abou
     assert_eq!(lags(), "nodes 2");
 }
 
-/// What changes of pods and Services do to a reader that reads the changed pods of the Service `web`.
+/// What changes of pods and Services do to a reader that reads the changed pods of the Service
+/// `web`.
 #[test]
 fn a_reader_of_the_pods_of_a_service_can_read_what_has_changed_since() {
     let list = |version| -> Vec<Pod> {
@@ -441,7 +442,8 @@ fn a_reader_of_the_pods_of_a_service_can_read_what_has_changed_since() {
             Some(kube_endpoint_core_model::pod::ReadyCondition { is_true: true, last_transition: None });
         StreamEvent::Applied(Pod { ready, ..pod(name, 2, &[("app", "web")]) })
     };
-    // The names of the changed pods, with an exclamation mark after one that left; none if all pods have to be read.
+    // The names of the changed pods, with an exclamation mark after one that left; none if all pods
+    // have to be read.
     let check = |change: &dyn Fn(&Cluster), want: Option<&str>| {
         let cluster = Cluster::new([Kind::Pods, Kind::Services]);
         cluster.apply_services(StreamEvent::restarted(vec![service("web", 1, &[("app", "web")])], V(1)));

@@ -1,4 +1,5 @@
-//! Reflectors against the embedded API server: whatever fails, the stores end up equal to the server.
+//! Reflectors against the embedded API server: whatever fails, the stores end up equal to the
+//! server.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -95,7 +96,8 @@ impl Reflectors {
             .await;
     }
 
-    /// Asserts that the stores and the handler hold the objects of the server in their current versions.
+    /// Asserts that the stores and the handler hold the objects of the server in their current
+    /// versions.
     fn check(&self) {
         let keys = |plural: &str| -> BTreeMap<ObjectKey, String> {
             let objects = self.server.list(plural).into_iter();
@@ -216,7 +218,8 @@ async fn a_restore_of_an_older_state_is_noticed() {
     }
 }
 
-/// The restored server has passed the position of Services, but not that of pods, when they connect again.
+/// The restored server has passed the position of Services, but not that of pods, when they connect
+/// again.
 #[tokio::test(start_paused = true)]
 async fn when_the_versions_of_one_kind_went_back_all_kinds_are_listed() {
     for streaming_list in [true, false] {
@@ -262,8 +265,8 @@ impl Reflectors {
     }
 }
 
-/// The restored server has passed all positions, so versions show nothing. Services are listed because writers doubt their
-/// store; pods, because the list of Services contradicts it.
+/// The restored server has passed all positions, so versions show nothing. Services are listed
+/// because writers doubt their store; pods, because the list of Services contradicts it.
 #[tokio::test(start_paused = true)]
 async fn when_a_list_contradicts_its_store_all_kinds_are_listed() {
     for streaming_list in [true, false] {
@@ -293,8 +296,9 @@ async fn when_a_list_contradicts_its_store_all_kinds_are_listed() {
     }
 }
 
-/// A pod is deleted while the watch lags, and writers doubt the store of pods. In a busy cluster every list misses objects
-/// that the watch has not yet shown as deleted, so that means nothing in a namespace that nobody doubts.
+/// A pod is deleted while the watch lags, and writers doubt the store of pods. In a busy cluster
+/// every list misses objects that the watch has not yet shown as deleted, so that means nothing in
+/// a namespace that nobody doubts.
 #[tokio::test(start_paused = true)]
 async fn a_deletion_contradicts_the_store_only_in_a_namespace_whose_writers_doubt_it() {
     for (doubted, epochs) in [("n", [1, 1]), ("elsewhere", [0, 0])] {
@@ -362,7 +366,8 @@ async fn several_threads_apply_events_of_different_kinds() {
         reflectors.put_service(number % 20, number % 2);
         tokio::task::yield_now().await;
     }
-    // Handlers are called last; once they know the newest version of both kinds, all events have been applied.
+    // Handlers are called last; once they know the newest version of both kinds, all events have
+    // been applied.
     let settled = || {
         let knows = |plural: &str, versions: Vec<u64>| {
             let newest = reflectors.server.list(plural).into_iter();

@@ -1,5 +1,5 @@
-//! The views of random objects are the same in protobuf and in JSON. The embedded server encodes them, from a table of its
-//! own.
+//! The views of random objects are the same in protobuf and in JSON. The embedded server encodes
+//! them, from a table of its own.
 
 use std::time::Duration;
 

@@ -113,7 +113,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Stores that are filled namespace by namespace answer as those of two clusters with one namespace each.
+    /// Stores that are filled namespace by namespace answer as those of two clusters with one
+    /// namespace each.
     #[test]
     fn namespaces_do_not_affect_each_other(steps in prop::collection::vec(step(), 0..30)) {
         let spaces = ["a", "b"];

@@ -22,7 +22,7 @@ pub(crate) enum Action {
     Send {
         request: Request,
         timeout: Duration,
-        /// Whether this is a renewal before which the leader had to read the Lease.
+        /// True if this is a renewal before which the leader had to read the Lease.
         slow_path: bool,
     },
     /// Wait for an answer or an event, until this time if there is one.
@@ -38,7 +38,8 @@ pub(crate) enum Answer {
     Lease(Lease),
     /// There is no such Lease.
     NotFound(String),
-    /// The write was not carried out: another client has changed the Lease, or created it, since it was read.
+    /// The write was not carried out: another client has changed the Lease, or created it, since it
+    /// was read.
     Conflict(String),
     /// The request failed. A write may have been carried out all the same if `may_be_applied`.
     Failed { why: String, may_be_applied: bool },

@@ -1,4 +1,5 @@
-//! The loop around the state machine: sends its requests, watches the Lease, and publishes the state.
+//! The loop around the state machine: sends its requests, watches the Lease, and publishes the
+//! state.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -49,9 +50,9 @@ pub struct Elector {
 impl Elector {
     /// An elector, and the receiver of what it finds out. Nothing is sent before [`Elector::run`].
     ///
-    /// `client` should not be that of the controllers: its requests must not wait behind theirs. The elector has a rate limit
-    /// of its own. `clock` gives the times that are written into the Lease. `seed` determines all jitter. Metrics are
-    /// registered with the current recorder.
+    /// `client` should not be that of the controllers: its requests must not wait behind theirs.
+    /// The elector has a rate limit of its own. `clock` gives the times that are written into the
+    /// Lease. `seed` determines all jitter. Metrics are registered with the current recorder.
     ///
     /// # Errors
     ///
@@ -84,17 +85,19 @@ impl Elector {
         Ok((elector, receiver))
     }
 
-    /// Records the events of client-go's resource lock on the Lease: `<identity> became leader` and `<identity> stopped
-    /// leading`. The recorder should not share a rate limit or a fence with the controllers.
+    /// Records the events of client-go's resource lock on the Lease: `<identity> became leader` and
+    /// `<identity> stopped leading`. The recorder should not share a rate limit or a fence with the
+    /// controllers.
     #[must_use]
     pub fn with_event_recorder(mut self, events: EventRecorder) -> Self {
         self.events = Some(events);
         self
     }
 
-    /// Calls `observer` when an answer has a lower version of the Lease than the answer before: the API server's storage was
-    /// set back, as by a restore. Nothing else of this process asks the server as regularly. The observer gets the time
-    /// after which that was; if it returns false, it is called again at the next answer with a lower version.
+    /// Calls `observer` when an answer has a lower version of the Lease than the answer before: the
+    /// API server's storage was set back, as by a restore. Nothing else of this process asks the
+    /// server as regularly. The observer gets the time after which that was; if it returns false,
+    /// it is called again at the next answer with a lower version.
     #[must_use]
     pub fn with_set_back_observer(
         mut self,
@@ -111,9 +114,10 @@ impl Elector {
 
     /// Takes part in the election until `stop` completes or the Lease is lost.
     ///
-    /// `stop` must complete only when this process begins no more writes. Until then a leader renews the Lease. Its output
-    /// are the versions of the last writes, none if they are not known; they are left to the next leader. Then the Lease is
-    /// released, which takes at most half of the renew deadline. If this future is dropped instead, the Lease expires.
+    /// `stop` must complete only when this process begins no more writes. Until then a leader
+    /// renews the Lease. Its output are the versions of the last writes, none if they are not
+    /// known; they are left to the next leader. Then the Lease is released, which takes at most
+    /// half of the renew deadline. If this future is dropped instead, the Lease expires.
     ///
     /// # Errors
     ///
@@ -157,8 +161,8 @@ impl Elector {
             };
             tokio::select! {
                 biased;
-                // An answer that arrives together with the stop says whether there is a lease to release. Requests are
-                // limited in rate, so answers do not hold up the stop.
+                // An answer that arrives together with the stop says whether there is a lease to
+                // release. Requests are limited in rate, so answers do not hold up the stop.
                 answer = answer_to(&mut request) => {
                     request = None;
                     self.compare_versions(&answer);
@@ -177,8 +181,8 @@ impl Elector {
         }
     }
 
-    /// Compares the version of the Lease with that of the answer before. Requests are sent one after the other, so it cannot be
-    /// lower, also not after the Lease was deleted and made anew.
+    /// Compares the version of the Lease with that of the answer before. Requests are sent one
+    /// after the other, so it cannot be lower, also not after the Lease was deleted and made anew.
     fn compare_versions(&mut self, answer: &Answer) {
         let Answer::Lease(lease) = answer else { return };
         let version = lease.version();
@@ -251,7 +255,8 @@ impl Elector {
         }
     }
 
-    /// Logs the error of a request, once while it stays the same. A conflict is no fault: the Lease is read again.
+    /// Logs the error of a request, once while it stays the same. A conflict is no fault: the Lease
+    /// is read again.
     fn report_error(&mut self) {
         let error = self.election.last_error();
         if error == self.reported_error.as_ref() {

@@ -6,14 +6,15 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// How long a leader may stay unrenewed past the expiry of its Lease before it counts as dead. kube-controller-manager
-/// passes this value to `NewLeaderHealthzAdaptor`.
+/// How long a leader may stay unrenewed past the expiry of its Lease before it counts as dead.
+/// kube-controller-manager passes this value to `NewLeaderHealthzAdaptor`.
 const TOLERANCE: Duration = Duration::from_secs(20);
 
-/// Tells whether a leader is alive although it does not renew its Lease. Clones share the state. A standby is always healthy.
+/// Tells whether a leader is alive although it does not renew its Lease. Clones share the state. A
+/// standby is always healthy.
 ///
-/// A leader that cannot renew exits after the renew deadline. This check finds one that did not, because its elector is not
-/// scheduled any more.
+/// A leader that cannot renew exits after the renew deadline. This check finds one that did not,
+/// because its elector is not scheduled any more.
 #[derive(Clone, Debug)]
 pub struct LeaseHealth {
     lease: Arc<str>,
@@ -52,7 +53,8 @@ impl LeaseHealth {
         }
     }
 
-    /// How long ago the Lease that this process holds expired; none if that is at most 20 s, or this process does not lead.
+    /// How long ago the Lease that this process holds expired; none if that is at most 20 s, or
+    /// this process does not lead.
     pub fn overdue(&self) -> Option<Duration> {
         let expiry = (*self.expiry.lock())?;
         let expired = Instant::now().saturating_duration_since(expiry);

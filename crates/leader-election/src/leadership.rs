@@ -12,33 +12,38 @@ pub const LAST_WRITES_ANNOTATION: &str = "kube-endpoint-manager/last-writes";
 
 /// Whether this process leads.
 ///
-/// It changes from `Standby` to `Leading` at most once, and ends with `Lost`, or with `Standby` if it was stopped.
+/// It changes from `Standby` to `Leading` at most once, and ends with `Lost`, or with `Standby` if
+/// it was stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Leadership {
     /// Another process may lead.
     Standby {
-        /// The holder of the Lease when it was last seen; none if it was not seen, or had no holder.
+        /// The holder of the Lease when it was last seen; none if it was not seen, or had no
+        /// holder.
         leader: Option<String>,
     },
     /// This process leads.
     Leading {
         /// No write may begin, or be under way, after this time. Each renewal moves it.
         until: Instant,
-        /// The last writes of the previous leader, if it released the Lease and left them. None if it did not: its last
-        /// writes are unknown. The value does not change while this process leads.
+        /// The last writes of the previous leader, if it released the Lease and left them. None if
+        /// it did not: its last writes are unknown. The value does not change while this process
+        /// leads.
         last_writes: Option<LastWrites>,
     },
     /// This process was the leader and is not any more. It must exit.
     Lost,
 }
 
-/// The resource version of the last write of each resource that a leader knows of, by plural name (`endpointslices`).
+/// The resource version of the last write of each resource that a leader knows of, by plural name
+/// (`endpointslices`).
 ///
-/// For a resource that the leader reads and does not write, it is the version of the last change that it has read.
+/// For a resource that the leader reads and does not write, it is the version of the last change
+/// that it has read.
 ///
-/// It includes the writes of earlier leaders: a leader begins with what it waited for when it took over. A resource that is
-/// missing is one of which the leader knew nothing; the successor has to find out by itself, as it does without any
-/// [`LastWrites`].
+/// It includes the writes of earlier leaders: a leader begins with what it waited for when it took
+/// over. A resource that is missing is one of which the leader knew nothing; the successor has to
+/// find out by itself, as it does without any [`LastWrites`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LastWrites(pub BTreeMap<String, ResourceVersion>);
 

@@ -1,7 +1,8 @@
 //! A Lease as the API server sends it.
 //!
-//! It is kept as JSON, so that an update writes back every field that this crate does not know. Fields that are absent or
-//! have the wrong type count as client-go's zero values: a person may have edited the Lease.
+//! It is kept as JSON, so that an update writes back every field that this crate does not know.
+//! Fields that are absent or have the wrong type count as client-go's zero values: a person may
+//! have edited the Lease.
 
 use std::time::Duration;
 
@@ -15,7 +16,8 @@ use crate::leadership::{LAST_WRITES_ANNOTATION, LastWrites};
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Lease(Value);
 
-/// The fields that change with each renewal and each new holder. A standby sees that a leader is alive when they change.
+/// The fields that change with each renewal and each new holder. A standby sees that a leader is
+/// alive when they change.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Record(Value);
 
@@ -79,8 +81,8 @@ impl Lease {
         i32::try_from(transitions.max(0)).unwrap_or(i32::MAX)
     }
 
-    /// Whether the last holder has released the Lease: it cleared the holder, and set a duration of 1 s as client-go does or
-    /// removed the duration.
+    /// Returns true if the last holder has released the Lease: it cleared the holder, and set a
+    /// duration of 1 s as client-go does or removed the duration.
     pub(crate) fn is_released(&self) -> bool {
         self.holder().is_empty() && self.duration().is_none_or(|duration| duration <= Duration::from_secs(1))
     }
@@ -89,8 +91,9 @@ impl Lease {
         Record(self.0["spec"].clone())
     }
 
-    /// The last writes that the holder left when it released the Lease. None if the annotation is missing, cannot be read, or
-    /// was made for another release: holders that do not know it keep it.
+    /// The last writes that the holder left when it released the Lease. None if the annotation is
+    /// missing, cannot be read, or was made for another release: holders that do not know it keep
+    /// it.
     pub(crate) fn last_writes(&self) -> Option<LastWrites> {
         if !self.is_released() {
             return None;

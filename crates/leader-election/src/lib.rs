@@ -1,32 +1,37 @@
-//! Leader election on a Lease of `coordination.k8s.io`, with the rules of client-go's `tools/leaderelection`.
+//! Leader election on a Lease of `coordination.k8s.io`, with the rules of client-go's
+//! `tools/leaderelection`.
 //!
-//! An [`Elector`] tries to acquire the Lease. While it holds the Lease, it renews it. It publishes what it knows as
-//! [`Leadership`]. A leader that cannot renew the Lease in time has lost it for good: [`Elector::run`] returns an error, and
-//! the process must exit. So a process is a standby, then perhaps the leader, then ends.
+//! An [`Elector`] tries to acquire the Lease. While it holds the Lease, it renews it. It publishes
+//! what it knows as [`Leadership`]. A leader that cannot renew the Lease in time has lost it for
+//! good: [`Elector::run`] returns an error, and the process must exit. So a process is a standby,
+//! then perhaps the leader, then ends.
 //!
 //! # Rules
 //!
-//! - **Clocks of different hosts are never compared.** The times in a Lease are information for people. A Lease expires when
-//!   this process has not seen its record change for the record's `leaseDurationSeconds`, on its own monotonic clock. As with
-//!   client-go, a clock that stands still while the process does not know it, as in a suspended virtual machine, defeats
-//!   the rules.
-//! - **A leader's time is counted from the start of a request.** [`Leadership::Leading`] has the time until which the leader
-//!   may begin writes: the start of the last successful renewal plus the renew deadline. The API server carried out the
-//!   renewal after its start, so every standby sees it later than that, and waits for longer: the lease duration exceeds
-//!   the renew deadline.
-//! - **Every write has the Lease's version as its precondition,** and is sent once. If its answer is lost, the Lease is read
-//!   back.
-//! - **A standby polls, and it watches.** The watch shows a released Lease at once, and when the leader renewed the Lease. If
-//!   the watch fails, polling goes on as in client-go.
-//! - **A Lease that somebody else deletes, or empties by hand, is not free at once.** A standby that saw the leader's record
-//!   waits until that record would have expired, so a leader that is alive keeps the Lease. client-go takes such a Lease at
-//!   once, and two processes lead until the old leader's next renewal. The fields of coordinated leader election (`strategy`,
+//! - **Clocks of different hosts are never compared.** The times in a Lease are information for
+//!   people. A Lease expires when this process has not seen its record change for the record's
+//!   `leaseDurationSeconds`, on its own monotonic clock. As with client-go, a clock that stands
+//!   still while the process does not know it, as in a suspended virtual machine, defeats the
+//!   rules.
+//! - **A leader's time is counted from the start of a request.** [`Leadership::Leading`] has the
+//!   time until which the leader may begin writes: the start of the last successful renewal plus
+//!   the renew deadline. The API server carried out the renewal after its start, so every standby
+//!   sees it later than that, and waits for longer: the lease duration exceeds the renew deadline.
+//! - **Every write has the Lease's version as its precondition,** and is sent once. If its answer
+//!   is lost, the Lease is read back.
+//! - **A standby polls, and it watches.** The watch shows a released Lease at once, and when the
+//!   leader renewed the Lease. If the watch fails, polling goes on as in client-go.
+//! - **A Lease that somebody else deletes, or empties by hand, is not free at once.** A standby
+//!   that saw the leader's record waits until that record would have expired, so a leader that is
+//!   alive keeps the Lease. client-go takes such a Lease at once, and two processes lead until the
+//!   old leader's next renewal. The fields of coordinated leader election (`strategy`,
 //!   `preferredHolder`) are left as they are.
 //!
 //! # Last writes
 //!
-//! A leader that stops on request releases the Lease. With it, in the annotation [`LAST_WRITES_ANNOTATION`], it leaves the
-//! versions of its last writes for its successor, whose caches may not show them yet. See [`LastWrites`].
+//! A leader that stops on request releases the Lease. With it, in the annotation
+//! [`LAST_WRITES_ANNOTATION`], it leaves the versions of its last writes for its successor, whose
+//! caches may not show them yet. See [`LastWrites`].
 
 mod action;
 mod elector;

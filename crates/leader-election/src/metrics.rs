@@ -5,10 +5,12 @@ use metrics::{Counter, Gauge, counter, describe_counter, describe_gauge, gauge};
 
 /// Gauge: 1 if this process leads, otherwise 0. Its label `name` is the name of the Lease.
 pub const MASTER_STATUS: &str = "leader_election_master_status";
-/// Gauge: 1 if somebody holds the Lease, otherwise 0. Its label `name` is the name of the Lease. A standby cannot tell by
+/// Gauge: 1 if somebody holds the Lease, otherwise 0. Its label `name` is the name of the Lease. A
+/// standby cannot tell by
 /// [`MASTER_STATUS`]: the holder may be another program, or a replica that is not asked.
 pub const LEASE_HELD: &str = "leader_election_lease_held";
-/// Counter: renewals before which the leader had to read the Lease. Its label `name` is the name of the Lease.
+/// Counter: renewals before which the leader had to read the Lease. Its label `name` is the name of
+/// the Lease.
 pub const SLOWPATH: &str = "leader_election_slowpath_total";
 
 /// The metrics of one Lease, registered with the current recorder.

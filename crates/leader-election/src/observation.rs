@@ -27,13 +27,14 @@ impl Event {
 /// The Lease as last seen, on the clock of this process.
 #[derive(Debug)]
 pub(crate) struct Observation {
-    /// This candidate's lease duration: how long a record without a duration is valid, and how long at most the record of a
-    /// deleted Lease is.
+    /// This candidate's lease duration: how long a record without a duration is valid, and how long
+    /// at most the record of a deleted Lease is.
     own_duration: Duration,
     lease: Option<Lease>,
     /// When the present state was seen first: the record of the Lease, or that there is no Lease.
     since: Option<Instant>,
-    /// When the record of the last holder expires. Until then the Lease is not free, unless that holder has released it.
+    /// When the record of the last holder expires. Until then the Lease is not free, unless that
+    /// holder has released it.
     reserved: Option<Instant>,
     /// The newest version that was seen.
     newest: ResourceVersion,
@@ -63,9 +64,10 @@ impl Observation {
         self.lease.as_ref().map_or("", Lease::holder)
     }
 
-    /// Takes an answer to a request that was sent at `sent`. An answer is newer than all events before the request, whatever
-    /// its version: the API server may have been restored from a backup. It is older than an event that has a higher version
-    /// and arrived while the request was under way.
+    /// Takes an answer to a request that was sent at `sent`. An answer is newer than all events
+    /// before the request, whatever its version: the API server may have been restored from a
+    /// backup. It is older than an event that has a higher version and arrived while the request
+    /// was under way.
     pub(crate) fn answer(&mut self, lease: &Lease, sent: Instant, now: Instant) {
         let is_older = lease.version() < self.newest && self.shown.is_some_and(|shown| shown >= sent);
         if !is_older {
@@ -76,8 +78,8 @@ impl Observation {
 
     /// Takes the answer that there is no Lease.
     ///
-    /// A duration that was seen before may be any number that a person wrote. A live holder restores the Lease within a
-    /// retry period, so this candidate's duration is enough.
+    /// A duration that was seen before may be any number that a person wrote. A live holder
+    /// restores the Lease within a retry period, so this candidate's duration is enough.
     pub(crate) fn absent(&mut self, now: Instant) {
         self.reserved = self.reserved.map(|reserved| reserved.min(now + self.own_duration));
         if self.lease.take().is_some() || self.since.is_none() {
@@ -113,15 +115,17 @@ impl Observation {
 
     /// When the Lease is free for another holder; none if nothing was seen.
     ///
-    /// A Lease that is deleted, or whose holder is removed by somebody who is not the holder, is free when the last record
-    /// that was seen expires. Its holder may be alive, and restores the Lease with its next renewal. A deleted Lease is free
-    /// after this candidate's lease duration at the latest.
+    /// A Lease that is deleted, or whose holder is removed by somebody who is not the holder, is
+    /// free when the last record that was seen expires. Its holder may be alive, and restores the
+    /// Lease with its next renewal. A deleted Lease is free after this candidate's lease duration
+    /// at the latest.
     pub(crate) fn free_at(&self) -> Option<Instant> {
         let since = self.since?;
         Some(self.reserved.map_or(since, |reserved| reserved.max(since)))
     }
 
-    /// Until when a Lease that does not exist is left to its last holder; none if the Lease exists or had no holder.
+    /// Until when a Lease that does not exist is left to its last holder; none if the Lease exists
+    /// or had no holder.
     pub(crate) fn deleted_until(&self) -> Option<Instant> {
         self.reserved.filter(|_| self.lease.is_none())
     }

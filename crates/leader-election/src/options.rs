@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// client-go's `JitterFactor`: a standby waits for the retry period and up to this many times the retry period more.
+/// client-go's `JitterFactor`: a standby waits for the retry period and up to this many times the
+/// retry period more.
 pub(crate) const JITTER_FACTOR: f64 = 1.2;
 
 /// Which Lease an elector acquires, and its time limits.
@@ -14,8 +15,8 @@ pub struct ElectorOptions {
     pub name: String,
     /// The holder identity of this process. No other process may have it.
     pub identity: String,
-    /// How long a standby waits after the last renewal that it saw (`--leader-elect-lease-duration`). The Lease has it in
-    /// whole seconds, rounded down.
+    /// How long a standby waits after the last renewal that it saw
+    /// (`--leader-elect-lease-duration`). The Lease has it in whole seconds, rounded down.
     pub lease_duration: Duration,
     /// How long a leader goes on without a successful renewal (`--leader-elect-renew-deadline`).
     pub renew_deadline: Duration,
@@ -61,8 +62,8 @@ pub enum InvalidElectorOptions {
 }
 
 impl ElectorOptions {
-    /// Options with client-go's recommended time limits: a lease duration of 15 s, a renew deadline of 10 s and a retry
-    /// period of 2 s.
+    /// Options with client-go's recommended time limits: a lease duration of 15 s, a renew deadline
+    /// of 10 s and a retry period of 2 s.
     pub fn new(namespace: impl Into<String>, name: impl Into<String>, identity: impl Into<String>) -> Self {
         Self {
             namespace: namespace.into(),

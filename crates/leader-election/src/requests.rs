@@ -16,7 +16,8 @@ use crate::options::ElectorOptions;
 
 /// The most bytes of an answer. A Lease has some hundred; etcd stores at most 1.5 MiB.
 const MAX_ANSWER: usize = 2 << 20;
-/// Requests per second and their burst: client-go's defaults. An elector sends one request in two seconds.
+/// Requests per second and their burst: client-go's defaults. An elector sends one request in two
+/// seconds.
 const QPS: f64 = 5.0;
 const BURST: u32 = 10;
 

@@ -1,12 +1,14 @@
 //! The election as a pure state machine: client-go's `tryAcquireOrRenew`, one request at a time.
 //!
-//! [`Election`] takes what happens (an answer, a watch event, the time) and says what to do next ([`Action`]). It reads no
-//! clock and sends nothing, so the model test runs several of them on one simulated Lease.
+//! [`Election`] takes what happens (an answer, a watch event, the time) and says what to do next
+//! ([`Action`]). It reads no clock and sends nothing, so the model test runs several of them on one
+//! simulated Lease.
 //!
-//! An *attempt* is a series of requests. A leader updates the Lease that it knows (the fast path), and reads the Lease only if
-//! that fails (the slow path). A standby reads it, and updates or creates it if it is free. After an attempt the election
-//! waits: a leader until a retry period has passed since the attempt began, a standby for a retry period with jitter, but no
-//! longer than until the Lease is free.
+//! An *attempt* is a series of requests. A leader updates the Lease that it knows (the fast path),
+//! and reads the Lease only if that fails (the slow path). A standby reads it, and updates or
+//! creates it if it is free. After an attempt the election waits: a leader until a retry period has
+//! passed since the attempt began, a standby for a retry period with jitter, but no longer than
+//! until the Lease is free.
 
 mod ending;
 
@@ -23,12 +25,13 @@ use crate::lease::Lease;
 use crate::observation::{Event, Observation};
 use crate::options::{ElectorOptions, JITTER_FACTOR};
 
-/// What a watch shows can start an attempt. This part of a retry period is the shortest time between the beginnings of two
-/// attempts, in case somebody edits the Lease in a loop.
+/// What a watch shows can start an attempt. This part of a retry period is the shortest time
+/// between the beginnings of two attempts, in case somebody edits the Lease in a loop.
 const SPACING: u32 = 20;
 /// The most reads in one attempt.
 const MAX_READS: u32 = 2;
-/// The shortest time limit of a request, as in client-go's `NewFromKubeconfig`. The requests of a release have this limit.
+/// The shortest time limit of a request, as in client-go's `NewFromKubeconfig`. The requests of a
+/// release have this limit.
 const MIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Debug)]
@@ -75,10 +78,11 @@ pub(crate) struct Election {
     /// When the Lease was free for the last attempt that found it free.
     tried: Option<Instant>,
     observed: Observation,
-    /// The last writes that the Lease showed when this candidate last tried to acquire it. If an earlier try is the one that
-    /// was carried out, the Lease showed the same then: each try has the version of the Lease as its precondition.
+    /// The last writes that the Lease showed when this candidate last tried to acquire it. If an
+    /// earlier try is the one that was carried out, the Lease showed the same then: each try has
+    /// the version of the Lease as its precondition.
     inherited: Option<LastWrites>,
-    /// Whether such a try may have been carried out although no answer said so.
+    /// True if such a try may have been carried out although no answer said so.
     may_hold: bool,
     last_error: Option<RequestError>,
 }
@@ -86,7 +90,8 @@ pub(crate) struct Election {
 /// Why a request failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RequestError {
-    /// Another client has changed the Lease since it was read. That is how all candidates but one fail to acquire it.
+    /// Another client has changed the Lease since it was read. That is how all candidates but one
+    /// fail to acquire it.
     Conflict(String),
     /// Anything else.
     Other(String),
@@ -137,8 +142,8 @@ impl Election {
         Some(until + (self.options.lease_duration - self.options.renew_deadline))
     }
 
-    /// Returns true if somebody holds the Lease, as far as this candidate can tell: it leads, or its last request was answered
-    /// and the record of another holder is valid.
+    /// Returns true if somebody holds the Lease, as far as this candidate can tell: it leads, or
+    /// its last request was answered and the record of another holder is valid.
     pub(crate) fn is_held(&self, now: Instant) -> bool {
         match self.phase {
             Phase::Leading { until, .. } => now < until,
@@ -160,7 +165,8 @@ impl Election {
         self.observed.lease()
     }
 
-    /// Until when a standby leaves a Lease that was deleted to its last holder; none if there is nothing to wait for.
+    /// Until when a standby leaves a Lease that was deleted to its last holder; none if there is
+    /// nothing to wait for.
     pub(crate) fn deleted_until(&self, now: Instant) -> Option<Instant> {
         match self.phase {
             Phase::Standby => self.observed.deleted_until().filter(|until| *until > now),
@@ -249,7 +255,7 @@ impl Election {
         }
     }
 
-    /// Whether the Lease has this candidate as its holder, as last seen.
+    /// Returns true if the Lease has this candidate as its holder, as last seen.
     fn is_holder(&self) -> bool {
         self.observed.holder() == self.options.identity
     }
@@ -260,8 +266,8 @@ impl Election {
         (!holder.is_empty() && !self.is_holder()).then(|| holder.to_owned())
     }
 
-    /// When a leader renews the Lease next: at the regular time, or soon if somebody else has deleted it or changed what
-    /// keeps others from taking it.
+    /// When a leader renews the Lease next: at the regular time, or soon if somebody else has
+    /// deleted it or changed what keeps others from taking it.
     fn next_renewal(&self, regular: Instant) -> Instant {
         let duration = self.observed.lease().and_then(Lease::duration);
         let is_intact =
@@ -352,7 +358,8 @@ impl Election {
         match &mut self.phase {
             Phase::Leading { until: current, .. } => *current = until,
             Phase::Standby if until <= now => {
-                // This process was suspended and holds a Lease that has run out. It may renew it if it still can.
+                // This process was suspended and holds a Lease that has run out. It may renew it if
+                // it still can.
                 self.may_hold = true;
                 self.step = Step::Waiting(now);
             }

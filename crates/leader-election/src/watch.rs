@@ -1,4 +1,5 @@
-//! The watch of one Lease. It supplements polling: it delivers what it can, for ever, and its failures concern nobody.
+//! The watch of one Lease. It supplements polling: it delivers what it can, for ever, and its
+//! failures concern nobody.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -16,16 +17,17 @@ use crate::observation::Event;
 use crate::options::ElectorOptions;
 use crate::requests::LeaseClient;
 
-/// How long the API server keeps a watch open at least; at most twice as long. As client-go's reflector.
+/// How long the API server keeps a watch open at least; at most twice as long. As client-go's
+/// reflector.
 const WATCH_TIMEOUT: Duration = Duration::from_secs(300);
 /// A line that is longer ends the watch.
 const MAX_LINE: usize = 2 << 20;
 
 /// Watches the Lease and sends its events.
 ///
-/// A watch begins with the present state, so nothing has to be listed after a failure. A watch that is silent for a lease
-/// duration is opened anew: its connection may be dead, because a leader renews more often. Watches are opened at most once
-/// in a retry period.
+/// A watch begins with the present state, so nothing has to be listed after a failure. A watch that
+/// is silent for a lease duration is opened anew: its connection may be dead, because a leader
+/// renews more often. Watches are opened at most once in a retry period.
 pub(crate) async fn watch(
     client: LeaseClient,
     options: ElectorOptions,

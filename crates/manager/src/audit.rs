@@ -1,11 +1,13 @@
-//! The audit log: one JSON line for each write of an EndpointSlice or Endpoints object, with its cause.
+//! The audit log: one JSON line for each write of an EndpointSlice or Endpoints object, with its
+//! cause.
 //!
-//! A sync hands a line over and goes on: a thread of its own writes them. Up to 4096 lines wait for a slow disk; further ones
-//! are dropped and counted, as are lines that cannot be written (`audit_log_lost_lines_total`).
+//! A sync hands a line over and goes on: a thread of its own writes them. Up to 4096 lines wait for
+//! a slow disk; further ones are dropped and counted, as are lines that cannot be written
+//! (`audit_log_lost_lines_total`).
 //!
-//! Before each line the thread looks whether the path still names the file that is open. If it does not, because the file
-//! was renamed or deleted to rotate it, the path is opened again. So rotation needs no signal; a tool that truncates the
-//! file in place works too, because lines are appended.
+//! Before each line the thread looks whether the path still names the file that is open. If it does
+//! not, because the file was renamed or deleted to rotate it, the path is opened again. So rotation
+//! needs no signal; a tool that truncates the file in place works too, because lines are appended.
 
 mod file;
 mod line;
@@ -54,9 +56,9 @@ pub struct AuditLog {
 }
 
 impl AuditLog {
-    /// Opens the file, which is created with mode 0600 if it does not exist, and starts the thread; `-` is standard output.
-    /// The thread ends after the last clone. `clock` has the time of the lines. Metrics are registered with the current
-    /// recorder.
+    /// Opens the file, which is created with mode 0600 if it does not exist, and starts the thread;
+    /// `-` is standard output. The thread ends after the last clone. `clock` has the time of the
+    /// lines. Metrics are registered with the current recorder.
     ///
     /// # Errors
     ///
@@ -121,7 +123,8 @@ impl WriteObserver for ControllerWrites {
     }
 }
 
-/// Writes lines until the last sender is dropped. An output that fails is reported once, until it works again.
+/// Writes lines until the last sender is dropped. An output that fails is reported once, until it
+/// works again.
 fn write_lines(
     mut output: Output,
     lines: &Receiver<Vec<u8>>,

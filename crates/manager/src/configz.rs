@@ -9,7 +9,8 @@ use serde_json::{Map, Value, json};
 use crate::go_duration;
 use crate::settings::{LeaderElectionSettings, LoggingFormat, ServingSettings, Settings, TracingSettings};
 
-/// The settings, without secrets: paths of files are shown, their content is not, and URLs lose user and password.
+/// The settings, without secrets: paths of files are shown, their content is not, and URLs lose
+/// user and password.
 pub(crate) fn configz(settings: &Settings) -> Value {
     // Named one by one, so that a new setting is not forgotten.
     let Settings {

@@ -1,4 +1,5 @@
-//! Makes the client: from a kubeconfig file, `$KUBECONFIG`, `~/.kube/config` or the pod's service account.
+//! Makes the client: from a kubeconfig file, `$KUBECONFIG`, `~/.kube/config` or the pod's service
+//! account.
 
 use std::path::{Path, PathBuf};
 
@@ -41,10 +42,11 @@ pub enum ConnectError {
     Scheme(String),
 }
 
-/// Makes a client that sends each request once. The caller of a request decides whether to retry it.
+/// Makes a client that sends each request once. The caller of a request decides whether to retry
+/// it.
 ///
-/// `master` overrides the server's URL of the kubeconfig or of the service account, as in kube-controller-manager. Where
-/// there is neither, it is used without credentials.
+/// `master` overrides the server's URL of the kubeconfig or of the service account, as in
+/// kube-controller-manager. Where there is neither, it is used without credentials.
 ///
 /// # Errors
 ///
@@ -84,7 +86,8 @@ pub(crate) async fn config(kubeconfig: Option<&Path>, master: Option<&str>) -> R
     Ok(config)
 }
 
-/// Parses the value of `--master`. client-go takes an address without a scheme to be served without TLS.
+/// Parses the value of `--master`. client-go takes an address without a scheme to be served without
+/// TLS.
 fn url_of(master: &str) -> Result<http::Uri, ConnectError> {
     let invalid = || ConnectError::Master(master.to_owned());
     let url = if master.contains("://") { master.to_owned() } else { format!("http://{master}") };

@@ -4,8 +4,8 @@ use std::fmt;
 
 use crate::settings::InvalidOption;
 
-/// The other controllers of kube-controller-manager 1.36, one in a line, with their old names: what its help text lists, and
-/// the aliases in `cmd/kube-controller-manager/app`.
+/// The other controllers of kube-controller-manager 1.36, one in a line, with their old names: what
+/// its help text lists, and the aliases in `cmd/kube-controller-manager/app`.
 const OTHERS: &str = include_str!("upstream_controllers.txt");
 
 /// What `--controllers` selects.
@@ -50,7 +50,7 @@ impl ControllerName {
         }
     }
 
-    /// Whether this build contains the controller.
+    /// Returns true if this build contains the controller.
     pub fn is_built_in(self) -> bool {
         match self {
             Self::Endpoints => cfg!(feature = "endpoints"),
@@ -75,9 +75,10 @@ impl ControllerName {
         }
     }
 
-    /// Parses the list of `--controllers`: `*` enables all of this build, `name` enables one, `-name` disables one, `-*`
-    /// disables all. As in kube-controller-manager, the first element that names a controller decides, and an element
-    /// that names it takes precedence over `*`. Other controllers of kube-controller-manager may be named, too.
+    /// Parses the list of `--controllers`: `*` enables all of this build, `name` enables one,
+    /// `-name` disables one, `-*` disables all. As in kube-controller-manager, the first element
+    /// that names a controller decides, and an element that names it takes precedence over `*`.
+    /// Other controllers of kube-controller-manager may be named, too.
     pub(crate) fn select(words: &[String]) -> Result<Selection, InvalidOption> {
         let invalid = |word: &str, why: &str| InvalidOption {
             option: "--controllers".into(),

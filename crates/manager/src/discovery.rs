@@ -1,13 +1,15 @@
 //! Asks the API server whether it serves the group `discovery.k8s.io/v1`.
 //!
-//! A controller whose resources the server does not serve is not started: the kinds that only such controllers read are not
-//! listed, and a controller waits for its kinds. It starts when the resources appear. Pods, Services, nodes and Endpoints are
-//! always served, so only EndpointSlices can be missing.
+//! A controller whose resources the server does not serve is not started: the kinds that only such
+//! controllers read are not listed, and a controller waits for its kinds. It starts when the
+//! resources appear. Pods, Services, nodes and Endpoints are always served, so only EndpointSlices
+//! can be missing.
 //!
-//! "Not served" is believed only of a Kubernetes API server: a proxy, or a server of something else, answers 404 too. So the
-//! 404 must be one that an API server gives, and the same server must have listed the resources of `v1`. After any other
-//! answer, and without an answer, everything is started as usual, and the informers report what does not work. A resource that
-//! was not served is waited for until the server lists it.
+//! "Not served" is believed only of a Kubernetes API server: a proxy, or a server of something
+//! else, answers 404 too. So the 404 must be one that an API server gives, and the same server must
+//! have listed the resources of `v1`. After any other answer, and without an answer, everything is
+//! started as usual, and the informers report what does not work. A resource that was not served is
+//! waited for until the server lists it.
 
 use std::time::Duration;
 
@@ -53,8 +55,8 @@ fn kinds_to_list(controllers: &[ControllerName], slices_are_served: bool) -> Kin
     running.flat_map(|controller| kinds_of(*controller)).copied().collect()
 }
 
-/// Finds out which of the controllers' kinds to list, and sends them to `listed`. It asks again while EndpointSlices are missing.
-/// The cluster counts as synced when these kinds are.
+/// Finds out which of the controllers' kinds to list, and sends them to `listed`. It asks again
+/// while EndpointSlices are missing. The cluster counts as synced when these kinds are.
 pub(crate) async fn run(
     client: ApiClient,
     cluster: Cluster,
@@ -110,7 +112,8 @@ enum Reply {
     Listed,
     /// A 404 as an API server gives it, told in words.
     NotServed(String),
-    /// The server may or can not answer now, or did not answer. The informers report it if it lasts.
+    /// The server may or can not answer now, or did not answer. The informers report it if it
+    /// lasts.
     Unknown,
     /// No API server answers like this. In words.
     Foreign(String),
@@ -136,7 +139,8 @@ struct Judged<'a> {
     foreign: Option<(&'static str, &'a str)>,
 }
 
-/// Judges the first replies about `v1` and about EndpointSlices. The latter are asked for only if they are needed.
+/// Judges the first replies about `v1` and about EndpointSlices. The latter are asked for only if
+/// they are needed.
 fn judge<'a>(core: &'a Reply, slices: Option<&'a Reply>) -> Judged<'a> {
     let slices_are_served = !(*core == Reply::Listed && matches!(slices, Some(Reply::NotServed(_))));
     let foreign = match (core, slices) {

@@ -1,5 +1,5 @@
-//! The embedded API server of `--embedded`: loaded with a sample cluster or with manifests, listening on loopback, with a
-//! kubeconfig for kubectl.
+//! The embedded API server of `--embedded`: loaded with a sample cluster or with manifests,
+//! listening on loopback, with a kubeconfig for kubectl.
 
 mod kubeconfig;
 mod manifest;
@@ -19,8 +19,8 @@ pub use kubeconfig::KubeconfigError;
 use kubeconfig::Place;
 use manifest::Manifest;
 
-/// The sample: the namespace of a shop with its nodes, pods and Services, recorded from a real cluster. Node and pod health
-/// is edited: all nodes, and all pods but one, are ready.
+/// The sample: the namespace of a shop with its nodes, pods and Services, recorded from a real
+/// cluster. Node and pod health is edited: all nodes, and all pods but one, are ready.
 pub(crate) const SAMPLE: &str = include_str!("../sample/shop.json");
 
 /// Why the embedded API server did not start. Nothing is left running.
@@ -82,8 +82,9 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    /// Loads the objects and starts listening. Objects of kinds that the server does not store are skipped, with a warning in
-    /// the log for each file: manifests of an application hold more than endpoints depend on.
+    /// Loads the objects and starts listening. Objects of kinds that the server does not store are
+    /// skipped, with a warning in the log for each file: manifests of an application hold more than
+    /// endpoints depend on.
     ///
     /// # Errors
     ///
@@ -94,7 +95,8 @@ impl Embedded {
         manifests.iter().for_each(warn_of_skipped);
         let objects: Vec<(PathBuf, Value)> = manifests.into_iter().flat_map(Manifest::into_objects).collect();
         let loaded = objects.len();
-        // An object with a uid was stored by a server and is loaded unchanged. Others are created as a client would.
+        // An object with a uid was stored by a server and is loaded unchanged. Others are created
+        // as a client would.
         let (stored, written): (Vec<_>, Vec<_>) =
             objects.into_iter().partition(|(_, object)| object["metadata"]["uid"].is_string());
         let stored = stored.into_iter().map(|(_, object)| object);
@@ -115,8 +117,8 @@ impl Embedded {
         Ok(Self { server, listener, kubeconfig: options.embedded_kubeconfig.clone(), loaded, place })
     }
 
-    /// Writes the kubeconfig. Until then, no file has been touched. A file is replaced only if this program wrote it and its API
-    /// server has ended.
+    /// Writes the kubeconfig. Until then, no file has been touched. A file is replaced only if this
+    /// program wrote it and its API server has ended.
     ///
     /// # Errors
     ///

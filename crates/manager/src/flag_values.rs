@@ -9,9 +9,9 @@ use crate::configz::url;
 /// Flags whose values are URLs, which may contain a password.
 const URLS: [&str; 2] = ["master", "tracing-endpoint"];
 
-/// The value of each flag of `command` in `matches`, or its default; empty if it has neither. Several values are joined by
-/// commas. Flags that only ask for something, such as `--help`, are left out, and so are hidden flags without a value. User and
-/// password of URLs are not shown.
+/// The value of each flag of `command` in `matches`, or its default; empty if it has neither.
+/// Several values are joined by commas. Flags that only ask for something, such as `--help`, are
+/// left out, and so are hidden flags without a value. User and password of URLs are not shown.
 pub fn flag_values(command: &Command, matches: &ArgMatches) -> BTreeMap<String, String> {
     let value = |arg: &Arg| {
         let raw = matches.get_raw(arg.get_id().as_str());

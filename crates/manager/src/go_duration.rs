@@ -1,4 +1,5 @@
-//! Parses and prints durations in the syntax of Go's `time.ParseDuration`: `500ms`, `1m30s`, `1.5h`, `0`.
+//! Parses and prints durations in the syntax of Go's `time.ParseDuration`: `500ms`, `1m30s`,
+//! `1.5h`, `0`.
 
 use std::time::Duration;
 

@@ -9,9 +9,9 @@ use crate::settings::LeaderElectionSettings;
 
 /// Makes a client for the Lease, from the same configuration as [`connect`](crate::connect).
 ///
-/// It has a connection of its own, so that no renewal waits behind lists and watches of the controllers. When the server
-/// at the other end is gone, the connection is closed within half of the renew deadline, which leaves time to renew the
-/// Lease on another one.
+/// It has a connection of its own, so that no renewal waits behind lists and watches of the
+/// controllers. When the server at the other end is gone, the connection is closed within half of
+/// the renew deadline, which leaves time to renew the Lease on another one.
 ///
 /// # Errors
 ///
@@ -26,10 +26,12 @@ pub async fn connect_for_lease(
 }
 
 impl LeaderElectionSettings {
-    /// Sets the identity, unless it was given, to client-go's default: the host name, `_` and a random UUID.
+    /// Sets the identity, unless it was given, to client-go's default: the host name, `_` and a
+    /// random UUID.
     ///
-    /// `random` must differ between all processes that campaign for one Lease, also between those that share a host and a
-    /// seed: two candidates with one identity would both believe that they hold the Lease. Take it from the operating system.
+    /// `random` must differ between all processes that campaign for one Lease, also between those
+    /// that share a host and a seed: two candidates with one identity would both believe that they
+    /// hold the Lease. Take it from the operating system.
     pub fn set_default_identity(&mut self, random: u128) {
         self.identity.get_or_insert_with(|| default_identity(&host_name(), random));
     }

@@ -1,19 +1,23 @@
-//! Runs Kubernetes' endpoints, EndpointSlice and EndpointSlice-mirroring controllers in one process.
+//! Runs Kubernetes' endpoints, EndpointSlice and EndpointSlice-mirroring controllers in one
+//! process.
 //!
-//! A [`Manager`] runs the controllers over one informer layer until it is shut down. [`Settings`] configure it;
-//! [`Options`] are the command line of the `kube-endpoint-manager` binary, which [`Settings::try_from`] validates.
+//! A [`Manager`] runs the controllers over one informer layer until it is shut down. [`Settings`]
+//! configure it; [`Options`] are the command line of the `kube-endpoint-manager` binary, which
+//! [`Settings::try_from`] validates.
 //!
-//! The Cargo features `endpoints`, `endpointslice` and `mirroring` (on by default) select the controllers of the build.
-//! `embedded` (off by default) adds the `embedded` module: the API server of `--embedded`. `ui` (off by default) adds the status
-//! page `/ui`.
+//! The Cargo features `endpoints`, `endpointslice` and `mirroring` (on by default) select the
+//! controllers of the build. `embedded` (off by default) adds the `embedded` module: the API server
+//! of `--embedded`. `ui` (off by default) adds the status page `/ui`.
 //!
 //! # The controllers in your own binary
 //!
-//! This program runs all controllers for ten seconds. The embedded API server takes the place of a cluster; for a real
-//! one, make the client with [`connect`] and pass a future that completes on a signal to [`Manager::run`].
+//! This program runs all controllers for ten seconds. The embedded API server takes the place of a
+//! cluster; for a real one, make the client with [`connect`] and pass a future that completes on a
+//! signal to [`Manager::run`].
 //!
-//! Besides the two crates, it needs `k8s-openapi` with the feature of a version of Kubernetes, such as `v1_36`, which libraries leave to
-//! the binary; tokio with `macros`, `rt` and `test-util`, which pauses the clock; and serde_json.
+//! Besides the two crates, it needs `k8s-openapi` with the feature of a version of Kubernetes, such
+//! as `v1_36`, which libraries leave to the binary; tokio with `macros`, `rt` and `test-util`,
+//! which pauses the clock; and serde_json.
 //!
 //! ```
 //! use kube_endpoint_embedded_apiserver::EmbeddedApiServer;

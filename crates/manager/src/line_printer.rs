@@ -12,12 +12,13 @@ const CAPACITY: usize = 1000;
 /// How often [`LinePrinter::flush`] and [`LinePrinter::flush_blocking`] look.
 const POLL: Duration = Duration::from_millis(10);
 
-/// Writes lines to an output from a thread of its own. When the output is not read (a pipe without a reader, a terminal
-/// after Ctrl-S) and 1000 lines wait for it, further lines are dropped until those are written; then a line tells how
-/// many were dropped. Clones print to the same output.
+/// Writes lines to an output from a thread of its own. When the output is not read (a pipe without
+/// a reader, a terminal after Ctrl-S) and 1000 lines wait for it, further lines are dropped until
+/// those are written; then a line tells how many were dropped. Clones print to the same output.
 #[derive(Clone, Debug)]
 pub struct LinePrinter {
-    /// Bounded by the count of waiting lines: a bounded channel would take memory for all of them from the start.
+    /// Bounded by the count of waiting lines: a bounded channel would take memory for all of them
+    /// from the start.
     lines: Sender<String>,
     /// The lines that wait at most, besides the one that is being written.
     capacity: usize,
@@ -42,7 +43,8 @@ impl LinePrinter {
         Self::with(out, CAPACITY, dropped_notice)
     }
 
-    /// Like [`Self::new`], but `capacity` lines wait at most, and `notice` makes the line that tells how many were dropped.
+    /// Like [`Self::new`], but `capacity` lines wait at most, and `notice` makes the line that
+    /// tells how many were dropped.
     pub(crate) fn with(
         out: impl Write + Send + 'static,
         capacity: usize,
@@ -57,10 +59,12 @@ impl LinePrinter {
         Ok(printer)
     }
 
-    /// Prints a text and a line end, or drops it. Never blocks. An output that is closed is ignored.
+    /// Prints a text and a line end, or drops it. Never blocks. An output that is closed is
+    /// ignored.
     pub fn print(&self, line: String) {
         let waiting = self.counts.waiting.fetch_add(1, Ordering::AcqRel);
-        // If nothing waits, the thread may have told already how many lines were dropped, and waits for a line itself.
+        // If nothing waits, the thread may have told already how many lines were dropped, and waits
+        // for a line itself.
         let dropping = waiting > 0 && self.counts.dropped.load(Ordering::Acquire) > 0;
         if dropping || waiting > self.capacity || self.lines.send(line).is_err() {
             self.counts.waiting.fetch_sub(1, Ordering::AcqRel);
@@ -99,7 +103,8 @@ pub(crate) fn dropped_notice(lines: usize) -> String {
 
 fn write_lines(mut out: impl Write, lines: &Receiver<String>, counts: &Counts, notice: fn(usize) -> String) {
     let mut write = |line: &str| {
-        // One write for the whole line: an output that fails in between, as on a full disk, gets no half of it.
+        // One write for the whole line: an output that fails in between, as on a full disk, gets no
+        // half of it.
         let _ = out.write_all(format!("{line}\n").as_bytes()).and_then(|()| out.flush());
     };
     loop {
@@ -166,7 +171,8 @@ mod tests {
         assert_eq!(text, "more\n");
     }
 
-    /// The thread told how many lines were dropped, and then one more was, while nothing waited: only a line wakes the thread.
+    /// The thread told how many lines were dropped, and then one more was, while nothing waited:
+    /// only a line wakes the thread.
     #[test]
     fn a_line_that_is_dropped_while_nothing_waits_does_not_stop_the_next_ones() {
         let (sender, reader) = sync_channel(0);

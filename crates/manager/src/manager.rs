@@ -63,15 +63,17 @@ impl Manager {
     ///
     /// The client sends and asks for objects in `settings.content_type`.
     ///
-    /// `clock` tells the wall-clock time: pass `Clock::reading(Timestamp::now)` in production. In tests pass a time; it is the current one, and
-    /// advances with tokio's clock. `seed` determines the names of new slices and all jitter: pass a random number in production
-    /// and a constant in tests. Metrics are registered with the current [`metrics`](https://docs.rs/metrics) recorder. Must be called
-    /// within a tokio runtime.
+    /// `clock` tells the wall-clock time: pass `Clock::reading(Timestamp::now)` in production. In
+    /// tests pass a time; it is the current one, and advances with tokio's clock. `seed` determines
+    /// the names of new slices and all jitter: pass a random number in production and a constant in
+    /// tests. Metrics are registered with the current [`metrics`](https://docs.rs/metrics)
+    /// recorder. Must be called within a tokio runtime.
     ///
     /// # Errors
     ///
-    /// [`ManagerError::Rate`] if `settings.qps` or `settings.burst` is invalid, [`ManagerError::LeaderElection`] if
-    /// `settings.leader_election` is, [`ManagerError::AuditLog`] if `settings.audit_log` cannot be opened.
+    /// [`ManagerError::Rate`] if `settings.qps` or `settings.burst` is invalid,
+    /// [`ManagerError::LeaderElection`] if `settings.leader_election` is,
+    /// [`ManagerError::AuditLog`] if `settings.audit_log` cannot be opened.
     pub fn new(
         client: ApiClient,
         settings: &Settings,
@@ -81,8 +83,9 @@ impl Manager {
         Self::with_lease_client(client, None, settings, clock, seed)
     }
 
-    /// As [`Manager::new`], with a client of its own for leader election, so that no renewal of the lease waits for requests
-    /// of the controllers. [`connect_for_lease`](crate::connect_for_lease) makes one.
+    /// As [`Manager::new`], with a client of its own for leader election, so that no renewal of the
+    /// lease waits for requests of the controllers. [`connect_for_lease`](crate::connect_for_lease)
+    /// makes one.
     ///
     /// # Errors
     ///
@@ -207,23 +210,24 @@ impl Manager {
         self.cluster.add_handler(handler);
     }
 
-    /// Adds a task that runs as long as [`Manager::run`] and is aborted at its end. If it ends before, the manager fails
-    /// with its name, as with any of its own tasks.
+    /// Adds a task that runs as long as [`Manager::run`] and is aborted at its end. If it ends
+    /// before, the manager fails with its name, as with any of its own tasks.
     pub fn add_task(&mut self, name: impl Into<String>, task: impl Future<Output = ()> + Send + 'static) {
         self.other_tasks.push((name.into(), Box::pin(task)));
     }
 
-    /// Runs the controllers until `shutdown` completes. Then it takes no more work, syncs the keys that are queued, sends
-    /// the queued events and returns. Work that takes longer than [`Settings::shutdown_timeout`] is abandoned with a
-    /// warning.
+    /// Runs the controllers until `shutdown` completes. Then it takes no more work, syncs the keys
+    /// that are queued, sends the queued events and returns. Work that takes longer than
+    /// [`Settings::shutdown_timeout`] is abandoned with a warning.
     ///
-    /// With leader election, the controllers run while this process holds the lease. After `shutdown`, the writes that were
-    /// sent have a second to be answered. Then the lease is released, and the next leader syncs all keys.
+    /// With leader election, the controllers run while this process holds the lease. After
+    /// `shutdown`, the writes that were sent have a second to be answered. Then the lease is
+    /// released, and the next leader syncs all keys.
     ///
     /// # Errors
     ///
-    /// When a task panics or ends before the shutdown, or the lease is lost. The manager then returns immediately, because
-    /// it must not run without one of its parts.
+    /// When a task panics or ends before the shutdown, or the lease is lost. The manager then
+    /// returns immediately, because it must not run without one of its parts.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), ManagerError> {
         let handle = self.handle.clone();
         let audit = self.audit.clone();

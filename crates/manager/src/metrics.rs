@@ -1,10 +1,11 @@
 //! The Prometheus recorder, with the histogram buckets of upstream's metrics.
 //!
-//! All crates record through the `metrics` facade, which does next to nothing without a recorder. To serve metrics, install
-//! this recorder for the process, or set it as the local recorder for as long as a
-//! [`Manager`](crate::Manager) runs. Some metrics are registered later than others: gauges of objects when the controllers start
-//! to sync, so that a standby has none, and metrics of requests when a client sends its first ones. Those stay with the recorder
-//! that is current then, so give each recorder a client of its own.
+//! All crates record through the `metrics` facade, which does next to nothing without a recorder.
+//! To serve metrics, install this recorder for the process, or set it as the local recorder for as
+//! long as a [`Manager`](crate::Manager) runs. Some metrics are registered later than others:
+//! gauges of objects when the controllers start to sync, so that a standby has none, and metrics of
+//! requests when a client sends its first ones. Those stay with the recorder that is current then,
+//! so give each recorder a client of its own.
 
 #[cfg(test)]
 #[cfg(all(feature = "otlp", feature = "endpoints", feature = "endpointslice", feature = "mirroring"))]
@@ -15,8 +16,9 @@ pub(crate) use sorted::sorted;
 
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusRecorder};
 
-/// Returns a recorder that is configured with the buckets of all histograms of this build. Its handle renders the metrics
-/// page. Call the handle's `run_upkeep` every few seconds; otherwise the recorded histogram samples accumulate in memory.
+/// Returns a recorder that is configured with the buckets of all histograms of this build. Its
+/// handle renders the metrics page. Call the handle's `run_upkeep` every few seconds; otherwise the
+/// recorded histogram samples accumulate in memory.
 ///
 /// # Errors
 ///

@@ -4,9 +4,10 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::settings::Settings;
 
-/// The files that the process opens for itself, and some to spare: outputs, runtimes, connections to the API server for lists, watches, the
-/// Lease and 8 writes at a time, and files that are read again. A leader with the default settings has 27 open, and
-/// 42 where the API server has no HTTP/2.
+/// The files that the process opens for itself, and some to spare: outputs, runtimes, connections
+/// to the API server for lists, watches, the Lease and 8 writes at a time, and files that are read
+/// again. A leader with the default settings has 27 open, and 42 where the API server has no
+/// HTTP/2.
 const OWN: usize = 64;
 
 /// Connections to the secure port that must fit besides: probes and scrapes.
@@ -22,16 +23,17 @@ pub struct TooFewOpenFiles {
     limit: u64,
 }
 
-/// Raises this process's soft limit of open files to the hard limit, as the runtime of Go does. Call it before anything is
-/// opened.
+/// Raises this process's soft limit of open files to the hard limit, as the runtime of Go does.
+/// Call it before anything is opened.
 ///
 /// # Errors
 ///
-/// When the limit is too low to run the controllers and to serve probes: an informer, the Lease or a probe would fail at
-/// some time.
+/// When the limit is too low to run the controllers and to serve probes: an informer, the Lease or
+/// a probe would fail at some time.
 pub fn raise_open_files_limit() -> Result<(), TooFewOpenFiles> {
     let limit = getrlimit(Resource::Nofile);
-    // Where the system refuses it, as for a hard limit above that of the kernel, the soft limit remains.
+    // Where the system refuses it, as for a hard limit above that of the kernel, the soft limit
+    // remains.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
     check(getrlimit(Resource::Nofile).current)
 }
@@ -44,8 +46,8 @@ fn check(limit: Option<u64>) -> Result<(), TooFewOpenFiles> {
     }
 }
 
-/// How many connections of clients this process keeps open: `most`, or fewer, so that clients never take the files that the
-/// controllers need.
+/// How many connections of clients this process keeps open: `most`, or fewer, so that clients never
+/// take the files that the controllers need.
 pub(crate) fn connections_that_fit(most: usize, settings: &Settings) -> usize {
     fitting(most, settings.namespaces.len(), getrlimit(Resource::Nofile).current)
 }

@@ -1,4 +1,5 @@
-//! The options of the plans, from the settings: for the controllers, and for explanations of what they write.
+//! The options of the plans, from the settings: for the controllers, and for explanations of what
+//! they write.
 
 #[cfg(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring", feature = "ui"))]
 use crate::gates::Gate;

@@ -1,7 +1,8 @@
-//! Metrics of the process: CPU time, memory, file descriptors and start time, under Prometheus' standard names.
+//! Metrics of the process: CPU time, memory, file descriptors and start time, under Prometheus'
+//! standard names.
 //!
-//! A counter of the `metrics` facade is a whole number, so a recorder holds the CPU time in whole seconds. [`with_cpu_time`]
-//! replaces the number on a page by the exact one.
+//! A counter of the `metrics` facade is a whole number, so a recorder holds the CPU time in whole
+//! seconds. [`with_cpu_time`] replaces the number on a page by the exact one.
 
 use std::sync::OnceLock;
 
@@ -44,11 +45,12 @@ fn start_time() -> Option<f64> {
     *START.get_or_init(|| Some(collect().start_time_seconds? as f64))
 }
 
-/// Shows the CPU time of this process with hundredths of seconds on a page that a Prometheus recorder has rendered. All else stays,
-/// also labels that the recorder adds. A page without the metric is returned as it is, and so is any page if the system does not tell
-/// the time.
+/// Shows the CPU time of this process with hundredths of seconds on a page that a Prometheus
+/// recorder has rendered. All else stays, also labels that the recorder adds. A page without the
+/// metric is returned as it is, and so is any page if the system does not tell the time.
 ///
-/// [`Manager::serve`](crate::Manager::serve) does so by itself. Call this before you serve the page of a recorder on your own:
+/// [`Manager::serve`](crate::Manager::serve) does so by itself. Call this before you serve the page
+/// of a recorder on your own:
 ///
 /// ```
 /// # use kube_endpoint_manager_core::{metrics_recorder, with_cpu_time};

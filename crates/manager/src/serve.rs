@@ -59,14 +59,16 @@ pub struct PageSources {
     pub version: String,
     /// The value of each flag, for `/flagz`; see [`flag_values`](crate::flag_values).
     pub flags: BTreeMap<String, String>,
-    /// The handle of the recorder that is installed; [`metrics_recorder`](crate::metrics_recorder) makes one.
+    /// The handle of the recorder that is installed; [`metrics_recorder`](crate::metrics_recorder)
+    /// makes one.
     pub metrics: Option<PrometheusHandle>,
     /// Makes `/metrics/slis`; none stands for the results of the health checks.
     pub slis: Option<Page<String>>,
 }
 
 impl PageSources {
-    /// Installs the recorder of metrics for the whole process. Call it once, before [`Manager::new`].
+    /// Installs the recorder of metrics for the whole process. Call it once, before
+    /// [`Manager::new`].
     ///
     /// # Errors
     ///
@@ -80,13 +82,15 @@ impl PageSources {
 }
 
 impl Manager {
-    /// Opens the port of `settings.serving`, if there is one, and serves as long as [`Manager::run`] runs, its shutdown
-    /// included. `client` asks the API server about requests, unless the settings name other kubeconfigs. `clock` reads the
-    /// current time. Returns the address, and the health checks, to which others may add.
+    /// Opens the port of `settings.serving`, if there is one, and serves as long as
+    /// [`Manager::run`] runs, its shutdown included. `client` asks the API server about requests,
+    /// unless the settings name other kubeconfigs. `clock` reads the current time. Returns the
+    /// address, and the health checks, to which others may add.
     ///
     /// # Errors
     ///
-    /// When the port is not available, or a file with a certificate, CA or kubeconfig cannot be used.
+    /// When the port is not available, or a file with a certificate, CA or kubeconfig cannot be
+    /// used.
     pub async fn serve(
         &mut self,
         client: &ApiClient,
@@ -162,9 +166,9 @@ pub struct Serving {
     pub health: HealthChecks,
 }
 
-/// The checks of a manager. Alive: no task has died, and no lease is held long past its expiry; the API server, the
-/// informers and being a standby never count, so that an outage restarts nobody. Ready: all caches were filled once, and the
-/// shutdown has not begun.
+/// The checks of a manager. Alive: no task has died, and no lease is held long past its expiry; the
+/// API server, the informers and being a standby never count, so that an outage restarts nobody.
+/// Ready: all caches were filled once, and the shutdown has not begun.
 fn health_checks(manager: &ManagerHandle, lease: Option<LeaseHealth>) -> HealthChecks {
     let health = HealthChecks::default();
     let of = manager.clone();

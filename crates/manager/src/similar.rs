@@ -1,7 +1,7 @@
 //! Finds the name that a misspelt one was meant to be.
 
-/// The known name that is closest to a misspelt one: the fewest letters inserted, removed or replaced, at most a third of
-/// them, or one.
+/// The known name that is closest to a misspelt one: the fewest letters inserted, removed or
+/// replaced, at most a third of them, or one.
 pub(crate) fn similar<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let name = name.to_lowercase();
     let letters = name.chars().count();

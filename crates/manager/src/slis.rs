@@ -1,7 +1,8 @@
 //! The results of health checks as metrics, for `/metrics/slis`.
 //!
-//! Upstream: `metrics/prometheus/slis` in component-base, with the same names, labels and help texts. They are a page of
-//! their own because availability is computed from them, which needs short scrape intervals.
+//! Upstream: `metrics/prometheus/slis` in component-base, with the same names, labels and help
+//! texts. They are a page of their own because availability is computed from them, which needs
+//! short scrape intervals.
 
 use std::sync::Arc;
 
@@ -11,7 +12,8 @@ use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusRecorder};
 use crate::metrics::sorted;
 use crate::process_metrics::ProcessMetrics;
 
-/// Gauge: 1 if a check succeeded when it was last run, otherwise 0; by `name` and `type` (`healthz`, `livez`, `readyz`).
+/// Gauge: 1 if a check succeeded when it was last run, otherwise 0; by `name` and `type`
+/// (`healthz`, `livez`, `readyz`).
 const HEALTHCHECK: &str = "kubernetes_healthcheck";
 /// Counter: runs of a check, by `name`, `type` and `status` (`success`, `error`).
 const HEALTHCHECKS: &str = "kubernetes_healthchecks_total";
@@ -39,7 +41,8 @@ impl Default for Slis {
 }
 
 impl Slis {
-    /// Records the result of a check. `page` is the page that ran it: `healthz`, `livez` or `readyz`.
+    /// Records the result of a check. `page` is the page that ran it: `healthz`, `livez` or
+    /// `readyz`.
     pub fn observe(&self, name: &str, page: &str, healthy: bool) {
         let recorder: &dyn Recorder = &*self.0;
         with_local_recorder(recorder, || {

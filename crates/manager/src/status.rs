@@ -20,25 +20,25 @@ const LONG_SYNC: std::time::Duration = std::time::Duration::from_secs(2);
 /// Characters that the text shows of what others wrote; the JSON has all.
 const LONGEST_TEXT: usize = 1000;
 
-/// The state of a manager. It is made from what each part keeps anyway, without a lock on all of it, so its numbers may be of
-/// slightly different moments.
+/// The state of a manager. It is made from what each part keeps anyway, without a lock on all of
+/// it, so its numbers may be of slightly different moments.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ManagerStatus {
-    /// Whether all caches have been filled once.
+    /// True if all caches have been filled once.
     pub synced: bool,
     /// The kinds that are still to be listed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unlisted: Vec<UnlistedKind>,
-    /// Whether this process runs the controllers. Without leader election it always does.
+    /// True if this process runs the controllers. Without leader election it always does.
     pub leading: bool,
-    /// Whether this is a dry run, which writes nothing.
+    /// True if this is a dry run, which writes nothing.
     pub dry_run: bool,
     /// The identity of the leader that a standby saw last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub leader: Option<String>,
-    /// Whether the shutdown has begun.
+    /// True if the shutdown has begun.
     pub shutting_down: bool,
     /// The controllers that this process runs.
     pub controllers: Vec<ControllerStatus>,
@@ -102,11 +102,12 @@ pub struct ControllerStatus {
     pub foreign_writes: usize,
     /// The outputs that other clients wrote last, 20 at most, the newest first.
     pub recent_foreign_writes: Vec<ForeignWriteStatus>,
-    /// The syncs that have been running for two seconds or longer, the longest first. There are no more than workers.
+    /// The syncs that have been running for two seconds or longer, the longest first. There are no
+    /// more than workers.
     pub long_syncs: Vec<LongSyncStatus>,
     /// The first keys whose retries have all failed, in order.
     pub slow_retries: Vec<SlowRetryStatus>,
-    /// Whether more keys are in slow retry than are listed.
+    /// True if more keys are in slow retry than are listed.
     pub more_slow_retries: bool,
 }
 
@@ -125,8 +126,8 @@ pub struct ForeignWriteStatus {
     pub count: u64,
 }
 
-/// A sync that takes long: the API server, or a webhook that it calls, has not answered a request, or the client's rate limit
-/// delays it.
+/// A sync that takes long: the API server, or a webhook that it calls, has not answered a request,
+/// or the client's rate limit delays it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]

@@ -20,12 +20,13 @@ const CAPACITY: usize = 10_000;
 /// Characters of a value that are logged at most.
 const LONGEST_VALUE: usize = 16_000;
 
-/// Logs events of `level` and above to standard error. `RUST_LOG` overrides `level`. Only the first call in a process has
-/// an effect.
+/// Logs events of `level` and above to standard error. `RUST_LOG` overrides `level`. Only the first
+/// call in a process has an effect.
 ///
-/// A thread of its own writes the lines, so that no other thread waits for standard error: lines that do not fit while
-/// nobody reads it are dropped and counted ([`LinePrinter`]), and a line that cannot be written, as on a full disk, is lost.
-/// Call [`LinePrinter::flush`] or [`LinePrinter::flush_blocking`] of the returned printer before the process exits.
+/// A thread of its own writes the lines, so that no other thread waits for standard error: lines
+/// that do not fit while nobody reads it are dropped and counted ([`LinePrinter`]), and a line that
+/// cannot be written, as on a full disk, is lost. Call [`LinePrinter::flush`] or
+/// [`LinePrinter::flush_blocking`] of the returned printer before the process exits.
 ///
 /// # Errors
 ///
@@ -44,8 +45,8 @@ pub fn log_to_stderr(level: LevelFilter, format: LoggingFormat) -> std::io::Resu
         LoggingFormat::Json => json_notice,
     };
     let printer = LinePrinter::with(stderr, CAPACITY, notice)?;
-    // By default tracing-subscriber reports internal errors with `eprintln!`, which panics when standard error cannot be
-    // written.
+    // By default tracing-subscriber reports internal errors with `eprintln!`, which panics when
+    // standard error cannot be written.
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(Lines { printer: printer.clone(), format })
@@ -109,8 +110,8 @@ impl Drop for EventWriter<'_> {
     }
 }
 
-/// Writes the fields of events and spans as tracing-subscriber does, but its own formatter lets the escape sequences and line
-/// ends of some values through.
+/// Writes the fields of events and spans as tracing-subscriber does, but its own formatter lets the
+/// escape sequences and line ends of some values through.
 fn fields() -> impl for<'w> FormatFields<'w> + Send + Sync + 'static {
     debug_fn(|writer, field, value| {
         let text = format!("{value:?}");

@@ -1,4 +1,5 @@
-//! Traces of the process: sent over OTLP if they are asked for and the build has the feature `otlp`.
+//! Traces of the process: sent over OTLP if they are asked for and the build has the feature
+//! `otlp`.
 
 #[cfg(feature = "otlp")]
 mod otlp;
@@ -35,9 +36,10 @@ pub struct Traces {
 }
 
 impl Traces {
-    /// Starts to send traces; without settings it does nothing. Controllers that are built from now on are traced, and
-    /// their requests carry the trace context in the header `traceparent`. Whether a collector answers is not tried. Must be
-    /// called within a tokio runtime; metrics are registered with the current recorder.
+    /// Starts to send traces; without settings it does nothing. Controllers that are built from now
+    /// on are traced, and their requests carry the trace context in the header `traceparent`.
+    /// Whether a collector answers is not tried. Must be called within a tokio runtime; metrics are
+    /// registered with the current recorder.
     ///
     /// # Errors
     ///

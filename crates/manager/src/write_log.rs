@@ -8,9 +8,10 @@ use kube_endpoint_informer::{Change, Cluster, Handler};
 /// Characters of a line that are printed at most: a slice may have 20,000 ports.
 const LONGEST_LINE: usize = 1000;
 
-/// Calls `print` with a line for each EndpointSlice and Endpoints object that is created, updated or deleted, by anyone.
-/// Objects that exist before the caches have synced are not printed. `print` runs while the caches are updated, so it
-/// must not block: see [`LinePrinter`](crate::LinePrinter).
+/// Calls `print` with a line for each EndpointSlice and Endpoints object that is created, updated
+/// or deleted, by anyone. Objects that exist before the caches have synced are not printed. `print`
+/// runs while the caches are updated, so it must not block: see
+/// [`LinePrinter`](crate::LinePrinter).
 pub fn print_writes(cluster: &Cluster, print: impl Fn(String) + Send + Sync + 'static) {
     cluster.add_handler(Arc::new(WritePrinter { cluster: cluster.clone(), print }));
 }

@@ -1,4 +1,5 @@
-//! `--dry-run`, beside the controllers that write: nothing is written, and what differs for 30 s is counted until it is gone.
+//! `--dry-run`, beside the controllers that write: nothing is written, and what differs for 30 s is
+//! counted until it is gone.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

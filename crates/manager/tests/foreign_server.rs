@@ -1,5 +1,5 @@
-//! A server that is no Kubernetes API server, or a proxy that answers in place of one: nothing counts as read, and nothing is
-//! written.
+//! A server that is no Kubernetes API server, or a proxy that answers in place of one: nothing
+//! counts as read, and nothing is written.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -117,7 +117,8 @@ async fn nothing_counts_as_read_until_an_api_server_answers() {
             let asked = place.asked.lock().unwrap().clone();
             let wrote = asked.iter().find(|(method, path)| method != Method::GET && !is_lease(path));
             assert_eq!(wrote, None, "{page:?}");
-            // A Lease is created only if an API server says that there is none. Only this page could be one.
+            // A Lease is created only if an API server says that there is none. Only this page
+            // could be one.
             let created = asked.iter().any(|(method, _)| method == Method::POST);
             assert_eq!(created, elects && page.2 == NOT_FOUND, "{page:?}");
             assert!(!task.is_finished());

@@ -1,5 +1,5 @@
-//! The life of a manager, under a paused clock: what it watches, when its controllers start, how fast they write, and how
-//! it stops.
+//! The life of a manager, under a paused clock: what it watches, when its controllers start, how
+//! fast they write, and how it stops.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

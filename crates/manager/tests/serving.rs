@@ -57,7 +57,8 @@ async fn start(server: &EmbeddedApiServer) -> Running {
     Box::pin(start_with(server, Settings::default(), None, |_| ())).await
 }
 
-/// A manager with settings besides those of serving, a client for the lease, and a change before it runs.
+/// A manager with settings besides those of serving, a client for the lease, and a change before it
+/// runs.
 async fn start_with(
     server: &EmbeddedApiServer,
     mut settings: Settings,
@@ -67,8 +68,8 @@ async fn start_with(
     let client = ApiClient::for_tests(server.service());
     let mut serving = ServingSettings::on_port(0);
     serving.bind_address = [127, 0, 0, 1].into();
-    // An HTTP/2 connection without credentials ends after one request. The next one can meet its GOAWAY, which hyper's client
-    // does not repeat.
+    // An HTTP/2 connection without credentials ends after one request. The next one can meet its
+    // GOAWAY, which hyper's client does not repeat.
     serving.http2 = false;
     settings.serving = Some(serving);
     settings.shutdown_timeout = Duration::from_secs(2);
@@ -161,7 +162,8 @@ async fn a_manager_is_alive_before_its_first_list_and_ready_after_it() {
     );
 }
 
-/// The manager ends with an error. Its last line of the audit log cannot be written, which takes a second.
+/// The manager ends with an error. Its last line of the audit log cannot be written, which takes a
+/// second.
 #[tokio::test]
 async fn a_manager_of_which_a_task_has_ended_is_not_alive() {
     let folder = tempfile::tempdir().unwrap();
@@ -191,7 +193,8 @@ async fn a_manager_of_which_a_task_has_ended_is_not_alive() {
     assert_eq!(error.to_string(), "task that ends ended unexpectedly");
 }
 
-/// Unblocks the elector also when the test fails. The runtime would wait for the blocked thread without end.
+/// Unblocks the elector also when the test fails. The runtime would wait for the blocked thread
+/// without end.
 struct Unblock(Arc<AtomicBool>);
 
 impl Drop for Unblock {
@@ -200,8 +203,8 @@ impl Drop for Unblock {
     }
 }
 
-/// The elector is blocked: a client of the lease that does not return holds its thread. Tokio's clock runs, because the pages
-/// come through sockets.
+/// The elector is blocked: a client of the lease that does not return holds its thread. Tokio's
+/// clock runs, because the pages come through sockets.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_leader_that_neither_renews_its_lease_nor_ends_is_not_alive() {
     let server = server();

@@ -159,7 +159,7 @@ impl Running {
     }
 }
 
-/// Whether the four slices are counted and the problems are found.
+/// Returns true if the four slices are counted and the problems are found.
 fn is_complete(slices: u64) -> impl Fn(&Value) -> bool {
     move |status| status["totals"]["slices"] == slices && !status["problems"].is_null()
 }
@@ -189,7 +189,8 @@ async fn a_reader_sees_their_namespaces_and_nothing_of_others() {
     assert_eq!(visitor["namespaces"], json!({"shown": 0, "hidden": 2, "notChecked": 0}));
     assert_eq!((&visitor["problems"]["total"], &visitor["totals"]["services"]), (&json!(0), &json!(0)));
 
-    // Two about paths of the page, one about all namespaces, and two about one, however often somebody looks.
+    // Two about paths of the page, one about all namespaces, and two about one, however often
+    // somebody looks.
     let reviews = || {
         let log = running.server.request_log();
         log.iter().filter(|entry| entry.request.path.ends_with("subjectaccessreviews")).count()
@@ -296,7 +297,8 @@ async fn services_are_found_and_explained_where_the_reader_may_see_them() {
     running.stop().await;
 }
 
-/// Whoever reads the answers in a terminal is not harmed: JSON's escapes stand for what would change it.
+/// Whoever reads the answers in a terminal is not harmed: JSON's escapes stand for what would
+/// change it.
 #[tokio::test]
 async fn hostile_text_is_escaped_in_every_answer() {
     const HOSTILE: &str = "\u{1b}[2J\u{9b}31m\u{202e}\u{200b}\u{7f}<script>";

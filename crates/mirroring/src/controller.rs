@@ -29,7 +29,8 @@ pub const EVENT_COMPONENT: &str = "endpoint-slice-mirroring-controller";
 /// Name of its queue in metrics.
 pub const QUEUE_NAME: &str = "endpoint_slice_mirroring";
 
-/// The EndpointSlice mirroring controller. Its keys are those of Endpoints objects, and so of their Services.
+/// The EndpointSlice mirroring controller. Its keys are those of Endpoints objects, and so of their
+/// Services.
 pub type MirroringController = Controller<MirroringReconciler>;
 
 /// What the mirroring controller does; see [`Reconciler`].
@@ -56,9 +57,10 @@ pub struct EndpointsState {
     kept_orphans: KeptOrphans,
 }
 
-/// Whether nothing is mirrored, and nothing is to be, because the Service has a selector. Then a change of the Endpoints does not
-/// matter. (Upstream syncs, and finds nothing to do.) If the Service has lost its selector in the meantime, its own change starts
-/// a sync, as does a mirrored slice that the cache shows later.
+/// Returns true if nothing is mirrored, and nothing is to be, because the Service has a selector.
+/// Then a change of the Endpoints does not matter. (Upstream syncs, and finds nothing to do.) If
+/// the Service has lost its selector in the meantime, its own change starts a sync, as does a
+/// mirrored slice that the cache shows later.
 fn is_left_to_selector(runtime: &Runtime<MirroringReconciler>, key: &ObjectKey) -> bool {
     let cluster = runtime.cluster();
     cluster.service(key).is_some_and(|service| service.selector.is_some())
@@ -119,7 +121,8 @@ impl Reconciler for MirroringReconciler {
     }
 
     fn on_endpoints(&self, runtime: &Runtime<Self>, change: &Change<Endpoints>) {
-        // Endpoints that are not mirrored, and were not before, do not matter: slices that are left of them start a sync.
+        // Endpoints that are not mirrored, and were not before, do not matter: slices that are left
+        // of them start a sync.
         let matters = [&change.old, &change.new].into_iter().flatten().any(|it| mirrorable(it).is_ok());
         if matters && let Some(endpoints) = change.latest() {
             let key = endpoints.key();

@@ -1,5 +1,5 @@
-//! The mirroring controller, which writes EndpointSlices from the Endpoints of Services without a selector: a pure plan, and
-//! the controller around it (feature `controller`).
+//! The mirroring controller, which writes EndpointSlices from the Endpoints of Services without a
+//! selector: a pure plan, and the controller around it (feature `controller`).
 
 #[cfg(feature = "controller")]
 pub mod controller;

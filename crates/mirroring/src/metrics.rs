@@ -129,7 +129,8 @@ impl Metrics {
         self.changes[operation as usize].increment(1);
     }
 
-    /// Counts what a plan found, before it is carried out. Returns what the Endpoints add to the gauges from now on.
+    /// Counts what a plan found, before it is carried out. Returns what the Endpoints add to the
+    /// gauges from now on.
     pub(crate) fn planned(&self, stats: &PlanStats) -> Share {
         self.added.record(stats.added as f64);
         self.updated.record(stats.updated as f64);
@@ -142,7 +143,8 @@ impl Metrics {
         }
     }
 
-    /// Replaces what one Endpoints object adds to the gauges; none before its first plan, and when it is not mirrored.
+    /// Replaces what one Endpoints object adds to the gauges; none before its first plan, and when
+    /// it is not mirrored.
     pub(crate) fn replace(&self, old: Option<Share>, share: Option<Share>) {
         if old == share {
             return;

@@ -209,7 +209,8 @@ proptest! {
     fn slices_of_a_service_that_is_not_headless_lack_the_headless_label(
         mut given in endpoints(), existing in slices(), max in 0..6usize,
     ) {
-        // Nothing would be created for Endpoints that are being deleted, but what is there is still updated.
+        // Nothing would be created for Endpoints that are being deleted, but what is there is still
+        // updated.
         given.metadata.deletion_timestamp = None;
         for slice in apply(existing.clone(), &run(&given, &existing, max)) {
             prop_assert!(!slice.metadata.labels.contains_key(LABEL_HEADLESS), "{}", slice.metadata.name);

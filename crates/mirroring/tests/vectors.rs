@@ -62,7 +62,8 @@ fn groups(slices: &[Arc<EndpointSlice>]) -> Vec<Value> {
     sorted(whole.collect())
 }
 
-/// Sorts lists, whose order has no meaning in the recordings, and replaces null annotations by empty ones.
+/// Sorts lists, whose order has no meaning in the recordings, and replaces null annotations by
+/// empty ones.
 fn sorted(mut groups: Vec<Value>) -> Vec<Value> {
     for group in &mut groups {
         if group["annotations"].is_null() {
@@ -78,8 +79,9 @@ fn sorted(mut groups: Vec<Value>) -> Vec<Value> {
     groups
 }
 
-/// Vectors for which the plan has fewer writes than upstream, with the same result: the Endpoints have a label that the
-/// controller sets on slices, and upstream takes it for missing at every sync.
+/// Vectors for which the plan has fewer writes than upstream, with the same result: the Endpoints
+/// have a label that the controller sets on slices, and upstream takes it for missing at every
+/// sync.
 const WRITES_LESS: [&str; 1] = ["1-100-2"];
 
 #[test]

@@ -59,7 +59,8 @@ pub(crate) async fn accept(listener: TcpListener, shared: Arc<Shared>, connectio
                 let task = tasks.spawn(serve(stream, Arc::clone(&shared), place));
                 connections.started(number, task);
                 if has_closed {
-                    // So that the memory of the connections that were closed is free before many more are accepted.
+                    // So that the memory of the connections that were closed is free before many
+                    // more are accepted.
                     tokio::task::yield_now().await;
                 }
             }

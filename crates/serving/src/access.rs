@@ -28,7 +28,8 @@ impl std::fmt::Debug for Access {
 }
 
 impl Access {
-    /// May read everything; nobody is asked. For a page that only the owner of the cluster can open.
+    /// May read everything; nobody is asked. For a page that only the owner of the cluster can
+    /// open.
     pub fn everything() -> Self {
         Self(Rights::Everything)
     }
@@ -42,8 +43,9 @@ impl Access {
         Self(Rights::User { user: Arc::new(user), authorization })
     }
 
-    /// Returns a value that is equal for two readers if and only if they have the same user name, uid, groups and extra
-    /// fields, as far as a hash can tell: decisions about one hold for the other.
+    /// Returns a value that is equal for two readers if and only if they have the same user name,
+    /// uid, groups and extra fields, as far as a hash can tell: decisions about one hold for the
+    /// other.
     pub fn reader(&self) -> [u8; 32] {
         match &self.0 {
             Rights::Everything => [1; 32],
@@ -52,9 +54,9 @@ impl Access {
         }
     }
 
-    /// Whether the reader may list the objects of a resource, such as `endpointslices` of the group `discovery.k8s.io`, in a
-    /// namespace; without one, in all. The API server is asked (`SubjectAccessReview`), and its answer is kept for as long
-    /// as those about paths.
+    /// Whether the reader may list the objects of a resource, such as `endpointslices` of the group
+    /// `discovery.k8s.io`, in a namespace; without one, in all. The API server is asked
+    /// (`SubjectAccessReview`), and its answer is kept for as long as those about paths.
     ///
     /// # Errors
     ///

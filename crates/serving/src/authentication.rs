@@ -27,13 +27,13 @@ const REMEMBERED_TOKENS: NonZeroUsize = NonZeroUsize::new(4096).expect("not zero
 /// How long a verified certificate is not verified again on the same connection.
 const CERTIFICATE_TTL: Duration = Duration::from_secs(10);
 
-/// The request has credentials that are not valid, or could not be checked, for example because there are too many tokens to
-/// check. The answer is 401 in all cases, as upstream's.
+/// The request has credentials that are not valid, or could not be checked, for example because
+/// there are too many tokens to check. The answer is 401 in all cases, as upstream's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Unauthorized;
 
-/// The certificates of a connection's client, and what was found for them: the user, and the headers that are believed if the
-/// client is a front proxy.
+/// The certificates of a connection's client, and what was found for them: the user, and the
+/// headers that are believed if the client is a front proxy.
 pub(crate) struct Peer {
     chain: Vec<CertificateDer<'static>>,
     address: IpAddr,
@@ -55,9 +55,9 @@ impl Peer {
     }
 }
 
-/// Authenticates requests, as upstream's delegating authentication: first the headers of a front proxy, then the client
-/// certificate, then the bearer token; without any of them the user is anonymous. A request with only invalid credentials is
-/// unauthorized.
+/// Authenticates requests, as upstream's delegating authentication: first the headers of a front
+/// proxy, then the client certificate, then the bearer token; without any of them the user is
+/// anonymous. A request with only invalid credentials is unauthorized.
 pub(crate) struct Authentication {
     client_ca: Arc<ClientCa>,
     proxy_ca: Arc<ProxyCa>,
@@ -148,8 +148,8 @@ impl Authentication {
         self.verified(peer, &peer.user, self.client_ca.generation(), verify).await
     }
 
-    /// Returns what the client's certificate stands for, and remembers it for a while. Verifying takes a turn: a client chooses the sizes of
-    /// the keys in its chain.
+    /// Returns what the client's certificate stands for, and remembers it for a while. Verifying
+    /// takes a turn: a client chooses the sizes of the keys in its chain.
     async fn verified<T: Clone>(
         &self,
         peer: &Peer,
@@ -195,7 +195,8 @@ impl Tokens {
         let ttl = self.ttl;
         let ask = |expired: Option<Option<User>>| {
             let reviewer = Arc::clone(&self.reviewer);
-            // Whoever sends any number of invented tokens does not delay those who were let in before.
+            // Whoever sends any number of invented tokens does not delay those who were let in
+            // before.
             let question = reviewer.question(TokenSpec { token }, expired.flatten().is_some())?;
             Ok(async move {
                 let status: TokenStatus = reviewer.ask(question).await?;
@@ -212,7 +213,8 @@ impl Tokens {
     }
 }
 
-/// The token in the `Authorization` header, by upstream's rules: whatever is no bearer token is ignored.
+/// The token in the `Authorization` header, by upstream's rules: whatever is no bearer token is
+/// ignored.
 ///
 /// # Errors
 /// If the header has characters that no token has.

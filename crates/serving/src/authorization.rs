@@ -146,7 +146,8 @@ mod tests {
 
     type Answer = Result<Decision, Unanswered>;
 
-    /// An API server on which prometheus may read `/metrics`, and what decides about a user and a path.
+    /// An API server on which prometheus may read `/metrics`, and what decides about a user and a
+    /// path.
     fn decider(ttl: Duration) -> (EmbeddedApiServer, impl Fn(&str, String) -> BoxFuture<'static, Answer>) {
         let rule = PolicyRule {
             subjects: vec!["prometheus".to_owned()],

@@ -1,15 +1,20 @@
 //! Guards pages that a browser opens on loopback, where it sends no credentials.
 //!
-//! Any program of the machine can connect to loopback, and any web page can make the browser send requests there. With DNS
-//! rebinding a page can even read the answers: it gives its own host name the address 127.0.0.1. Therefore:
+//! Any program of the machine can connect to loopback, and any web page can make the browser send
+//! requests there. With DNS rebinding a page can even read the answers: it gives its own host name
+//! the address 127.0.0.1. Therefore:
 //!
-//! - `Host` has to be a literal loopback address or `localhost`, which a page cannot give to itself.
-//! - `Origin`, if there is one, has to be that host, and `Sec-Fetch-Site`, if there is one, `same-origin` or `none`.
+//! - `Host` has to be a literal loopback address or `localhost`, which a page cannot give to
+//!   itself.
+//! - `Origin`, if there is one, has to be that host, and `Sec-Fetch-Site`, if there is one,
+//!   `same-origin` or `none`.
 //! - Only `GET` of paths under `/ui` is let through.
-//! - A random token is in the address that is printed. It is exchanged for a cookie that no script reads (`HttpOnly`) and that
-//!   no other site's request carries (`SameSite=Strict`); the address without the token is then loaded.
-//! - Cookies do not distinguish ports: the browser would send this one to any other server of the machine whose page is open.
-//!   So it is for a random path below `/ui` only, which no other page knows, and all pages are below that path.
+//! - A random token is in the address that is printed. It is exchanged for a cookie that no script
+//!   reads (`HttpOnly`) and that no other site's request carries (`SameSite=Strict`); the address
+//!   without the token is then loaded.
+//! - Cookies do not distinguish ports: the browser would send this one to any other server of the
+//!   machine whose page is open. So it is for a random path below `/ui` only, which no other page
+//!   knows, and all pages are below that path.
 
 use std::net::SocketAddr;
 
@@ -82,7 +87,8 @@ impl BrowserGuard {
         Ok(Self { address, token: secret()?, cookie: secret()?, place, hasher: Hasher::new()? })
     }
 
-    /// Returns the address to open in a browser. It contains the token: print it to the user and nowhere else.
+    /// Returns the address to open in a browser. It contains the token: print it to the user and
+    /// nowhere else.
     pub fn url(&self) -> String {
         format!("http://{}{PREFIX}/?{TOKEN}={}", self.address, self.token)
     }
@@ -175,7 +181,8 @@ impl BrowserGuard {
     }
 }
 
-/// Adds what every answer to a browser has: it is not stored, not framed, not sniffed, and not named to other sites.
+/// Adds what every answer to a browser has: it is not stored, not framed, not sniffed, and not
+/// named to other sites.
 pub fn add_browser_headers(headers: &mut HeaderMap) {
     for (name, value) in [
         (CACHE_CONTROL, "no-store"),
@@ -196,8 +203,8 @@ fn secret() -> Result<String, ServingError> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Returns the host that the request names, if it is one that only this machine has. The port may be another one, as it is
-/// behind a forwarded port.
+/// Returns the host that the request names, if it is one that only this machine has. The port may
+/// be another one, as it is behind a forwarded port.
 fn own_host(parts: &Parts) -> Option<String> {
     let headers = parts.headers.get_all(HOST).iter().map(|value| value.to_str().ok().map(str::to_owned));
     let uri = parts.uri.authority().map(|authority| Some(authority.to_string()));
@@ -213,7 +220,7 @@ fn own_host(parts: &Parts) -> Option<String> {
     is_own.then_some(host)
 }
 
-/// Whether the request comes from a page of this server, or from the address bar.
+/// Returns true if the request comes from a page of this server, or from the address bar.
 fn is_own_page(headers: &HeaderMap, host: &str) -> bool {
     let own_origin = format!("http://{host}");
     let all = |name: HeaderName, is_allowed: &dyn Fn(&str) -> bool| {
@@ -223,7 +230,8 @@ fn is_own_page(headers: &HeaderMap, host: &str) -> bool {
         && all(HeaderName::from_static("sec-fetch-site"), &|site| matches!(site, "same-origin" | "none"))
 }
 
-/// Whether a path is that of a page, written plainly: no escapes, no empty segments, no `.` and `..`.
+/// Returns true if a path is that of a page, written plainly: no escapes, no empty segments, no `.`
+/// and `..`.
 fn is_page(path: &str) -> bool {
     let Some(rest) = path.strip_prefix(PREFIX) else { return false };
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '~' | '/');

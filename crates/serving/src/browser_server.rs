@@ -29,8 +29,8 @@ use crate::timed_io::TimedIo;
 /// The pause before accepting again when the system has no resources for another connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// A server on loopback whose port is open. Its reader may see everything, so it lets only the browser in that has the address with
-/// its token ([`BrowserGuard`]).
+/// A server on loopback whose port is open. Its reader may see everything, so it lets only the
+/// browser in that has the address with its token ([`BrowserGuard`]).
 pub struct BrowserServer {
     listener: TcpListener,
     shared: Arc<Shared>,
@@ -48,7 +48,8 @@ impl BrowserServer {
     ///
     /// # Errors
     ///
-    /// If the address is not one of loopback, is in use or is not available, or if the system has no randomness.
+    /// If the address is not one of loopback, is in use or is not available, or if the system has
+    /// no randomness.
     pub async fn bind(
         address: SocketAddr,
         pages: MountedPages,
@@ -64,7 +65,8 @@ impl BrowserServer {
         Ok(Self { listener, shared: Arc::new(shared) })
     }
 
-    /// Returns the address to open in a browser. It contains a secret: print it to the user and nowhere else.
+    /// Returns the address to open in a browser. It contains a secret: print it to the user and
+    /// nowhere else.
     pub fn url(&self) -> String {
         self.shared.guard.url()
     }

@@ -1,4 +1,5 @@
-//! The server's certificate and key: where they come from, and what replaces them while the server runs.
+//! The server's certificate and key: where they come from, and what replaces them while the server
+//! runs.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -24,19 +25,20 @@ use crate::stored_pair;
 /// The names of the generated files in a certificate directory, without extension.
 const PAIR_NAME: &str = "kube-endpoint-manager";
 
-/// Where the server's certificate comes from. The order of upstream's `SecureServingOptions`: files, then the certificate
-/// directory, then memory.
+/// Where the server's certificate comes from. The order of upstream's `SecureServingOptions`:
+/// files, then the certificate directory, then memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CertificateSource {
-    /// `--tls-cert-file` and `--tls-private-key-file`: PEM files, the certificate followed by its intermediates.
+    /// `--tls-cert-file` and `--tls-private-key-file`: PEM files, the certificate followed by its
+    /// intermediates.
     Files {
         /// The certificate.
         certificate: PathBuf,
         /// Its key.
         key: PathBuf,
     },
-    /// `--cert-dir`: the pair `kube-endpoint-manager.crt` and `kube-endpoint-manager.key` in this directory. If they do
-    /// not exist, a self-signed pair is generated and stored there.
+    /// `--cert-dir`: the pair `kube-endpoint-manager.crt` and `kube-endpoint-manager.key` in this
+    /// directory. If they do not exist, a self-signed pair is generated and stored there.
     Directory(PathBuf),
     /// A self-signed certificate that is not stored.
     Memory,
@@ -54,7 +56,7 @@ enum Seen {
 /// The current certificate. TLS connections take it from here.
 pub(crate) struct ServerCertificate {
     files: Option<(PathBuf, PathBuf)>,
-    /// Whether the files are those of a certificate directory.
+    /// True if the files are those of a certificate directory.
     stored: bool,
     address: IpAddr,
     provider: Arc<CryptoProvider>,
@@ -66,7 +68,8 @@ pub(crate) struct ServerCertificate {
 }
 
 impl ServerCertificate {
-    /// Loads or generates the certificate. This reads and writes files, so it must not run on a thread of the runtime.
+    /// Loads or generates the certificate. This reads and writes files, so it must not run on a
+    /// thread of the runtime.
     pub(crate) fn load(
         source: &CertificateSource,
         address: IpAddr,
@@ -117,9 +120,9 @@ impl ServerCertificate {
         CertificateInUse { usage: CertificateUse::Serving, place, lifetime }
     }
 
-    /// Reads the files again, or generates another certificate before the one in memory expires. If the files hold no
-    /// usable pair, the certificate before stays in use, and a warning is logged once. This reads files, so it must not
-    /// run on a thread of the runtime.
+    /// Reads the files again, or generates another certificate before the one in memory expires. If
+    /// the files hold no usable pair, the certificate before stays in use, and a warning is logged
+    /// once. This reads files, so it must not run on a thread of the runtime.
     pub(crate) fn reload(&self, now: Timestamp) {
         let Some(files) = &self.files else {
             return self.renew(now);

@@ -1,8 +1,8 @@
 //! The CAs that sign certificates of clients and of front proxies, and their verification.
 //!
-//! As in upstream, the TLS handshake accepts any client certificate (its owner has to have the key), and the certificate is
-//! verified when a request uses it. So a new CA also applies to open connections, and a client with a certificate that is
-//! not valid here may still use a token.
+//! As in upstream, the TLS handshake accepts any client certificate (its owner has to have the
+//! key), and the certificate is verified when a request uses it. So a new CA also applies to open
+//! connections, and a client with a certificate that is not valid here may still use a token.
 
 use std::fmt;
 use std::path::Path;
@@ -26,7 +26,8 @@ use crate::front_proxy::RequestHeaders;
 use crate::subject::user_of;
 use crate::user::User;
 
-/// Asks for a client certificate without requiring one, and checks only that the client has the key.
+/// Asks for a client certificate without requiring one, and checks only that the client has the
+/// key.
 pub(crate) struct AnyClientCertificate(WebPkiSupportedAlgorithms);
 
 impl AnyClientCertificate {
@@ -136,7 +137,8 @@ impl ProxyCa {
     /// The headers in which the owner of a certificate chain names users; `None` if there is no CA.
     ///
     /// # Errors
-    /// If the certificate is not valid now, no known CA has signed it for clients, or its common name is not allowed.
+    /// If the certificate is not valid now, no known CA has signed it for clients, or its common
+    /// name is not allowed.
     pub(crate) fn headers(
         &self,
         chain: &[CertificateDer<'_>],
@@ -182,7 +184,8 @@ impl<R: Clone + PartialEq> Ca<R> {
         }
     }
 
-    /// Takes a bundle, from wherever it was read. A problem is logged once, and the bundle before stays in use.
+    /// Takes a bundle, from wherever it was read. A problem is logged once, and the bundle before
+    /// stays in use.
     pub(crate) fn update(&self, bundle: Vec<u8>, rules: &R, place: &CertificatePlace) {
         if let Err(why) = self.replace(bundle, rules, place) {
             self.problem(place, why);
@@ -230,7 +233,8 @@ impl<R: Clone + PartialEq> Ca<R> {
         self.state.read().generation
     }
 
-    /// Verifies a certificate chain. Returns the first certificate and the rules; `None` if there is no CA or no certificate.
+    /// Verifies a certificate chain. Returns the first certificate and the rules; `None` if there
+    /// is no CA or no certificate.
     fn verify<'c, 'd>(
         &self,
         chain: &'c [CertificateDer<'d>],

@@ -86,13 +86,13 @@ impl State {
         Open { state: Arc::clone(self), number, last: false }
     }
 
-    /// Whether an answer is a stream of events.
+    /// Returns true if an answer is a stream of events.
     fn has_events(&self) -> bool {
         self.requests.lock().open.values().any(|answering| answering.events.is_some())
     }
 
-    /// When the connection must have got on: a request must have ended, a client must have taken an event, or a request must
-    /// have begun.
+    /// When the connection must have got on: a request must have ended, a client must have taken an
+    /// event, or a request must have begun.
     fn deadline(&self) -> Instant {
         let (requests, limits) = (self.requests.lock(), &self.shared.limits);
         let open = requests.open.values().map(|answering| answering.deadline(limits)).min();
@@ -104,7 +104,7 @@ impl State {
 struct Open {
     state: Arc<State>,
     number: u64,
-    /// Whether the connection is closed after it.
+    /// True if the connection is closed after it.
     last: bool,
 }
 
@@ -155,7 +155,8 @@ impl Body for Counted {
     }
 }
 
-/// Serves a connection until it ends. Errors are the client's affair, so they are only logged for debugging.
+/// Serves a connection until it ends. Errors are the client's affair, so they are only logged for
+/// debugging.
 pub(crate) async fn serve(stream: TcpStream, shared: Arc<Shared>, place: Place) {
     // Small answers must not be delayed; a socket without the option still works.
     let _ = stream.set_nodelay(true);
@@ -240,7 +241,8 @@ async fn drive(connection: impl HttpConnection, state: &State) -> hyper::Result<
     let mut close = pin!(state.close.notified());
     let mut closing: Option<Instant> = None;
     let mut alarm = pin!(sleep_until(state.deadline()));
-    // Requests begin and end while the connection is polled, and each time the deadline is another one.
+    // Requests begin and end while the connection is polled, and each time the deadline is another
+    // one.
     poll_fn(|cx| {
         if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
             return Poll::Ready(ended);
@@ -253,7 +255,8 @@ async fn drive(connection: impl HttpConnection, state: &State) -> hyper::Result<
         }
         loop {
             let deadline = closing.map_or_else(|| state.deadline(), |end| end.min(state.deadline()));
-            // An HTTP/2 stream is driven by a task of its own, which does not wake this one when an event begins to wait.
+            // An HTTP/2 stream is driven by a task of its own, which does not wake this one when an
+            // event begins to wait.
             let recheck = state.has_events().then(|| Instant::now() + state.shared.limits.write);
             let wake = recheck.map_or(deadline, |recheck| recheck.min(deadline));
             if wake != alarm.deadline() {
@@ -291,8 +294,9 @@ async fn answer(state: Arc<State>, request: Request<Incoming>) -> Result<Respons
     if authenticated {
         state.place.authenticated();
     } else if parts.version == Version::HTTP_2 {
-        // As upstream, against clients that abuse HTTP/2: without credentials there is one request on a connection. The
-        // GOAWAY comes after the answer, because some clients take an earlier one as the end of their request.
+        // As upstream, against clients that abuse HTTP/2: without credentials there is one request
+        // on a connection. The GOAWAY comes after the answer, because some clients take an earlier
+        // one as the end of their request.
         open.last = true;
     } else {
         head.headers.insert(CONNECTION, HeaderValue::from_static("close"));

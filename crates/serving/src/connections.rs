@@ -10,7 +10,8 @@ use tokio::task::AbortHandle;
 /// The priority of a connection; the lowest is closed first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Priority {
-    /// The client has not authenticated: the handshake is under way, a request is expected, or health is being asked.
+    /// The client has not authenticated: the handshake is under way, a request is expected, or
+    /// health is being asked.
     Unknown,
     /// The client has authenticated and has no request.
     Idle,
@@ -65,9 +66,10 @@ impl Connections {
         Arc::new(Self { limit: limit.max(1), state: Mutex::default() })
     }
 
-    /// Makes a place for a new connection. If the table is full, another connection is closed: one whose client has not
-    /// authenticated, of the address that has most of them, and there the oldest. A probe takes milliseconds, so it is
-    /// answered before it becomes the oldest; clients that are slow on purpose close each other's connections.
+    /// Makes a place for a new connection. If the table is full, another connection is closed: one
+    /// whose client has not authenticated, of the address that has most of them, and there the
+    /// oldest. A probe takes milliseconds, so it is answered before it becomes the oldest; clients
+    /// that are slow on purpose close each other's connections.
     pub(crate) fn place(self: &Arc<Self>, peer: IpAddr) -> Place {
         let mut state = self.state.lock();
         let mut has_closed = false;
@@ -85,7 +87,8 @@ impl Connections {
         Place { connections: Arc::clone(self), number, peer, has_closed }
     }
 
-    /// Names the task of a place, so that it can be closed. A task whose place is lost by now is closed.
+    /// Names the task of a place, so that it can be closed. A task whose place is lost by now is
+    /// closed.
     pub(crate) fn started(&self, number: u64, task: AbortHandle) {
         match self.state.lock().entries.get_mut(&number) {
             Some(entry) => entry.task = Some(task),
@@ -110,7 +113,7 @@ impl Place {
         self.peer
     }
 
-    /// Whether another connection was closed for this one.
+    /// Returns true if another connection was closed for this one.
     pub(crate) fn has_closed(&self) -> bool {
         self.has_closed
     }

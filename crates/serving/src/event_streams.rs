@@ -75,7 +75,8 @@ impl Body for AnswerBody {
     }
 }
 
-/// Since when an event waits that the connection has taken but not yet sent; none if the next event is awaited.
+/// Since when an event waits that the connection has taken but not yet sent; none if the next event
+/// is awaited.
 #[derive(Clone, Default)]
 pub(crate) struct Progress(Arc<Mutex<Option<Instant>>>);
 
@@ -90,8 +91,9 @@ impl Progress {
     }
 }
 
-/// The events of one client. The next one is made when the connection asks for it. HTTP/1 asks when the one before has been handed to
-/// the socket, HTTP/2 when it has been handed to the stream, so at most two wait for a client that reads slowly.
+/// The events of one client. The next one is made when the connection asks for it. HTTP/1 asks when
+/// the one before has been handed to the socket, HTTP/2 when it has been handed to the stream, so
+/// at most two wait for a client that reads slowly.
 pub(crate) struct EventBody {
     events: BoxStream<'static, Event>,
     end: Pin<Box<Sleep>>,
@@ -161,7 +163,8 @@ impl EventStreams {
         }
     }
 
-    /// Takes a place; none if there are too many streams. Without a reader only the limit for all counts.
+    /// Takes a place; none if there are too many streams. Without a reader only the limit for all
+    /// counts.
     fn place(&self, reader: Option<Reader>) -> Option<StreamPlace> {
         let place = Arc::clone(&self.places).try_acquire_owned().ok()?;
         if let Some(reader) = reader {
@@ -175,7 +178,8 @@ impl EventStreams {
         Some(StreamPlace { _place: place, of_readers: Arc::clone(&self.of_readers), reader })
     }
 
-    /// Makes the answer that is sent for a page. If it is a stream and there are too many, that is an error to the client.
+    /// Makes the answer that is sent for a page. If it is a stream and there are too many, that is
+    /// an error to the client.
     pub(crate) fn answer(&self, page: PageAnswer, reader: Option<Reader>) -> Answer {
         let (mut head, body) = page.into_parts();
         let nosniff = HeaderValue::from_static("nosniff");

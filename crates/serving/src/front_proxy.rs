@@ -1,7 +1,8 @@
-//! Users that an authenticating proxy names in headers. Upstream: `pkg/authentication/request/headerrequest`.
+//! Users that an authenticating proxy names in headers. Upstream:
+//! `pkg/authentication/request/headerrequest`.
 //!
-//! Headers are believed only on a connection whose client certificate the front proxy's CA has signed, and whose common name
-//! is allowed.
+//! Headers are believed only on a connection whose client certificate the front proxy's CA has
+//! signed, and whose common name is allowed.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,19 +14,23 @@ use serde_json::Value;
 use crate::authentication::Unauthorized;
 use crate::user::User;
 
-/// The headers in which a front proxy names the user, and the common names that its certificate may have.
+/// The headers in which a front proxy names the user, and the common names that its certificate may
+/// have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestHeaders {
-    /// Headers with the name of the user (`--requestheader-username-headers`). The first that is not empty counts.
+    /// Headers with the name of the user (`--requestheader-username-headers`). The first that is
+    /// not empty counts.
     pub username: Vec<String>,
-    /// Headers with the uid of the user (`--requestheader-uid-headers`). The first that is not empty counts.
+    /// Headers with the uid of the user (`--requestheader-uid-headers`). The first that is not
+    /// empty counts.
     pub uid: Vec<String>,
     /// Headers with a group of the user (`--requestheader-group-headers`). All values count.
     pub group: Vec<String>,
-    /// Beginnings of headers with extra attributes of the user (`--requestheader-extra-headers-prefix`).
+    /// Beginnings of headers with extra attributes of the user
+    /// (`--requestheader-extra-headers-prefix`).
     pub extra_prefixes: Vec<String>,
-    /// The common names of certificates that are a front proxy's (`--requestheader-allowed-names`); empty for all that the CA
-    /// has signed.
+    /// The common names of certificates that are a front proxy's (`--requestheader-allowed-names`);
+    /// empty for all that the CA has signed.
     pub allowed_names: Vec<String>,
 }
 
@@ -39,8 +44,9 @@ pub struct FrontProxyOptions {
 }
 
 impl RequestHeaders {
-    /// What kube-apiserver publishes in the ConfigMap `extension-apiserver-authentication`: a JSON array of strings for each
-    /// field, with the name of the flag as its key. A field that is missing is empty.
+    /// What kube-apiserver publishes in the ConfigMap `extension-apiserver-authentication`: a JSON
+    /// array of strings for each field, with the name of the flag as its key. A field that is
+    /// missing is empty.
     ///
     /// # Errors
     ///
@@ -63,12 +69,13 @@ impl RequestHeaders {
         })
     }
 
-    /// Whether a certificate with this common name may be a front proxy's.
+    /// Returns true if a certificate with this common name may be a front proxy's.
     pub(crate) fn allow(&self, common_name: &str) -> bool {
         self.allowed_names.is_empty() || self.allowed_names.iter().any(|allowed| allowed == common_name)
     }
 
-    /// The user that the headers name, if they name one. Only a front proxy's request may be passed.
+    /// The user that the headers name, if they name one. Only a front proxy's request may be
+    /// passed.
     ///
     /// # Errors
     ///

@@ -6,8 +6,8 @@ use ring::rand::SystemRandom;
 
 use crate::error::ServingError;
 
-/// Hashes secrets and long texts. The key is random, as upstream's: an attacker can neither compute collisions nor find a
-/// token whose hash is known.
+/// Hashes secrets and long texts. The key is random, as upstream's: an attacker can neither compute
+/// collisions nor find a token whose hash is known.
 pub(crate) struct Hasher(Key);
 
 impl Hasher {

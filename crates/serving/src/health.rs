@@ -23,7 +23,7 @@ pub struct CheckResult<'a> {
     pub name: &'a str,
     /// The page that was asked: `healthz`, `livez` or `readyz`.
     pub page: &'static str,
-    /// Whether the check succeeded.
+    /// True if the check succeeded.
     pub healthy: bool,
 }
 
@@ -102,8 +102,9 @@ fn target(path: &str) -> Option<Target<'_>> {
 }
 
 impl HealthChecks {
-    /// Adds a check. It is called for each request of the page, so it must return at once. An error says why the check
-    /// fails, without secrets: it is logged, and shown to clients that may read `/livez/NAME`.
+    /// Adds a check. It is called for each request of the page, so it must return at once. An error
+    /// says why the check fails, without secrets: it is logged, and shown to clients that may read
+    /// `/livez/NAME`.
     pub fn add(
         &self,
         probe: Probe,
@@ -118,7 +119,7 @@ impl HealthChecks {
         *self.0.observer.write() = Some(Arc::new(observer));
     }
 
-    /// Whether [`page`](Self::page) has a page for this path.
+    /// Returns true if [`page`](Self::page) has a page for this path.
     pub(crate) fn has_page(&self, path: &str) -> bool {
         let Some(Target { probe, name, .. }) = target(path) else { return false };
         let exists =
@@ -171,7 +172,8 @@ impl HealthChecks {
             let names = names.join(",");
             let _ = writeln!(text, "warn: some health checks cannot be excluded: no matches for {names}");
         }
-        // Without all results nothing is known about the others. Excluding one changes nothing in the log.
+        // Without all results nothing is known about the others. Excluding one changes nothing in
+        // the log.
         if complete {
             self.log(number, page, &failed);
         }

@@ -1,20 +1,26 @@
-//! Serves a component's health, metrics and status pages over TLS, as Kubernetes' own components do.
+//! Serves a component's health, metrics and status pages over TLS, as Kubernetes' own components
+//! do.
 //!
 //! - **Certificates:** from files, or self-signed. Files are read again while the server runs.
-//! - **Health:** `/healthz`, `/livez` and `/readyz` report the checks in [`HealthChecks`], in upstream's format.
-//! - **Authentication:** every other path needs a bearer token, which the API server confirms (`TokenReview`), or a client
-//!   certificate of a known CA. **Authorization:** the API server decides (`SubjectAccessReview`). Its answers are cached
-//!   for ten seconds, as upstream does.
-//! - **Limits:** the number of connections, the size of requests, the time that each step may take and the processor's time for
-//!   handshakes are bounded ([`Limits`], `turns.rs`). If there are too many connections, those that have not authenticated are closed first.
+//! - **Health:** `/healthz`, `/livez` and `/readyz` report the checks in [`HealthChecks`], in
+//!   upstream's format.
+//! - **Authentication:** every other path needs a bearer token, which the API server confirms
+//!   (`TokenReview`), or a client certificate of a known CA. **Authorization:** the API server
+//!   decides (`SubjectAccessReview`). Its answers are cached for ten seconds, as upstream does.
+//! - **Limits:** the number of connections, the size of requests, the time that each step may take
+//!   and the processor's time for handshakes are bounded ([`Limits`], `turns.rs`). If there are too
+//!   many connections, those that have not authenticated are closed first.
 //!
-//! A program may add pages of its own ([`MountedPages`]), which may be streams of server-sent events ([`PageBody::Events`]).
-//! [`BrowserServer`] serves them to the browser of one user on loopback, and [`BrowserGuard`] guards pages that a browser opens on loopback, where it sends no credentials.
+//! A program may add pages of its own ([`MountedPages`]), which may be streams of server-sent
+//! events ([`PageBody::Events`]). [`BrowserServer`] serves them to the browser of one user on
+//! loopback, and [`BrowserGuard`] guards pages that a browser opens on loopback, where it sends no
+//! credentials.
 //!
-//! [`Server::bind`] opens the port and [`Server::run`] serves [`Pages`]. HTTP is hyper's and TLS rustls's.
+//! [`Server::bind`] opens the port and [`Server::run`] serves [`Pages`]. HTTP is hyper's and TLS
+//! rustls's.
 //!
-//! Upstream's counterpart is `k8s.io/apiserver/pkg/server` with its delegating authentication and authorization options, as
-//! kube-controller-manager uses it.
+//! Upstream's counterpart is `k8s.io/apiserver/pkg/server` with its delegating authentication and
+//! authorization options, as kube-controller-manager uses it.
 
 mod accept;
 mod access;

@@ -2,21 +2,24 @@
 
 use std::time::Duration;
 
-/// The limits on connections and requests. Production uses [`Limits::default`]; tests use smaller ones.
+/// The limits on connections and requests. Production uses [`Limits::default`]; tests use smaller
+/// ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Open connections. When one more arrives, another is closed: see [`Server`](crate::Server).
     pub connections: usize,
     /// Time for the TLS handshake.
     pub handshake: Duration,
-    /// Time for the head of an HTTP/1 request, from when the connection is ready for it. So it is also the time for which
-    /// an HTTP/1 connection is kept without a request. Upstream's `ReadHeaderTimeout` of 32 s begins with the first byte.
+    /// Time for the head of an HTTP/1 request, from when the connection is ready for it. So it is
+    /// also the time for which an HTTP/1 connection is kept without a request. Upstream's
+    /// `ReadHeaderTimeout` of 32 s begins with the first byte.
     pub head: Duration,
-    /// Time for a request: from its head to the moment when the whole answer has been handed to the connection. A stream of
-    /// events has `event_stream` instead.
+    /// Time for a request: from its head to the moment when the whole answer has been handed to the
+    /// connection. A stream of events has `event_stream` instead.
     pub request: Duration,
-    /// Time in which data that was written must have left the process. It ends connections whose client reads slowly. A
-    /// client that takes no event of a stream for this long is cut off, too, within twice this time.
+    /// Time in which data that was written must have left the process. It ends connections whose
+    /// client reads slowly. A client that takes no event of a stream for this long is cut off, too,
+    /// within twice this time.
     pub write: Duration,
     /// An HTTP/2 connection is closed when it has had no request for this long.
     pub idle: Duration,

@@ -26,8 +26,9 @@ pub struct PageRequest {
 pub enum PageBody {
     /// All of it.
     Whole(Bytes),
-    /// Server-sent events. The stream is asked for an event only when the client has taken those before, so it can make each
-    /// from what is known then. It ends after [`Limits::event_stream`](crate::Limits::event_stream); a browser then asks again.
+    /// Server-sent events. The stream is asked for an event only when the client has taken those
+    /// before, so it can make each from what is known then. It ends after
+    /// [`Limits::event_stream`](crate::Limits::event_stream); a browser then asks again.
     Events(BoxStream<'static, Event>),
 }
 
@@ -58,14 +59,15 @@ pub type PageAnswer = Response<PageBody>;
 
 /// Answers requests for pages.
 pub trait PageHandler: Send + Sync {
-    /// Answers a request with GET or HEAD. The answer must come within half of [`Limits::request`](crate::Limits::request).
+    /// Answers a request with GET or HEAD. The answer must come within half of
+    /// [`Limits::request`](crate::Limits::request).
     fn answer(&self, request: PageRequest) -> BoxFuture<'static, PageAnswer>;
 }
 
 /// Pages of a program: those at a path and below it.
 ///
-/// A client needs the right to `get` the path itself for the page there, and the path with a slash at its end for all pages below:
-/// a role names both, as in `/ui` and `/ui/*`.
+/// A client needs the right to `get` the path itself for the page there, and the path with a slash
+/// at its end for all pages below: a role names both, as in `/ui` and `/ui/*`.
 #[derive(Clone)]
 pub struct MountedPages {
     prefix: &'static str,
@@ -84,13 +86,13 @@ impl MountedPages {
         self.prefix
     }
 
-    /// Whether a decoded path is one of these pages.
+    /// Returns true if a decoded path is one of these pages.
     pub(crate) fn contains(&self, path: &str) -> bool {
         path == self.prefix || path.starts_with(&self.below)
     }
 
-    /// The path that a client must be allowed to read. It is one of two, so that no client can make the API server be asked about
-    /// any number of them.
+    /// The path that a client must be allowed to read. It is one of two, so that no client can make
+    /// the API server be asked about any number of them.
     pub(crate) fn authorized_path(&self, path: &str) -> &str {
         if path == self.prefix { self.prefix } else { &self.below }
     }
@@ -114,7 +116,8 @@ pub fn event_stream(events: BoxStream<'static, Event>) -> PageAnswer {
     answer
 }
 
-/// Makes a Kubernetes `Status` with an error. `reason` is its machine-readable reason, such as `NotFound`.
+/// Makes a Kubernetes `Status` with an error. `reason` is its machine-readable reason, such as
+/// `NotFound`.
 pub fn error_page(code: StatusCode, reason: &str, message: &str) -> PageAnswer {
     page("application/json", respond::status_text(code, reason, message, None)).with_status(code)
 }

@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 use crate::health::HealthChecks;
 use crate::mounted::MountedPages;
 
-/// Makes the content of a page for each request. It runs on a thread for blocking work and may take milliseconds.
+/// Makes the content of a page for each request. It runs on a thread for blocking work and may take
+/// milliseconds.
 pub type Page<T> = Arc<dyn Fn() -> T + Send + Sync>;
 
 /// A program's own part of `/statusz`.
@@ -83,10 +84,11 @@ pub(crate) enum Form {
     Json(&'static str),
 }
 
-/// The form that an `Accept` header asks for: the first one of those it names that is offered. `None` if none is.
+/// The form that an `Accept` header asks for: the first one of those it names that is offered.
+/// `None` if none is.
 ///
-/// Upstream requires `application/json;v=v1beta1;g=config.k8s.io;as=KIND`; without the parameters, JSON has that version
-/// here. Quality values are not read, but `q=0` excludes a form.
+/// Upstream requires `application/json;v=v1beta1;g=config.k8s.io;as=KIND`; without the parameters,
+/// JSON has that version here. Quality values are not read, but `q=0` excludes a form.
 pub(crate) fn negotiate(accept: Option<&str>, kind: &str) -> Option<Form> {
     let accept = accept.map_or("", str::trim);
     if accept.is_empty() {

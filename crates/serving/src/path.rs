@@ -2,11 +2,12 @@
 
 use percent_encoding::percent_decode_str;
 
-/// Decodes the path of a request once, as Go does. `None` if it does not begin with a slash, an escape is incomplete, the
-/// result is no UTF-8, or it contains a control character.
+/// Decodes the path of a request once, as Go does. `None` if it does not begin with a slash, an
+/// escape is incomplete, the result is no UTF-8, or it contains a control character.
 ///
-/// The same decoded text is then compared with the open paths, authorized by the API server, and looked up in the table of
-/// pages, each time in whole. It is never normalised: `/healthz/../metrics` is neither open nor a page.
+/// The same decoded text is then compared with the open paths, authorized by the API server, and
+/// looked up in the table of pages, each time in whole. It is never normalised:
+/// `/healthz/../metrics` is neither open nor a page.
 pub(crate) fn decode(path: &str) -> Option<String> {
     let mut escapes = path.split('%');
     escapes.next();
@@ -21,7 +22,8 @@ pub(crate) fn decode(path: &str) -> Option<String> {
     (!path.chars().any(char::is_control)).then(|| path.into_owned())
 }
 
-/// Whether a path has no segments that another program might interpret: empty ones, `.` and `..`.
+/// Returns true if a path has no segments that another program might interpret: empty ones, `.` and
+/// `..`.
 fn is_plain(path: &str) -> bool {
     !path.contains('\\') && path.split('/').skip(1).all(|segment| !matches!(segment, "" | "." | ".."))
 }
@@ -54,8 +56,8 @@ impl Default for OpenPaths {
 }
 
 impl OpenPaths {
-    /// Parses paths. A path matches in whole; one that ends in `*` matches every path that begins with what is before the
-    /// `*`. The slash at the beginning is optional.
+    /// Parses paths. A path matches in whole; one that ends in `*` matches every path that begins
+    /// with what is before the `*`. The slash at the beginning is optional.
     ///
     /// # Errors
     ///
@@ -82,7 +84,7 @@ impl OpenPaths {
         exact.chain(self.prefixes.iter().map(|prefix| format!("/{prefix}*"))).collect()
     }
 
-    /// Whether anybody may read this decoded path.
+    /// Returns true if anybody may read this decoded path.
     pub(crate) fn contains(&self, path: &str) -> bool {
         let relative = path.strip_prefix('/').unwrap_or(path);
         self.exact.iter().any(|exact| exact == relative)

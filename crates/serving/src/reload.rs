@@ -1,4 +1,5 @@
-//! Looks for new certificates and CAs: in files, and in the ConfigMap that kube-apiserver publishes.
+//! Looks for new certificates and CAs: in files, and in the ConfigMap that kube-apiserver
+//! publishes.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,8 +17,8 @@ use crate::client_ca::{ClientCa, ProxyCa};
 use crate::front_proxy::{FrontProxyOptions, RequestHeaders};
 use crate::service::WallClock;
 
-/// The ConfigMap in which kube-apiserver publishes the CA of client certificates and how to recognize a front proxy, and the
-/// keys of the CAs in it.
+/// The ConfigMap in which kube-apiserver publishes the CA of client certificates and how to
+/// recognize a front proxy, and the keys of the CAs in it.
 const PATH: &str = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
 const NAME: &str = "ConfigMap kube-system/extension-apiserver-authentication";
 const PLACE: CertificatePlace = CertificatePlace::ConfigMap(NAME);

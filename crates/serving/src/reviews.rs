@@ -23,11 +23,12 @@ use tokio::time::{Instant, sleep, timeout};
 const QUESTIONS_PER_SECOND: NonZeroU32 = NonZeroU32::new(200).expect("not zero");
 const QUESTIONS_AT_ONCE: NonZeroU32 = NonZeroU32::new(400).expect("not zero");
 
-/// Questions of one kind that wait or are being asked. There is no place for more, so that clients without credentials cannot
-/// take any amount of memory.
+/// Questions of one kind that wait or are being asked. There is no place for more, so that clients
+/// without credentials cannot take any amount of memory.
 const MAX_OPEN_QUESTIONS: usize = 400;
 
-/// How long a question may wait for the limit on questions per second. One that would wait longer is refused at once.
+/// How long a question may wait for the limit on questions per second. One that would wait longer
+/// is refused at once.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
 /// How often refused questions are logged at most.
@@ -40,7 +41,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// An answer is small; a longer one is not read.
 const LONGEST_ANSWER: usize = 1024 * 1024;
 
-/// The API server gave no answer, or was not asked because there are too many questions. The reason is in the log.
+/// The API server gave no answer, or was not asked because there are too many questions. The reason
+/// is in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the API server could not be asked; the log says why")]
 pub struct Unanswered;
@@ -130,7 +132,8 @@ impl Reviewer {
         }
     }
 
-    /// The question for a review with this `spec`. An `urgent` one is asked whatever other questions there are.
+    /// The question for a review with this `spec`. An `urgent` one is asked whatever other
+    /// questions there are.
     ///
     /// # Errors
     /// If there is no place for another question. That is logged once a minute.
@@ -164,11 +167,12 @@ impl Reviewer {
         Unanswered
     }
 
-    /// The status of the review. Answers that ask for another attempt are followed, as long as the time limit allows.
+    /// The status of the review. Answers that ask for another attempt are followed, as long as the
+    /// time limit allows.
     ///
     /// # Errors
-    /// If there is no answer within the time limit, or none that can be read. That is logged once, until there is one. Or if
-    /// the question would wait too long for others.
+    /// If there is no answer within the time limit, or none that can be read. That is logged once,
+    /// until there is one. Or if the question would wait too long for others.
     pub(crate) async fn ask<T: DeserializeOwned>(&self, question: Question) -> Result<T, Unanswered> {
         let answer = timeout(self.timeout, self.attempts(&question)).await;
         let answer =

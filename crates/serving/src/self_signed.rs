@@ -45,7 +45,8 @@ pub(crate) fn generate(address: IpAddr, now: Timestamp) -> Result<Pair, ServingE
     Ok(Pair { certificate: certificate.pem(), key: key.serialize_pem() })
 }
 
-/// Returns true when a certificate that was made at `made` is to be replaced by another, which is before anyone is warned of its end.
+/// Returns true when a certificate that was made at `made` is to be replaced by another, which is
+/// before anyone is warned of its end.
 pub(crate) fn is_due(made: Timestamp, now: Timestamp) -> bool {
     now.as_second() - made.as_second() > (DAYS - 45) * 24 * 60 * 60
 }

@@ -33,8 +33,8 @@ use crate::turns::Turns;
 /// How the server listens and whom it lets in.
 #[derive(Clone, Debug)]
 pub struct ServingOptions {
-    /// The address and port. An unspecified address means all addresses, IPv4 and IPv6. Port 0 means any free port, for
-    /// tests; `--secure-port=0` means that no server is made.
+    /// The address and port. An unspecified address means all addresses, IPv4 and IPv6. Port 0
+    /// means any free port, for tests; `--secure-port=0` means that no server is made.
     pub address: SocketAddr,
     /// The server's certificate.
     pub certificate: CertificateSource,
@@ -47,9 +47,10 @@ pub struct ServingOptions {
     /// A file with the CA of client certificates. Without one, the CA comes from the ConfigMap
     /// `kube-system/extension-apiserver-authentication`.
     pub client_ca_file: Option<PathBuf>,
-    /// A front proxy, which names users in headers. Without it, the ConfigMap says how to recognize one.
+    /// A front proxy, which names users in headers. Without it, the ConfigMap says how to recognize
+    /// one.
     pub front_proxy: Option<FrontProxyOptions>,
-    /// Whether the ConfigMap is looked up for what no file gives.
+    /// True if the ConfigMap is looked up for what no file gives.
     pub look_up_client_ca: bool,
     /// The paths that need no authentication and no authorization.
     pub open_paths: OpenPaths,
@@ -88,9 +89,11 @@ impl ServingOptions {
 /// The clients that ask the API server about requests.
 #[derive(Clone, Debug, Default)]
 pub struct ReviewClients {
-    /// For `TokenReview` and the ConfigMap with the CAs of clients and of front proxies. Without it, tokens are ignored.
+    /// For `TokenReview` and the ConfigMap with the CAs of clients and of front proxies. Without
+    /// it, tokens are ignored.
     pub authentication: Option<ApiClient>,
-    /// For `SubjectAccessReview`. Without it, only members of `system:masters` may read the pages that are not open.
+    /// For `SubjectAccessReview`. Without it, only members of `system:masters` may read the pages
+    /// that are not open.
     pub authorization: Option<ApiClient>,
 }
 
@@ -98,12 +101,13 @@ pub struct ReviewClients {
 ///
 /// # Connections
 ///
-/// There are at most [`Limits::connections`]. When one more arrives, it is served, and another is closed: one whose client
-/// has not authenticated, of the client address that has most of them, and there the oldest. So slow clients take the place
-/// of slow clients, and a probe is answered. A client that has not authenticated has one request on a connection.
+/// There are at most [`Limits::connections`]. When one more arrives, it is served, and another is
+/// closed: one whose client has not authenticated, of the client address that has most of them, and
+/// there the oldest. So slow clients take the place of slow clients, and a probe is answered. A
+/// client that has not authenticated has one request on a connection.
 ///
-/// All handshakes together, and all verifications of client certificates, take a quarter of one processor at most. Clients wait for
-/// their turns, and the addresses of clients alternate.
+/// All handshakes together, and all verifications of client certificates, take a quarter of one
+/// processor at most. Clients wait for their turns, and the addresses of clients alternate.
 pub struct Server {
     listener: TcpListener,
     shared: Arc<Shared>,
@@ -128,8 +132,9 @@ impl TimeProvider for TlsTime {
 }
 
 impl Server {
-    /// Loads the certificates and opens the port. Connections wait until [`run`](Self::run) is called. `clock` reads the
-    /// current time. The API server is not contacted. Must be called within a tokio runtime.
+    /// Loads the certificates and opens the port. Connections wait until [`run`](Self::run) is
+    /// called. `clock` reads the current time. The API server is not contacted. Must be called
+    /// within a tokio runtime.
     ///
     /// # Errors
     ///
@@ -207,8 +212,8 @@ impl Server {
         self.listener.local_addr()
     }
 
-    /// Returns a function that tells which certificates are in use: that of the port, and the CAs of clients and of front proxies. It may
-    /// be called as long as the server runs.
+    /// Returns a function that tells which certificates are in use: that of the port, and the CAs
+    /// of clients and of front proxies. It may be called as long as the server runs.
     pub fn certificates(&self) -> impl Fn() -> Vec<CertificateInUse> + Send + Sync + 'static {
         let Reload { certificate, client_ca, proxy_ca, .. } = &self.reload;
         let (certificate, client_ca, proxy_ca) =

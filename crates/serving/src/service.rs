@@ -34,7 +34,8 @@ pub(crate) struct Service {
     streams: EventStreams,
 }
 
-/// An answer, and whether the client has authenticated. If it has not, its connection is closed after the answer.
+/// An answer, and whether the client has authenticated. If it has not, its connection is closed
+/// after the answer.
 pub(crate) struct Answered {
     pub(crate) answer: Answer,
     pub(crate) authenticated: bool,
@@ -77,7 +78,8 @@ impl Service {
         let Some(path) = decode(uri.path()) else { return refused(respond::invalid_path()) };
         let query = uri.query().unwrap_or_default();
         if self.open.contains(&path) {
-            // Credentials are not even looked at: whether this process is healthy must not depend on the API server.
+            // Credentials are not even looked at: whether this process is healthy must not depend
+            // on the API server.
             return refused(self.page(&path, query, headers, Access::nothing()).await);
         }
         let Ok(user) = self.authentication.user(peer, headers).await else {
@@ -105,7 +107,7 @@ impl Service {
         Answered { answer, authenticated }
     }
 
-    /// Whether something is served at the path.
+    /// Returns true if something is served at the path.
     fn has_page(&self, path: &str) -> bool {
         Known::of(path).is_some() || self.pages.health.has_page(path) || self.pages.mounted_at(path).is_some()
     }
@@ -155,8 +157,8 @@ impl Service {
         }
     }
 
-    /// Makes a page on a thread for blocking work, so that the threads of the runtime go on with the controllers' tasks.
-    /// `None` if that panicked, or the runtime is shutting down.
+    /// Makes a page on a thread for blocking work, so that the threads of the runtime go on with
+    /// the controllers' tasks. `None` if that panicked, or the runtime is shutting down.
     #[expect(
         clippy::disallowed_methods,
         reason = "a page is made for a client on a socket, which no run repeats"

@@ -1,4 +1,5 @@
-//! Stores the generated pair in a certificate directory, so that a crash or a full disk leaves both files or none.
+//! Stores the generated pair in a certificate directory, so that a crash or a full disk leaves both
+//! files or none.
 
 use std::io::{self, ErrorKind, Write};
 use std::net::IpAddr;
@@ -12,8 +13,8 @@ use crate::certificate::{certified_key, read};
 use crate::error::ServingError;
 use crate::self_signed;
 
-/// Makes sure that the pair exists. A directory with only one of the files is an error, as upstream has it. An empty file
-/// counts as missing.
+/// Makes sure that the pair exists. A directory with only one of the files is an error, as upstream
+/// has it. An empty file counts as missing.
 pub(crate) fn store_if_missing(
     files: &(PathBuf, PathBuf),
     address: IpAddr,
@@ -48,7 +49,7 @@ pub(crate) fn store_if_missing(
     Ok(())
 }
 
-/// Whether a process ended after it renamed the key and before it renamed the certificate.
+/// Returns true if a process ended after it renamed the key and before it renamed the certificate.
 fn was_interrupted((certificate, key): &(PathBuf, PathBuf), provider: &CryptoProvider) -> bool {
     let certificate = temporary(certificate);
     let (Ok(content), Ok(key_content)) = (read(&certificate), read(key)) else { return false };
@@ -70,7 +71,8 @@ fn temporary(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// Writes a file that nobody can read before it has its permissions, and that is on the disk afterwards.
+/// Writes a file that nobody can read before it has its permissions, and that is on the disk
+/// afterwards.
 fn write(path: &Path, content: &str, mode: u32) -> Result<(), ServingError> {
     let write = || -> io::Result<()> {
         if let Some(directory) = path.parent() {

@@ -8,8 +8,8 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// Fails when data that was written has not left the process within a time limit, however slowly some of it does: a client
-/// that reads one byte at a time is cut off like one that reads nothing.
+/// Fails when data that was written has not left the process within a time limit, however slowly
+/// some of it does: a client that reads one byte at a time is cut off like one that reads nothing.
 pub(crate) struct TimedIo<T> {
     inner: T,
     limit: Duration,

@@ -85,7 +85,8 @@ const SUPPORTED: [(&str, CipherSuite); 11] = [
     ("TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256", CipherSuite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256),
 ];
 
-/// Suites that kube-controller-manager accepts (Go's `crypto/tls` knows them) and rustls does not support.
+/// Suites that kube-controller-manager accepts (Go's `crypto/tls` knows them) and rustls does not
+/// support.
 const ONLY_IN_GO: [&str; 16] = [
     "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA",
     "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256",
@@ -113,8 +114,8 @@ pub struct CipherSuites {
 }
 
 impl CipherSuites {
-    /// Parses Go's names. As in Go, the names limit TLS 1.2 only; all suites of TLS 1.3 stay allowed. An empty list is the
-    /// default.
+    /// Parses Go's names. As in Go, the names limit TLS 1.2 only; all suites of TLS 1.3 stay
+    /// allowed. An empty list is the default.
     ///
     /// # Errors
     ///
@@ -148,7 +149,8 @@ impl CipherSuites {
         Some(self.allowed.as_ref()?.iter().filter_map(|suite| name(*suite)).collect())
     }
 
-    /// The names that Go knows and this program does not support. They have no effect; a caller should warn.
+    /// The names that Go knows and this program does not support. They have no effect; a caller
+    /// should warn.
     pub fn ignored(&self) -> &[String] {
         &self.ignored
     }
@@ -166,7 +168,8 @@ pub(crate) fn provider(suites: &CipherSuites) -> Arc<CryptoProvider> {
     Arc::new(provider)
 }
 
-/// The configuration of all TLS connections. Certificates come from `certificates`, for each connection anew.
+/// The configuration of all TLS connections. Certificates come from `certificates`, for each
+/// connection anew.
 ///
 /// # Errors
 /// If no cipher suite is left for the versions.
@@ -189,7 +192,8 @@ pub(crate) fn server_config(
         .with_client_cert_verifier(Arc::new(AnyClientCertificate::new(provider)))
         .with_cert_resolver(certificates);
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    // Sessions would take memory for clients that have not authenticated, and few clients come back to resume one.
+    // Sessions would take memory for clients that have not authenticated, and few clients come back
+    // to resume one.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     Ok(config)

@@ -321,7 +321,8 @@ mod tests {
         assert_eq!(Order::new().next([(0, client(4)), (1, begun), (2, client(4))].into_iter()), Some(1));
     }
 
-    /// Forty clients of the probe's address wait at any time, and give up soon: ten come for each turn.
+    /// Forty clients of the probe's address wait at any time, and give up soon: ten come for each
+    /// turn.
     #[test]
     fn a_probe_that_waits_longer_than_others_has_a_turn_soon() {
         let mut order = Order::new();

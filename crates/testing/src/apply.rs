@@ -31,8 +31,8 @@ impl Cluster {
     ///
     /// # Panics
     ///
-    /// If the API server would refuse a write: it creates an object that exists, or replaces or deletes an object that
-    /// does not exist with the same uid and version.
+    /// If the API server would refuse a write: it creates an object that exists, or replaces or
+    /// deletes an object that does not exist with the same uid and version.
     #[track_caller]
     pub fn apply<T: Planned>(self, writes: &Writes<T>) -> Self {
         match self.states(writes).pop() {

@@ -1,4 +1,5 @@
-//! The builder. It holds objects as JSON and the positions of the objects that the next call changes.
+//! The builder. It holds objects as JSON and the positions of the objects that the next call
+//! changes.
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -13,10 +14,10 @@ pub const START_TIME: &str = "2026-01-01T00:00:00Z";
 
 /// Objects of a cluster.
 ///
-/// A call such as [`service`](Self::service) or [`pods`](Self::pods) adds objects and makes them the current ones; calls
-/// such as [`not_ready`](Self::not_ready) change all current objects. [`select`](Self::select) makes an object
-/// current that was added before. Objects are added to the namespace `default`, or the one that the last
-/// [`namespace`](Self::namespace) names.
+/// A call such as [`service`](Self::service) or [`pods`](Self::pods) adds objects and makes them
+/// the current ones; calls such as [`not_ready`](Self::not_ready) change all current objects.
+/// [`select`](Self::select) makes an object current that was added before. Objects are added to the
+/// namespace `default`, or the one that the last [`namespace`](Self::namespace) names.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
 pub struct Cluster {
@@ -46,8 +47,8 @@ impl Cluster {
         self
     }
 
-    /// Adds an object: JSON, or a type of `k8s-openapi`. It gets a namespace, a uid, a version and a creation time if it
-    /// has none.
+    /// Adds an object: JSON, or a type of `k8s-openapi`. It gets a namespace, a uid, a version and
+    /// a creation time if it has none.
     ///
     /// # Panics
     ///

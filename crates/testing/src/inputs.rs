@@ -39,7 +39,8 @@ impl Inputs {
         service
     }
 
-    /// The slices that a controller plans over: labelled with its name as manager, and not being deleted.
+    /// The slices that a controller plans over: labelled with its name as manager, and not being
+    /// deleted.
     pub fn slices_managed_by(&self, manager: &str) -> Vec<Arc<EndpointSlice>> {
         let mut is_planned = slice_labels::planned_by(manager);
         self.slices.iter().filter(|slice| is_planned(slice)).cloned().collect()

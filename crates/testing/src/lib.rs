@@ -1,12 +1,14 @@
 //! Clusters in a few lines, to snapshot plans over them and controllers on them.
 //!
-//! - [`Cluster`] makes nodes, Services, pods, slices and Endpoints. The order of the calls determines names, addresses,
-//!   uids, versions and times, so a test prints the same in every run.
-//! - [`Cluster::plan`] calls a plan with the views of these objects; [`Cluster::apply`] applies the planned writes.
-//! - [`Redacted`] orders objects and replaces what differs from run to run, for `insta::assert_snapshot!` and
-//!   `insta::assert_yaml_snapshot!`.
+//! - [`Cluster`] makes nodes, Services, pods, slices and Endpoints. The order of the calls
+//!   determines names, addresses, uids, versions and times, so a test prints the same in every run.
+//! - [`Cluster::plan`] calls a plan with the views of these objects; [`Cluster::apply`] applies the
+//!   planned writes.
+//! - [`Redacted`] orders objects and replaces what differs from run to run, for
+//!   `insta::assert_snapshot!` and `insta::assert_yaml_snapshot!`.
 //! - [`MetricsPage`] reads values from a page of metrics in Prometheus' text format.
-//! - `Simulation` (feature `server`) runs a controller against the embedded API server, under tokio's paused clock.
+//! - `Simulation` (feature `server`) runs a controller against the embedded API server, under
+//!   tokio's paused clock.
 //!
 //! ```
 //! use kube_endpoint_testing::Cluster;
@@ -23,7 +25,8 @@
 //! });
 //! ```
 //!
-//! A call that does not apply to the current objects, such as the zone of a Service, panics and names the caller's line.
+//! A call that does not apply to the current objects, such as the zone of a Service, panics and
+//! names the caller's line.
 
 mod apply;
 mod cluster;

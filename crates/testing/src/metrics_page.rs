@@ -25,7 +25,8 @@ impl MetricsPage {
         &self.0
     }
 
-    /// The value of the one sample of this name that carries all these labels; none when there is no such sample.
+    /// The value of the one sample of this name that carries all these labels; none when there is
+    /// no such sample.
     ///
     /// # Panics
     ///
@@ -54,9 +55,10 @@ impl MetricsPage {
         Self(lines.join("\n"))
     }
 
-    /// The page in a form for snapshots: families sorted by name, one line for each series. A histogram has its bounds in
-    /// one line and the counts of its buckets in another; series in which nothing was observed are left out. Durations
-    /// that the workqueue measures depend on the machine and are replaced by `_`.
+    /// The page in a form for snapshots: families sorted by name, one line for each series. A
+    /// histogram has its bounds in one line and the counts of its buckets in another; series in
+    /// which nothing was observed are left out. Durations that the workqueue measures depend on the
+    /// machine and are replaced by `_`.
     pub fn summary(&self) -> String {
         let mut families: Vec<String> = self.0.split("\n\n").filter_map(family_summary).collect();
         families.sort_by_key(|family| family.split(' ').nth(2).unwrap_or_default().to_owned());

@@ -15,14 +15,15 @@ const GENERATED_ALPHABET: &str = "bcdfghjklmnpqrstvwxz2456789";
 
 /// A value for snapshots.
 ///
-/// - A list of objects is sorted by kind, namespace, Service, address type, prefix of the name, and content. Lists further
-///   inside, such as the writes of a plan, keep their order.
-/// - A generated name becomes its prefix and a number in brackets, `web-[1]`; a uid becomes `[uid-1]`. The numbers count in the order
-///   of the output, and one name or uid has one number, wherever it appears.
+/// - A list of objects is sorted by kind, namespace, Service, address type, prefix of the name, and
+///   content. Lists further inside, such as the writes of a plan, keep their order.
+/// - A generated name becomes its prefix and a number in brackets, `web-[1]`; a uid becomes
+///   `[uid-1]`. The numbers count in the order of the output, and one name or uid has one number,
+///   wherever it appears.
 /// - Resource versions become `[version]`, times `[time]`. `managedFields` are dropped.
 ///
-/// `Display`, for `insta::assert_snapshot!`, has some lines for each slice, Endpoints and Event, and YAML for anything
-/// else. `Serialize`, for `insta::assert_yaml_snapshot!`, has everything.
+/// `Display`, for `insta::assert_snapshot!`, has some lines for each slice, Endpoints and Event,
+/// and YAML for anything else. `Serialize`, for `insta::assert_yaml_snapshot!`, has everything.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Redacted(Value);
 
@@ -74,7 +75,8 @@ fn find_generated_names(value: &Value, names: &mut BTreeMap<String, String>) {
     each_child(value, &mut |child| find_generated_names(child, names));
 }
 
-/// A name that the server or a client generated, and its prefix. Without `generateName`, the suffix must look generated.
+/// A name that the server or a client generated, and its prefix. Without `generateName`, the suffix
+/// must look generated.
 fn generated_name(metadata: &Value) -> Option<(&str, &str)> {
     let name = metadata["name"].as_str()?;
     if let Some(prefix) = metadata["generateName"].as_str().filter(|prefix| !prefix.is_empty()) {
@@ -131,7 +133,8 @@ fn sort_key(object: &Value, names: &BTreeMap<String, String>) -> Vec<String> {
     ]
 }
 
-/// The numbers of generated names and of uids. A name or uid without a number is replaced by a text without one.
+/// The numbers of generated names and of uids. A name or uid without a number is replaced by a text
+/// without one.
 #[derive(Default)]
 struct Numbers {
     /// Prefix by generated name.
@@ -142,7 +145,8 @@ struct Numbers {
 }
 
 impl Numbers {
-    /// Numbers names and uids in the order of the output, in which the metadata of an object comes first.
+    /// Numbers names and uids in the order of the output, in which the metadata of an object comes
+    /// first.
     fn find(&mut self, value: &Value) {
         if let Some(name) = value["metadata"]["name"].as_str() {
             self.number_name(name);

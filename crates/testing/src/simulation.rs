@@ -31,8 +31,9 @@ const LONGEST_SETTLING: Duration = Duration::from_secs(600);
 
 /// A controller that runs against the embedded API server.
 ///
-/// Start it under a paused clock (`#[tokio::test(start_paused = true)]`): waiting then takes no real
-/// time, and every run is the same. `C` is what the closure that started the controller returned. Dropping a simulation ends its tasks.
+/// Start it under a paused clock (`#[tokio::test(start_paused = true)]`): waiting then takes no
+/// real time, and every run is the same. `C` is what the closure that started the controller
+/// returned. Dropping a simulation ends its tasks.
 pub struct Simulation<C = ()> {
     /// The server.
     pub server: EmbeddedApiServer,
@@ -67,7 +68,8 @@ impl Cluster {
     }
 }
 
-/// A server whose time starts at [`START_TIME`], with a fixed seed: it generates the same names and uids in every run.
+/// A server whose time starts at [`START_TIME`], with a fixed seed: it generates the same names and
+/// uids in every run.
 pub fn server_builder() -> Builder {
     match START_TIME.parse() {
         Ok(start) => EmbeddedApiServer::builder().seed(1).start_time(start),
@@ -76,8 +78,9 @@ pub fn server_builder() -> Builder {
 }
 
 impl Simulation {
-    /// Starts a controller and waits until it has settled. The closure gets clients and a clock, and
-    /// spawns its tasks on the environment. [`Simulation::metrics`] reads the metrics that it registers.
+    /// Starts a controller and waits until it has settled. The closure gets clients and a clock,
+    /// and spawns its tasks on the environment. [`Simulation::metrics`] reads the metrics that it
+    /// registers.
     pub async fn start<C>(
         server: &EmbeddedApiServer,
         start: impl FnOnce(&mut Environment) -> C,
@@ -87,8 +90,8 @@ impl Simulation {
         simulation
     }
 
-    /// Starts a controller; it runs once the test awaits something. `buckets` are the upper bounds of
-    /// histograms, by name of the metric; other distributions are rendered as summaries.
+    /// Starts a controller; it runs once the test awaits something. `buckets` are the upper bounds
+    /// of histograms, by name of the metric; other distributions are rendered as summaries.
     ///
     /// # Panics
     ///
@@ -133,7 +136,8 @@ impl<C> Simulation<C> {
         self.pass(Duration::from_millis(2)).await;
     }
 
-    /// Waits until the controller has sent no request for five seconds, other than watches and requests for leases.
+    /// Waits until the controller has sent no request for five seconds, other than watches and
+    /// requests for leases.
     ///
     /// # Panics
     ///
@@ -182,7 +186,8 @@ impl<C> Simulation<C> {
         MetricsPage::new(self.environment.metrics.render())
     }
 
-    /// From now on the controller's writes are carried out at once, and their responses are delayed by `by`.
+    /// From now on the controller's writes are carried out at once, and their responses are delayed
+    /// by `by`.
     pub fn answer_late(&self, by: Duration) {
         self.environment.lateness.set(by);
     }
@@ -217,7 +222,8 @@ impl Environment {
 
     /// Runs the controller. [`Simulation::stopped`] waits for it.
     ///
-    /// Metrics that it registers while it runs are recorded like those that it registers when it is made.
+    /// Metrics that it registers while it runs are recorded like those that it registers when it is
+    /// made.
     pub fn run(&mut self, controller: impl Future<Output = ()> + Send + 'static) {
         let recorder = Arc::clone(&self.recorder);
         let mut controller = Box::pin(controller);

@@ -1,4 +1,5 @@
-//! A controller on the embedded server: a small one that writes one slice for each Service and polls.
+//! A controller on the embedded server: a small one that writes one slice for each Service and
+//! polls.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

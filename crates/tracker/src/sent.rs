@@ -1,8 +1,9 @@
 //! The content of own writes whose echo is outstanding.
 //!
-//! An echo with this content need not be decoded: the view that was sent is the view that the server stored. Any other
-//! content under the version of an own write is the work of another client: a mutating webhook changed the object, or the
-//! server dropped a field that it does not know. Versions alone do not show that.
+//! An echo with this content need not be decoded: the view that was sent is the view that the
+//! server stored. Any other content under the version of an own write is the work of another
+//! client: a mutating webhook changed the object, or the server dropped a field that it does not
+//! know. Versions alone do not show that.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -17,11 +18,12 @@ use parking_lot::Mutex;
 /// The most objects that are held. Of older ones a digest remains; their echoes are decoded.
 const MOST_OBJECTS: usize = 256;
 
-/// The most digests, which is more than a cluster at Kubernetes' limits has slices. The oldest are dropped first; their echoes are
-/// compared by version only.
+/// The most digests, which is more than a cluster at Kubernetes' limits has slices. The oldest are
+/// dropped first; their echoes are compared by version only.
 const MOST_DIGESTS: usize = 32_768;
 
-/// The objects of one kind that were sent and not seen yet. The writers and the cache of the kind share it.
+/// The objects of one kind that were sent and not seen yet. The writers and the cache of the kind
+/// share it.
 #[derive(Debug, Default)]
 pub struct SentObjects(Mutex<State>);
 
@@ -55,7 +57,8 @@ enum Kept {
     Digest(u64),
 }
 
-/// What controllers write into an object: all but names, annotations, owners, and what the server adds.
+/// What controllers write into an object: all but names, annotations, owners, and what the server
+/// adds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Content {
     /// The labels.
@@ -98,7 +101,7 @@ pub enum Echo {
 }
 
 impl SentObjects {
-    /// Whether nothing is outstanding.
+    /// Returns true if nothing is outstanding.
     pub fn is_empty(&self) -> bool {
         self.0.lock().objects.is_empty()
     }
@@ -122,8 +125,8 @@ impl SentObjects {
         state.objects.insert(object.clone(), Sent { age, kept, version: None, seen: None });
     }
 
-    /// Records that the write of an object was answered. Returns whether the object has been seen in that version already,
-    /// with another content.
+    /// Records that the write of an object was answered. Returns whether the object has been seen
+    /// in that version already, with another content.
     pub fn answered(&self, object: &ObjectKey, version: ResourceVersion) -> bool {
         let mut state = self.0.lock();
         let Some(sent) = state.objects.get_mut(object) else { return false };
@@ -144,7 +147,7 @@ impl SentObjects {
         self.0.lock().remove(object);
     }
 
-    /// Whether something is known about an object that has this version in an event.
+    /// Returns true if something is known about an object that has this version in an event.
     pub fn expects(&self, object: &ObjectKey, version: ResourceVersion) -> bool {
         let state = self.0.lock();
         state.objects.get(object).is_some_and(|sent| sent.version.is_none_or(|sent| version <= sent))
@@ -181,8 +184,8 @@ impl SentObjects {
         if same { Echo::Same(view) } else { Echo::Different }
     }
 
-    /// Whether an object has another content in the version of the own write than was sent. The answer is given once, after
-    /// [`Self::echo`].
+    /// Returns true if an object has another content in the version of the own write than was sent.
+    /// The answer is given once, after [`Self::echo`].
     pub fn take_difference(&self, object: &ObjectKey, version: ResourceVersion) -> bool {
         let mut state = self.0.lock();
         let differs = state

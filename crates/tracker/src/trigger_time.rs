@@ -1,5 +1,6 @@
-//! The time of the change that a sync publishes: the value of the last-change-trigger-time annotation, from which network
-//! programming latency is measured. Upstream: `endpointslice/util/trigger_time_tracker.go`.
+//! The time of the change that a sync publishes: the value of the last-change-trigger-time
+//! annotation, from which network programming latency is measured. Upstream:
+//! `endpointslice/util/trigger_time_tracker.go`.
 
 use std::sync::Arc;
 
@@ -23,12 +24,13 @@ struct Seen {
 }
 
 impl TriggerTime {
-    /// Returns the trigger time of a sync. For a new Service it is the creation time. Otherwise it is the earliest time that
-    /// is newer than at the last call, among the pods' Ready transitions and the Service's creation. None means that none of
-    /// these times has changed; the annotation is then removed.
+    /// Returns the trigger time of a sync. For a new Service it is the creation time. Otherwise it
+    /// is the earliest time that is newer than at the last call, among the pods' Ready transitions
+    /// and the Service's creation. None means that none of these times has changed; the annotation
+    /// is then removed.
     ///
-    /// The state advances whether or not the sync writes anything. A Service that was deleted and created again under
-    /// its name is a new one.
+    /// The state advances whether or not the sync writes anything. A Service that was deleted and
+    /// created again under its name is a new one.
     pub fn compute(&mut self, service: &Service, pods: &[Arc<Pod>]) -> Option<Timestamp> {
         let known = self.seen.take().filter(|seen| seen.service_uid == service.uid);
         let mut pod_times = Vec::with_capacity(pods.len());
@@ -55,8 +57,9 @@ impl TriggerTime {
         trigger
     }
 
-    /// As [`Self::compute`], if only these pods have changed since its last call. The work grows with their number; a pod that is
-    /// new or gone also moves the entries after it, 24 bytes each. None if the Service is a new one; all of its pods are needed then.
+    /// As [`Self::compute`], if only these pods have changed since its last call. The work grows
+    /// with their number; a pod that is new or gone also moves the entries after it, 24 bytes each.
+    /// None if the Service is a new one; all of its pods are needed then.
     pub fn compute_changed(
         &mut self,
         service: &Service,
@@ -77,15 +80,15 @@ impl TriggerTime {
         Some(trigger)
     }
 
-    /// Gives back a trigger time that could not be written, so that the retry publishes it. (Upstream loses it.) Without
-    /// a call of [`Self::compute`] before it this is a no-op.
+    /// Gives back a trigger time that could not be written, so that the retry publishes it.
+    /// (Upstream loses it.) Without a call of [`Self::compute`] before it this is a no-op.
     pub fn carry_over(&mut self, trigger: Option<Timestamp>) {
         if let Some(seen) = &mut self.seen {
             seen.carried = seen.carried.into_iter().chain(trigger).min();
         }
     }
 
-    /// Whether no sync has been seen.
+    /// Returns true if no sync has been seen.
     pub fn is_empty(&self) -> bool {
         self.seen.is_none()
     }

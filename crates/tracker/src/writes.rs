@@ -1,16 +1,17 @@
 //! Which of a controller's own writes the cache has seen.
 //!
-//! A sync on a cache that does not show the writes of the last sync would create slices twice, so it is delayed. The
-//! echo of a controller's own write must not start a sync; any other change to a managed object must. Both are decided by
-//! comparing two versions: the one in the server's answer to a write, and the one up to which the cache has read, bookmarks
-//! included. Upstream compares generations by uid (`endpointslice_tracker.go`), which misses the deletion of a slice by
-//! another client if the controller has not written that slice since it started.
+//! A sync on a cache that does not show the writes of the last sync would create slices twice, so
+//! it is delayed. The echo of a controller's own write must not start a sync; any other change to a
+//! managed object must. Both are decided by comparing two versions: the one in the server's answer
+//! to a write, and the one up to which the cache has read, bookmarks included. Upstream compares
+//! generations by uid (`endpointslice_tracker.go`), which misses the deletion of a slice by another
+//! client if the controller has not written that slice since it started.
 //!
-//! Versions are compared within an epoch only. Epochs are counted for each namespace: the cache may list them one by one.
-//! When a new epoch begins, writes of earlier ones are no longer waited for, and an event of an object that was written in
-//! an earlier one counts as foreign. Names of unresolved creates are kept.
-//! The cache may have been listed before the last of these writes, so their owners count as uncertain until what the cache shows
-//! was compared with the server.
+//! Versions are compared within an epoch only. Epochs are counted for each namespace: the cache may
+//! list them one by one. When a new epoch begins, writes of earlier ones are no longer waited for,
+//! and an event of an object that was written in an earlier one counts as foreign. Names of
+//! unresolved creates are kept. The cache may have been listed before the last of these writes, so
+//! their owners count as uncertain until what the cache shows was compared with the server.
 //!
 //! Only outstanding writes are held, so nothing is left of objects that no longer exist.
 
@@ -24,8 +25,9 @@ mod updates;
 
 use state::{Object, Owner, Seen, State};
 
-/// The position of a cache in the event stream of one kind, or of one kind in one namespace. If the server's versions go back, as after a restore from a
-/// backup, a new epoch begins. Versions of different epochs cannot be compared.
+/// The position of a cache in the event stream of one kind, or of one kind in one namespace. If the
+/// server's versions go back, as after a restore from a backup, a new epoch begins. Versions of
+/// different epochs cannot be compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CachePosition {
     /// The number of lists so far that had a lower version than the position of the cache.
@@ -35,7 +37,7 @@ pub struct CachePosition {
 }
 
 impl CachePosition {
-    /// Whether it is later than another position of the same epoch.
+    /// Returns true if it is later than another position of the same epoch.
     fn is_ahead_of(self, other: Self) -> bool {
         self.epoch == other.epoch && self.version > other.version
     }
@@ -46,22 +48,24 @@ impl CachePosition {
 pub enum Observation {
     /// The event of our own write: nothing to do.
     Own,
-    /// A write of the object has not been answered yet. [`WriteTracker::wrote`] reports the event when it is.
+    /// A write of the object has not been answered yet. [`WriteTracker::wrote`] reports the event
+    /// when it is.
     InFlight,
     /// A change by another client: the owner must be synced.
     Foreign,
 }
 
-/// Own writes whose echo is outstanding. Each controller has one. The `owner` of a write is the Service or Endpoints object
-/// that is synced, the `object` is what was written for it.
+/// Own writes whose echo is outstanding. Each controller has one. The `owner` of a write is the
+/// Service or Endpoints object that is synced, the `object` is what was written for it.
 #[derive(Debug, Default)]
 pub struct WriteTracker {
     state: Mutex<State>,
 }
 
 impl WriteTracker {
-    /// Whether the cache does not show all of the owner's writes yet, so that a sync has to be delayed. `cached_uids` are
-    /// the uids of the owner's objects in the cache that are not being deleted.
+    /// Returns true if the cache does not show all of the owner's writes yet, so that a sync has to
+    /// be delayed. `cached_uids` are the uids of the owner's objects in the cache that are not
+    /// being deleted.
     pub fn is_stale<'a>(
         &self,
         owner: &ObjectKey,
@@ -81,8 +85,9 @@ impl WriteTracker {
             entry.deleted.retain(|uid, epoch| *epoch == position.epoch && cached.contains(uid));
         }
         let stale = entry.written.is_some() || !entry.deleted.is_empty();
-        // Some echoes never come, such as that of an object that was created and deleted between two lists. Events are
-        // handled in order, so the event at a version has been handled once the cache has read past it.
+        // Some echoes never come, such as that of an object that was created and deleted between
+        // two lists. Events are handled in order, so the event at a version has been handled once
+        // the cache has read past it.
         entry.objects.retain(|key| {
             let settled = objects.get(key).is_none_or(|object| {
                 let echoed = object
@@ -103,8 +108,8 @@ impl WriteTracker {
         stale
     }
 
-    /// Records that a write of an object is being sent. Every call must be followed by one of [`Self::wrote`],
-    /// [`Self::deleted`], [`Self::failed`].
+    /// Records that a write of an object is being sent. Every call must be followed by one of
+    /// [`Self::wrote`], [`Self::deleted`], [`Self::failed`].
     pub fn begin(&self, object: &ObjectKey) {
         let mut state = self.state.lock();
         let epoch = state.epoch(&object.namespace);
@@ -115,8 +120,8 @@ impl WriteTracker {
         }
     }
 
-    /// As [`Self::wrote`], for a created object. If it is deleted before a relist, there is no event for it;
-    /// [`Self::unseen_creates`] finds it then.
+    /// As [`Self::wrote`], for a created object. If it is deleted before a relist, there is no
+    /// event for it; [`Self::unseen_creates`] finds it then.
     pub fn created(
         &self,
         owner: &ObjectKey,
@@ -127,9 +132,10 @@ impl WriteTracker {
         self.record_answer(owner, object, version, position, true)
     }
 
-    /// Owners of objects that were created but never appeared in the cache, although it has read past their versions: they
-    /// were deleted before a relist. The owners must be synced. Call this after each relist, when its changes have been
-    /// observed, with a function that tells which namespaces were listed and the position after it.
+    /// Owners of objects that were created but never appeared in the cache, although it has read
+    /// past their versions: they were deleted before a relist. The owners must be synced. Call this
+    /// after each relist, when its changes have been observed, with a function that tells which
+    /// namespaces were listed and the position after it.
     #[expect(clippy::disallowed_methods, reason = "the owners are sorted")]
     pub fn unseen_creates(
         &self,
@@ -151,8 +157,8 @@ impl WriteTracker {
         unseen
     }
 
-    /// Records that a create or update was answered with this version. Returns whether another client changed the object in
-    /// the meantime, so that the owner must be synced again.
+    /// Records that a create or update was answered with this version. Returns whether another
+    /// client changed the object in the meantime, so that the owner must be synced again.
     pub fn wrote(
         &self,
         owner: &ObjectKey,
@@ -195,7 +201,8 @@ impl WriteTracker {
         tracked.written = Some(version);
         let echo = Seen::Version { epoch: written.epoch, version };
         let changed_meanwhile = match tracked.seen.take() {
-            // A new epoch began while the write was in flight. Whether the write belongs to it is unknown.
+            // A new epoch began while the write was in flight. Whether the write belongs to it is
+            // unknown.
             _ if written.epoch != epoch => {
                 objects.remove(object);
                 entry.objects.remove(object);
@@ -240,13 +247,15 @@ impl WriteTracker {
         entry.objects.insert(object.clone());
     }
 
-    /// Records that a write was refused and had no effect. Returns whether the object changed in the meantime.
+    /// Records that a write was refused and had no effect. Returns whether the object changed in
+    /// the meantime.
     pub fn failed(&self, object: &ObjectKey) -> bool {
         self.state.lock().objects.remove(object).is_some_and(|tracked| tracked.seen.is_some())
     }
 
-    /// Records that the outcome of a create is unknown: the connection broke, or the server failed. The next create for this
-    /// owner should use the same name ([`Self::take_unresolved`]); the server then answers whether it exists.
+    /// Records that the outcome of a create is unknown: the connection broke, or the server failed.
+    /// The next create for this owner should use the same name ([`Self::take_unresolved`]); the
+    /// server then answers whether it exists.
     pub fn create_unresolved(&self, owner: &ObjectKey, object: &ObjectKey) {
         let mut state = self.state.lock();
         let seen = state.objects.remove(object).and_then(|tracked| tracked.seen);
@@ -264,8 +273,8 @@ impl WriteTracker {
         Some(taken)
     }
 
-    /// Classifies an event: an object was added or changed and has this uid. `seen` is its version, and the epoch of the cache
-    /// that shows it.
+    /// Classifies an event: an object was added or changed and has this uid. `seen` is its version,
+    /// and the epoch of the cache that shows it.
     pub fn observe_applied(
         &self,
         owner: Option<&ObjectKey>,
@@ -305,8 +314,9 @@ impl WriteTracker {
         observed
     }
 
-    /// Whether a new epoch began while writes for an owner were outstanding. The cache may have been listed before these writes, and
-    /// their versions do not tell, so what it shows must be compared with the server before anything is created.
+    /// Returns true if a new epoch began while writes for an owner were outstanding. The cache may
+    /// have been listed before these writes, and their versions do not tell, so what it shows must
+    /// be compared with the server before anything is created.
     pub fn is_uncertain(&self, owner: &ObjectKey) -> bool {
         self.state.lock().uncertain.contains(owner)
     }
@@ -316,8 +326,9 @@ impl WriteTracker {
         self.state.lock().uncertain.remove(owner);
     }
 
-    /// Compares the version in the answer to a write with the position of the cache before the write was sent. A write makes a
-    /// version that is higher than all before, unless the server's storage was set back. `now` is the position at the answer.
+    /// Compares the version in the answer to a write with the position of the cache before the
+    /// write was sent. A write makes a version that is higher than all before, unless the server's
+    /// storage was set back. `now` is the position at the answer.
     pub fn check_answer(&self, before: CachePosition, version: ResourceVersion, now: CachePosition) {
         let is_old = !version.is_none() && before.epoch == now.epoch && version <= before.version;
         if is_old {
@@ -325,21 +336,24 @@ impl WriteTracker {
         }
     }
 
-    /// Returns whether an answer since the last call has shown that the server's storage was set back.
+    /// Returns whether an answer since the last call has shown that the server's storage was set
+    /// back.
     pub fn take_set_back(&self) -> bool {
         std::mem::take(&mut self.state.lock().set_back)
     }
 
-    /// Removes and returns the objects of which [`Self::is_stale`] found that the cache has read past a write without showing it,
-    /// each with the position of that write. Either another client deleted the object between two lists, or the server's
-    /// storage was set back and has passed the version of the write since. Only the server can tell.
+    /// Removes and returns the objects of which [`Self::is_stale`] found that the cache has read
+    /// past a write without showing it, each with the position of that write. Either another client
+    /// deleted the object between two lists, or the server's storage was set back and has passed
+    /// the version of the write since. Only the server can tell.
     pub fn take_missed(&self) -> Vec<(ObjectKey, CachePosition)> {
         std::mem::take(&mut self.state.lock().missed).into_iter().collect()
     }
 
-    /// Owners of writes that were answered before the last call already and that the cache has not shown since, sorted. A cache
-    /// shows a write within moments. If it does not, an event was lost or the server's storage was set back, and no event may
-    /// ever come that starts a sync. So the owners must be synced. Call this at intervals.
+    /// Owners of writes that were answered before the last call already and that the cache has not
+    /// shown since, sorted. A cache shows a write within moments. If it does not, an event was lost
+    /// or the server's storage was set back, and no event may ever come that starts a sync. So the
+    /// owners must be synced. Call this at intervals.
     #[expect(clippy::disallowed_methods, reason = "the owners are sorted")]
     pub fn overdue(&self) -> Vec<ObjectKey> {
         let mut state = self.state.lock();
@@ -371,8 +385,8 @@ impl WriteTracker {
         state.drop_settled(owner);
     }
 
-    /// Drops the state of a deleted owner. Events of its last writes then count as foreign, which costs a sync without
-    /// writes.
+    /// Drops the state of a deleted owner. Events of its last writes then count as foreign, which
+    /// costs a sync without writes.
     pub fn forget(&self, owner: &ObjectKey) {
         let mut state = self.state.lock();
         state.uncertain.remove(owner);
@@ -389,7 +403,7 @@ impl WriteTracker {
         (state.owners.len(), state.objects.len() + state.missed.len())
     }
 
-    /// Whether nothing is outstanding.
+    /// Returns true if nothing is outstanding.
     pub fn is_empty(&self) -> bool {
         self.len() == (0, 0)
     }

@@ -1,7 +1,8 @@
 //! A channel with one sender and many receivers that keeps only the latest value.
 //!
-//! The interface is that of [`tokio::sync::watch`]. The difference: tokio wakes the receivers that wait for a change in random
-//! order, so that two runs of one program differ. Here they are woken in the order in which they began to wait.
+//! The interface is that of [`tokio::sync::watch`]. The difference: tokio wakes the receivers that
+//! wait for a change in random order, so that two runs of one program differ. Here they are woken
+//! in the order in which they began to wait.
 
 use std::fmt;
 use std::ops::Deref;
@@ -21,7 +22,8 @@ pub struct Receiver<T> {
     seen: u64,
 }
 
-/// A reference to the value. Values that are sent meanwhile wait for it, so do not hold it for long.
+/// A reference to the value. Values that are sent meanwhile wait for it, so do not hold it for
+/// long.
 pub struct Ref<'a, T>(MappedRwLockReadGuard<'a, T>);
 
 /// The sender was dropped.
@@ -30,7 +32,8 @@ pub struct Closed;
 
 struct Shared<T> {
     state: RwLock<State<T>>,
-    /// Notified after each change of the state. It wakes its waiters in the order in which they came.
+    /// Notified after each change of the state. It wakes its waiters in the order in which they
+    /// came.
     changed: Notify,
 }
 
@@ -81,7 +84,8 @@ impl<T> Sender<T> {
         });
     }
 
-    /// Changes the value. Notifies the receivers if `modify` returns true, and returns what it returned.
+    /// Changes the value. Notifies the receivers if `modify` returns true, and returns what it
+    /// returned.
     pub fn send_if_modified(&self, modify: impl FnOnce(&mut T) -> bool) -> bool {
         {
             let mut state = self.0.state.write();
@@ -149,7 +153,8 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// Waits for a value for which `matches` returns true, and returns it. The values that were looked at count as seen.
+    /// Waits for a value for which `matches` returns true, and returns it. The values that were
+    /// looked at count as seen.
     ///
     /// Cancel safe.
     ///

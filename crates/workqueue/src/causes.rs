@@ -1,8 +1,9 @@
 //! Why a key was added.
 
-/// Why a key was added: a set of up to 16 causes. [`Causes::RETRY`] is the queue's own; the others are the caller's, by
-/// number. The queue keeps the causes of a key beside its entry and merges those of adds that it merges, so that the worker
-/// that takes the key learns all of them. They affect neither order nor delay.
+/// Why a key was added: a set of up to 16 causes. [`Causes::RETRY`] is the queue's own; the others
+/// are the caller's, by number. The queue keeps the causes of a key beside its entry and merges
+/// those of adds that it merges, so that the worker that takes the key learns all of them. They
+/// affect neither order nor delay.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Causes(u16);
 
@@ -12,7 +13,8 @@ impl Causes {
     /// The last sync failed.
     pub const RETRY: Self = Self(1);
 
-    /// The cause of a number from 1 to 15. 0 is [`Causes::RETRY`]; higher numbers are [`Causes::NONE`].
+    /// The cause of a number from 1 to 15. 0 is [`Causes::RETRY`]; higher numbers are
+    /// [`Causes::NONE`].
     pub const fn number(number: u8) -> Self {
         if number < 16 { Self(1 << number) } else { Self::NONE }
     }
@@ -23,7 +25,7 @@ impl Causes {
         Self(self.0 | others.0)
     }
 
-    /// Whether any of `others` is in this set.
+    /// Returns true if any of `others` is in this set.
     pub const fn contains(self, others: Self) -> bool {
         self.0 & others.0 != 0
     }
@@ -33,7 +35,7 @@ impl Causes {
         self.0 != 0 && self.0 & !others.0 == 0
     }
 
-    /// Whether no cause was given.
+    /// Returns true if no cause was given.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }

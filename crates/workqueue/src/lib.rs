@@ -1,17 +1,21 @@
-//! A deduplicating, delaying, rate-limited work queue with client-go's guarantees, and a worker loop.
+//! A deduplicating, delaying, rate-limited work queue with client-go's guarantees, and a worker
+//! loop.
 //!
-//! A controller maps every event to the key of an object and adds the key to a queue. Workers take keys from the queue and
-//! sync the objects. The guarantees are those of client-go's `util/workqueue`:
+//! A controller maps every event to the key of an object and adds the key to a queue. Workers take
+//! keys from the queue and sync the objects. The guarantees are those of client-go's
+//! `util/workqueue`:
 //!
 //! - a key that is added several times before it is processed is processed once;
 //! - a key is never processed by two workers at the same time;
-//! - a key that is added while it is being processed is queued again, once, after [`WorkQueue::done`];
+//! - a key that is added while it is being processed is queued again, once, after
+//!   [`WorkQueue::done`];
 //! - keys are returned in the order in which they became ready;
 //! - a key that is added with several delays becomes ready at the earliest of the times.
 //!
-//! Start with [`WorkQueue`], then [`run_workers`]. A [`RateLimiter`] decides how long a failed key waits.
-//! All time is tokio's, so tests can pause it, and keys keep the order of the calls, so runs are deterministic. A queue has
-//! no background task: a call of [`WorkQueue::get`] also waits for the next delayed key.
+//! Start with [`WorkQueue`], then [`run_workers`]. A [`RateLimiter`] decides how long a failed key
+//! waits. All time is tokio's, so tests can pause it, and keys keep the order of the calls, so runs
+//! are deterministic. A queue has no background task: a call of [`WorkQueue::get`] also waits for
+//! the next delayed key.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() {

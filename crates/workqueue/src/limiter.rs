@@ -1,7 +1,7 @@
 //! Rate limiters: how long a failed key waits before it is retried.
 //!
-//! Upstream: client-go `util/workqueue/default_rate_limiters.go`; the numbers of each controller are the constants
-//! at the head of its controller file (`defaultSyncBackOff`, `maxSyncBackOff`).
+//! Upstream: client-go `util/workqueue/default_rate_limiters.go`; the numbers of each controller
+//! are the constants at the head of its controller file (`defaultSyncBackOff`, `maxSyncBackOff`).
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -16,8 +16,8 @@ pub trait RateLimiter<K>: Send + Sync {
     /// Counts a failure of the key. Returns the delay before its next attempt.
     fn when(&self, key: &K) -> Duration;
 
-    /// As [`when`](Self::when), for a key that does not wait longer than `longest`. A limiter for all keys together overrides this, and
-    /// reserves nothing that comes later.
+    /// As [`when`](Self::when), for a key that does not wait longer than `longest`. A limiter for
+    /// all keys together overrides this, and reserves nothing that comes later.
     fn when_within(&self, key: &K, longest: Duration) -> Duration {
         self.when(key).min(longest)
     }
@@ -29,7 +29,8 @@ pub trait RateLimiter<K>: Send + Sync {
     fn num_requeues(&self, key: &K) -> u32;
 }
 
-/// Delays a key by `base` after its first failure and twice as long after each further one, up to `max`.
+/// Delays a key by `base` after its first failure and twice as long after each further one, up to
+/// `max`.
 ///
 /// Upstream: `TypedItemExponentialFailureRateLimiter`.
 #[derive(Debug)]
@@ -91,7 +92,8 @@ impl<K> RateLimiter<K> for TokenBucket {
 
 /// Returns the longest delay of several limiters. Upstream: `TypedMaxOfRateLimiter`.
 ///
-/// Every limiter is asked each time. As in client-go, a key with a long delay of its own still takes a token from the bucket.
+/// Every limiter is asked each time. As in client-go, a key with a long delay of its own still
+/// takes a token from the bucket.
 pub struct MaxOfRateLimiter<K> {
     limiters: Vec<Box<dyn RateLimiter<K>>>,
 }
@@ -130,8 +132,9 @@ const BUCKET_BURST: NonZeroU32 = NonZeroU32::MIN.saturating_add(99);
 /// Longest delay of a key in the endpoints and the EndpointSlice controller.
 const LONG_MAX: Duration = Duration::from_secs(1000);
 
-/// The limiter of upstream's controllers: the longer of an exponential delay for each key (`base` up to `max`) and the
-/// delay of one token bucket for all keys (`qps` tokens per second, `burst` at once).
+/// The limiter of upstream's controllers: the longer of an exponential delay for each key (`base`
+/// up to `max`) and the delay of one token bucket for all keys (`qps` tokens per second, `burst` at
+/// once).
 pub fn controller_rate_limiter<K: Key>(
     base: Duration,
     max: Duration,
@@ -144,18 +147,20 @@ pub fn controller_rate_limiter<K: Key>(
     ])
 }
 
-/// client-go's `DefaultTypedControllerRateLimiter`, which the endpoints controller uses: 5 ms up to 1000 s for each key,
-/// and 10 keys per second with a burst of 100.
+/// client-go's `DefaultTypedControllerRateLimiter`, which the endpoints controller uses: 5 ms up to
+/// 1000 s for each key, and 10 keys per second with a burst of 100.
 pub fn default_controller_rate_limiter<K: Key>() -> MaxOfRateLimiter<K> {
     controller_rate_limiter(Duration::from_millis(5), LONG_MAX, BUCKET_QPS, BUCKET_BURST)
 }
 
-/// The limiter of the EndpointSlice controller: 1 s up to 1000 s for each key, and 10 keys per second with a burst of 100.
+/// The limiter of the EndpointSlice controller: 1 s up to 1000 s for each key, and 10 keys per
+/// second with a burst of 100.
 pub fn endpoint_slice_rate_limiter<K: Key>() -> MaxOfRateLimiter<K> {
     controller_rate_limiter(Duration::from_secs(1), LONG_MAX, BUCKET_QPS, BUCKET_BURST)
 }
 
-/// The limiter of the mirroring controller: 1 s up to 100 s for each key, and 10 keys per second with a burst of 100.
+/// The limiter of the mirroring controller: 1 s up to 100 s for each key, and 10 keys per second
+/// with a burst of 100.
 pub fn endpoint_slice_mirroring_rate_limiter<K: Key>() -> MaxOfRateLimiter<K> {
     controller_rate_limiter(Duration::from_secs(1), Duration::from_secs(100), BUCKET_QPS, BUCKET_BURST)
 }

@@ -14,15 +14,16 @@ use crate::metrics::QueueMetrics;
 use crate::state::{Next, State, Wake};
 use crate::{Causes, RateLimiter, Reason};
 
-/// A key that can be queued, and that the log shows with `Display`. Queue the keys of objects, not the objects.
+/// A key that can be queued, and that the log shows with `Display`. Queue the keys of objects, not
+/// the objects.
 pub trait Key: Clone + Eq + Hash + Debug + Display + Send + Sync + 'static {}
 
 impl<K: Clone + Eq + Hash + Debug + Display + Send + Sync + 'static> Key for K {}
 
 /// A deduplicating, delaying, rate-limited queue of keys. Clones are handles to one queue.
 ///
-/// Every operation takes at most logarithmic time in the number of keys. Only [`get`](Self::get) and
-/// [`shut_down_with_drain`](Self::shut_down_with_drain) wait. Upstream: client-go's
+/// Every operation takes at most logarithmic time in the number of keys. Only [`get`](Self::get)
+/// and [`shut_down_with_drain`](Self::shut_down_with_drain) wait. Upstream: client-go's
 /// `TypedRateLimitingInterface`.
 pub struct WorkQueue<K> {
     inner: Arc<Inner<K>>,
@@ -62,8 +63,9 @@ impl<K: Key> Debug for WorkQueue<K> {
 impl<K: Key> WorkQueue<K> {
     /// An empty queue.
     ///
-    /// `name` is the label of the queue's metrics, which this call registers with the current `metrics` recorder. `limiter`
-    /// decides the delays of [`add_rate_limited`](Self::add_rate_limited).
+    /// `name` is the label of the queue's metrics, which this call registers with the current
+    /// `metrics` recorder. `limiter` decides the delays of
+    /// [`add_rate_limited`](Self::add_rate_limited).
     pub fn new(name: impl Into<Arc<str>>, limiter: impl RateLimiter<K> + 'static) -> Self {
         let name = name.into();
         let state = Mutex::new(State::new(QueueMetrics::register(&name)));
@@ -79,8 +81,9 @@ impl<K: Key> WorkQueue<K> {
 
     /// Adds a key.
     ///
-    /// A key that is queued already stays where it is. A key that is being processed is queued again, once, when it is done.
-    /// A delayed key is queued now and stays delayed as well. After a shutdown, the call is a no-op.
+    /// A key that is queued already stays where it is. A key that is being processed is queued
+    /// again, once, when it is done. A delayed key is queued now and stays delayed as well. After a
+    /// shutdown, the call is a no-op.
     pub fn add(&self, key: K) {
         self.add_for(key, Reason::default());
     }
@@ -93,7 +96,8 @@ impl<K: Key> WorkQueue<K> {
 
     /// Adds a key after a delay.
     ///
-    /// If the key is delayed already, the earlier time applies. After a shutdown, the call is a no-op.
+    /// If the key is delayed already, the earlier time applies. After a shutdown, the call is a
+    /// no-op.
     pub fn add_after(&self, key: K, delay: Duration) {
         self.add_after_for(key, delay, Reason::default());
     }
@@ -109,8 +113,9 @@ impl<K: Key> WorkQueue<K> {
         self.add_rate_limited_within(key, Duration::MAX);
     }
 
-    /// As [`add_rate_limited`](Self::add_rate_limited), but with a delay of `longest` at most. A limiter for all keys reserves
-    /// nothing later than that: the key comes back sooner, and the reservation would only delay keys that fail afterwards.
+    /// As [`add_rate_limited`](Self::add_rate_limited), but with a delay of `longest` at most. A
+    /// limiter for all keys reserves nothing later than that: the key comes back sooner, and the
+    /// reservation would only delay keys that fail afterwards.
     pub(crate) fn add_rate_limited_within(&self, key: K, longest: Duration) {
         let delay = self.inner.limiter.when_within(&key, longest);
         self.add_after_for(key, delay, Causes::RETRY);
@@ -158,25 +163,28 @@ impl<K: Key> WorkQueue<K> {
         }
     }
 
-    /// Marks a key that [`get`](Self::get) returned as processed. If it was added meanwhile, it is queued again.
+    /// Marks a key that [`get`](Self::get) returned as processed. If it was added meanwhile, it is
+    /// queued again.
     ///
     /// For a key that is not being processed, the call is a no-op.
     pub fn done(&self, key: &K) {
         self.step(|state, now| state.done(key, now));
     }
 
-    /// Leaves the time of a change with a key whose processing did not publish it. The next call of [`get`](Self::get) that returns the
-    /// key answers it. Call this after the add that repeats the processing; without one, the call is a no-op.
+    /// Leaves the time of a change with a key whose processing did not publish it. The next call of
+    /// [`get`](Self::get) that returns the key answers it. Call this after the add that repeats the
+    /// processing; without one, the call is a no-op.
     pub(crate) fn give_back(&self, key: &K, since: Instant) {
         self.step(|state, _| state.give_back(key, since));
     }
 
-    /// The number of keys that can be taken now. It may be outdated when the call returns, so use it for information only.
+    /// The number of keys that can be taken now. It may be outdated when the call returns, so use
+    /// it for information only.
     pub fn len(&self) -> usize {
         self.step(|state, _| state.len())
     }
 
-    /// Whether no key can be taken now; for information only, as [`len`](Self::len).
+    /// Returns true if no key can be taken now; for information only, as [`len`](Self::len).
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -196,22 +204,26 @@ impl<K: Key> WorkQueue<K> {
         self.step(|state, _| state.in_flight_len())
     }
 
-    /// The number of keys that can be taken, are delayed or are being processed, counted under one lock.
+    /// The number of keys that can be taken, are delayed or are being processed, counted under one
+    /// lock.
     pub fn outstanding(&self) -> usize {
         self.step(|state, _| state.len() + state.waiting_len() + state.in_flight_len())
     }
 
-    /// Shuts the queue down: later adds are ignored, and delayed keys are dropped. Queued keys are still returned, then
-    /// [`get`](Self::get) returns `None`. Calls of [`shut_down_with_drain`](Self::shut_down_with_drain) return.
+    /// Shuts the queue down: later adds are ignored, and delayed keys are dropped. Queued keys are
+    /// still returned, then [`get`](Self::get) returns `None`. Calls of
+    /// [`shut_down_with_drain`](Self::shut_down_with_drain) return.
     pub fn shut_down(&self) {
         self.step(|state, _| state.shut_down(false));
     }
 
-    /// Shuts the queue down as [`shut_down`](Self::shut_down) does, and waits until no key is being processed.
+    /// Shuts the queue down as [`shut_down`](Self::shut_down) does, and waits until no key is being
+    /// processed.
     ///
-    /// As in client-go, the call waits only for `done`: if no key is being processed it returns at once, even if keys are
-    /// queued. If a worker never calls `done`, it waits until `shut_down` is called. To wait until the queue is empty, wait
-    /// for the worker loop. The queue is shut down when the future is first polled, and stays so if the future is dropped.
+    /// As in client-go, the call waits only for `done`: if no key is being processed it returns at
+    /// once, even if keys are queued. If a worker never calls `done`, it waits until `shut_down` is
+    /// called. To wait until the queue is empty, wait for the worker loop. The queue is shut down
+    /// when the future is first polled, and stays so if the future is dropped.
     pub async fn shut_down_with_drain(&self) {
         self.step(|state, _| state.shut_down(true));
         loop {
@@ -224,25 +236,27 @@ impl<K: Key> WorkQueue<K> {
         }
     }
 
-    /// Whether the queue was shut down.
+    /// Returns true if the queue was shut down.
     pub fn is_shutting_down(&self) -> bool {
         self.step(|state, _| state.is_shutting_down())
     }
 
     /// Updates the metrics of unfinished work and of the longest running worker.
     ///
-    /// The worker loop calls this every [`UPDATE_PERIOD`](crate::UPDATE_PERIOD) while keys are being processed. Without it,
-    /// call it periodically.
+    /// The worker loop calls this every [`UPDATE_PERIOD`](crate::UPDATE_PERIOD) while keys are
+    /// being processed. Without it, call it periodically.
     pub fn update_unfinished_work(&self) {
         self.step(|state, now| state.update_unfinished_work(now));
     }
 
-    /// Returns the keys that have been processed for `min` or longer, each with this time, in no particular order.
+    /// Returns the keys that have been processed for `min` or longer, each with this time, in no
+    /// particular order.
     pub fn long_running(&self, min: Duration) -> Vec<(K, Duration)> {
         self.step(|state, now| state.long_running(min, now))
     }
 
-    /// Waits until a key is taken while no other is being processed. A key that was taken since the last call counts.
+    /// Waits until a key is taken while no other is being processed. A key that was taken since the
+    /// last call counts.
     pub(crate) async fn work_started(&self) {
         self.inner.started.notified().await;
     }
@@ -253,8 +267,8 @@ impl<K: Key> WorkQueue<K> {
         self.step(|state, _| state.count_dropped());
     }
 
-    /// Moves keys whose delay has ended into the queue and runs `step`, both under the lock; then wakes the callers
-    /// concerned.
+    /// Moves keys whose delay has ended into the queue and runs `step`, both under the lock; then
+    /// wakes the callers concerned.
     fn step<R>(&self, step: impl FnOnce(&mut State<K>, Instant) -> R) -> R {
         let (result, wake) = {
             let mut state = self.inner.state.lock();
@@ -269,8 +283,8 @@ impl<K: Key> WorkQueue<K> {
     }
 
     fn wake(&self, wake: &Wake) {
-        // When the next ready time moves forward, every waiting caller must reset its timer: a single one could be dropped,
-        // or take another key, and none would wake in time.
+        // When the next ready time moves forward, every waiting caller must reset its timer: a
+        // single one could be dropped, or take another key, and none would wake in time.
         if wake.all {
             self.inner.ready.notify_waiters();
         }

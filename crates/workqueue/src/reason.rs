@@ -4,15 +4,16 @@ use tokio::time::Instant;
 
 use crate::Causes;
 
-/// Why a key was added, and when the first change arrived for which it was. The queue merges the reasons of adds that it
-/// merges. They affect neither order nor delay.
+/// Why a key was added, and when the first change arrived for which it was. The queue merges the
+/// reasons of adds that it merges. They affect neither order nor delay.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Reason {
     /// Why it was added.
     pub causes: Causes,
-    /// When the first change arrived for which it was added; none if it was added for no change. The worker that takes the
-    /// key learns it, also if a delayed add was for the change: the worker sees all changes that have arrived. After a sync
-    /// that failed or was put off it stays with the key.
+    /// When the first change arrived for which it was added; none if it was added for no change.
+    /// The worker that takes the key learns it, also if a delayed add was for the change: the
+    /// worker sees all changes that have arrived. After a sync that failed or was put off it stays
+    /// with the key.
     pub since: Option<Instant>,
 }
 

@@ -1,7 +1,8 @@
-//! The state of a queue and its transitions. Each takes the time as an argument and runs under the queue's lock.
+//! The state of a queue and its transitions. Each takes the time as an argument and runs under the
+//! queue's lock.
 //!
-//! Upstream: `Typed` in client-go `util/workqueue/queue.go`, and the waiting loop of `delaying_queue.go`, which is
-//! [`State::promote`] here: it runs before every other step.
+//! Upstream: `Typed` in client-go `util/workqueue/queue.go`, and the waiting loop of
+//! `delaying_queue.go`, which is [`State::promote`] here: it runs before every other step.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -44,7 +45,8 @@ pub(crate) struct State<K> {
     queue: VecDeque<K>,
     /// Keys to be processed, with the time at which they were added and the reason.
     dirty: HashMap<K, (Instant, Reason)>,
-    /// Keys being processed, with the time at which they were taken. Those that are also dirty are queued again by `done`.
+    /// Keys being processed, with the time at which they were taken. Those that are also dirty are
+    /// queued again by `done`.
     in_flight: HashMap<K, Instant>,
     waiting: Waiting<K>,
     shutting_down: bool,
@@ -144,7 +146,7 @@ impl<K: Key> State<K> {
         self.wake.drained = true;
     }
 
-    /// Whether a caller that drains the queue can return.
+    /// Returns true if a caller that drains the queue can return.
     pub(crate) fn is_drained(&self) -> bool {
         self.in_flight.is_empty() || !self.draining
     }
@@ -212,8 +214,8 @@ impl<K: Key> State<K> {
         self.wake.ready += 1;
     }
 
-    /// Sets the depth instead of incrementing and decrementing it, so that a queue that is created again under the same
-    /// name starts from zero.
+    /// Sets the depth instead of incrementing and decrementing it, so that a queue that is created
+    /// again under the same name starts from zero.
     fn update_depth(&self) {
         self.metrics.depth.set(u32::try_from(self.dirty.len()).unwrap_or(u32::MAX));
     }

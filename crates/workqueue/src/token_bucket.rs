@@ -1,9 +1,10 @@
 //! A token bucket with reservations: governor's arithmetic over tokio's clock.
 //!
-//! governor answers "yes" or "not until"; client-go's `BucketRateLimiter` always reserves a token and returns the time until
-//! it is available (`rate.Limiter.Reserve().Delay()`). To reserve a token in the future, the bucket sets governor's clock to
-//! the time that governor names and asks again. governor's algorithm (GCRA) stores a single time, which each granted request
-//! moves by one interval, so later reservations stay correct.
+//! governor answers "yes" or "not until"; client-go's `BucketRateLimiter` always reserves a token
+//! and returns the time until it is available (`rate.Limiter.Reserve().Delay()`). To reserve a
+//! token in the future, the bucket sets governor's clock to the time that governor names and asks
+//! again. governor's algorithm (GCRA) stores a single time, which each granted request moves by one
+//! interval, so later reservations stay correct.
 
 use std::cell::Cell;
 use std::num::NonZeroU32;
@@ -104,7 +105,8 @@ impl TokenBucket {
             return Err(InvalidRate::Rate(qps));
         }
         let interval = Duration::try_from_secs_f64(qps.recip()).map_err(|_| InvalidRate::Rate(qps))?;
-        // governor counts nanoseconds in 64 bits. The whole bucket has to fit, with room for reservations.
+        // governor counts nanoseconds in 64 bits. The whole bucket has to fit, with room for
+        // reservations.
         let longest = Duration::from_secs(u64::from(u32::MAX)) / burst.get();
         if interval > longest {
             return Err(InvalidRate::Rate(qps));
@@ -119,15 +121,16 @@ impl TokenBucket {
         Self { limiter: Mutex::new(Limiter::direct_with_clock(quota, clock)) }
     }
 
-    /// Reserves a token. Returns the time until it is available: zero while the bucket is not empty.
+    /// Reserves a token. Returns the time until it is available: zero while the bucket is not
+    /// empty.
     ///
     /// A reservation cannot be cancelled; client-go's limiter does not cancel any either.
     pub fn reserve(&self) -> Duration {
         self.reserve_within(Duration::MAX).unwrap_or(Duration::MAX)
     }
 
-    /// Reserves a token if one is available within `longest`, and returns the time until then. Otherwise it reserves
-    /// nothing, as client-go's `rate.Limiter.Wait` under a deadline.
+    /// Reserves a token if one is available within `longest`, and returns the time until then.
+    /// Otherwise it reserves nothing, as client-go's `rate.Limiter.Wait` under a deadline.
     pub fn reserve_within(&self, longest: Duration) -> Option<Duration> {
         let limiter = self.limiter.lock();
         let now = TokioClock.now();

@@ -1,6 +1,8 @@
 //! Delayed keys, in the order in which they become ready.
 //!
-//! A key has at most one entry: an earlier time replaces it. So memory grows with the number of keys, not of calls. Upstream: `waitForPriorityQueue` in client-go `util/workqueue/delaying_queue.go`.
+//! A key has at most one entry: an earlier time replaces it. So memory grows with the number of
+//! keys, not of calls. Upstream: `waitForPriorityQueue` in client-go
+//! `util/workqueue/delaying_queue.go`.
 
 use std::collections::BTreeMap;
 
@@ -25,8 +27,8 @@ impl<K: Key> Waiting<K> {
         Self { by_place: BTreeMap::new(), place_of: HashMap::default(), next_sequence: 0 }
     }
 
-    /// Delays a key until `ready_at`, unless it has an earlier entry, and adds the reason to that of its entry. Returns whether the
-    /// key is now the first to become ready.
+    /// Delays a key until `ready_at`, unless it has an earlier entry, and adds the reason to that
+    /// of its entry. Returns whether the key is now the first to become ready.
     pub(crate) fn insert(&mut self, key: K, ready_at: Instant, mut reason: Reason) -> bool {
         if let Some((place, earlier)) = self.place_of.get_mut(&key) {
             reason = reason.and(*earlier);
@@ -44,7 +46,8 @@ impl<K: Key> Waiting<K> {
         first
     }
 
-    /// Removes the first key that is ready by `now`. Returns it with the time at which it became ready, and its reason.
+    /// Removes the first key that is ready by `now`. Returns it with the time at which it became
+    /// ready, and its reason.
     pub(crate) fn pop_ready(&mut self, now: Instant) -> Option<(Instant, K, Reason)> {
         let first = self.by_place.first_entry()?;
         let (ready_at, _) = *first.key();
@@ -109,7 +112,8 @@ mod tests {
     use super::*;
     use crate::Causes;
 
-    /// Inserts keys with their times in milliseconds and checks the order in which they are returned.
+    /// Inserts keys with their times in milliseconds and checks the order in which they are
+    /// returned.
     #[track_caller]
     fn check(inserts: &[(&'static str, u64)], expected: &[(&'static str, u64)]) {
         let start = Instant::now();

@@ -1,7 +1,7 @@
 //! The worker loop: takes keys, syncs their objects, and retries what fails.
 //!
-//! Upstream: `worker`, `processNextWorkItem` and `handleErr` of each controller, and the loop in client-go that
-//! keeps the metrics of unfinished work.
+//! Upstream: `worker`, `processNextWorkItem` and `handleErr` of each controller, and the loop in
+//! client-go that keeps the metrics of unfinished work.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -27,8 +27,8 @@ pub struct RetryPolicy {
     pub max_retries: u32,
     /// What happens when the last of them fails.
     pub then: AfterRetries,
-    /// A sync that only these causes started is an extra one. If it fails while the key waits for a retry, the key goes on
-    /// waiting, and no retry is used up.
+    /// A sync that only these causes started is an extra one. If it fails while the key waits for a
+    /// retry, the key goes on waiting, and no retry is used up.
     pub extra: Causes,
 }
 
@@ -37,8 +37,8 @@ pub struct RetryPolicy {
 pub enum AfterRetries {
     /// It is dropped: it is synced again only when something adds it. Upstream's behaviour.
     Drop,
-    /// It is retried for as long as it fails, each time after `period` plus up to a fifth of it. The retries before do not
-    /// wait longer than that either.
+    /// It is retried for as long as it fails, each time after `period` plus up to a fifth of it.
+    /// The retries before do not wait longer than that either.
     RetrySlowly {
         /// The shortest delay.
         period: Duration,
@@ -48,7 +48,8 @@ pub enum AfterRetries {
 }
 
 impl Default for RetryPolicy {
-    /// 15 retries, the `maxRetries` of all three controllers, then [`AfterRetries::Drop`]. No sync is an extra one.
+    /// 15 retries, the `maxRetries` of all three controllers, then [`AfterRetries::Drop`]. No sync
+    /// is an extra one.
     fn default() -> Self {
         Self { max_retries: 15, then: AfterRetries::Drop, extra: Causes::NONE }
     }
@@ -56,8 +57,9 @@ impl Default for RetryPolicy {
 
 /// What a sync returns that did not fail.
 pub trait SyncOutcome {
-    /// Returns true if the sync has succeeded, so that the failures of the key are forgotten. A sync that was put off has
-    /// neither failed nor succeeded: the failures stay, so that a key that is put off between two failures still backs off.
+    /// Returns true if the sync has succeeded, so that the failures of the key are forgotten. A
+    /// sync that was put off has neither failed nor succeeded: the failures stay, so that a key
+    /// that is put off between two failures still backs off.
     fn is_success(&self) -> bool {
         true
     }
@@ -96,8 +98,8 @@ pub struct Attempt<'a, K, T, E> {
     pub elapsed: Duration,
 }
 
-/// Syncs keys until the queue is shut down and empty: [`run_workers_observed`] with an observer that logs each failure, and as
-/// an error that a key is dropped.
+/// Syncs keys until the queue is shut down and empty: [`run_workers_observed`] with an observer
+/// that logs each failure, and as an error that a key is dropped.
 pub async fn run_workers<K, T, E, F, Fut>(
     queue: WorkQueue<K>,
     policy: RetryPolicy,
@@ -125,17 +127,19 @@ fn log_failure<K: Key, T, E: Display>(queue: &str, attempt: &Attempt<'_, K, T, E
     }
 }
 
-/// Processes the queue with `concurrency` workers (at least one), each in its own task, until the queue is shut down and
-/// empty.
+/// Processes the queue with `concurrency` workers (at least one), each in its own task, until the
+/// queue is shut down and empty.
 ///
-/// `sync` is called with a key and the reason of its adds. If it succeeds, the key's failures are forgotten. If it fails, the
-/// key is added again with the delay of the queue's rate limiter, at most `policy.max_retries` times; then `policy.then` applies.
-/// A key that is dropped is counted in `workqueue_dropped_total`. `observe` is called with every result before the key is done, and
+/// `sync` is called with a key and the reason of its adds. If it succeeds, the key's failures are
+/// forgotten. If it fails, the key is added again with the delay of the queue's rate limiter, at
+/// most `policy.max_retries` times; then `policy.then` applies. A key that is dropped is counted in
+/// `workqueue_dropped_total`. `observe` is called with every result before the key is done, and
 /// decides what to log: nothing here logs above the debug level, since all keys may fail at once.
 ///
-/// If this future is dropped, the workers are cancelled at their current await, and their keys are done without a retry.
-/// A panic in `sync` or in `observe` marks its key done, cancels the other workers and is resumed in the caller: as in
-/// upstream, a controller that panics ends its process and does not continue with fewer workers.
+/// If this future is dropped, the workers are cancelled at their current await, and their keys are
+/// done without a retry. A panic in `sync` or in `observe` marks its key done, cancels the other
+/// workers and is resumed in the caller: as in upstream, a controller that panics ends its process
+/// and does not continue with fewer workers.
 pub async fn run_workers_observed<K, T, E, F, Fut, O>(
     queue: WorkQueue<K>,
     policy: RetryPolicy,
@@ -218,8 +222,9 @@ impl<K: Key, F, O> Job<K, F, O> {
         O: Fn(Attempt<'_, K, T, E>),
     {
         let in_flight = InFlight { queue: &self.queue, key };
-        // A sync that finds nothing to do never waits; without this, a long queue of such keys would block the thread. The
-        // key is in flight here, so that a caller that drains the queue waits for it.
+        // A sync that finds nothing to do never waits; without this, a long queue of such keys
+        // would block the thread. The key is in flight here, so that a caller that drains the queue
+        // waits for it.
         yield_now().await;
         let start = Instant::now();
         let requeues = self.queue.num_requeues(&in_flight.key);
@@ -240,7 +245,8 @@ impl<K: Key, F, O> Job<K, F, O> {
         });
     }
 
-    /// Applies the retry policy. The key is still in flight, so that it cannot be taken again before it is done.
+    /// Applies the retry policy. The key is still in flight, so that it cannot be taken again
+    /// before it is done.
     fn settle<T: SyncOutcome, E: Display>(
         &self,
         key: &K,
@@ -296,7 +302,8 @@ impl SlowRetries {
     }
 }
 
-/// A key that a worker has taken. It is done when this is dropped, also by a panic or when the worker is cancelled.
+/// A key that a worker has taken. It is done when this is dropped, also by a panic or when the
+/// worker is cancelled.
 struct InFlight<'a, K: Key> {
     queue: &'a WorkQueue<K>,
     key: K,

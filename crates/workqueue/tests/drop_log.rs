@@ -1,5 +1,5 @@
-//! The log of a key that is given up. It is alone in its process, since what a log line's call site is interested
-//! in is known to the whole of one.
+//! The log of a key that is given up. It is alone in its process, since what a log line's call site
+//! is interested in is known to the whole of one.
 
 use std::io;
 use std::sync::Arc;

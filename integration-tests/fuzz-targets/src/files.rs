@@ -25,7 +25,7 @@ pub fn kubeconfig(bytes: &[u8]) {
     }
 }
 
-/// Whether a client that is made of it would run a command or read another file.
+/// Returns true if a client that is made of it would run a command or read another file.
 fn reaches_out(kubeconfig: &Kubeconfig) -> bool {
     let of_users = kubeconfig.auth_infos.iter().filter_map(|named| named.auth_info.as_ref()).any(|user| {
         user.exec.is_some()

@@ -1,5 +1,5 @@
-//! What the fuzzer calls, and ordinary tests with the seeds in `fuzz/seeds`: functions of bytes that check properties and panic
-//! when one does not hold.
+//! What the fuzzer calls, and ordinary tests with the seeds in `fuzz/seeds`: functions of bytes
+//! that check properties and panic when one does not hold.
 
 mod files;
 mod lists_and_watches;
@@ -23,7 +23,8 @@ pub use selectors::selectors;
 pub use subsets::mirror_endpoints;
 pub use views::{decode_endpoint_slice, decode_endpoints, decode_node, decode_pod, decode_service};
 
-/// A target: its name, which is that of its fuzz target and of the folder of its seeds, and its function.
+/// A target: its name, which is that of its fuzz target and of the folder of its seeds, and its
+/// function.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.

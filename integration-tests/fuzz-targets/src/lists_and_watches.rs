@@ -24,9 +24,10 @@ const RIGHT: Duration = Duration::from_secs(600);
 /// The version that the server has then.
 const VERSION: u64 = 1_000;
 
-/// What a kind's server sends. Between the first line and a line `===` is the body of lists, after it that of watches. The first
-/// line has the plural of the kind; with `!` in front of it, the list is requested as the initial events of a watch. With `@` in
-/// front of the plural, the bodies are protobuf.
+/// What a kind's server sends. Between the first line and a line `===` is the body of lists, after
+/// it that of watches. The first line has the plural of the kind; with `!` in front of it, the list
+/// is requested as the initial events of a watch. With `@` in front of the plural, the bodies are
+/// protobuf.
 pub fn list_and_watch(bytes: &[u8]) {
     let mut parts = bytes.splitn(2, |byte| *byte == b'\n');
     let (Some(kind), Some(bodies)) = (parts.next(), parts.next()) else { return };

@@ -28,7 +28,8 @@ fn check(resource: &'static Resource, object: &Value, patch_type: PatchType, pat
     let (patched, _) = match apply(resource, object, patch_type, patch) {
         Ok(patched) => patched,
         Err(status) => {
-            // As upstream, which has no status for these errors (`interpretStrategicMergePatchError`).
+            // As upstream, which has no status for these errors
+            // (`interpretStrategicMergePatchError`).
             let plain = ["unknown patch type", "does not contain declared merge key"];
             let is_plain = status.code == 500 && plain.iter().any(|text| status.message.contains(text));
             assert!((400..500).contains(&status.code) || is_plain, "{patch_type:?}: {status:?}");

@@ -12,11 +12,12 @@ use tower::ServiceExt;
 
 /// The most requests of an input.
 const MOST: usize = 12;
-/// The longest that the server takes for the head of an answer, or for the body of one that is not a watch.
+/// The longest that the server takes for the head of an answer, or for the body of one that is not
+/// a watch.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Requests, with a line `---` between two of them. A request has a line with the method and the URI, lines with headers, an empty
-/// line and a body.
+/// Requests, with a line `---` between two of them. A request has a line with the method and the
+/// URI, lines with headers, an empty line and a body.
 pub fn requests(bytes: &[u8]) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
     let Ok(runtime) = runtime else { return };
@@ -84,7 +85,8 @@ async fn send(server: &EmbeddedApiServer, request: Request<Full<Bytes>>) -> Resp
     }
 }
 
-/// Each answer has a valid status and, if it says that it is JSON, a body of JSON. A watch may stay open.
+/// Each answer has a valid status and, if it says that it is JSON, a body of JSON. A watch may stay
+/// open.
 async fn check_answer(server: &EmbeddedApiServer, request: Request<Full<Bytes>>) {
     let shown = format!("{} {}", request.method(), request.uri());
     let answer = send(server, request).await;

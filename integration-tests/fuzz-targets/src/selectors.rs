@@ -36,8 +36,8 @@ pub fn selectors(bytes: &[u8]) {
     }
 }
 
-/// The selector of the controllers and that of the server accept the same texts and select the same labels. The text of a
-/// selector has the same meaning.
+/// The selector of the controllers and that of the server accept the same texts and select the same
+/// labels. The text of a selector has the same meaning.
 fn label_selectors(text: &str, own: &[(&str, &str)]) {
     let ours = text.parse::<LabelSelector>();
     let servers = server::LabelSelector::parse(text);

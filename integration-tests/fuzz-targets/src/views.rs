@@ -39,7 +39,8 @@ pub fn decode_endpoint_slice(bytes: &[u8]) {
     }
 }
 
-/// What a text says does not depend on how it is read: straight from the text, from a tree, or from k8s-openapi's type.
+/// What a text says does not depend on how it is read: straight from the text, from a tree, or from
+/// k8s-openapi's type.
 fn check<V, K>(bytes: &[u8]) -> Option<V>
 where
     V: DeserializeOwned

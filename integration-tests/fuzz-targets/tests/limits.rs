@@ -1,5 +1,5 @@
-//! Objects at the limits of the API, and beyond them: each is decoded or refused, without a crash, without much memory and with an
-//! error that fits a line of the log.
+//! Objects at the limits of the API, and beyond them: each is decoded or refused, without a crash,
+//! without much memory and with an error that fits a line of the log.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use std::fmt::Debug;

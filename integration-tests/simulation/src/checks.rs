@@ -18,7 +18,7 @@ pub(crate) fn controllers(handle: &ManagerHandle) -> [(&'static str, usize, Stat
     ]
 }
 
-/// Whether a manager that writes has nothing to do and has read all changes of slices.
+/// Returns true if a manager that writes has nothing to do and has read all changes of slices.
 pub(crate) fn is_idle(handle: &ManagerHandle, last_slice: u64) -> bool {
     let is_quiet =
         |counts: &StateCounts| counts.deferred == 0 && counts.failing == 0 && counts.outstanding_writes == 0;
@@ -28,7 +28,7 @@ pub(crate) fn is_idle(handle: &ManagerHandle, last_slice: u64) -> bool {
         && controllers(handle).iter().all(|(_, pending, counts)| *pending == 0 && is_quiet(counts))
 }
 
-/// Whether a manager has read all changes of Services.
+/// Returns true if a manager has read all changes of Services.
 pub(crate) fn has_read_services(handle: &ManagerHandle, last_service: u64) -> bool {
     handle.cluster().position(Kind::Services).0 >= last_service
 }
@@ -62,7 +62,8 @@ pub(crate) fn keeps_nothing(handle: &ManagerHandle) -> Result<(), String> {
     Ok(())
 }
 
-/// That no key is queued, put off or failing. The name of a create whose answer was lost may be kept for the next create.
+/// That no key is queued, put off or failing. The name of a create whose answer was lost may be
+/// kept for the next create.
 ///
 /// # Errors
 ///

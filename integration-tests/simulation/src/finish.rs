@@ -1,5 +1,5 @@
-//! What must hold once nothing changes any more: nothing is written, the outputs are those of new controllers, nothing waits,
-//! nothing is remembered of what is gone.
+//! What must hold once nothing changes any more: nothing is written, the outputs are those of new
+//! controllers, nothing waits, nothing is remembered of what is gone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -17,8 +17,8 @@ use crate::watcher::{Endpoints, FROM_PODS, MIRRORED, SharedWatcher, managed_by, 
 
 /// How long nothing may be written: longer than the time between two slow retries of a key.
 const QUIET: Duration = Duration::from_secs(400);
-/// Requests in the quiet time at the end, for each manager: each of five watches is opened anew once, for each of three namespaces
-/// at most, and silent ones are checked.
+/// Requests in the quiet time at the end, for each manager: each of five watches is opened anew
+/// once, for each of three namespaces at most, and silent ones are checked.
 const MOST_REQUESTS_WHEN_QUIET: usize = 16;
 /// How long changes of other clients are remembered at most, and a little more.
 const FORGETTING: Duration = Duration::from_secs(12 * 60);
@@ -28,19 +28,21 @@ const MOST_NODES: u8 = 6;
 const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
 const NAMESPACES: [&str; 2] = ["default", "team"];
 
-/// Whether the garbage collector knows whose slice it is. A user may remove the reference from a slice that no controller writes any
-/// more, because its Service has lost its selector, and from a placeholder, which is kept whoever owns it. Both stay, as upstream.
+/// Returns true if the garbage collector knows whose slice it is. A user may remove the reference
+/// from a slice that no controller writes any more, because its Service has lost its selector, and
+/// from a placeholder, which is kept whoever owns it. Both stay, as upstream.
 fn has_owner(slice: &Value) -> bool {
     slice["metadata"]["ownerReferences"].as_array().is_some_and(|owners| !owners.is_empty())
 }
 
-/// Whether a slice made from pods has nothing in it.
+/// Returns true if a slice made from pods has nothing in it.
 fn is_placeholder(slice: &Value) -> bool {
     let is_empty = |list: &Value| list.as_array().is_none_or(Vec::is_empty);
     managed_by(slice) == FROM_PODS && is_empty(&slice["endpoints"]) && is_empty(&slice["ports"])
 }
 
-/// Leaves of hints only that there are some: which zone an endpoint is hinted for depends on those that it was hinted for before.
+/// Leaves of hints only that there are some: which zone an endpoint is hinted for depends on those
+/// that it was hinted for before.
 fn blur_hints(slice: &mut Value) {
     for endpoint in slice["endpoints"].as_array_mut().into_iter().flatten() {
         if !endpoint["hints"]["forZones"].is_null() {
@@ -56,7 +58,8 @@ fn name_of(object: &Value) -> String {
 }
 
 impl Cluster {
-    /// Adds the nodes that pods name, without which syncs keep failing, and lets deleted namespaces end.
+    /// Adds the nodes that pods name, without which syncs keep failing, and lets deleted namespaces
+    /// end.
     pub(crate) async fn complete(&self) {
         Self::end_terminating_pods(&self.server).await;
         let nodes = self.server.list("nodes");
@@ -74,8 +77,9 @@ impl Cluster {
         services.iter().map(|it| (name_of(it), it["spec"]["selector"].is_object())).collect()
     }
 
-    /// The outputs in normal form, without those that depend on history: Endpoints without a Service, slices made from pods
-    /// for a Service that has lost its selector, and slices that no controller of ours manages.
+    /// The outputs in normal form, without those that depend on history: Endpoints without a
+    /// Service, slices made from pods for a Service that has lost its selector, and slices that no
+    /// controller of ours manages.
     fn outputs(&self) -> Value {
         let selecting = self.selecting();
         let list = |plural: &str| self.server.list(plural);
@@ -94,12 +98,14 @@ impl Cluster {
             },
             manager => manager == MIRRORED,
         });
-        // Beside other slices, a placeholder depends on history: it stays where exactly full slices are added to it, as upstream.
+        // Beside other slices, a placeholder depends on history: it stays where exactly full slices
+        // are added to it, as upstream.
         let place = |it: &Value| (managed_by(it).to_owned(), service_of(it), it["addressType"].to_string());
         let filled = snapshot.slices.iter().filter(|it| !is_placeholder(it)).map(place);
         let filled: BTreeSet<_> = filled.collect();
         snapshot.slices.retain(|it| !is_placeholder(it) || !filled.contains(&place(it)));
-        // A placeholder is kept whoever owns it, and with labels that have no value or lack, as upstream.
+        // A placeholder is kept whoever owns it, and with labels that have no value or lack, as
+        // upstream.
         for placeholder in snapshot.slices.iter_mut().filter(|it| is_placeholder(it)) {
             let metadata = &mut placeholder["metadata"];
             metadata["ownerReferences"] = json!([]);
@@ -185,8 +191,8 @@ impl Cluster {
         }
     }
 
-    /// The addresses in mirrored slices are those of the Endpoints of Services without a selector, unless these are not to be
-    /// mirrored. This does not compare with what a controller does.
+    /// The addresses in mirrored slices are those of the Endpoints of Services without a selector,
+    /// unless these are not to be mirrored. This does not compare with what a controller does.
     fn mirrors_what_is_to_be_mirrored(&self) -> Checked {
         let mut want = BTreeSet::new();
         let services = self.selecting();
@@ -209,8 +215,8 @@ impl Cluster {
         Err(("what is to be mirrored is mirrored", format!("{differ:?}")))
     }
 
-    /// A Service with both mirrored slices and slices made from pods of one address type has an event that says why the latter
-    /// are kept.
+    /// A Service with both mirrored slices and slices made from pods of one address type has an
+    /// event that says why the latter are kept.
     fn has_no_slices_from_pods_beside_mirrored_ones(&self) -> Checked {
         let slices = self.server.list("endpointslices");
         let by = |manager: &'static str| slices.iter().filter(move |it| managed_by(it) == manager);

@@ -74,8 +74,8 @@ pub(crate) struct Pod {
 }
 
 impl Pod {
-    /// A pod with a number. `life` distinguishes pods of the same name. Pods with an odd number lack named ports;
-    /// the others have four pairs of numbers for two names.
+    /// A pod with a number. `life` distinguishes pods of the same name. Pods with an odd number
+    /// lack named ports; the others have four pairs of numbers for two names.
     pub(crate) fn numbered(pod: u8, app: u8, ready: bool, node: u8, life: u8, terminating: bool) -> Self {
         Self {
             name: format!("p{pod}"),

@@ -14,11 +14,11 @@ use crate::watcher::{Line, SharedWatcher, Violation};
 const HOUR: Duration = Duration::from_secs(3600);
 /// The words of steps that end a process at a write of an output, and of the Lease.
 const KILLS: [&str; 2] = ["kill-at-write", "kill-at-lease-write"];
-/// Requests in an hour without changes and faults, for each manager: five watches, each opened anew every five to ten minutes,
-/// and without those for Leases.
+/// Requests in an hour without changes and faults, for each manager: five watches, each opened anew
+/// every five to ten minutes, and without those for Leases.
 const MOST_REQUESTS_WHEN_IDLE: usize = 100;
-/// Requests in any hour for each manager. An outage of all requests causes up to four attempts of each of five watches each
-/// minute.
+/// Requests in any hour for each manager. An outage of all requests causes up to four attempts of
+/// each of five watches each minute.
 const MOST_REQUESTS: usize = 5000;
 
 /// The result of a run.
@@ -28,7 +28,8 @@ pub struct Outcome {
     pub violation: Option<Violation>,
     /// What happened.
     pub statistics: Statistics,
-    /// The steps that had no effect: changes that changed nothing, faults that concerned no request, processes that did not run.
+    /// The steps that had no effect: changes that changed nothing, faults that concerned no
+    /// request, processes that did not run.
     pub without_effect: Vec<String>,
     /// Line by line, if it was wanted.
     pub transcript: Vec<Line>,
@@ -102,7 +103,7 @@ struct Run<'a> {
     cluster: Cluster,
     watcher: SharedWatcher,
     began: Instant,
-    /// Whether anything happened in the current hour.
+    /// True if anything happened in the current hour.
     is_eventful: bool,
     /// The hours in a row before it in which nothing happened and no fault was active.
     idle_hours: u32,
@@ -242,7 +243,8 @@ impl Run<'_> {
                 self.watcher.lock().suspended();
             }
             Process::SuspendPastLease { seconds } => {
-                // The tasks run when the time has passed, and find that another process has led meanwhile.
+                // The tasks run when the time has passed, and find that another process has led
+                // meanwhile.
                 if self.history.setup.lease.is_some_and(|lease| u32::from(lease) <= seconds) {
                     self.cluster.give_lease_away(seconds);
                 }

@@ -12,7 +12,8 @@ const TRIES: usize = 150;
 /// Lines of a timeline before the violation.
 const LONGEST_TIMELINE: usize = 120;
 
-/// Makes a failing history shorter and describes it: the rule, the history as text, and the steps with the writes between them.
+/// Makes a failing history shorter and describes it: the rule, the history as text, and the steps
+/// with the writes between them.
 pub fn report(history: &History, violation: &Violation) -> String {
     let is_same = |shorter: &History| simulate(shorter).violation.is_some_and(|it| it.rule == violation.rule);
     let shrunk = shrink(history, TRIES, is_same);

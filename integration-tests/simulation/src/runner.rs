@@ -36,8 +36,8 @@ pub struct Run {
     pub took: Duration,
 }
 
-/// Plays the histories of the seeds on all cores, all in one profile if there is one. It stops after `most_failures`. `done` is
-/// called after each run, with the number of failures so far.
+/// Plays the histories of the seeds on all cores, all in one profile if there is one. It stops
+/// after `most_failures`. `done` is called after each run, with the number of failures so far.
 pub fn run_seeds(
     seeds: Range<u64>,
     profile: Option<Profile>,

@@ -18,7 +18,8 @@ pub struct Statistics {
     pub faults_of_one_server: BTreeMap<&'static str, usize>,
     /// For each status with which requests are refused, how many were.
     pub refusals: BTreeMap<u16, usize>,
-    /// The longest time for which all requests of a manager were lost, of outages that concerned some.
+    /// The longest time for which all requests of a manager were lost, of outages that concerned
+    /// some.
     pub longest_outage: Duration,
     /// The most pods that there were at one time.
     pub most_pods: usize,
@@ -42,8 +43,8 @@ pub struct Statistics {
     pub writes_judged: usize,
     /// Services that these rules judged after a quiet time.
     pub services_judged: usize,
-    /// The most keys that a controller kept something for, the most changes by other clients, and the most writes that its cache did not
-    /// show yet.
+    /// The most keys that a controller kept something for, the most changes by other clients, and
+    /// the most writes that its cache did not show yet.
     pub most_kept: [usize; 3],
     /// The most requests in an hour without changes and faults, and in any hour.
     pub most_requests: [usize; 2],
@@ -51,7 +52,8 @@ pub struct Statistics {
     pub most_lists: usize,
     /// The most requests in the quiet time at the end.
     pub most_requests_when_quiet: usize,
-    /// Questions of controllers about outputs that were counted, because nothing had gone wrong for some time.
+    /// Questions of controllers about outputs that were counted, because nothing had gone wrong for
+    /// some time.
     pub questions: usize,
     /// Endpoints in the outputs that were compared with those of new controllers.
     pub compared: usize,

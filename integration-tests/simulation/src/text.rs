@@ -1,6 +1,7 @@
 //! Steps of histories as text: a word for what happens, then its fields as `name=value`.
 //!
-//! The macros make the type, its text, its parser and its list of words from one table, so that the two cannot differ.
+//! The macros make the type, its text, its parser and its list of words from one table, so that the
+//! two cannot differ.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -117,7 +118,8 @@ macro_rules! read_field {
     };
 }
 
-/// An enum whose variants are written as a word and fields. A text may lack the fields that have a default.
+/// An enum whose variants are written as a word and fields. A text may lack the fields that have a
+/// default.
 macro_rules! text_enum {
     (
         $(#[$meta:meta])* pub enum $name:ident {

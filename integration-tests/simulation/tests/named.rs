@@ -1,5 +1,6 @@
-//! The named histories in `tests/histories`: failures that were found once, and what upstream's controllers got wrong. A file
-//! has the setup and a step each line; lines with `#` say what it is about.
+//! The named histories in `tests/histories`: failures that were found once, and what upstream's
+//! controllers got wrong. A file has the setup and a step each line; lines with `#` say what it is
+//! about.
 
 use std::fs;
 use std::path::Path;

@@ -1,8 +1,10 @@
-//! The embedded API server as a process, for tests: `apiserver-process CONFIG.json` (`processes::ServerConfig`).
+//! The embedded API server as a process, for tests: `apiserver-process CONFIG.json`
+//! (`processes::ServerConfig`).
 //!
-//! It prints the address on which it listens, then reads commands from standard input, one on a line, and prints `done`
-//! after each: `stop-listening` closes the port and breaks all connections, `listen` listens on the same port again. It
-//! writes each request to the log as a line of JSON (`processes::Line`). It ends when standard input is closed.
+//! It prints the address on which it listens, then reads commands from standard input, one on a
+//! line, and prints `done` after each: `stop-listening` closes the port and breaks all connections,
+//! `listen` listens on the same port again. It writes each request to the log as a line of JSON
+//! (`processes::Line`). It ends when standard input is closed.
 #![allow(clippy::print_stdout, reason = "standard output is how the test reads its answers")]
 
 use std::error::Error;

@@ -15,7 +15,7 @@ pub struct Controllers {
 }
 
 impl Controllers {
-    /// Whether the manager is still running.
+    /// Returns true if the manager is still running.
     pub fn are_alive(&self) -> bool {
         self.manager.as_ref().is_none_or(|manager| !manager.is_finished())
     }
@@ -24,8 +24,9 @@ impl Controllers {
 /// The seed of the controllers' slice names and jitter.
 const SEED: u64 = 1;
 
-/// The settings for playing recordings: the controllers that write `parts`, kube-controller-manager's behaviour, and no
-/// client-side rate limit, so that delays are the controllers' own.
+/// The settings for playing recordings: the controllers that write `parts`,
+/// kube-controller-manager's behaviour, and no client-side rate limit, so that delays are the
+/// controllers' own.
 pub fn upstream_settings(parts: Parts) -> Settings {
     let writes = |name: &ControllerName| {
         let part = match name {
@@ -42,7 +43,8 @@ pub fn upstream_settings(parts: Parts) -> Settings {
     settings
 }
 
-/// Starts the controllers that write `parts` with [`upstream_settings`]. `now` is the time on the server's clock.
+/// Starts the controllers that write `parts` with [`upstream_settings`]. `now` is the time on the
+/// server's clock.
 ///
 /// # Errors
 ///

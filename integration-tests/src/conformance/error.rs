@@ -59,7 +59,7 @@ pub enum ConformanceError {
 }
 
 impl ConformanceError {
-    /// Whether the server answered with this HTTP status.
+    /// Returns true if the server answered with this HTTP status.
     pub fn is_status(&self, code: u16) -> bool {
         match self {
             Self::Refused { source, .. } => {
@@ -69,7 +69,8 @@ impl ConformanceError {
         }
     }
 
-    /// Whether a pod was refused because its namespace has no service account yet. Real clusters create it shortly after.
+    /// Returns true if a pod was refused because its namespace has no service account yet. Real
+    /// clusters create it shortly after.
     pub(super) fn awaits_service_account(&self) -> bool {
         match self {
             Self::Refused { source, .. } => matches!(&**source, kube::Error::Api(status)
@@ -79,7 +80,8 @@ impl ConformanceError {
     }
 }
 
-/// The message of the server's `Status`, if it answered; the client's error would print the whole object.
+/// The message of the server's `Status`, if it answered; the client's error would print the whole
+/// object.
 fn reason(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => format!("{} {}: {}", status.code, status.reason, status.message),

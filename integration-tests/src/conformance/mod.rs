@@ -1,9 +1,10 @@
-//! Plays the recorded scenarios of `integration-tests/conformance` and compares what the controllers write.
+//! Plays the recorded scenarios of `integration-tests/conformance` and compares what the
+//! controllers write.
 //!
-//! A [`Scenario`] is a list of steps: requests to make, and the outputs that Kubernetes' own controllers wrote
-//! afterwards, in a [normal form](normal) that omits whatever may differ between two correct runs. A scenario is
-//! [played](play()) on a [`TestBed`]: a server and the controllers that run on it. The README beside the recordings
-//! describes the format.
+//! A [`Scenario`] is a list of steps: requests to make, and the outputs that Kubernetes' own
+//! controllers wrote afterwards, in a [normal form](normal) that omits whatever may differ between
+//! two correct runs. A scenario is [played](play()) on a [`TestBed`]: a server and the controllers
+//! that run on it. The README beside the recordings describes the format.
 
 mod controllers;
 mod diff;

@@ -1,7 +1,8 @@
 //! The normal form: equal for two correct runs, although their names, uids and orders differ.
 //!
-//! It has Endpoints by name, groups of interchangeable slices, and events without their counts. The README beside the
-//! recordings lists its rules. Expectations are sorted with [`in_order`] too, so the order in a file does not matter.
+//! It has Endpoints by name, groups of interchangeable slices, and events without their counts. The
+//! README beside the recordings lists its rules. Expectations are sorted with [`in_order`] too, so
+//! the order in a file does not matter.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -29,7 +30,8 @@ pub fn normal_form(snapshot: &Snapshot, namespace: &str, compare: &Compare) -> V
     form
 }
 
-/// Sorts every list of a normal form whose order does not matter, and drops repeated annotations and events.
+/// Sorts every list of a normal form whose order does not matter, and drops repeated annotations
+/// and events.
 pub fn in_order(form: &mut Value) {
     for object in form["endpoints"].as_object_mut().into_iter().flat_map(Map::values_mut) {
         for subset in object["subsets"].as_array_mut().into_iter().flatten() {
@@ -86,7 +88,8 @@ impl<'a> Symbols<'a> {
         format!("uid:{}", self.uids.get(uid).map_or("gone", String::as_str))
     }
 
-    /// The annotations of an object without empty ones, its trigger time replaced by the symbol or omitted.
+    /// The annotations of an object without empty ones, its trigger time replaced by the symbol or
+    /// omitted.
     fn annotations(&self, object: &Value, compare: &Compare) -> Value {
         let mut annotations = object_at(object, &["metadata", "annotations"]);
         if compare.trigger.is_some() {

@@ -255,7 +255,8 @@ fn delete_options(grace: Option<i64>) -> Value {
     options
 }
 
-/// Replaces every string `$NS` with `namespace`, as in the targets of Endpoints that the scenario writes.
+/// Replaces every string `$NS` with `namespace`, as in the targets of Endpoints that the scenario
+/// writes.
 fn name_namespace(value: &mut Value, namespace: &str) {
     match value {
         Value::String(text) if text == "$NS" => namespace.clone_into(text),

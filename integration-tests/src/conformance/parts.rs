@@ -91,7 +91,7 @@ impl Parts {
         }
     }
 
-    /// Whether a normal form contains any output of these parts.
+    /// Returns true if a normal form contains any output of these parts.
     pub fn has_any_of(self, form: &Value) -> bool {
         let mut form = form.clone();
         self.mask(&mut form);

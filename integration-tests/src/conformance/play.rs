@@ -27,8 +27,9 @@ impl std::fmt::Display for Failure {
 
 /// Plays `scenario` in its own namespace and compares the outputs of `parts` after each step.
 ///
-/// Returns the steps that failed. A refused request ends the scenario, because later steps depend on it. If the server
-/// outlives the scenario, the scenario's nodes and namespace are deleted afterwards, even on failure.
+/// Returns the steps that failed. A refused request ends the scenario, because later steps depend
+/// on it. If the server outlives the scenario, the scenario's nodes and namespace are deleted
+/// afterwards, even on failure.
 ///
 /// # Errors
 ///
@@ -41,8 +42,8 @@ pub async fn play(
     play_and_check(bed, scenario, parts, |_| None).await
 }
 
-/// Plays a scenario as [`play`] does, and calls `check` after each step whose outputs equal the recording. A report that it
-/// returns is a failure of the step.
+/// Plays a scenario as [`play`] does, and calls `check` after each step whose outputs equal the
+/// recording. A report that it returns is a failure of the step.
 ///
 /// # Errors
 ///
@@ -104,7 +105,8 @@ async fn run(
 ) -> Result<(), ConformanceError> {
     let ops = repeated.expand()?;
     nodes.extend(ops.iter().filter_map(|op| op.created_node()).map(str::to_owned));
-    // Each future owns its operation: the compiler cannot prove a borrow across `buffer_unordered` to be valid.
+    // Each future owns its operation: the compiler cannot prove a borrow across `buffer_unordered`
+    // to be valid.
     let runs = ops.into_iter().map(|op| {
         let api = api.clone();
         async move { run_when_allowed(&api, &op).await }
@@ -114,7 +116,8 @@ async fn run(
     Ok(())
 }
 
-/// Runs an operation. Retries the create of a pod until the cluster has made the service account of the new namespace.
+/// Runs an operation. Retries the create of a pod until the cluster has made the service account of
+/// the new namespace.
 async fn run_when_allowed(api: &Api, op: &Op) -> Result<(), ConformanceError> {
     for _ in 0..SERVICE_ACCOUNT_TRIES {
         match api.run(op).await {

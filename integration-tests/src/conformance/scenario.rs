@@ -105,7 +105,8 @@ pub enum Counts {
 /// An operation that may be repeated with a running number.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Repeated {
-    /// Number of repetitions. Without it the operation runs once, and placeholders are not replaced.
+    /// Number of repetitions. Without it the operation runs once, and placeholders are not
+    /// replaced.
     count: Option<u32>,
     /// The first number.
     #[serde(default)]
@@ -147,7 +148,8 @@ impl Repeated {
     }
 }
 
-/// A copy of `value` with the placeholders in all strings, keys included, replaced for the number `i`.
+/// A copy of `value` with the placeholders in all strings, keys included, replaced for the number
+/// `i`.
 fn filled(value: &Value, i: u32) -> Value {
     match value {
         Value::String(text) => Value::String(filled_text(text, i)),

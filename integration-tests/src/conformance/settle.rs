@@ -21,12 +21,13 @@ pub struct Pace {
 impl Pace {
     /// For a server across a network.
     pub const REAL: Self = Self { poll: Duration::from_millis(100), growth: 0.0, at_once: 8 };
-    /// For a server in this process under a paused clock: requests in a fixed order, and few polls, because only polls
-    /// take real time there.
+    /// For a server in this process under a paused clock: requests in a fixed order, and few polls,
+    /// because only polls take real time there.
     pub const IN_PROCESS: Self = Self { poll: Duration::from_millis(500), growth: 0.2, at_once: 1 };
 }
 
-/// Waits until the outputs equal `want` and have not changed for the step's quiet time, or until its limit has passed.
+/// Waits until the outputs equal `want` and have not changed for the step's quiet time, or until
+/// its limit has passed.
 ///
 /// Returns the outputs of `parts` in normal form.
 ///

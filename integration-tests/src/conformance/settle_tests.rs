@@ -33,7 +33,8 @@ fn form(reason: &str) -> Value {
     json!({"endpoints": {}, "slices": [], "events": [format!("Normal {reason} Service/web")]})
 }
 
-/// Checks the result and the duration of a step that expects "done", with a quiet time of 2 s and a limit of 10 s.
+/// Checks the result and the duration of a step that expects "done", with a quiet time of 2 s and a
+/// limit of 10 s.
 async fn check(outputs: impl Fn(f64) -> String + Clone + Send + 'static, reason: &str, seconds: f64) {
     let step = json!({"name": "s", "do": [], "quiet": 2, "limit": 10, "expect": {}});
     let step: Step = serde_json::from_value(step).unwrap();

@@ -35,7 +35,8 @@ impl Snapshot {
         })
     }
 
-    /// Sorts the items of a `List` by kind, as `kubectl get ... -o json` prints it; other kinds are ignored.
+    /// Sorts the items of a `List` by kind, as `kubectl get ... -o json` prints it; other kinds are
+    /// ignored.
     pub fn of_list(list: &Value) -> Self {
         let mut snapshot = Self::default();
         for item in list["items"].as_array().into_iter().flatten() {

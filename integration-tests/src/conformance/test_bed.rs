@@ -14,11 +14,12 @@ use tower::ServiceExt;
 
 use super::{ConformanceError, Controllers, Pace, Parts, start_controllers_with, upstream_settings};
 
-/// The time on an in-process server's clock when it starts, in Unix seconds: after the timestamps that recordings give to
-/// existing pods, and before those that they set later.
+/// The time on an in-process server's clock when it starts, in Unix seconds: after the timestamps
+/// that recordings give to existing pods, and before those that they set later.
 const START: i64 = 1_767_225_600;
 
-/// The user of the controllers in the request log of a server in this process. Requests of scenarios have none.
+/// The user of the controllers in the request log of a server in this process. Requests of
+/// scenarios have none.
 pub const CONTROLLERS_USER: &str = "controllers";
 
 /// The token of [`CONTROLLERS_USER`].
@@ -43,8 +44,8 @@ pub struct TestBed {
 }
 
 impl TestBed {
-    /// Starts a server in this process and the controllers that write `parts`. Both use tokio's clock, so that the test
-    /// takes no real time under a paused one.
+    /// Starts a server in this process and the controllers that write `parts`. Both use tokio's
+    /// clock, so that the test takes no real time under a paused one.
     ///
     /// # Errors
     ///
@@ -112,7 +113,7 @@ impl TestBed {
         self.embedded.as_ref().map(|(server, _)| server)
     }
 
-    /// Whether the controllers are still running. Those of a cluster are assumed to be.
+    /// Returns true if the controllers are still running. Those of a cluster are assumed to be.
     pub fn controllers_are_alive(&mut self) -> bool {
         self.embedded.as_mut().is_none_or(|(_, controllers)| controllers.are_alive())
     }
@@ -122,12 +123,14 @@ impl TestBed {
         &self.pace
     }
 
-    /// Whether the server is used by more than one scenario, so that each must clean up after itself.
+    /// Returns true if the server is used by more than one scenario, so that each must clean up
+    /// after itself.
     pub fn outlives_scenarios(&self) -> bool {
         self.outlives_scenarios
     }
 
-    /// The namespace for a scenario. It is unique where the server outlives the scenario, otherwise constant.
+    /// The namespace for a scenario. It is unique where the server outlives the scenario, otherwise
+    /// constant.
     #[expect(clippy::disallowed_methods, reason = "names on a real server must be unique")]
     pub fn namespace_for(&self, scenario: &str) -> String {
         let name: String = scenario

@@ -1,9 +1,10 @@
-//! The same requests to the embedded API server and to a real one: cases as data, each with the answers that a
-//! kube-apiserver 1.36.2 gave.
+//! The same requests to the embedded API server and to a real one: cases as data, each with the
+//! answers that a kube-apiserver 1.36.2 gave.
 //!
-//! A case is a JSON file in `integration-tests/differential`: requests in order, which are played in a namespace of the
-//! case's own. In a path or a body `{ns}` is that namespace, and `{2/metadata/uid}` a field of the answer to the second
-//! request. Answers are compared in a normal form ([`Normal`]).
+//! A case is a JSON file in `integration-tests/differential`: requests in order, which are played
+//! in a namespace of the case's own. In a path or a body `{ns}` is that namespace, and
+//! `{2/metadata/uid}` a field of the answer to the second request. Answers are compared in a normal
+//! form ([`Normal`]).
 
 mod normal;
 mod play;

@@ -1,11 +1,13 @@
-//! The normal form of answers: what two servers cannot agree on, such as uids and times, is replaced by what it stands for.
+//! The normal form of answers: what two servers cannot agree on, such as uids and times, is
+//! replaced by what it stands for.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-/// Makes normal forms of the answers of one case. Values that name something get a number in the order in which they are
-/// seen first, so that it shows whether two answers have the same uid or version.
+/// Makes normal forms of the answers of one case. Values that name something get a number in the
+/// order in which they are seen first, so that it shows whether two answers have the same uid or
+/// version.
 #[derive(Debug, Default)]
 pub struct Normal {
     names: BTreeMap<(&'static str, String), usize>,

@@ -25,8 +25,8 @@ pub enum PlayError {
     },
 }
 
-/// Plays a case in a namespace of its own, which it creates before and deletes afterwards, and gives the answers in normal
-/// form.
+/// Plays a case in a namespace of its own, which it creates before and deletes afterwards, and
+/// gives the answers in normal form.
 ///
 /// # Errors
 /// If a request gets no answer.

@@ -11,8 +11,9 @@ const NAME: &str = "kube-endpoint-manager";
 /// The package of the kubectl plugin and its binary.
 const PLUGIN: &str = "kubectl-endpoints";
 
-/// The binary to test: `KEM_BINARY` if that environment variable is set, otherwise the one of the build, which is built
-/// first if it is missing or older than its sources. `cargo test --workspace` has always built it.
+/// The binary to test: `KEM_BINARY` if that environment variable is set, otherwise the one of the
+/// build, which is built first if it is missing or older than its sources. `cargo test --workspace`
+/// has always built it.
 ///
 /// `sibling` is a program of the same build, such as `env!("CARGO_BIN_EXE_apiserver-process")`.
 ///
@@ -29,7 +30,8 @@ pub fn binary(sibling: &Path) -> PathBuf {
     BINARY.get_or_init(|| given().unwrap_or_else(|| find(sibling, NAME))).clone()
 }
 
-/// The kubectl plugin of the build, which is built first if it is missing or older than its sources; see [`binary`].
+/// The kubectl plugin of the build, which is built first if it is missing or older than its
+/// sources; see [`binary`].
 ///
 /// # Panics
 ///
@@ -56,8 +58,9 @@ fn find(sibling: &Path, name: &str) -> PathBuf {
     binary
 }
 
-/// Whether the binary is newer than each file that cargo's list of its sources names. `cargo test` writes no such list beside the
-/// binaries that it builds; without one, all files of the workspace that a binary may consist of are looked at.
+/// Returns true if the binary is newer than each file that cargo's list of its sources names.
+/// `cargo test` writes no such list beside the binaries that it builds; without one, all files of
+/// the workspace that a binary may consist of are looked at.
 fn is_fresh(binary: &Path, root: &Path) -> bool {
     let changed = |path: &Path| path.metadata().and_then(|it| it.modified()).ok();
     let Some(built) = changed(binary) else { return false };
@@ -69,7 +72,8 @@ fn is_fresh(binary: &Path, root: &Path) -> bool {
         && sources.iter().all(|source| changed(source).is_some_and(|at: SystemTime| at <= built))
 }
 
-/// The files of the libraries of a workspace and of a binary, but for those of tests, benchmarks and examples.
+/// The files of the libraries of a workspace and of a binary, but for those of tests, benchmarks
+/// and examples.
 fn possible_sources(binary: &Path, root: &Path) -> Vec<PathBuf> {
     let settings = ["Cargo.toml", "Cargo.lock", "rust-toolchain.toml", ".cargo/config.toml"];
     let mut sources: Vec<PathBuf> =
@@ -92,7 +96,8 @@ fn possible_sources(binary: &Path, root: &Path) -> Vec<PathBuf> {
     sources
 }
 
-/// The sources in a dependency file of cargo's: `BINARY: SOURCE SOURCE ...`, with `\ ` for a space in a path.
+/// The sources in a dependency file of cargo's: `BINARY: SOURCE SOURCE ...`, with `\ ` for a space
+/// in a path.
 fn sources_of(dependencies: &str) -> Vec<PathBuf> {
     let (_, sources) = dependencies.split_once(": ").unwrap_or_default();
     let escaped = sources.trim().replace("\\ ", "\0");

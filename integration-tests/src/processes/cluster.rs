@@ -1,4 +1,5 @@
-//! The objects that the server has at the start: nodes in three zones, Services, and pods that are ready.
+//! The objects that the server has at the start: nodes in three zones, Services, and pods that are
+//! ready.
 
 use serde_json::{Value, json};
 

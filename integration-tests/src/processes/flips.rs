@@ -18,8 +18,8 @@ pub struct Flips {
 }
 
 impl Flips {
-    /// Starts the load. Each flip concerns the next Service, and each time a Service's turn comes, its next pod. A flip
-    /// that fails, because the server is away, is repeated until it succeeds.
+    /// Starts the load. Each flip concerns the next Service, and each time a Service's turn comes,
+    /// its next pod. A flip that fails, because the server is away, is repeated until it succeeds.
     pub fn start(client: Client, size: Size) -> Self {
         let (stop, mut stopped) = oneshot::channel();
         let task = tokio::spawn(async move {

@@ -25,8 +25,8 @@ pub fn free_port() -> u16 {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
 }
 
-/// The pages of a replica that listens on the loopback address. Each request has a connection of its own, as a probe of the
-/// kubelet has.
+/// The pages of a replica that listens on the loopback address. Each request has a connection of
+/// its own, as a probe of the kubelet has.
 #[derive(Clone, Copy, Debug)]
 pub struct Pages {
     port: u16,
@@ -77,8 +77,9 @@ impl Pages {
     ) -> Result<(u16, String), Box<dyn std::error::Error + Send + Sync>> {
         let mut config = Config::new(format!("https://127.0.0.1:{}", self.port).parse()?);
         config.accept_invalid_certs = true;
-        // It offers no ALPN protocol, so the connection is HTTP/1.1. Over HTTP/2 hyper's client can lose an answer that arrives
-        // together with a GOAWAY, which follows the answer to a request without credentials.
+        // It offers no ALPN protocol, so the connection is HTTP/1.1. Over HTTP/2 hyper's client can
+        // lose an answer that arrives together with a GOAWAY, which follows the answer to a request
+        // without credentials.
         let tls = TlsConnector::from(Arc::new(config.rustls_client_config()?));
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).await?;
         let stream = tls.connect("127.0.0.1".try_into()?, stream).await?;

@@ -1,4 +1,5 @@
-//! A child process with its output in a file. It is killed when it is dropped, also if the test panics.
+//! A child process with its output in a file. It is killed when it is dropped, also if the test
+//! panics.
 #![expect(clippy::disallowed_methods, reason = "it waits for real processes")]
 
 use std::fs::File;
@@ -20,8 +21,8 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts `command` with standard error in the file `log`, which is created anew. Standard output goes to the same
-    /// file unless the command says otherwise with `stdout`.
+    /// Starts `command` with standard error in the file `log`, which is created anew. Standard
+    /// output goes to the same file unless the command says otherwise with `stdout`.
     ///
     /// # Panics
     ///
@@ -106,7 +107,8 @@ impl Process {
         self.memory("VmRSS:")
     }
 
-    /// The part of the resident memory that is no file's, in bytes (`RssAnon`): heap and stacks, and not the program's code.
+    /// The part of the resident memory that is no file's, in bytes (`RssAnon`): heap and stacks,
+    /// and not the program's code.
     ///
     /// # Panics
     ///
@@ -130,7 +132,8 @@ impl Process {
     /// If the process has ended.
     pub fn cpu_time(&self) -> Duration {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
-        // The name, in parentheses, may have spaces. The times are the 14th and the 15th field, in hundredths of a second.
+        // The name, in parentheses, may have spaces. The times are the 14th and the 15th field, in
+        // hundredths of a second.
         let (_, fields) = stat.rsplit_once(") ").unwrap();
         let times = fields.split(' ').skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap());
         Duration::from_millis(times.sum::<u64>() * 10)
@@ -162,8 +165,8 @@ impl Drop for Process {
     }
 }
 
-/// Raises the limit of open files of this process, and of those that it starts, to the maximum that the system allows.
-/// Returns the limit.
+/// Raises the limit of open files of this process, and of those that it starts, to the maximum that
+/// the system allows. Returns the limit.
 ///
 /// # Panics
 ///

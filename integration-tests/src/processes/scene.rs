@@ -19,7 +19,8 @@ use super::server::{SCRAPER, ServerConfig, ServerProcess, user_name};
 use super::size::Size;
 use super::witness::{Answer, Line, Witness, answers, tenures};
 
-/// The scenes of a program take turns where each one needs both cores: one scene takes both permits, or two take one each.
+/// The scenes of a program take turns where each one needs both cores: one scene takes both
+/// permits, or two take one each.
 static CORES: Semaphore = Semaphore::const_new(2);
 
 /// Number of users of the server: the test and each process of a replica.
@@ -41,7 +42,7 @@ pub struct Replica {
     pub user: String,
     /// Its process.
     pub process: Process,
-    /// Whether the test expects the process to end.
+    /// True if the test expects the process to end.
     pub may_end: bool,
 }
 
@@ -65,8 +66,8 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// Starts the API server, when no other scene of this program exists, or only one and both have [`Size::shares_cores`].
-    /// `apiserver` is `env!("CARGO_BIN_EXE_apiserver-process")`.
+    /// Starts the API server, when no other scene of this program exists, or only one and both have
+    /// [`Size::shares_cores`]. `apiserver` is `env!("CARGO_BIN_EXE_apiserver-process")`.
     ///
     /// # Panics
     ///
@@ -100,7 +101,8 @@ impl Scene {
         }
     }
 
-    /// A scene with `replicas` replicas that elect a leader, whose outputs are complete, under load.
+    /// A scene with `replicas` replicas that elect a leader, whose outputs are complete, under
+    /// load.
     ///
     /// # Panics
     ///
@@ -122,7 +124,8 @@ impl Scene {
         self.folder.path()
     }
 
-    /// Starts a replica with leader election on. It is a user of its own. Returns its place in [`Self::replicas`].
+    /// Starts a replica with leader election on. It is a user of its own. Returns its place in
+    /// [`Self::replicas`].
     pub fn start_replica(&mut self, arguments: &[&str]) -> usize {
         self.start_replica_with(arguments, |_| {})
     }
@@ -185,8 +188,8 @@ impl Scene {
         self.flips = Some(Flips::start(self.client.clone(), self.size));
     }
 
-    /// Ends the load, waits until the outputs are complete and checks them: they are what the pods ask for, and a new
-    /// manager would write nothing.
+    /// Ends the load, waits until the outputs are complete and checks them: they are what the pods
+    /// ask for, and a new manager would write nothing.
     ///
     /// # Panics
     ///
@@ -260,7 +263,8 @@ impl Scene {
         self.witness.lines().len()
     }
 
-    /// The changes of pods since `mark`, and how long each waited for its slice and for its Endpoints.
+    /// The changes of pods since `mark`, and how long each waited for its slice and for its
+    /// Endpoints.
     pub fn answers_since(&mut self, mark: usize) -> Vec<Answer> {
         let lines = &self.witness.lines()[mark..];
         ["endpointslices", "endpoints"].iter().flat_map(|resource| answers(lines, resource)).collect()
@@ -271,8 +275,8 @@ impl Scene {
         tenures(self.witness.lines()).into_iter().map(|tenure| tenure.user).collect()
     }
 
-    /// Checks that no two replicas wrote at the same time: no one wrote after another one had begun. Returns the writers in
-    /// order.
+    /// Checks that no two replicas wrote at the same time: no one wrote after another one had
+    /// begun. Returns the writers in order.
     ///
     /// # Panics
     ///
@@ -327,7 +331,8 @@ impl Scene {
         self.leader().await
     }
 
-    /// Waits until each replica takes part in the election, which it does once its caches are complete.
+    /// Waits until each replica takes part in the election, which it does once its caches are
+    /// complete.
     ///
     /// # Panics
     ///

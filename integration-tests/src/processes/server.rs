@@ -1,5 +1,5 @@
-//! The API server in a process of its own (`src/bin/apiserver-process.rs`): starts it, tells it to stop and start
-//! listening, makes kubeconfigs for it.
+//! The API server in a process of its own (`src/bin/apiserver-process.rs`): starts it, tells it to
+//! stop and start listening, makes kubeconfigs for it.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
@@ -24,7 +24,8 @@ pub struct ServerConfig {
     pub log: PathBuf,
 }
 
-/// The name of a user of the server. Each process that talks to it is another user, so that the log tells them apart.
+/// The name of a user of the server. Each process that talks to it is another user, so that the log
+/// tells them apart.
 pub fn user_name(user: usize) -> String {
     format!("user-{user}")
 }
@@ -49,7 +50,8 @@ pub struct ServerProcess {
 }
 
 impl ServerProcess {
-    /// Starts `program`, which is `env!("CARGO_BIN_EXE_apiserver-process")`. Its files are in `folder`.
+    /// Starts `program`, which is `env!("CARGO_BIN_EXE_apiserver-process")`. Its files are in
+    /// `folder`.
     ///
     /// # Panics
     ///

@@ -46,7 +46,8 @@ pub struct Size {
     pub idle: Duration,
     /// Number of clients that open a connection and then send next to nothing.
     pub slow_clients: usize,
-    /// Whether another scene may run at the same time. For tests whose time limits leave seconds, and that stop no server.
+    /// True if another scene may run at the same time. For tests whose time limits leave seconds,
+    /// and that stop no server.
     pub shares_cores: bool,
 }
 
@@ -87,7 +88,8 @@ impl Size {
         shares_cores: false,
     };
 
-    /// [`Self::FULL`] if the environment variable `KEM_PROCESSES` is `full`, otherwise [`Self::SMALL`].
+    /// [`Self::FULL`] if the environment variable `KEM_PROCESSES` is `full`, otherwise
+    /// [`Self::SMALL`].
     pub fn from_environment() -> Self {
         if std::env::var_os("KEM_PROCESSES").is_some_and(|value| value == "full") {
             Self::FULL
@@ -96,13 +98,15 @@ impl Size {
         }
     }
 
-    /// The same size for a test that shares the cores with another one, unless its figures are to be published.
+    /// The same size for a test that shares the cores with another one, unless its figures are to
+    /// be published.
     pub fn sharing_cores(self) -> Self {
         Self { shares_cores: self != Self::FULL, ..self }
     }
 
-    /// How long a change may remain unanswered when the leader dies without releasing the lease: the standbys wait for the
-    /// lease duration, and then have a second, or two if they share the cores.
+    /// How long a change may remain unanswered when the leader dies without releasing the lease:
+    /// the standbys wait for the lease duration, and then have a second, or two if they share the
+    /// cores.
     pub fn longest_gap_after_kill(&self) -> Duration {
         self.lease.duration + Duration::from_secs(if self.shares_cores { 2 } else { 1 })
     }

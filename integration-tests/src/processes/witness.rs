@@ -1,4 +1,5 @@
-//! What the API server saw: its request log, one JSON line for each request, and what follows from it.
+//! What the API server saw: its request log, one JSON line for each request, and what follows from
+//! it.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Seek, SeekFrom};
@@ -46,17 +47,17 @@ impl Line {
         Duration::from_micros(self.at)
     }
 
-    /// Whether it is a write.
+    /// Returns true if it is a write.
     pub fn is_write(&self) -> bool {
         matches!(&*self.verb, "create" | "update" | "patch" | "delete" | "deletecollection")
     }
 
-    /// Whether it is a write of Endpoints or an EndpointSlice, successful or not.
+    /// Returns true if it is a write of Endpoints or an EndpointSlice, successful or not.
     pub fn writes_output(&self) -> bool {
         self.is_write() && OUTPUTS.contains(&&*self.resource)
     }
 
-    /// Whether the server carried it out.
+    /// Returns true if the server carried it out.
     pub fn succeeded(&self) -> bool {
         (200..300).contains(&self.status)
     }
@@ -76,7 +77,8 @@ impl Witness {
         Self { path: path.to_owned(), read: 0, lines: Vec::new() }
     }
 
-    /// All requests so far, oldest first. A line that the server has not finished yet is left for the next call.
+    /// All requests so far, oldest first. A line that the server has not finished yet is left for
+    /// the next call.
     ///
     /// # Panics
     ///
@@ -136,8 +138,9 @@ pub struct Answer {
     pub after: Option<Duration>,
 }
 
-/// The changes of pods' status and their answers: the next successful update of the Service's object of `resource`, which
-/// is `endpoints` or `endpointslices`. A create does not count, because its path does not name the object.
+/// The changes of pods' status and their answers: the next successful update of the Service's
+/// object of `resource`, which is `endpoints` or `endpointslices`. A create does not count, because
+/// its path does not name the object.
 pub fn answers(lines: &[Line], resource: &str) -> Vec<Answer> {
     let mut next_write: std::collections::HashMap<&str, Duration> = std::collections::HashMap::new();
     let mut answers = Vec::new();

@@ -1,5 +1,5 @@
-//! The alert rules: their expressions name existing metrics, each has a section in docs/operations.md, and none fires while all
-//! is well.
+//! The alert rules: their expressions name existing metrics, each has a section in
+//! docs/operations.md, and none fires while all is well.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +24,7 @@ fn alerts() -> Vec<Value> {
     groups.iter().flat_map(|group| group["rules"].as_array().unwrap().clone()).collect()
 }
 
-/// Whether Prometheus accepts a duration such as `5m`.
+/// Returns true if Prometheus accepts a duration such as `5m`.
 fn is_duration(text: &str) -> bool {
     let digits = text.trim_end_matches(['s', 'm', 'h']);
     text.len() == digits.len() + 1 && digits.parse::<u32>().is_ok()
@@ -78,7 +78,8 @@ fn firing(page: &str) -> Vec<String> {
     fire.map(|alert| alert["alert"].as_str().unwrap().to_owned()).collect()
 }
 
-/// A trial: the lease is reserved for kube-controller-manager, and the replicas stand by for as long as that.
+/// A trial: the lease is reserved for kube-controller-manager, and the replicas stand by for as
+/// long as that.
 pub(crate) fn no_alert_fires_behind_a_reserved_lease() {
     let page = &REPLICAS.behind_reserved_lease;
     assert!(page.contains(r#"leader_election_master_status{name="kube-endpoint-manager"} 0"#), "{page}");

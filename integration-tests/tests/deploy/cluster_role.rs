@@ -1,6 +1,6 @@
-//! The permissions in the manifests are those that the manager uses: each request of all conformance scenarios, of a run
-//! with faults, and of replicas that serve and elect a leader, is allowed; and each permission is used or is on a list with
-//! a reason.
+//! The permissions in the manifests are those that the manager uses: each request of all
+//! conformance scenarios, of a run with faults, and of replicas that serve and elect a leader, is
+//! allowed; and each permission is used or is on a list with a reason.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -76,8 +76,9 @@ async fn of_scenario(scenario: &Scenario) -> BTreeSet<Attributes> {
     requests(bed.server().unwrap())
 }
 
-/// The requests of the controllers when connections break, the server answers 404 to writes and refuses others for so long
-/// that events repeat, and Endpoints are left from a Service that was deleted while no controller ran.
+/// The requests of the controllers when connections break, the server answers 404 to writes and
+/// refuses others for so long that events repeat, and Endpoints are left from a Service that was
+/// deleted while no controller ran.
 async fn of_faults() -> BTreeSet<Attributes> {
     let service = |selector: &str| {
         json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "namespace": "default", "uid": "1"},
@@ -150,7 +151,8 @@ fn all_requests() -> BTreeSet<Attributes> {
     all
 }
 
-/// The requests that no rule allows, and the parts of rules that allow no request and are not exempt.
+/// The requests that no rule allows, and the parts of rules that allow no request and are not
+/// exempt.
 fn differences(granted: &[Granted], requests: &BTreeSet<Attributes>) -> (Vec<String>, Vec<String>) {
     let with_discovery = [granted, &[discovery()]].concat();
     let forbidden = requests.iter().filter(|request| !allowed(&with_discovery, request));

@@ -1,5 +1,5 @@
-//! Evaluates PromQL over metrics pages that do not change: as much of it as the alerts have. Counters do not grow, so that the
-//! functions of a range give 0.
+//! Evaluates PromQL over metrics pages that do not change: as much of it as the alerts have.
+//! Counters do not grow, so that the functions of a range give 0.
 
 use std::collections::BTreeMap;
 

@@ -43,7 +43,8 @@ pub(crate) fn the_image_has_the_user_and_the_port_of_the_pods() {
     assert_eq!(after(&dockerfile(), "EXPOSE "), port.to_string());
 }
 
-/// A member that the build context leaves out would fail the build, because Cargo reads the manifests of all members.
+/// A member that the build context leaves out would fail the build, because Cargo reads the
+/// manifests of all members.
 pub(crate) fn the_build_context_has_all_members_of_the_workspace() {
     let ignore = read_to_string(root().join("deploy/Dockerfile.dockerignore")).unwrap();
     let kept: Vec<&str> = ignore.lines().filter_map(|line| line.strip_prefix('!')).collect();

@@ -1,5 +1,5 @@
-//! What is in `deploy/` and `docs/operations.md`, compared with the program: permissions, flags, probes, metrics. Tests that render
-//! kustomizations are ignored where kubectl is missing.
+//! What is in `deploy/` and `docs/operations.md`, compared with the program: permissions, flags,
+//! probes, metrics. Tests that render kustomizations are ignored where kubectl is missing.
 #![allow(clippy::unwrap_used)]
 
 mod alerts;

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The values of the labels of one series name.
 pub(crate) type Labels = BTreeMap<String, BTreeSet<String>>;
 
-/// The names of the series on a metrics page (those of histograms end in `_bucket`, `_sum` and `_count`) with their labels.
+/// The names of the series on a metrics page (those of histograms end in `_bucket`, `_sum` and
+/// `_count`) with their labels.
 #[derive(Debug)]
 pub(crate) struct MetricsPage {
     pub(crate) series: BTreeMap<String, Labels>,

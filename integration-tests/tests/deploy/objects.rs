@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 
 use crate::manifests::{KUSTOMIZATIONS, STATIC_POD, documents, rendered, root};
 
-/// Reads an object as `T` and writes it again: a field that `T` does not have is missing afterwards.
+/// Reads an object as `T` and writes it again: a field that `T` does not have is missing
+/// afterwards.
 fn read<T: Serialize + DeserializeOwned>(object: &Value) -> Result<(), String> {
     let typed: T = serde_json::from_value(object.clone()).map_err(|error| error.to_string())?;
     let again = serde_json::to_value(&typed).map_err(|error| error.to_string())?;

@@ -1,4 +1,5 @@
-//! The pods of the manifests: their flags, ports and probes fit the program, and they start when nothing else does.
+//! The pods of the manifests: their flags, ports and probes fit the program, and they start when
+//! nothing else does.
 
 use clap::Parser;
 use kube_endpoint_manager_core::{Options, ServingSettings, Settings};
@@ -101,7 +102,8 @@ pub(crate) fn a_pod_is_unprivileged_and_cannot_change_its_image() {
     }
 }
 
-/// What needs endpoints must not be needed to write them: the pod network, kube-proxy and the cluster's DNS.
+/// What needs endpoints must not be needed to write them: the pod network, kube-proxy and the
+/// cluster's DNS.
 pub(crate) fn a_pod_needs_nothing_that_needs_endpoints() {
     for (name, pod) in pods() {
         assert_eq!(pod["hostNetwork"], true, "{name}");
@@ -117,7 +119,8 @@ pub(crate) fn a_pod_needs_nothing_that_needs_endpoints() {
     }
 }
 
-/// The kubelet refuses static pods that refer to API objects, and knows no priority classes without an API server.
+/// The kubelet refuses static pods that refer to API objects, and knows no priority classes without
+/// an API server.
 pub(crate) fn a_static_pod_refers_to_no_api_object() {
     let objects = rendered(STATIC_POD);
     let pod = &only(&objects, "Pod", "")["spec"];

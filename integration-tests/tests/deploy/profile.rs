@@ -1,4 +1,5 @@
-//! `deploy/build-with-profile`, with programs in the place of `cargo` and `rustc` that write down how they are called.
+//! `deploy/build-with-profile`, with programs in the place of `cargo` and `rustc` that write down
+//! how they are called.
 
 use std::fs::{self, Permissions, read_to_string};
 use std::os::unix::fs::PermissionsExt;

@@ -1,4 +1,5 @@
-//! Roles and bindings read from manifests, and whether they allow a request: the rules of Kubernetes' RBAC authorizer.
+//! Roles and bindings read from manifests, and whether they allow a request: the rules of
+//! Kubernetes' RBAC authorizer.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -30,7 +31,8 @@ pub(crate) struct Attributes {
 }
 
 impl Attributes {
-    /// What a request asks for, as kube-apiserver reads it from the request's method, path and query.
+    /// What a request asks for, as kube-apiserver reads it from the request's method, path and
+    /// query.
     pub(crate) fn of(method: &str, path: &str, query: &str) -> Self {
         let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
         let (group, rest) = match segments.as_slice() {
@@ -77,7 +79,7 @@ impl Attributes {
 }
 
 impl Rule {
-    /// Whether the rule allows a request in a namespace that it applies to.
+    /// Returns true if the rule allows a request in a namespace that it applies to.
     pub(crate) fn allows(&self, request: &Attributes) -> bool {
         let has = |list: &[String], wanted: &str| list.iter().any(|item| item == "*" || item == wanted);
         if !has(&self.verbs, &request.verb) {
@@ -96,7 +98,8 @@ impl Rule {
             && (self.resource_names.is_empty() || self.resource_names.contains(&request.name))
     }
 
-    /// The rules that each allow one verb on one resource of one group, or on one path, and together what this one does.
+    /// The rules that each allow one verb on one resource of one group, or on one path, and
+    /// together what this one does.
     pub(crate) fn parts(&self) -> Vec<Self> {
         let mut parts = Vec::new();
         for verb in &self.verbs {
@@ -122,8 +125,9 @@ impl Rule {
 /// A rule and the only namespace in which it holds; `None` for all.
 pub(crate) type Granted = (Option<String>, Rule);
 
-/// The rules that `objects` grant to a subject. `subject` is the kind and the name, and for a ServiceAccount the namespace.
-/// `existing` has the rules of Roles that a binding refers to and that are in every cluster.
+/// The rules that `objects` grant to a subject. `subject` is the kind and the name, and for a
+/// ServiceAccount the namespace. `existing` has the rules of Roles that a binding refers to and
+/// that are in every cluster.
 #[track_caller]
 pub(crate) fn granted(
     objects: &[Value],
@@ -165,7 +169,7 @@ pub(crate) fn granted(
     granted
 }
 
-/// Whether one of the rules allows the request.
+/// Returns true if one of the rules allows the request.
 pub(crate) fn allowed(granted: &[Granted], request: &Attributes) -> bool {
     granted.iter().any(|(namespace, rule)| {
         namespace.as_ref().is_none_or(|namespace| *namespace == request.namespace) && rule.allows(request)

@@ -1,5 +1,6 @@
-//! Two replicas as in the manifests, with leader election and serving, on an embedded API server: the first leads, the second
-//! takes over. What they requested, and the metrics page of the second. Before, a replica that waits behind a reserved lease.
+//! Two replicas as in the manifests, with leader election and serving, on an embedded API server:
+//! the first leads, the second takes over. What they requested, and the metrics page of the second.
+//! Before, a replica that waits behind a reserved lease.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::read_to_string;
@@ -71,7 +72,8 @@ fn server() -> EmbeddedApiServer {
         .unwrap()
 }
 
-/// A replica behind a reserved lease, on a server of its own. Its metrics page, and that when it may not read the lease.
+/// A replica behind a reserved lease, on a server of its own. Its metrics page, and that when it
+/// may not read the lease.
 async fn trial(sources: PageSources) -> (String, String) {
     let server = server();
     let reserved = read_to_string(root().join("deploy/hand-over/reserved-lease.yaml")).unwrap();

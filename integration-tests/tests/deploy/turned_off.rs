@@ -9,7 +9,8 @@ use serde_json::json;
 
 use crate::manifests::{documents, root};
 
-/// Checks the value of `--controllers`: `others`, and each of this project's controllers with a minus sign.
+/// Checks the value of `--controllers`: `others`, and each of this project's controllers with a
+/// minus sign.
 #[track_caller]
 fn check(value: &str, others: &[&str]) {
     let turned_off = ControllerName::ALL.map(|name| format!("-{}", name.as_str()));

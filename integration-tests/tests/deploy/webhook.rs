@@ -1,4 +1,5 @@
-//! A cluster in which pods cannot be created until a webhook answers, whose endpoints only the manager writes.
+//! A cluster in which pods cannot be created until a webhook answers, whose endpoints only the
+//! manager writes.
 
 use std::time::Duration;
 
@@ -29,8 +30,8 @@ fn has_ready_endpoint(server: &EmbeddedApiServer) -> bool {
     slices.iter().any(|slice| slice["endpoints"][0]["conditions"]["ready"] == true)
 }
 
-/// A static pod, or a container that the kubelet restarts, needs no admission. From there on the manager must not create,
-/// change or wait for a pod.
+/// A static pod, or a container that the kubelet restarts, needs no admission. From there on the
+/// manager must not create, change or wait for a pod.
 pub(crate) fn a_manager_that_runs_writes_the_endpoints_that_the_webhook_waits_for() {
     paused(the_manager_writes_the_endpoints());
 }

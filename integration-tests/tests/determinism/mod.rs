@@ -1,8 +1,8 @@
-//! A run depends on its seed, its start time and its inputs only: two processes send the same requests at the same times, write
-//! the same log and the same metrics, and leave the same objects.
+//! A run depends on its seed, its start time and its inputs only: two processes send the same
+//! requests at the same times, write the same log and the same metrics, and leave the same objects.
 //!
-//! The standard library's hash maps have other keys in each map and in each process, so an order that depends on one differs
-//! between two runs.
+//! The standard library's hash maps have other keys in each map and in each process, so an order
+//! that depends on one differs between two runs.
 #![allow(clippy::unwrap_used)]
 
 mod run;

@@ -1,4 +1,5 @@
-//! The run: two managers on one server, with changes and faults, until the standby has taken over and settled.
+//! The run: two managers on one server, with changes and faults, until the standby has taken over
+//! and settled.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -37,7 +38,8 @@ impl Write for Lines {
     }
 }
 
-/// Runs with this seed, and returns all requests and log lines in order, then the objects and the metrics at the end.
+/// Runs with this seed, and returns all requests and log lines in order, then the objects and the
+/// metrics at the end.
 pub(crate) fn transcript(seed: u64) -> String {
     let lines = Lines::default();
     let writer = lines.clone();

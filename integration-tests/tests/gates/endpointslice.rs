@@ -1,4 +1,5 @@
-//! The gates of the endpointslice controller. It runs alone and puts at most four endpoints into a slice.
+//! The gates of the endpointslice controller. It runs alone and puts at most four endpoints into a
+//! slice.
 
 use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
 use kube_endpoint_integration_tests::running_manager::settings;
@@ -125,7 +126,8 @@ async fn writes_after_failed_create() {
         let cluster = start(gates, objects).await;
         let refuse = Fault::Refuse { status: 403, retry_after: None };
         cluster.server.add_fault(FaultRule::on(refuse, "create", "endpointslices"));
-        // One pod needs a slice of its own, for its port has another number; another becomes unready.
+        // One pod needs a slice of its own, for its port has another number; another becomes
+        // unready.
         cluster.load([pod_on_port(3, "a", true, 9090), pod(2, "a", false)]).await;
         assert!(cluster.slice_writes().contains(&"POST".to_owned()));
         let ready = |endpoint: &Value| endpoint["conditions"]["ready"] == true;

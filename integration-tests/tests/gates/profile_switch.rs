@@ -1,4 +1,5 @@
-//! A start with the default profile on the outputs of the upstream profile, and the other way round.
+//! A start with the default profile on the outputs of the upstream profile, and the other way
+//! round.
 
 use kube_endpoint_integration_tests::running_manager::{settings, writes_within};
 use kube_endpoint_manager_core::Gates;

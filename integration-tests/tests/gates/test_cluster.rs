@@ -25,12 +25,14 @@ pub(crate) struct TestCluster {
 }
 
 impl TestCluster {
-    /// Starts all controllers with `gates` and waits until they have written their outputs for `objects`.
+    /// Starts all controllers with `gates` and waits until they have written their outputs for
+    /// `objects`.
     pub(crate) async fn start(gates: Gates, objects: impl IntoIterator<Item = Value>) -> Self {
         Self::start_with(&settings(gates), objects).await
     }
 
-    /// Starts the controllers of `settings` and waits until they have written their outputs for `objects`.
+    /// Starts the controllers of `settings` and waits until they have written their outputs for
+    /// `objects`.
     pub(crate) async fn start_with(settings: &Settings, objects: impl IntoIterator<Item = Value>) -> Self {
         let start_time = "2026-12-01T00:00:00Z".parse().unwrap();
         let builder = EmbeddedApiServer::builder().seed(1).start_time(start_time).track_managers();

@@ -28,7 +28,8 @@ const MAIN_LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/le
 /// The Lease of the loops.
 const LOOPS_LEASE: &str = "kube-endpoint-manager";
 
-/// The controller that has to run before kube-controller-manager campaigns for the Lease of a leader migration.
+/// The controller that has to run before kube-controller-manager campaigns for the Lease of a
+/// leader migration.
 const TOKENS: &str = "serviceaccount-token-controller";
 
 /// Under which Lease kube-controller-manager runs the loops.
@@ -83,7 +84,8 @@ fn now() -> Duration {
 }
 
 impl Cluster {
-    /// The cluster that the environment names, with the objects of the load and none of an earlier test.
+    /// The cluster that the environment names, with the objects of the load and none of an earlier
+    /// test.
     pub(crate) async fn from_environment() -> Self {
         let [kubeconfig, controller_manager, service_account_key, audit_log] =
             VARIABLES.map(|name| PathBuf::from(std::env::var_os(name).unwrap()));
@@ -242,8 +244,9 @@ impl Cluster {
         self.request(Method::POST, collection, Some(&lease)).await.unwrap();
     }
 
-    /// Takes the Lease of the loops from its holder. As in a release by client-go, the duration is a second: with a longer
-    /// one, replicas take the holder for one that lost its name, and wait until the Lease expires.
+    /// Takes the Lease of the loops from its holder. As in a release by client-go, the duration is
+    /// a second: with a longer one, replicas take the holder for one that lost its name, and wait
+    /// until the Lease expires.
     pub(crate) async fn release_lease(&self) {
         let patch = json!({"spec": {"holderIdentity": "", "leaseDurationSeconds": 1}});
         self.request(Method::PATCH, LEASE, Some(&patch)).await.unwrap();

@@ -35,8 +35,8 @@ impl HandOver {
         ours
     }
 
-    /// Stops the process of this project, and waits until `user` has led for a while. Returns the number of requests at the
-    /// stop.
+    /// Stops the process of this project, and waits until `user` has led for a while. Returns the
+    /// number of requests at the stop.
     async fn back_to(&self, user: &str, mut ours: Process) -> usize {
         let mark = self.cluster.mark();
         ours.signal(Signal::TERM);
@@ -51,7 +51,8 @@ impl HandOver {
         tokio::time::sleep(STEADY).await;
     }
 
-    /// Ends the load, and waits until the outputs are complete. Returns the requests, after a check of who wrote, in order.
+    /// Ends the load, and waits until the outputs are complete. Returns the requests, after a check
+    /// of who wrote, in order.
     async fn end(self, expected: &[&str]) -> Vec<Line> {
         self.flips.stop().await;
         self.cluster.settled().await;
@@ -94,7 +95,8 @@ pub(crate) async fn the_loops_go_from_upstream_to_us_and_back_by_leader_migratio
     cluster.wait_for_holder("upstream-1").await;
     tokio::time::sleep(STEADY).await;
     if let Some(status) = upstream.exit_status() {
-        // Kubernetes 1.36 gives the informers of a process a name, and refuses the second set that a migration needs.
+        // Kubernetes 1.36 gives the informers of a process a name, and refuses the second set that
+        // a migration needs.
         let log = upstream.log();
         assert!(log.contains("is already registered"), "{status}\n{log}");
         println!(
@@ -123,8 +125,9 @@ pub(crate) async fn the_loops_go_from_upstream_to_us_and_back_by_leader_migratio
     check_gaps(&lines, to_us, back);
 }
 
-/// A kube-controller-manager that runs everything under its main Lease, as most do. Replicas of ours wait for a Lease that
-/// is reserved, until the last kube-controller-manager with the loops has ended.
+/// A kube-controller-manager that runs everything under its main Lease, as most do. Replicas of
+/// ours wait for a Lease that is reserved, until the last kube-controller-manager with the loops
+/// has ended.
 pub(crate) async fn the_loops_go_to_us_when_an_administrator_releases_the_lease() {
     let cluster = Box::pin(Cluster::from_environment()).await;
     let mut upstream = cluster.start_upstream("upstream-1", Under::MainLease);
@@ -146,7 +149,8 @@ pub(crate) async fn the_loops_go_to_us_when_an_administrator_releases_the_lease(
     assert!(gap < Duration::from_secs(3), "{gap:?}");
 }
 
-/// For comparison: two replicas of kube-controller-manager, whose standby starts cold when the Lease has expired.
+/// For comparison: two replicas of kube-controller-manager, whose standby starts cold when the
+/// Lease has expired.
 pub(crate) async fn upstream_hands_over_to_upstream() {
     let cluster = Box::pin(Cluster::from_environment()).await;
     let mut leader = cluster.start_upstream("upstream-1", Under::NameOfLease);
@@ -162,7 +166,8 @@ pub(crate) async fn upstream_hands_over_to_upstream() {
     assert!(gap > Duration::from_secs(1), "the lease has to expire, so the gap cannot be {gap:?}");
 }
 
-/// Checks how long changes waited since the requests with these numbers: the first of the hand-over to us, and of that back.
+/// Checks how long changes waited since the requests with these numbers: the first of the hand-over
+/// to us, and of that back.
 fn check_gaps(lines: &[Line], to_us: usize, back: usize) {
     let limit = SIZE.lease.duration + Duration::from_secs(3);
     let back = lines[back].arrival();

@@ -1,5 +1,6 @@
-//! A switch of a cluster in which nothing changes writes nothing: not the first one, with upstream's behaviour, and not
-//! those that turn on one gate after another and change between protobuf and JSON.
+//! A switch of a cluster in which nothing changes writes nothing: not the first one, with
+//! upstream's behaviour, and not those that turn on one gate after another and change between
+//! protobuf and JSON.
 
 use std::time::Duration;
 

@@ -31,7 +31,8 @@ impl Kubectl {
 
     pub(crate) fn command(&self, arguments: &str) -> Command {
         let mut command = Command::new(kubectl_program());
-        // A separate home directory keeps kubectl's discovery cache apart from the user's and other tests'.
+        // A separate home directory keeps kubectl's discovery cache apart from the user's and other
+        // tests'.
         command
             .env("KUBECONFIG", self.home.path().join("config"))
             .env("HOME", self.home.path())
@@ -87,7 +88,8 @@ impl Kubectl {
         minor.trim_end_matches(|c: char| !c.is_ascii_digit()).parse().unwrap()
     }
 
-    /// Sets a pod's phase to Running, as its kubelet does: before 1.24 kubectl could not write a status.
+    /// Sets a pod's phase to Running, as its kubelet does: before 1.24 kubectl could not write a
+    /// status.
     pub(crate) fn run_pod(&self, name: &str) {
         let status = json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]});
         let request = http::Request::patch(format!("/api/v1/namespaces/default/pods/{name}/status"))

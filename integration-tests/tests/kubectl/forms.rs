@@ -1,5 +1,5 @@
-//! Every kind in every output format: tables, wide tables, YAML, JSON, templates, names, descriptions; and `kubectl
-//! edit`.
+//! Every kind in every output format: tables, wide tables, YAML, JSON, templates, names,
+//! descriptions; and `kubectl edit`.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -73,7 +73,8 @@ pub(crate) fn every_kind_is_described() {
     kubectl.with("create -f -", &event);
     contains(&kubectl.ok("describe service web"), &["Selector:", "app=web", "Seen", "hello"]);
     for (kind, name, _) in KINDS {
-        // Before 1.21 kubectl knew only EndpointSlices of v1beta1, which the real server no longer serves.
+        // Before 1.21 kubectl knew only EndpointSlices of v1beta1, which the real server no longer
+        // serves.
         if kind == "endpointslices" && kubectl.minor() < 21 {
             contains(
                 &kubectl.fails("describe endpointslices web-1"),

@@ -53,7 +53,8 @@ impl Browser {
             // Smaller pictures.
             "--disable-lcd-text",
             "--no-first-run",
-            // Names other than that of the manager's listener do not exist: the page has to do without.
+            // Names other than that of the manager's listener do not exist: the page has to do
+            // without.
             "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
         ];
         let wanted = json!({
@@ -152,7 +153,8 @@ impl Browser {
         self.driver().devtools("Emulation.setEmulatedMedia", json!({"features": features})).await;
     }
 
-    /// What the console has received since the last call, errors of the network and of CSP included.
+    /// What the console has received since the last call, errors of the network and of CSP
+    /// included.
     pub(crate) async fn console(&self) -> Vec<String> {
         let entries = self.driver().console().await;
         entries.iter().map(|entry| format!("{}: {}", entry["level"], entry["message"])).collect()
@@ -182,7 +184,8 @@ impl Browser {
 impl Drop for Browser {
     fn drop(&mut self) {
         let processes = self.processes();
-        // The process of chromedriver is killed when the field is dropped; it would leave the browser behind.
+        // The process of chromedriver is killed when the field is dropped; it would leave the
+        // browser behind.
         for id in processes.iter().skip(1) {
             if let Some(process) = i32::try_from(*id).ok().and_then(Pid::from_raw) {
                 let _ = kill_process(process, Signal::KILL);
@@ -191,7 +194,8 @@ impl Drop for Browser {
     }
 }
 
-/// The running processes, each with its parent. Those that have ended and that nobody has waited for are left out.
+/// The running processes, each with its parent. Those that have ended and that nobody has waited
+/// for are left out.
 pub(crate) fn parents() -> BTreeMap<u32, u32> {
     let ids = read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     ids.filter_map(|id: u32| {

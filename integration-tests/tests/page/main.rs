@@ -1,4 +1,5 @@
-//! The status page of the real binary in headless Chromium. The tests are ignored where chromium or chromedriver is missing.
+//! The status page of the real binary in headless Chromium. The tests are ignored where chromium or
+//! chromedriver is missing.
 //!
 //! `KEM_SCREENSHOTS=FOLDER` makes the test of the pictures write those of the documentation.
 #![allow(clippy::unwrap_used)]
@@ -169,7 +170,8 @@ async fn hostile_text_is_shown_as_text() {
     assert_eq!(page.value("document.querySelectorAll('img, #main script').length").await, 0);
     assert!(!page.text("document.title").await.contains("taken over"));
 
-    // Should markup get in by mistake, the policy stops it. The console reports that, and the unknown Service.
+    // Should markup get in by mistake, the policy stops it. The console reports that, and the
+    // unknown Service.
     let markup = "(document.getElementById('notes').innerHTML = '<p style=\"color: red\"><img src=x onerror=\"document.title=1\">')";
     assert_eq!(page.console().await.iter().filter(|line| !line.contains("404")).count(), 0);
     page.value(markup).await;

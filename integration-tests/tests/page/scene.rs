@@ -73,7 +73,8 @@ impl Scene {
         services.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
     }
 
-    /// Sets the condition Ready of a pod. Its time is that of the change, from which latency is measured.
+    /// Sets the condition Ready of a pod. Its time is that of the change, from which latency is
+    /// measured.
     #[expect(clippy::disallowed_methods, reason = "the manager has the system's time, too")]
     pub(crate) async fn set_ready(&self, pod: &str, ready: bool) {
         let status = if ready { "True" } else { "False" };

@@ -9,7 +9,8 @@ use crate::scene::Scene;
 /// A picture of the documentation may have so many bytes.
 const MOST_BYTES: u64 = 120_000;
 
-/// How long the sample cluster changes before the pictures of the documentation, so that the plots show something.
+/// How long the sample cluster changes before the pictures of the documentation, so that the plots
+/// show something.
 const CHANGING: Duration = Duration::from_secs(150);
 
 pub(crate) async fn pictures_show_the_sample_cluster() {

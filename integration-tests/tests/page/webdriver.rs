@@ -1,8 +1,9 @@
-//! A client of chromedriver: the commands of <https://www.w3.org/TR/webdriver2/> that these tests use, and chromedriver's own for
-//! the console and for Chrome's DevTools protocol.
+//! A client of chromedriver: the commands of <https://www.w3.org/TR/webdriver2/> that these tests
+//! use, and chromedriver's own for the console and for Chrome's DevTools protocol.
 //!
-//! The libraries for that do not fit: thirtyfour 0.38 enables `preserve_order` of serde_json, and with it changes the order of all
-//! JSON in the tested binary; fantoccini 0.22 needs a crate under the MPL.
+//! The libraries for that do not fit: thirtyfour 0.38 enables `preserve_order` of serde_json, and
+//! with it changes the order of all JSON in the tested binary; fantoccini 0.22 needs a crate under
+//! the MPL.
 
 use std::net::Ipv4Addr;
 

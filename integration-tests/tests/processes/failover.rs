@@ -40,7 +40,8 @@ async fn after_sigkill_a_standby_goes_on_when_the_lease_has_expired() {
     assert!(gap > scene.size.lease.duration / 2, "the leader was killed, so the gap cannot be {gap:?}");
 }
 
-/// A leader that was stopped for longer than its lease believes that it still leads. It writes nothing more and ends.
+/// A leader that was stopped for longer than its lease believes that it still leads. It writes
+/// nothing more and ends.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_leader_that_was_stopped_writes_nothing_when_it_continues() {
     let mut scene = three_replicas(Size::from_environment()).await;

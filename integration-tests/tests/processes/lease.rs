@@ -42,8 +42,8 @@ async fn a_deleted_lease_is_created_again_and_two_replicas_never_write_at_once()
     assert!(gap < scene.size.longest_gap_after_kill(), "{gap:?}");
 }
 
-/// An administrator gives the Lease to nobody that exists. The leader stops writing, and a standby takes over when the
-/// Lease has expired.
+/// An administrator gives the Lease to nobody that exists. The leader stops writing, and a standby
+/// takes over when the Lease has expired.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lease_that_is_given_to_another_holder_ends_the_leader() {
     let mut scene = three_replicas(Size::from_environment().sharing_cores()).await;
@@ -61,7 +61,8 @@ async fn a_lease_that_is_given_to_another_holder_ends_the_leader() {
     assert!(gap < scene.size.longest_gap_after_kill() + scene.size.lease.retry_period, "{gap:?}");
 }
 
-/// A shared object that adds the seconds in the file `CLOCK_OFFSET` to the system time of the program that preloads it.
+/// A shared object that adds the seconds in the file `CLOCK_OFFSET` to the system time of the
+/// program that preloads it.
 fn clock_offset(scene: &Scene) -> PathBuf {
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/clock_offset.c");
     let object = scene.folder().join("clock_offset.so");
@@ -94,8 +95,8 @@ async fn offset_in_lease(scene: &Scene) -> i64 {
     renewed.as_second() - jiff::Timestamp::now().as_second()
 }
 
-/// No replica compares a time in the Lease with its own clock, so one whose clock is wrong neither takes a Lease that is
-/// held nor makes the others wait. Nor does one whose clock is set.
+/// No replica compares a time in the Lease with its own clock, so one whose clock is wrong neither
+/// takes a Lease that is held nor makes the others wait. Nor does one whose clock is set.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_clock_that_is_an_hour_off_changes_nothing() {
     let mut scene =

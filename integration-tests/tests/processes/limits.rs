@@ -46,8 +46,8 @@ async fn leader_and_standby(pages: Pages, setting: &str) -> Scene {
     scene
 }
 
-/// Clients that say next to nothing take all connections that the leader keeps. It has files left for a new connection to the
-/// API server.
+/// Clients that say next to nothing take all connections that the leader keeps. It has files left
+/// for a new connection to the API server.
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_leave_a_leader_with_few_open_files_those_that_it_needs() {
     let pages = Pages::on(free_port());
@@ -72,7 +72,8 @@ async fn clients_leave_a_leader_with_few_open_files_those_that_it_needs() {
     worst_since(&mut scene, mark, "80 open files");
 }
 
-/// The system refuses memory: the process says so on a line and ends at once. It cannot release the Lease.
+/// The system refuses memory: the process says so on a line and ends at once. It cannot release the
+/// Lease.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_leader_without_memory_ends_and_a_standby_goes_on_when_the_lease_has_expired() {
     let pages = Pages::on(free_port());

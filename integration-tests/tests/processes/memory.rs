@@ -9,8 +9,8 @@ use crate::common::APISERVER;
 /// The most resident memory of an idle replica.
 const LIMIT: u64 = 16 * 1_000 * 1_000;
 
-/// With serving and the Lease, without traces, after a probe and a scrape. The code of a debug build alone exceeds the limit,
-/// so the limit holds for its anonymous memory only.
+/// With serving and the Lease, without traces, after a probe and a scrape. The code of a debug
+/// build alone exceeds the limit, so the limit holds for its anonymous memory only.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_idle_replica_takes_at_most_16_megabytes() {
     let size = Size { services: 0, ..Size::from_environment() };

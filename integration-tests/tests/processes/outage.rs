@@ -7,7 +7,8 @@ use kube_endpoint_integration_tests::processes::{Pages, Scene, Size, free_port};
 
 use crate::common::{APISERVER, LONGEST_GAP, longest_gap_after_outage, three_replicas, worst_since};
 
-/// The leader ends because it could not renew its Lease, as client-go's does. The standbys wait for the server.
+/// The leader ends because it could not renew its Lease, as client-go's does. The standbys wait for
+/// the server.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_outage_longer_than_the_lease_ends_only_the_leader() {
     let mut scene = three_replicas(Size::from_environment()).await;
@@ -29,7 +30,8 @@ async fn an_outage_longer_than_the_lease_ends_only_the_leader() {
     assert!(gap < longest_gap_after_outage(&scene.size), "{gap:?}");
 }
 
-/// Neither standard error nor the audit log can be written. The manager goes on, and a metric counts what is lost.
+/// Neither standard error nor the audit log can be written. The manager goes on, and a metric
+/// counts what is lost.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_stops_nothing() {
     let mut scene = Box::pin(Scene::start(APISERVER, Size::from_environment())).await;

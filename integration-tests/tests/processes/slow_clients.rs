@@ -24,8 +24,8 @@ const PROBE: Duration = Duration::from_secs(1);
 /// Longer than a replica waits for a handshake.
 const HANDSHAKE: Duration = Duration::from_secs(20);
 
-/// The address of the slow clients. Probes come from another one, as the kubelet's do: connections of the address that has
-/// most of them are cut off first.
+/// The address of the slow clients. Probes come from another one, as the kubelet's do: connections
+/// of the address that has most of them are cut off first.
 const SLOW: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(127, 0, 0, 2), 0);
 
 /// A client that has sent the beginning of a handshake.
@@ -38,7 +38,7 @@ pub(crate) async fn connect(port: u16) -> std::io::Result<TcpStream> {
     client.into_std()
 }
 
-/// Whether the replica has not closed the connection.
+/// Returns true if the replica has not closed the connection.
 fn is_open(mut client: &TcpStream) -> bool {
     matches!(client.read(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock)
 }

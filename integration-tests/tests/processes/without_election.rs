@@ -12,7 +12,8 @@ const ALONE: &str = "--leader-elect=false";
 /// Longer than the queue takes at the rate of the test.
 const SHUTDOWN: &str = "--controller-shutdown-timeout=60s";
 
-/// SIGTERM while each Service has a change that is not written yet: the queue is worked off before the process ends.
+/// SIGTERM while each Service has a change that is not written yet: the queue is worked off before
+/// the process ends.
 #[tokio::test(flavor = "multi_thread")]
 async fn queued_changes_are_written_before_the_process_ends() {
     // A rate at which the queue is far from empty when the signal comes.

@@ -1,5 +1,5 @@
-//! A server with a webhook, and a manager that runs on it: a Service `web` with pods, and a Service `db` whose Endpoints somebody
-//! wrote.
+//! A server with a webhook, and a manager that runs on it: a Service `web` with pods, and a Service
+//! `db` whose Endpoints somebody wrote.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -132,7 +132,8 @@ impl Cluster {
         self.manager.status().to_string()
     }
 
-    /// The writes of each controller since the log was cleared, in the order of [`Self::statuses`], whatever their answers.
+    /// The writes of each controller since the log was cleared, in the order of [`Self::statuses`],
+    /// whatever their answers.
     pub(crate) fn writes(&self) -> [usize; 3] {
         let log = self.server.request_log();
         let is_write = |one: &&LoggedRequest| one.request.is_write() && one.request.plural() != "events";

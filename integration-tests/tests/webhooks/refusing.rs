@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use crate::webhooks::cluster::{Cluster, pod, server, service, settings_of_tests};
 
-/// The numbers of pods of the Service `web`, ten in each slice, and of subsets of the Endpoints `db`, each with its own slice.
+/// The numbers of pods of the Service `web`, ten in each slice, and of subsets of the Endpoints
+/// `db`, each with its own slice.
 const PODS: usize = 200;
 const SUBSETS: usize = 20;
 
@@ -65,7 +66,8 @@ async fn all_slices_appear_and_dead_endpoints_go_though_every_second_create_is_r
     assert!((2 * slices_of_both - 10..=2 * slices_of_both + 10).contains(&writes), "{writes}");
     assert!(cluster.statuses().iter().all(|status| status.failing == 0 && status.queued == 0));
 
-    // Half of the pods die, and so many others come that more slices are needed; the same with addresses.
+    // Half of the pods die, and so many others come that more slices are needed; the same with
+    // addresses.
     for number in 0..PODS / 2 {
         cluster.server.load([pod("default", "web", 2 * number, false)]).unwrap();
     }

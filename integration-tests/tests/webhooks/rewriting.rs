@@ -23,7 +23,8 @@ fn label(object: &mut Value, value: &str) {
 enum Bound {
     /// It changes nothing that is compared, so nothing is written again.
     Once,
-    /// Each update leaves what the webhook made of the object before, so that it is repeated after twice as long.
+    /// Each update leaves what the webhook made of the object before, so that it is repeated after
+    /// twice as long.
     Undone,
     /// Each update stores something else, so that the answer to it takes up to five minutes.
     Fought,
@@ -98,7 +99,8 @@ async fn writes_stay_bounded_whatever_a_webhook_rewrites() {
         let printed = cluster.printed_status();
         let says = "Endpoints default/web was written by another client or changed by a webhook";
         assert!(printed.contains(says) || is_once, "{name}: {printed}");
-        // Updates that the server undoes are no news: a server that does not know a field does the same.
+        // Updates that the server undoes are no news: a server that does not know a field does the
+        // same.
         let events = cluster.server.list("events");
         let conflicts = events.iter().filter(|event| event["reason"] == "ForeignWriteConflict").count();
         assert_eq!(conflicts, if matches!(bound, Bound::Fought) { 3 } else { 0 }, "{name}: {events:?}");

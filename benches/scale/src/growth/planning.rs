@@ -11,7 +11,8 @@ use crate::statistics::median;
 
 const ENDPOINTS: [usize; 5] = [1_000, 3_000, 10_000, 30_000, 100_000];
 
-/// How many changes are planned at each size. From all pods, planning takes long enough that fewer give the same median.
+/// How many changes are planned at each size. From all pods, planning takes long enough that fewer
+/// give the same median.
 const CHANGES: usize = 301;
 const CHANGES_FROM_ALL: usize = 31;
 
@@ -49,7 +50,8 @@ fn plan(endpoints: usize, incremental: bool, changes: usize) -> (f64, f64) {
     let mut service = PlannedService::new(Size { services: 1, pods: endpoints, other_pods: 0 });
     let (mut of_slices, mut of_endpoints) = (Vec::new(), Vec::new());
     for change in 0..changes {
-        // Among the first addresses, so that the change is one of Endpoints, which hold a thousand at most.
+        // Among the first addresses, so that the change is one of Endpoints, which hold a thousand
+        // at most.
         let flipped = service.flipped(change * 37 % endpoints.min(500));
         service.apply(flipped);
         let pods = if incremental { service.read_changed() } else { service.read_all() };

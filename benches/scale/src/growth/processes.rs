@@ -73,7 +73,8 @@ impl Measured<'_> {
         })
     }
 
-    /// Clusters of the proportions of Kubernetes' limits. The memory of the process in a nearly empty cluster is subtracted.
+    /// Clusters of the proportions of Kubernetes' limits. The memory of the process in a nearly
+    /// empty cluster is subtracted.
     pub(super) async fn memory_by_pods(&self) -> anyhow::Result<Chart> {
         let empty = Workload { services: 1, services_with_pods: 1, pods: 1, nodes: 1, ..changing() };
         let base = self.median(&empty, 0, "cold_peak_mb").await?;

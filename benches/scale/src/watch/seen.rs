@@ -8,7 +8,8 @@ use tokio::time::Instant;
 use super::event::{Event, Object, Subset};
 use crate::workload::Names;
 
-/// An endpoint whose change is waited for: in the slices of the large Service or of another one, and the number of its pod.
+/// An endpoint whose change is waited for: in the slices of the large Service or of another one,
+/// and the number of its pod.
 pub(crate) type Place = (bool, usize);
 
 /// The objects of one kind.

@@ -1,4 +1,5 @@
-//! What the binary prints and exits with: version, completions, warnings about flags that change nothing.
+//! What the binary prints and exits with: version, completions, warnings about flags that change
+//! nothing.
 
 use std::fs;
 use std::process::Output;

@@ -50,8 +50,8 @@ impl Process {
         Self { child, lines, seen: Vec::new() }
     }
 
-    /// Waits for a line that contains each text. Standard output and standard error are read at the same time, so the lines of
-    /// both are in no order. Returns the line with the first text.
+    /// Waits for a line that contains each text. Standard output and standard error are read at the
+    /// same time, so the lines of both are in no order. Returns the line with the first text.
     pub(crate) fn wait_for_lines(&mut self, texts: [&str; 2]) -> String {
         let from = self.seen.len();
         let [first, second] = texts;

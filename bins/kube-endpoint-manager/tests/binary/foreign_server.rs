@@ -1,4 +1,5 @@
-//! A server that is no Kubernetes API server: the process is not ready, and its log says once what is wrong.
+//! A server that is no Kubernetes API server: the process is not ready, and its log says once what
+//! is wrong.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};

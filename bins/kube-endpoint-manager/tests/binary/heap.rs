@@ -4,8 +4,9 @@ use std::fs;
 
 use crate::common::{Process, command};
 
-/// Returns the number of arenas besides the main arena, of a process that has reconciled a few Services. glibc reserves 64 MB
-/// of addresses for each and makes the first part of them accessible.
+/// Returns the number of arenas besides the main arena, of a process that has reconciled a few
+/// Services. glibc reserves 64 MB of addresses for each and makes the first part of them
+/// accessible.
 fn further_arenas(environment: &[(&str, &str)]) -> usize {
     let folder = tempfile::tempdir().unwrap();
     let mut command = command(folder.path());

@@ -1,5 +1,5 @@
-//! Invalid input is reported on one line that names the error and the valid values. The exit code is 2, and nothing is
-//! started.
+//! Invalid input is reported on one line that names the error and the valid values. The exit code
+//! is 2, and nothing is started.
 
 use std::fs;
 

@@ -1,4 +1,5 @@
-//! A process with too few open files, outputs that are closed or full, no home, no folder and no certificates.
+//! A process with too few open files, outputs that are closed or full, no home, no folder and no
+//! certificates.
 
 use std::fs::{File, OpenOptions};
 use std::path::Path;
@@ -8,7 +9,8 @@ use crate::common::{Process, client, command, services_with_slices};
 use crate::process::SAMPLE_SLICES;
 use crate::unread_output::connected;
 
-/// A command that a shell starts after `setting`, such as `ulimit -n 20`. `setting` may end in redirections.
+/// A command that a shell starts after `setting`, such as `ulimit -n 20`. `setting` may end in
+/// redirections.
 fn after(folder: &Path, setting: &str, redirections: &str, arguments: &[&str]) -> Command {
     let program = command(folder);
     let mut shell = Command::new("sh");

@@ -1,4 +1,5 @@
-//! The binary as a process: with the embedded API server, against one in another process, and without a server.
+//! The binary as a process: with the embedded API server, against one in another process, and
+//! without a server.
 
 use std::fs;
 

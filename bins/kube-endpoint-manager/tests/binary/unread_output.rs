@@ -1,4 +1,5 @@
-//! Output that nobody reads (a pipe, a terminal after Ctrl-S) blocks neither the controllers nor SIGTERM.
+//! Output that nobody reads (a pipe, a terminal after Ctrl-S) blocks neither the controllers nor
+//! SIGTERM.
 #![expect(clippy::disallowed_methods, reason = "it waits for real processes")]
 
 use std::fs::{File, OpenOptions};
@@ -86,7 +87,8 @@ async fn create(client: &kube::Client, path: &str, object: serde_json::Value) {
     let _: serde_json::Value = client.request(request).await.unwrap();
 }
 
-/// Makes the process print more lines than fit, and checks that the controllers still work afterwards.
+/// Makes the process print more lines than fit, and checks that the controllers still work
+/// afterwards.
 async fn flood(client: &kube::Client) {
     services_with_slices(client, SAMPLE_SLICES).await;
     for number in 0..FLOOD {

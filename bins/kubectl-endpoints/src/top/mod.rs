@@ -1,7 +1,7 @@
 //! `top`: a live view of all Services.
 //!
-//! The informer watches Services and EndpointSlices and hands changes to the figures. [`state`] and [`view`] are pure; this is
-//! the shell: terminal, keys, clock, requests.
+//! The informer watches Services and EndpointSlices and hands changes to the figures. [`state`] and
+//! [`view`] are pure; this is the shell: terminal, keys, clock, requests.
 
 mod state;
 mod view;
@@ -33,7 +33,8 @@ use state::{Action, Key, State};
 /// How often the figures are computed and drawn.
 const REFRESH: Duration = Duration::from_secs(1);
 
-/// Draws until the user quits. `namespace` limits what is watched; `scope` is the first line's text.
+/// Draws until the user quits. `namespace` limits what is watched; `scope` is the first line's
+/// text.
 ///
 /// # Errors
 ///
@@ -143,7 +144,7 @@ async fn explained(
 /// Hands changes to the figures.
 struct Recorder {
     figures: Mutex<Figures>,
-    /// Whether the slices were listed: what comes later was written while we looked.
+    /// True if the slices were listed: what comes later was written while we looked.
     is_listed: AtomicBool,
 }
 
@@ -179,7 +180,8 @@ impl Handler for Recorder {
     }
 }
 
-/// Returns the keys that are pressed. A thread reads them, since the terminal can only be read by waiting for it.
+/// Returns the keys that are pressed. A thread reads them, since the terminal can only be read by
+/// waiting for it.
 ///
 /// # Errors
 ///

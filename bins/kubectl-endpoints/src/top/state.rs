@@ -48,7 +48,8 @@ impl Column {
         }
     }
 
-    /// Compares rows so that what needs attention is first. Equal rows are in the order of their names.
+    /// Compares rows so that what needs attention is first. Equal rows are in the order of their
+    /// names.
     fn compare(self, one: &Row, other: &Row) -> std::cmp::Ordering {
         // Of a thousand, so that the last of many pods counts.
         let readiness = |row: &Row| (row.ready * 1000).checked_div(row.endpoints).unwrap_or_default();
@@ -110,7 +111,7 @@ pub(crate) struct State {
     pub(crate) sort: Column,
     pub(crate) reversed: bool,
     pub(crate) filter: String,
-    /// Whether the filter is being typed.
+    /// True if the filter is being typed.
     pub(crate) typing: bool,
     /// The namespace that is shown; none for all.
     pub(crate) namespace: Option<String>,
@@ -242,7 +243,8 @@ impl State {
         self.selected = self.rows.get(at).map(|row| row.service.clone());
     }
 
-    /// Sorts by the column of a key; the key of the same column again reverses the order. `G` moves to the end, as in k9s.
+    /// Sorts by the column of a key; the key of the same column again reverses the order. `G` moves
+    /// to the end, as in k9s.
     fn sort_by(&mut self, letter: char) {
         if letter == 'G' {
             self.move_by(isize::MAX);

@@ -271,7 +271,8 @@ fn draw_text(frame: &mut Frame<'_>, title: &str, lines: &[Line<'_>], from: usize
         .style(style(Emphasis::None, colors));
     let lines: Vec<Line<'_>> = lines.iter().skip(from).cloned().collect();
     frame.render_widget(Clear, area);
-    // Tables are not laid out for the terminal, and its size may have changed: what does not fit is on the next line.
+    // Tables are not laid out for the terminal, and its size may have changed: what does not fit is
+    // on the next line.
     frame.render_widget(Paragraph::new(lines).block(block).wrap(Wrap { trim: false }), area);
 }
 

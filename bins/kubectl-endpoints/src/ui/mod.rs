@@ -1,7 +1,7 @@
 //! `ui`: opens the manager's status page in a browser.
 //!
-//! Browsers send no bearer tokens. A proxy on loopback adds the user's credentials. The manager is reached at the address that
-//! is given, or through `kubectl port-forward`.
+//! Browsers send no bearer tokens. A proxy on loopback adds the user's credentials. The manager is
+//! reached at the address that is given, or through `kubectl port-forward`.
 
 mod proxy;
 
@@ -36,7 +36,8 @@ const NOTE_AFTER: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Args)]
 pub(crate) struct UiArgs {
-    /// Address of the manager, such as https://10.0.0.1:10270 [default: a tunnel of `kubectl port-forward`]
+    /// Address of the manager, such as https://10.0.0.1:10270 [default: a tunnel of
+    /// `kubectl port-forward`]
     #[arg(long, value_name = "URL")]
     address: Option<Uri>,
     /// CA bundle that the manager's certificate is verified with
@@ -79,7 +80,8 @@ pub(crate) async fn run(global: &Global, args: &UiArgs) -> anyhow::Result<u8> {
         None => {
             let (child, port) = open_tunnel(global, args).await?;
             tunnel = Some(child);
-            // The API server vouches for the pod at the other end; a certificate that the manager made itself cannot.
+            // The API server vouches for the pod at the other end; a certificate that the manager
+            // made itself cannot.
             config.accept_invalid_certs = true;
             format!("https://127.0.0.1:{port}").parse()?
         }
@@ -127,7 +129,8 @@ async fn open_tunnel(global: &Global, args: &UiArgs) -> anyhow::Result<(Child, u
     }
 }
 
-/// Runs a command of `kubectl port-forward` until it names the port. `target` is what the tunnel ends in, for errors.
+/// Runs a command of `kubectl port-forward` until it names the port. `target` is what the tunnel
+/// ends in, for errors.
 async fn tunnel(mut command: Command, target: &str, limit: Duration) -> anyhow::Result<(Child, u16)> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     let mut child = command.spawn().context("kubectl cannot be started; give --address URL instead")?;

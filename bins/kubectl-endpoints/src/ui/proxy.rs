@@ -1,4 +1,5 @@
-//! The proxy: requests that the guard lets through are sent to the manager with the user's credentials.
+//! The proxy: requests that the guard lets through are sent to the manager with the user's
+//! credentials.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -31,7 +32,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Characters of an error that the browser shows at most.
 const LONGEST_REASON: usize = 1000;
 
-/// Headers that are passed on to the manager. Credentials are those of the kubeconfig, and no cookie is among them.
+/// Headers that are passed on to the manager. Credentials are those of the kubeconfig, and no
+/// cookie is among them.
 const REQUEST_HEADERS: [HeaderName; 3] = [ACCEPT, ACCEPT_LANGUAGE, HeaderName::from_static("last-event-id")];
 
 /// Headers that are passed on to the browser.
@@ -97,7 +99,8 @@ async fn answer(request: Request<Incoming>, guard: &BrowserGuard, manager: &ApiC
     response
 }
 
-/// Sends a request to the manager. The body of the answer is passed on as it arrives: events must not wait for each other.
+/// Sends a request to the manager. The body of the answer is passed on as it arrives: events must
+/// not wait for each other.
 async fn forward(parts: &http::request::Parts, manager: &ApiClient) -> Response<Body> {
     let target = parts.uri.path_and_query().map_or("/ui", |target| target.as_str());
     let mut request = Request::new(kube::client::Body::empty());

@@ -1,7 +1,8 @@
 //! The examples of docs/kubectl-plugin.md are what the plugin prints.
 //!
-//! A console block runs against the recorded namespace, or against the cluster that the comment before it names. `…` on a line
-//! of its own stands for any lines, and `$ echo $?` asks for the exit code.
+//! A console block runs against the recorded namespace, or against the cluster that the comment
+//! before it names. `…` on a line of its own stands for any lines, and `$ echo $?` asks for the
+//! exit code.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -48,7 +49,7 @@ fn examples(page: &str) -> Vec<Example> {
     examples
 }
 
-/// Whether lines are those of an example.
+/// Returns true if lines are those of an example.
 fn matches(want: &[String], have: &[&str]) -> bool {
     match (want.split_first(), have.split_first()) {
         (None, None) => true,

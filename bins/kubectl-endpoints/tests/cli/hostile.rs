@@ -1,4 +1,5 @@
-//! A cluster and a server whose texts are hostile to a terminal: nothing of them reaches it but escapes.
+//! A cluster and a server whose texts are hostile to a terminal: nothing of them reaches it but
+//! escapes.
 
 use kube_endpoint_core_model::is_harmless;
 use kube_endpoint_embedded_apiserver::{Fault, FaultRule, Status};
@@ -6,7 +7,8 @@ use serde_json::{Value, json};
 
 use crate::server::{Shop, stderr, stdout};
 
-/// Clears the screen, sets a title, colours by C1, reverses the text, hides a space, and begins a new line.
+/// Clears the screen, sets a title, colours by C1, reverses the text, hides a space, and begins a
+/// new line.
 const HOSTILE: &str =
     "\u{1b}[2J\u{1b}]0;taken\u{7}\u{9b}31m\u{202e}esrever\u{2066}\u{200b}\u{7f}\r\n<script>alert(1)</script>";
 

@@ -1,5 +1,6 @@
-//! The krew manifest, filled in as for a release, keeps to the rules of krew's `validate-krew-manifest` and of its index:
-//! `internal/index/validation` and `cmd/validate-krew-manifest` of kubernetes-sigs/krew.
+//! The krew manifest, filled in as for a release, keeps to the rules of krew's
+//! `validate-krew-manifest` and of its index: `internal/index/validation` and
+//! `cmd/validate-krew-manifest` of kubernetes-sigs/krew.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -40,7 +40,8 @@ fn inputs(services: usize, pods: usize) -> impl Iterator<Item = Value> {
     nodes.chain((0..services).flat_map(of_service))
 }
 
-/// Starts a server with Services that have so many pods each, and with the slices and Endpoints that the controllers write.
+/// Starts a server with Services that have so many pods each, and with the slices and Endpoints
+/// that the controllers write.
 pub(crate) fn server(services: usize, pods: usize) -> EmbeddedApiServer {
     let builder = EmbeddedApiServer::builder().without_garbage_collector();
     let server = builder.load(inputs(services, pods)).build().unwrap();

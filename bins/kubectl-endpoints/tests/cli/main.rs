@@ -1,4 +1,5 @@
-//! The plugin as a process, against the embedded API server with the recorded namespace of a real cluster.
+//! The plugin as a process, against the embedded API server with the recorded namespace of a real
+//! cluster.
 #![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
 #![expect(clippy::disallowed_methods, reason = "it waits for real processes")]
 

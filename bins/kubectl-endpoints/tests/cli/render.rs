@@ -197,7 +197,8 @@ fn what_a_server_refuses_is_refused_in_its_words() {
         "#);
 }
 
-/// `answers.json` holds what kube-apiserver 1.36 answered to `kubectl create`, without kubectl's own words before it.
+/// `answers.json` holds what kube-apiserver 1.36 answered to `kubectl create`, without kubectl's
+/// own words before it.
 #[test]
 fn answers_equal_those_of_a_real_server() {
     let answers: Vec<Value> = serde_json::from_str(include_str!("answers.json")).unwrap();
@@ -333,7 +334,8 @@ fn hostile_strings_round_trip_and_reach_no_terminal() {
     }
 }
 
-/// Whatever is rendered is accepted once the inputs exist: names are made by the server, and owners have uids.
+/// Whatever is rendered is accepted once the inputs exist: names are made by the server, and owners
+/// have uids.
 #[tokio::test]
 async fn a_server_accepts_what_is_rendered() {
     let alias = "apiVersion: v1\nkind: Service\nmetadata: {name: alias}\nspec: {type: ExternalName, externalName: example.com}\n";

@@ -1,4 +1,5 @@
-//! `explain` asks only for what it needs: the same requests and bytes, however large the cluster is.
+//! `explain` asks only for what it needs: the same requests and bytes, however large the cluster
+//! is.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -68,7 +69,8 @@ async fn the_size_of_the_cluster_changes_neither_requests_nor_bytes() {
     assert!(bytes_of_large < 64 * 1024, "{bytes_of_large}");
 }
 
-/// Nodes without a pod of the Service matter if a traffic policy is `Local`, or if hints are for other nodes or zones.
+/// Nodes without a pod of the Service matter if a traffic policy is `Local`, or if hints are for
+/// other nodes or zones.
 #[tokio::test(flavor = "multi_thread")]
 async fn all_nodes_are_listed_for_a_policy_local_and_for_hints_to_other_zones() {
     let node = |name: &str| {

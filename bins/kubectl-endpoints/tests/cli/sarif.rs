@@ -1,5 +1,5 @@
-//! SARIF output has what GitHub's code scanning requires of an upload: the tables of "SARIF support for code scanning" in its
-//! documentation, and its limits.
+//! SARIF output has what GitHub's code scanning requires of an upload: the tables of "SARIF support
+//! for code scanning" in its documentation, and its limits.
 
 use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
 use serde_json::{Value, json};

@@ -114,7 +114,8 @@ impl Read for FakeSocket {
 /// Stands for an error.
 const ERROR: usize = usize::MAX;
 
-/// A connection whose low-water mark can be set or not, and what was read when: milliseconds and bytes.
+/// A connection whose low-water mark can be set or not, and what was read when: milliseconds and
+/// bytes.
 struct Connection {
     socket: FakeSocket,
     hurry: Arc<Hurry>,
@@ -144,8 +145,8 @@ impl Connection {
         Self { socket, hurry, start, reads }
     }
 
-    /// The server sends an event of 100 bytes every `interval`, so many times. The last one was read when this returns,
-    /// unless it waits.
+    /// The server sends an event of 100 bytes every `interval`, so many times. The last one was
+    /// read when this returns, unless it waits.
     async fn events(&self, count: usize, interval: Duration) {
         for _ in 0..count {
             sleep(interval).await;
@@ -353,7 +354,8 @@ async fn without_a_low_water_mark_events_are_read_at_once() {
     assert_eq!(connection.reads(), every_10_ms(10..=200));
 }
 
-/// Whatever arrives when, and whoever is in a hurry: each byte is read within [`PAUSE`], and the end of the stream at once.
+/// Whatever arrives when, and whoever is in a hurry: each byte is read within [`PAUSE`], and the
+/// end of the stream at once.
 #[tokio::test(start_paused = true)]
 async fn nothing_waits_for_longer_than_a_pause() {
     let mut pauses = 0;

@@ -21,8 +21,8 @@ use crate::client::{ApiClient, client, client_with_silence_limit};
 use crate::http1::{MANY, WINDOW, WRITES};
 use crate::timeouts::Timeouts;
 
-/// A TCP proxy. Once told to stop, it forwards nothing on the connections that it has, and keeps them open: no FIN, no
-/// RST, like a machine that lost its power. New connections work.
+/// A TCP proxy. Once told to stop, it forwards nothing on the connections that it has, and keeps
+/// them open: no FIN, no RST, like a machine that lost its power. New connections work.
 struct Proxy {
     port: u16,
     stopped: watch::Sender<usize>,
@@ -146,7 +146,8 @@ async fn events_of_endpoints_wait_for_one_another_and_those_of_pods_do_not() {
     }
     let (server, _files, config) = start().await;
     let client = client(config, Timeouts::default()).await.unwrap();
-    // The clock stands still: no pause ends by itself. tokio's paused clock does not go on either while a thread blocks.
+    // The clock stands still: no pause ends by itself. tokio's paused clock does not go on either
+    // while a thread blocks.
     tokio::time::pause();
     let (end, blocked) = std::sync::mpsc::channel::<()>();
     let blocks = tokio::task::spawn_blocking(move || blocked.recv());

@@ -21,7 +21,8 @@ const VERSION: &str = "client.authentication.k8s.io/v1";
 /// A plugin that notes each run in the file `runs`, and whose script is `script` in the directory.
 fn plugin(files: &Credentials, script: &str) -> ExecConfig {
     files.write("script", format!("cd {}\necho run >> runs\n{script}\n", files.path("").display()));
-    // The shell is started, not the script: a file that was just written may be busy while another test forks.
+    // The shell is started, not the script: a file that was just written may be busy while another
+    // test forks.
     ExecConfig {
         api_version: Some(VERSION.to_owned()),
         command: Some("/bin/sh".to_owned()),
@@ -55,8 +56,9 @@ thread_local! {
     static LOG: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Writes to the log of the thread that logs. A subscriber for one thread alone would not do: tracing asks the thread that
-/// comes to a log statement first whether anybody listens, for all threads.
+/// Writes to the log of the thread that logs. A subscriber for one thread alone would not do:
+/// tracing asks the thread that comes to a log statement first whether anybody listens, for all
+/// threads.
 struct ThreadLog;
 
 impl Write for ThreadLog {
@@ -96,7 +98,8 @@ async fn a_plugin_that_hangs_is_reported_and_then_killed_and_blocks_no_thread() 
     collect_logs();
     let config = configured(&server, &files, plugin(&files, "exec sleep 600"));
     let ended = AtomicBool::new(false);
-    // The runtime of this test has one thread: a plugin that blocked it would be reported only after it has ended.
+    // The runtime of this test has one thread: a plugin that blocked it would be reported only
+    // after it has ended.
     let (error, ()) = tokio::join!(
         async {
             let error = client(config, limits).await.err().unwrap();

@@ -11,7 +11,8 @@ use super::{Authority, Credentials, Identity, Server, config, get, limits, until
 use crate::client::{ApiClient, client};
 use crate::timeouts::Timeouts;
 
-/// A server, a client that reads its certificate from files, these files, the identity in them, and another one.
+/// A server, a client that reads its certificate from files, these files, the identity in them, and
+/// another one.
 async fn with_certificate() -> (Server, ApiClient, Credentials, [Identity; 2]) {
     let authority = Authority::new();
     let server = Server::start(&authority).await;
@@ -33,7 +34,8 @@ async fn a_replaced_client_certificate_is_used_by_new_requests_and_cuts_no_watch
     let mut watch = client.send(get("/watch")).await.unwrap().into_body();
     assert!(server.last().is_from(&old));
 
-    // The certificate alone does not go with the key: the pair of before stays in use until both are replaced.
+    // The certificate alone does not go with the key: the pair of before stays in use until both
+    // are replaced.
     files.write("client.crt", &new.certificate);
     tokio::time::sleep(limits().reload * 2).await;
     for _ in 0..3 {
@@ -126,7 +128,8 @@ async fn a_replaced_token_is_used_and_a_removed_one_stays_in_use() {
     until("the third token is used", async || uses("third").await).await;
 }
 
-/// The kubelet replaces a volume's files together: it points the link `..data`, through which they are reached, elsewhere.
+/// The kubelet replaces a volume's files together: it points the link `..data`, through which they
+/// are reached, elsewhere.
 #[tokio::test]
 async fn a_volume_whose_link_is_replaced_gives_the_new_token() {
     let authority = Authority::new();

@@ -1,4 +1,5 @@
-//! An HTTPS server that records the client of each request, and a certificate authority for it and its clients.
+//! An HTTPS server that records the client of each request, and a certificate authority for it and
+//! its clients.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -120,7 +121,8 @@ struct Shared {
     open: Mutex<BTreeMap<usize, AbortHandle>>,
 }
 
-/// `/watch` and requests with `watch=true` are answered by a body that does not end, everything else by `ok`.
+/// `/watch` and requests with `watch=true` are answered by a body that does not end, everything
+/// else by `ok`.
 pub(crate) struct Server {
     pub(crate) port: u16,
     protocols: &'static [&'static str],

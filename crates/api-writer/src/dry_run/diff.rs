@@ -14,8 +14,8 @@ const MOST_LINES: usize = 20;
 const OF_THE_SERVER: [&str; 5] =
     ["creationTimestamp", "generation", "managedFields", "resourceVersion", "uid"];
 
-/// One line per difference: `+` for what `after` adds, `-` for what it lacks, `~` for what it changes. The order does not
-/// depend on the order of lists.
+/// One line per difference: `+` for what `after` adds, `-` for what it lacks, `~` for what it
+/// changes. The order does not depend on the order of lists.
 pub(super) fn between<T: Writable>(before: Option<&T>, after: Option<&T>) -> String {
     let mut lines = Vec::new();
     compare(&mut lines, "", &content(before), &content(after));
@@ -83,8 +83,8 @@ fn one_sided(lines: &mut Vec<String>, sign: char, path: &str, value: &Value) {
     }
 }
 
-/// The fields of an object as `.name`, or the items of a list as `[key]`; none for other values. The key of an item is its
-/// address, its name and port, or its place.
+/// The fields of an object as `.name`, or the items of a list as `[key]`; none for other values.
+/// The key of an item is its address, its name and port, or its place.
 fn parts(value: &Value) -> Option<BTreeMap<String, &Value>> {
     match value {
         Value::Object(fields) => {

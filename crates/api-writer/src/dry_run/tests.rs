@@ -23,7 +23,8 @@ fn web() -> ObjectKey {
     ObjectKey::new("shop", "web")
 }
 
-/// One sync that plans updates of these slices. Returns the time after which the owner is synced again.
+/// One sync that plans updates of these slices. Returns the time after which the owner is synced
+/// again.
 fn sync(dry_run: &DryRun, names: &[&str]) -> Option<u64> {
     dry_run.begin(&web());
     for name in names {

@@ -1,5 +1,5 @@
-//! Decides which events are sent as new events, which increment the count of an earlier one, and which are dropped. Takes
-//! the time as an argument and keeps a bounded number of entries.
+//! Decides which events are sent as new events, which increment the count of an earlier one, and
+//! which are dropped. Takes the time as an argument and keeps a bounded number of entries.
 //!
 //! Upstream: `events_cache.go`, with its defaults.
 
@@ -14,7 +14,8 @@ use super::{EventSubject, Recorded};
 
 /// Size of each of the three caches.
 const ENTRIES: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
-/// From this number of different messages with one reason about one object, events are combined (`defaultAggregateMaxEvents`).
+/// From this number of different messages with one reason about one object, events are combined
+/// (`defaultAggregateMaxEvents`).
 const COMBINE_FROM: usize = 10;
 /// Events more than this many seconds apart are not combined.
 const COMBINE_WITHIN: i64 = 600;
@@ -45,7 +46,8 @@ pub(super) struct Series {
 pub(super) struct Delivery {
     pub(super) key: SeriesKey,
     pub(super) message: String,
-    /// The series, this event included. With a count of one the event is new; otherwise the stored event is updated.
+    /// The series, this event included. With a count of one the event is new; otherwise the stored
+    /// event is updated.
     pub(super) series: Series,
 }
 
@@ -68,7 +70,8 @@ pub(super) struct Correlator {
     buckets: LruCache<(EventSubject, &'static str), SpamRecord>,
 }
 
-/// A cache of at most `ENTRIES` entries. `LruCache::new` would allocate the table for all of them at once.
+/// A cache of at most `ENTRIES` entries. `LruCache::new` would allocate the table for all of them
+/// at once.
 fn cache<K: Hash + Eq, V>() -> LruCache<K, V> {
     let mut cache = LruCache::unbounded();
     cache.resize(ENTRIES);
@@ -80,11 +83,11 @@ impl Correlator {
         Self { similar: cache(), series: cache(), buckets: cache() }
     }
 
-    /// Counts an event and returns what to send; none if there were too many of its type about its object. `name` is that
-    /// of the stored event if it is new.
+    /// Counts an event and returns what to send; none if there were too many of its type about its
+    /// object. `name` is that of the stored event if it is new.
     ///
-    /// Events are counted before they are filtered (upstream `EventCorrelate`), so the next one that is sent has the count
-    /// of all.
+    /// Events are counted before they are filtered (upstream `EventCorrelate`), so the next one
+    /// that is sent has the count of all.
     pub(super) fn decide(&mut self, event: &Recorded, name: String) -> Option<Delivery> {
         let (key, message) = self.combine(event);
         let series = match self.series.get(&key) {
@@ -190,8 +193,9 @@ mod tests {
     #[test]
     fn what_was_used_least_recently_is_forgotten() {
         let entries = ENTRIES.get();
-        // Sends an event about "oldest", one about "a", one about each of `others` other objects, and one about "oldest"
-        // halfway. Then sends another about "a", whose count is to be `want`, and another about "oldest".
+        // Sends an event about "oldest", one about "a", one about each of `others` other objects,
+        // and one about "oldest" halfway. Then sends another about "a", whose count is to be
+        // `want`, and another about "oldest".
         let check = |others: usize, want: u32| {
             let mut correlator = Correlator::new();
             play(&mut correlator, &event("oldest", "m", 0));

@@ -1,6 +1,7 @@
 //! Sends events, and sends those again that were not answered.
 //!
-//! Upstream: `recordToSink` and `recordEvent` of `event.go`. An answer with Retry-After is retried by client-go's requests.
+//! Upstream: `recordToSink` and `recordEvent` of `event.go`. An answer with Retry-After is retried
+//! by client-go's requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +29,8 @@ const EVENTS: &str = "events";
 const TRIES: u32 = 12;
 /// Delay between attempts (client-go `defaultSleepDuration`).
 const PAUSE: Duration = Duration::from_secs(10);
-/// How often an event is delayed by responses with Retry-After (client-go `maxRetries` of a request).
+/// How often an event is delayed by responses with Retry-After (client-go `maxRetries` of a
+/// request).
 const MAX_PUT_OFF: u32 = 10;
 /// Longest delay that is waited for, whatever the server asks for.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
@@ -69,8 +71,9 @@ impl Sink {
         }
     }
 
-    /// Sends an event; returns whether the server has stored it. An event that the server refuses is given up, so that it
-    /// does not hold up others. It is sent again if there was no answer, or if the answer says when to retry.
+    /// Sends an event; returns whether the server has stored it. An event that the server refuses
+    /// is given up, so that it does not hold up others. It is sent again if there was no answer, or
+    /// if the answer says when to retry.
     async fn deliver(&mut self, event: &Recorded, message: &str, series: &Series) -> bool {
         let (mut unanswered, mut put_off) = (0, 0);
         loop {
@@ -109,8 +112,8 @@ impl Sink {
         }
     }
 
-    /// Sends an event once. If the event to update is gone, for events expire, it is created anew with the count and the
-    /// first time of the series.
+    /// Sends an event once. If the event to update is gone, for events expire, it is created anew
+    /// with the count and the first time of the series.
     async fn send(&self, event: &Recorded, message: &str, series: &Series) -> Result<(), WriteError> {
         if series.count > 1 {
             match self.increment_count(event, message, series).await {
@@ -230,7 +233,8 @@ mod tests {
     /// Stands for 429 with `Retry-After: 1`.
     const BUSY: u16 = 1;
 
-    /// Sends events to a server that answers with these codes in turn, then with 201. Returns the requests.
+    /// Sends events to a server that answers with these codes in turn, then with 201. Returns the
+    /// requests.
     async fn play(codes: &[u16], messages: &[&str]) -> Vec<String> {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let log = Arc::clone(&seen);

@@ -8,18 +8,20 @@ use tokio::time::Instant;
 
 use super::WriteResult;
 
-/// A request whose answer was lost may still be carried out for so long: kube-apiserver's `--request-timeout` of a minute,
-/// and half a minute more for a request that waits in a proxy.
+/// A request whose answer was lost may still be carried out for so long: kube-apiserver's
+/// `--request-timeout` of a minute, and half a minute more for a request that waits in a proxy.
 const MAY_STILL_HAPPEN: Duration = Duration::from_secs(90);
 
-/// For each kind, by plural name, the version that a cache must have read to show all writes of a process.
+/// For each kind, by plural name, the version that a cache must have read to show all writes of a
+/// process.
 ///
-/// A kind is missing if nothing is known of its writes: none was made, the answer to one was lost, or one is in flight. It
-/// is also missing after a delete, whose answer has no version, until a later write of the kind is answered.
+/// A kind is missing if nothing is known of its writes: none was made, the answer to one was lost,
+/// or one is in flight. It is also missing after a delete, whose answer has no version, until a
+/// later write of the kind is answered.
 pub type LastWrites = BTreeMap<&'static str, ResourceVersion>;
 
-/// Records the results of writes. Sequence numbers order the beginnings and ends of writes, as many share one instant of
-/// the clock.
+/// Records the results of writes. Sequence numbers order the beginnings and ends of writes, as many
+/// share one instant of the clock.
 #[derive(Debug, Default)]
 pub(super) struct Recorder {
     next: u64,
@@ -35,8 +37,8 @@ struct KindWrites {
     unversioned: Option<Unversioned>,
 }
 
-/// A write that is newer than [`KindWrites::newest`], or may be. A write that begins after it, and not before `from`, is
-/// newer than it.
+/// A write that is newer than [`KindWrites::newest`], or may be. A write that begins after it, and
+/// not before `from`, is newer than it.
 #[derive(Clone, Copy, Debug)]
 struct Unversioned {
     sequence: u64,
@@ -74,7 +76,8 @@ impl Recorder {
                 writes.unversioned = Some(Unversioned { sequence, from });
             }
             WriteResult::Version(version) => {
-                // A lower version of a write that began after the answer to another: the server was restored.
+                // A lower version of a write that began after the answer to another: the server was
+                // restored.
                 let is_newer = |(newest, answered)| version > newest || begun > answered;
                 if writes.newest.is_none_or(is_newer) {
                     writes.newest = Some((version, sequence));

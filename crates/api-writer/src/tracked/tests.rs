@@ -196,7 +196,8 @@ async fn a_create_with_a_lost_answer_is_found_and_not_repeated() {
     assert!(!writer.tracker().is_stale(&owner(), position(10), []));
 }
 
-/// After a create whose answer was lost: these answers, and whether the name is kept for the next create.
+/// After a create whose answer was lost: these answers, and whether the name is kept for the next
+/// create.
 #[tokio::test]
 async fn a_name_is_kept_until_the_server_has_said_whether_it_exists() {
     const EXISTS: (u16, &str) = (409, r#"{"reason":"AlreadyExists"}"#);

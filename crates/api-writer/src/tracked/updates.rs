@@ -8,8 +8,9 @@ use crate::error::WriteError;
 use crate::writable::Writable;
 
 impl TrackedWriter {
-    /// Asks the server what became of the owner's updates whose outcome is unknown. Returns whether an object changed; the
-    /// cache may not show that, so the owner must be synced again. If the tracker keeps no such update, nothing is sent.
+    /// Asks the server what became of the owner's updates whose outcome is unknown. Returns whether
+    /// an object changed; the cache may not show that, so the owner must be synced again. If the
+    /// tracker keeps no such update, nothing is sent.
     ///
     /// # Errors
     ///

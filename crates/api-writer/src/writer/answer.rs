@@ -83,7 +83,8 @@ pub(super) fn stored_version(answer: &Answer, path: &str) -> Result<ResourceVers
     if version.is_none() { Err(unreadable(path, &NO_VERSION)) } else { Ok(version) }
 }
 
-/// The error for an answer that is not what was asked for. Whether the request had an effect is unknown.
+/// The error for an answer that is not what was asked for. Whether the request had an effect is
+/// unknown.
 pub(super) fn unreadable(path: &str, error: &dyn std::fmt::Display) -> WriteError {
     WriteError::Unknown(format!("the answer to {path} cannot be read: {error}"))
 }

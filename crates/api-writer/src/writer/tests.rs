@@ -194,8 +194,8 @@ async fn a_missing_answer_is_unknown() {
     );
 }
 
-/// A server that refuses protobuf with a status, and records the encoding of each request, the kind of its object, and
-/// what it accepts.
+/// A server that refuses protobuf with a status, and records the encoding of each request, the kind
+/// of its object, and what it accepts.
 fn refusing(code: u16) -> (ApiWriter, Arc<Mutex<Vec<String>>>) {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let log = Arc::clone(&seen);

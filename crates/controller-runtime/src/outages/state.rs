@@ -5,8 +5,8 @@
 //! *pass* over the waiting keys begins
 //!
 //! - 20 s after the last pass began, or after the first key began to wait;
-//! - 10 s after the last pass began, if a write of the verb has succeeded since; at once, if no pass
-//!   has begun yet.
+//! - 10 s after the last pass began, if a write of the verb has succeeded since; at once, if no
+//!   pass has begun yet.
 //!
 //! A pass goes in the order of the last failures. It begins with one key, the probe. A key whose
 //! sync succeeds, or whose write gets another answer, lets the pass go on with a hundred more keys.
@@ -101,7 +101,8 @@ struct Verb {
     works: bool,
     /// When the last pass began.
     began: Option<Instant>,
-    /// The last time at which something was tried: the beginning of the last pass, or the first failure.
+    /// The last time at which something was tried: the beginning of the last pass, or the first
+    /// failure.
     since: Option<Instant>,
     /// The end of the longest pause that the server has asked for.
     not_before: Option<Instant>,
@@ -167,7 +168,8 @@ impl State {
             }
         }
         let is_tried = own_in_a_row <= MOST_OWN;
-        // A key that is refused stays known until it succeeds, so that its next refusal is not taken for an outage.
+        // A key that is refused stays known until it succeeds, so that its next refusal is not
+        // taken for an outage.
         if waits_for != [false; 3] && (is_tried || is_refused) {
             // A key that is paused is synced at the end of its pause.
             let place = (is_tried && !is_paused).then_some(self.failures);

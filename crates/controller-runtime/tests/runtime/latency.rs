@@ -10,7 +10,8 @@ use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 
 use crate::bed::{TestBed, key};
 
-/// A controller with a recorder, whose stores are filled and whose slices are written. Each change is written again.
+/// A controller with a recorder, whose stores are filled and whose slices are written. Each change
+/// is written again.
 async fn bed() -> (TestBed, Snapshotter) {
     let (bed, snapshotter) = empty_bed();
     bed.fill();

@@ -121,7 +121,8 @@ async fn ten_thousand_keys_are_tried_within_30_seconds_of_the_end_of_an_outage_o
     bed.pass(31).await;
     assert_eq!(bed.server.count("endpointslices"), KEYS);
     let mut by_second = BTreeMap::<u64, usize>::new();
-    // The stores of the bed do not follow, so later syncs of a key find a stale cache and send nothing.
+    // The stores of the bed do not follow, so later syncs of a key find a stale cache and send
+    // nothing.
     for (second, _) in bed.syncs().into_iter().filter(|(_, how)| how != "Stale") {
         *by_second.entry(second).or_default() += 1;
     }

@@ -83,7 +83,8 @@ proptest! {
                 Step::Share => copies.push((list.clone(), model.clone())),
                 Step::Encode => {
                     for ready in [true, false] {
-                        // A list of its own shares no chunk with another one, so it is encoded field by field.
+                        // A list of its own shares no chunk with another one, so it is encoded
+                        // field by field.
                         let apart = encoded(model.clone().into(), ready);
                         prop_assert_eq!(encoded(list.clone(), ready), apart);
                     }

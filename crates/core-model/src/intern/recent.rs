@@ -1,7 +1,8 @@
 //! The parts that were shared last: most strings of an object occur in the objects before it.
 //!
-//! Each part has one place, which it takes over from the part that was there. Its hash is cheap and can be guessed, which
-//! does no harm: parts that share a place are looked up as if there were no such cache.
+//! Each part has one place, which it takes over from the part that was there. Its hash is cheap and
+//! can be guessed, which does no harm: parts that share a place are looked up as if there were no
+//! such cache.
 
 use super::have_same_strings;
 use crate::pod::ContainerPorts;
@@ -50,8 +51,8 @@ fn place(mixed: u64) -> usize {
     (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize
 }
 
-/// From all bytes of a short string. From the length, and from the first, middle and last eight bytes of another: names of nodes
-/// differ in one of these.
+/// From all bytes of a short string. From the length, and from the first, middle and last eight
+/// bytes of another: names of nodes differ in one of these.
 fn place_of_text(text: &[u8]) -> usize {
     let (Some(first), Some(last)) = (text.first_chunk(), text.last_chunk()) else {
         return place(text.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)));

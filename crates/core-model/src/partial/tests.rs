@@ -31,7 +31,8 @@ fn slices(texts: &[&str]) -> Vec<EndpointSlice> {
     texts.iter().map(|text| slice(text)).collect()
 }
 
-/// Existing slices, planned updates, names of planned deletes, slices that are missing; the writes that are left.
+/// Existing slices, planned updates, names of planned deletes, slices that are missing; the writes
+/// that are left.
 fn check(existing: &[&str], update: &[&str], delete: &[&str], missing: &[&str], want: &[&str]) {
     let existing: Vec<_> = slices(existing).into_iter().map(Arc::new).collect();
     let delete = existing.iter().filter(|it| delete.contains(&&*it.metadata.name)).cloned().collect();
@@ -93,8 +94,9 @@ const EXISTING: usize = 4;
 const CREATED: usize = 3;
 const ENDPOINTS: usize = 8;
 
-/// For each endpoint: the existing slices that hold it, with readiness, and the place and readiness that the plan gives it.
-/// Places from `EXISTING` on are new slices. For each existing slice: whether the plan gives it other ports.
+/// For each endpoint: the existing slices that hold it, with readiness, and the place and readiness
+/// that the plan gives it. Places from `EXISTING` on are new slices. For each existing slice:
+/// whether the plan gives it other ports.
 #[derive(Clone, Debug)]
 struct Case {
     held: Vec<Vec<(usize, bool)>>,

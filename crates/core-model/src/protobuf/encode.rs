@@ -1,7 +1,8 @@
-//! The objects that are written, as Go's generated code encodes them: fields in the order of their numbers, and fields that
-//! are not pointers in Go even if they are empty.
+//! The objects that are written, as Go's generated code encodes them: fields in the order of their
+//! numbers, and fields that are not pointers in Go even if they are empty.
 //!
-//! Messages are written from the end to the front, as in Go: the length of a message is then known when it is needed.
+//! Messages are written from the end to the front, as in Go: the length of a message is then known
+//! when it is needed.
 
 use std::sync::Arc;
 
@@ -15,7 +16,8 @@ use crate::{
 
 /// An object that can be sent to the API server.
 pub trait ObjectToWrite {
-    /// Encodes it with its envelope. The metadata comes first; what follows it ends where the object ends.
+    /// Encodes it with its envelope. The metadata comes first; what follows it ends where the
+    /// object ends.
     fn to_protobuf(&self) -> Encoded;
 }
 
@@ -58,7 +60,8 @@ struct Backward<'a> {
     bytes: Vec<u8>,
     /// Everything from here on is filled.
     start: usize,
-    /// What is encoded already: each with the number of `bytes` that follow it, from the end to the front.
+    /// What is encoded already: each with the number of `bytes` that follow it, from the end to the
+    /// front.
     pieces: Vec<(usize, &'a [u8])>,
     /// The length of all pieces.
     in_pieces: usize,
@@ -238,7 +241,8 @@ impl<'a> Backward<'a> {
         });
     }
 
-    /// An envelope around an object: `content` adds its fields from the last one to the second, `metadata` its first.
+    /// An envelope around an object: `content` adds its fields from the last one to the second,
+    /// `metadata` its first.
     fn enveloped(
         mut self,
         (api_version, kind): (&str, &str),
@@ -354,8 +358,8 @@ fn subset<'a>(out: &mut Backward<'a>, subset: &'a EndpointSubset) {
     addresses(out, 1, &subset.addresses);
 }
 
-/// Whether the encoding of a chunk is kept. A chunk that is shared will be encoded again: what its other holder writes next has most
-/// of them too.
+/// Returns true if the encoding of a chunk is kept. A chunk that is shared will be encoded again:
+/// what its other holder writes next has most of them too.
 fn is_kept(chunk: &Arc<Chunk>) -> bool {
     Arc::strong_count(chunk) > 1
 }

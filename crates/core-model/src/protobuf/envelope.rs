@@ -100,7 +100,8 @@ fn object<'a>(
 pub struct WatchEvent<'a> {
     /// `ADDED`, `MODIFIED`, `DELETED`, `BOOKMARK` or `ERROR`.
     pub event_type: &'a str,
-    /// The object. Its type, which the envelope has, is that of the watch, or `Status` for an `ERROR`.
+    /// The object. Its type, which the envelope has, is that of the watch, or `Status` for an
+    /// `ERROR`.
     pub object: &'a [u8],
 }
 
@@ -174,7 +175,8 @@ pub fn object_meta(object: &[u8], interner: &mut Interner) -> Result<ObjectMeta,
 ///
 /// # Errors
 ///
-/// If the fields of the object or of its metadata cannot be told apart, or the version is not a number.
+/// If the fields of the object or of its metadata cannot be told apart, or the version is not a
+/// number.
 pub fn resource_version(object: &[u8]) -> Result<ResourceVersion, DecodeError> {
     let mut found = ResourceVersion::default();
     each_field_of_metadata(Fields::new(object, "the object"), |number, payload| {
@@ -202,7 +204,8 @@ fn each_field_of_metadata<'a>(
     Ok(())
 }
 
-/// The fields of an object that follow its metadata, encoded; none if the metadata is not its first field.
+/// The fields of an object that follow its metadata, encoded; none if the metadata is not its first
+/// field.
 pub fn fields_after_metadata(object: &[u8]) -> Option<&[u8]> {
     let mut fields = Fields::new(object, "the object");
     matches!(fields.next(), Ok(Some((1, Payload::Bytes(_))))).then(|| fields.rest())
@@ -318,8 +321,8 @@ impl Status {
     }
 }
 
-/// A varint that arrives in pieces: adds its next byte to `number`, of which `bits` are known. Returns whether the varint is
-/// complete; none if it has more than 64 bits.
+/// A varint that arrives in pieces: adds its next byte to `number`, of which `bits` are known.
+/// Returns whether the varint is complete; none if it has more than 64 bits.
 pub fn continued_varint(byte: u8, number: &mut u64, bits: &mut u32) -> Option<bool> {
     if *bits > 63 {
         return None;

@@ -51,7 +51,8 @@ impl<'a> CommonMeta<'a> {
     }
 }
 
-/// Appends to a list that a store holds for long. Such lists have one item most of the time, and get memory for one then.
+/// Appends to a list that a store holds for long. Such lists have one item most of the time, and
+/// get memory for one then.
 pub(super) fn push_to_short<T>(list: &mut Vec<T>, item: T) {
     if list.capacity() == 0 {
         list.reserve_exact(1);
@@ -145,7 +146,8 @@ pub(super) fn version(payload: Payload<'_>) -> Result<ResourceVersion, DecodeErr
     text.parse().map_err(|_| DecodeError::ResourceVersion { value: text.to_owned() })
 }
 
-/// Reads a `Time`. An empty message is Go's zero time, which is null in JSON. As in Go, only whole seconds count.
+/// Reads a `Time`. An empty message is Go's zero time, which is null in JSON. As in Go, only whole
+/// seconds count.
 pub(super) fn time(payload: Payload<'_>, field: &'static str) -> Result<Option<Timestamp>, DecodeError> {
     let mut fields = Fields::of(payload, field)?;
     if fields.rest().is_empty() {
@@ -239,7 +241,8 @@ pub struct Identity {
     pub resource_version: ResourceVersion,
 }
 
-/// Reads namespace, name and version of an object of any kind. What comes after a broken field is left out.
+/// Reads namespace, name and version of an object of any kind. What comes after a broken field is
+/// left out.
 pub fn identity(object: &[u8]) -> Identity {
     let (mut namespace, mut name, mut resource_version) = ("", "", ResourceVersion::default());
     let mut object = Fields::new(object, "");

@@ -13,8 +13,8 @@ pub(crate) enum Payload<'a> {
     Fixed,
 }
 
-/// Walks over the fields of a message. The content of a field is not looked at, so a field that is not read costs its tag
-/// and its length, whatever its size.
+/// Walks over the fields of a message. The content of a field is not looked at, so a field that is
+/// not read costs its tag and its length, whatever its size.
 #[derive(Clone, Debug)]
 pub(crate) struct Fields<'a> {
     rest: &'a [u8],
@@ -34,7 +34,8 @@ impl<'a> Fields<'a> {
 
     /// The next field, with its number; none at the end of the message.
     ///
-    /// Always inlined: the result would be returned through memory, which takes longer than all the rest.
+    /// Always inlined: the result would be returned through memory, which takes longer than all the
+    /// rest.
     #[inline(always)]
     pub(crate) fn next(&mut self) -> Result<Option<(u64, Payload<'a>)>, DecodeError> {
         if self.rest.is_empty() {
@@ -94,7 +95,8 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Reads a varint. Returns it and what follows; none if the bytes end before it does, or if it has more than 64 bits.
+/// Reads a varint. Returns it and what follows; none if the bytes end before it does, or if it has
+/// more than 64 bits.
 #[inline(never)]
 fn long_varint(mut bytes: &[u8]) -> Option<(u64, &[u8])> {
     let mut number = 0u64;

@@ -1,5 +1,5 @@
-//! Discovery of groups, versions and resources: here the unaggregated documents that clients before Kubernetes 1.26
-//! read; [`aggregated`](fn@aggregated) returns the aggregated ones.
+//! Discovery of groups, versions and resources: here the unaggregated documents that clients before
+//! Kubernetes 1.26 read; [`aggregated`](fn@aggregated) returns the aggregated ones.
 
 mod aggregated;
 
@@ -35,7 +35,8 @@ pub fn group(name: &str) -> Option<Value> {
     Some(entry)
 }
 
-/// The document of `/api/v1` (with an empty group) or `/apis/GROUP/VERSION`, if there is such a version.
+/// The document of `/api/v1` (with an empty group) or `/apis/GROUP/VERSION`, if there is such a
+/// version.
 pub fn resources(group: &str, version: &str) -> Option<Value> {
     let mut entries = Vec::new();
     for resource in in_version(group, version) {

@@ -1,5 +1,6 @@
-//! OpenAPI documents: the definitions of all kinds, which kubectl uses to validate, explain and patch, and for each
-//! resource the paths where kubectl looks up the query parameters `dryRun` and `fieldValidation`.
+//! OpenAPI documents: the definitions of all kinds, which kubectl uses to validate, explain and
+//! patch, and for each resource the paths where kubectl looks up the query parameters `dryRun` and
+//! `fieldValidation`.
 
 mod protobuf;
 
@@ -12,7 +13,8 @@ use serde_json::{Map, Value, json};
 /// The `Content-Type` of [`v2_protobuf`].
 pub const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
-/// The name in kubectl's `Accept` header. A response must not use it, since Go rejects the `@` as a syntax error.
+/// The name in kubectl's `Accept` header. A response must not use it, since Go rejects the `@` as a
+/// syntax error.
 const V2_PROTOBUF_ASKED: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
 
 const KIND: &str = "x-kubernetes-group-version-kind";
@@ -33,7 +35,7 @@ pub fn v2_protobuf() -> Vec<u8> {
     protobuf::document(&v2_json())
 }
 
-/// Whether an `Accept` header prefers protobuf to JSON for OpenAPI v2.
+/// Returns true if an `Accept` header prefers protobuf to JSON for OpenAPI v2.
 pub fn wants_v2_protobuf(accept: &str) -> bool {
     for range in crate::represent::media_ranges(accept) {
         match range.media_type {
@@ -45,8 +47,8 @@ pub fn wants_v2_protobuf(accept: &str) -> bool {
     false
 }
 
-/// The document of `/openapi/v3`: the URLs of the documents of the group versions. The hash in a URL changes with the
-/// document, since clients cache documents.
+/// The document of `/openapi/v3`: the URLs of the documents of the group versions. The hash in a
+/// URL changes with the document, since clients cache documents.
 pub fn v3_index() -> Value {
     let mut paths = Map::new();
     for resource in resource::all() {
@@ -59,8 +61,8 @@ pub fn v3_index() -> Value {
     json!({"paths": paths})
 }
 
-/// The document of `/openapi/v3/api/v1` (with an empty group) or `/openapi/v3/apis/GROUP/VERSION`, if there is such a
-/// version. It exists only as JSON, which is what kubectl reads.
+/// The document of `/openapi/v3/api/v1` (with an empty group) or `/openapi/v3/apis/GROUP/VERSION`,
+/// if there is such a version. It exists only as JSON, which is what kubectl reads.
 pub fn v3(group: &str, version: &str) -> Option<Value> {
     let all = definitions();
     let (mut paths, mut used) = (Map::new(), BTreeSet::new());
@@ -100,8 +102,8 @@ fn kind(resource: &Resource) -> Value {
     json!({"group": resource.group, "version": resource.version, "kind": resource.kind})
 }
 
-/// Adds the paths of a resource's collection and of one object. The operations have only the fields that clients
-/// read.
+/// Adds the paths of a resource's collection and of one object. The operations have only the fields
+/// that clients read.
 fn add_paths(resource: &Resource, paths: &mut Map<String, Value>, query: impl Fn(&str) -> Value) {
     let namespace = if resource.namespaced { "/namespaces/{namespace}" } else { "" };
     let collection = format!("{}{namespace}/{}", resource.root(), resource.plural);

@@ -1,5 +1,5 @@
-//! Content negotiation: whether a client wants objects, tables or only metadata, after the apiserver's
-//! `endpoints/handlers/negotiation`, and the metadata-only forms themselves.
+//! Content negotiation: whether a client wants objects, tables or only metadata, after the
+//! apiserver's `endpoints/handlers/negotiation`, and the metadata-only forms themselves.
 
 use kube_endpoint_apiserver_rules::status::Status;
 use serde_json::{Value, json};
@@ -69,11 +69,13 @@ impl Encoding {
     }
 }
 
-/// The encoding and the representation that an `Accept` header selects. An empty header and `*/*` select the object in
-/// JSON. Elements that cannot be served are skipped: other media types, unknown representations, tables in protobuf.
+/// The encoding and the representation that an `Accept` header selects. An empty header and `*/*`
+/// select the object in JSON. Elements that cannot be served are skipped: other media types,
+/// unknown representations, tables in protobuf.
 ///
 /// # Errors
-/// 406 NotAcceptable if no element can be served. The message lists the media types of watches if `watch` is true.
+/// 406 NotAcceptable if no element can be served. The message lists the media types of watches if
+/// `watch` is true.
 pub fn negotiate(accept: &str, watch: bool) -> Result<(Encoding, Representation), Status> {
     if accept.trim().is_empty() {
         return Ok((Encoding::Json, Representation::Object));
@@ -109,13 +111,15 @@ pub fn negotiate(accept: &str, watch: bool) -> Result<(Encoding, Representation)
     Err(Status::new(406, "NotAcceptable", message))
 }
 
-/// The encoding of errors: that of the first element of the `Accept` header without `as`, or JSON if there is none.
+/// The encoding of errors: that of the first element of the `Accept` header without `as`, or JSON
+/// if there is none.
 pub fn negotiate_error(accept: &str) -> Encoding {
     let mut plain = acceptable(accept).into_iter().filter(|(range, _)| range.parameter("as").is_none());
     plain.next().map_or(Encoding::Json, |(_, encoding)| encoding)
 }
 
-/// The elements of an `Accept` header that match an encoding, each with every encoding that it matches.
+/// The elements of an `Accept` header that match an encoding, each with every encoding that it
+/// matches.
 fn acceptable(accept: &str) -> Vec<(MediaRange<'_>, Encoding)> {
     let mut found = Vec::new();
     for range in media_ranges(accept) {
@@ -171,7 +175,8 @@ pub(crate) fn media_ranges(accept: &str) -> Vec<MediaRange<'_>> {
             MediaRange { media_type, parameters }
         })
         .collect();
-    // goautoneg's comparison is not transitive, so the algorithm matters: Go sorts short slices by insertion.
+    // goautoneg's comparison is not transitive, so the algorithm matters: Go sorts short slices by
+    // insertion.
     for end in 1..ranges.len() {
         let mut at = end;
         while at > 0 && ranges[at].goes_before(&ranges[at - 1]) {

@@ -1,5 +1,5 @@
-//! Objects as tables for people (`meta.k8s.io` Table), with the columns of upstream's `pkg/printers/internalversion`.
-//! Columns of priority 1 are shown by `-o wide`.
+//! Objects as tables for people (`meta.k8s.io` Table), with the columns of upstream's
+//! `pkg/printers/internalversion`. Columns of priority 1 are shown by `-o wide`.
 
 mod age;
 mod columns;
@@ -51,14 +51,14 @@ pub struct Options {
     pub version: MetaVersion,
     /// What each row contains in addition to its cells.
     pub include: IncludeObject,
-    /// Whether to include column definitions: in a watch only the first event has them.
+    /// True if to include column definitions: in a watch only the first event has them.
     pub headers: bool,
     /// The time relative to which ages are computed.
     pub now: Timestamp,
 }
 
-/// The table of `objects`, in their order. `metadata` is that of the list or, for a single object or a watch event,
-/// `{"resourceVersion": …}` of the object.
+/// The table of `objects`, in their order. `metadata` is that of the list or, for a single object
+/// or a watch event, `{"resourceVersion": …}` of the object.
 pub fn of<'a>(
     resource: &Resource,
     objects: impl IntoIterator<Item = &'a Value>,

@@ -1,5 +1,6 @@
-//! What a kube-apiserver decides about an object: defaults, validation, immutability, patches, selectors and Status
-//! errors. [`manifest`] reads objects from text. Every function depends on its arguments only: no I/O, no clock.
+//! What a kube-apiserver decides about an object: defaults, validation, immutability, patches,
+//! selectors and Status errors. [`manifest`] reads objects from text. Every function depends on its
+//! arguments only: no I/O, no clock.
 
 pub mod manifest;
 pub mod patch;

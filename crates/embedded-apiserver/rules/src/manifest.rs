@@ -1,4 +1,5 @@
-//! Manifests: text with objects, as a person or kubectl writes them, and what an API server makes of each.
+//! Manifests: text with objects, as a person or kubectl writes them, and what an API server makes
+//! of each.
 
 use std::fmt;
 
@@ -70,14 +71,16 @@ impl Object {
         self.value["metadata"].text("name")
     }
 
-    /// Returns true if a server has stored it: it was read from a cluster, and a server does not look at it again.
+    /// Returns true if a server has stored it: it was read from a cluster, and a server does not
+    /// look at it again.
     pub fn is_stored(&self) -> bool {
         let meta = &self.value["metadata"];
         !meta.text("uid").is_empty() || !meta.text("resourceVersion").is_empty()
     }
 }
 
-/// Reads a file. It may be JSON or YAML, hold several documents, and contain lists. Empty documents are skipped.
+/// Reads a file. It may be JSON or YAML, hold several documents, and contain lists. Empty documents
+/// are skipped.
 ///
 /// # Errors
 ///
@@ -95,8 +98,9 @@ pub fn read(file: &[u8]) -> Result<Vec<Object>, ManifestError> {
     Ok(objects)
 }
 
-/// Returns the object that a server stores when a client creates it and then sets its status, but for what the server makes
-/// up: uid, version, times and cluster IPs. Fields that the kind does not have are refused, as kubectl asks servers to do.
+/// Returns the object that a server stores when a client creates it and then sets its status, but
+/// for what the server makes up: uid, version, times and cluster IPs. Fields that the kind does not
+/// have are refused, as kubectl asks servers to do.
 ///
 /// # Errors
 ///
@@ -126,7 +130,8 @@ pub fn create(resource: &Resource, mut object: Value) -> Result<Value, Status> {
     Ok(updated)
 }
 
-/// kubectl's text about an object that a server refuses: the field errors one by one, or else the server's message.
+/// kubectl's text about an object that a server refuses: the field errors one by one, or else the
+/// server's message.
 pub struct Refusal<'s>(pub &'s Status);
 
 impl fmt::Display for Refusal<'_> {
@@ -230,8 +235,8 @@ fn documents(text: &str) -> Result<Vec<Value>, ManifestError> {
     })
 }
 
-/// Options that refuse nothing that a text says only once, however long it is: the output of `kubectl get` of a large cluster
-/// has millions of nodes. What aliases repeat is limited.
+/// Options that refuse nothing that a text says only once, however long it is: the output of
+/// `kubectl get` of a large cluster has millions of nodes. What aliases repeat is limited.
 fn options(text: &str) -> serde_saphyr::Options {
     let length = text.len().saturating_add(64);
     let mut budget = Budget::default();

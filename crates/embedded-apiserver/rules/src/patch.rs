@@ -31,8 +31,8 @@ pub enum PatchType {
 }
 
 impl PatchType {
-    /// The patch type of a `Content-Type` header; the error (415) lists the supported types, which do not include
-    /// server-side apply.
+    /// The patch type of a `Content-Type` header; the error (415) lists the supported types, which
+    /// do not include server-side apply.
     pub fn from_content_type(content_type: &str) -> Result<Self, Status> {
         match content_type.split(';').next().unwrap_or_default().trim() {
             "application/json-patch+json" => Ok(Self::Json),
@@ -48,11 +48,12 @@ impl PatchType {
     }
 }
 
-/// Applies `patch` to `current`. Both `current` and the result are JSON objects as sent to clients. The second result names
-/// the keys that occur twice in the patch, as strict decoding does.
+/// Applies `patch` to `current`. Both `current` and the result are JSON objects as sent to clients.
+/// The second result names the keys that occur twice in the patch, as strict decoding does.
 ///
-/// Errors: 400 for a malformed patch, 422 for a JSON patch that cannot be applied (or whose `test` fails), 413 for
-/// more than 10,000 operations. The result is not yet decoded, defaulted or validated.
+/// Errors: 400 for a malformed patch, 422 for a JSON patch that cannot be applied (or whose `test`
+/// fails), 413 for more than 10,000 operations. The result is not yet decoded, defaulted or
+/// validated.
 pub fn apply(
     resource: &Resource,
     current: &Value,
@@ -139,7 +140,8 @@ fn check_operation(operation: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// Upstream's error for a patch that is well-formed but cannot be applied; it does not give the reason.
+/// Upstream's error for a patch that is well-formed but cannot be applied; it does not give the
+/// reason.
 fn unprocessable() -> Status {
     let mut status =
         Status::new(422, "Invalid", "the server rejected our request due to an error in our request");

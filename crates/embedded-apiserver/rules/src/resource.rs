@@ -1,5 +1,6 @@
-//! The resources that the server knows, as one static table. Discovery lists it, paths are looked up in it, and it
-//! refers to everything else that depends on the kind of an object: its fields, its patch schema and its strategy.
+//! The resources that the server knows, as one static table. Discovery lists it, paths are looked
+//! up in it, and it refers to everything else that depends on the kind of an object: its fields,
+//! its patch schema and its strategy.
 
 use crate::patch::schema as patch;
 use crate::schema::{GoType, core, discovery, node, other, pod};
@@ -30,11 +31,12 @@ pub struct Resource {
     pub short_names: &'static [&'static str],
     /// Categories, such as `all`.
     pub categories: &'static [&'static str],
-    /// Whether objects live in a namespace.
+    /// True if objects live in a namespace.
     pub namespaced: bool,
     /// Verbs on the main resource. Reviews are only created and never stored.
     pub verbs: &'static [&'static str],
-    /// The plural under which objects are stored. The two versions of events share one store: `events`.
+    /// The plural under which objects are stored. The two versions of events share one store:
+    /// `events`.
     pub storage: &'static str,
     /// The fields of the kind.
     pub(crate) go_type: &'static GoType,
@@ -220,12 +222,12 @@ impl Resource {
         }
     }
 
-    /// Whether there is a status subresource, which ordinary writes cannot change.
+    /// Returns true if there is a status subresource, which ordinary writes cannot change.
     pub fn has_status(&self) -> bool {
         self.status_strategy.is_some()
     }
 
-    /// Whether objects are stored, as reviews are not.
+    /// Returns true if objects are stored, as reviews are not.
     pub fn is_stored(&self) -> bool {
         !self.storage.is_empty()
     }
@@ -235,9 +237,11 @@ impl Resource {
         if *self == EVENTS_V1 { &EVENTS } else { self }
     }
 
-    /// The hash of the group, version and kind in which objects are stored, as discovery shows it; none if none are stored.
+    /// The hash of the group, version and kind in which objects are stored, as discovery shows it;
+    /// none if none are stored.
     pub fn storage_version_hash(&self) -> Option<&'static str> {
-        // The real server's values: the first eight bytes of the SHA-256 sum of `GROUP/VERSION/KIND`, in base64.
+        // The real server's values: the first eight bytes of the SHA-256 sum of
+        // `GROUP/VERSION/KIND`, in base64.
         Some(match self.storage {
             "namespaces" => "Q3oi5N2YM8M=",
             "nodes" => "XwShjMxG9Fs=",

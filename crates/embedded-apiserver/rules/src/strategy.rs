@@ -1,8 +1,9 @@
-//! The steps an object takes on its way into the store: decoding, defaults, preparation, validation, generation.
+//! The steps an object takes on its way into the store: decoding, defaults, preparation,
+//! validation, generation.
 //!
-//! The order is the real server's: a body is decoded; defaults are set; the resource's `Strategy` prepares it (status
-//! reset or kept, generation); it is validated; warnings are collected. Each resource has a strategy in a module of its
-//! own, and the resource table refers to it.
+//! The order is the real server's: a body is decoded; defaults are set; the resource's `Strategy`
+//! prepares it (status reset or kept, generation); it is validated; warnings are collected. Each
+//! resource has a strategy in a module of its own, and the resource table refers to it.
 
 mod cluster_ips;
 mod decode;
@@ -34,15 +35,16 @@ pub use cluster_ips::ClusterIps;
 pub use parse::Parsed;
 pub use ranges::RangeError;
 
-/// What is particular to one resource, after upstream's `RESTCreateStrategy`, `RESTUpdateStrategy` and the hooks of its
-/// generic store. A status subresource has a strategy of its own, of which only the methods for updates are called.
+/// What is particular to one resource, after upstream's `RESTCreateStrategy`, `RESTUpdateStrategy`
+/// and the hooks of its generic store. A status subresource has a strategy of its own, of which
+/// only the methods for updates are called.
 pub(crate) trait Strategy: Sync {
-    /// Whether PUT to a name that does not exist creates the object.
+    /// Returns true if PUT to a name that does not exist creates the object.
     fn allow_create_on_update(&self) -> bool {
         false
     }
 
-    /// Whether an update without resourceVersion is accepted.
+    /// Returns true if an update without resourceVersion is accepted.
     fn allow_unconditional_update(&self) -> bool {
         true
     }
@@ -68,7 +70,8 @@ pub(crate) trait Strategy: Sync {
         object
     }
 
-    /// Infers fields of a new object that depend on one another, before it is prepared; an error ends the request.
+    /// Infers fields of a new object that depend on one another, before it is prepared; an error
+    /// ends the request.
     fn begin_create(&self, _object: &mut Value, _errors: &mut Errors) -> Result<(), Status> {
         Ok(())
     }
@@ -82,7 +85,8 @@ pub(crate) trait Strategy: Sync {
     /// Infers fields of an updated object that depend on one another, before it is prepared.
     fn begin_update(&self, _new: &mut Value, _old: &Value, _errors: &mut Errors) {}
 
-    /// Restores the fields that an update of this resource or subresource cannot change, and sets the generation.
+    /// Restores the fields that an update of this resource or subresource cannot change, and sets
+    /// the generation.
     fn prepare_for_update(&self, _new: &mut Value, _old: &Value) {}
 
     /// Validates an update.
@@ -106,17 +110,19 @@ pub enum Subresource {
 /// A decoded or validated object, with the texts of its `Warning` headers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WithWarnings {
-    /// The object, canonical: only fields that the kind has, empty ones left out as the real server leaves them out.
+    /// The object, canonical: only fields that the kind has, empty ones left out as the real server
+    /// leaves them out.
     pub object: Value,
     /// Texts of warnings, without the `299 - ` frame.
     pub warnings: Vec<String>,
 }
 
-/// Decodes a request's object: fields that the kind does not have are dropped, wrong types are rejected (400).
+/// Decodes a request's object: fields that the kind does not have are dropped, wrong types are
+/// rejected (400).
 ///
-/// `body` is parsed JSON, or the result of a patch. An absent `apiVersion` or `kind` is filled in. The warnings are
-/// `unknown field "spec.x"`; a client that asked for strict validation gets them as an error, see
-/// [`cannot_be_handled`].
+/// `body` is parsed JSON, or the result of a patch. An absent `apiVersion` or `kind` is filled in.
+/// The warnings are `unknown field "spec.x"`; a client that asked for strict validation gets them
+/// as an error, see [`cannot_be_handled`].
 ///
 /// # Errors
 /// 400 BadRequest for a wrong type of a field, another kind or another version.
@@ -143,25 +149,26 @@ pub fn deprecation_warning(resource: &Resource) -> Option<&'static str> {
     resource.strategy.deprecation_warning()
 }
 
-/// Whether PUT to a name that does not exist creates the object.
+/// Returns true if PUT to a name that does not exist creates the object.
 pub fn allow_create_on_update(resource: &Resource) -> bool {
     resource.strategy.allow_create_on_update()
 }
 
-/// Whether an update without resourceVersion is accepted. Where it is not, [`before_update`] rejects an empty
-/// resourceVersion with the real server's error.
+/// Returns true if an update without resourceVersion is accepted. Where it is not,
+/// [`before_update`] rejects an empty resourceVersion with the real server's error.
 pub fn allow_unconditional_update(resource: &Resource) -> bool {
     resource.strategy.allow_unconditional_update()
 }
 
-/// Sets the defaults of a decoded object without preparing or validating it. An object from a real cluster does not
-/// change.
+/// Sets the defaults of a decoded object without preparing or validating it. An object from a real
+/// cluster does not change.
 pub fn set_defaults(resource: &Resource, object: &mut Value) {
     resource.strategy.set_defaults(object);
 }
 
-/// The object as the real server shows it when it is read: decoded and with defaults, which for a Service include
-/// the IP families that follow from its addresses. An object that cannot be decoded is returned unchanged.
+/// The object as the real server shows it when it is read: decoded and with defaults, which for a
+/// Service include the IP families that follow from its addresses. An object that cannot be decoded
+/// is returned unchanged.
 pub fn default_on_read(resource: &Resource, object: Value) -> Value {
     let Ok(decoded) = decode(resource, object.clone()) else { return object };
     let mut object = decoded.object;
@@ -170,7 +177,8 @@ pub fn default_on_read(resource: &Resource, object: Value) -> Value {
     object
 }
 
-/// Converts an object of `resource` to the version in which it is stored. Only events have two versions.
+/// Converts an object of `resource` to the version in which it is stored. Only events have two
+/// versions.
 pub fn convert_to_storage(resource: &Resource, object: Value) -> Value {
     resource.strategy.convert_to_storage(object)
 }
@@ -181,8 +189,9 @@ pub fn convert_from_storage(resource: &Resource, object: Value) -> Value {
 }
 
 /// Sets defaults, prepares and validates a decoded object that is to be created. The caller has set
-/// metadata.namespace, metadata.name (made from generateName if necessary), uid and creationTimestamp, and allocates
-/// cluster IPs afterwards. A review, which is never stored, comes with empty metadata and is only validated.
+/// metadata.namespace, metadata.name (made from generateName if necessary), uid and
+/// creationTimestamp, and allocates cluster IPs afterwards. A review, which is never stored, comes
+/// with empty metadata and is only validated.
 ///
 /// # Errors
 /// 422 Invalid with a cause for each field; 400 for a token review without a token.
@@ -205,10 +214,12 @@ pub fn before_create(resource: &Resource, mut object: Value) -> Result<WithWarni
     Ok(WithWarnings { object, warnings })
 }
 
-/// Sets defaults, prepares and validates a decoded object that is to replace `old`; sets metadata.generation.
-/// The caller has checked preconditions and filled in uid, creationTimestamp and resourceVersion.
+/// Sets defaults, prepares and validates a decoded object that is to replace `old`; sets
+/// metadata.generation. The caller has checked preconditions and filled in uid, creationTimestamp
+/// and resourceVersion.
 ///
-/// Both objects are in the version of `resource`; `old` has the defaults that every stored object has.
+/// Both objects are in the version of `resource`; `old` has the defaults that every stored object
+/// has.
 ///
 /// # Errors
 /// 422 Invalid with a cause for each field.

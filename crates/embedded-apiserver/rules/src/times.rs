@@ -15,7 +15,8 @@ pub(crate) fn seconds(text: &str) -> Result<String, String> {
     Err(format!("parsing time {text:?} as {SECONDS:?}: cannot parse {text:?} as \"2006\""))
 }
 
-/// Parses a `metav1.MicroTime`, which must have six fractional digits, and returns its canonical form.
+/// Parses a `metav1.MicroTime`, which must have six fractional digits, and returns its canonical
+/// form.
 pub(crate) fn micros(text: &str) -> Result<String, String> {
     if is_rfc3339(text) {
         let fraction = &text[19..];
@@ -38,7 +39,7 @@ pub(crate) fn print_seconds(time: Timestamp) -> String {
     format!("{time:.0}")
 }
 
-/// Whether the text has the syntax of RFC 3339; the parser checks the values.
+/// Returns true if the text has the syntax of RFC 3339; the parser checks the values.
 fn is_rfc3339(text: &str) -> bool {
     let bytes = text.as_bytes();
     text.is_ascii()

@@ -1,5 +1,5 @@
-//! Reading and writing fields of decoded objects. After decoding every field has the type that its table says, and a
-//! missing field reads as its zero value, as in Go.
+//! Reading and writing fields of decoded objects. After decoding every field has the type that its
+//! table says, and a missing field reads as its zero value, as in Go.
 
 use serde_json::{Map, Value};
 
@@ -21,7 +21,7 @@ pub(crate) trait Fields {
     fn texts(&self, key: &str) -> Vec<&str>;
     /// The entries of a map of strings, sorted by key.
     fn entries(&self, key: &str) -> impl Iterator<Item = (&str, &str)>;
-    /// Whether the field is there and not null.
+    /// Returns true if the field is there and not null.
     fn has(&self, key: &str) -> bool;
     /// The object in a field. It and the parent become objects if they are none.
     fn child(&mut self, key: &str) -> &mut Value;
@@ -124,8 +124,8 @@ pub(crate) fn spec(object: &Value) -> &Value {
     &object["spec"]
 }
 
-/// The deepest nesting of arrays and objects in an object: the deepest that `serde_json` parses, so what is stored can be
-/// read.
+/// The deepest nesting of arrays and objects in an object: the deepest that `serde_json` parses, so
+/// what is stored can be read.
 pub(crate) const MAX_DEPTH: usize = 127;
 
 /// How deeply arrays and objects nest in a value, which is one of them or a scalar (0).

@@ -1,5 +1,5 @@
-//! Objects of a real cluster are not changed by decoding and defaults, and objects that a real server accepted are
-//! accepted.
+//! Objects of a real cluster are not changed by decoding and defaults, and objects that a real
+//! server accepted are accepted.
 
 use kube_endpoint_apiserver_rules::{resource, strategy};
 use serde_json::Value;
@@ -55,7 +55,8 @@ fn objects_of_a_real_cluster_can_be_updated_without_a_change() {
     }
 }
 
-/// Every object in the recordings, which a real server accepted, can be created here, and then its status.
+/// Every object in the recordings, which a real server accepted, can be created here, and then its
+/// status.
 #[test]
 fn every_object_of_the_recordings_is_accepted() {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../integration-tests/conformance");

@@ -1,8 +1,9 @@
-//! Serves the API on loopback and prints the path of a kubeconfig: `serve [ADDRESS] [FILE.json ...]`.
+//! Serves the API on loopback and prints the path of a kubeconfig:
+//! `serve [ADDRESS] [FILE.json ...]`.
 //!
-//! The default address is `127.0.0.1:0`, which picks a free port. The files hold objects or lists as JSON, such as
-//! `kubectl get -A services,pods,endpointslices -o json` writes them; they are loaded unchanged. Ctrl-C stops the
-//! server.
+//! The default address is `127.0.0.1:0`, which picks a free port. The files hold objects or lists
+//! as JSON, such as `kubectl get -A services,pods,endpointslices -o json` writes them; they are
+//! loaded unchanged. Ctrl-C stops the server.
 
 #![allow(clippy::print_stdout)]
 

@@ -14,10 +14,12 @@ use crate::body::{self, Body};
 use crate::protobuf;
 use crate::yaml;
 
-/// How many characters the warnings of one response have together, as upstream's `truncateAtTotalRunes`.
+/// How many characters the warnings of one response have together, as upstream's
+/// `truncateAtTotalRunes`.
 const MOST_WARNED: usize = 4096;
 
-/// How many characters a warning has where all of them together are too long, as upstream's `truncateItemRunes`.
+/// How many characters a warning has where all of them together are too long, as upstream's
+/// `truncateItemRunes`.
 const LONGEST_WARNING: usize = 256;
 
 /// The response of a handler.
@@ -91,8 +93,9 @@ pub(crate) fn error(encoding: Encoding, status: &Status) -> Answer {
     response
 }
 
-/// Adds `Warning: 299 - "text"` headers, each text once. Characters that are not allowed in a header are dropped. Texts
-/// that are too long together are cut and then left out, as upstream, since clients limit the size of a response's head.
+/// Adds `Warning: 299 - "text"` headers, each text once. Characters that are not allowed in a
+/// header are dropped. Texts that are too long together are cut and then left out, as upstream,
+/// since clients limit the size of a response's head.
 pub(crate) fn warn(mut response: Answer, warnings: impl IntoIterator<Item = String>) -> Answer {
     let mut known = BTreeSet::new();
     let warnings: Vec<String> = warnings.into_iter().filter(|text| known.insert(text.clone())).collect();

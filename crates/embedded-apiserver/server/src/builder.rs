@@ -103,8 +103,9 @@ impl Builder {
         self
     }
 
-    /// The server's time when it is built; it advances with tokio's clock. Default: 2026-01-01T00:00:00Z, so
-    /// that runs repeat. Pass the system's time if people look at the objects' ages with kubectl.
+    /// The server's time when it is built; it advances with tokio's clock. Default:
+    /// 2026-01-01T00:00:00Z, so that runs repeat. Pass the system's time if people look at the
+    /// objects' ages with kubectl.
     pub fn start_time(mut self, time: Timestamp) -> Self {
         self.start_time = time;
         self
@@ -116,34 +117,37 @@ impl Builder {
         self
     }
 
-    /// How many changes of each resource are kept for watches and for reads of older states. Default: 10,000.
+    /// How many changes of each resource are kept for watches and for reads of older states.
+    /// Default: 10,000.
     pub fn history(mut self, changes: usize) -> Self {
         self.history.changes = changes;
         self
     }
 
-    /// How many bytes of changed objects are kept of each resource for watches and for reads of older states. The latest
-    /// change is always kept. Default: 64 MiB.
+    /// How many bytes of changed objects are kept of each resource for watches and for reads of
+    /// older states. The latest change is always kept. Default: 64 MiB.
     pub fn history_bytes(mut self, bytes: usize) -> Self {
         self.history.bytes = bytes;
         self
     }
 
-    /// How much memory the request log takes. It keeps the latest requests, and 4096 bytes of each path, query and
-    /// `User-Agent`. Default: 32 MiB.
+    /// How much memory the request log takes. It keeps the latest requests, and 4096 bytes of each
+    /// path, query and `User-Agent`. Default: 32 MiB.
     pub fn request_log_bytes(mut self, bytes: usize) -> Self {
         self.log_bytes = bytes;
         self
     }
 
-    /// Calls `observer` with each request that is logged, in the order of the log. It must not wait.
+    /// Calls `observer` with each request that is logged, in the order of the log. It must not
+    /// wait.
     pub fn on_request(mut self, observer: impl Fn(&LoggedRequest) + Send + Sync + 'static) -> Self {
         self.observer = Some(Box::new(observer));
         self
     }
 
-    /// Calls `observer` with each change of the store, in the order of resource versions. Initial objects and restores are
-    /// no changes. The store is locked meanwhile: the observer must neither wait nor use the server.
+    /// Calls `observer` with each change of the store, in the order of resource versions. Initial
+    /// objects and restores are no changes. The store is locked meanwhile: the observer must
+    /// neither wait nor use the server.
     pub fn on_change(mut self, observer: impl Fn(&StoreChange<'_>) + Send + Sync + 'static) -> Self {
         self.change_observer = Some(Box::new(observer));
         self
@@ -161,7 +165,8 @@ impl Builder {
         self
     }
 
-    /// The delay with which the garbage collector and the namespace controller react. Default: 100 ms.
+    /// The delay with which the garbage collector and the namespace controller react. Default: 100
+    /// ms.
     pub fn gc_delay(mut self, delay: Duration) -> Self {
         self.gc_delay = delay;
         self
@@ -173,8 +178,8 @@ impl Builder {
         self
     }
 
-    /// The ranges of cluster IPs, IPv4 (which is the primary family) and IPv6. Default: `10.96.0.0/16` and
-    /// `fd00:10:96::/112`.
+    /// The ranges of cluster IPs, IPv4 (which is the primary family) and IPv6. Default:
+    /// `10.96.0.0/16` and `fd00:10:96::/112`.
     pub fn service_ranges(mut self, ipv4: impl Into<String>, ipv6: impl Into<String>) -> Self {
         self.service_ranges = (ipv4.into(), ipv6.into());
         self
@@ -193,20 +198,22 @@ impl Builder {
         self.token(token, user)
     }
 
-    /// A rule that allows actions in subject access reviews. Requests to the server itself are not authorized.
+    /// A rule that allows actions in subject access reviews. Requests to the server itself are not
+    /// authorized.
     pub fn policy_rule(mut self, rule: PolicyRule) -> Self {
         self.reviews.rules.push(rule);
         self
     }
 
-    /// Makes listeners reject requests without a known token (401). Requests in process need no token.
+    /// Makes listeners reject requests without a known token (401). Requests in process need no
+    /// token.
     pub fn require_token(mut self) -> Self {
         self.requires_token = true;
         self
     }
 
-    /// Turns on upstream's alpha feature `ShardedListAndWatch`: lists and watches honour `shardSelector`. Otherwise they
-    /// ignore it.
+    /// Turns on upstream's alpha feature `ShardedListAndWatch`: lists and watches honour
+    /// `shardSelector`. Otherwise they ignore it.
     pub fn sharded_list_and_watch(mut self) -> Self {
         self.sharded_list_and_watch = true;
         self

@@ -60,7 +60,8 @@ impl<'a> StoreChange<'a> {
         self.event.object.name()
     }
 
-    /// The object after the change; after a deletion the last state with the version of the deletion.
+    /// The object after the change; after a deletion the last state with the version of the
+    /// deletion.
     pub fn object(&self) -> Value {
         self.event.object.value()
     }

@@ -1,4 +1,5 @@
-//! The server's time: a start timestamp plus the time elapsed on tokio's clock, so a paused clock controls it.
+//! The server's time: a start timestamp plus the time elapsed on tokio's clock, so a paused clock
+//! controls it.
 
 use std::time::Duration;
 

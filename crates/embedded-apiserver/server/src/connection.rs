@@ -7,7 +7,7 @@ use kube_endpoint_watch_channel as watch;
 pub(crate) struct Closing(pub(crate) watch::Receiver<bool>);
 
 impl Closing {
-    /// Whether the listener shuts down.
+    /// Returns true if the listener shuts down.
     pub(crate) fn has_begun(&self) -> bool {
         *self.0.borrow()
     }

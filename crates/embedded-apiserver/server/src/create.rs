@@ -1,4 +1,5 @@
-//! Creating objects from manifests as a client does: with defaults, allocation and validation, then the status.
+//! Creating objects from manifests as a client does: with defaults, allocation and validation, then
+//! the status.
 
 use bytes::Bytes;
 use http::{Method, Request, header};
@@ -11,16 +12,16 @@ use tower::ServiceExt;
 use crate::EmbeddedApiServer;
 
 impl EmbeddedApiServer {
-    /// Whether objects of a kind are stored. Others can be neither created nor loaded.
+    /// Returns true if objects of a kind are stored. Others can be neither created nor loaded.
     pub fn stores(api_version: &str, kind: &str) -> bool {
         stored_resource(api_version, kind).is_some()
     }
 
-    /// Creates an object as a client's POST does, and then sets its status, if it has one, as a client's PATCH does.
-    /// A missing namespace is created. Returns the stored object.
+    /// Creates an object as a client's POST does, and then sets its status, if it has one, as a
+    /// client's PATCH does. A missing namespace is created. Returns the stored object.
     ///
-    /// In contrast to [`Self::load`], which stores objects of another server unchanged, this is for manifests that a
-    /// person wrote.
+    /// In contrast to [`Self::load`], which stores objects of another server unchanged, this is for
+    /// manifests that a person wrote.
     ///
     /// # Errors
     ///

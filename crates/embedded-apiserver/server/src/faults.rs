@@ -1,5 +1,5 @@
-//! Faults: responses that are errors, late, lost or stale, and watches that break or stall, for requests that a
-//! matcher selects. They can be added and removed while the server runs.
+//! Faults: responses that are errors, late, lost or stale, and watches that break or stall, for
+//! requests that a matcher selects. They can be added and removed while the server runs.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -13,33 +13,36 @@ use crate::watches::Ending;
 /// What goes wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The request is not handled; the response is an error with this HTTP status. 429 and 5xx may carry a time after
-    /// which to retry.
+    /// The request is not handled; the response is an error with this HTTP status. 429 and 5xx may
+    /// carry a time after which to retry.
     Refuse {
         /// HTTP status code, 400 to 599.
         status: u16,
         /// Seconds for the `Retry-After` header and the details of the Status.
         retry_after: Option<u32>,
     },
-    /// The request is not handled; the response is this error. [`refusals`](crate::refusals) has those of admission.
+    /// The request is not handled; the response is this error. [`refusals`](crate::refusals) has
+    /// those of admission.
     RefuseWith(Status),
     /// The request is handled after this delay.
     Delay(Duration),
-    /// The request is handled at once and the response is sent after this delay: watchers see the change before its
-    /// writer.
+    /// The request is handled at once and the response is sent after this delay: watchers see the
+    /// change before its writer.
     DelayAnswer(Duration),
-    /// The request is handled, then the connection breaks before the response: the client cannot know whether it was
-    /// applied.
+    /// The request is handled, then the connection breaks before the response: the client cannot
+    /// know whether it was applied.
     ApplyAndLoseAnswer,
     /// The connection breaks before the request is handled.
     LoseRequest,
-    /// The connection stays open and no response ever arrives, as when the peer is gone and sends no RST.
+    /// The connection stays open and no response ever arrives, as when the peer is gone and sends
+    /// no RST.
     NeverAnswer {
-        /// Whether the request is handled.
+        /// True if the request is handled.
         applied: bool,
     },
-    /// An update is accepted and changes nothing, as with an admission webhook that undoes it: the answer is the object as it
-    /// was. An update with another version than the object's is refused as ever.
+    /// An update is accepted and changes nothing, as with an admission webhook that undoes it: the
+    /// answer is the object as it was. An update with another version than the object's is refused
+    /// as ever.
     UndoUpdate,
     /// The watch ends, as after a timeout, after this many events.
     CutWatch {
@@ -51,8 +54,8 @@ pub enum Fault {
         /// Events, bookmarks not counted.
         after: usize,
     },
-    /// After this many events nothing arrives any more, and the watch does not end, not even at its timeout: the
-    /// connection is half-open.
+    /// After this many events nothing arrives any more, and the watch does not end, not even at its
+    /// timeout: the connection is half-open.
     SilenceWatch {
         /// Events, bookmarks not counted; 0 for a watch that is accepted and then silent.
         after: usize,
@@ -61,7 +64,8 @@ pub enum Fault {
     StallWatch(Duration),
     /// The watch opens and ends at once with the ERROR event `410 Expired`.
     ExpireWatch,
-    /// A get or list returns an older state, as a lagging cache does, but none older than the resource's history.
+    /// A get or list returns an older state, as a lagging cache does, but none older than the
+    /// resource's history.
     ServeOlder {
         /// How many resource versions to go back.
         versions: u64,
@@ -110,8 +114,8 @@ impl FaultRule {
         self
     }
 
-    /// Applies only to requests that arrive in this span of time since the server was built, as an outage does.
-    /// [`Self::after`] and [`Self::times`] do not count other requests.
+    /// Applies only to requests that arrive in this span of time since the server was built, as an
+    /// outage does. [`Self::after`] and [`Self::times`] do not count other requests.
     pub fn during(mut self, span: Range<Duration>) -> Self {
         self.span = span;
         self
@@ -143,8 +147,8 @@ impl std::fmt::Debug for FaultRule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FaultId(u64);
 
-/// The active rules, in the order in which they were added. Every rule counts every matching request; several rules
-/// can apply to one request.
+/// The active rules, in the order in which they were added. Every rule counts every matching
+/// request; several rules can apply to one request.
 #[derive(Debug, Default)]
 pub(crate) struct Faults(Mutex<Rules>);
 
@@ -186,7 +190,8 @@ impl Faults {
         self.0.lock().rules.clear();
     }
 
-    /// The faults that apply to a request that arrives at `now`. It must be called once for each request.
+    /// The faults that apply to a request that arrives at `now`. It must be called once for each
+    /// request.
     pub(crate) fn hit(&self, request: &RequestInfo, now: Duration) -> Vec<Fault> {
         let mut rules = self.0.lock();
         rules

@@ -1,5 +1,6 @@
-//! The shape in which a client gets its objects: whole, as tables, or only their metadata; in JSON or in protobuf; and
-//! in which of the two views of an event. YAML is encoded as JSON here; the router converts the finished answer.
+//! The shape in which a client gets its objects: whole, as tables, or only their metadata; in JSON
+//! or in protobuf; and in which of the two views of an event. YAML is encoded as JSON here; the
+//! router converts the finished answer.
 
 mod protobuf;
 
@@ -33,8 +34,8 @@ pub(crate) struct Form {
 }
 
 impl Form {
-    /// Reads the `Accept` headers and the query parameter for tables. A list has the metadata of a list only, and one
-    /// object has that of an object.
+    /// Reads the `Accept` headers and the query parameter for tables. A list has the metadata of a
+    /// list only, and one object has that of an object.
     pub(crate) fn negotiate(
         headers: &HeaderMap,
         verb: &str,
@@ -60,7 +61,7 @@ impl Form {
         Ok(Self { encoding, representation, include, clock })
     }
 
-    /// Whether stored bytes can be sent unchanged.
+    /// Returns true if stored bytes can be sent unchanged.
     fn is_as_stored(self, resource: &Resource) -> bool {
         self.encoding == Encoding::Json
             && self.representation == Representation::Object
@@ -92,8 +93,8 @@ impl Form {
         }
     }
 
-    /// Encodes the watch event of a stored object, and calls `out` with each piece of it. `headers` says whether a table
-    /// describes its columns.
+    /// Encodes the watch event of a stored object, and calls `out` with each piece of it. `headers`
+    /// says whether a table describes its columns.
     pub(crate) fn stored_event(
         self,
         resource: &Resource,
@@ -130,7 +131,8 @@ impl Form {
         table::of(resource, objects, &options, metadata)
     }
 
-    /// One object, which is in the resource's version already. `headers` says whether a table has column definitions.
+    /// One object, which is in the resource's version already. `headers` says whether a table has
+    /// column definitions.
     pub(crate) fn of_object(self, resource: &Resource, object: Value, headers: bool) -> Value {
         match self.representation {
             Representation::Object | Representation::MetadataList(_) => object,
@@ -160,12 +162,13 @@ impl Form {
         format!(r#"{{"kind":"{kind}","apiVersion":"{version}","metadata":{metadata},"items":["#)
     }
 
-    /// Whether objects are sent as they are, not as metadata or in a table.
+    /// Returns true if objects are sent as they are, not as metadata or in a table.
     pub(crate) fn is_of_objects(self) -> bool {
         matches!(self.representation, Representation::Object)
     }
 
-    /// A list without items, if it differs from an empty `items`: as on the real server, that of a list of metadata is null.
+    /// A list without items, if it differs from an empty `items`: as on the real server, that of a
+    /// list of metadata is null.
     pub(crate) fn empty_list(self, resource: &Resource, metadata: &Value) -> Option<String> {
         let of_metadata =
             matches!(self.representation, Representation::Metadata(_) | Representation::MetadataList(_));

@@ -1,7 +1,9 @@
-//! The garbage collector: deletes objects whose owners were deleted, and completes foreground deletion and orphaning.
+//! The garbage collector: deletes objects whose owners were deleted, and completes foreground
+//! deletion and orphaning.
 //!
-//! Like the real one it runs a moment after the change that causes it. It knows only owners of kinds that this server
-//! stores; a reference to another kind, such as a pod's to its ReplicaSet, counts as an existing owner.
+//! Like the real one it runs a moment after the change that causes it. It knows only owners of
+//! kinds that this server stores; a reference to another kind, such as a pod's to its ReplicaSet,
+//! counts as an existing owner.
 
 use std::sync::Arc;
 
@@ -29,7 +31,8 @@ impl Inner {
         }
     }
 
-    /// Schedules the check of the dependents of a removed object and of its owners that wait for it.
+    /// Schedules the check of the dependents of a removed object and of its owners that wait for
+    /// it.
     pub(crate) fn owner_removed_later(&self, gone: &Arc<Stored>) {
         if !self.settings.collects_garbage {
             return;
@@ -66,7 +69,8 @@ impl Inner {
         Some((resource_of_table(place.0), stored))
     }
 
-    /// Deletes an object if all of its owners were deleted; if some exist, removes the references to the others.
+    /// Deletes an object if all of its owners were deleted; if some exist, removes the references
+    /// to the others.
     fn collect(&self, place: &Place) {
         let Some((resource, stored)) = self.at(place) else { return };
         let object = stored.value();
@@ -113,8 +117,8 @@ impl Inner {
         }
     }
 
-    /// Deletes a dependent of an owner that is being deleted in the foreground. If it has another owner, it is kept and
-    /// loses its reference to this one.
+    /// Deletes a dependent of an owner that is being deleted in the foreground. If it has another
+    /// owner, it is kept and loses its reference to this one.
     fn delete_with_owner(&self, dependent: &Place, owner: &str) {
         let Some((resource, stored)) = self.at(dependent).filter(|(_, stored)| !stored.meta.deleting) else {
             return;

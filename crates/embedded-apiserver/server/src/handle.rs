@@ -22,8 +22,8 @@ use crate::service::ApiService;
 use crate::store::Store;
 use crate::watches::Ending;
 
-/// An API server in this process. Clones are handles of the same server, which is dropped with its last handle,
-/// service and open watch.
+/// An API server in this process. Clones are handles of the same server, which is dropped with its
+/// last handle, service and open watch.
 #[derive(Clone)]
 pub struct EmbeddedApiServer {
     pub(crate) inner: Arc<Inner>,
@@ -44,17 +44,18 @@ impl EmbeddedApiServer {
         Builder::default()
     }
 
-    /// The server as a tower service, which a `kube::Client` can use without a socket: `Client::new(server.service(),
-    /// "default")`.
+    /// The server as a tower service, which a `kube::Client` can use without a socket:
+    /// `Client::new(server.service(), "default")`.
     pub fn service(&self) -> ApiService {
         ApiService::new(self.inner.clone(), None)
     }
 
     /// Serves HTTP/1.1 and HTTP/2 without TLS on a loopback address; port 0 picks a free one.
     ///
-    /// So that no web page in a browser can use the server, requests with an `Origin` or with a `Host` other than a
-    /// loopback address or `localhost` are refused (403), and so are bodies without a known content type (415).
-    /// [`Builder::require_token`] keeps other users and programs of the machine out, too.
+    /// So that no web page in a browser can use the server, requests with an `Origin` or with a
+    /// `Host` other than a loopback address or `localhost` are refused (403), and so are bodies
+    /// without a known content type (415). [`Builder::require_token`] keeps other users and
+    /// programs of the machine out, too.
     pub async fn listen(&self, address: SocketAddr) -> Result<Listener, ListenError> {
         self.listen_with(address, ListenOptions::default()).await
     }
@@ -68,9 +69,10 @@ impl EmbeddedApiServer {
         Listener::bind(self.inner.clone(), address, options).await
     }
 
-    /// A kubeconfig for kubectl and other clients of a listener, as YAML. It contains the first of the server's
-    /// tokens, if any. If listeners require a token that a URL can contain, it is in the URL of the server too: kubectl
-    /// and client-go do not send the token of the user without TLS, but they do send the password of the URL.
+    /// A kubeconfig for kubectl and other clients of a listener, as YAML. It contains the first of
+    /// the server's tokens, if any. If listeners require a token that a URL can contain, it is in
+    /// the URL of the server too: kubectl and client-go do not send the token of the user without
+    /// TLS, but they do send the password of the URL.
     pub fn kubeconfig(&self, address: SocketAddr) -> String {
         let token = self.inner.reviews.tokens.keys().next();
         let in_url = token.filter(|token| {
@@ -89,14 +91,15 @@ impl EmbeddedApiServer {
         )
     }
 
-    /// Loads objects unchanged: uids, owners, times, statuses and managedFields are kept, and so is the order of
-    /// their resource versions, though not the versions themselves. Objects without uid, creation time or namespace
-    /// get them; missing namespaces are created; existing objects are replaced. Watchers see the changes. Defaults
-    /// are set, as a server does when it reads from its store, so a client that writes an object back unchanged
-    /// causes no change.
+    /// Loads objects unchanged: uids, owners, times, statuses and managedFields are kept, and so is
+    /// the order of their resource versions, though not the versions themselves. Objects without
+    /// uid, creation time or namespace get them; missing namespaces are created; existing objects
+    /// are replaced. Watchers see the changes. Defaults are set, as a server does when it reads
+    /// from its store, so a client that writes an object back unchanged causes no change.
     ///
-    /// A parsed object takes several times the memory of its text, so large clusters are best loaded in batches of
-    /// some thousand objects. Nothing is validated, and the garbage collector ignores missing owners.
+    /// A parsed object takes several times the memory of its text, so large clusters are best
+    /// loaded in batches of some thousand objects. Nothing is validated, and the garbage collector
+    /// ignores missing owners.
     pub fn load(&self, objects: impl IntoIterator<Item = Value>) -> Result<usize, LoadError> {
         self.inner.load(objects.into_iter().collect(), false)
     }
@@ -111,14 +114,14 @@ impl EmbeddedApiServer {
         self.inner.now()
     }
 
-    /// Sets the server's time forward or, if `seconds` is negative, back, as when an administrator corrects the clock of its
-    /// host. Timers are not affected.
+    /// Sets the server's time forward or, if `seconds` is negative, back, as when an administrator
+    /// corrects the clock of its host. Timers are not affected.
     pub fn jump_clock(&self, seconds: i64) {
         self.inner.clock_jump.fetch_add(seconds, Ordering::Relaxed);
     }
 
-    /// One object, read from the store without a request. `plural` is the resource's name; for cluster-scoped
-    /// resources `namespace` is ignored.
+    /// One object, read from the store without a request. `plural` is the resource's name; for
+    /// cluster-scoped resources `namespace` is ignored.
     pub fn get(&self, plural: &str, namespace: &str, name: &str) -> Option<Value> {
         let resource = stored_resource(plural)?;
         Some(self.inner.current(resource, &key_of(resource, namespace, name))?.value())
@@ -136,8 +139,8 @@ impl EmbeddedApiServer {
         stored_resource(plural).map_or(0, |r| self.inner.store.lock().table(Store::table_of(r)).objects.len())
     }
 
-    /// Stops serving an API group, such as `discovery.k8s.io`, as a server that does not have it: requests below
-    /// `/apis/GROUP` are answered 404. Its objects are kept.
+    /// Stops serving an API group, such as `discovery.k8s.io`, as a server that does not have it:
+    /// requests below `/apis/GROUP` are answered 404. Its objects are kept.
     pub fn hide_group(&self, group: &str) {
         self.inner.hidden_groups.lock().insert(group.to_owned());
     }
@@ -152,40 +155,45 @@ impl EmbeddedApiServer {
         self.inner.watches.end(Ending::Closed, |_| true);
     }
 
-    /// Breaks the connections of the open watches that `matcher` selects; returns how many these were.
+    /// Breaks the connections of the open watches that `matcher` selects; returns how many these
+    /// were.
     pub fn break_watches(&self, matcher: impl Fn(&RequestInfo) -> bool) -> usize {
         self.inner.watches.end(Ending::Broken, matcher)
     }
 
-    /// Makes the open watches that `matcher` selects silent, as when the peer is gone and sends no RST: nothing arrives
-    /// on them any more, and they do not end. Returns how many these were.
+    /// Makes the open watches that `matcher` selects silent, as when the peer is gone and sends no
+    /// RST: nothing arrives on them any more, and they do not end. Returns how many these were.
     pub fn silence_watches(&self, matcher: impl Fn(&RequestInfo) -> bool) -> usize {
         self.inner.watches.end(Ending::Silent, matcher)
     }
 
-    /// The requests of the open watches, in the order in which they were opened, without silent ones.
+    /// The requests of the open watches, in the order in which they were opened, without silent
+    /// ones.
     pub fn open_watches(&self) -> Vec<RequestInfo> {
         self.inner.watches.requests()
     }
 
-    /// A copy of all objects and of the resource version, for [`Self::restore`]. It shares memory with the server.
+    /// A copy of all objects and of the resource version, for [`Self::restore`]. It shares memory
+    /// with the server.
     pub fn checkpoint(&self) -> Checkpoint {
         self.inner.checkpoint()
     }
 
-    /// Sets the running server back to a checkpoint, as when an administrator restores etcd from a backup: the objects
-    /// are those of then, resource versions go on from the version of then, so that later versions are handed out anew
-    /// for other objects, there is no history, and the connections of all watches break. The clock goes on.
+    /// Sets the running server back to a checkpoint, as when an administrator restores etcd from a
+    /// backup: the objects are those of then, resource versions go on from the version of then, so
+    /// that later versions are handed out anew for other objects, there is no history, and the
+    /// connections of all watches break. The clock goes on.
     ///
-    /// Clients have seen versions that the server has not reached. As on the real server, a watch from such a version is
-    /// accepted and sends nothing, bookmarks included, until the server has passed that version, and a list or get at
-    /// such a version is answered with `504 Timeout`, `Too large resource version`.
+    /// Clients have seen versions that the server has not reached. As on the real server, a watch
+    /// from such a version is accepted and sends nothing, bookmarks included, until the server has
+    /// passed that version, and a list or get at such a version is answered with `504 Timeout`,
+    /// `Too large resource version`.
     pub fn restore(&self, checkpoint: &Checkpoint) {
         self.inner.restore(checkpoint);
     }
 
-    /// Drops the history of all resources, as compaction does: watches that lag behind and reads of older states get
-    /// `410 Expired`.
+    /// Drops the history of all resources, as compaction does: watches that lag behind and reads of
+    /// older states get `410 Expired`.
     pub fn compact(&self) {
         self.inner.store.lock().compact();
     }
@@ -210,8 +218,8 @@ impl EmbeddedApiServer {
         self.inner.log.all()
     }
 
-    /// The number of write requests since the start or [`Self::clear_request_log`], by plural resource name,
-    /// including failed ones.
+    /// The number of write requests since the start or [`Self::clear_request_log`], by plural
+    /// resource name, including failed ones.
     pub fn writes(&self) -> BTreeMap<&'static str, usize> {
         self.inner.log.writes()
     }

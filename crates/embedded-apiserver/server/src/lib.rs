@@ -1,15 +1,16 @@
 //! An in-memory Kubernetes API server that speaks the real protocol, in process or on loopback.
 //!
-//! It serves the resources that matter to endpoints (Namespaces, Nodes, Pods, Services, Endpoints, EndpointSlices,
-//! Events, Leases, and reviews of tokens and access) as a kube-apiserver does: the same paths, lists, watches,
-//! patches, deletions and error messages. Clients see no difference; kubectl works. The last section lists what is
-//! not supported.
+//! It serves the resources that matter to endpoints (Namespaces, Nodes, Pods, Services, Endpoints,
+//! EndpointSlices, Events, Leases, and reviews of tokens and access) as a kube-apiserver does: the
+//! same paths, lists, watches, patches, deletions and error messages. Clients see no difference;
+//! kubectl works. The last section lists what is not supported.
 //!
 //! # As a fixture
 //!
-//! The server is a tower service, so a `kube::Client` can use it without a socket, and a test can run under tokio's
-//! paused clock: an hour of bookmarks, grace periods and retries takes milliseconds. The seed and the order of
-//! requests determine everything, including uids and generated names.
+//! The server is a tower service, so a `kube::Client` can use it without a socket, and a test can
+//! run under tokio's paused clock: an hour of bookmarks, grace periods and retries takes
+//! milliseconds. The seed and the order of requests determine everything, including uids and
+//! generated names.
 //!
 //! ```
 //! use k8s_openapi::api::core::v1::Pod;
@@ -42,7 +43,8 @@
 //!
 //! A controller must also survive what no single request shows: a half-open connection
 //! ([`silence_watches`](EmbeddedApiServer::silence_watches)), an outage of one kind or verb
-//! ([`FaultRule::during`]), refusals by admission ([`refusals`]), and an etcd that was restored from a backup:
+//! ([`FaultRule::during`]), refusals by admission ([`refusals`]), and an etcd that was restored
+//! from a backup:
 //!
 //! ```
 //! # use k8s_openapi::api::core::v1::Pod;
@@ -67,7 +69,8 @@
 //! # }
 //! ```
 //!
-//! Real control planes have several API servers, whose caches are of different age; [`Replica`] is one of them.
+//! Real control planes have several API servers, whose caches are of different age; [`Replica`] is
+//! one of them.
 //!
 //! `tests/foreign_controller.rs` tests a complete controller that is not part of this project.
 //!
@@ -81,30 +84,32 @@
 //!
 //! # What it costs
 //!
-//! An object is kept as its JSON, framed as the watch event that announced it, with its labels and selectable fields
-//! beside it. Reads and all watchers that take JSON share those bytes; a table, the other view of an event, and protobuf
-//! are encoded for each answer. Protobuf is encoded straight from the JSON text, without a tree in between; nothing of it
-//! is kept.
-//! Each resource is a sorted copy-on-write map of two levels, so a list takes a snapshot in constant time and streams
-//! it while writes go on; a write to a map that a snapshot shares copies some hundred pointers. A watcher is a cursor
-//! into the resource's history and has no queue. Older states (pages of a list, `resourceVersionMatch=Exact`) are
-//! made by undoing the changes since, at the cost of that many map writes.
+//! An object is kept as its JSON, framed as the watch event that announced it, with its labels and
+//! selectable fields beside it. Reads and all watchers that take JSON share those bytes; a table,
+//! the other view of an event, and protobuf are encoded for each answer. Protobuf is encoded
+//! straight from the JSON text, without a tree in between; nothing of it is kept. Each resource is
+//! a sorted copy-on-write map of two levels, so a list takes a snapshot in constant time and
+//! streams it while writes go on; a write to a map that a snapshot shares copies some hundred
+//! pointers. A watcher is a cursor into the resource's history and has no queue. Older states
+//! (pages of a list, `resourceVersionMatch=Exact`) are made by undoing the changes since, at the
+//! cost of that many map writes.
 //!
-//! There is one lock, held for the duration of a map operation: never across an await, a list or the decoding of a
-//! body.
+//! There is one lock, held for the duration of a map operation: never across an await, a list or
+//! the decoding of a body.
 //!
 //! # What it does not have
 //!
-//! Server-side apply, protobuf for discovery and tables, compression, custom resources, admission beyond
-//! namespaces, authorization of its own requests (a SelfSubjectAccessReview always allows), TLS, and everything that
-//! needs a kubelet or a scheduler: logs, exec, port-forward, binding, eviction. The response names what is not
-//! supported.
+//! Server-side apply, protobuf for discovery and tables, compression, custom resources, admission
+//! beyond namespaces, authorization of its own requests (a SelfSubjectAccessReview always allows),
+//! TLS, and everything that needs a kubelet or a scheduler: logs, exec, port-forward, binding,
+//! eviction. The response names what is not supported.
 //!
-//! Of pods and nodes it knows what endpoint controllers and kubectl read. Probes, volumes, affinity, security contexts
-//! and the like are stored as given, if their types are right: without defaults, validation and warnings about unknown
-//! fields. Quantities are stored as written (a kube-apiserver makes `500m` of `0.5`) and compared as text for the QoS
-//! class. Of nodes only the metadata is validated, of Services not the CIDRs and the status of load balancers, and of
-//! an update through events.k8s.io/v1 not that it changes the series only.
+//! Of pods and nodes it knows what endpoint controllers and kubectl read. Probes, volumes,
+//! affinity, security contexts and the like are stored as given, if their types are right: without
+//! defaults, validation and warnings about unknown fields. Quantities are stored as written (a
+//! kube-apiserver makes `500m` of `0.5`) and compared as text for the QoS class. Of nodes only the
+//! metadata is validated, of Services not the CIDRs and the status of load balancers, and of an
+//! update through events.k8s.io/v1 not that it changes the series only.
 //!
 //! managedFields are stored and returned. Those of Endpoints and EndpointSlices are tracked if
 //! [`Builder::track_managers`] asks for it, others never: tracking would cost memory in every
@@ -112,9 +117,10 @@
 //! managedFields that a client sent: resetting them with `[{}]`, which on a kube-apiserver makes a
 //! new version of every tracked object, changes nothing in an object that has none.
 //!
-//! JSON nests to 127 levels in fields that a kind has and to any depth in others, which are skipped; a kube-apiserver
-//! accepts 10,000 levels. Of known fields only `fieldsV1` and those that are stored as given can nest that deep.
-//! What a JSON patch makes may nest to 127 levels too, unknown fields included, and YAML to 64.
+//! JSON nests to 127 levels in fields that a kind has and to any depth in others, which are
+//! skipped; a kube-apiserver accepts 10,000 levels. Of known fields only `fieldsV1` and those that
+//! are stored as given can nest that deep. What a JSON patch makes may nest to 127 levels too,
+//! unknown fields included, and YAML to 64.
 
 mod answer;
 mod body;

@@ -40,7 +40,7 @@ pub enum ListenError {
 /// How to listen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ListenOptions {
-    /// Whether addresses other than loopback are allowed.
+    /// True if addresses other than loopback are allowed.
     pub allow_any_address: bool,
 }
 
@@ -75,8 +75,8 @@ impl Listener {
         self.address
     }
 
-    /// Stops accepting, ends open watches, gives other responses some seconds to finish, and returns when all
-    /// connections are closed.
+    /// Stops accepting, ends open watches, gives other responses some seconds to finish, and
+    /// returns when all connections are closed.
     pub async fn shutdown(mut self) {
         self.closing.send_replace(true);
         // The task ends by itself; if it was cancelled with its runtime there is nothing to do.

@@ -1,4 +1,5 @@
-//! Loading objects from files or tests: they are stored unchanged except for their resource versions.
+//! Loading objects from files or tests: they are stored unchanged except for their resource
+//! versions.
 
 use std::collections::BTreeSet;
 
@@ -40,7 +41,8 @@ struct Loaded {
     object: Value,
 }
 
-/// Flattens lists. Items of a typed list, such as a PodList, get the kind that follows from the list's.
+/// Flattens lists. Items of a typed list, such as a PodList, get the kind that follows from the
+/// list's.
 fn flatten(object: Value, out: &mut Vec<Value>) {
     let kind = object["kind"].as_str().unwrap_or_default();
     let (Some(of), true) = (kind.strip_suffix("List"), object["items"].is_array()) else {
@@ -96,13 +98,14 @@ impl Inner {
         })
     }
 
-    /// Loads objects. With `initial` they are part of the initial state, which no watch replays; otherwise watchers
-    /// see them added.
+    /// Loads objects. With `initial` they are part of the initial state, which no watch replays;
+    /// otherwise watchers see them added.
     pub(crate) fn load(&self, objects: Vec<Value>, initial: bool) -> Result<usize, LoadError> {
         let mut flat = Vec::new();
         objects.into_iter().for_each(|object| flatten(object, &mut flat));
         let mut loaded: Vec<Loaded> = flat.into_iter().map(|o| self.prepare(o)).collect::<Result<_, _>>()?;
-        // The order of the objects' resource versions is kept; objects without one come last, in the given order.
+        // The order of the objects' resource versions is kept; objects without one come last, in
+        // the given order.
         loaded.sort_by_key(|one| text(&one.object, "resourceVersion").parse().unwrap_or(u64::MAX));
         let count = loaded.len();
         let named: BTreeSet<String> =

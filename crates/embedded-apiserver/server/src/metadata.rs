@@ -37,7 +37,8 @@ pub(crate) fn list(object: &Value, field: &str) -> Vec<Value> {
     object["metadata"][field].as_array().cloned().unwrap_or_default()
 }
 
-/// Sets a list of an object's metadata, or removes the field if it is empty. Returns whether there are any elements.
+/// Sets a list of an object's metadata, or removes the field if it is empty. Returns whether there
+/// are any elements.
 pub(crate) fn set_list(object: &mut Value, field: &str, list: Vec<Value>) -> bool {
     let any = !list.is_empty();
     if any {
@@ -48,7 +49,7 @@ pub(crate) fn set_list(object: &mut Value, field: &str, list: Vec<Value>) -> boo
     any
 }
 
-/// Whether a list is absent or has no elements.
+/// Returns true if a list is absent or has no elements.
 pub(crate) fn is_empty(list: &Value) -> bool {
     list.as_array().is_none_or(Vec::is_empty)
 }

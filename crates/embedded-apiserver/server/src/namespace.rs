@@ -1,5 +1,5 @@
-//! Namespaces: the admission plugin NamespaceLifecycle, and the namespace controller, which empties a deleted
-//! namespace: its pods first, then other objects, then the namespace itself.
+//! Namespaces: the admission plugin NamespaceLifecycle, and the namespace controller, which empties
+//! a deleted namespace: its pods first, then other objects, then the namespace itself.
 
 use std::collections::BTreeMap;
 
@@ -23,8 +23,8 @@ fn contents() -> impl Iterator<Item = &'static Resource> {
 }
 
 impl Inner {
-    /// Rejects the creation of an object in a namespace that is missing or terminating, as upstream's admission
-    /// plugin NamespaceLifecycle does.
+    /// Rejects the creation of an object in a namespace that is missing or terminating, as
+    /// upstream's admission plugin NamespaceLifecycle does.
     pub(crate) fn check_namespace_accepts(
         &self,
         resource: &Resource,
@@ -54,7 +54,8 @@ impl Inner {
         Err(status)
     }
 
-    /// Called when an object was removed: if its namespace is terminating, this may have been the last object.
+    /// Called when an object was removed: if its namespace is terminating, this may have been the
+    /// last object.
     pub(crate) fn namespace_content_removed(&self, namespace: &str) {
         if namespace.is_empty() {
             return;
@@ -94,7 +95,8 @@ impl Inner {
                 remaining.push((resource, kept));
             }
             if !remaining.is_empty() && *resource == PODS {
-                // Pods with a grace period are removed by their kubelet; other objects are deleted after them.
+                // Pods with a grace period are removed by their kubelet; other objects are deleted
+                // after them.
                 break;
             }
         }
@@ -189,7 +191,8 @@ impl Inner {
         }
     }
 
-    /// Removes the namespace controller's finalizer and, if there are no other finalizers, the namespace.
+    /// Removes the namespace controller's finalizer and, if there are no other finalizers, the
+    /// namespace.
     fn finalize(&self, namespace: &str) {
         let Some(current) = self.current(&NAMESPACES, namespace).filter(|found| found.meta.deleting) else {
             return;

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 /// A continue token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Token {
-    /// The resource version of the list; `None` for the latest state, which makes the list inconsistent.
+    /// The resource version of the list; `None` for the latest state, which makes the list
+    /// inconsistent.
     pub(crate) version: Option<u64>,
     /// The first key of the next page, without the prefix that follows from the request's path.
     pub(crate) start: String,

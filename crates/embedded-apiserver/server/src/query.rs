@@ -7,7 +7,8 @@ use kube_endpoint_apiserver_rules::status::Status;
 use kube_endpoint_apiserver_rules::{Errors, Path};
 use percent_encoding::percent_decode_str;
 
-/// A watch ends after this time at the latest, about a century. No instant overflows when it is added.
+/// A watch ends after this time at the latest, about a century. No instant overflows when it is
+/// added.
 const LONGEST_WATCH: Duration = Duration::from_secs(u32::MAX as u64);
 
 /// Decoded parameters in their order.
@@ -35,7 +36,7 @@ impl Query {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| &**value).filter(|v| !v.is_empty())
     }
 
-    /// Whether a parameter is present, with or without a value.
+    /// Returns true if a parameter is present, with or without a value.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.0.iter().any(|(known, _)| known == name)
     }
@@ -65,8 +66,8 @@ impl Query {
         Ok(Some(number))
     }
 
-    /// Checks the options of a create, update or patch, whose `kind` is such as `CreateOptions`. Returns whether the
-    /// request is a dry run.
+    /// Checks the options of a create, update or patch, whose `kind` is such as `CreateOptions`.
+    /// Returns whether the request is a dry run.
     pub(crate) fn write_options(&self, kind: &str) -> Result<bool, Status> {
         let mut errors = Errors::default();
         if kind == "PatchOptions" && self.has("force") {
@@ -133,7 +134,7 @@ pub(crate) struct ListOptions {
     pub(crate) shard_selector: String,
     /// How long a watch may last.
     pub(crate) timeout: Option<Duration>,
-    /// Whether bookmarks may be sent.
+    /// True if bookmarks may be sent.
     pub(crate) bookmarks: bool,
     /// Whether a watch begins with the current state (sendInitialEvents), if given.
     pub(crate) initial_events: Option<bool>,
@@ -211,7 +212,8 @@ fn go_words(error: &ParseIntError) -> &'static str {
     }
 }
 
-/// A resource version as a number. The real server reports an invalid one as its own error when it opens a watch.
+/// A resource version as a number. The real server reports an invalid one as its own error when it
+/// opens a watch.
 pub(crate) fn parse_version(text: &str, watch: bool) -> Result<u64, Status> {
     text.parse().map_err(|error| {
         let why = format!("strconv.ParseUint: parsing {text:?}: {}", go_words(&error));

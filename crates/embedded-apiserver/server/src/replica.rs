@@ -9,11 +9,13 @@ use crate::watch_cache::{Lag, WatchCaches};
 
 /// One of several API servers before one store, whose watch caches may lag, each by another time.
 ///
-/// As upstream's contract says, writes, gets without a version and lists without a version are consistent on each of them,
-/// and lists of an exact version and the pages of a list do not depend on the cache. Watches, and lists and gets of version 0
-/// show what the cache has read. Where a request needs a later version than that (a list or get of this version or a later
-/// one, a watch that begins with the current state), it waits for three seconds; then the answer is `504 Timeout`, `Too large
-/// resource version`. A watch from a later version sends nothing before the cache has passed it.
+/// As upstream's contract says, writes, gets without a version and lists without a version are
+/// consistent on each of them, and lists of an exact version and the pages of a list do not depend
+/// on the cache. Watches, and lists and gets of version 0 show what the cache has read. Where a
+/// request needs a later version than that (a list or get of this version or a later one, a watch
+/// that begins with the current state), it waits for three seconds; then the answer is
+/// `504 Timeout`, `Too large resource version`. A watch from a later version sends nothing before
+/// the cache has passed it.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -65,8 +67,8 @@ impl Replica {
         ApiService::of_replica(self.inner.clone(), self.number, self.caches.clone())
     }
 
-    /// Fills the watch caches anew, as a restart does: a watch from an earlier version gets `410 Expired`. Open watches stay;
-    /// [`EmbeddedApiServer::break_watches`] ends them.
+    /// Fills the watch caches anew, as a restart does: a watch from an earlier version gets
+    /// `410 Expired`. Open watches stay; [`EmbeddedApiServer::break_watches`] ends them.
     pub fn restart(&self) {
         self.caches.fill(self.inner.store.lock().version());
     }
@@ -76,7 +78,8 @@ impl Replica {
         self.caches.add(lag)
     }
 
-    /// Ends a lag. The changes that it has delayed still arrive late, and in order. Returns how many changes of its resource these were.
+    /// Ends a lag. The changes that it has delayed still arrive late, and in order. Returns how
+    /// many changes of its resource these were.
     pub fn remove_lag(&self, id: usize) -> usize {
         self.caches.remove(id)
     }

@@ -1,4 +1,5 @@
-//! The attributes of a request that follow from its method and path: verb, resource, namespace, name.
+//! The attributes of a request that follow from its method and path: verb, resource, namespace,
+//! name.
 
 use http::Method;
 use http::request::Parts;
@@ -15,8 +16,8 @@ pub struct RequestInfo {
     pub path: String,
     /// What follows the question mark, still percent-encoded.
     pub query: String,
-    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete` or `deletecollection`; for non-resource paths
-    /// the method in lower case, as in upstream's authorization.
+    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete` or `deletecollection`; for
+    /// non-resource paths the method in lower case, as in upstream's authorization.
     pub verb: &'static str,
     /// The resource, if the path names one.
     pub resource: Option<&'static Resource>,
@@ -28,7 +29,8 @@ pub struct RequestInfo {
     pub name: String,
     /// The `User-Agent` header; empty for none.
     pub user_agent: String,
-    /// The name of the user whose token the request carries; empty without a token that the server knows.
+    /// The name of the user whose token the request carries; empty without a token that the server
+    /// knows.
     pub user: String,
     /// The number of the [`Replica`](crate::Replica) that got it; 0 for a server that is none.
     pub replica: usize,
@@ -67,7 +69,7 @@ impl RequestInfo {
         Query::parse(&self.query).get(name).map(str::to_owned)
     }
 
-    /// Whether the verb is a write.
+    /// Returns true if the verb is a write.
     pub fn is_write(&self) -> bool {
         matches!(self.verb, "create" | "update" | "patch" | "delete" | "deletecollection")
     }
@@ -122,8 +124,8 @@ impl RequestInfo {
             [plural, name, subresource] => ("", *plural, *name, *subresource),
             _ => return,
         };
-        // A namespaced resource needs a namespace, except to list all namespaces; a cluster-scoped one must not have
-        // one.
+        // A namespaced resource needs a namespace, except to list all namespaces; a cluster-scoped
+        // one must not have one.
         let found = of(plural).filter(|resource| {
             if resource.namespaced { !namespace.is_empty() || name.is_empty() } else { namespace.is_empty() }
         });

@@ -46,7 +46,8 @@ impl Inner {
         }
     }
 
-    /// Continues what the garbage collector and the namespace controller had still to do with an object.
+    /// Continues what the garbage collector and the namespace controller had still to do with an
+    /// object.
     fn resume_deletion(&self, place: Place) {
         let (stored, owner_missing) = {
             let store = self.store.lock();
@@ -63,8 +64,8 @@ impl Inner {
 }
 
 impl Store {
-    /// Replaces all objects and the version, and empties the history. Returns the objects that are being deleted or lack
-    /// an owner.
+    /// Replaces all objects and the version, and empties the history. Returns the objects that are
+    /// being deleted or lack an owner.
     fn restore(&mut self, version: u64, tables: &[CowMap]) -> Vec<Place> {
         self.reset(version, tables);
         let mut places = Vec::new();

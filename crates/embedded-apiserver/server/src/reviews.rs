@@ -1,5 +1,6 @@
-//! Reviews: `TokenReview`, `SelfSubjectReview`, `SubjectAccessReview` and `LocalSubjectAccessReview` are answered from a table
-//! of tokens and rules; `SelfSubjectAccessReview` and `SelfSubjectRulesReview` allow everything.
+//! Reviews: `TokenReview`, `SelfSubjectReview`, `SubjectAccessReview` and
+//! `LocalSubjectAccessReview` are answered from a table of tokens and rules;
+//! `SelfSubjectAccessReview` and `SelfSubjectRulesReview` allow everything.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +17,8 @@ pub struct User {
     pub groups: Vec<String>,
 }
 
-/// What a subject may do, after `rbac.authorization.k8s.io/v1` PolicyRule. In any list `*` matches everything.
+/// What a subject may do, after `rbac.authorization.k8s.io/v1` PolicyRule. In any list `*` matches
+/// everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PolicyRule {
     /// The names of the users and groups that the rule applies to.
@@ -84,7 +86,8 @@ impl PolicyRule {
 }
 
 impl Reviews {
-    /// The user of an `Authorization` header: a bearer token, or a token as the password of basic authentication.
+    /// The user of an `Authorization` header: a bearer token, or a token as the password of basic
+    /// authentication.
     pub(crate) fn user_of_header(&self, header: Option<&str>) -> Option<&User> {
         let (scheme, credential) = header?.split_once(' ')?;
         let credential = credential.trim();
@@ -117,7 +120,8 @@ impl Reviews {
         }
     }
 
-    /// The status of a review of `kind` that `user` sent; an empty name is that of a client without a known token.
+    /// The status of a review of `kind` that `user` sent; an empty name is that of a client without
+    /// a known token.
     pub(crate) fn status(&self, kind: &str, spec: &Value, user: &str, now: Timestamp) -> Value {
         match kind {
             "TokenReview" => self.token_status(spec, now),

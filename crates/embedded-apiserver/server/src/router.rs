@@ -35,7 +35,7 @@ pub(crate) struct Incoming<'a> {
     pub(crate) faults: Vec<Fault>,
 }
 
-/// Whether a path needs no authentication, as for anonymous users of the real server.
+/// Returns true if a path needs no authentication, as for anonymous users of the real server.
 pub(crate) fn allows_anonymous(path: &str) -> bool {
     matches!(path, "/healthz" | "/livez" | "/readyz" | "/version")
 }
@@ -204,7 +204,8 @@ fn document(segments: &[&str], accept: &str, incoming: &Incoming<'_>) -> Option<
     }
 }
 
-/// The document of `/openapi/v2` as kubectl reads it; it never changes and is large, so it is encoded once.
+/// The document of `/openapi/v2` as kubectl reads it; it never changes and is large, so it is
+/// encoded once.
 static OPENAPI_V2_PROTOBUF: LazyLock<Bytes> = LazyLock::new(|| openapi::v2_protobuf().into());
 static OPENAPI_V2_JSON: LazyLock<Bytes> = LazyLock::new(|| openapi::v2_json().to_string().into());
 static OPENAPI_V3_INDEX: LazyLock<Bytes> = LazyLock::new(|| openapi::v3_index().to_string().into());

@@ -1,4 +1,5 @@
-//! The objects that a list, a watch or a deletecollection selects: by namespace, label selector and field selector.
+//! The objects that a list, a watch or a deletecollection selects: by namespace, label selector and
+//! field selector.
 
 use kube_endpoint_apiserver_rules::resource::Resource;
 use kube_endpoint_apiserver_rules::selector::{self, FieldSelector, LabelSelector};
@@ -53,7 +54,7 @@ impl Selection {
         Ok(self)
     }
 
-    /// Whether an object is selected.
+    /// Returns true if an object is selected.
     pub(crate) fn matches(&self, object: &Stored) -> bool {
         object.key.starts_with(&self.prefix)
             && self.name.as_ref().is_none_or(|name| object.name() == name)
@@ -67,12 +68,13 @@ impl Selection {
                 }))
     }
 
-    /// Whether all objects with the prefix are selected, so that they can be counted without iterating.
+    /// Returns true if all objects with the prefix are selected, so that they can be counted
+    /// without iterating.
     pub(crate) fn is_plain(&self) -> bool {
         self.is_plain_but_for_its_shard() && self.shard.is_none()
     }
 
-    /// Whether nothing but a shard limits the selection.
+    /// Returns true if nothing but a shard limits the selection.
     pub(crate) fn is_plain_but_for_its_shard(&self) -> bool {
         self.labels.is_everything() && self.fields.is_everything() && self.name.is_none()
     }

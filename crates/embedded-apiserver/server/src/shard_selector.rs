@@ -1,5 +1,5 @@
-//! `shardSelector`: the objects whose uid or namespace has a hash in some ranges (KEP-5866, alpha in Kubernetes 1.36,
-//! `k8s.io/apiserver/pkg/sharding`).
+//! `shardSelector`: the objects whose uid or namespace has a hash in some ranges (KEP-5866, alpha
+//! in Kubernetes 1.36, `k8s.io/apiserver/pkg/sharding`).
 
 use kube_endpoint_apiserver_rules::status::Status;
 
@@ -32,8 +32,9 @@ impl Field {
 }
 
 impl ShardSelector {
-    /// Parses `shardRange(FIELD, 'START', 'END') || …`. The real server reads it as an expression in CEL, and answers 500 with
-    /// these messages to anything else; only its own account of a syntax error is longer.
+    /// Parses `shardRange(FIELD, 'START', 'END') || …`. The real server reads it as an expression
+    /// in CEL, and answers 500 with these messages to anything else; only its own account of a
+    /// syntax error is longer.
     pub(crate) fn parse(text: &str) -> Result<Self, Status> {
         Self::parse_text(text).map_err(|why| Status::new(500, "", format!("invalid shard selector: {why}")))
     }
@@ -54,7 +55,7 @@ impl ShardSelector {
         Ok(Self { by, ranges: calls.into_iter().map(|(_, range)| range).collect() })
     }
 
-    /// Whether an object is selected.
+    /// Returns true if an object is selected.
     pub(crate) fn matches(&self, object: &Stored) -> bool {
         let hash = u128::from(fnv1a(match self.by {
             Field::Uid => &object.meta.uid,

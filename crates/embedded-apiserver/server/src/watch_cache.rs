@@ -1,5 +1,6 @@
-//! The watch caches of one of several API servers, and the version up to which they have read. Watches and lists of a
-//! version are answered from them, so they show what a cache has read, and wait for what it has not.
+//! The watch caches of one of several API servers, and the version up to which they have read.
+//! Watches and lists of a version are answered from them, so they show what a cache has read, and
+//! wait for what it has not.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -83,7 +84,8 @@ impl WatchCaches {
         id
     }
 
-    /// Ends a lag: later changes arrive at once, but not before earlier ones. Returns how many changes it has delayed.
+    /// Ends a lag: later changes arrive at once, but not before earlier ones. Returns how many
+    /// changes it has delayed.
     pub(crate) fn remove(&self, id: usize) -> usize {
         let mut state = self.0.lock();
         state.lags.extract_if(.., |active| active.id == id).map(|active| active.delayed).sum()

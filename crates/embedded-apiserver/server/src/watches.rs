@@ -44,7 +44,8 @@ impl OpenWatches {
         self.0.lock().open.remove(&id);
     }
 
-    /// Ends the watches that `matcher` selects and returns how many these were. A silent watch stays silent.
+    /// Ends the watches that `matcher` selects and returns how many these were. A silent watch
+    /// stays silent.
     pub(crate) fn end(&self, ending: Ending, matcher: impl Fn(&RequestInfo) -> bool) -> usize {
         let state = self.0.lock();
         let mut ended = 0;
@@ -57,7 +58,8 @@ impl OpenWatches {
         ended
     }
 
-    /// The requests of the open watches that are not silent, in the order in which they were opened.
+    /// The requests of the open watches that are not silent, in the order in which they were
+    /// opened.
     pub(crate) fn requests(&self) -> Vec<RequestInfo> {
         let state = self.0.lock();
         let heard = state.open.values().filter(|(_, sender)| *sender.borrow() != Some(Ending::Silent));

@@ -1,8 +1,8 @@
 //! The server as a fixture for a controller that is not part of this project.
 //!
-//! The controller counts the ready pods of each Service that carries the label `count=yes` and writes the number into
-//! an annotation. It uses only kube's `Api` and does not depend on this server. The tests show the use of the
-//! fixture: virtual time, faults, and assertions on requests.
+//! The controller counts the ready pods of each Service that carries the label `count=yes` and
+//! writes the number into an annotation. It uses only kube's `Api` and does not depend on this
+//! server. The tests show the use of the fixture: virtual time, faults, and assertions on requests.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -40,8 +40,8 @@ async fn reconcile(client: &Client) -> Result<(), kube::Error> {
     Ok(())
 }
 
-/// The controller: reconciles at the start and after each change of a pod; restarts when a watch ends or a request
-/// fails.
+/// The controller: reconciles at the start and after each change of a pod; restarts when a watch
+/// ends or a request fails.
 async fn run(client: Client) {
     loop {
         let result = async {

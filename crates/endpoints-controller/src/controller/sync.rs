@@ -18,7 +18,8 @@ impl EndpointsReconciler {
             Ok(mut endpoints) => endpoints.pop(),
             Err(outcome) => return Ok(outcome),
         };
-        // Taken before the Service is looked up: it may be deleted in between, and is then queued again.
+        // Taken before the Service is looked up: it may be deleted in between, and is then queued
+        // again.
         let leftover = runtime.with_state(key, |state| std::mem::take(&mut state.leftover));
         match runtime.cluster().service(key) {
             // An ExternalName gets no endpoints, and without a selector another client makes them.
@@ -113,7 +114,8 @@ impl EndpointsReconciler {
         let writer = runtime.writer();
         let cached = cached.filter(|cached| cached.metadata.deletion_timestamp.is_none());
         let tracker = writer.tracker();
-        // A create may have succeeded although its response was lost. Only in this case the cache is not consulted.
+        // A create may have succeeded although its response was lost. Only in this case the cache
+        // is not consulted.
         let unresolved = cached.is_none() && tracker.take_unresolved(key).is_some();
         if cached.is_none() && !unresolved {
             return Ok(Deleted::Before);
@@ -127,8 +129,9 @@ impl EndpointsReconciler {
             keep_unresolved();
             FailedWrite { operation: Operation::Delete, object: key.clone(), error }
         };
-        // The stores of different kinds are not updated together: the Service may exist again (or, at the start, still), and
-        // the Endpoints may belong to it. In this case the cache will show the Service.
+        // The stores of different kinds are not updated together: the Service may exist again (or,
+        // at the start, still), and the Endpoints may belong to it. In this case the cache will
+        // show the Service.
         if writer.writer().service(key).await.map_err(failed)?.is_some() {
             return Ok(Deleted::Before);
         }

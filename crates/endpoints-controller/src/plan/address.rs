@@ -18,8 +18,8 @@ pub(super) struct Published {
     pub(super) missing_ports: Vec<Text>,
 }
 
-/// Returns the address and the ports of a pod, or why it is not published (upstream `ShouldPodBeInEndpoints`,
-/// `podToEndpointAddressForService` and `FindPort`).
+/// Returns the address and the ports of a pod, or why it is not published (upstream
+/// `ShouldPodBeInEndpoints`, `podToEndpointAddressForService` and `FindPort`).
 pub(super) fn publish(pod: &Pod, service: &Service, publish_not_ready: bool) -> Result<Published, LeftOut> {
     if pod.is_terminal() {
         return Err(LeftOut::Terminal);
@@ -33,7 +33,8 @@ pub(super) fn publish(pod: &Pod, service: &Service, publish_not_ready: bool) -> 
     let Some(ip) = address_of(pod, service) else {
         let family = wanted_family(service, pod);
         return Err(match &pod.invalid_pod_ip {
-            // Upstream publishes the text "<nil>" here, for which the API server refuses the whole object.
+            // Upstream publishes the text "<nil>" here, for which the API server refuses the whole
+            // object.
             Some(address) => LeftOut::InvalidAddress { address: address.clone() },
             None => LeftOut::NoAddressOfFamily { family },
         });
@@ -42,7 +43,8 @@ pub(super) fn publish(pod: &Pod, service: &Service, publish_not_ready: bool) -> 
     let address = EndpointAddress {
         ip: address::to_text(ip),
         hostname: pod.hostname_for(service).cloned().unwrap_or_default(),
-        // Upstream writes an empty name for a pod without a node, for which the API server refuses the object.
+        // Upstream writes an empty name for a pod without a node, for which the API server refuses
+        // the object.
         node_name: pod.node_name.clone(),
         target_ref: Some(ObjectReference::to_pod(&pod.key, &pod.uid)),
     };
@@ -63,8 +65,8 @@ pub(super) fn address_of<'a>(pod: &'a Pod, service: &Service) -> Option<&'a IpAd
     pod.addresses(wanted_family(service, pod)).next()
 }
 
-/// Returns the one address family of a Service's Endpoints: the first of `spec.ipFamilies`, or else that of the cluster IP. For
-/// a headless Service without `spec.ipFamilies` it is that of the pod.
+/// Returns the one address family of a Service's Endpoints: the first of `spec.ipFamilies`, or else
+/// that of the cluster IP. For a headless Service without `spec.ipFamilies` it is that of the pod.
 fn wanted_family(service: &Service, pod: &Pod) -> IpFamily {
     if let Some(first) = service.ip_families.first() {
         return *first;
@@ -75,7 +77,8 @@ fn wanted_family(service: &Service, pod: &Pod) -> IpFamily {
     if address::is_ipv6(&service.cluster_ip) { IpFamily::IPv6 } else { IpFamily::IPv4 }
 }
 
-/// Returns the ports that a pod serves, and the names of those that it lacks. Only a headless Service may have no ports.
+/// Returns the ports that a pod serves, and the names of those that it lacks. Only a headless
+/// Service may have no ports.
 fn ports(pod: &Pod, service: &Service) -> Result<(Vec<EndpointsPort>, Vec<Text>), LeftOut> {
     let mut found = Vec::with_capacity(service.ports.len());
     let mut missing = Vec::new();

@@ -19,8 +19,9 @@ pub(super) struct Desired<'a> {
 }
 
 impl Desired<'_> {
-    /// Returns true if an object has this content already. The trigger time, the order of subsets and the resource versions of
-    /// targets are not compared. Neither is the headless label if the plan follows upstream with reserved labels.
+    /// Returns true if an object has this content already. The trigger time, the order of subsets
+    /// and the resource versions of targets are not compared. Neither is the headless label if the
+    /// plan follows upstream with reserved labels.
     pub(super) fn is_met_by(&self, existing: &Endpoints, options: &PlanOptions) -> bool {
         let annotated = existing.metadata.annotations.get(ANNOTATION_OVER_CAPACITY);
         let (wanted, annotation_is_right) = match self.truncated {
@@ -50,13 +51,15 @@ pub(super) fn labels_are_right(service: &Service, existing: &StringMap, options:
     let managed = existing.get(LABEL_ENDPOINTS_MANAGED_BY).is_some_and(|by| **by == *ENDPOINT_CONTROLLER);
     let own = existing.iter().filter(|(key, _)| !is_own(key));
     let wanted = service.labels.iter().filter(|(key, _)| !options.ignore_reserved_labels || !is_own(key));
-    // The label stays when a headless Service is replaced by another one. Older versions of kube-proxy then ignore the object.
+    // The label stays when a headless Service is replaced by another one. Older versions of
+    // kube-proxy then ignore the object.
     let headless_is_right =
         !options.ignore_reserved_labels || slice_labels::headless_label_is_right(existing, service);
     managed && headless_is_right && own.eq(wanted)
 }
 
-/// Returns the object to write. Metadata of an existing object that the controller does not set are kept.
+/// Returns the object to write. Metadata of an existing object that the controller does not set are
+/// kept.
 pub(super) fn object(
     service: &Service,
     subsets: Vec<EndpointSubset>,

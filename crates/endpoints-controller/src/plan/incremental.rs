@@ -1,6 +1,7 @@
-//! A plan from the pods that have changed since the last one. It equals the plan from all pods, except that it has only verdicts
-//! on the changed pods, and on those that the change moved beyond the capacity or back. Nothing is sorted: addresses are taken
-//! out of sorted lists and put into them, and what does not change is shared with the object before.
+//! A plan from the pods that have changed since the last one. It equals the plan from all pods,
+//! except that it has only verdicts on the changed pods, and on those that the change moved beyond
+//! the capacity or back. Nothing is sorted: addresses are taken out of sorted lists and put into
+//! them, and what does not change is shared with the object before.
 
 use std::sync::Arc;
 
@@ -16,14 +17,17 @@ use super::state::{Address, PlanState};
 use super::{Plan, PlanInputs};
 
 impl PlanState {
-    /// Plans the sync after the one whose plan left this state. `existing` is the Endpoints object, `changed` are the pods that
-    /// have changed in between, each once and sorted by name; [`PlanInputs::pods`] and [`PlanInputs::existing`] are not read.
-    /// `pod` returns one of the other pods by name: a pod beyond the capacity may take the place of another one. The plan and
-    /// the returned state are those of [`plan_and_keep`](super::plan_and_keep) with all pods, but there are only verdicts on
-    /// the changed pods, and on those that the change moved beyond the capacity or back.
+    /// Plans the sync after the one whose plan left this state. `existing` is the Endpoints object,
+    /// `changed` are the pods that have changed in between, each once and sorted by name;
+    /// [`PlanInputs::pods`] and [`PlanInputs::existing`] are not read. `pod` returns one of the
+    /// other pods by name: a pod beyond the capacity may take the place of another one. The plan
+    /// and the returned state are those of [`plan_and_keep`](super::plan_and_keep) with all pods,
+    /// but there are only verdicts on the changed pods, and on those that the change moved beyond
+    /// the capacity or back.
     ///
-    /// None if this has to be planned from all pods, because the object or the Service are not as the state has them, or because
-    /// the pods now have several sets of ports, no addresses at all, or twice the same address and uid.
+    /// None if this has to be planned from all pods, because the object or the Service are not as
+    /// the state has them, or because the pods now have several sets of ports, no addresses at all,
+    /// or twice the same address and uid.
     pub fn plan(
         mut self,
         inputs: &PlanInputs<'_>,

@@ -26,7 +26,8 @@ pub struct PlanInputs<'a> {
 }
 
 impl<'a> PlanInputs<'a> {
-    /// Returns the inputs for a Service that has no Endpoints yet, with default options and no trigger time.
+    /// Returns the inputs for a Service that has no Endpoints yet, with default options and no
+    /// trigger time.
     pub fn new(service: &'a Service, pods: &'a [Arc<Pod>]) -> Self {
         Self { service, pods, existing: None, trigger_time: None, options: &DEFAULT_OPTIONS }
     }
@@ -52,8 +53,8 @@ impl<'a> PlanInputs<'a> {
     }
 }
 
-/// Options of a plan, the same for all syncs. The default is this project's behaviour; [`PlanOptions::upstream`] is that of
-/// Kubernetes. To change some, start from one of them:
+/// Options of a plan, the same for all syncs. The default is this project's behaviour;
+/// [`PlanOptions::upstream`] is that of Kubernetes. To change some, start from one of them:
 ///
 /// ```
 /// # use kube_endpoint_endpoints_controller::PlanOptions;
@@ -64,14 +65,15 @@ impl<'a> PlanInputs<'a> {
 pub struct PlanOptions {
     /// Maximum number of addresses of an Endpoints object; in upstream always [`MAX_CAPACITY`].
     pub capacity: usize,
-    /// Do not write a truncated object that already equals the truncated list. Upstream compares it with the full list,
-    /// and so writes it again at every sync.
+    /// Do not write a truncated object that already equals the truncated list. Upstream compares it
+    /// with the full list, and so writes it again at every sync.
     pub keep_equal_truncated: bool,
-    /// Ignore labels of the Service that the controller itself sets on Endpoints when comparing. Upstream
-    /// considers such a label missing, so it writes the object again at every sync.
+    /// Ignore labels of the Service that the controller itself sets on Endpoints when comparing.
+    /// Upstream considers such a label missing, so it writes the object again at every sync.
     pub ignore_reserved_labels: bool,
-    /// Let the annotation `service.alpha.kubernetes.io/tolerate-unready-endpoints`, if its value is a boolean, override
-    /// `spec.publishNotReadyAddresses`. Upstream no longer reads it; off by default.
+    /// Let the annotation `service.alpha.kubernetes.io/tolerate-unready-endpoints`, if its value is
+    /// a boolean, override `spec.publishNotReadyAddresses`. Upstream no longer reads it; off by
+    /// default.
     pub tolerate_unready_annotation: bool,
 }
 
@@ -89,7 +91,8 @@ impl PlanOptions {
         tolerate_unready_annotation: false,
     };
 
-    /// Returns the options with which an object is written whenever Kubernetes' own controller writes it.
+    /// Returns the options with which an object is written whenever Kubernetes' own controller
+    /// writes it.
     pub fn upstream() -> Self {
         Self { keep_equal_truncated: false, ignore_reserved_labels: false, ..Self::DEFAULT }
     }

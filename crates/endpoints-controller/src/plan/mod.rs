@@ -1,7 +1,9 @@
-//! The plan of one sync of a Service: a function of its inputs, without clock, randomness, log or client.
+//! The plan of one sync of a Service: a function of its inputs, without clock, randomness, log or
+//! client.
 //!
-//! The plan holds the whole Endpoints object to create or to replace, and a verdict on every pod. The same inputs give
-//! the same plan, and the order of the pods makes no difference. [`PlanState`] plans the next sync from what has changed since.
+//! The plan holds the whole Endpoints object to create or to replace, and a verdict on every pod.
+//! The same inputs give the same plan, and the order of the pods makes no difference. [`PlanState`]
+//! plans the next sync from what has changed since.
 
 mod address;
 mod capacity;
@@ -24,14 +26,15 @@ pub use inputs::{MAX_CAPACITY, PlanInputs, PlanOptions};
 pub use outcome::Plan;
 pub use state::PlanState;
 
-/// Plans one sync of a Service that exists (upstream `syncService`). For a Service without a selector, or of type
-/// `ExternalName`, nothing is written and nothing is deleted.
+/// Plans one sync of a Service that exists (upstream `syncService`). For a Service without a
+/// selector, or of type `ExternalName`, nothing is written and nothing is deleted.
 pub fn plan(inputs: &PlanInputs<'_>) -> Plan {
     plan_of(inputs).0
 }
 
-/// As [`plan`] with an existing object, and a state from which the next sync can be planned by what has changed. It counts
-/// only if all writes of the plan succeed. None if the next plan depends on more than changed pods, as [`PlanState`] lists.
+/// As [`plan`] with an existing object, and a state from which the next sync can be planned by what
+/// has changed. It counts only if all writes of the plan succeed. None if the next plan depends on
+/// more than changed pods, as [`PlanState`] lists.
 pub fn plan_and_keep(
     inputs: &PlanInputs<'_>,
     existing: Option<&Arc<Endpoints>>,

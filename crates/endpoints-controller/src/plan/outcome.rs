@@ -7,8 +7,9 @@ use kube_endpoint_core_model::publish::UnreadableAnnotation;
 use kube_endpoint_core_model::{Endpoints, PodVerdict, Writes};
 use serde::Serialize;
 
-/// The result of a plan. There is at most one write, and no delete: the Endpoints of a Service that no longer exists are
-/// not planned but deleted by the controller. A write that fails ends the sync.
+/// The result of a plan. There is at most one write, and no delete: the Endpoints of a Service that
+/// no longer exists are not planned but deleted by the controller. A write that fails ends the
+/// sync.
 ///
 /// `Display` prints all of it, for people. `Serialize` writes all of it, for programs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -18,13 +19,14 @@ pub struct Plan {
     /// The create or the update of the Service's Endpoints object, if it has to be written.
     pub writes: Writes<Endpoints>,
     /// A verdict on each pod, sorted by pod name; of a plan from changed pods, only those that
-    /// [`PlanState::plan`](super::PlanState::plan) names. Empty if the Service gets no Endpoints from this controller.
+    /// [`PlanState::plan`](super::PlanState::plan) names. Empty if the Service gets no Endpoints
+    /// from this controller.
     pub verdicts: Vec<PodVerdict>,
     /// Number of pods that are published as ready.
     pub ready: usize,
     /// Number of pods that are published as not ready.
     pub not_ready: usize,
-    /// Whether addresses are left out because there are more than an object may hold.
+    /// True if addresses are left out because there are more than an object may hold.
     pub truncated: bool,
     /// An annotation of the Service that is ignored because its value is not a boolean.
     pub warning: Option<UnreadableAnnotation>,

@@ -14,13 +14,14 @@ use kube_endpoint_core_model::{Endpoints, Service, Text};
 use super::change::labels_are_right;
 use super::{Made, Plan, PlanInputs, PlanOptions};
 
-/// The addresses of a Service after a plan was carried out, from which [`PlanState::plan`] plans the next sync by the pods that
-/// have changed since. A store that summarizes Endpoints does not hold the addresses as well. Of each pod beyond the capacity
-/// it holds address, uid and name, some 60 bytes: each of them may have to replace another one.
+/// The addresses of a Service after a plan was carried out, from which [`PlanState::plan`] plans
+/// the next sync by the pods that have changed since. A store that summarizes Endpoints does not
+/// hold the addresses as well. Of each pod beyond the capacity it holds address, uid and name, some
+/// 60 bytes: each of them may have to replace another one.
 ///
-/// There is no state if the next plan may depend on more than changed pods: the pods have several sets of ports, or two of
-/// them have the same address and uid; the options are those of upstream, which writes without a change; the object was
-/// created.
+/// There is no state if the next plan may depend on more than changed pods: the pods have several
+/// sets of ports, or two of them have the same address and uid; the options are those of upstream,
+/// which writes without a change; the object was created.
 #[derive(Clone)]
 pub struct PlanState {
     pub(super) service: Service,
@@ -34,7 +35,7 @@ pub struct PlanState {
     pub(super) not_ready: Addresses,
     /// The object in the store that was compared with the addresses last.
     stored: Option<Arc<Endpoints>>,
-    /// Whether the object was written since then.
+    /// True if the object was written since then.
     written: bool,
 }
 
@@ -48,7 +49,8 @@ pub(super) struct Addresses {
 }
 
 impl Addresses {
-    /// Sorted addresses, of which the first ones are published. None if the target of another one is not known.
+    /// Sorted addresses, of which the first ones are published. None if the target of another one
+    /// is not known.
     fn of(mut all: AddressList, published: usize) -> Option<Self> {
         let beyond = all.iter().skip(published).map(Address::of).collect::<Option<_>>()?;
         all.truncate(published);
@@ -85,13 +87,14 @@ impl Addresses {
         }
     }
 
-    /// Whether an address is beyond the capacity.
+    /// Returns true if an address is beyond the capacity.
     pub(super) fn is_beyond(&self, place: &Address) -> bool {
         self.beyond.contains(place)
     }
 
-    /// Publishes this number of addresses, or all if there are fewer. `make` makes one, by name of the pod. Returns the pods whose
-    /// addresses are no longer published. None if `make` makes another address than is known.
+    /// Publishes this number of addresses, or all if there are fewer. `make` makes one, by name of
+    /// the pod. Returns the pods whose addresses are no longer published. None if `make` makes
+    /// another address than is known.
     pub(super) fn publish(
         &mut self,
         count: usize,
@@ -212,7 +215,8 @@ impl std::fmt::Debug for PlanState {
 }
 
 impl PlanState {
-    /// The state after a plan, if it is carried out. `existing` is the object that it was planned for.
+    /// The state after a plan, if it is carried out. `existing` is the object that it was planned
+    /// for.
     pub(super) fn after(
         inputs: &PlanInputs<'_>,
         existing: Option<&Arc<Endpoints>>,
@@ -246,8 +250,8 @@ impl PlanState {
         (state.written || state.takes_over(existing)).then_some(state)
     }
 
-    /// Takes over the object as the store has it now. Returns false if it, the Service or the options are not what the state
-    /// was made for.
+    /// Takes over the object as the store has it now. Returns false if it, the Service or the
+    /// options are not what the state was made for.
     pub(super) fn meets(&mut self, inputs: &PlanInputs<'_>, existing: &Arc<Endpoints>) -> bool {
         let same_service = |before: &Service, now: &Service| {
             Service { resource_version: now.resource_version, ..before.clone() } == *now
@@ -263,8 +267,8 @@ impl PlanState {
         self.takes_over(existing)
     }
 
-    /// Takes over an object that the store shows now, if it is the one that was planned, so that what it was before is not held
-    /// until the next plan, which would do the same.
+    /// Takes over an object that the store shows now, if it is the one that was planned, so that
+    /// what it was before is not held until the next plan, which would do the same.
     pub fn settle(&mut self, existing: &Arc<Endpoints>) {
         if self.written {
             self.takes_over(existing);
@@ -300,7 +304,7 @@ impl PlanState {
         self.ready.len() + self.not_ready.len()
     }
 
-    /// Whether there are more addresses than an object may hold.
+    /// Returns true if there are more addresses than an object may hold.
     pub(super) fn is_truncated(&self) -> bool {
         self.len() > self.options.capacity
     }
@@ -316,8 +320,8 @@ impl PlanState {
     }
 }
 
-/// The numbers of ready and not ready addresses that fit, as [`truncate`](super::capacity::truncate) computes them for one
-/// subset.
+/// The numbers of ready and not ready addresses that fit, as
+/// [`truncate`](super::capacity::truncate) computes them for one subset.
 fn within(capacity: usize, ready: usize, not_ready: usize) -> (usize, usize) {
     let ready = ready.min(capacity);
     (ready, not_ready.min(capacity - ready))

@@ -44,7 +44,8 @@ pub(crate) fn with_ports(pod: Pod, ports: &[(&str, i32)]) -> Pod {
     Pod { ports: ports.iter().map(port).collect(), ..pod }
 }
 
-/// A Service `n/web` with one IPv4 cluster IP. Ports are pairs of a name and a target port, by number or name.
+/// A Service `n/web` with one IPv4 cluster IP. Ports are pairs of a name and a target port, by
+/// number or name.
 pub(crate) fn service(ports: &[(&str, &str)]) -> Service {
     let port = |&(name, target): &(&str, &str)| ServicePort {
         name: name.into(),

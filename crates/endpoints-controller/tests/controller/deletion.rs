@@ -1,4 +1,5 @@
-//! Deletion of Endpoints: with their Service, and at the start if the Service was deleted while no controller ran.
+//! Deletion of Endpoints: with their Service, and at the start if the Service was deleted while no
+//! controller ran.
 
 use std::time::Duration;
 
@@ -269,7 +270,8 @@ async fn endpoints_whose_create_was_not_answered_are_looked_for_when_their_servi
     harness.nothing_is_remembered().await;
 }
 
-/// The stores of Services and of Endpoints are filled one after the other, and their versions may not be comparable.
+/// The stores of Services and of Endpoints are filled one after the other, and their versions may
+/// not be comparable.
 #[tokio::test(start_paused = true)]
 async fn nothing_is_deleted_until_the_server_confirms_that_the_service_is_gone() {
     let mut manual = service("manual");
@@ -299,7 +301,8 @@ async fn nothing_is_remembered_of_endpoints_that_the_server_removed_first() {
     let harness = started([pod("a", 1, true)]).await;
     harness.create(&service("web")).await;
     harness.pass(Duration::from_secs(1)).await;
-    // While the controller asks for the Service, the cache shows that the server has removed the Endpoints.
+    // While the controller asks for the Service, the cache shows that the server has removed the
+    // Endpoints.
     let late = Fault::DelayAnswer(Duration::from_millis(500));
     harness.server.add_fault(FaultRule::on(late, "get", "services").times(1));
     harness.hold_up("endpoints", Duration::from_millis(200)).await;

@@ -98,8 +98,8 @@ async fn a_lost_answer_makes_no_difference() {
     }
 }
 
-/// Related to kubernetes#125638: the retry of the lost update finds that the cache, which does not show the update yet, has
-/// what is wanted.
+/// Related to kubernetes#125638: the retry of the lost update finds that the cache, which does not
+/// show the update yet, has what is wanted.
 #[tokio::test(start_paused = true)]
 async fn an_update_whose_answer_was_lost_is_undone_if_the_pod_is_ready_again_before_the_cache_shows_it() {
     for repair in [true, false] {

@@ -21,7 +21,8 @@ fn asked(harness: &Harness) -> Vec<(u128, String)> {
     harness.timed_writes().into_iter().map(|(at, write)| (at / 1000, write)).collect()
 }
 
-/// Whether each time is so many seconds after the one before, or up to a tenth and a second later.
+/// Returns true if each time is so many seconds after the one before, or up to a tenth and a second
+/// later.
 fn are_apart(times: &[u128], seconds: u128) -> bool {
     times.windows(2).all(|pair| (seconds..=seconds + seconds / 10 + 1).contains(&(pair[1] - pair[0])))
 }

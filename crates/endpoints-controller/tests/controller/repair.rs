@@ -124,7 +124,8 @@ async fn a_restore_of_an_older_state_under_a_running_controller_is_made_up_for()
     harness.nothing_is_remembered().await;
 }
 
-/// The versions of the restored server are no lower when the watches connect again, so only the conflicts show the restore.
+/// The versions of the restored server are no lower when the watches connect again, so only the
+/// conflicts show the restore.
 #[tokio::test(start_paused = true)]
 async fn endpoints_that_a_restore_brings_back_unseen_are_found_by_conflicts() {
     let harness = started(true).await;
@@ -147,8 +148,8 @@ async fn endpoints_that_a_restore_brings_back_unseen_are_found_by_conflicts() {
     assert_eq!(ours(&harness), ["10.1.0.1", "10.1.0.2"]);
 }
 
-/// kubernetes#107457. As above; here a pod comes back unseen as well, which no conflict is about. It is found because the
-/// list of Endpoints contradicts the cache.
+/// kubernetes#107457. As above; here a pod comes back unseen as well, which no conflict is about.
+/// It is found because the list of Endpoints contradicts the cache.
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_a_restore_brings_back_unseen_is_found_by_conflicts() {
     let harness = started(true).await;

@@ -24,8 +24,8 @@ impl EndpointSliceReconciler {
         // An ExternalName gets no endpoints, and without a selector another client makes them.
         if !service.selects_pods() {
             runtime.with_state(key, |state| state.kept = None);
-            // Nothing is written. But a sync may have been put off while the Service still had a selector, until the cache shows
-            // what was written before: that wait has to end.
+            // Nothing is written. But a sync may have been put off while the Service still had a
+            // selector, until the cache shows what was written before: that wait has to end.
             return Ok(runtime.read_outputs(key).err().unwrap_or(Outcome::Done));
         }
         let mut existing = match runtime.read_outputs(key) {

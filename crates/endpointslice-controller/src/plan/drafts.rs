@@ -46,10 +46,12 @@ impl<'i, 'a> Drafter<'i, 'a> {
         }
     }
 
-    /// Builds a new slice (upstream `newEndpointSlice`). If it reuses the name of an existing slice, `replaces` is that slice.
+    /// Builds a new slice (upstream `newEndpointSlice`). If it reuses the name of an existing
+    /// slice, `replaces` is that slice.
     ///
-    /// In this case upstream sends neither version nor uid. Here both are kept, so that the API server refuses the update if
-    /// another client wrote the slice in between. Finalizers are also kept: they belong to other controllers.
+    /// In this case upstream sends neither version nor uid. Here both are kept, so that the API
+    /// server refuses the update if another client wrote the slice in between. Finalizers are also
+    /// kept: they belong to other controllers.
     pub(super) fn new_slice(&self, new: &NewSlice, replaces: Option<&'a Arc<EndpointSlice>>) -> Draft<'a> {
         let old = replaces.map(|slice| &slice.metadata);
         let metadata = ObjectMeta {

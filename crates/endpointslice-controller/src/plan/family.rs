@@ -25,8 +25,8 @@ pub(super) struct FamilyPlan {
     pub(super) extra_writes: usize,
 }
 
-/// Plans one family. `existing` are the slices of the family, by name; `hinted` is updated; `extra_writes` is the number of
-/// writes that merging slices has added in other families.
+/// Plans one family. `existing` are the slices of the family, by name; `hinted` is updated;
+/// `extra_writes` is the number of writes that merging slices has added in other families.
 pub(super) fn plan<'a>(
     inputs: &PlanInputs<'a>,
     candidates: &Candidates<'a>,

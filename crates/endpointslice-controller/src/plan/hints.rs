@@ -1,5 +1,6 @@
-//! Hints: which kind a Service asks for, and the two simple kinds, by traffic distribution and none. Hints are set last, on
-//! the slices that are written anyway. A slice that is otherwise unchanged is written only if a hint in it is wrong.
+//! Hints: which kind a Service asks for, and the two simple kinds, by traffic distribution and
+//! none. Hints are set last, on the slices that are written anyway. A slice that is otherwise
+//! unchanged is written only if a hint in it is wrong.
 
 use std::sync::Arc;
 
@@ -37,8 +38,8 @@ impl Strategy {
 
 /// The slices of one family while hints are set.
 pub(super) struct Slices<'a> {
-    /// New slices, including those that reuse a name, then updates. This is upstream's order, in which endpoints are hinted
-    /// for other zones.
+    /// New slices, including those that reuse a name, then updates. This is upstream's order, in
+    /// which endpoints are hinted for other zones.
     pub(super) written: Vec<Draft<'a>>,
     /// Slices of which nothing has changed so far, by name.
     pub(super) unchanged: Vec<&'a Arc<EndpointSlice>>,
@@ -55,8 +56,8 @@ impl<'a> Slices<'a> {
         }
     }
 
-    /// Hints each ready endpoint for its own zone, and with `same_node` also for its own node (upstream
-    /// `trafficdist.ReconcileHints`).
+    /// Hints each ready endpoint for its own zone, and with `same_node` also for its own node
+    /// (upstream `trafficdist.ReconcileHints`).
     pub(super) fn hint_own_zones(&mut self, same_node: bool) {
         let wrong = |endpoint: &Endpoint| is_ready(endpoint) && !has_own_hints(endpoint, same_node);
         self.rehint(|slice| slice.endpoints.iter().any(wrong));
@@ -74,7 +75,8 @@ impl<'a> Slices<'a> {
         all.flat_map(|slice| &slice.endpoints).filter(|endpoint| is_ready(endpoint)).count()
     }
 
-    /// Copies those unchanged slices for which `wrong` returns true, so that their hints can be changed.
+    /// Copies those unchanged slices for which `wrong` returns true, so that their hints can be
+    /// changed.
     pub(super) fn rehint(&mut self, mut wrong: impl FnMut(&EndpointSlice) -> bool) {
         let rehinted = &mut self.rehinted;
         self.unchanged.retain(|slice| {
@@ -91,8 +93,8 @@ impl<'a> Slices<'a> {
         self.written.iter_mut().chain(&mut self.rehinted).map(|draft| &mut draft.slice)
     }
 
-    /// Returns the written slices, and the copies whose hints differ from the original. Upstream also writes copies that do
-    /// not differ.
+    /// Returns the written slices, and the copies whose hints differ from the original. Upstream
+    /// also writes copies that do not differ.
     pub(super) fn into_drafts(self) -> (Vec<Draft<'a>>, Vec<Draft<'a>>) {
         let changed = |draft: &Draft<'_>| {
             draft.replaces.is_none_or(|replaced| replaced.endpoints != draft.slice.endpoints)

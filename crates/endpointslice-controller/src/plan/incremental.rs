@@ -1,10 +1,11 @@
-//! A plan from the pods that have changed since the last one. It equals the plan from all pods, except that it has verdicts
-//! on the changed pods only.
+//! A plan from the pods that have changed since the last one. It equals the plan from all pods,
+//! except that it has verdicts on the changed pods only.
 //!
-//! The steps are those of [`plan`](super::plan()), over those slices that the change concerns: the slices that hold endpoints of
-//! changed pods, and one that takes new endpoints if these have no room. All other endpoints of these slices are right as they
-//! are, so each of them stands for its pod. What concerns more slices than these (creating and deleting slices) is left to the
-//! plan from all pods.
+//! The steps are those of [`plan`](super::plan()), over those slices that the change concerns: the
+//! slices that hold endpoints of changed pods, and one that takes new endpoints if these have no
+//! room. All other endpoints of these slices are right as they are, so each of them stands for its
+//! pod. What concerns more slices than these (creating and deleting slices) is left to the plan
+//! from all pods.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,20 +32,22 @@ struct Part<'c, 'a> {
     group: &'c PortGroup,
     /// The numbers of the slices.
     slices: BTreeSet<usize>,
-    /// The changed pods whose endpoints are not right as they are, by name, with their candidates, if they are published.
+    /// The changed pods whose endpoints are not right as they are, by name, with their candidates,
+    /// if they are published.
     changed: BTreeMap<&'a Text, Option<&'c Candidate<'a>>>,
     /// The slices that hold their endpoints.
     before: BTreeMap<&'a Text, usize>,
 }
 
 impl PlanState {
-    /// Plans the sync after the one whose plan left this state. `changed` are the pods that have changed in between, each
-    /// once and sorted by name; [`PlanInputs::pods`] is not read. Nodes must be the same as for that plan. The plan and the
-    /// returned state are those of [`plan_and_keep`](super::plan_and_keep) with all pods, but there are only verdicts on the
+    /// Plans the sync after the one whose plan left this state. `changed` are the pods that have
+    /// changed in between, each once and sorted by name; [`PlanInputs::pods`] is not read. Nodes
+    /// must be the same as for that plan. The plan and the returned state are those of
+    /// [`plan_and_keep`](super::plan_and_keep) with all pods, but there are only verdicts on the
     /// changed pods.
     ///
-    /// None if this has to be planned from all pods, because the slices or the Service are not as the state has them, or
-    /// because the change concerns more than single slices.
+    /// None if this has to be planned from all pods, because the slices or the Service are not as
+    /// the state has them, or because the change concerns more than single slices.
     pub fn plan<'a>(mut self, inputs: &PlanInputs<'a>, changed: &'a [ChangedPod]) -> Option<(Plan, Self)> {
         if !self.meets(inputs) {
             return None;
@@ -93,8 +96,8 @@ impl PlanState {
             return Some(None);
         }
         let existing = inputs.existing_slices;
-        // Without endpoints there is a placeholder, which the first endpoint replaces. And a slice that becomes empty is deleted,
-        // unless it is the last one.
+        // Without endpoints there is a placeholder, which the first endpoint replaces. And a slice
+        // that becomes empty is deleted, unless it is the last one.
         if state.endpoints == 0 || part.empties_a_slice(existing) {
             return None;
         }
@@ -120,8 +123,8 @@ impl PlanState {
         Some(Some((sub_plan, moves)))
     }
 
-    /// Takes over what was planned for a family, and returns the numbers of its groups after it. `moves` are the changed pods, each
-    /// with the slice that held its endpoint.
+    /// Takes over what was planned for a family, and returns the numbers of its groups after it.
+    /// `moves` are the changed pods, each with the slice that held its endpoint.
     fn carried_out(
         &mut self,
         family: usize,
@@ -194,12 +197,12 @@ impl<'c, 'a> Part<'c, 'a> {
         part
     }
 
-    /// Whether some changed pod may get an endpoint in a slice that does not hold it.
+    /// Returns true if some changed pod may get an endpoint in a slice that does not hold it.
     fn has_newcomers(&self) -> bool {
         self.changed.values().any(Option::is_some)
     }
 
-    /// Whether a slice would be left without endpoints that stay in it.
+    /// Returns true if a slice would be left without endpoints that stay in it.
     fn empties_a_slice(&self, existing: &[Arc<EndpointSlice>]) -> bool {
         let stays = |slice: &usize| {
             let endpoints = existing.get(*slice).map_or(&[][..], |slice| &slice.endpoints);
@@ -234,8 +237,9 @@ impl<'c, 'a> Part<'c, 'a> {
         }
     }
 
-    /// The slice besides those of the part that takes new endpoints, as [`make_room`](super::sizing::make_room) chooses it. The
-    /// outer option is none if there is no such slice.
+    /// The slice besides those of the part that takes new endpoints, as
+    /// [`make_room`](super::sizing::make_room) chooses it. The outer option is none if there is no
+    /// such slice.
     fn slice_to_fill(
         &self,
         state: &PlanState,

@@ -1,5 +1,5 @@
-//! Typed indices, so that an index of a slice cannot be used where an index of a candidate is meant, and a vector that is
-//! accessed by one.
+//! Typed indices, so that an index of a slice cannot be used where an index of a candidate is
+//! meant, and a vector that is accessed by one.
 
 use std::marker::PhantomData;
 

@@ -26,8 +26,8 @@ pub struct PlanInputs<'a> {
     pub pods: &'a [Arc<Pod>],
     /// Looks up the pods' nodes by name.
     pub nodes: &'a dyn NodeLookup,
-    /// The slices that carry the label with the Service's name and the label with the manager's name and are not being
-    /// deleted, in any order.
+    /// The slices that carry the label with the Service's name and the label with the manager's
+    /// name and are not being deleted, in any order.
     pub existing_slices: &'a [Arc<EndpointSlice>],
     /// Time of the change that led to this sync; none if it is not known.
     pub trigger_time: Option<Timestamp>,
@@ -35,12 +35,14 @@ pub struct PlanInputs<'a> {
     pub options: &'a PlanOptions,
     /// How the cluster's CPU is spread over zones.
     pub topology: &'a TopologyState,
-    /// [`Plan::hinted`](crate::Plan::hinted) of the last sync of this Service; empty at the first sync.
+    /// [`Plan::hinted`](crate::Plan::hinted) of the last sync of this Service; empty at the first
+    /// sync.
     pub hinted: HintedState,
 }
 
 impl<'a> PlanInputs<'a> {
-    /// Returns the inputs for a Service that has no slices yet, with default options, no trigger time and unknown zones.
+    /// Returns the inputs for a Service that has no slices yet, with default options, no trigger
+    /// time and unknown zones.
     pub fn new(service: &'a Service, pods: &'a [Arc<Pod>], nodes: &'a dyn NodeLookup) -> Self {
         Self {
             service,
@@ -84,8 +86,8 @@ impl<'a> PlanInputs<'a> {
         Self { hinted, ..self }
     }
 
-    /// Returns true if slices may be created. The garbage collector deletes the slices of a Service that is being deleted; new
-    /// slices would race against it.
+    /// Returns true if slices may be created. The garbage collector deletes the slices of a Service
+    /// that is being deleted; new slices would race against it.
     pub(crate) fn may_create(&self) -> bool {
         self.service.deletion_timestamp.is_none()
     }
@@ -122,19 +124,22 @@ pub struct PlanOptions {
     /// The value of the managed-by label.
     pub manager: Text,
     /// Gate: the annotation `service.alpha.kubernetes.io/tolerate-unready-endpoints` overrides
-    /// `publishNotReadyAddresses`; see [`publish_not_ready`](kube_endpoint_core_model::publish::publish_not_ready).
-    /// Upstream no longer reads it; off by default.
+    /// `publishNotReadyAddresses`; see
+    /// [`publish_not_ready`](kube_endpoint_core_model::publish::publish_not_ready). Upstream no
+    /// longer reads it; off by default.
     pub tolerate_unready_annotation: bool,
-    /// Gate: if no order of updates keeps every ready pod in some slice after each of them, a slice is created first.
-    /// Upstream makes fewer writes then, in any order. On by default.
+    /// Gate: if no order of updates keeps every ready pod in some slice after each of them, a slice
+    /// is created first. Upstream makes fewer writes then, in any order. On by default.
     pub safe_write_order: bool,
-    /// Gate: a sync that writes anyway also merges sparse slices, with at most one more write. Off by default.
+    /// Gate: a sync that writes anyway also merges sparse slices, with at most one more write. Off
+    /// by default.
     pub slice_compaction: bool,
-    /// Gate: a slice is written if its label `service.kubernetes.io/headless` does not say whether the Service is headless. With a
-    /// label that is left, kube-proxy ignores the slice. Upstream does not compare it. On by default.
+    /// Gate: a slice is written if its label `service.kubernetes.io/headless` does not say whether
+    /// the Service is headless. With a label that is left, kube-proxy ignores the slice. Upstream
+    /// does not compare it. On by default.
     pub headless_label_repair: bool,
-    /// Gate: up to this share (0 to 1) of the nodes may lack zone or CPU and are left out of the ratios. Upstream removes
-    /// all hints for the first such node. Zero by default.
+    /// Gate: up to this share (0 to 1) of the nodes may lack zone or CPU and are left out of the
+    /// ratios. Upstream removes all hints for the first such node. Zero by default.
     pub topology_node_tolerance: f64,
 }
 
@@ -183,7 +188,8 @@ impl PlanOptions {
         Self { headless_label_repair, ..self }
     }
 
-    /// Returns true if a slice has the labels that it needs, so that they are no reason to write it.
+    /// Returns true if a slice has the labels that it needs, so that they are no reason to write
+    /// it.
     pub(super) fn accepts_labels(&self, labels: &StringMap, service: &Service) -> bool {
         !slice_labels::differ_from_service(labels, service) && self.accepts_headless_label(labels, service)
     }

@@ -24,16 +24,16 @@ pub(super) enum Change {
 /// An existing slice and the endpoints of it that stay.
 pub(super) struct KeptSlice<'a> {
     pub(super) slice: &'a Arc<EndpointSlice>,
-    /// Whether the Service owns it, by uid. A deleted Service of the same name may have owned it.
+    /// True if the Service owns it, by uid. A deleted Service of the same name may have owned it.
     pub(super) owned: bool,
     /// The group of its ports, if the Service owns it and some pod has these ports.
     pub(super) group: Option<GroupIndex>,
     pub(super) change: Change,
     /// The endpoints that stay, each with the candidate that it is for.
     pub(super) kept: Vec<(EndpointIndex, CandidateIndex)>,
-    /// Whether the endpoints that stay have to be rebuilt from their candidates.
+    /// True if the endpoints that stay have to be rebuilt from their candidates.
     pub(super) rebuild: bool,
-    /// Whether the labels have to be rebuilt from those of the Service.
+    /// True if the labels have to be rebuilt from those of the Service.
     pub(super) relabel: bool,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct KeptSlice<'a> {
 pub(super) struct Departure {
     pub(super) slice: SliceIndex,
     pub(super) candidate: CandidateIndex,
-    /// Whether the endpoint is ready.
+    /// True if the endpoint is ready.
     pub(super) was_ready: bool,
 }
 

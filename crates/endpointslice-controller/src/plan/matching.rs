@@ -1,5 +1,5 @@
-//! Candidates and endpoints: finding the candidate of an existing endpoint without allocating, comparing the two, and building
-//! the endpoints that are written.
+//! Candidates and endpoints: finding the candidate of an existing endpoint without allocating,
+//! comparing the two, and building the endpoints that are written.
 
 use std::fmt::Write;
 use std::net::IpAddr;
@@ -17,8 +17,8 @@ impl Candidate<'_> {
         self.conditions.ready == Some(true)
     }
 
-    /// Returns true if an endpoint whose target has this pod's name is the endpoint of this candidate (upstream's endpoint
-    /// hash).
+    /// Returns true if an endpoint whose target has this pod's name is the endpoint of this
+    /// candidate (upstream's endpoint hash).
     pub(super) fn is(&self, endpoint: &Endpoint, family: IpFamily) -> bool {
         let pod = match self.source {
             Source::Pod(pod) => pod,
@@ -31,7 +31,8 @@ impl Candidate<'_> {
             && has_addresses(pod, &endpoint.addresses, family)
     }
 
-    /// Returns true if everything else in its endpoint is up to date (upstream `EndpointsEqualBeyondHash`).
+    /// Returns true if everything else in its endpoint is up to date (upstream
+    /// `EndpointsEqualBeyondHash`).
     pub(super) fn agrees_with(&self, endpoint: &Endpoint) -> bool {
         let Source::Pod(pod) = self.source else { return true };
         endpoint.node_name == pod.node_name
@@ -68,8 +69,8 @@ fn address_texts(pod: &Pod, family: IpFamily) -> Vec<Text> {
     texts
 }
 
-/// Returns true if [`Builder::build`] makes the same endpoint again, apart from hints, from the candidate that
-/// [`agrees_with`](Candidate::agrees_with) it.
+/// Returns true if [`Builder::build`] makes the same endpoint again, apart from hints, from the
+/// candidate that [`agrees_with`](Candidate::agrees_with) it.
 pub(super) fn is_canonical(endpoint: &Endpoint) -> bool {
     endpoint.addresses.is_sorted()
         && endpoint.deprecated_topology.is_empty()
@@ -109,7 +110,8 @@ impl Builder {
         Self { family }
     }
 
-    /// Builds an endpoint without hints. If there is an endpoint of the same candidate, its addresses are shared.
+    /// Builds an endpoint without hints. If there is an endpoint of the same candidate, its
+    /// addresses are shared.
     pub(super) fn build(&self, candidate: &Candidate<'_>, previous: Option<&Endpoint>) -> Endpoint {
         let pod = match candidate.source {
             Source::Pod(pod) => pod,
@@ -135,7 +137,8 @@ impl Builder {
     }
 }
 
-/// Finds candidates by pod name. Most slices hold pods in order, so the next candidate is tried before searching.
+/// Finds candidates by pod name. Most slices hold pods in order, so the next candidate is tried
+/// before searching.
 pub(super) struct ByName<'c, 'a> {
     list: &'c [Candidate<'a>],
     next: usize,

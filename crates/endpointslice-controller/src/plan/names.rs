@@ -1,5 +1,5 @@
-//! Third phase of packing: new slices reuse the names of slices that would be deleted, so that one update replaces a create
-//! and a delete (upstream `finalize`).
+//! Third phase of packing: new slices reuse the names of slices that would be deleted, so that one
+//! update replaces a create and a delete (upstream `finalize`).
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -32,7 +32,8 @@ impl ReusedNames {
         self.by_new.insert(new, existing);
     }
 
-    /// Undoes a pair: the existing slice is deleted and the new one is created. Returns the new slice.
+    /// Undoes a pair: the existing slice is deleted and the new one is created. Returns the new
+    /// slice.
     pub(super) fn unpair(&mut self, existing: SliceIndex) -> Option<NewSliceIndex> {
         let new = self.by_existing.remove(&existing)?;
         self.by_new.remove(&new);
@@ -40,8 +41,8 @@ impl ReusedNames {
     }
 }
 
-/// Pairs new slices with slices that would be deleted. Upstream pairs any; here a slice is preferably reused for the group
-/// that most of its pods move to.
+/// Pairs new slices with slices that would be deleted. Upstream pairs any; here a slice is
+/// preferably reused for the group that most of its pods move to.
 pub(super) fn reuse_names(
     sized: &SizedSlices<'_>,
     unplaced: &IndexVec<GroupIndex, Vec<CandidateIndex>>,

@@ -1,7 +1,8 @@
-//! Sixth phase of packing: the order of the updates. The slice that a pod moves to is written before the slice that it moves
-//! from, so that a client that watches slices never misses a pod that is ready before and after. Creates come before all
-//! updates and deletes after them, so that only updates need an order. Where updates would have to wait for each other in a
-//! cycle, one of them is replaced by a create.
+//! Sixth phase of packing: the order of the updates. The slice that a pod moves to is written
+//! before the slice that it moves from, so that a client that watches slices never misses a pod
+//! that is ready before and after. Creates come before all updates and deletes after them, so that
+//! only updates need an order. Where updates would have to wait for each other in a cycle, one of
+//! them is replaced by a create.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,8 +16,8 @@ use super::pods::Candidate;
 /// For each slice that is updated, the slices that have to be updated before it.
 type Dependencies = BTreeMap<SliceIndex, BTreeSet<SliceIndex>>;
 
-/// How often the name of a slice in a cycle may be given to another new slice before the slice is deleted instead. Each time
-/// all dependencies are computed again.
+/// How often the name of a slice in a cycle may be given to another new slice before the slice is
+/// deleted instead. Each time all dependencies are computed again.
 const MAX_REPAIRS: usize = 8;
 
 /// A layout and the order of its updates.
@@ -25,8 +26,8 @@ pub(super) struct Ordered<'a> {
     pub(super) updates: Vec<SliceIndex>,
 }
 
-/// Puts the updates in a safe order. Cycles are broken only if `may_create`; else the order is as safe as it can be with
-/// these writes.
+/// Puts the updates in a safe order. Cycles are broken only if `may_create`; else the order is as
+/// safe as it can be with these writes.
 pub(super) fn order<'a>(
     layout: Layout<'a>,
     departures: &[Departure],
@@ -94,7 +95,8 @@ impl Ordering<'_, '_, '_> {
         Some(order)
     }
 
-    /// Creates the new slice that reuses a name under a name of its own. Returns a new slice that could reuse the name.
+    /// Creates the new slice that reuses a name under a name of its own. Returns a new slice that
+    /// could reuse the name.
     fn give_up_name(&mut self, slice: SliceIndex) -> Option<NewSliceIndex> {
         let new = self.layout.names.unpair(slice)?;
         self.created.insert(new);

@@ -13,29 +13,34 @@ use crate::topology::HintedState;
 
 /// The result of a plan.
 ///
-/// The sub-plans are carried out in order. A write that fails ends its sub-plan; the sub-plans of the other address types
-/// are still carried out. If the API server is too busy to answer, the sync ends there, and so do all sub-plans.
+/// The sub-plans are carried out in order. A write that fails ends its sub-plan; the sub-plans of
+/// the other address types are still carried out. If the API server is too busy to answer, the sync
+/// ends there, and so do all sub-plans.
 ///
-/// After each single write, each pod that is ready before the sub-plan and after it is a ready endpoint of some slice.
+/// After each single write, each pod that is ready before the sub-plan and after it is a ready
+/// endpoint of some slice.
 ///
 /// `Display` prints all of it, for people. `Serialize` writes all of it, for programs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Plan {
-    /// One sub-plan for each address type of the Service, IPv4 first, then one for each address type that the Service no
-    /// longer has but of which there are slices. A sub-plan may have nothing to write.
+    /// One sub-plan for each address type of the Service, IPv4 first, then one for each address
+    /// type that the Service no longer has but of which there are slices. A sub-plan may have
+    /// nothing to write.
     pub sub_plans: Vec<SubPlan>,
     /// Events about the Service.
     pub events: Vec<PlannedEvent>,
     /// A verdict on each pod, sorted by pod name.
     pub verdicts: Vec<PodVerdict>,
-    /// Problems that did not prevent the rest of the plan. The Service has to be synced again later.
+    /// Problems that did not prevent the rest of the plan. The Service has to be synced again
+    /// later.
     pub errors: Vec<PlanError>,
     /// An annotation of the Service that is ignored because its value is not a boolean.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warning: Option<UnreadableAnnotation>,
-    /// State that the next sync of this Service takes as [`PlanInputs::hinted`](crate::PlanInputs::hinted).
+    /// State that the next sync of this Service takes as
+    /// [`PlanInputs::hinted`](crate::PlanInputs::hinted).
     pub hinted: HintedState,
     /// Numbers for metrics.
     pub stats: PlanStats,
@@ -50,7 +55,8 @@ pub struct SubPlan {
     pub address_type: AddressType,
     /// The writes. `update` is in the order that keeps every ready pod published.
     pub writes: Writes<EndpointSlice>,
-    /// Numbers for metrics; none if the Service no longer has the address type, in which case all slices are deleted.
+    /// Numbers for metrics; none if the Service no longer has the address type, in which case all
+    /// slices are deleted.
     pub stats: Option<AddressTypeStats>,
 }
 
@@ -59,7 +65,8 @@ pub struct SubPlan {
 #[serde(tag = "error", rename_all = "kebab-case", rename_all_fields = "camelCase")]
 #[non_exhaustive]
 pub enum PlanError {
-    /// The informer does not know the pod's node, or does not know it yet, so that the pod is left out.
+    /// The informer does not know the pod's node, or does not know it yet, so that the pod is left
+    /// out.
     #[error("skipping Pod {pod} for Service {service}: Node {node} Not Found")]
     NodeNotFound {
         /// Name of the pod.
@@ -76,7 +83,7 @@ pub enum PlanError {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct PlanStats {
-    /// Whether a topology annotation asks for hints: label `topology`, `Auto` or `Disabled`.
+    /// True if a topology annotation asks for hints: label `topology`, `Auto` or `Disabled`.
     pub topology_auto: bool,
     /// The value of `trafficDistribution` that is in force: label `traffic_distribution`.
     pub traffic_distribution: Option<Text>,
@@ -91,7 +98,8 @@ pub struct AddressTypeStats {
     pub endpoints_added: usize,
     /// Endpoints that are removed from the slice that held them.
     pub endpoints_removed: usize,
-    /// Creates, updates and deletes. Counts creates even if the Service is being deleted, as upstream does.
+    /// Creates, updates and deletes. Counts creates even if the Service is being deleted, as
+    /// upstream does.
     pub slices_changed: usize,
     /// One entry for each set of ports, sorted by ports.
     pub groups: Vec<GroupStats>,
@@ -121,7 +129,8 @@ impl AddressTypeStats {
         self.groups.iter().map(|group| group.slices).sum()
     }
 
-    /// Returns the number of slices if all were full (upstream `numDesiredSlices`), at least one for the placeholder.
+    /// Returns the number of slices if all were full (upstream `numDesiredSlices`), at least one
+    /// for the placeholder.
     pub fn desired_slices(&self, max_endpoints_per_slice: usize) -> usize {
         let capacity = max_endpoints_per_slice.max(1);
         self.groups.iter().map(|group| group.endpoints.div_ceil(capacity)).sum::<usize>().max(1)
@@ -161,7 +170,8 @@ impl Plan {
 }
 
 impl Display for Plan {
-    /// Prints writes, events, warnings, errors, verdicts and numbers, in this order. Ends with a newline.
+    /// Prints writes, events, warnings, errors, verdicts and numbers, in this order. Ends with a
+    /// newline.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         if self.is_empty() {
             writeln!(f, "nothing to write")?;

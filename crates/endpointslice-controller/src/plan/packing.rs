@@ -1,8 +1,10 @@
-//! Packing: which existing slices stay, which endpoints each slice holds, and in which order the slices are updated.
+//! Packing: which existing slices stay, which endpoints each slice holds, and in which order the
+//! slices are updated.
 //!
-//! The phases, one module each, take and return values: [`keep`] compares slices with candidates; [`make_room`] sizes the
-//! slices; [`reuse_names`] replaces pairs of a create and a delete by updates; [`place`] assigns the candidates that no slice
-//! keeps; [`compact`] merges sparse slices if enabled; [`order`] makes the updates safe to watch.
+//! The phases, one module each, take and return values: [`keep`] compares slices with candidates;
+//! [`make_room`] sizes the slices; [`reuse_names`] replaces pairs of a create and a delete by
+//! updates; [`place`] assigns the candidates that no slice keeps; [`compact`] merges sparse slices
+//! if enabled; [`order`] makes the updates safe to watch.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,8 +35,8 @@ pub(super) struct Packed<'a> {
     pub(super) extra_writes: usize,
 }
 
-/// Packs one family into existing and new slices. `existing` are the slices of the family, by name; `extra_writes` is the
-/// number of writes that merging slices has added in other families.
+/// Packs one family into existing and new slices. `existing` are the slices of the family, by name;
+/// `extra_writes` is the number of writes that merging slices has added in other families.
 pub(super) fn pack<'a>(
     inputs: &PlanInputs<'a>,
     candidates: &Candidates<'a>,

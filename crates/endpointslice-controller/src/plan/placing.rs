@@ -1,5 +1,6 @@
-//! Fourth phase of packing: which candidate goes to which slice. A pod goes back to the slice that held it if possible, under
-//! that slice's own or its reused name, so that few endpoints move and the writes can be ordered.
+//! Fourth phase of packing: which candidate goes to which slice. A pod goes back to the slice that
+//! held it if possible, under that slice's own or its reused name, so that few endpoints move and
+//! the writes can be ordered.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -66,8 +67,9 @@ impl Layout<'_> {
     }
 }
 
-/// Places the candidates that no slice keeps: each goes to the slice that held it while that has room, the others follow in
-/// order. So a slice of which a pod moves to another slice of the group gets no other pods.
+/// Places the candidates that no slice keeps: each goes to the slice that held it while that has
+/// room, the others follow in order. So a slice of which a pod moves to another slice of the group
+/// gets no other pods.
 pub(super) fn place<'a>(
     sized: SizedSlices<'a>,
     names: ReusedNames,

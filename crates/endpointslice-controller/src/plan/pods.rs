@@ -40,7 +40,8 @@ pub(super) struct Candidate<'a> {
 }
 
 impl<'a> Candidate<'a> {
-    /// Makes a candidate of an endpoint that is right as it is, for the plan of its family. `name` is that of its target.
+    /// Makes a candidate of an endpoint that is right as it is, for the plan of its family. `name`
+    /// is that of its target.
     pub(super) fn of_endpoint(endpoint: &'a Endpoint, name: &'a Text, group: GroupIndex) -> Self {
         Self {
             name,
@@ -76,7 +77,8 @@ pub(super) struct PortGroup {
 pub(super) struct Candidates<'a> {
     /// The published pods, by name.
     pub(super) list: IndexVec<CandidateIndex, Candidate<'a>>,
-    /// The groups, also those of pods that were left out: slices with the ports of a group can stay.
+    /// The groups, also those of pods that were left out: slices with the ports of a group can
+    /// stay.
     pub(super) groups: IndexVec<GroupIndex, PortGroup>,
     /// The group of each set of ports.
     pub(super) group_of: BTreeMap<PortSet, GroupIndex>,
@@ -91,7 +93,8 @@ impl<'a> Candidates<'a> {
         Self::of(inputs, &sorted(inputs), None)
     }
 
-    /// As [`Self::new`] for some of its pods, sorted by name. `known` is a group that exists because of other pods.
+    /// As [`Self::new`] for some of its pods, sorted by name. `known` is a group that exists
+    /// because of other pods.
     pub(super) fn of(inputs: &PlanInputs<'a>, pods: &[&'a Pod], known: Option<&PortGroup>) -> Self {
         let families = inputs.service.slice_families();
         let (publishes_unready, warning) =
@@ -139,8 +142,9 @@ impl<'a> Candidates<'a> {
         let group = grouping.group(pod, &mut self.groups, &mut self.group_of);
         let node_name = pod.node_name.as_deref().unwrap_or_default();
         let node = nodes.node(node_name);
-        // A missing node may appear later, or its pods may be garbage-collected. If they were published meanwhile, a slice could
-        // keep them for ever. A Service that publishes pods that are not ready gets them nevertheless.
+        // A missing node may appear later, or its pods may be garbage-collected. If they were
+        // published meanwhile, a slice could keep them for ever. A Service that publishes pods that
+        // are not ready gets them nevertheless.
         if node.is_none() && !publishes_unready {
             let node = Text::from(node_name);
             self.errors.push(PlanError::NodeNotFound {
@@ -181,7 +185,8 @@ impl<'a> Candidates<'a> {
     }
 }
 
-/// Sorts pods by name. If the input has two pods of one name, which cannot be in a cluster, the newer is taken.
+/// Sorts pods by name. If the input has two pods of one name, which cannot be in a cluster, the
+/// newer is taken.
 fn sorted<'a>(inputs: &PlanInputs<'a>) -> Vec<&'a Pod> {
     let mut pods: Vec<&Pod> = inputs.pods.iter().map(|pod| &**pod).collect();
     if pods.is_sorted_by(|one, two| one.key.name < two.key.name) {
@@ -203,8 +208,8 @@ fn no_address(pod: &Pod, families: &[IpFamily]) -> LeftOut {
     }
 }
 
-/// Finds the groups of pods. Pods of one workload have the same container ports, so the Service's ports are resolved only once
-/// for each list of container ports.
+/// Finds the groups of pods. Pods of one workload have the same container ports, so the Service's
+/// ports are resolved only once for each list of container ports.
 struct Grouping<'a> {
     service: &'a Service,
     last: Option<(&'a ContainerPorts, GroupIndex)>,

@@ -1,5 +1,5 @@
-//! Second phase of packing: how many candidates each slice takes, and how many new slices there are. The sizes are those
-//! that upstream's `reconcileByPortMapping` arrives at.
+//! Second phase of packing: how many candidates each slice takes, and how many new slices there
+//! are. The sizes are those that upstream's `reconcileByPortMapping` arrives at.
 
 use std::cmp::Reverse;
 
@@ -25,8 +25,8 @@ pub(super) struct SizedSlices<'a> {
     pub(super) shares: IndexVec<GroupIndex, Vec<(Destination, usize)>>,
 }
 
-/// Sizes the slices of all groups for the candidates that no slice keeps. A slice gets at most `capacity` endpoints; one that
-/// has more keeps them.
+/// Sizes the slices of all groups for the candidates that no slice keeps. A slice gets at most
+/// `capacity` endpoints; one that has more keeps them.
 pub(super) fn make_room<'a>(
     mut existing: IndexVec<SliceIndex, KeptSlice<'a>>,
     unplaced: &IndexVec<GroupIndex, Vec<CandidateIndex>>,
@@ -52,8 +52,9 @@ struct GroupShares {
     filled: Option<SliceIndex>,
 }
 
-/// Shares out the candidates of a group that no slice keeps: first to slices that are written anyway, the fullest first; the
-/// rest to the fullest unchanged slice that has room for all of it; else to new slices.
+/// Shares out the candidates of a group that no slice keeps: first to slices that are written
+/// anyway, the fullest first; the rest to the fullest unchanged slice that has room for all of it;
+/// else to new slices.
 fn share(
     group: GroupIndex,
     count: usize,
@@ -95,7 +96,8 @@ fn share(
     GroupShares { shares, filled: None }
 }
 
-/// Makes sure that at least one slice is left: if all are deleted, adds the placeholder, or keeps it if it exists.
+/// Makes sure that at least one slice is left: if all are deleted, adds the placeholder, or keeps
+/// it if it exists.
 pub(super) fn with_placeholder<'a>(mut sized: SizedSlices<'a>, inputs: &PlanInputs<'_>) -> SizedSlices<'a> {
     let SizedSlices { existing, new, .. } = &mut sized;
     if !new.is_empty() || existing.iter().any(|one| one.change != Change::Delete) {
@@ -126,7 +128,8 @@ fn is_placeholder(one: &KeptSlice<'_>, inputs: &PlanInputs<'_>) -> bool {
         )
 }
 
-/// Returns true if two maps are equal when a key with an empty value counts as absent, as upstream compares placeholders.
+/// Returns true if two maps are equal when a key with an empty value counts as absent, as upstream
+/// compares placeholders.
 fn equal_but_for_empty_values(one: &StringMap, two: &StringMap) -> bool {
     fn filled((_, value): &(&Text, &Text)) -> bool {
         !value.is_empty()

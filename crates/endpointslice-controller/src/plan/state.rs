@@ -17,13 +17,15 @@ use super::outcome::{GroupStats, Plan};
 use super::pods::{Candidates, PortGroup};
 use crate::topology::HintedState;
 
-/// The slices of a Service after a plan was carried out, from which [`PlanState::plan`] plans the next sync by the pods that
-/// have changed since. It shares the slices with the store; of each endpoint it holds a number, 9 to 21 bytes.
+/// The slices of a Service after a plan was carried out, from which [`PlanState::plan`] plans the
+/// next sync by the pods that have changed since. It shares the slices with the store; of each
+/// endpoint it holds a number, 9 to 21 bytes.
 ///
-/// There is no state if the next plan may depend on more than changed pods: the Service has topology hints (each endpoint's
-/// depend on all others), is being deleted, or publishes pods under several sets of ports; the gate `slice_compaction` is
-/// on; a node was missing; slices were created or deleted, whose names or absence the next sync has to see first; or some
-/// slice is not as this controller would write it, although it need not be written.
+/// There is no state if the next plan may depend on more than changed pods: the Service has
+/// topology hints (each endpoint's depend on all others), is being deleted, or publishes pods under
+/// several sets of ports; the gate `slice_compaction` is on; a node was missing; slices were
+/// created or deleted, whose names or absence the next sync has to see first; or some slice is not
+/// as this controller would write it, although it need not be written.
 #[derive(Clone)]
 pub struct PlanState {
     pub(super) service: Service,
@@ -119,8 +121,8 @@ impl PlanState {
         })
     }
 
-    /// Takes over the slices as the store has them now. Returns false if they, the Service or the options are not what the
-    /// state was made for.
+    /// Takes over the slices as the store has them now. Returns false if they, the Service or the
+    /// options are not what the state was made for.
     pub(super) fn meets(&mut self, inputs: &PlanInputs<'_>) -> bool {
         let same_service = |before: &Service, now: &Service| {
             Service { resource_version: now.resource_version, ..before.clone() } == *now
@@ -142,8 +144,9 @@ impl PlanState {
             })
     }
 
-    /// Takes over a slice that the store shows now, if it is the one that was planned, so that neither what it was before nor
-    /// what was planned is held until the next plan, which would do the same.
+    /// Takes over a slice that the store shows now, if it is the one that was planned, so that
+    /// neither what it was before nor what was planned is held until the next plan, which would do
+    /// the same.
     pub fn settle(&mut self, existing: &Arc<EndpointSlice>) {
         let Some(number) = self.slice_named(&existing.metadata.name) else { return };
         if let Some(kept) = self.slices.get_mut(number).filter(|kept| kept.planned.is_some())
@@ -158,7 +161,8 @@ impl PlanState {
         self.slices.iter().filter(|kept| kept.planned.is_some()).map(|kept| &kept.slice.metadata.name)
     }
 
-    /// The slice of a family that holds the endpoint of a pod, and the position of the endpoint in it.
+    /// The slice of a family that holds the endpoint of a pod, and the position of the endpoint in
+    /// it.
     pub(super) fn find(&self, family: &FamilyState, pod: &Text) -> Option<(usize, usize)> {
         let hash = hash(pod);
         let holds = |place: &Place| place.hash == hash && self.position(place.slice, pod).is_some();
@@ -236,12 +240,13 @@ fn hash(name: &Text) -> u32 {
     (hasher.finish() >> 32) as u32
 }
 
-/// The table takes the number of the bucket from the low bits of a hash, and compares the high ones.
+/// The table takes the number of the bucket from the low bits of a hash, and compares the high
+/// ones.
 fn spread(hash: u32) -> u64 {
     u64::from(hash) << 32 | u64::from(hash)
 }
 
-/// Whether a slice that the store shows now is the one that was planned.
+/// Returns true if a slice that the store shows now is the one that was planned.
 fn is_as_planned(
     existing: &EndpointSlice,
     kept: &KeptState,

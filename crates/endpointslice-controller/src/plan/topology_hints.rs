@@ -1,8 +1,10 @@
-//! Hints of topology mode `Auto`: each ready endpoint is hinted for its own zone, except for some that are hinted for another
-//! zone, so that each zone has endpoints in proportion to its CPU (upstream `TopologyCache.AddHints`).
+//! Hints of topology mode `Auto`: each ready endpoint is hinted for its own zone, except for some
+//! that are hinted for another zone, so that each zone has endpoints in proportion to its CPU
+//! (upstream `TopologyCache.AddHints`).
 //!
-//! Upstream picks the endpoints that serve another zone, and that zone, at random. Here an endpoint keeps serving the other
-//! zone as long as that zone needs endpoints, so that a change of one endpoint does not move the hints of others.
+//! Upstream picks the endpoints that serve another zone, and that zone, at random. Here an endpoint
+//! keeps serving the other zone as long as that zone needs endpoints, so that a change of one
+//! endpoint does not move the hints of others.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,8 +15,8 @@ use super::drafts::{Draft, copied};
 use super::hints::{Slices, for_zone, is_ready};
 use crate::topology::{Allocation, Disabled, TopologyState, Transfers, allocate, hints_by_zone, transfers};
 
-/// Maximum number of rounds in which hints are assigned. Each corresponds to a sync of upstream's controller; nearly always
-/// two suffice.
+/// Maximum number of rounds in which hints are assigned. Each corresponds to a sync of upstream's
+/// controller; nearly always two suffice.
 const MAX_ROUNDS: usize = 8;
 
 /// Number of hinted endpoints by zone.
@@ -23,15 +25,17 @@ type ByZone = BTreeMap<Text, usize>;
 /// Zones that endpoints are hinted for, by name of their target.
 type Zones = BTreeMap<Text, Text>;
 
-/// Sets the hints of the slices that are written, and of unchanged slices whose hints are wrong. `ready` is the number of ready
-/// endpoints of all slices. Returns the number of hinted endpoints by zone.
+/// Sets the hints of the slices that are written, and of unchanged slices whose hints are wrong.
+/// `ready` is the number of ready endpoints of all slices. Returns the number of hinted endpoints
+/// by zone.
 ///
-/// Upstream may leave a zone with too few endpoints until its next sync, because it changes hints only in slices that it
-/// writes anyway. Here the rounds that it would take are done at once.
+/// Upstream may leave a zone with too few endpoints until its next sync, because it changes hints
+/// only in slices that it writes anyway. Here the rounds that it would take are done at once.
 ///
 /// # Errors
 ///
-/// Why there can be no hints. The slices are then remaining with arbitrary hints, which the caller has to remove.
+/// Why there can be no hints. The slices are then remaining with arbitrary hints, which the caller
+/// has to remove.
 pub(super) fn assign_topology_hints(
     topology: &TopologyState,
     slices: &mut Slices<'_>,
@@ -125,8 +129,8 @@ fn find_wrong<'s, 'a>(
     (written.chain(rehinted).collect(), hinted)
 }
 
-/// Sets the hints of the endpoints of `drafts`. `before` are the hints that they had; `hinted` counts the hints of all other
-/// slices, and of these when done.
+/// Sets the hints of the endpoints of `drafts`. `before` are the hints that they had; `hinted`
+/// counts the hints of all other slices, and of these when done.
 fn assign(
     topology: &TopologyState,
     allocations: &BTreeMap<&Text, Allocation>,
@@ -168,8 +172,8 @@ fn zone_before<'b>(endpoint: &Endpoint, before: &'b Zones) -> Option<&'b Text> {
     before.get(&endpoint.target_ref.as_ref()?.name)
 }
 
-/// Hints an endpoint without a zone for the zone that it was hinted for before, or else for the one that lacks most endpoints.
-/// If one endpoint has no hint, kube-proxy ignores the hints of all.
+/// Hints an endpoint without a zone for the zone that it was hinted for before, or else for the one
+/// that lacks most endpoints. If one endpoint has no hint, kube-proxy ignores the hints of all.
 fn hint_any_zone(
     endpoint: &mut Endpoint,
     allocations: &BTreeMap<&Text, Allocation>,
@@ -191,7 +195,8 @@ fn hint_any_zone(
     }
 }
 
-/// Hints endpoints of zones that have too many for zones that have too few (upstream `redistributeHints`).
+/// Hints endpoints of zones that have too many for zones that have too few (upstream
+/// `redistributeHints`).
 fn redistribute(
     drafts: &mut [&mut Draft<'_>],
     mut remaining: Transfers,

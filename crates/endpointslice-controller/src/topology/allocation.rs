@@ -1,4 +1,5 @@
-//! How many ready endpoints should be hinted for each zone, and how many have to be hinted for another zone for that.
+//! How many ready endpoints should be hinted for each zone, and how many have to be hinted for
+//! another zone for that.
 
 use std::collections::BTreeMap;
 
@@ -42,7 +43,8 @@ pub(crate) fn allocate(
 ) -> Result<BTreeMap<&Text, Allocation>, Disabled> {
     let zones = topology.ratios.len();
     if zones == 0 {
-        // Upstream's cache starts with an empty map of ratios, and drops it when it has looked at nodes in vain.
+        // Upstream's cache starts with an empty map of ratios, and drops it when it has looked at
+        // nodes in vain.
         let insufficient = topology.is_computed();
         return Err(if insufficient {
             Disabled::InsufficientNodeInfo
@@ -74,9 +76,9 @@ pub(crate) fn allocate(
     Ok(allocations)
 }
 
-/// Counts the hints of a slice by zone (upstream `getHintsByZone`). Returns none if the slice has to be written: a ready
-/// endpoint has no hint, or a hint for a zone without allocation, or some zone has more hints than its maximum when those of
-/// `others` are added.
+/// Counts the hints of a slice by zone (upstream `getHintsByZone`). Returns none if the slice has
+/// to be written: a ready endpoint has no hint, or a hint for a zone without allocation, or some
+/// zone has more hints than its maximum when those of `others` are added.
 pub(crate) fn hints_by_zone<'s>(
     slice: &'s EndpointSlice,
     others: &BTreeMap<Text, usize>,
@@ -98,7 +100,8 @@ pub(crate) fn hints_by_zone<'s>(
     fits.then_some(by_zone)
 }
 
-/// How many endpoints of some zones should be hinted for others (upstream `getGivingAndReceivingZones`).
+/// How many endpoints of some zones should be hinted for others (upstream
+/// `getGivingAndReceivingZones`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Transfers {
     pub(crate) giving: BTreeMap<Text, usize>,
@@ -151,7 +154,8 @@ pub(crate) fn transfers(
     transfers
 }
 
-/// Returns the zone with the highest number, and of several the first by name; none if no number is above zero.
+/// Returns the zone with the highest number, and of several the first by name; none if no number is
+/// above zero.
 fn most<'z>(zones: &BTreeMap<&'z Text, f64>) -> Option<(&'z Text, f64)> {
     let mut most: Option<(&Text, f64)> = None;
     for (zone, number) in zones {

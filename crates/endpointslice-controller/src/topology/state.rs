@@ -11,26 +11,31 @@ use super::allocation::allocate;
 /// The share of its fair load by which an endpoint may exceed it (upstream `overloadThreshold`).
 pub(crate) const OVERLOAD_THRESHOLD: f64 = 0.2;
 
-/// How the cluster's CPU is spread over zones. Immutable: computed from all nodes whenever one of them changes.
+/// How the cluster's CPU is spread over zones. Immutable: computed from all nodes whenever one of
+/// them changes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TopologyState {
     /// Share of the CPU by zone, for at least two zones; empty if the nodes lack the information.
     pub(super) ratios: BTreeMap<Text, f64>,
-    /// Whether the ratios were ever computed from nodes. Upstream's event differs as long as they were not.
+    /// True if the ratios were ever computed from nodes. Upstream's event differs as long as they
+    /// were not.
     pub(super) computed: bool,
-    /// Whether nodes without a zone are tolerated, so that endpoints on them may be hinted for any zone.
+    /// True if nodes without a zone are tolerated, so that endpoints on them may be hinted for any
+    /// zone.
     pub(super) tolerant: bool,
 }
 
 impl TopologyState {
-    /// Returns the state of a cluster of which no node was seen yet: no Service gets topology hints.
+    /// Returns the state of a cluster of which no node was seen yet: no Service gets topology
+    /// hints.
     pub const fn unknown() -> Self {
         Self { ratios: BTreeMap::new(), computed: false, tolerant: false }
     }
 
-    /// Computes the ratios from nodes in any order (upstream `SetNodes`). Nodes of the control plane and nodes that are not
-    /// ready do not count. If a node lacks zone or CPU there are no ratios, unless the share of such nodes among those that
-    /// count is at most `tolerance` (0 to 1): they are then left out.
+    /// Computes the ratios from nodes in any order (upstream `SetNodes`). Nodes of the control
+    /// plane and nodes that are not ready do not count. If a node lacks zone or CPU there are no
+    /// ratios, unless the share of such nodes among those that count is at most `tolerance` (0 to
+    /// 1): they are then left out.
     pub fn from_nodes<'a>(nodes: impl IntoIterator<Item = &'a Node>, tolerance: f64) -> Self {
         let (mut counted, mut incomplete) = (0u32, 0u32);
         let mut nano_by_zone: BTreeMap<&Text, i128> = BTreeMap::new();
@@ -80,11 +85,12 @@ fn milli(nano: i128) -> f64 {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct HintedState {
-    /// Whether the address type that was planned last has hints.
+    /// True if the address type that was planned last has hints.
     pub populated: bool,
     /// For each address type that has hints: ready endpoints by the zone that they are hinted for.
     pub allocations: BTreeMap<AddressType, BTreeMap<Text, usize>>,
-    /// For each address type that should have hints but cannot have any: the number of ready endpoints.
+    /// For each address type that should have hints but cannot have any: the number of ready
+    /// endpoints.
     pub withheld: BTreeMap<AddressType, usize>,
 }
 
@@ -103,26 +109,29 @@ impl HintedState {
         self.populated = false;
     }
 
-    /// Records that an address type with `ready` ready endpoints should have hints but cannot have any.
+    /// Records that an address type with `ready` ready endpoints should have hints but cannot have
+    /// any.
     pub(crate) fn withhold(&mut self, address_type: AddressType, ready: usize) {
         self.remove(address_type);
         self.withheld.insert(address_type, ready);
     }
 
-    /// Returns true if an address type that could not have hints can have some now. Upstream does not check this.
+    /// Returns true if an address type that could not have hints can have some now. Upstream does
+    /// not check this.
     pub fn may_be_hinted(&self, topology: &TopologyState) -> bool {
         self.withheld.values().any(|ready| allocate(topology, *ready).is_ok())
     }
 
-    /// Returns true if some zone has too few endpoints for its share of the CPU (upstream `GetOverloadedServices`), so that
-    /// the Service has to be synced after a change of the nodes.
+    /// Returns true if some zone has too few endpoints for its share of the CPU (upstream
+    /// `GetOverloadedServices`), so that the Service has to be synced after a change of the nodes.
     pub fn is_overloaded(&self, topology: &TopologyState) -> bool {
         self.allocations.values().any(|by_zone| is_overloaded(by_zone, topology))
     }
 }
 
 impl fmt::Display for HintedState {
-    /// Prints as `hints: IPv4 zone-a=3 zone-b=2; IPv6 withheld from 1 ready endpoints`, or `no hints`.
+    /// Prints as `hints: IPv4 zone-a=3 zone-b=2; IPv6 withheld from 1 ready endpoints`, or
+    /// `no hints`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let hinted = self.allocations.iter().map(|(address_type, by_zone)| {
             by_zone

@@ -10,7 +10,8 @@ use kube_endpoint_endpointslice_controller::PlanOptions;
 
 use super::ClusterState;
 
-/// A Service `web` with port 80 to the containers' port `http`, on one node for each zone; no pods yet.
+/// A Service `web` with port 80 to the containers' port `http`, on one node for each zone; no pods
+/// yet.
 pub fn web(zones: &[&str]) -> ClusterState {
     ClusterState {
         service: Service {

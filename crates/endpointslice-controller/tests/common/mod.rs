@@ -1,5 +1,5 @@
-//! Shared by the tests of the plan: a cluster in Kubernetes' JSON form, and a model of the API server on which plans are
-//! carried out, write by write.
+//! Shared by the tests of the plan: a cluster in Kubernetes' JSON form, and a model of the API
+//! server on which plans are carried out, write by write.
 #![allow(dead_code, missing_docs, unreachable_pub, clippy::unwrap_used)]
 
 pub mod build;
@@ -132,7 +132,8 @@ pub fn published(slices: &[Arc<EndpointSlice>], ready: bool) -> BTreeMap<PodAt, 
     published
 }
 
-/// The first write after which a pod that is ready before and after the sync is ready in no slice, and these pods.
+/// The first write after which a pod that is ready before and after the sync is ready in no slice,
+/// and these pods.
 pub fn missed(cluster: &ClusterState, plan: &Plan) -> Option<(usize, Vec<PodAt>)> {
     let states = cluster.states(plan);
     let ready =

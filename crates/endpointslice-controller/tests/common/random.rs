@@ -1,4 +1,5 @@
-//! Random histories of a cluster: a Service, its pods and nodes change in steps, and other writers edit slices in between.
+//! Random histories of a cluster: a Service, its pods and nodes change in steps, and other writers
+//! edit slices in between.
 
 use std::sync::Arc;
 

@@ -106,11 +106,12 @@ async fn an_update_whose_answer_was_lost_is_settled_when_the_cache_has_caught_up
     harness.nothing_is_remembered().await;
 }
 
-/// Related to kubernetes#125638: the retry of the lost update finds that the cache, which does not show the update yet, has
-/// what is wanted.
+/// Related to kubernetes#125638: the retry of the lost update finds that the cache, which does not
+/// show the update yet, has what is wanted.
 #[tokio::test(start_paused = true)]
 async fn an_update_whose_answer_was_lost_is_undone_as_soon_as_the_cache_shows_it() {
-    // The event of the update would start a sync after the batch period, as a write of another client.
+    // The event of the update would start a sync after the batch period, as a write of another
+    // client.
     let options = changed(|options| options.batch_period = millis(20_000));
     let harness = Harness::start(&server([pod("a", 1, true), service("web")]), options).await;
     let name = name(&harness.slice("web")).to_owned();

@@ -22,7 +22,8 @@ const KINDS: [Kind; 4] = [Kind::Pods, Kind::Services, Kind::Nodes, Kind::Endpoin
 
 pub(crate) struct Harness(Simulation<EndpointSliceController>);
 
-/// A server that starts with these objects and the node `node`, which has no zone. Each Service gets a cluster IP.
+/// A server that starts with these objects and the node `node`, which has no zone. Each Service
+/// gets a cluster IP.
 pub(crate) fn server(objects: impl IntoIterator<Item = Value>) -> EmbeddedApiServer {
     let addressed = |(number, mut object): (usize, Value)| {
         if object["kind"] == "Service" {

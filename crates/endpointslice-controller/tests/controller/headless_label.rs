@@ -1,4 +1,5 @@
-//! The label with which kube-proxy ignores the slices of headless Services: each way in which it is wrong on a slice.
+//! The label with which kube-proxy ignores the slices of headless Services: each way in which it is
+//! wrong on a slice.
 
 use kube_endpoint_endpointslice_controller::ControllerOptions;
 use serde_json::{Value, json};

@@ -35,7 +35,8 @@ async fn a_service_recreated_within_a_batch_period_gets_new_slices() {
         for round in 0..5 {
             let made = harness.create(&service("web")).await;
             harness.pass(seconds(1) * (round % 2)).await;
-            // A sync that is delayed by the batch period when the Service is deleted, and then finds the new Service.
+            // A sync that is delayed by the batch period when the Service is deleted, and then
+            // finds the new Service.
             harness.load([pod("b", 2, round % 2 == 0)]);
             if round < 4 {
                 harness.delete("services", "web").await;

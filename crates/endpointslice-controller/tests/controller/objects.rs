@@ -70,8 +70,8 @@ pub(crate) fn slice(name: &str, service: &str, manager: &str, ip: &str) -> Value
     })
 }
 
-/// The endpoints of slices, sorted by address: `10.1.0.1`, with `!` if it is not ready, the zone in brackets and the
-/// zones that it is hinted for after an arrow.
+/// The endpoints of slices, sorted by address: `10.1.0.1`, with `!` if it is not ready, the zone in
+/// brackets and the zones that it is hinted for after an arrow.
 pub(crate) fn endpoints(slices: &[Value]) -> Vec<String> {
     let all = slices.iter().filter_map(|slice| slice["endpoints"].as_array()).flatten();
     let mut all: Vec<String> = all

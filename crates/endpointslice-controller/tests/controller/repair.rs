@@ -214,7 +214,8 @@ async fn a_slice_created_and_deleted_between_two_lists_is_recreated() {
 async fn a_restore_of_an_older_state_under_a_running_controller_is_made_up_for() {
     let harness = started(ControllerOptions::default()).await;
     let backup = harness.server.checkpoint();
-    // Slices change after the backup, so that the controller's writes are later than the restored versions.
+    // Slices change after the backup, so that the controller's writes are later than the restored
+    // versions.
     harness.server.load([pod("b", 2, true), service("db")]).unwrap();
     harness.delete("pods", "a").await;
     harness.pass(seconds(30)).await;
@@ -294,8 +295,9 @@ async fn slices_of_a_service_recreated_while_stopped_belong_to_the_new_one() {
     }
 }
 
-/// kubernetes#107457. The restored server has passed all positions, so only the conflicts show the restore. They are about a
-/// slice; the pod that the restore brings back is found because its list contradicts the cache.
+/// kubernetes#107457. The restored server has passed all positions, so only the conflicts show the
+/// restore. They are about a slice; the pod that the restore brings back is found because its list
+/// contradicts the cache.
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_a_restore_brings_back_unseen_is_found_by_conflicts() {
     let harness = started(ControllerOptions::default()).await;

@@ -9,8 +9,9 @@ use serde_json::json;
 use crate::controller::harness::{Harness, changed, server};
 use crate::controller::objects::{pod, service};
 
-/// A pod of a Service becomes unready every ten milliseconds, 20 times. Returns when something was written, in milliseconds from the first
-/// write, which is at once. If `edited`, the Service changes after 45 ms.
+/// A pod of a Service becomes unready every ten milliseconds, 20 times. Returns when something was
+/// written, in milliseconds from the first write, which is at once. If `edited`, the Service
+/// changes after 45 ms.
 async fn written_at(options: ControllerOptions, pods: usize, edited: bool) -> Vec<u128> {
     let server = server(numbered_pods(pod, 0..pods, true).chain([service("web")]));
     let harness = Harness::start(&server, options).await;

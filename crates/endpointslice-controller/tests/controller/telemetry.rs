@@ -18,7 +18,8 @@ async fn metrics_after_a_scripted_flow() {
     harness.create(&service("web")).await;
     harness.create(&close).await;
     harness.pass(seconds(5)).await;
-    // One sync fails once; one waits for the cache; one slice is deleted by hand, and one because it has no pods.
+    // One sync fails once; one waits for the cache; one slice is deleted by hand, and one because
+    // it has no pods.
     harness.fault(Fault::Refuse { status: 500, retry_after: None }, "update", 1);
     let mut moved = pod("p1", 1, true);
     moved["metadata"]["labels"] = json!({"app": "other"});

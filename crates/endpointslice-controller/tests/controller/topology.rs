@@ -25,8 +25,8 @@ async fn hinted() -> Harness {
     harness
 }
 
-/// The recording `topology-node-without-zone`: six pods in two zones lose their hints to a node that runs none of them and
-/// has no zone, until it gets one.
+/// The recording `topology-node-without-zone`: six pods in two zones lose their hints to a node
+/// that runs none of them and has no zone, until it gets one.
 async fn after_a_node_got_its_zone(node_zone_resync: bool) -> Harness {
     let mut hinted = service("web");
     hinted["metadata"]["annotations"] = json!({"service.kubernetes.io/topology-mode": "Auto"});
@@ -227,7 +227,8 @@ async fn hints_follow_a_node_into_another_zone_at_once() {
     harness.pass(seconds(5)).await;
     assert_eq!(harness.endpoints("web"), without_hints(), "three zones are too many for four endpoints");
     harness.requests();
-    // The zone's last node moves to another zone, and the hints of its pods change in the same write.
+    // The zone's last node moves to another zone, and the hints of its pods change in the same
+    // write.
     harness.load([node("c", "zone-b", 4)]);
     harness.pass(seconds(5)).await;
     assert_eq!(harness.requests(), [""; 0], "no zone is overloaded, and no pod has moved");

@@ -25,7 +25,8 @@
 //! ```
 //!
 //! The source is `plugin/kubernetes` of CoreDNS 1.14 (`findServices`, `endpointHostname`,
-//! `EndpointSliceToEndpoints`). CoreDNS reads EndpointSlices since 1.8.3; before, it reads Endpoints.
+//! `EndpointSliceToEndpoints`). CoreDNS reads EndpointSlices since 1.8.3; before, it reads
+//! Endpoints.
 
 use std::net::IpAddr;
 
@@ -42,7 +43,8 @@ const LONGEST_LABEL: usize = 63;
 pub struct CoreDns {
     /// `endpoint_pod_names`: an endpoint without a hostname has the name of its pod.
     pub endpoint_pod_names: bool,
-    /// `ignore empty_service`: a Service with a cluster IP and without a ready endpoint has no name.
+    /// `ignore empty_service`: a Service with a cluster IP and without a ready endpoint has no
+    /// name.
     pub ignore_empty_service: bool,
 }
 
@@ -74,9 +76,9 @@ pub struct Record {
 }
 
 impl CoreDns {
-    /// Returns the records of an answer, sorted, each once. An empty answer means that the name does not
-    /// exist, or has no addresses. `slices` are those of the Service's namespace, of any manager.
-    /// Of two cluster IPs only the first is known.
+    /// Returns the records of an answer, sorted, each once. An empty answer means that the name
+    /// does not exist, or has no addresses. `slices` are those of the Service's namespace, of any
+    /// manager. Of two cluster IPs only the first is known.
     pub fn resolve<'a>(
         &self,
         service: &Service,
@@ -156,8 +158,8 @@ fn is_ready(endpoint: &Endpoint) -> bool {
     endpoint.conditions.ready != Some(false)
 }
 
-/// Returns the ports of a slice that a question asks for: one record each, and none if the slice lacks the port
-/// or its number.
+/// Returns the ports of a slice that a question asks for: one record each, and none if the slice
+/// lacks the port or its number.
 fn ports_of(slice: &EndpointSlice, question: &Question) -> Vec<Option<i32>> {
     match question {
         Question::Service | Question::Endpoint(_) => vec![None],

@@ -63,9 +63,9 @@ pub const LABEL_SERVICE_PROXY_NAME: &str = "service.kubernetes.io/service-proxy-
 pub struct KubeProxy<'a> {
     /// The name of its node.
     pub node: &'a str,
-    /// The node's label `topology.kubernetes.io/zone`; empty if it has none. kube-proxy 1.36 follows no
-    /// hints for zones until the label changes if its informer reports the node before `OnTopologyChange`
-    /// is registered, which happens on a busy node.
+    /// The node's label `topology.kubernetes.io/zone`; empty if it has none. kube-proxy 1.36
+    /// follows no hints for zones until the label changes if its informer reports the node before
+    /// `OnTopologyChange` is registered, which happens on a busy node.
     pub zone: &'a str,
     /// True if it reads hints for nodes, which it does by default since Kubernetes 1.34.
     pub reads_node_hints: bool,
@@ -85,8 +85,8 @@ pub enum Through {
     /// A node port, an external IP or a load balancer, from outside of the cluster.
     /// `spec.externalTrafficPolicy` applies.
     External,
-    /// An external IP or a load balancer's address, from a pod. kube-proxy shortens the way: no policy
-    /// applies.
+    /// An external IP or a load balancer's address, from a pod. kube-proxy shortens the way: no
+    /// policy applies.
     ExternalFromPod,
 }
 
@@ -110,12 +110,14 @@ pub struct PortRoutes {
     pub name: Text,
     /// The port's protocol.
     pub protocol: Text,
-    /// The endpoints among which kube-proxy chooses, sorted. If there is none, it refuses or drops connections.
+    /// The endpoints among which kube-proxy chooses, sorted. If there is none, it refuses or drops
+    /// connections.
     pub backends: Vec<SocketAddr>,
     /// The endpoints that this client is not sent to, sorted, with the reason.
     pub unused: Vec<(SocketAddr, Unused)>,
-    /// Endpoints that several slices hold with different conditions or hints. Which entry kube-proxy
-    /// takes depends on the order of a Go map; this model takes that of the slice that comes first by name.
+    /// Endpoints that several slices hold with different conditions or hints. Which entry
+    /// kube-proxy takes depends on the order of a Go map; this model takes that of the slice that
+    /// comes first by name.
     pub undefined: Vec<SocketAddr>,
     /// The ready endpoints without a hint, if others have one: kube-proxy ignores all hints then.
     pub without_hints: Vec<SocketAddr>,
@@ -184,11 +186,12 @@ impl fmt::Display for Unused {
 }
 
 impl KubeProxy<'_> {
-    /// Returns where this kube-proxy sends a client that uses an address of one family. `slices` are
-    /// those of the Service's namespace, of any manager; those of other Services are ignored.
+    /// Returns where this kube-proxy sends a client that uses an address of one family. `slices`
+    /// are those of the Service's namespace, of any manager; those of other Services are ignored.
     ///
-    /// The answers to clients outside suppose that the port has a node port, or the Service an external
-    /// IP or a load balancer's address of the family. kube-proxy makes no rules for a port that has none.
+    /// The answers to clients outside suppose that the port has a node port, or the Service an
+    /// external IP or a load balancer's address of the family. kube-proxy makes no rules for a port
+    /// that has none.
     pub fn routes<'a>(
         &self,
         service: &Service,
@@ -274,8 +277,8 @@ impl KubeProxy<'_> {
     }
 }
 
-/// Returns the numbers of a slice's ports that kube-proxy uses for a Service, in the order of the Service's
-/// ports. The list is empty if kube-proxy does not read the slice.
+/// Returns the numbers of a slice's ports that kube-proxy uses for a Service, in the order of the
+/// Service's ports. The list is empty if kube-proxy does not read the slice.
 pub fn numbers_used(service: &Service, slice: &EndpointSlice) -> Vec<u16> {
     let family = service.slice_families().into_iter().find(|it| AddressType::from(*it) == slice.address_type);
     if family.is_none_or(|family| ignores_slice(service, slice, family).is_some()) {
@@ -300,7 +303,8 @@ fn ignores(service: &Service, family: IpFamily) -> Option<IgnoredService> {
     (!service.slice_families().contains(&family)).then_some(IgnoredService::NoAddressOfFamily)
 }
 
-/// Returns why kube-proxy does not read a slice for a family. A label is looked at before the family.
+/// Returns why kube-proxy does not read a slice for a family. A label is looked at before the
+/// family.
 pub fn ignores_slice(service: &Service, slice: &EndpointSlice, family: IpFamily) -> Option<IgnoredSlice> {
     let labels: &StringMap = &slice.metadata.labels;
     if labels.get(LABEL_SERVICE_NAME).is_none_or(|name| *name != service.key.name) {
@@ -327,7 +331,8 @@ fn ignored_ports<'a>(
     })
 }
 
-/// Returns the number of a slice's port if it belongs to a port of the Service: name and protocol are equal.
+/// Returns the number of a slice's port if it belongs to a port of the Service: name and protocol
+/// are equal.
 pub fn number_for(held: &kube_endpoint_core_model::EndpointPort, port: &ServicePort) -> Option<u16> {
     let is_same = held.name.as_deref() == Some(&*port.name)
         && or_tcp(held.protocol.as_ref().unwrap_or(&Text::default())) == or_tcp(&port.protocol);

@@ -1,4 +1,5 @@
-//! What is said about endpoints whose addresses are not of the Service's IP families, and what to do.
+//! What is said about endpoints whose addresses are not of the Service's IP families, and what to
+//! do.
 
 use kube_endpoint_core_model::{AddressType, IpFamily};
 

@@ -48,8 +48,8 @@ fn endpoint(family: Option<IpFamily>) -> String {
     family.map_or_else(|| "endpoint".to_owned(), |family| format!("{family:?} endpoint"))
 }
 
-/// Says how the ports of a Service and of its endpoints can be made the same. Endpoints of another family may have the ports of the
-/// Service as they are.
+/// Says how the ports of a Service and of its endpoints can be made the same. Endpoints of another
+/// family may have the ports of the Service as they are.
 pub(super) fn remedy(
     wanted: &[NamedPort],
     has: &[NamedPort],
@@ -78,8 +78,8 @@ pub(super) fn remedy(
     chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
 }
 
-/// Says how endpoints come to have ports that they lack. If only one is lacking and only one is left over, one of the two can be
-/// renamed.
+/// Says how endpoints come to have ports that they lack. If only one is lacking and only one is
+/// left over, one of the two can be renamed.
 fn add(
     missing: &[NamedPort],
     wanted: &[NamedPort],

@@ -59,8 +59,8 @@ impl Looked<'_> {
         });
     }
 
-    /// Slices whose ports or addresses kube-proxy does not use. If no endpoint has a port or a family of the
-    /// Service, that is told instead. The slices of pods are as the Service asks for.
+    /// Slices whose ports or addresses kube-proxy does not use. If no endpoint has a port or a
+    /// family of the Service, that is told instead. The slices of pods are as the Service asks for.
     fn of_unused_slices(&self, faults: &mut Vec<Fault>) {
         let is_told = |slice: &EndpointSlice, cause: &UnusedSlice| {
             faults.iter().any(|fault| match (cause, fault) {
@@ -100,7 +100,8 @@ impl Looked<'_> {
         });
     }
 
-    /// Nodes whose clients are sent to no endpoint because a policy is `Local`. If nothing is ready, that is why.
+    /// Nodes whose clients are sent to no endpoint because a policy is `Local`. If nothing is
+    /// ready, that is why.
     fn of_policies(&self, faults: &mut Vec<Fault>) {
         let policies = self.policies;
         let external = policies.external_local && policies.externally_accessible;

@@ -40,8 +40,8 @@ impl Together<'_> {
         addresses
     }
 
-    /// Returns what to do about all of them. `pod` is the name of one of the pods; `is_alone` if the Service has pods of this
-    /// kind only.
+    /// Returns what to do about all of them. `pod` is the name of one of the pods; `is_alone` if
+    /// the Service has pods of this kind only.
     pub(crate) fn remedy(&self, pod: &str, is_alone: bool) -> String {
         let nodes = self.nodes();
         match self.0.first() {

@@ -52,7 +52,7 @@ pub enum Colors {
 /// How much a table shows, and where lines are wrapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// Whether tables show all columns.
+    /// True if tables show all columns.
     pub wide: bool,
     /// Columns after which sentences are wrapped. Tables are not.
     pub columns: usize,
@@ -153,12 +153,14 @@ impl Document {
     }
 }
 
-/// Returns the number of characters, which is the number of columns for the texts of Kubernetes objects.
+/// Returns the number of characters, which is the number of columns for the texts of Kubernetes
+/// objects.
 pub(crate) fn width(text: &str) -> usize {
     text.chars().count()
 }
 
-/// Breaks a text between words into lines of at most `columns` characters. A longer word has its own line.
+/// Breaks a text between words into lines of at most `columns` characters. A longer word has its
+/// own line.
 fn wrap(text: &str, columns: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

@@ -225,7 +225,8 @@ impl Explanation {
 }
 
 impl PodServices {
-    /// Returns what all Services say about the pod, as text. `now` is the time against which ages are computed.
+    /// Returns what all Services say about the pod, as text. `now` is the time against which ages
+    /// are computed.
     pub fn text(&self, layout: Layout, now: Timestamp) -> Document {
         let mut document = Document::default();
         let receiving = self.services.iter().filter(|says| says.receives == Some(true)).count();

@@ -21,8 +21,8 @@ use crate::consumers::kube_proxy::{
 pub enum ServedBy {
     /// kube-proxy, or what takes its place on all nodes.
     KubeProxy,
-    /// The proxy that the Service's label `service.kubernetes.io/service-proxy-name` names. Its choice of
-    /// endpoints is not known, so the ready ones count.
+    /// The proxy that the Service's label `service.kubernetes.io/service-proxy-name` names. Its
+    /// choice of endpoints is not known, so the ready ones count.
     OtherProxy {
         /// The label's value; may be empty.
         name: Text,
@@ -48,8 +48,8 @@ impl ServedBy {
     }
 }
 
-/// The endpoints of a Service that a client of some node is sent to. If nodes are not known, each node that an
-/// endpoint or a hint names is taken to exist, and each zone of a hint.
+/// The endpoints of a Service that a client of some node is sent to. If nodes are not known, each
+/// node that an endpoint or a hint names is taken to exist, and each zone of a hint.
 #[derive(Clone, Debug)]
 pub(crate) struct Served<'a> {
     service: &'a Service,
@@ -58,7 +58,8 @@ pub(crate) struct Served<'a> {
     backends: BTreeSet<SocketAddr>,
     /// The endpoints that DNS answers with.
     records: BTreeSet<Text>,
-    /// Endpoints that several slices hold with different conditions or hints or, if a policy is `Local`, nodes.
+    /// Endpoints that several slices hold with different conditions or hints or, if a policy is
+    /// `Local`, nodes.
     pub(crate) undefined: BTreeSet<IpAddr>,
     /// Ready endpoints without a hint. They make kube-proxy ignore the hints of the others.
     pub(crate) without_hints: BTreeSet<IpAddr>,
@@ -89,7 +90,8 @@ impl<'a> Served<'a> {
         match served.by {
             ServedBy::Nobody | ServedBy::OtherProxy { .. } => {}
             ServedBy::Dns => {
-                // A Service without a cluster IP, which no API server stores, is headless for the controllers.
+                // A Service without a cluster IP, which no API server stores, is headless for the
+                // controllers.
                 let headless = Service { cluster_ip: CLUSTER_IP_NONE.into(), ..service.clone() };
                 let records = CoreDns::default().resolve(&headless, slices(), &Question::Service);
                 served.records = records.into_iter().map(|record| record.host).collect();
@@ -138,8 +140,8 @@ impl<'a> Served<'a> {
         }
     }
 
-    /// Returns a function that tells how many of an endpoint's addresses some client is sent to, the first ones. The
-    /// endpoint is one of this slice.
+    /// Returns a function that tells how many of an endpoint's addresses some client is sent to,
+    /// the first ones. The endpoint is one of this slice.
     pub(crate) fn endpoints_of(&self, slice: &EndpointSlice) -> impl Fn(&Endpoint) -> usize + use<'_, 'a> {
         let numbers = numbers_used(self.service, slice);
         move |endpoint| match self.by {
@@ -162,8 +164,8 @@ impl<'a> Served<'a> {
     }
 }
 
-/// Returns true if whoever serves a Service uses endpoints of a slice. kube-proxy does if the slice has the
-/// addresses of one of the Service's families, and one of its ports.
+/// Returns true if whoever serves a Service uses endpoints of a slice. kube-proxy does if the slice
+/// has the addresses of one of the Service's families, and one of its ports.
 pub(crate) fn uses(service: &Service, slice: &EndpointSlice) -> bool {
     match ServedBy::of(service) {
         ServedBy::Nobody => false,

@@ -15,7 +15,8 @@ pub(crate) fn has_ready(slice: &EndpointSlice) -> bool {
     slice.endpoints.iter().any(|endpoint| is_ready(endpoint.conditions))
 }
 
-/// Returns why kube-proxy uses no slice, or none for some families or ports of the Service, if there are ready endpoints.
+/// Returns why kube-proxy uses no slice, or none for some families or ports of the Service, if
+/// there are ready endpoints.
 pub(crate) fn unused(service: &Service, slices: &[Arc<EndpointSlice>]) -> Vec<Fault> {
     if ServedBy::of(service) != ServedBy::KubeProxy {
         return Vec::new();
@@ -63,8 +64,8 @@ impl Held {
     }
 }
 
-/// Returns which ports all families lack, and which further ones each of them lacks. `is_one_of_several` tells whether there are
-/// endpoints of other types, too.
+/// Returns which ports all families lack, and which further ones each of them lacks.
+/// `is_one_of_several` tells whether there are endpoints of other types, too.
 fn ports_that_differ(wanted: &[ServicePort], families: &[Held], is_one_of_several: bool) -> Vec<Fault> {
     let lacked_by_all = |port: &ServicePort| families.iter().all(|held| held.lacks(port));
     let fault = |family: Option<IpFamily>, families: &[Held], lacking: &dyn Fn(&ServicePort) -> bool| {

@@ -1,10 +1,10 @@
-//! Names of Services and endpoints: the cases of CoreDNS 1.14's `TestEndpointHostname` and `TestServices`
-//! (`plugin/kubernetes/kubernetes_test.go`), and those of `TestServeDNS`, `TestServeDNSEmptyService` and
-//! `TestPreserveCase` that ask for Services.
+//! Names of Services and endpoints: the cases of CoreDNS 1.14's `TestEndpointHostname` and
+//! `TestServices` (`plugin/kubernetes/kubernetes_test.go`), and those of `TestServeDNS`,
+//! `TestServeDNSEmptyService` and `TestPreserveCase` that ask for Services.
 //!
-//! The model has no names of pods, reverse names, zone transfers, names of several clusters, and no names
-//! of zones (option `zonal`). The view of a Service holds its first cluster IP only, so `svc-dual-stack` has
-//! one address here.
+//! The model has no names of pods, reverse names, zone transfers, names of several clusters, and no
+//! names of zones (option `zonal`). The view of a Service holds its first cluster IP only, so
+//! `svc-dual-stack` has one address here.
 
 use kube_endpoint_core_model::{AddressType, EndpointSlice};
 use kube_endpoint_explain::consumers::core_dns::{CoreDns, Question};

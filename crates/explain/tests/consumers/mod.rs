@@ -1,5 +1,6 @@
 //! The models of kube-proxy and CoreDNS against the cases of these programs' own tests, rebuilt as
-//! data under the names that the cases have there, and against answers that the programs have given.
+//! data under the names that the cases have there, and against answers that the programs have
+//! given.
 #![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
 
 mod core_dns;

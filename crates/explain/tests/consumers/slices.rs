@@ -1,6 +1,6 @@
 //! Slices and their ports, addresses and duplicates: the cases of `TestEndpointsMapFromESC` and
-//! `TestEndpointInfoByServicePort` (`pkg/proxy/endpointslicecache_test.go`, Kubernetes 1.36), and what
-//! the informers of kube-proxy leave out.
+//! `TestEndpointInfoByServicePort` (`pkg/proxy/endpointslicecache_test.go`, Kubernetes 1.36), and
+//! what the informers of kube-proxy leave out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -15,8 +15,9 @@ use serde_json::{Value, json};
 
 use super::{label, read_service, service, slice};
 
-/// Upstream's `generateEndpointSliceWithOffset`: endpoints `10.0.OFFSET.1` and so on, and ports `port-0` and
-/// so on. Every `unready`th endpoint is not ready, and every `terminating`th terminates.
+/// Upstream's `generateEndpointSliceWithOffset`: endpoints `10.0.OFFSET.1` and so on, and ports
+/// `port-0` and so on. Every `unready`th endpoint is not ready, and every `terminating`th
+/// terminates.
 #[derive(Clone, Copy)]
 struct Generated {
     service: &'static str,
@@ -73,8 +74,8 @@ struct Case {
     name: &'static str,
     node: &'static str,
     slices: &'static [Generated],
-    /// For each port the endpoints, with the words `unready`, `ending`, `local`, and `undefined` if Go's map
-    /// decides between two answers. Upstream's test expects one of these, whichever comes.
+    /// For each port the endpoints, with the words `unready`, `ending`, `local`, and `undefined` if
+    /// Go's map decides between two answers. Upstream's test expects one of these, whichever comes.
     expected: &'static [&'static [&'static str]],
 }
 
@@ -357,7 +358,8 @@ fn backends_of_all_nodes_are_those_of_each_node() {
                     if random(4) > 0 {
                         endpoint["nodeName"] = json!(format!("n{}", random(3)));
                     }
-                    // A random hint is on each endpoint in most rounds, because one without it turns all off.
+                    // A random hint is on each endpoint in most rounds, because one without it
+                    // turns all off.
                     if round % 4 > 0 && random(30) > 0 {
                         endpoint["hints"]["forZones"] = json!([{"name": format!("z{}", random(4))}]);
                     }

@@ -11,8 +11,8 @@ struct Case {
     name: &'static str,
     node: &'static str,
     zone: &'static str,
-    /// Words: the traffic policies that are `Local`, `node-port`, and `1.33` for a kube-proxy that reads
-    /// no hints for nodes.
+    /// Words: the traffic policies that are `Local`, `node-port`, and `1.33` for a kube-proxy that
+    /// reads no hints for nodes.
     service: &'static str,
     /// Each an address and words: `local`, the condition, and the zones and nodes of its hints.
     endpoints: &'static [&'static str],

@@ -62,7 +62,8 @@ fn slice_by_hand(port: Value, ready: bool) -> Cluster {
             "endpoints": [{"addresses": ["10.9.0.1"], "conditions": {"ready": ready}}]}))
 }
 
-/// Slices show what is wrong with endpoints that are written by hand, even if Endpoints may not be read.
+/// Slices show what is wrong with endpoints that are written by hand, even if Endpoints may not be
+/// read.
 #[test]
 fn without_endpoints_the_slices_tell_why_there_is_no_traffic() {
     let other = || json!({"name": "other", "port": 8080});
@@ -254,7 +255,8 @@ fn endpoints_of_two_families_for_one_are_no_fault() {
     assert_eq!(headline(&cluster, ""), "ok EP000 1 of 2 addresses receive traffic");
 }
 
-/// A dual-stack Service without a selector, and a slice with a ready endpoint of each family that has ports.
+/// A dual-stack Service without a selector, and a slice with a ready endpoint of each family that
+/// has ports.
 fn dual_stack(service: Value, ipv4: Option<Value>, ipv6: Option<Value>) -> Cluster {
     let spec = json!({"clusterIP": "10.96.0.10", "ipFamilies": ["IPv4", "IPv6"], "ports": service});
     let cluster = Cluster::new().with(json!({"kind": "Service", "metadata": {"name": "web"}, "spec": spec}));

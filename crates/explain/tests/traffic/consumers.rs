@@ -73,7 +73,8 @@ fn nodes_that_may_not_be_read_are_not_claimed_to_lack_an_endpoint() {
     assert_eq!(linted(&cluster, "nodes"), [""; 0]);
 }
 
-/// The clients of each node have no other endpoints, so one that ends counts although others are ready.
+/// The clients of each node have no other endpoints, so one that ends counts although others are
+/// ready.
 #[test]
 fn a_pod_that_ends_receives_the_traffic_of_its_own_node() {
     let ending = || three_nodes().select("Pod", "web-1").terminating();
@@ -187,8 +188,8 @@ fn clients_of_an_external_address_are_sent_to_all_nodes() {
     assert_eq!(counts(no_node(settled(accessible(internal_local(three_nodes()))))), Some(2));
 }
 
-/// kube-proxy chooses for each family by itself: clients of one have ready endpoints only, those of the other an endpoint that
-/// ends.
+/// kube-proxy chooses for each family by itself: clients of one have ready endpoints only, those of
+/// the other an endpoint that ends.
 #[test]
 fn each_family_falls_back_by_itself() {
     let cluster =

@@ -3,7 +3,8 @@
 use super::known::said;
 use super::*;
 
-/// kube-proxy sends traffic to endpoints that are terminating and serving if none is ready; DNS has no such rule.
+/// kube-proxy sends traffic to endpoints that are terminating and serving if none is ready; DNS has
+/// no such rule.
 #[test]
 fn pods_that_are_being_deleted_receive_traffic_if_no_other_does() {
     let cluster = || Cluster::new().node("a").service("web").pods("web", 2);
@@ -56,7 +57,8 @@ fn a_pod_is_said_to_receive_what_its_service_sends() {
     assert_eq!(said(settled(ending().not_ready())), "NO TRAFFIC 0 EP013 Some(false)");
 }
 
-/// Endpoints that end, and addresses that somebody lists as not ready, are not a loss that must have a cause.
+/// Endpoints that end, and addresses that somebody lists as not ready, are not a loss that must
+/// have a cause.
 #[test]
 fn a_rollout_is_not_called_degraded_if_pods_may_not_be_read() {
     let two = || Cluster::new().node("a").service("web").pods("web", 2);

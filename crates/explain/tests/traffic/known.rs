@@ -47,8 +47,8 @@ fn a_pod_is_not_said_to_receive_traffic_if_slices_may_not_be_read() {
     insta::assert_snapshot!(says.text(Layout::NARROW, now()).render(Colors::Off));
 }
 
-/// What is said about `web-1`: the first word, the exit code, and what it says of the only Service. `reads_others` tells
-/// whether other pods may be read.
+/// What is said about `web-1`: the first word, the exit code, and what it says of the only Service.
+/// `reads_others` tells whether other pods may be read.
 pub(crate) fn said(cluster: &Cluster, forbidden: &str, reads_others: bool) -> String {
     let (_, options) = reading(cluster, forbidden);
     let known = Known { pods: reads_others, ..options.known };

@@ -1,5 +1,5 @@
-//! Headlines of Services: which endpoints receive traffic as kube-proxy chooses them, and what is not known if a kind may not
-//! be read.
+//! Headlines of Services: which endpoints receive traffic as kube-proxy chooses them, and what is
+//! not known if a kind may not be read.
 #![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
 
 mod by_hand;
@@ -22,7 +22,8 @@ fn now() -> Timestamp {
     "2026-01-01T01:00:00Z".parse().unwrap()
 }
 
-/// Carries out the writes of slices and Endpoints, twice, because mirrored slices follow the Endpoints.
+/// Carries out the writes of slices and Endpoints, twice, because mirrored slices follow the
+/// Endpoints.
 fn settled(cluster: Cluster) -> Cluster {
     let objects = Objects::read(cluster.objects().iter().cloned()).unwrap();
     let planned = Planned::new(&objects, &key(), &objects.topology(0.0), &Options::default());

@@ -5,8 +5,8 @@ use std::time::Duration;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-/// Exponential backoff: delays start at `initial` and double up to `max`. Each delay is shortened by a random part of up
-/// to half, so that clients that failed together do not retry together.
+/// Exponential backoff: delays start at `initial` and double up to `max`. Each delay is shortened
+/// by a random part of up to half, so that clients that failed together do not retry together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Backoff {

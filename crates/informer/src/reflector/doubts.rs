@@ -10,7 +10,8 @@ const NAMESPACES: usize = 16;
 /// How a complete list contradicts the store that it replaces.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Contradiction {
-    /// An object has a version up to which the store has read, and the store shows another one or none.
+    /// An object has a version up to which the store has read, and the store shows another one or
+    /// none.
     pub(crate) changed: bool,
     /// The namespaces with an object of the store that is not in the list.
     pub(crate) deleted: BTreeSet<Text>,
@@ -34,7 +35,7 @@ impl Contradiction {
 pub(crate) struct Doubts {
     /// The namespaces, the newest last.
     namespaces: VecDeque<Text>,
-    /// Whether the next list is made because of the doubts.
+    /// True if the next list is made because of the doubts.
     listed: bool,
 }
 
@@ -53,8 +54,9 @@ impl Doubts {
         self.listed = true;
     }
 
-    /// Whether a list shows that the server's storage was set back. An object that is missing in the list is a sign only in a
-    /// doubted namespace: in a busy cluster something is always deleted between the last event and the list.
+    /// Returns true if a list shows that the server's storage was set back. An object that is
+    /// missing in the list is a sign only in a doubted namespace: in a busy cluster something is
+    /// always deleted between the last event and the list.
     pub(crate) fn are_confirmed_by(&self, list: &Contradiction) -> bool {
         let is_missing = |namespace: &Text| list.deleted.contains(namespace);
         list.changed || self.listed && self.namespaces.iter().any(is_missing)

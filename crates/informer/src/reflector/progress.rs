@@ -1,7 +1,7 @@
 //! How far each store has read, which kinds have been listed, and which requests keep failing.
 //!
-//! A kind has one list and watch, or one for each namespace. Each of these has a position of its own: what one of them has
-//! read says nothing about the namespaces of the others.
+//! A kind has one list and watch, or one for each namespace. Each of these has a position of its
+//! own: what one of them has read says nothing about the namespaces of the others.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,8 +20,9 @@ use crate::{Kind, Kinds, Scope, View};
 /// How far a store has read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Position {
-    /// The number of lists so far that showed that the server's storage was set back, as by a restore: they had a lower
-    /// version than the store's position, or contradicted the store. Versions of different epochs cannot be compared.
+    /// The number of lists so far that showed that the server's storage was set back, as by a
+    /// restore: they had a lower version than the store's position, or contradicted the store.
+    /// Versions of different epochs cannot be compared.
     pub epoch: u64,
     /// The version of the last event, bookmark or list.
     pub version: ResourceVersion,
@@ -29,8 +30,9 @@ pub struct Position {
 
 /// The shortest time between two relists of all kinds because a list contradicted its store.
 const CONTRADICTED: Duration = Duration::from_secs(600);
-/// The shortest time between two relists of all kinds for which versions are the reason that other requests than lists and watches
-/// were answered with. If the API servers of a cluster disagree, there is such a reason all the time.
+/// The shortest time between two relists of all kinds for which versions are the reason that other
+/// requests than lists and watches were answered with. If the API servers of a cluster disagree,
+/// there is such a reason all the time.
 const SET_BACK: Duration = Duration::from_secs(30);
 
 /// The progress of all kinds.
@@ -38,7 +40,8 @@ const SET_BACK: Duration = Duration::from_secs(30);
 pub(crate) struct Progress {
     /// When all kinds were last listed because a list contradicted its store.
     contradicted: Mutex<Option<Instant>>,
-    /// When all kinds were last listed because something else than a list or watch had shown that the server was set back.
+    /// When all kinds were last listed because something else than a list or watch had shown that
+    /// the server was set back.
     set_back: Mutex<Option<Instant>>,
     kinds: [KindProgress; Kind::ALL.len()],
     /// The kinds that [`Cluster::synced`](crate::Cluster::synced) waits for.
@@ -72,7 +75,7 @@ struct StreamState {
     last_event: Option<ResourceVersion>,
     /// When the server last sent something; none before the first list.
     received: Option<Instant>,
-    /// Whether a complete list was applied and handlers were called for it.
+    /// True if a complete list was applied and handlers were called for it.
     synced: bool,
     /// The server's versions went back, and there was no list since.
     must_list: bool,
@@ -82,7 +85,8 @@ struct StreamState {
     began_epoch: Option<Instant>,
 }
 
-/// Whether something that may happen once in a period was not done for so long; if so, it counts as done now.
+/// Returns true if something that may happen once in a period was not done for so long; if so, it
+/// counts as done now.
 fn is_due(last: &Mutex<Option<Instant>>, period: Duration) -> bool {
     let now = Instant::now();
     let mut last = last.lock();
@@ -94,7 +98,8 @@ fn is_due(last: &Mutex<Option<Instant>>, period: Duration) -> bool {
 }
 
 impl StreamProgress {
-    /// Whether it is known that the server's versions went back, and no list since then is complete.
+    /// Returns true if it is known that the server's versions went back, and no list since then is
+    /// complete.
     fn awaits_list(&self) -> bool {
         let state = self.state.lock();
         state.must_list || state.begins_epoch
@@ -176,8 +181,8 @@ impl Progress {
         versions.min().unwrap_or_default()
     }
 
-    /// How long ago the server last sent something to the list and watch of a kind that has waited the longest; none before
-    /// the kind is synced.
+    /// How long ago the server last sent something to the list and watch of a kind that has waited
+    /// the longest; none before the kind is synced.
     pub(crate) fn lag(&self, kind: Kind) -> Option<Duration> {
         if !self.synced.borrow().contains(kind) {
             return None;
@@ -198,8 +203,8 @@ impl Progress {
         self.stream(kind, scope).map_or_else(Position::default, |stream| stream.state.lock().position)
     }
 
-    /// The version of the last event of an object since the last list; none if there was none, or if namespaces are listed
-    /// one by one.
+    /// The version of the last event of an object since the last list; none if there was none, or
+    /// if namespaces are listed one by one.
     pub(crate) fn last_event(&self, kind: Kind) -> Option<ResourceVersion> {
         self.stream(kind, &Scope::All).and_then(|stream| stream.state.lock().last_event)
     }
@@ -221,13 +226,14 @@ impl Progress {
         state.position.version = state.position.version.max(version);
     }
 
-    /// Moves a position to the version of a complete list. A lower version than before begins a new epoch: the server was
-    /// restored from a backup, or is another one.
+    /// Moves a position to the version of a complete list. A lower version than before begins a new
+    /// epoch: the server was restored from a backup, or is another one.
     ///
-    /// So does a list that contradicts the store: the server was restored, and has passed the position since. All kinds must
-    /// be listed then, because nothing shows which other stores are wrong. A deletion counts only in a namespace whose writers
-    /// have doubted the store; otherwise it is normal. Returns whether all kinds will be listed for this reason, which
-    /// happens at most once in ten minutes.
+    /// So does a list that contradicts the store: the server was restored, and has passed the
+    /// position since. All kinds must be listed then, because nothing shows which other stores are
+    /// wrong. A deletion counts only in a namespace whose writers have doubted the store; otherwise
+    /// it is normal. Returns whether all kinds will be listed for this reason, which happens at
+    /// most once in ten minutes.
     pub(crate) fn restart(
         &self,
         kind: Kind,
@@ -250,7 +256,8 @@ impl Progress {
         contradicted && !begins_epoch && self.list_others(stream)
     }
 
-    /// Has all kinds listed, except one that has just been, unless that was done within the last ten minutes.
+    /// Has all kinds listed, except one that has just been, unless that was done within the last
+    /// ten minutes.
     fn list_others(&self, listed: &StreamProgress) -> bool {
         if !is_due(&self.contradicted, CONTRADICTED) {
             return false;
@@ -265,7 +272,8 @@ impl Progress {
         self.kinds.iter().flat_map(KindProgress::streams).for_each(StreamProgress::require_list);
     }
 
-    /// Has all kinds listed in a new epoch, unless that was done within the last ten minutes. Returns whether it is done.
+    /// Has all kinds listed in a new epoch, unless that was done within the last ten minutes.
+    /// Returns whether it is done.
     pub(crate) fn report_set_back(&self) -> bool {
         let may_list = is_due(&self.contradicted, CONTRADICTED);
         if may_list {
@@ -281,8 +289,9 @@ impl Progress {
         }
     }
 
-    /// Records that the server's version is lower than the position of a list and watch. Everything must then be listed:
-    /// other positions may be so low that the server has passed them again, although their stores show what was lost.
+    /// Records that the server's version is lower than the position of a list and watch. Everything
+    /// must then be listed: other positions may be so low that the server has passed them again,
+    /// although their stores show what was lost.
     pub(crate) fn went_back(&self, kind: Kind, scope: &Scope) {
         // Another one has found out before.
         if self.stream(kind, scope).is_some_and(StreamProgress::awaits_list) {
@@ -291,8 +300,8 @@ impl Progress {
         self.require_lists();
     }
 
-    /// Has everything listed because an object got a version that the list and watch which covers its namespace had read past.
-    /// Returns false if it was not done because of [`SET_BACK`].
+    /// Has everything listed because an object got a version that the list and watch which covers
+    /// its namespace had read past. Returns false if it was not done because of [`SET_BACK`].
     pub(crate) fn versions_went_back(&self, kind: Kind, namespace: &str) -> bool {
         if self.of(kind).covering(namespace).is_some_and(StreamProgress::awaits_list) {
             return true;
@@ -304,8 +313,8 @@ impl Progress {
         may_list
     }
 
-    /// Has everything listed that was not listed since the server was set back, which was after `since`. Returns false if it was
-    /// not done because of [`SET_BACK`].
+    /// Has everything listed that was not listed since the server was set back, which was after
+    /// `since`. Returns false if it was not done because of [`SET_BACK`].
     pub(crate) fn list_again(&self, since: Instant) -> bool {
         let is_listed = |stream: &StreamProgress| {
             stream.awaits_list() || stream.state.lock().began_epoch.is_some_and(|began| began >= since)
@@ -322,7 +331,7 @@ impl Progress {
         may_list
     }
 
-    /// Whether a list is needed because the server's versions went back.
+    /// Returns true if a list is needed because the server's versions went back.
     pub(crate) fn must_list(&self, kind: Kind, scope: &Scope) -> bool {
         self.stream(kind, scope).is_some_and(|stream| stream.state.lock().must_list)
     }
@@ -339,8 +348,8 @@ impl Progress {
         }
     }
 
-    /// Records that a store holds a complete list and that all handlers have been called for it. Returns whether the whole
-    /// kind is synced.
+    /// Records that a store holds a complete list and that all handlers have been called for it.
+    /// Returns whether the whole kind is synced.
     pub(crate) fn mark_synced(&self, kind: Kind, scope: &Scope) -> bool {
         if let Some(stream) = self.stream(kind, scope) {
             stream.state.lock().synced = true;
@@ -356,7 +365,7 @@ impl Progress {
         all_synced
     }
 
-    /// Whether the list of one list and watch has been applied.
+    /// Returns true if the list of one list and watch has been applied.
     pub(crate) fn is_synced(&self, kind: Kind, scope: &Scope) -> bool {
         self.stream(kind, scope).is_some_and(|stream| stream.state.lock().synced)
     }
@@ -405,7 +414,8 @@ impl Progress {
         failures.min_by_key(|failure| failure.since)
     }
 
-    /// Records a failed request, or none after one that succeeded. Returns the failure that [`Self::failure`] shows now.
+    /// Records a failed request, or none after one that succeeded. Returns the failure that
+    /// [`Self::failure`] shows now.
     pub(crate) fn set_failure(
         &self,
         kind: Kind,
@@ -418,7 +428,8 @@ impl Progress {
         self.failure(kind)
     }
 
-    /// Asks the reflector that covers a namespace for a version check. Requests that it has not taken up yet count as one.
+    /// Asks the reflector that covers a namespace for a version check. Requests that it has not
+    /// taken up yet count as one.
     pub(crate) fn request_version_check(&self, kind: Kind, namespace: &str) {
         if let Some(stream) = self.of(kind).covering(namespace) {
             stream.doubts.lock().add(namespace);

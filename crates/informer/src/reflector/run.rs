@@ -17,11 +17,13 @@ use crate::{ApiClient, Cluster, Object, ReflectorOptions};
 /// After a watch that lasted this long, the next relist counts as the first of its run again.
 const STABLE_WATCH: Duration = Duration::from_secs(10);
 
-/// Lists and watches one kind, and applies what it receives to a cluster, until `shutdown` completes. If the cluster's view
-/// is limited to some namespaces, there is one list and watch for each of them; nodes are always listed as a whole.
+/// Lists and watches one kind, and applies what it receives to a cluster, until `shutdown`
+/// completes. If the cluster's view is limited to some namespaces, there is one list and watch for
+/// each of them; nodes are always listed as a whole.
 ///
-/// It never gives up. While the API server is unreachable or refuses requests, the reflector logs that and retries with
-/// backoff; the cluster keeps its content. A kind that has never been listed stays unsynced.
+/// It never gives up. While the API server is unreachable or refuses requests, the reflector logs
+/// that and retries with backoff; the cluster keeps its content. A kind that has never been listed
+/// stays unsynced.
 pub async fn run<T: Object>(
     client: ApiClient,
     cluster: Cluster,
@@ -149,7 +151,8 @@ impl<T: Object> Reflector<'_, T> {
         state.transition(next, self.streaming_list, self.options.page_size).delayed(delay)
     }
 
-    /// Counts a failure and reports it. The delay grows with each one and is not shorter than what the server asked for.
+    /// Counts a failure and reports it. The delay grows with each one and is not shorter than what
+    /// the server asked for.
     fn retry_delay(&mut self, verb: ListWatchVerb, error: &ListWatchError) -> Duration {
         if self.failures.count() == 0 {
             self.failing_since = Instant::now();
@@ -169,8 +172,8 @@ impl<T: Object> Reflector<'_, T> {
         delay
     }
 
-    /// The delay that the server asked for, lengthened by a random part of up to a quarter, so that clients that were told
-    /// the same do not return together.
+    /// The delay that the server asked for, lengthened by a random part of up to a quarter, so that
+    /// clients that were told the same do not return together.
     fn retry_after(&mut self, error: &ListWatchError) -> Duration {
         let Some(delay) = error.retry_after() else { return Duration::ZERO };
         delay.mul_f64(self.random.random_range(1.0..1.25))

@@ -1,4 +1,5 @@
-//! The state of a reflector, and what follows when a request ends. Nothing here sends requests, waits or logs.
+//! The state of a reflector, and what follows when a request ends. Nothing here sends requests,
+//! waits or logs.
 //!
 //! ```text
 //!            complete            error: backoff, or relist
@@ -23,7 +24,8 @@ use crate::store::list_builder::ListBuilder;
 const MIN_WATCH: Duration = Duration::from_secs(1);
 /// After so many watches in a row that each lasted for less than [`MIN_WATCH`], the next one waits.
 const SHORT_WATCHES: u32 = 5;
-/// After this many failures, a watch that is refused because its version is too large is followed by a relist.
+/// After this many failures, a watch that is refused because its version is too large is followed
+/// by a relist.
 const MAX_TOO_LARGE: u32 = 5;
 
 /// What a reflector does next.
@@ -88,7 +90,7 @@ impl<T> Listing<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Connection {
     pub(crate) since: Instant,
-    /// Whether an event or a bookmark has arrived since.
+    /// True if an event or a bookmark has arrived since.
     pub(crate) has_events: bool,
 }
 
@@ -97,19 +99,20 @@ impl Connection {
         Self { since: now, has_events: false }
     }
 
-    /// Whether the watch worked: it delivered something, or stayed open for a while.
+    /// Returns true if the watch worked: it delivered something, or stayed open for a while.
     fn worked(self, now: Instant) -> bool {
         self.has_events || now.saturating_duration_since(self.since) >= MIN_WATCH
     }
 }
 
-/// Watches in a row that lasted for less than a second each, as behind a proxy that ends a watch with its first event. Without a
-/// limit, they would be opened as fast as the server answers.
+/// Watches in a row that lasted for less than a second each, as behind a proxy that ends a watch
+/// with its first event. Without a limit, they would be opened as fast as the server answers.
 #[derive(Debug, Default)]
 pub(crate) struct ShortWatches(u32);
 
 impl ShortWatches {
-    /// Counts a watch that ended. Returns how long to wait before it is resumed: no two begin within a second then.
+    /// Counts a watch that ended. Returns how long to wait before it is resumed: no two begin
+    /// within a second then.
     pub(crate) fn ended(&mut self, connection: Option<Connection>, now: Instant) -> Duration {
         let Some(connection) = connection else { return Duration::ZERO };
         let rest = MIN_WATCH.saturating_sub(now.saturating_duration_since(connection.since));
@@ -132,7 +135,8 @@ pub(crate) enum WatchEnd {
 pub(crate) enum Next {
     /// Resume the watch at once.
     Resume,
-    /// Compare versions at once, then resume the watch: the connection failed, and another server may answer now.
+    /// Compare versions at once, then resume the watch: the connection failed, and another server
+    /// may answer now.
     Check,
     /// Send the same request again after a backoff.
     Retry,
@@ -142,7 +146,8 @@ pub(crate) enum Next {
     DisableStreaming,
     /// The streaming list failed: list in pages this time, after a backoff.
     ListInPages,
-    /// Request the complete state again: at once the first time, after a backoff when that happens repeatedly.
+    /// Request the complete state again: at once the first time, after a backoff when that happens
+    /// repeatedly.
     Relist(RelistReason),
 }
 
@@ -178,7 +183,8 @@ impl<T> State<T> {
         }
     }
 
-    /// What follows a failed request. `failures` is the number of consecutive failures before this one.
+    /// What follows a failed request. `failures` is the number of consecutive failures before this
+    /// one.
     pub(crate) fn after_error(&self, error: &ListWatchError, failures: u32, now: Instant) -> Next {
         match (self, error) {
             (_, ListWatchError::Expired(_)) => Next::Relist(RelistReason::Expired),
@@ -206,8 +212,8 @@ impl<T> State<T> {
     pub(crate) fn transition(self, next: Next, streaming_list: bool, page_size: u32) -> Self {
         match (next, self) {
             (Next::DisableStreaming | Next::ListInPages, _) => Self::Listing(Listing::new(page_size)),
-            // The server did not keep the rest of the list for as long as the pages took to read, and might not the next
-            // time either.
+            // The server did not keep the rest of the list for as long as the pages took to read,
+            // and might not the next time either.
             (Next::Relist(RelistReason::Expired), Self::Listing(Listing { token: Some(_), .. })) => {
                 Self::Listing(Listing::new(0))
             }
@@ -244,14 +250,14 @@ fn after_watch_error(
     use ListWatchError as E;
     match error {
         E::Interrupted(_) if connection.is_some_and(|connection| connection.worked(now)) => Next::Check,
-        // The version check finds out whether the server will reach the version. If it says so and the watch is still
-        // refused, another server answers it.
+        // The version check finds out whether the server will reach the version. If it says so and
+        // the watch is still refused, another server answers it.
         E::TooLargeResourceVersion(_) if failures >= MAX_TOO_LARGE => {
             Next::Relist(RelistReason::TooLargeResourceVersion)
         }
         E::InvalidResponse(_) if connection.is_some() => Next::Relist(RelistReason::InvalidResponse),
-        // A watch that returned an error, was resumed and returned an error again before any event cannot get past
-        // what it meets at this version.
+        // A watch that returned an error, was resumed and returned an error again before any event
+        // cannot get past what it meets at this version.
         E::Api { retry_after: None, .. }
             if failures > 0 && connection.is_some_and(|connection| !connection.has_events) =>
         {
@@ -268,23 +274,26 @@ fn after_streaming_error(error: &ListWatchError) -> Next {
     match error {
         E::Api { code, .. } if is_unsupported(*code) => Next::DisableStreaming,
         E::Unreachable(_) | E::Api { code: 401 | 403 | 429, .. } => Next::Retry,
-        // Whatever fails about a streaming list may not fail about pages: a server whose watch cache is behind refuses the
-        // former with `TooLargeResourceVersion`, for as long as it is behind, and takes the latter from etcd.
+        // Whatever fails about a streaming list may not fail about pages: a server whose watch
+        // cache is behind refuses the former with `TooLargeResourceVersion`, for as long as it is
+        // behind, and takes the latter from etcd.
         _ => Next::ListInPages,
     }
 }
 
-/// Whether a status code says that the server does not understand a request, as opposed to not allowing it or not now.
+/// Returns true if a status code says that the server does not understand a request, as opposed to
+/// not allowing it or not now.
 fn is_unsupported(code: u16) -> bool {
     is_refused(code) && code != 403
 }
 
-/// Whether a status code refuses a request for good.
+/// Returns true if a status code refuses a request for good.
 fn is_refused(code: u16) -> bool {
     matches!(code, 400..500) && !matches!(code, 401 | 408 | 410 | 429)
 }
 
-/// Whether a page may have been refused because of its continue token. After 502, 503 and 504 the token may still be good.
+/// Returns true if a page may have been refused because of its continue token. After 502, 503 and
+/// 504 the token may still be good.
 fn may_refuse_token(code: u16) -> bool {
     is_unsupported(code) || matches!(code, 500 | 501 | 505..)
 }

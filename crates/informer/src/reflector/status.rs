@@ -7,15 +7,16 @@ use tokio::time::Instant;
 use crate::metrics::WatchErrorReason;
 use crate::{Kind, Scope};
 
-/// A kind that has not been listed after this many failures, whatever they are, is reported as an error.
+/// A kind that has not been listed after this many failures, whatever they are, is reported as an
+/// error.
 const FAILURES_BEFORE_ERROR: u32 = 3;
 
 /// Whether a kind has been listed, and whether its requests fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KindStatus {
-    /// Whether the store holds a complete list and handlers were called for it, as far as they want it. Stays true once
-    /// it is true.
+    /// True if the store holds a complete list and handlers were called for it, as far as they want
+    /// it. Stays true once it is true.
     pub synced: bool,
     /// The last failed list or watch; none if a request has succeeded since.
     pub failure: Option<KindFailure>,
@@ -68,8 +69,8 @@ impl KindFailure {
             .then(|| format!("verb {} on resource {} in {group}", self.verb.as_str(), kind.name()))
     }
 
-    /// Logs the failure: as an error if the server forbade the request, or if the kind has never been listed and the server
-    /// refused the list or it failed repeatedly; otherwise as a warning.
+    /// Logs the failure: as an error if the server forbade the request, or if the kind has never
+    /// been listed and the server refused the list or it failed repeatedly; otherwise as a warning.
     pub(crate) fn log(&self, kind: Kind, scope: &Scope, is_synced: bool, delay: Duration) {
         let (resource, verb, error) = (kind.name(), self.verb.as_str(), &self.message);
         let namespace = scope.namespace();

@@ -1,7 +1,9 @@
-//! Reflectors take turns to apply events, so that many expensive events of one kind do not hold up another.
+//! Reflectors take turns to apply events, so that many expensive events of one kind do not hold up
+//! another.
 //!
-//! An event of a pod that 2,000 Services select calls handlers with 2,000 keys. If such events arrive faster than they are
-//! applied, their reflector must not keep its thread, and must not make the reflector of the Services apply them.
+//! An event of a pod that 2,000 Services select calls handlers with 2,000 keys. If such events
+//! arrive faster than they are applied, their reflector must not keep its thread, and must not make
+//! the reflector of the Services apply them.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -9,13 +11,15 @@ use tokio::sync::{Mutex, MutexGuard};
 
 use crate::{Cluster, Kind, Object, StreamEvent};
 
-/// After this many keys were handed to handlers, a reflector lets the other tasks of its thread run.
+/// After this many keys were handed to handlers, a reflector lets the other tasks of its thread
+/// run.
 const MAX_KEYS_BEFORE_YIELD: usize = 1000;
 
 /// The turns of the reflectors of a cluster.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
-    /// Held while one event of a pod or a Service is applied. Tokio's mutex is fair: who waits gets the next turn.
+    /// Held while one event of a pod or a Service is applied. Tokio's mutex is fair: who waits gets
+    /// the next turn.
     pods_and_services: Mutex<()>,
     /// Keys that were handed to handlers since a reflector last yielded.
     keys: AtomicUsize,

@@ -1,7 +1,8 @@
 //! Compares the server's version with the position of a watch.
 //!
-//! A server whose storage was restored from a backup accepts a watch from a version that it has not reached, and sends
-//! nothing, not even bookmarks (kubernetes#107457). Only a list shows that its versions went back.
+//! A server whose storage was restored from a backup accepts a watch from a version that it has not
+//! reached, and sends nothing, not even bookmarks (kubernetes#107457). Only a list shows that its
+//! versions went back.
 
 use std::time::Duration;
 
@@ -17,8 +18,8 @@ use crate::{ApiClient, Cluster, Kind, Object, ReflectorOptions, Scope, View};
 
 /// The shortest time between two checks on an open watch.
 const MIN_INTERVAL: Duration = Duration::from_secs(10);
-/// A second requested check within this time lists the kind even if the server's version is not lower. A relist for this
-/// reason happens at most once in this time.
+/// A second requested check within this time lists the kind even if the server's version is not
+/// lower. A relist for this reason happens at most once in this time.
 const UNEXPLAINED: Duration = Duration::from_secs(600);
 
 /// The version checks of one reflector.
@@ -42,8 +43,9 @@ struct Running {
 }
 
 impl VersionChecks {
-    /// Waits until a check is due, sends it and judges the answer. `from` is the position of the watch, which has been silent
-    /// since `silent_since`. Returns an error if the kind must be listed.
+    /// Waits until a check is due, sends it and judges the answer. `from` is the position of the
+    /// watch, which has been silent since `silent_since`. Returns an error if the kind must be
+    /// listed.
     ///
     /// Cancel safe: a check that was requested or sent continues with the next call.
     pub(crate) async fn next<T: Object>(
@@ -108,7 +110,8 @@ impl VersionChecks {
         self.running = None;
     }
 
-    /// Counts a requested check that found nothing. Returns true if the kind must be listed nevertheless.
+    /// Counts a requested check that found nothing. Returns true if the kind must be listed
+    /// nevertheless.
     fn is_unexplained_again(&mut self, now: Instant) -> bool {
         let is_recent = |at: Option<Instant>| at.is_some_and(|at| now - at < UNEXPLAINED);
         if is_recent(self.relisted) {
@@ -123,9 +126,10 @@ impl VersionChecks {
     }
 }
 
-/// The server's current version of a kind in a view, from a consistent list of at most one object: everything that was written
-/// before the call has this version or a lower one. Returns none if the server does not serve the kind, which can only be
-/// EndpointSlices: each API server serves the others.
+/// The server's current version of a kind in a view, from a consistent list of at most one object:
+/// everything that was written before the call has this version or a lower one. Returns none if the
+/// server does not serve the kind, which can only be EndpointSlices: each API server serves the
+/// others.
 ///
 /// # Errors
 ///

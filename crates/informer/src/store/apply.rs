@@ -1,7 +1,7 @@
 //! Applies events to the stores and notifies handlers.
 //!
-//! The steps are always the same: compute the change under a read lock, modify the store (the only moment at which readers
-//! wait), move the position, call the handlers.
+//! The steps are always the same: compute the change under a read lock, modify the store (the only
+//! moment at which readers wait), move the position, call the handlers.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -163,7 +163,8 @@ impl Cluster {
         }
     }
 
-    /// Moves the position of a list and watch to the version of an event. An unknown version leaves it unchanged.
+    /// Moves the position of a list and watch to the version of an event. An unknown version leaves
+    /// it unchanged.
     pub(crate) fn advance<T: Object>(&self, scope: &Scope, version: ResourceVersion) {
         self.inner.progress.advance_to_event(T::KIND, scope, version);
         self.record_position::<T>(scope);
@@ -184,8 +185,9 @@ impl Cluster {
         }
     }
 
-    /// Moves the position of a list and watch to the version of a complete list, which may be lower. `changes` are those from
-    /// the store to the list, and `contradicts` whether an object of the list [`contradicts`] the store.
+    /// Moves the position of a list and watch to the version of a complete list, which may be
+    /// lower. `changes` are those from the store to the list, and `contradicts` whether an object
+    /// of the list [`contradicts`] the store.
     pub(crate) fn restart<T: Object>(
         &self,
         scope: &Scope,
@@ -220,16 +222,17 @@ impl Cluster {
     }
 }
 
-/// Whether an object of a list contradicts a store that has read up to `position`: the store must have shown this version, and
-/// shows another one or none.
+/// Returns true if an object of a list contradicts a store that has read up to `position`: the
+/// store must have shown this version, and shows another one or none.
 pub(crate) fn contradicts<T: Object>(old: Option<&Arc<T>>, new: &T, position: ResourceVersion) -> bool {
     let version = new.resource_version();
     !version.is_none() && version <= position && old.is_none_or(|old| old.resource_version() != version)
 }
 
-/// Compares a complete list with the part of the previous table that it replaces. Returns the new part, the changes to
-/// notify handlers of, and whether an object [`contradicts`] a store with this position. Unchanged objects are
-/// shared with the previous table; undecodable ones keep their last view.
+/// Compares a complete list with the part of the previous table that it replaces. Returns the new
+/// part, the changes to notify handlers of, and whether an object [`contradicts`] a store with this
+/// position. Unchanged objects are shared with the previous table; undecodable ones keep their last
+/// view.
 fn replaced<T: Indexed>(
     before: &Table<T>,
     scope: &Scope,

@@ -228,9 +228,9 @@ impl Cluster {
     }
 }
 
-/// Compares a complete list with the store. Returns the objects to store, shared with the store where they are unchanged,
-/// the changes to notify handlers of, without deletions, and whether an object [`contradicts`] a store with this position.
-/// Undecodable objects keep their last view.
+/// Compares a complete list with the store. Returns the objects to store, shared with the store
+/// where they are unchanged, the changes to notify handlers of, without deletions, and whether an
+/// object [`contradicts`] a store with this position. Undecodable objects keep their last view.
 fn compared<T: Object>(
     items: Vec<T>,
     undecodable: &[ObjectKey],
@@ -261,7 +261,8 @@ fn changed(old: Option<&Pod>, new: Option<&Pod>) -> PodChange {
     }
 }
 
-/// Builds the event from the Services that selected the pod before and those that select it now, both sorted.
+/// Builds the event from the Services that selected the pod before and those that select it now,
+/// both sorted.
 fn pod_event(
     change: Change<Pod>,
     changed: PodChange,

@@ -17,7 +17,8 @@ enum Step {
     DeletePod(ObjectKey),
     Service(Service),
     DeleteService(ObjectKey),
-    /// A complete list: new pods, the stored pods whose flag is set, and keys that cannot be decoded.
+    /// A complete list: new pods, the stored pods whose flag is set, and keys that cannot be
+    /// decoded.
     Pods(Vec<Pod>, Vec<bool>, Vec<ObjectKey>),
     Services(Vec<Service>, Vec<bool>, Vec<ObjectKey>),
 }

@@ -11,7 +11,8 @@ use crate::{Object, StreamEvent};
 #[derive(Debug)]
 pub(crate) struct ListBuilder<T> {
     items: Vec<T>,
-    /// The position of each object in `items`. Built only when an object changes while the list is received, which is rare.
+    /// The position of each object in `items`. Built only when an object changes while the list is
+    /// received, which is rare.
     index: Option<HashMap<ObjectKey, usize>>,
     undecodable: BTreeSet<ObjectKey>,
 }
@@ -56,7 +57,8 @@ impl<T: Object> ListBuilder<T> {
         }
     }
 
-    /// Records an object that cannot be decoded; its key may be unknown. An earlier view of it stays in the list.
+    /// Records an object that cannot be decoded; its key may be unknown. An earlier view of it
+    /// stays in the list.
     pub(crate) fn put_undecodable(&mut self, key: Option<ObjectKey>) {
         self.undecodable.extend(key);
     }

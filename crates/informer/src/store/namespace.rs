@@ -1,10 +1,12 @@
 //! The pods and Services of one namespace, and which Service selects which pods.
 //!
-//! Pods are grouped by label set; the pods of one workload usually share one. So an event about a pod with a known label set
-//! evaluates no selector. The list of pods that a Service selects is kept up to date and ready to be read.
+//! Pods are grouped by label set; the pods of one workload usually share one. So an event about a
+//! pod with a known label set evaluates no selector. The list of pods that a Service selects is
+//! kept up to date and ready to be read.
 //!
-//! A label set has only the keys that some selector has: no Service can tell apart pods that differ in other labels, such as
-//! the name of the pod that StatefulSets and Jobs add to each. When a selector with a new key comes, the pods are grouped anew.
+//! A label set has only the keys that some selector has: no Service can tell apart pods that differ
+//! in other labels, such as the name of the pod that StatefulSets and Jobs add to each. When a
+//! selector with a new key comes, the pods are grouped anew.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -20,13 +22,15 @@ use crate::store::selector_index::{SelectorIndex, SetId};
 #[derive(Debug, Default)]
 pub(crate) struct Namespace {
     pods: BTreeMap<Text, PodEntry>,
-    /// While a list is applied: pods that come after all of `pods`, sorted. See [`Self::append_pod`].
+    /// While a list is applied: pods that come after all of `pods`, sorted. See
+    /// [`Self::append_pod`].
     appended: Vec<(Text, PodEntry)>,
     services: BTreeMap<Text, ServiceEntry>,
     sets: HashMap<SetId, LabelSet>,
     by_labels: HashMap<StringMap, SetId>,
     selector_index: SelectorIndex,
-    /// The keys of label sets: those of all selectors, and of selectors that there were since the pods were grouped.
+    /// The keys of label sets: those of all selectors, and of selectors that there were since the
+    /// pods were grouped.
     keys: BTreeSet<Text>,
     next_set: SetId,
 }
@@ -64,7 +68,8 @@ pub(crate) struct SelectorChange {
     pods: PodList,
 }
 
-/// Whether a name comes after all others, so that it is none of them. The objects of a list are sorted.
+/// Returns true if a name comes after all others, so that it is none of them. The objects of a list
+/// are sorted.
 fn is_after<V>(names: &BTreeMap<Text, V>, name: &str) -> bool {
     names.last_key_value().is_none_or(|(last, _)| **last < *name)
 }
@@ -81,7 +86,8 @@ impl Namespace {
 
     /// Ends a list that was added by [`Self::append_pod`].
     pub(crate) fn finish_list(&mut self) {
-        // A map that is built at once has full nodes, and one that grew at its end has half empty ones.
+        // A map that is built at once has full nodes, and one that grew at its end has half empty
+        // ones.
         let (pods, appended) = (std::mem::take(&mut self.pods), std::mem::take(&mut self.appended));
         self.pods = match (pods.is_empty(), appended.is_empty()) {
             (true, _) => appended.into_iter().collect(),
@@ -137,9 +143,9 @@ impl Namespace {
         self.sets.get(&set).map_or(&[], |set| &set.services)
     }
 
-    /// As [`Self::put_pod`], for the pods of a list, which are sorted most of the time. [`Self::finish_list`] has to be called
-    /// before anything else looks at pods. Each insertion at the end of a map would compare the name with all names of the
-    /// nodes on the path.
+    /// As [`Self::put_pod`], for the pods of a list, which are sorted most of the time.
+    /// [`Self::finish_list`] has to be called before anything else looks at pods. Each insertion at
+    /// the end of a map would compare the name with all names of the nodes on the path.
     pub(crate) fn append_pod(&mut self, pod: &Arc<Pod>) -> (Option<Placement>, Placement) {
         let name = &pod.key.name;
         let is_last = match self.appended.last() {
@@ -196,8 +202,8 @@ impl Namespace {
         Some((pod.node_name.clone(), id))
     }
 
-    /// Adds a pod to the lists of its label set and of the Services that select the set. `before` is the view of it that is in
-    /// these lists.
+    /// Adds a pod to the lists of its label set and of the Services that select the set. `before`
+    /// is the view of it that is in these lists.
     fn add_to_lists(&mut self, set: SetId, pod: &Arc<Pod>, before: Option<&Arc<Pod>>) {
         let Some(set) = self.sets.get_mut(&set) else { return };
         set.pods.put(pod);
@@ -208,8 +214,8 @@ impl Namespace {
         }
     }
 
-    /// Whether a Service's selector has a key that pods have, and that label sets lack. The work grows with the number of pods,
-    /// so it is done under a read lock.
+    /// Returns true if a Service's selector has a key that pods have, and that label sets lack. The
+    /// work grows with the number of pods, so it is done under a read lock.
     pub(crate) fn lacks_keys_of(&self, service: &Service) -> bool {
         let mut keys = selector_of(service).into_iter().flat_map(StringMap::iter).map(|(key, _)| key);
         keys.any(|key| !self.keys.contains(key) && self.pods().any(|pod| pod.labels.contains_key(key)))
@@ -254,8 +260,9 @@ impl Namespace {
         id
     }
 
-    /// Computes the effect of a new state of a Service (none if it is deleted); none if its selector does not change. The
-    /// work grows with the label sets and pods that it selected and selects, so it is done under a read lock.
+    /// Computes the effect of a new state of a Service (none if it is deleted); none if its
+    /// selector does not change. The work grows with the label sets and pods that it selected and
+    /// selects, so it is done under a read lock.
     pub(crate) fn selector_change(&self, name: &str, service: Option<&Service>) -> Option<SelectorChange> {
         let known = if is_after(&self.services, name) { None } else { self.services.get(name) };
         let before = known.and_then(|entry| selector_of(&entry.service));
@@ -275,9 +282,10 @@ impl Namespace {
         self.selector_index.candidate_sets(selector).filter(selected).collect()
     }
 
-    /// Adds or replaces a Service, with the result of [`selector_change`](Self::selector_change). Label sets must have the
-    /// keys of its selector already, unless no pod has them ([`lacks_keys_of`](Self::lacks_keys_of)). Returns the list of pods that
-    /// it selected before, for the caller to drop after releasing the lock.
+    /// Adds or replaces a Service, with the result of [`selector_change`](Self::selector_change).
+    /// Label sets must have the keys of its selector already, unless no pod has them
+    /// ([`lacks_keys_of`](Self::lacks_keys_of)). Returns the list of pods that it selected before,
+    /// for the caller to drop after releasing the lock.
     pub(crate) fn put_service(&mut self, service: Arc<Service>, change: Option<SelectorChange>) -> PodList {
         let name = service.key.name.clone();
         let mut index_pair = None;
@@ -310,8 +318,8 @@ impl Namespace {
         dropped
     }
 
-    /// Removes a Service, with the result of [`selector_change`](Self::selector_change). Returns the list of pods that it
-    /// selected.
+    /// Removes a Service, with the result of [`selector_change`](Self::selector_change). Returns
+    /// the list of pods that it selected.
     pub(crate) fn remove_service(&mut self, name: &Text, change: Option<SelectorChange>) -> PodList {
         let pods = change.map(|change| self.unselect(name, &change.left)).unwrap_or_default();
         self.services.remove(name);
@@ -339,7 +347,7 @@ impl Namespace {
         self.sets.len()
     }
 
-    /// Whether nothing is left of deleted pods and Services.
+    /// Returns true if nothing is left of deleted pods and Services.
     #[cfg(test)]
     #[expect(clippy::disallowed_methods, reason = "the order does not matter")]
     pub(crate) fn is_clean(&self) -> bool {

@@ -7,8 +7,9 @@ use kube_endpoint_core_model::{Pod, Text};
 /// Maximum number of pods in a chunk.
 const CHUNK: usize = 128;
 
-/// Pods of one namespace in chunks, sorted by name. A clone shares the chunks, so that it copies one pointer for 128 pods
-/// under the lock. A change copies one chunk, and only while a clone shares it.
+/// Pods of one namespace in chunks, sorted by name. A clone shares the chunks, so that it copies
+/// one pointer for 128 pods under the lock. A change copies one chunk, and only while a clone
+/// shares it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PodList {
     /// Non-empty chunks in order.
@@ -88,7 +89,8 @@ impl PodList {
             self.chunks.remove(at);
             return;
         }
-        // Merges small neighbours, so that a shrinking list does not end with one chunk for each pod.
+        // Merges small neighbours, so that a shrinking list does not end with one chunk for each
+        // pod.
         let small = rest.len();
         if let Some(next) = self.chunks.get(at + 1)
             && small + next.len() <= CHUNK / 2

@@ -1,8 +1,9 @@
 //! Which pods of a Service have changed since a reader read them.
 //!
-//! The log of a list holds the names of the pods that changed last. A reader gets a cursor with the list, and later the
-//! changes since. If more has changed than the log holds, or the list was made anew, the reader has to read all pods again,
-//! which then costs little more than the changes would.
+//! The log of a list holds the names of the pods that changed last. A reader gets a cursor with the
+//! list, and later the changes since. If more has changed than the log holds, or the list was made
+//! anew, the reader has to read all pods again, which then costs little more than the changes
+//! would.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -12,8 +13,9 @@ use kube_endpoint_core_model::{Pod, Text};
 
 use crate::store::pod_list::PodList;
 
-/// The length from which on a list has a log. Shorter lists are read as a whole, which costs no more and needs no memory. In a
-/// debug build nearly all lists have one, so that tests with few pods exercise what reads the changes.
+/// The length from which on a list has a log. Shorter lists are read as a whole, which costs no
+/// more and needs no memory. In a debug build nearly all lists have one, so that tests with few
+/// pods exercise what reads the changes.
 const LEAST_PODS: usize = if cfg!(debug_assertions) { 2 } else { 100 };
 /// One change is kept for so many pods of the list.
 const PODS_FOR_EACH_CHANGE: usize = if cfg!(debug_assertions) { 1 } else { 8 };
@@ -98,7 +100,8 @@ impl Members {
         Some(PodCursor { log: Arc::clone(&log.id), read: log.dropped + log.changes.len() as u64 })
     }
 
-    /// The pods that changed after a cursor, sorted by name; none if the log does not hold them all.
+    /// The pods that changed after a cursor, sorted by name; none if the log does not hold them
+    /// all.
     pub(crate) fn changes_since(&self, cursor: &PodCursor) -> Option<Vec<ChangedPod>> {
         let log = self.log.as_ref().filter(|log| Arc::ptr_eq(&log.id, &cursor.log))?;
         let read = usize::try_from(cursor.read.checked_sub(log.dropped)?).ok()?;
@@ -187,7 +190,8 @@ mod tests {
     }
 
     proptest! {
-        /// The changes make the list that was read into the current one, and name each replaced pod.
+        /// The changes make the list that was read into the current one, and name each replaced
+        /// pod.
         #[test]
         fn changes_lead_from_one_reading_to_the_next(
             steps in prop::collection::vec((0usize..300, 0u8..3, any::<bool>()), 0..200),

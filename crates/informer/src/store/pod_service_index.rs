@@ -32,8 +32,8 @@ impl PodServiceIndex {
         self.part_from(Self::default(), scope, services, pods)
     }
 
-    /// Groups the pods of a Service's namespace anew, as [`Self::part`], if its selector distinguishes pods that no other selector
-    /// does.
+    /// Groups the pods of a Service's namespace anew, as [`Self::part`], if its selector
+    /// distinguishes pods that no other selector does.
     pub(crate) fn regrouped(&self, service: &Service) -> Option<(Scope, Self)> {
         let name = &service.key.namespace;
         if !self.namespaces.get(name)?.lacks_keys_of(service) {
@@ -57,7 +57,8 @@ impl PodServiceIndex {
     ) -> Self {
         if let Scope::Namespace(namespace) = scope {
             new.nodes = self.nodes.clone();
-            // Placements on nodes are replaced with the namespace, so that no lock is held while this is computed.
+            // Placements on nodes are replaced with the namespace, so that no lock is held while
+            // this is computed.
             new.nodes.retain(|_, sets| {
                 sets.retain(|(_, of), _| of != namespace);
                 !sets.is_empty()
@@ -259,7 +260,7 @@ impl PodServiceIndex {
         self.namespaces.values().map(Namespace::set_count).sum()
     }
 
-    /// Whether nothing is left of deleted objects.
+    /// Returns true if nothing is left of deleted objects.
     #[cfg(test)]
     #[expect(clippy::disallowed_methods, reason = "the order does not matter")]
     pub(crate) fn is_clean(&self) -> bool {

@@ -1,4 +1,5 @@
-//! An index of one namespace by label pair (key and value): from selectors to label sets, and from label sets to selectors.
+//! An index of one namespace by label pair (key and value): from selectors to label sets, and from
+//! label sets to selectors.
 
 use std::collections::BTreeSet;
 
@@ -10,22 +11,23 @@ pub(crate) type SetId = u64;
 
 type Pair = (Text, Text);
 
-/// Finds the label sets that a selector may match, and the Services that may select a label set. The caller compares the
-/// candidates with the whole selector.
+/// Finds the label sets that a selector may match, and the Services that may select a label set.
+/// The caller compares the candidates with the whole selector.
 #[derive(Debug, Default)]
 pub(crate) struct SelectorIndex {
     /// The label sets that contain a pair.
     sets: HashMap<Pair, OneOrMore<SetId>>,
     /// All label sets, for selectors that match everything.
     all_sets: BTreeSet<SetId>,
-    /// The Services whose selector is indexed under a pair. Each selector is indexed under one of its pairs only.
+    /// The Services whose selector is indexed under a pair. Each selector is indexed under one of
+    /// its pairs only.
     selectors: HashMap<Pair, OneOrMore<Text>>,
     /// The Services whose selector is empty, which selects everything.
     select_all: BTreeSet<Text>,
 }
 
-/// A set that is never empty, without an allocation for one item: the pairs that distinguish the pods of a StatefulSet are in one
-/// label set each, and most selectors have a pair of their own.
+/// A set that is never empty, without an allocation for one item: the pairs that distinguish the
+/// pods of a StatefulSet are in one label set each, and most selectors have a pair of their own.
 #[derive(Debug)]
 enum OneOrMore<T> {
     One(T),
@@ -111,9 +113,10 @@ impl SelectorIndex {
         Box::new(rarest.into_iter().flat_map(OneOrMore::iter).copied())
     }
 
-    /// Adds the selector of a Service, under the pair under which the fewest selectors are indexed so far. Where many
-    /// selectors share one pair and differ in another, each is then found by the pair in which it differs. Returns the pair,
-    /// to pass to [`remove_selector`](Self::remove_selector); none if the selector is empty.
+    /// Adds the selector of a Service, under the pair under which the fewest selectors are indexed
+    /// so far. Where many selectors share one pair and differ in another, each is then found by the
+    /// pair in which it differs. Returns the pair, to pass to
+    /// [`remove_selector`](Self::remove_selector); none if the selector is empty.
     pub(crate) fn add_selector(&mut self, service: &Text, selector: &StringMap) -> Option<Pair> {
         let indexed = |label: &(&Text, &Text)| self.selectors.get(&pair(*label)).map_or(0, OneOrMore::len);
         let Some(under) = selector.iter().min_by_key(indexed).map(pair) else {
@@ -138,8 +141,8 @@ impl SelectorIndex {
         }
     }
 
-    /// The Services that may select a label set, each once: those indexed under one of its pairs, and those that select
-    /// everything.
+    /// The Services that may select a label set, each once: those indexed under one of its pairs,
+    /// and those that select everything.
     pub(crate) fn candidate_services<'a>(&'a self, labels: &'a StringMap) -> impl Iterator<Item = &'a Text> {
         labels
             .iter()
@@ -148,7 +151,7 @@ impl SelectorIndex {
             .chain(&self.select_all)
     }
 
-    /// Whether the index is empty.
+    /// Returns true if the index is empty.
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         self.sets.is_empty()

@@ -7,8 +7,9 @@ use tokio::time::Instant;
 
 use crate::metrics::KindMetrics;
 
-/// A caller that finds the queue idle drains it; other callers enqueue and return. So no caller ever waits, the lock covers
-/// only the queue itself, and the draining thread is the only writer of the state that it processes items into.
+/// A caller that finds the queue idle drains it; other callers enqueue and return. So no caller
+/// ever waits, the lock covers only the queue itself, and the draining thread is the only writer of
+/// the state that it processes items into.
 #[derive(Debug)]
 pub(crate) struct SerialQueue<T> {
     queue: Mutex<Queue<T>>,
@@ -36,7 +37,8 @@ impl<T> Drop for DrainGuard<'_, T> {
 }
 
 impl<T> SerialQueue<T> {
-    /// Enqueues an item. If the queue is idle, processes it and every item that is enqueued meanwhile.
+    /// Enqueues an item. If the queue is idle, processes it and every item that is enqueued
+    /// meanwhile.
     pub(crate) fn run(&self, item: T, mut process: impl FnMut(T)) {
         {
             let mut queue = self.queue.lock();
@@ -70,7 +72,8 @@ impl<T> SerialQueue<T> {
         });
     }
 
-    /// The next item. Marks the queue idle under the same lock if there is none, so that no item is left behind.
+    /// The next item. Marks the queue idle under the same lock if there is none, so that no item is
+    /// left behind.
     fn next(&self) -> Option<T> {
         let mut queue = self.queue.lock();
         let next = queue.items.pop_front();

@@ -1,8 +1,8 @@
 //! Names and uids that slices share with the pods that they stand for.
 //!
-//! Slices and pods are listed at the same time, each with strings of its own. Once both are there, the strings of the slices give way
-//! to those of the pods. A slice that is decoded later shares them at once, and what a controller plans from pods has their
-//! strings anyway.
+//! Slices and pods are listed at the same time, each with strings of its own. Once both are there,
+//! the strings of the slices give way to those of the pods. A slice that is decoded later shares
+//! them at once, and what a controller plans from pods has their strings anyway.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use kube_endpoint_core_model::{Endpoint, EndpointSlice, Pod, Text};
 use crate::Cluster;
 use crate::store::pod_service_index::PodServiceIndex;
 
-/// Whether nobody else holds the uid of the target.
+/// Returns true if nobody else holds the uid of the target.
 fn is_alone(endpoint: &Endpoint) -> bool {
     endpoint.target_ref.as_ref().is_some_and(|target| Text::strong_count(&target.uid) == Some(1))
 }
@@ -50,7 +50,8 @@ impl Cluster {
         }
     }
 
-    /// As [`Self::share_with_pods`], for all slices, after a list. Nothing has changed, so handlers are not called.
+    /// As [`Self::share_with_pods`], for all slices, after a list. Nothing has changed, so handlers
+    /// are not called.
     pub(crate) fn share_all_with_pods(&self) {
         let slices: Vec<_> = self.inner.endpoint_slices.table.read().iter().cloned().collect();
         for slice in slices {

@@ -162,8 +162,8 @@ impl<T: Indexed> Table<T> {
         self.len -= 1;
     }
 
-    /// Replaces the objects that a list and watch covers with those of `now`. Returns the replaced ones, for the caller to
-    /// drop after releasing the lock.
+    /// Replaces the objects that a list and watch covers with those of `now`. Returns the replaced
+    /// ones, for the caller to drop after releasing the lock.
     pub(crate) fn replace(&mut self, scope: &Scope, mut now: Self) -> Self {
         let Scope::Namespace(name) = scope else { return std::mem::replace(self, now) };
         let before = self.namespaces.remove(name);

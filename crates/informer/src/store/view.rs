@@ -6,7 +6,8 @@ use kube_endpoint_core_model::Text;
 
 use crate::{Kind, Shard};
 
-/// The part of the cluster that the stores hold: all namespaces, some, or those of a shard. Nodes are in every view.
+/// The part of the cluster that the stores hold: all namespaces, some, or those of a shard. Nodes
+/// are in every view.
 ///
 /// ```
 /// use kube_endpoint_informer::{Kind, View};
@@ -27,10 +28,11 @@ impl View {
         Self { namespaces: namespaces.into_iter().map(Into::into).collect(), shard: None }
     }
 
-    /// Only the namespaces of a shard. If it is a shard of the API server's division ([`Shard::divided_by_server`]), the
-    /// server is asked to send only its objects (`shardSelector`, KEP-5866). The kinds are then listed in pages, since only
-    /// a list says whether the server does so. If it does not, it is not asked again, and objects of other shards are
-    /// dropped when they arrive.
+    /// Only the namespaces of a shard. If it is a shard of the API server's division
+    /// ([`Shard::divided_by_server`]), the server is asked to send only its objects
+    /// (`shardSelector`, KEP-5866). The kinds are then listed in pages, since only a list says
+    /// whether the server does so. If it does not, it is not asked again, and objects of other
+    /// shards are dropped when they arrive.
     pub fn of_shard(shard: Shard) -> Self {
         Self { namespaces: BTreeSet::new(), shard: Some(shard) }
     }
@@ -45,7 +47,7 @@ impl View {
         self.shard.as_ref()
     }
 
-    /// Whether the view holds the objects of a kind in a namespace.
+    /// Returns true if the view holds the objects of a kind in a namespace.
     pub fn contains(&self, kind: Kind, namespace: &str) -> bool {
         !kind.is_namespaced()
             || ((self.namespaces.is_empty() || self.namespaces.contains(namespace))
@@ -71,7 +73,7 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// Whether it covers a namespace.
+    /// Returns true if it covers a namespace.
     pub fn contains(&self, namespace: &str) -> bool {
         self.namespace().is_none_or(|own| own == namespace)
     }

@@ -1,5 +1,5 @@
-//! Decodes list pages and watch events in JSON, and objects in either format, straight from the bytes into views, one object
-//! at a time.
+//! Decodes list pages and watch events in JSON, and objects in either format, straight from the
+//! bytes into views, one object at a time.
 
 use std::borrow::Cow;
 
@@ -57,7 +57,8 @@ struct RawPage<'a> {
     kind: Cow<'a, str>,
     #[serde(default)]
     metadata: RawPageMeta,
-    /// True if there are `items`. An API server always writes them: an empty list as `[]` or `null`.
+    /// True if there are `items`. An API server always writes them: an empty list as `[]` or
+    /// `null`.
     #[serde(default, rename = "items", deserialize_with = "is_list")]
     has_items: bool,
 }
@@ -133,7 +134,8 @@ struct RawObjectMeta {
 
 const NO_NAME: &str = "it has no name";
 
-/// The text of a response. Invalid UTF-8 is replaced, so that it affects one object and not all of them.
+/// The text of a response. Invalid UTF-8 is replaced, so that it affects one object and not all of
+/// them.
 pub(crate) fn text(bytes: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(bytes)
 }

@@ -7,8 +7,8 @@ use kube_endpoint_tracker::{Echo, SentObjects};
 use crate::Object;
 use crate::wire::decode::{self, Raw, Undecodable};
 
-/// Decodes an object as [`decode::object`] does, and compares it with what was sent of it. Of an echo in protobuf whose
-/// content is the one that was sent, only the metadata is decoded.
+/// Decodes an object as [`decode::object`] does, and compares it with what was sent of it. Of an
+/// echo in protobuf whose content is the one that was sent, only the metadata is decoded.
 pub(crate) fn object<T: Object>(
     raw: Raw<'_>,
     sent: &SentObjects,
@@ -69,8 +69,8 @@ mod tests {
         EndpointSlice { metadata, endpoints: vec![endpoint], ..EndpointSlice::default() }
     }
 
-    /// Sends a slice, and decodes the event of version 5 with this address, before or after the answer to the write. Returns
-    /// whether the stored object was made of the one that was sent.
+    /// Sends a slice, and decodes the event of version 5 with this address, before or after the
+    /// answer to the write. Returns whether the stored object was made of the one that was sent.
     #[track_caller]
     fn check(address: &str, is_answered: bool, is_reused: bool) {
         let sent = SentObjects::default();

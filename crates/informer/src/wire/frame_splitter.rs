@@ -5,8 +5,8 @@ use bytes::Bytes;
 use crate::error::ListWatchError;
 use crate::wire::pieces::Pieces;
 
-/// The longest frame that is read, as in client-go, and the longest line of a watch or item of a list in JSON. etcd stores objects of 1.5
-/// MiB at most.
+/// The longest frame that is read, as in client-go, and the longest line of a watch or item of a
+/// list in JSON. etcd stores objects of 1.5 MiB at most.
 pub(crate) const MAX_FRAME: usize = 16 << 20;
 
 /// Takes chunks and returns frames: each begins with its length in four bytes, big-endian.

@@ -5,8 +5,8 @@ use bytes::{Buf, Bytes};
 use crate::error::ListWatchError;
 use crate::wire::frame_splitter::MAX_FRAME;
 
-/// Takes chunks and returns lines. A line within one chunk is not copied, any other is copied once. Each byte is searched
-/// once, however long a line is.
+/// Takes chunks and returns lines. A line within one chunk is not copied, any other is copied once.
+/// Each byte is searched once, however long a line is.
 #[derive(Debug, Default)]
 pub(crate) struct LineSplitter {
     /// The beginning of an incomplete line.
@@ -22,7 +22,8 @@ impl LineSplitter {
         self.chunk = chunk;
     }
 
-    /// The next complete line without its line feed; none if another chunk is needed. Skips empty lines.
+    /// The next complete line without its line feed; none if another chunk is needed. Skips empty
+    /// lines.
     ///
     /// # Errors
     ///

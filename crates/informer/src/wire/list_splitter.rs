@@ -1,7 +1,7 @@
 //! Splits the body of a list into its items while it arrives.
 //!
-//! The text of a list of 150,000 pods has more than a gigabyte. Items are cut out of the body one by one, so that only the
-//! chunk being read and an incomplete item are held.
+//! The text of a list of 150,000 pods has more than a gigabyte. Items are cut out of the body one
+//! by one, so that only the chunk being read and an incomplete item are held.
 
 use bytes::{Bytes, BytesMut};
 
@@ -11,10 +11,11 @@ use crate::wire::frame_splitter::MAX_FRAME;
 /// The most bytes that a list may have besides its items. Real lists have a few hundred.
 const MAX_ENVELOPE: usize = 1 << 20;
 
-/// Takes chunks of a JSON object and returns the elements of its top-level array `items`. Everything else is collected as
-/// the envelope, which is the same object with an empty array.
+/// Takes chunks of a JSON object and returns the elements of its top-level array `items`.
+/// Everything else is collected as the envelope, which is the same object with an empty array.
 ///
-/// Only the structure is checked, by counting brackets outside of strings. Items and envelope are decoded by the caller.
+/// Only the structure is checked, by counting brackets outside of strings. Items and envelope are
+/// decoded by the caller.
 #[derive(Debug, Default)]
 pub(crate) struct ListSplitter {
     chunk: Bytes,
@@ -23,7 +24,7 @@ pub(crate) struct ListSplitter {
     partial: BytesMut,
     /// The number of open brackets.
     depth: usize,
-    /// Whether the scan is inside a string, and whether the last byte of it was a backslash.
+    /// True if the scan is inside a string, and whether the last byte of it was a backslash.
     in_string: bool,
     is_escaped: bool,
     /// The last top-level string is `"items"`.
@@ -84,12 +85,14 @@ impl ListSplitter {
 
     /// The envelope, after the last chunk.
     pub(crate) fn finish(mut self) -> Bytes {
-        // An item that was cut off makes the envelope invalid, as it is without the end of the array.
+        // An item that was cut off makes the envelope invalid, as it is without the end of the
+        // array.
         self.envelope.extend_from_slice(&self.partial);
         self.envelope.freeze()
     }
 
-    /// The position of the comma or bracket that ends the current item; none if the chunk ends before.
+    /// The position of the comma or bracket that ends the current item; none if the chunk ends
+    /// before.
     fn end_of_item(&mut self) -> Option<usize> {
         for (at, byte) in self.chunk.iter().enumerate() {
             if self.in_string {
@@ -125,7 +128,8 @@ impl ListSplitter {
                     b'\\' => self.is_escaped = true,
                     b'"' => {
                         self.in_string = false;
-                        // The beginning of the string may be in the envelope, in the chunk, or in both.
+                        // The beginning of the string may be in the envelope, in the chunk, or in
+                        // both.
                         let start = self.string_start;
                         let text = (start..at).map(|at| {
                             let held = self.envelope.len();
@@ -163,7 +167,8 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
-    /// The items and the envelope of a body that arrives in these chunks, and the most bytes held between two chunks.
+    /// The items and the envelope of a body that arrives in these chunks, and the most bytes held
+    /// between two chunks.
     fn split(chunks: &[&[u8]]) -> (Vec<Bytes>, Bytes, usize) {
         let mut splitter = ListSplitter::default();
         let (mut items, mut held) = (Vec::new(), 0);

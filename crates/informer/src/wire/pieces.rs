@@ -2,8 +2,8 @@
 
 use bytes::{Buf, Bytes, BytesMut};
 
-/// The chunk being read, and the beginning of an incomplete piece. A piece within one chunk is not copied, any other is
-/// copied once.
+/// The chunk being read, and the beginning of an incomplete piece. A piece within one chunk is not
+/// copied, any other is copied once.
 #[derive(Debug, Default)]
 pub(crate) struct Pieces {
     partial: BytesMut,

@@ -1,4 +1,5 @@
-//! Paths and bodies of list and watch requests. The raw response is read here: kube's own methods drop the `Retry-After` header.
+//! Paths and bodies of list and watch requests. The raw response is read here: kube's own methods
+//! drop the `Retry-After` header.
 
 use std::fmt::Write as _;
 use std::future::Future;
@@ -42,8 +43,8 @@ impl Target {
     }
 }
 
-/// The path of one page of a list. A `limit` of 0 requests all objects at once. No version is requested, so a list is never
-/// older than what was received before.
+/// The path of one page of a list. A `limit` of 0 requests all objects at once. No version is
+/// requested, so a list is never older than what was received before.
 pub(crate) fn list_path(target: &Target, limit: u32, token: Option<&str>) -> String {
     let mut path = target.path.clone();
     let mut separator = '?';
@@ -83,8 +84,9 @@ fn escape(out: &mut String, value: &str) {
     }
 }
 
-/// Sends a GET request. Returns the body of a response with status 200, to be read, and its encoding: a server may answer
-/// with JSON when it is asked for protobuf. If it refuses protobuf for the resource, it is asked again for JSON.
+/// Sends a GET request. Returns the body of a response with status 200, to be read, and its
+/// encoding: a server may answer with JSON when it is asked for protobuf. If it refuses protobuf
+/// for the resource, it is asked again for JSON.
 pub(crate) async fn get(
     client: &ApiClient,
     path: &str,

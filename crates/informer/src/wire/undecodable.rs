@@ -11,7 +11,8 @@ use crate::error::message;
 use crate::metrics::KindMetrics;
 use crate::wire::decode::Undecodable;
 
-/// Counts each undecodable object every time it is received, and logs it the first time, if not too many others are.
+/// Counts each undecodable object every time it is received, and logs it the first time, if not too
+/// many others are.
 pub(crate) struct UndecodableObjects<'a, T> {
     keys: BTreeSet<ObjectKey>,
     metrics: &'a KindMetrics,

@@ -16,7 +16,8 @@ fn times(transcript: &str) -> Vec<f64> {
     lists.map(|line| line.trim_start().split(' ').next().unwrap().parse().unwrap()).collect()
 }
 
-/// Runs a reflector whose lists are all refused with a `Retry-After`. Returns the times between its requests.
+/// Runs a reflector whose lists are all refused with a `Retry-After`. Returns the times between its
+/// requests.
 async fn delays(code: u16, retry_after: &'static str) -> Vec<f64> {
     let script = (0..8).map(|_| busy(code, retry_after)).chain([listed()]).collect();
     let times = times(&play_pages(2000, script).await);

@@ -1,4 +1,5 @@
-//! A server that answers from a script, in JSON or protobuf, and a transcript of requests and handler calls.
+//! A server that answers from a script, in JSON or protobuf, and a transcript of requests and
+//! handler calls.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -30,8 +31,8 @@ pub(crate) enum Answer {
     Status(u16, Option<&'static str>, Value),
     /// A page of a list.
     Page(Value),
-    /// The answer to a version check (a list with `limit=1`): the server's version. A check that finds another answer in its
-    /// place is answered with a version that no test reaches.
+    /// The answer to a version check (a list with `limit=1`): the server's version. A check that
+    /// finds another answer in its place is answered with a version that no test reaches.
     Version(u64),
     /// The answer to a version check: the connection is refused.
     UnreachableCheck,
@@ -218,8 +219,8 @@ fn client(script: Vec<Answer>, transcript: Transcript, encoding: Encoding) -> Ap
     ApiClient::for_tests(service)
 }
 
-/// Runs a reflector against a script for some seconds. Returns the transcript and the final content of the cluster, which
-/// are the same in all encodings.
+/// Runs a reflector against a script for some seconds. Returns the transcript and the final content
+/// of the cluster, which are the same in all encodings.
 pub(crate) async fn play_for(seconds: u64, options: ReflectorOptions, script: Vec<Answer>) -> String {
     let is_raw = |step: &WatchStep| matches!(step, WatchStep::Raw(_));
     let only_json = script.iter().any(|it| matches!(it, Answer::Watch(steps) if steps.iter().any(is_raw)));

@@ -157,8 +157,9 @@ fn an_undecodable_object_is_counted_each_time_and_logged_once() {
         Answer::Unreachable,
         Answer::Watch(vec![bookmark(15), WatchStep::Silence]),
     ];
-    // While there is only one subscriber, tracing asks the thread that reaches a log statement first whether anybody listens.
-    // That may be the thread of another test. A second subscriber makes it ask both.
+    // While there is only one subscriber, tracing asks the thread that reaches a log statement
+    // first whether anybody listens. That may be the thread of another test. A second subscriber
+    // makes it ask both.
     let _second = tracing::Dispatch::new(Log(Arc::default()));
     metrics::with_local_recorder(&recorder, || {
         tracing::subscriber::with_default(Log(logged.clone()), || runtime.block_on(play_pages(5, script)))

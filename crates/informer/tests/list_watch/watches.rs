@@ -98,7 +98,8 @@ async fn a_watch_that_ends_at_once_is_retried_with_backoff() {
 
 #[tokio::test(start_paused = true)]
 async fn an_expired_version_is_followed_by_a_relist() {
-    // 410 as a response and as an event. The first relist is immediate, those that follow soon are delayed.
+    // 410 as a response and as an event. The first relist is immediate, those that follow soon are
+    // delayed.
     let script = vec![
         listed(),
         Answer::Status(410, None, expired()),

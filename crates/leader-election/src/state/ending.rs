@@ -1,4 +1,5 @@
-//! How an election ends: by a stop, at the renew deadline, or because another candidate holds the Lease.
+//! How an election ends: by a stop, at the renew deadline, or because another candidate holds the
+//! Lease.
 
 use tokio::time::Instant;
 
@@ -6,7 +7,8 @@ use super::{Election, MIN_TIMEOUT, Phase, Purpose, RequestError, Step};
 use crate::leadership::{Ended, LastWrites, LeaderElectionError};
 
 impl Election {
-    /// Begins to stop. A leader releases the Lease, with `last_writes`. A request that is under way must be dropped.
+    /// Begins to stop. A leader releases the Lease, with `last_writes`. A request that is under way
+    /// must be dropped.
     pub(crate) fn stop(&mut self, last_writes: Option<LastWrites>, now: Instant) {
         let acquires = matches!(self.step, Step::Sent(Purpose::Acquire, _));
         let led = match self.phase {
@@ -41,7 +43,8 @@ impl Election {
         self.end(Err(LeaderElectionError::TakenOver { lease: self.options.lease(), holder }));
     }
 
-    /// How a stop ends: a standby that may have acquired the Lease just before was a standby all the same.
+    /// How a stop ends: a standby that may have acquired the Lease just before was a standby all
+    /// the same.
     pub(super) fn stopped(&self, ended: Ended) -> Ended {
         match self.phase {
             Phase::Stopping { led: true, .. } => ended,

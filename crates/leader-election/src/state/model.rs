@@ -1,12 +1,13 @@
-//! A model test: several candidates on one simulated Lease, with clocks that differ, lost and late answers, watches that
-//! lose events, and processes that are suspended, stopped and killed.
+//! A model test: several candidates on one simulated Lease, with clocks that differ, lost and late
+//! answers, watches that lose events, and processes that are suspended, stopped and killed.
 //!
 //! The laws:
 //!
 //! - At no time do two candidates have an [`until`](Leadership::Leading) that has not passed.
 //! - What a new leader is told about last writes includes all writes of all leaders before.
 //! - No candidate sends more than three requests a second on average.
-//! - When faults stop, somebody leads within a lease duration and a retry period, and stays the leader.
+//! - When faults stop, somebody leads within a lease duration and a retry period, and stays the
+//!   leader.
 
 mod candidate;
 mod world;

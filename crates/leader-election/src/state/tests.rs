@@ -13,7 +13,8 @@ enum Input {
     At(u64),
     /// The answer to a write: it is carried out.
     Done,
-    /// The answer to a read: a Lease with this record. The same record is the same version of the Lease.
+    /// The answer to a read: a Lease with this record. The same record is the same version of the
+    /// Lease.
     Reads(&'static str),
     /// The answer to a read, with a version that is lower than all others.
     ReadsOlder(&'static str),
@@ -43,7 +44,8 @@ struct Script {
     sent: Option<Lease>,
 }
 
-/// A Lease with a record that is written as `holder seconds transitions`; `-` is an absent field and `''` an empty one.
+/// A Lease with a record that is written as `holder seconds transitions`; `-` is an absent field
+/// and `''` an empty one.
 fn lease(record: &str, version: u64) -> Lease {
     let mut spec = json!({"renewTime": format!("2026-01-01T00:00:00.{version:06}Z")});
     let mut metadata = json!({"name": "l", "resourceVersion": version.to_string()});

@@ -72,7 +72,8 @@ impl Candidate {
         matches!(*self.leadership.borrow(), Leadership::Leading { until, .. } if until > Instant::now())
     }
 
-    /// Waits until this candidate leads. Returns how long that took, and the last writes of the previous leader.
+    /// Waits until this candidate leads. Returns how long that took, and the last writes of the
+    /// previous leader.
     pub(crate) async fn until_it_leads(&mut self) -> (Duration, Option<LastWrites>) {
         let start = Instant::now();
         let leads = self.leadership.wait_for(|leadership| matches!(leadership, Leadership::Leading { .. }));

@@ -9,7 +9,8 @@ use tokio::time::Instant;
 
 use crate::bed::*;
 
-/// `a` leads and `b` has seen it. Somebody else does something. Afterwards `a` leads as before, and the Lease says so.
+/// `a` leads and `b` has seen it. Somebody else does something. Afterwards `a` leads as before, and
+/// the Lease says so.
 async fn check_leader_stays(patch: Option<Value>) {
     let server = server();
     let mut a = start(&server, "a");

@@ -43,7 +43,8 @@ async fn a_leader_without_a_server_is_lost_at_the_renew_deadline_and_a_standby_l
         assert!(!b.leads());
         server.remove_fault(outage);
         let (took, last_writes) = b.until_it_leads().await;
-        // The record that it saw before the outage has expired. A request may be stuck for its timeout.
+        // The record that it saw before the outage has expired. A request may be stuck for its
+        // timeout.
         assert!(took < Duration::from_secs(10), "{took:?} after {fault:?}");
         assert_eq!(last_writes, None);
     }

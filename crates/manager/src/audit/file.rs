@@ -18,7 +18,7 @@ const FIFO_POLL: Duration = Duration::from_millis(10);
 pub(super) struct Output {
     path: PathBuf,
     sink: Sink,
-    /// Whether the last line was written in part, so that the next one begins with a line end.
+    /// True if the last line was written in part, so that the next one begins with a line end.
     is_torn: bool,
 }
 
@@ -53,7 +53,8 @@ impl Output {
         &self.path
     }
 
-    /// Appends a line, which has its line end. Opens the path again if it names another file than the open one, or none.
+    /// Appends a line, which has its line end. Opens the path again if it names another file than
+    /// the open one, or none.
     pub(super) fn append(&mut self, line: &[u8]) -> io::Result<()> {
         let is_current = match &self.sink {
             Sink::Stdout => true,
@@ -100,7 +101,8 @@ impl Output {
         }
         self.is_torn = false;
         match &self.sink {
-            // Standard output is buffered by line, so this finds nothing to do unless it failed before.
+            // Standard output is buffered by line, so this finds nothing to do unless it failed
+            // before.
             Sink::Stdout => io::stdout().flush(),
             _ => Ok(()),
         }

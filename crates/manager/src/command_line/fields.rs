@@ -64,7 +64,8 @@ pub(super) fn field_name(arg: &Arg) -> String {
     name
 }
 
-/// The values of a flag that takes none: one if the text is true, none if it is false. Other flags keep the text.
+/// The values of a flag that takes none: one if the text is true, none if it is false. Other flags
+/// keep the text.
 pub(super) fn switch(arg: &Arg, value: OsString) -> Result<Vec<OsString>, String> {
     if !matches!(arg.get_action(), ArgAction::SetTrue) {
         return Ok(vec![value]);

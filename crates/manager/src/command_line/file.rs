@@ -113,7 +113,8 @@ fn parse(text: &str, command: &Command) -> Result<Vec<Field>, (u64, String)> {
     Ok(found)
 }
 
-/// The parser's explanation without the place, which is stated elsewhere, and without names of its own options.
+/// The parser's explanation without the place, which is stated elsewhere, and without names of its
+/// own options.
 fn syntax_error(explanation: &str) -> String {
     let text = explanation.split_whitespace().collect::<Vec<_>>().join(" ");
     if text.starts_with("budget breached: Depth") {

@@ -1,8 +1,8 @@
 //! Reads options from the command line, the environment and a file.
 //!
-//! A flag of the command line wins over the environment variable of the same name, and that over the field of the file of
-//! `--config`. What is found in the environment and in the file is turned into words of a command line, so that all three
-//! are parsed by the same rules.
+//! A flag of the command line wins over the environment variable of the same name, and that over
+//! the field of the file of `--config`. What is found in the environment and in the file is turned
+//! into words of a command line, so that all three are parsed by the same rules.
 
 mod environment;
 mod fields;
@@ -73,10 +73,11 @@ pub fn command() -> Command {
 }
 
 impl CommandLine {
-    /// Reads the options of matches of [`command`], of the environment variables that begin with `KEM_`, and of the file
-    /// that `--config` or `KEM_CONFIG` names.
+    /// Reads the options of matches of [`command`], of the environment variables that begin with
+    /// `KEM_`, and of the file that `--config` or `KEM_CONFIG` names.
     ///
-    /// `words` are those of the command line, with the name of the program first; `variables` are those of the environment.
+    /// `words` are those of the command line, with the name of the program first; `variables` are
+    /// those of the environment.
     ///
     /// # Errors
     ///
@@ -140,7 +141,8 @@ impl CommandLine {
         Ok(Self { options, flags, origins, ignored, unknown_variables: environment.unknown })
     }
 
-    /// [`Self::flags`] for a process with these settings: flags whose default depends on others have the value in use.
+    /// [`Self::flags`] for a process with these settings: flags whose default depends on others
+    /// have the value in use.
     pub fn flags_in_use(&self, settings: &Settings) -> BTreeMap<String, String> {
         let mut flags = self.flags.clone();
         let mut set = |flag: &str, value: &str| flags.insert(flag.to_owned(), value.to_owned());

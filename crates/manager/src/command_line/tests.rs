@@ -5,7 +5,8 @@ use clap::CommandFactory;
 use super::*;
 use crate::settings::Settings;
 
-/// Reads options of a file with these lines after `apiVersion` and `kind`, of variables (`NAME=value`) and of words.
+/// Reads options of a file with these lines after `apiVersion` and `kind`, of variables
+/// (`NAME=value`) and of words.
 fn read(file: Option<&str>, variables: &[&str], words: &[&str]) -> Result<CommandLine, String> {
     let mut config = tempfile::NamedTempFile::new().unwrap();
     let head = "apiVersion: kube-endpoint-manager.config/v1alpha1\nkind: KubeEndpointManagerConfiguration\n";

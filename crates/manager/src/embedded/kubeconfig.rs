@@ -1,7 +1,9 @@
-//! The file of `--embedded-kubeconfig`. Only what this program wrote is replaced, and only once its server is gone.
+//! The file of `--embedded-kubeconfig`. Only what this program wrote is replaced, and only once its
+//! server is gone.
 //!
-//! A marker in the file says who wrote it. `kubectl config` keeps it, but not comments, so it is an extension. The file is in
-//! use while the API server of its address accepts its token. It has a token, so only its owner may read it.
+//! A marker in the file says who wrote it. `kubectl config` keeps it, but not comments, so it is an
+//! extension. The file is in use while the API server of its address accepts its token. It has a
+//! token, so only its owner may read it.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Write};
@@ -27,7 +29,8 @@ const COMMENT: &str =
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 /// The most bytes of its answer.
 const LONGEST_ANSWER: usize = 64 << 10;
-/// How often the file is looked at again while another process writes it, and how long to wait in between.
+/// How often the file is looked at again while another process writes it, and how long to wait in
+/// between.
 const ATTEMPTS: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -125,7 +128,8 @@ impl Place {
         Ok(Self { path: path.to_owned(), before })
     }
 
-    /// Writes a kubeconfig, marked as one of this program. If the file has changed since it was looked at, it is looked at again.
+    /// Writes a kubeconfig, marked as one of this program. If the file has changed since it was
+    /// looked at, it is looked at again.
     ///
     /// # Errors
     ///
@@ -174,8 +178,8 @@ fn content(bytes: &[u8]) -> Content {
     }
 }
 
-/// The URL of the API server in a kubeconfig, if it still runs: it accepts the token of the kubeconfig, and says that it is an
-/// embedded one. Another program may have got its port.
+/// The URL of the API server in a kubeconfig, if it still runs: it accepts the token of the
+/// kubeconfig, and says that it is an embedded one. Another program may have got its port.
 async fn running_server(kubeconfig: &Kubeconfig) -> Option<String> {
     let asked = async {
         let mut config =
@@ -203,8 +207,8 @@ fn is_embedded(answered: &Answered) -> bool {
         && version["gitVersion"].as_str().is_some_and(|it| it.ends_with("+embedded"))
 }
 
-/// Puts a text in the place of what a file held `before`, at once: readers see either. Returns false if it holds something else
-/// by now, or another process holds its lock.
+/// Puts a text in the place of what a file held `before`, at once: readers see either. Returns
+/// false if it holds something else by now, or another process holds its lock.
 fn replace(path: &Path, before: &[u8], text: &str) -> io::Result<bool> {
     let mut file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
     if !file.metadata()?.is_file() {

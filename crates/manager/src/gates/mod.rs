@@ -41,7 +41,7 @@ impl Gates {
         Self([false; TABLE.len()])
     }
 
-    /// Whether a gate is on.
+    /// Returns true if a gate is on.
     pub fn is_on(&self, gate: Gate) -> bool {
         self.0[gate as usize]
     }
@@ -58,15 +58,16 @@ impl Gates {
         self
     }
 
-    /// Applies the elements of `--feature-gates`: `Name=true` or `Name=false`, where the name may follow `kube:`. Returns
-    /// what the gates of kube-controller-manager among them ask for.
+    /// Applies the elements of `--feature-gates`: `Name=true` or `Name=false`, where the name may
+    /// follow `kube:`. Returns what the gates of kube-controller-manager among them ask for.
     ///
-    /// As in component-base, `AllAlpha` and `AllBeta` set the gates of their stage that are not named, wherever in the list
-    /// they are, and the last of several elements with one name counts.
+    /// As in component-base, `AllAlpha` and `AllBeta` set the gates of their stage that are not
+    /// named, wherever in the list they are, and the last of several elements with one name counts.
     ///
     /// # Errors
     ///
-    /// When a gate is unknown, when its value is not a boolean, or when it asks for what the controllers cannot do.
+    /// When a gate is unknown, when its value is not a boolean, or when it asks for what the
+    /// controllers cannot do.
     pub(crate) fn set(&mut self, words: &[String]) -> Result<UpstreamRequests, InvalidOption> {
         let mut requests = UpstreamRequests::default();
         let mut named = [None; TABLE.len()];

@@ -21,27 +21,32 @@ impl Stage {
         }
     }
 
-    /// Whether gates of this stage are on by default.
+    /// Returns true if gates of this stage are on by default.
     pub(super) fn is_on(self) -> bool {
         self == Self::Beta
     }
 }
 
-/// A feature gate: one deviation from kube-controller-manager's behaviour, or something new that is not settled yet.
+/// A feature gate: one deviation from kube-controller-manager's behaviour, or something new that is
+/// not settled yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Gate {
     /// Repairs Endpoints of a Service with a selector immediately after an edit by another client.
     EndpointsRepair,
-    /// Skips the write of a truncated Endpoints object that has not changed. Upstream rewrites it at every sync.
+    /// Skips the write of a truncated Endpoints object that has not changed. Upstream rewrites it
+    /// at every sync.
     EndpointsKeepTruncated,
-    /// Skips the write of Endpoints that differ only in a reserved label of the Service. Upstream rewrites them at every
-    /// sync.
+    /// Skips the write of Endpoints that differ only in a reserved label of the Service. Upstream
+    /// rewrites them at every sync.
     EndpointsIgnoreReservedLabels,
-    /// Honours the deprecated Service annotation `service.alpha.kubernetes.io/tolerate-unready-endpoints`.
+    /// Honours the deprecated Service annotation
+    /// `service.alpha.kubernetes.io/tolerate-unready-endpoints`.
     TolerateUnreadyAnnotation,
-    /// Deletes the slices that the endpointslice controller leaves behind when a Service loses its selector.
+    /// Deletes the slices that the endpointslice controller leaves behind when a Service loses its
+    /// selector.
     OrphanedSliceCleanup,
-    /// Corrects the label by which kube-proxy ignores slices of headless Services, where it is left on other slices.
+    /// Corrects the label by which kube-proxy ignores slices of headless Services, where it is left
+    /// on other slices.
     HeadlessLabelRepair,
     /// Syncs Services with endpoints on a node when its zone label appears or changes.
     NodeZoneResync,
@@ -49,19 +54,23 @@ pub enum Gate {
     MissingNodeResync,
     /// Creates a slice first where updates alone would remove a ready pod for a moment.
     SafeWriteOrder,
-    /// Still removes endpoints and makes them unready when a slice of the same sync cannot be created.
+    /// Still removes endpoints and makes them unready when a slice of the same sync cannot be
+    /// created.
     WritesAfterFailedCreate,
     /// Merges sparse slices in syncs that write anyway.
     SliceCompaction,
-    /// Never drops a Service whose writes fail: it is retried slowly, and synced when writes succeed again after an outage.
+    /// Never drops a Service whose writes fail: it is retried slowly, and synced when writes
+    /// succeed again after an outage.
     SlowRetries,
-    /// Corrects changes by another client after a second at the earliest, and more slowly while they keep coming back.
+    /// Corrects changes by another client after a second at the earliest, and more slowly while
+    /// they keep coming back.
     ForeignWriteBackoff,
     /// Collects changes of the pods of a large Service for up to 150 ms, and writes them together.
     WriteSpacing,
     /// Keeps topology hints when a share of nodes lacks a zone (`--topology-node-tolerance`).
     TopologyNodeTolerance,
-    /// Lists and watches only the objects of this manager's shard, where the API server offers that (KEP-5866).
+    /// Lists and watches only the objects of this manager's shard, where the API server offers that
+    /// (KEP-5866).
     ShardedWatch,
 }
 

@@ -1,10 +1,11 @@
 //! The feature gates of kube-controller-manager, so that its command line can be used here.
 //!
-//! Most of its gates change nothing in the three controllers. They are accepted and ignored with a warning. The others are
-//! honoured if the controllers can behave as the value says, and refused if not.
+//! Most of its gates change nothing in the three controllers. They are accepted and ignored with a
+//! warning. The others are honoured if the controllers can behave as the value says, and refused if
+//! not.
 
-/// The gates that kube-controller-manager 1.36 registers, one in a line: those of `pkg/features`, of the API server, of
-/// client-go and of component-base.
+/// The gates that kube-controller-manager 1.36 registers, one in a line: those of `pkg/features`,
+/// of the API server, of client-go and of component-base.
 const NAMES: &str = include_str!("upstream.txt");
 
 /// What a gate of kube-controller-manager does here.
@@ -26,9 +27,11 @@ impl UpstreamGate {
     /// Finds a gate by name.
     pub(super) fn find(name: &str) -> Option<Self> {
         NAMES.lines().any(|known| known == name).then_some(match name {
-            // Read by `pkg/controller/endpointslice`: whether PreferSameZone and PreferSameNode count.
+            // Read by `pkg/controller/endpointslice`: whether PreferSameZone and PreferSameNode
+            // count.
             "PreferSameTrafficDistribution" => Self::Locked(true),
-            // Read by client-go's informers: whether handlers see the changes of all objects in one order.
+            // Read by client-go's informers: whether handlers see the changes of all objects in one
+            // order.
             "InOrderInformers" => Self::Locked(true),
             "WatchListClient" => Self::WatchListClient,
             "AllAlpha" => Self::AllAlpha,

@@ -12,7 +12,8 @@ use crate::controller_name::ControllerName;
 use crate::plan_options;
 use crate::settings::Settings;
 
-/// Derives one seed for each user of randomness from the manager's seed, so that no two draw the same numbers.
+/// Derives one seed for each user of randomness from the manager's seed, so that no two draw the
+/// same numbers.
 pub(super) struct Seeds(pub(super) u64);
 
 impl Seeds {
@@ -44,7 +45,8 @@ pub(super) struct Build<'a> {
     expect(dead_code, reason = "unused in a build without controllers")
 )]
 impl Build<'_> {
-    /// A writer with its own rate limit, as in upstream's controllers, and an event recorder that shares it.
+    /// A writer with its own rate limit, as in upstream's controllers, and an event recorder that
+    /// shares it.
     fn writer(
         &mut self,
         name: ControllerName,

@@ -6,8 +6,8 @@ use kube_endpoint_core_model::ResourceVersion;
 
 use super::tasks::NamedTasks;
 
-/// After a take-over, versions up to which the cache of a kind may not show what the previous leader has written. None if it
-/// shows all of it.
+/// After a take-over, versions up to which the cache of a kind may not show what the previous
+/// leader has written. None if it shows all of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Unread {
     pub(super) endpoint_slices: Option<ResourceVersion>,

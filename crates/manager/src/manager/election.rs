@@ -1,4 +1,5 @@
-//! The part that leader election has in a running manager: when the controllers may write, and when not any more.
+//! The part that leader election has in a running manager: when the controllers may write, and when
+//! not any more.
 
 use std::time::Duration;
 
@@ -24,8 +25,9 @@ use crate::settings::LeaderElectionSettings;
 const TASK: &str = "leader elector";
 /// The name of the task that sends events about the lease.
 const EVENTS_TASK: &str = "lease events";
-/// A process whose caches are not synced leaves the lease to others for so long, since it could not work. Then it takes
-/// part in the election all the same: it may be that one kind cannot be listed, and some controllers do not need it.
+/// A process whose caches are not synced leaves the lease to others for so long, since it could not
+/// work. Then it takes part in the election all the same: it may be that one kind cannot be listed,
+/// and some controllers do not need it.
 const SYNC_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a write that was sent before a shutdown may take.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -47,8 +49,8 @@ pub(super) struct Candidate {
 }
 
 impl Candidate {
-    /// A candidate with these settings. Its events are sent through `client` too, not through the fence: the last one says
-    /// that this process has stopped leading.
+    /// A candidate with these settings. Its events are sent through `client` too, not through the
+    /// fence: the last one says that this process has stopped leading.
     pub(super) fn new(
         client: ApiClient,
         settings: &LeaderElectionSettings,
@@ -91,7 +93,8 @@ pub(super) struct Election {
     event_task: NamedTasks,
     fence: WriteFence,
     take_over: TakeOver,
-    /// What the previous leader left. While this process leads, only the versions of kinds that it reads and does not write.
+    /// What the previous leader left. While this process leads, only the versions of kinds that it
+    /// reads and does not write.
     inherited: LastWrites,
     phase: Phase,
 }
@@ -158,7 +161,8 @@ impl Election {
     ///
     /// # Errors
     ///
-    /// If the lease is lost, or the elector or the task that sends its events fails. The process must end.
+    /// If the lease is lost, or the elector or the task that sends its events fails. The process
+    /// must end.
     pub(super) async fn next(&mut self) -> Result<Happening, ManagerError> {
         loop {
             let caught_up = async {
@@ -216,7 +220,8 @@ impl Election {
         }
     }
 
-    /// Begins no more writes, and waits until those that were sent are answered, for a second at most.
+    /// Begins no more writes, and waits until those that were sent are answered, for a second at
+    /// most.
     pub(super) async fn stop_writing(&mut self) {
         self.fence.close();
         if timeout(WRITE_TIMEOUT, self.fence.drained()).await.is_err() {
@@ -246,7 +251,8 @@ impl Election {
         self.send_last_events().await;
     }
 
-    /// Sends what the elector has recorded at its end, for a second at most. Call it when the elector has ended.
+    /// Sends what the elector has recorded at its end, for a second at most. Call it when the
+    /// elector has ended.
     pub(super) async fn send_last_events(&mut self) {
         self.events.shut_down();
         if timeout(EVENTS_TIMEOUT, self.event_task.all_ended()).await.is_err() {

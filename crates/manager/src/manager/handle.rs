@@ -9,13 +9,14 @@ use parking_lot::Mutex;
 use super::RunningControllers;
 use crate::certificates::Certificates;
 
-/// A view of a manager. It stays valid while [`Manager::run`](super::Manager::run) runs and after it.
+/// A view of a manager. It stays valid while [`Manager::run`](super::Manager::run) runs and after
+/// it.
 #[derive(Clone)]
 pub struct ManagerHandle {
     cluster: Cluster,
     controllers: RunningControllers,
     certificates: Certificates,
-    /// Whether writes are recorded instead of sent.
+    /// True if writes are recorded instead of sent.
     dry_run: bool,
     state: Arc<State>,
 }
@@ -58,29 +59,30 @@ impl ManagerHandle {
         &self.certificates
     }
 
-    /// Whether all kinds have been listed, so that the manager can work or take over. Stays true once it is true.
+    /// Returns true if all kinds have been listed, so that the manager can work or take over. Stays
+    /// true once it is true.
     pub fn has_synced(&self) -> bool {
         self.cluster.has_synced()
     }
 
-    /// Whether the controllers write: without leader election from the start, otherwise from the take-over until the
-    /// shutdown or the loss of the lease.
+    /// Whether the controllers write: without leader election from the start, otherwise from the
+    /// take-over until the shutdown or the loss of the lease.
     pub fn leading(&self) -> watch::Receiver<bool> {
         self.state.leading.subscribe()
     }
 
-    /// The identity of the holder of the lease, as last seen by a standby. None without leader election, before the lease
-    /// was read, and when nobody held it.
+    /// The identity of the holder of the lease, as last seen by a standby. None without leader
+    /// election, before the lease was read, and when nobody held it.
     pub fn leader(&self) -> Option<String> {
         self.state.leader.lock().clone()
     }
 
-    /// Whether this is a dry run: writes are recorded and reported, and none is sent.
+    /// Returns true if this is a dry run: writes are recorded and reported, and none is sent.
     pub fn is_dry_run(&self) -> bool {
         self.dry_run
     }
 
-    /// Whether the shutdown has begun. The manager is not ready then.
+    /// Returns true if the shutdown has begun. The manager is not ready then.
     pub fn is_shutting_down(&self) -> bool {
         *self.state.shutting_down.borrow()
     }
@@ -91,7 +93,8 @@ impl ManagerHandle {
         self.state.shutting_down.subscribe()
     }
 
-    /// The name of a task that ended or panicked, if one did. The process is about to end then, and is not alive.
+    /// The name of a task that ended or panicked, if one did. The process is about to end then, and
+    /// is not alive.
     pub fn dead_task(&self) -> Option<String> {
         self.state.dead_task.lock().clone()
     }

@@ -25,8 +25,8 @@ pub(super) struct Informers {
 }
 
 impl Informers {
-    /// Starts an informer for each kind, once the API server was asked whether it serves what the controllers need. They end
-    /// when something is sent.
+    /// Starts an informer for each kind, once the API server was asked whether it serves what the
+    /// controllers need. They end when something is sent.
     pub(super) fn start(mut self) -> (NamedTasks, watch::Sender<()>) {
         // A dry run prints what it would change.
         if !self.dry_run {

@@ -129,8 +129,8 @@ impl Running {
         election.release().await;
     }
 
-    /// Syncs the keys that are queued and sends the events that are recorded, within the time limit: an unreachable API
-    /// server takes no last writes.
+    /// Syncs the keys that are queued and sends the events that are recorded, within the time
+    /// limit: an unreachable API server takes no last writes.
     async fn finish(&mut self) -> Result<(), ManagerError> {
         self.handle.controllers().shut_down();
         self.stop_informers.send_replace(());

@@ -1,13 +1,15 @@
-//! What a new leader waits for before it writes: that its caches show what the previous leader has written.
+//! What a new leader waits for before it writes: that its caches show what the previous leader has
+//! written.
 //!
-//! A leader that released the lease left the versions of its last writes, so the caches must have read as far. They usually
-//! have already. It also left the versions of the last changes of pods, Services and nodes that it had read: a new leader
-//! whose watches lag would otherwise put an older state in place of a newer one.
+//! A leader that released the lease left the versions of its last writes, so the caches must have
+//! read as far. They usually have already. It also left the versions of the last changes of pods,
+//! Services and nodes that it had read: a new leader whose watches lag would otherwise put an older
+//! state in place of a newer one.
 //!
-//! Otherwise the previous leader is gone, and nobody knows what it wrote last. The API server's current version is an upper
-//! bound then, but a watch without events reaches it with the next bookmark only, a minute later. So the controllers begin at
-//! once, and compare the outputs of a key with the server's before they write any for it, until the cache has read up to that
-//! bound.
+//! Otherwise the previous leader is gone, and nobody knows what it wrote last. The API server's
+//! current version is an upper bound then, but a watch without events reaches it with the next
+//! bookmark only, a minute later. So the controllers begin at once, and compare the outputs of a
+//! key with the server's before they write any for it, until the cache has read up to that bound.
 //!
 //! A kind that the API server does not serve is not waited for. Its controllers wait for it.
 
@@ -25,10 +27,11 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::controllers::Unread;
 
-/// A cache that has not read the leader's last writes after this time is behind, or the versions are wrong: the server's
-/// version tells which.
+/// A cache that has not read the leader's last writes after this time is behind, or the versions
+/// are wrong: the server's version tells which.
 const USUAL_LAG: Duration = Duration::from_millis(250);
-/// How long to wait for a cache that is behind. Then the outputs are compared with the server's instead.
+/// How long to wait for a cache that is behind. Then the outputs are compared with the server's
+/// instead.
 const LONGEST_LAG: Duration = Duration::from_secs(10);
 /// How often the position of a cache is looked at.
 const POLL: Duration = Duration::from_millis(10);
@@ -53,14 +56,16 @@ pub(super) struct TakeOver {
 pub(super) struct TakenOver {
     /// What the caches may not show.
     pub(super) unread: Unread,
-    /// The versions of the inputs that the previous leader left, without those that the server does not have.
+    /// The versions of the inputs that the previous leader left, without those that the server does
+    /// not have.
     pub(super) inputs: LastWrites,
 }
 
 impl TakeOver {
     /// Begins a take-over. The future completes when the controllers may begin.
     ///
-    /// `fence` is told what the previous leader wrote, so that a process that stops soon hands this on.
+    /// `fence` is told what the previous leader wrote, so that a process that stops soon hands this
+    /// on.
     pub(super) fn begin(&self, fence: &WriteFence, last_writes: LastWrites) -> BoxFuture<'static, TakenOver> {
         for kind in &self.outputs {
             fence.continue_from(kind.name(), last_writes.get(kind.name()));
@@ -96,8 +101,9 @@ impl TakeOver {
         .boxed()
     }
 
-    /// What this process leaves to the next leader: the versions of the last writes, and of the last changes that it has read
-    /// of other kinds. `inherited` is what was left to it, of the other kinds.
+    /// What this process leaves to the next leader: the versions of the last writes, and of the
+    /// last changes that it has read of other kinds. `inherited` is what was left to it, of the
+    /// other kinds.
     pub(super) fn last_writes(&self, fence: &WriteFence, inherited: &LastWrites) -> LastWrites {
         let outputs = fence.last_writes().into_iter();
         let inputs = self.inputs.iter().filter_map(|kind| {
@@ -107,10 +113,12 @@ impl TakeOver {
         outputs.chain(inputs).collect()
     }
 
-    /// Waits until the cache of a kind shows the last change that the previous leader had read. Otherwise its outputs would be
-    /// replaced by older ones. Returns whether the server has that version.
+    /// Waits until the cache of a kind shows the last change that the previous leader had read.
+    /// Otherwise its outputs would be replaced by older ones. Returns whether the server has that
+    /// version.
     async fn read_input(&self, kind: Kind, version: ResourceVersion) -> bool {
-        // Each namespace has a watch of its own, and those without events do not reach the version soon.
+        // Each namespace has a watch of its own, and those without events do not reach the version
+        // soon.
         let has_many_watches = self.cluster.view().namespaces().len() > 1;
         if !has_many_watches && self.reads(kind, version, USUAL_LAG).await {
             return true;
@@ -132,8 +140,8 @@ impl TakeOver {
         true
     }
 
-    /// Waits until the cache of a kind shows the last write, if its version is known. Returns the version up to which the
-    /// cache may not show what was written, if there is one.
+    /// Waits until the cache of a kind shows the last write, if its version is known. Returns the
+    /// version up to which the cache may not show what was written, if there is one.
     async fn catch_up(
         &self,
         kind: Kind,
@@ -151,7 +159,8 @@ impl TakeOver {
                     "the lease names a last write that the API server does not have; it was restored, or the lease edited"
                 );
             } else if self.cluster.view().namespaces().len() > 1 {
-                // Each namespace has a watch of its own, and those without events do not reach the version soon.
+                // Each namespace has a watch of its own, and those without events do not reach the
+                // version soon.
                 return Some(version);
             } else if self.reads(kind, version, LONGEST_LAG).await {
                 return None;
@@ -173,7 +182,8 @@ impl TakeOver {
         if ahead.is_empty() {
             return Some(server).filter(|server| *server > self.cluster.position(kind));
         }
-        // The server was set back, and the watches do not know yet. The kind is listed then, in a new epoch.
+        // The server was set back, and the watches do not know yet. The kind is listed then, in a
+        // new epoch.
         for (namespace, _) in &ahead {
             self.cluster.request_version_check(kind, namespace);
         }
@@ -189,15 +199,16 @@ impl TakeOver {
         timeout(LONGEST_LAG, listed).await.is_err().then_some(ResourceVersion(u64::MAX))
     }
 
-    /// Forgets the last write of a kind that the server does not serve any more. What was listed of it before is compared with
-    /// the server until the kind is listed in a new epoch.
+    /// Forgets the last write of a kind that the server does not serve any more. What was listed of
+    /// it before is compared with the server until the kind is listed in a new epoch.
     fn gone(&self, kind: Kind, fence: &WriteFence) -> Option<ResourceVersion> {
         fence.continue_from(kind.name(), None);
         let was_listed = self.cluster.position(kind) > ResourceVersion::default();
         was_listed.then_some(ResourceVersion(u64::MAX))
     }
 
-    /// Waits until the cache has read up to a version; returns whether it has within the time limit.
+    /// Waits until the cache has read up to a version; returns whether it has within the time
+    /// limit.
     async fn reads(&self, kind: Kind, version: ResourceVersion, limit: Duration) -> bool {
         let reads = async {
             while self.cluster.position(kind) < version {
@@ -208,8 +219,8 @@ impl TakeOver {
         timeout(limit, reads).await.is_ok()
     }
 
-    /// The server's current version of a kind; none if it does not serve the kind. It is asked until it answers: without an
-    /// answer nothing could be written either.
+    /// The server's current version of a kind; none if it does not serve the kind. It is asked
+    /// until it answers: without an answer nothing could be written either.
     async fn server_version(&self, kind: Kind) -> Option<ResourceVersion> {
         let mut reported = None;
         loop {

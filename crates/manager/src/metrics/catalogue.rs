@@ -88,7 +88,8 @@ impl Recorder for Catalogue {
     }
 }
 
-/// All metrics of a process that runs the controllers on the sample cluster, with everything turned on that has metrics.
+/// All metrics of a process that runs the controllers on the sample cluster, with everything turned
+/// on that has metrics.
 async fn catalogue() -> Catalogue {
     let catalogue = Catalogue::default();
     let _current = metrics::set_default_local_recorder(&catalogue);

@@ -1,12 +1,13 @@
 //! The order of a metrics page.
 //!
-//! The exporter keeps metrics in randomly hashed maps, so its pages differ from process to process and from scrape to scrape.
-//! client_golang, which upstream uses, sorts them.
+//! The exporter keeps metrics in randomly hashed maps, so its pages differ from process to process
+//! and from scrape to scrape. client_golang, which upstream uses, sorts them.
 
 use std::collections::BTreeMap;
 
-/// Sorts a page in Prometheus' text format: metrics by name, and the samples of each by their labels. The samples of one
-/// histogram keep their order. A sample that is no number is left out: the exporter cannot forget a gauge whose object is gone.
+/// Sorts a page in Prometheus' text format: metrics by name, and the samples of each by their
+/// labels. The samples of one histogram keep their order. A sample that is no number is left out:
+/// the exporter cannot forget a gauge whose object is gone.
 pub(crate) fn sorted(page: &str) -> String {
     let mut metrics: BTreeMap<&str, Metric<'_>> = BTreeMap::new();
     let mut current: Option<&mut Metric<'_>> = None;

@@ -16,7 +16,8 @@ pub struct ApiServerOptions {
     #[arg(long, value_name = "FILE", value_parser = path())]
     pub kubeconfig: Option<PathBuf>,
 
-    /// URL of the API server, such as https://10.0.0.1:6443; overrides that of the kubeconfig or the service account
+    /// URL of the API server, such as https://10.0.0.1:6443; overrides that of the kubeconfig or
+    /// the service account
     #[arg(long, value_name = "URL")]
     pub master: Option<String>,
 
@@ -28,11 +29,13 @@ pub struct ApiServerOptions {
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = whole::<u32>)]
     pub kube_api_burst: u32,
 
-    /// Encoding of requests to the API server: application/vnd.kubernetes.protobuf or application/json
+    /// Encoding of requests to the API server: application/vnd.kubernetes.protobuf or
+    /// application/json
     #[arg(long, value_name = "TYPE", default_value = ContentType::Protobuf.as_str(), value_parser = content_type)]
     pub kube_api_content_type: ContentType,
 
-    /// Write nothing, take no Lease and send no event; log what would be written and is still different after 30 s
+    /// Write nothing, take no Lease and send no event; log what would be written and is still
+    /// different after 30 s
     #[arg(
         long, value_name = "BOOL", action = ArgAction::Set, default_value_t = false, value_parser = boolean,
         num_args = 0..=1, require_equals = true, default_missing_value = "true"

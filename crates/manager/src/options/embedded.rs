@@ -9,7 +9,8 @@ use clap::Args;
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Embedded API server")]
 pub struct EmbeddedOptions {
-    /// Start an embedded API server on loopback with a sample cluster and run against it; needs no cluster
+    /// Start an embedded API server on loopback with a sample cluster and run against it; needs no
+    /// cluster
     #[arg(long, conflicts_with_all = ["kubeconfig", "master"])]
     pub embedded: bool,
 
@@ -21,7 +22,8 @@ pub struct EmbeddedOptions {
     #[arg(long, requires = "embedded")]
     pub embedded_allow_remote: bool,
 
-    /// Let the embedded API server accept requests without the bearer token that it writes to the kubeconfig
+    /// Let the embedded API server accept requests without the bearer token that it writes to the
+    /// kubeconfig
     #[arg(long, requires = "embedded")]
     pub embedded_no_auth: bool,
 

@@ -1,4 +1,5 @@
-//! The flags of kube-controller-manager that change nothing here, so that its command line can be used as it is.
+//! The flags of kube-controller-manager that change nothing here, so that its command line can be
+//! used as it is.
 //!
 //! They are accepted with a warning that says why, and are not part of the help text.
 
@@ -184,8 +185,8 @@ mod tests {
     use clap::CommandFactory;
     use std::collections::BTreeSet;
 
-    /// The flags that `kube-controller-manager --help` of Kubernetes 1.36 lists, one in a line, those without a value
-    /// followed by `=BOOL`.
+    /// The flags that `kube-controller-manager --help` of Kubernetes 1.36 lists, one in a line,
+    /// those without a value followed by `=BOOL`.
     const UPSTREAM: &str = include_str!("kube_controller_manager_flags.txt");
 
     #[test]

@@ -7,12 +7,13 @@ use clap::{ArgAction, Args};
 use super::values::boolean;
 use crate::go_duration;
 
-/// Flags of leader election. They are kube-controller-manager's, except `--leader-elect-identity` and the default of the
-/// Lease's name.
+/// Flags of leader election. They are kube-controller-manager's, except `--leader-elect-identity`
+/// and the default of the Lease's name.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Leader election")]
 pub struct LeaderElectionOptions {
-    /// Run the controllers in one of several replicas, the leader [default: true; false with --embedded or --dry-run]
+    /// Run the controllers in one of several replicas, the leader [default: true; false with
+    /// --embedded or --dry-run]
     #[arg(
         long, value_name = "BOOL", action = ArgAction::Set, value_parser = boolean,
         num_args = 0..=1, require_equals = true, default_missing_value = "true"
@@ -23,7 +24,8 @@ pub struct LeaderElectionOptions {
     #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = go_duration::parse)]
     pub leader_elect_lease_duration: Duration,
 
-    /// How long the leader tries to renew the Lease before it gives up and exits; less than the lease duration
+    /// How long the leader tries to renew the Lease before it gives up and exits; less than the
+    /// lease duration
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = go_duration::parse)]
     pub leader_elect_renew_deadline: Duration,
 
@@ -43,7 +45,8 @@ pub struct LeaderElectionOptions {
     #[arg(long, value_name = "NAMESPACE", default_value = "kube-system")]
     pub leader_elect_resource_namespace: String,
 
-    /// Identity of this replica in the Lease, unique among replicas; default: the host name and a random suffix
+    /// Identity of this replica in the Lease, unique among replicas; default: the host name and a
+    /// random suffix
     #[arg(long, value_name = "NAME")]
     pub leader_elect_identity: Option<String>,
 }

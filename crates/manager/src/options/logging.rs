@@ -10,8 +10,8 @@ use super::values::whole;
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Logs and traces")]
 pub struct LoggingOptions {
-    /// Log level: 0 to 3 info (with --embedded, 0 is warnings only), 4 and 5 debug, 6 and more trace; RUST_LOG
-    /// overrides it
+    /// Log level: 0 to 3 info (with --embedded, 0 is warnings only), 4 and 5 debug, 6 and more
+    /// trace; RUST_LOG overrides it
     #[arg(short = 'v', long = "v", value_name = "LEVEL", default_value_t = 0, value_parser = whole::<u8>)]
     pub verbosity: u8,
 
@@ -19,7 +19,8 @@ pub struct LoggingOptions {
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub logging_format: String,
 
-    /// Address of an OpenTelemetry collector for traces over OTLP, such as http://127.0.0.1:4317; default: no traces
+    /// Address of an OpenTelemetry collector for traces over OTLP, such as http://127.0.0.1:4317;
+    /// default: no traces
     #[arg(long, value_name = "URL")]
     pub tracing_endpoint: Option<String>,
 
@@ -27,7 +28,8 @@ pub struct LoggingOptions {
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = whole::<u32>)]
     pub tracing_sampling_rate_per_million: u32,
 
-    /// File to which a line of JSON is appended for each write to the API server; default: no audit log
+    /// File to which a line of JSON is appended for each write to the API server; default: no audit
+    /// log
     #[arg(long, value_name = "FILE")]
     pub audit_log_file: Option<PathBuf>,
 }

@@ -32,11 +32,13 @@ pub use ui_address::UiAddress;
 /// The port of `--secure-port`. kube-controller-manager's is 10257; both may run on one host.
 const SECURE_PORT: u16 = 10270;
 
-/// Kubernetes' endpoints, EndpointSlice and EndpointSlice-mirroring controllers in one small, fast binary.
+/// Kubernetes' endpoints, EndpointSlice and EndpointSlice-mirroring controllers in one small, fast
+/// binary.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "kube-endpoint-manager", version, max_term_width = 110, args_override_self = true)]
 pub struct Options {
-    /// File (YAML) with flags as fields, such as leaderElect: false; flags and KEM_* environment variables override it
+    /// File (YAML) with flags as fields, such as leaderElect: false; flags and KEM_* environment
+    /// variables override it
     #[arg(
         long,
         value_name = "FILE",
@@ -81,8 +83,8 @@ pub(crate) fn ignored_flags(matches: &ArgMatches) -> impl Iterator<Item = (&'sta
 }
 
 impl Options {
-    /// Makes flags with a path that have an empty value those that are not given, as kube-controller-manager does: scripts
-    /// write `--client-ca-file=`.
+    /// Makes flags with a path that have an empty value those that are not given, as
+    /// kube-controller-manager does: scripts write `--client-ca-file=`.
     pub(crate) fn unset_empty_paths(&mut self) {
         let Self { api_server, serving, auth, .. } = self;
         let paths = [
@@ -100,7 +102,7 @@ impl Options {
         }
     }
 
-    /// Whether `--embedded` is given.
+    /// Returns true if `--embedded` is given.
     pub fn is_embedded(&self) -> bool {
         #[cfg(feature = "embedded")]
         return self.embedded.embedded;
@@ -108,7 +110,8 @@ impl Options {
         false
     }
 
-    /// Whether a leader is elected. It is by default, except where nothing shares the API server (`--embedded`).
+    /// Returns true if a leader is elected. It is by default, except where nothing shares the API
+    /// server (`--embedded`).
     pub fn elects_leader(&self) -> bool {
         self.leader_election.leader_elect.unwrap_or(!self.is_embedded()) && !self.api_server.dry_run
     }
@@ -118,8 +121,8 @@ impl Options {
         self.serving.secure_port.unwrap_or(if self.is_embedded() { 0 } else { SECURE_PORT })
     }
 
-    /// The log level for the verbosity, on kube-controller-manager's scale. With `--embedded`, verbosity 0 logs warnings
-    /// only, so that logs do not interleave with the printed writes.
+    /// The log level for the verbosity, on kube-controller-manager's scale. With `--embedded`,
+    /// verbosity 0 logs warnings only, so that logs do not interleave with the printed writes.
     pub fn log_level(&self) -> LevelFilter {
         match self.logging.verbosity {
             0 if self.is_embedded() => LevelFilter::WARN,

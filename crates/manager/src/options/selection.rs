@@ -6,7 +6,8 @@ use clap::Args;
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Sharding")]
 pub struct SelectionOptions {
-    /// Namespaces to list and watch; default: all. The default name of the Lease gets them as a suffix
+    /// Namespaces to list and watch; default: all. The default name of the Lease gets them as a
+    /// suffix
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub namespaces: Vec<String>,
 
@@ -14,7 +15,8 @@ pub struct SelectionOptions {
     #[arg(long, value_name = "SELECTOR")]
     pub service_selector: Option<String>,
 
-    /// The shard of the namespaces to work on, as INDEX/COUNT: 0/2 and 1/2 divide them by the hash of their names
+    /// The shard of the namespaces to work on, as INDEX/COUNT: 0/2 and 1/2 divide them by the hash
+    /// of their names
     #[arg(long, value_name = "INDEX/COUNT")]
     pub shard: Option<String>,
 }

@@ -13,7 +13,8 @@ use crate::go_duration;
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Secure serving")]
 pub struct ServingOptions {
-    /// Port for metrics, health and status over HTTPS; 0 serves nothing [default: 10270; 0 with --embedded]
+    /// Port for metrics, health and status over HTTPS; 0 serves nothing
+    /// [default: 10270; 0 with --embedded]
     #[arg(long, value_name = "PORT", value_parser = whole::<u16>)]
     pub secure_port: Option<u16>,
 
@@ -21,7 +22,8 @@ pub struct ServingOptions {
     #[arg(long, value_name = "IP", default_value = "0.0.0.0")]
     pub bind_address: IpAddr,
 
-    /// Certificate (PEM), followed by the certificates of intermediate authorities; self-signed by default
+    /// Certificate (PEM), followed by the certificates of intermediate authorities; self-signed by
+    /// default
     #[arg(long, value_name = "FILE", value_parser = path())]
     pub tls_cert_file: Option<PathBuf>,
 
@@ -48,7 +50,8 @@ pub struct ServingOptions {
     )]
     pub disable_http2_serving: bool,
 
-    /// Maximum number of concurrent requests on one HTTP/2 connection; 0 means the default of this program
+    /// Maximum number of concurrent requests on one HTTP/2 connection; 0 means the default of this
+    /// program
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole::<u32>)]
     pub http2_max_streams_per_connection: u32,
 }
@@ -57,7 +60,8 @@ pub struct ServingOptions {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Authentication and authorization")]
 pub struct AuthOptions {
-    /// Certificate authorities (PEM) of client certificates; the common name is the user; default: the cluster's
+    /// Certificate authorities (PEM) of client certificates; the common name is the user; default:
+    /// the cluster's
     #[arg(long, value_name = "FILE", value_parser = path())]
     pub client_ca_file: Option<PathBuf>,
 
@@ -65,7 +69,8 @@ pub struct AuthOptions {
     #[arg(long, value_name = "FILE", value_parser = path())]
     pub authentication_kubeconfig: Option<PathBuf>,
 
-    /// Do not read certificate authorities from the cluster's ConfigMap kube-system/extension-apiserver-authentication
+    /// Do not read certificate authorities from the cluster's ConfigMap
+    /// kube-system/extension-apiserver-authentication
     #[arg(
         long, value_name = "BOOL", action = ArgAction::Set, default_value_t = false, value_parser = boolean,
         num_args = 0..=1, require_equals = true, default_missing_value = "true"
@@ -76,19 +81,21 @@ pub struct AuthOptions {
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = go_duration::parse)]
     pub authentication_token_webhook_cache_ttl: Duration,
 
-    /// Accepted for compatibility: if the cluster's certificate authorities cannot be read, serving always goes on without them
+    /// Accepted for compatibility: if the cluster's certificate authorities cannot be read, serving
+    /// always goes on without them
     #[arg(
         long, value_name = "BOOL", action = ArgAction::Set, default_value_t = false, value_parser = boolean,
         num_args = 0..=1, require_equals = true, default_missing_value = "true"
     )]
     pub authentication_tolerate_lookup_failure: bool,
 
-    /// Certificate authorities (PEM) of front proxies, whose headers name the user; default: the cluster's, which also says
-    /// which headers count
+    /// Certificate authorities (PEM) of front proxies, whose headers name the user; default: the
+    /// cluster's, which also says which headers count
     #[arg(long, value_name = "FILE", value_parser = path())]
     pub requestheader_client_ca_file: Option<PathBuf>,
 
-    /// Common names of front proxies' certificates; default: all that --requestheader-client-ca-file has signed
+    /// Common names of front proxies' certificates; default: all that
+    /// --requestheader-client-ca-file has signed
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub requestheader_allowed_names: Vec<String>,
 

@@ -7,7 +7,8 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use kube_endpoint_api_client::ContentType;
 use kube_endpoint_core_model::go_bool;
 
-/// Takes a path, or an empty value, which [`Options::unset_empty_paths`](super::Options::unset_empty_paths) removes.
+/// Takes a path, or an empty value, which
+/// [`Options::unset_empty_paths`](super::Options::unset_empty_paths) removes.
 pub(crate) fn path() -> impl TypedValueParser<Value = PathBuf> {
     OsStringValueParser::new().map(PathBuf::from)
 }

@@ -6,18 +6,21 @@ use super::error::InvalidOption;
 use crate::go_duration;
 use crate::options::LeaderElectionOptions;
 
-/// client-go's `leaderelection.JitterFactor`, as a percentage: a retry waits up to this much longer than the retry period.
+/// client-go's `leaderelection.JitterFactor`, as a percentage: a retry waits up to this much longer
+/// than the retry period.
 const JITTER_PERCENT: u32 = 120;
 
-/// How replicas elect the one that writes. The rules are those of client-go's package `leaderelection`.
+/// How replicas elect the one that writes. The rules are those of client-go's package
+/// `leaderelection`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaderElectionSettings {
     /// Namespace of the Lease.
     pub namespace: String,
     /// Name of the Lease.
     pub name: String,
-    /// The identity of this replica in the Lease. None stands for one made from the host name and the manager's seed, so
-    /// candidates on one host that may share a seed call [`Self::set_default_identity`] first.
+    /// The identity of this replica in the Lease. None stands for one made from the host name and
+    /// the manager's seed, so candidates on one host that may share a seed call
+    /// [`Self::set_default_identity`] first.
     pub identity: Option<String>,
     /// How long a standby waits after the last renewal that it saw before it takes the Lease.
     pub lease_duration: Duration,
@@ -44,7 +47,8 @@ impl Default for LeaderElectionSettings {
 impl TryFrom<&LeaderElectionOptions> for LeaderElectionSettings {
     type Error = InvalidOption;
 
-    /// Checks what client-go's `NewLeaderElector` and component-base's `ValidateLeaderElectionConfiguration` check.
+    /// Checks what client-go's `NewLeaderElector` and component-base's
+    /// `ValidateLeaderElectionConfiguration` check.
     fn try_from(options: &LeaderElectionOptions) -> Result<Self, InvalidOption> {
         let (lease, renew, retry) = (
             options.leader_elect_lease_duration,
@@ -105,7 +109,7 @@ impl TryFrom<&LeaderElectionOptions> for LeaderElectionSettings {
     }
 }
 
-/// Whether the text is a DNS subdomain, as names of Leases are.
+/// Returns true if the text is a DNS subdomain, as names of Leases are.
 pub(super) fn is_object_name(text: &str) -> bool {
     let alphanumeric = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let label = |label: &str| {

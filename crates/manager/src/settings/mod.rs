@@ -30,7 +30,8 @@ pub use serving::ServingSettings;
 /// The most workers of the endpointslice and of the mirroring controller (upstream
 /// `maxConcurrentServiceEndpointSyncs`, `mirroringMaxConcurrentServiceEndpointSyncs`).
 const MAX_WORKERS: usize = 50;
-/// The most workers of the endpoints controller. Upstream has no bounds; without a worker it does nothing.
+/// The most workers of the endpoints controller. Upstream has no bounds; without a worker it does
+/// nothing.
 const MAX_ENDPOINTS_WORKERS: usize = 1000;
 
 /// The configuration of a [`Manager`](crate::Manager).
@@ -41,18 +42,19 @@ pub struct Settings {
     pub controllers: Vec<ControllerName>,
     /// The feature gates.
     pub gates: Gates,
-    /// Requests per second to the API server, per controller. A negative value means no limit. Zero is invalid here; the
-    /// option `--kube-api-qps=0` stands for client-go's default.
+    /// Requests per second to the API server, per controller. A negative value means no limit. Zero
+    /// is invalid here; the option `--kube-api-qps=0` stands for client-go's default.
     pub qps: f64,
-    /// Requests that a controller may send at once before `qps` applies; at least 1 if `qps` is positive.
+    /// Requests that a controller may send at once before `qps` applies; at least 1 if `qps` is
+    /// positive.
     pub burst: u32,
     /// The encoding of objects in requests and, if the API server supports it, in answers.
     pub content_type: ContentType,
-    /// Whether informers ask for the first list as a stream (upstream's gate `WatchListClient`). They list in pages if not,
-    /// or if the API server refuses.
+    /// True if informers ask for the first list as a stream (upstream's gate `WatchListClient`).
+    /// They list in pages if not, or if the API server refuses.
     pub watch_list_client: bool,
-    /// How kinds are listed and watched; no flag changes it. `watch_list_client` takes precedence over its `streaming_list`,
-    /// and its seed is not used.
+    /// How kinds are listed and watched; no flag changes it. `watch_list_client` takes precedence
+    /// over its `streaming_list`, and its seed is not used.
     pub reflectors: ReflectorOptions,
     /// Maximum number of endpoints in a slice.
     pub max_endpoints_per_slice: usize,
@@ -70,8 +72,8 @@ pub struct Settings {
     pub endpoints_batch_period: Duration,
     /// Delay between a change of a mirrored slice and its sync, to batch further changes.
     pub mirroring_batch_period: Duration,
-    /// Shortest time between two resyncs of all Services and Endpoints. Each resync waits up to twice as long. Zero turns
-    /// them off.
+    /// Shortest time between two resyncs of all Services and Endpoints. Each resync waits up to
+    /// twice as long. Zero turns them off.
     pub min_resync_period: Duration,
     /// With the gate `TopologyNodeTolerance`: the share of nodes, 0 to 1, that may lack a zone.
     pub topology_node_tolerance: f64,
@@ -89,7 +91,7 @@ pub struct Settings {
     pub logging_format: LoggingFormat,
     /// The file to which a line of JSON is appended for each write; none writes no audit log.
     pub audit_log: Option<PathBuf>,
-    /// Whether nothing is written: no object, no event, no Lease.
+    /// True if nothing is written: no object, no event, no Lease.
     pub dry_run: bool,
     /// The namespaces to list and watch; empty for all. A shard takes precedence.
     pub namespaces: Vec<String>,
@@ -100,8 +102,8 @@ pub struct Settings {
 }
 
 impl Default for Settings {
-    /// kube-controller-manager's defaults, all controllers of this build, and the default feature gates. No leader is
-    /// elected, and nothing is served.
+    /// kube-controller-manager's defaults, all controllers of this build, and the default feature
+    /// gates. No leader is elected, and nothing is served.
     fn default() -> Self {
         Self {
             controllers: ControllerName::ALL.into_iter().filter(|name| name.is_built_in()).collect(),
@@ -164,7 +166,8 @@ impl TryFrom<&Options> for Settings {
         if dry_run && options.leader_election.leader_elect == Some(true) {
             ::tracing::warn!("--leader-elect is ignored: --dry-run takes no Lease");
         }
-        // The flags of leader election are checked even if it is off, so that turning it on does not reveal a mistake.
+        // The flags of leader election are checked even if it is off, so that turning it on does
+        // not reveal a mistake.
         let mut leader_election = LeaderElectionSettings::try_from(&options.leader_election)?;
         let namespaces = sharding::namespaces(&options.selection.namespaces)?;
         let service_selector = sharding::service_selector(&options.selection)?;

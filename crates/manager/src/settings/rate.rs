@@ -6,15 +6,17 @@ use super::error::{InvalidOption, in_range};
 const DEFAULT_QPS: f64 = 5.0;
 /// client-go's `rest.DefaultBurst`.
 const DEFAULT_BURST: u32 = 10;
-/// The lowest positive rate: a request in 17 minutes. The token bucket can count the time that a burst of
-/// [`MOST_BURST`] takes at it.
+/// The lowest positive rate: a request in 17 minutes. The token bucket can count the time that a
+/// burst of [`MOST_BURST`] takes at it.
 const LEAST_QPS: f64 = 0.001;
 /// The largest burst.
 const MOST_BURST: u32 = 1_000_000;
 
-/// Resolves the client-side rate limit as client-go does (`NewForConfigAndClient` of the clientset, then `RESTClientFor`):
+/// Resolves the client-side rate limit as client-go does (`NewForConfigAndClient` of the clientset,
+/// then `RESTClientFor`):
 ///
-/// - A rate of zero means client-go's default. Its default burst applies only if the burst is zero too.
+/// - A rate of zero means client-go's default. Its default burst applies only if the burst is zero
+///   too.
 /// - A negative rate means no limit, whatever the burst.
 /// - A positive rate needs a burst, and must be at least 0.001.
 pub(super) fn request_rate(qps: f64, burst: u32) -> Result<(f64, u32), InvalidOption> {

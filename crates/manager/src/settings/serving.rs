@@ -19,7 +19,8 @@ pub struct ServingSettings {
     pub bind_address: IpAddr,
     /// The port to listen on.
     pub port: u16,
-    /// The certificate and its chain. None stands for a self-signed certificate. Given exactly if `key_file` is.
+    /// The certificate and its chain. None stands for a self-signed certificate. Given exactly if
+    /// `key_file` is.
     pub cert_file: Option<PathBuf>,
     /// The private key of `cert_file`.
     pub key_file: Option<PathBuf>,
@@ -35,15 +36,17 @@ pub struct ServingSettings {
     pub http2_max_streams_per_connection: Option<u32>,
     /// Authorities of client certificates, instead of those that the cluster publishes.
     pub client_ca_file: Option<PathBuf>,
-    /// How to recognize a front proxy, which names users in headers, instead of what the cluster publishes.
+    /// How to recognize a front proxy, which names users in headers, instead of what the cluster
+    /// publishes.
     pub front_proxy: Option<FrontProxyOptions>,
     /// Paths that anyone may read.
     pub always_allow_paths: OpenPaths,
     /// The kubeconfig for TokenReviews. None stands for the connection of the controllers.
     pub authentication_kubeconfig: Option<PathBuf>,
-    /// Whether what the cluster publishes (ConfigMap `kube-system/extension-apiserver-authentication`) is not used.
+    /// True if what the cluster publishes (ConfigMap
+    /// `kube-system/extension-apiserver-authentication`) is not used.
     pub authentication_skip_lookup: bool,
-    /// Whether serving goes on when the cluster's client authorities cannot be read.
+    /// True if serving goes on when the cluster's client authorities cannot be read.
     pub authentication_tolerate_lookup_failure: bool,
     /// How long the answer to a TokenReview is cached.
     pub token_cache_ttl: Duration,

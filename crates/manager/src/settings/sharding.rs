@@ -15,7 +15,8 @@ use crate::options::SelectionOptions;
 const MAX_NAMESPACES: usize = 150;
 
 impl Settings {
-    /// The part of the cluster that is listed. With the gate `ShardedWatch`, a shard is one of the API server's division.
+    /// The part of the cluster that is listed. With the gate `ShardedWatch`, a shard is one of the
+    /// API server's division.
     pub fn view(&self) -> View {
         match self.shard {
             Some(shard) if self.gates.is_on(Gate::ShardedWatch) => View::of_shard(shard.divided_by_server()),
@@ -58,8 +59,9 @@ pub(super) fn shard(options: &SelectionOptions) -> Result<Option<Shard>, Invalid
     Ok((shard.count() > 1).then_some(shard))
 }
 
-/// The name of the Lease. To the default name the shard, who divides the namespaces, the selector and the namespaces are added, so that the replicas of
-/// one part of the cluster share a Lease of their own. Another name is kept as it is.
+/// The name of the Lease. To the default name the shard, who divides the namespaces, the selector
+/// and the namespaces are added, so that the replicas of one part of the cluster share a Lease of
+/// their own. Another name is kept as it is.
 pub(super) fn lease_name(
     name: String,
     shard: Option<&Shard>,

@@ -28,7 +28,8 @@ impl TracingSettings {
         let Some(given) = options.tracing_endpoint.as_deref().filter(|endpoint| !endpoint.is_empty()) else {
             return Ok(None);
         };
-        // kube-apiserver's tracing configuration has an address without a scheme, which it uses without TLS.
+        // kube-apiserver's tracing configuration has an address without a scheme, which it uses
+        // without TLS.
         let endpoint = if given.contains("://") { given.to_owned() } else { format!("http://{given}") };
         let is_http = endpoint.strip_prefix("http://").or_else(|| endpoint.strip_prefix("https://"));
         let authority = is_http.and_then(|rest| rest.split('/').next());

@@ -1,12 +1,13 @@
 //! Traces over OTLP: spans are sent to a collector in the background.
 //!
-//! The protocol is OTLP over gRPC, as Kubernetes' `TracingConfiguration` has it, so that an endpoint that works for
-//! kube-apiserver works here: without TLS, unless the endpoint is an `https` URL. The connection is opened with the first
-//! span.
+//! The protocol is OTLP over gRPC, as Kubernetes' `TracingConfiguration` has it, so that an
+//! endpoint that works for kube-apiserver works here: without TLS, unless the endpoint is an
+//! `https` URL. The connection is opened with the first span.
 //!
-//! A span that ends is put into a queue of 2048; a task takes up to 512 at a time and sends them. A collector that is slow or
-//! cannot be reached costs spans, never time or more memory: what finds the queue full or cannot be sent is dropped and
-//! counted (`trace_spans_dropped_total`), with one warning for each outage.
+//! A span that ends is put into a queue of 2048; a task takes up to 512 at a time and sends them. A
+//! collector that is slow or cannot be reached costs spans, never time or more memory: what finds
+//! the queue full or cannot be sent is dropped and counted (`trace_spans_dropped_total`), with one
+//! warning for each outage.
 
 use std::time::Duration;
 
@@ -48,7 +49,8 @@ pub(super) struct OtlpTraces {
 }
 
 impl OtlpTraces {
-    /// Starts to send spans. The standard variables `OTEL_RESOURCE_ATTRIBUTES` and `OTEL_EXPORTER_OTLP_HEADERS` are read.
+    /// Starts to send spans. The standard variables `OTEL_RESOURCE_ATTRIBUTES` and
+    /// `OTEL_EXPORTER_OTLP_HEADERS` are read.
     pub(super) fn start(settings: &TracingSettings) -> Result<Self, TracingError> {
         let endpoint = &settings.endpoint;
         let mut exporter = opentelemetry_otlp::SpanExporter::builder()
@@ -92,8 +94,8 @@ impl OtlpTraces {
         Self { provider, stop, sending }
     }
 
-    /// Makes these the traces of the process. Controllers that are built from now on use them, and requests carry the trace
-    /// context in the header `traceparent`.
+    /// Makes these the traces of the process. Controllers that are built from now on use them, and
+    /// requests carry the trace context in the header `traceparent`.
     pub(super) fn install(&self) {
         global::set_tracer_provider(self.provider.clone());
         global::set_text_map_propagator(TraceContextPropagator::new());
@@ -142,7 +144,7 @@ struct Sender<E> {
     exporter: E,
     exported: Counter,
     failed: Counter,
-    /// Whether the last batch could not be sent.
+    /// True if the last batch could not be sent.
     is_failing: bool,
 }
 

@@ -1,4 +1,5 @@
-//! The last 15 minutes, in buckets: queue lengths, writes, and how long changes took until they were written.
+//! The last 15 minutes, in buckets: queue lengths, writes, and how long changes took until they
+//! were written.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -86,7 +87,8 @@ impl History {
         }
     }
 
-    /// The buckets up to now, the oldest first. `now` is of the clock that dates the samples, and `wall_clock` is shown.
+    /// The buckets up to now, the oldest first. `now` is of the clock that dates the samples, and
+    /// `wall_clock` is shown.
     pub(super) fn view(&self, now: Timestamp, wall_clock: Timestamp) -> HistoryView {
         let end = self.buckets.back().map_or(number_of(now), |last| last.number.max(number_of(now)));
         let by_number: BTreeMap<i64, &Bucket> =

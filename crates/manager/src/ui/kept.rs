@@ -10,10 +10,12 @@ use tokio::time::{Instant, timeout};
 /// How long one waits for a value if there is none. Others show what they know.
 const WAIT: Duration = Duration::from_secs(1);
 
-/// A value is made again after so many times the time that it took, so that it takes a tenth of a processor at most.
+/// A value is made again after so many times the time that it took, so that it takes a tenth of a
+/// processor at most.
 const PAUSE: u32 = 10;
 
-/// No value is used that is older than so many periods; one that takes long to make is used until the next one may be there.
+/// No value is used that is older than so many periods; one that takes long to make is used until
+/// the next one may be there.
 const OLDEST: u32 = 6;
 
 /// The longest time between two makings, however long one takes.
@@ -47,8 +49,8 @@ impl<T: Send + Sync + 'static> Kept<T> {
         Arc::new(Self { period, state: Mutex::new(state), made: Notify::new() })
     }
 
-    /// Returns the latest value, and makes another if it is time. If there is none yet, or an old one, waits a moment for it.
-    /// `make` runs in a task of its own and returns none if it failed.
+    /// Returns the latest value, and makes another if it is time. If there is none yet, or an old
+    /// one, waits a moment for it. `make` runs in a task of its own and returns none if it failed.
     pub(super) async fn get<F>(self: &Arc<Self>, make: impl FnOnce() -> F) -> Option<Arc<T>>
     where
         F: Future<Output = Option<T>> + Send + 'static,
@@ -70,7 +72,7 @@ impl<T: Send + Sync + 'static> Kept<T> {
         self.state.lock().latest.as_ref().map(|made| Arc::clone(&made.value))
     }
 
-    /// Whether it is time to make a value; the caller must do so then.
+    /// Returns true if it is time to make a value; the caller must do so then.
     fn begin(&self) -> bool {
         let mut state = self.state.lock();
         let is_time = !state.making && state.next.is_none_or(|next| next <= Instant::now());

@@ -11,8 +11,9 @@ use crate::options::UiAddress;
 use crate::settings::Settings;
 
 impl Manager {
-    /// Opens the port of the page, and serves it as long as [`Manager::run`] runs. `clock` reads the current time. Returns the
-    /// address to open in a browser, which contains a secret; none if the page is turned off.
+    /// Opens the port of the page, and serves it as long as [`Manager::run`] runs. `clock` reads
+    /// the current time. Returns the address to open in a browser, which contains a secret; none if
+    /// the page is turned off.
     ///
     /// # Errors
     ///

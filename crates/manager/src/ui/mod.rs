@@ -1,12 +1,17 @@
 //! The status page `/ui`: what the controllers do, and what is wrong with the Services.
 //!
-//! - `routes.rs` answers requests: the page, its data, a stream of its data, and the explanation of a Service.
-//! - `status.rs`, `zones.rs` and `history.rs` are pure: they make the data from what the others found.
-//! - `survey.rs` counts slices and endpoints, and `problems.rs` looks for problems. Both read all caches, so they run on a
-//!   thread for blocking work, while somebody watches, and for all who do (`kept.rs`).
-//! - `namespaces.rs` finds out what a reader may see. What they may not see is neither counted nor named.
+//! - `routes.rs` answers requests: the page, its data, a stream of its data, and the explanation of
+//!   a Service.
+//! - `status.rs`, `zones.rs` and `history.rs` are pure: they make the data from what the others
+//!   found.
+//! - `survey.rs` counts slices and endpoints, and `problems.rs` looks for problems. Both read all
+//!   caches, so they run on a thread for blocking work, while somebody watches, and for all who do
+//!   (`kept.rs`).
+//! - `namespaces.rs` finds out what a reader may see. What they may not see is neither counted nor
+//!   named.
 //!
-//! The explanations are those of `crates/explain`, made from the caches of the controllers (`objects.rs`).
+//! The explanations are those of `crates/explain`, made from the caches of the controllers
+//! (`objects.rs`).
 
 mod history;
 mod kept;
@@ -71,7 +76,8 @@ struct Shared {
     clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
     document: Document,
     history: Mutex<History>,
-    /// Dates the samples of the history. It is never set, as the wall clock is: a step would move them out of what is shown.
+    /// Dates the samples of the history. It is never set, as the wall clock is: a step would move
+    /// them out of what is shown.
     sampling: Clock,
     survey: Arc<Kept<Survey>>,
     problems: Arc<Kept<Problems>>,

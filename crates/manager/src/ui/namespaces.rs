@@ -26,8 +26,8 @@ const PERIOD: Duration = Duration::from_secs(10);
 /// Questions that are asked at once for a reader.
 const AT_ONCE: usize = 8;
 
-/// Questions per second for all readers, and at once. The limit of all reviews is four times as high, so that this page leaves
-/// room for others.
+/// Questions per second for all readers, and at once. The limit of all reviews is four times as
+/// high, so that this page leaves room for others.
 const PER_SECOND: NonZeroU32 = NonZeroU32::new(50).expect("not zero");
 const BURST: NonZeroU32 = NonZeroU32::new(100).expect("not zero");
 
@@ -46,7 +46,7 @@ pub(super) enum Visible {
 }
 
 impl Visible {
-    /// Whether a namespace may be shown.
+    /// Returns true if a namespace may be shown.
     pub(super) fn shows(&self, namespace: &Text) -> bool {
         match self {
             Self::All => true,
@@ -54,7 +54,8 @@ impl Visible {
         }
     }
 
-    /// Whether a namespace may not be shown. One that nobody was asked about is neither shown nor hidden.
+    /// Returns true if a namespace may not be shown. One that nobody was asked about is neither
+    /// shown nor hidden.
     pub(super) fn hides(&self, namespace: &Text) -> bool {
         match self {
             Self::All => false,
@@ -115,8 +116,8 @@ pub(super) async fn may_see_all(access: &Access) -> Result<bool, Unanswered> {
     access.may_list(GROUP, RESOURCE, None).await
 }
 
-/// Asks whether a reader may see all namespaces, and if not, asks about each. After the first question without an answer no more
-/// are asked.
+/// Asks whether a reader may see all namespaces, and if not, asks about each. After the first
+/// question without an answer no more are asked.
 ///
 /// # Errors
 ///

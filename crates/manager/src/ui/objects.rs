@@ -56,8 +56,8 @@ pub(super) fn notes(known: Known) -> Vec<String> {
     notes
 }
 
-/// What the explanation of a Service reads, and the labels of the pods that may nearly match its selector. None if there is no
-/// such Service.
+/// What the explanation of a Service reads, and the labels of the pods that may nearly match its
+/// selector. None if there is no such Service.
 pub(super) fn of_service(
     cluster: &Cluster,
     key: &ObjectKey,

@@ -32,7 +32,8 @@ impl Document {
     }
 }
 
-/// The Content-Security-Policy of a document: only its own script and style, and requests to its own server.
+/// The Content-Security-Policy of a document: only its own script and style, and requests to its
+/// own server.
 fn policy(html: &str) -> String {
     format!(
         "default-src 'none'; script-src {}; style-src {}; connect-src 'self'; img-src data:; base-uri 'none'; \

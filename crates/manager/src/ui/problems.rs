@@ -11,7 +11,8 @@ use super::objects;
 /// Keys that are read under one lock.
 const STEP: usize = 500;
 
-/// Namespaces are checked together until they have so many objects, which bounds the memory that this takes.
+/// Namespaces are checked together until they have so many objects, which bounds the memory that
+/// this takes.
 const BATCH: usize = 10_000;
 
 /// Problems that are kept, the worst ones. All are counted.
@@ -26,8 +27,8 @@ pub(super) struct Problems {
     pub(super) items: Vec<Problem>,
     /// Numbers of problems of each namespace that has any.
     pub(super) by_namespace: BTreeMap<Text, usize>,
-    /// Outputs that differ from what they should be. A write may be under way, so these are problems only if they were found
-    /// before.
+    /// Outputs that differ from what they should be. A write may be under way, so these are
+    /// problems only if they were found before.
     pub(super) behind: BTreeSet<(ObjectKey, Code)>,
 }
 
@@ -56,8 +57,8 @@ impl From<Lint> for Problem {
 }
 
 impl Problems {
-    /// Reads the caches and looks for problems. `before` is what was found before. This takes long if there are many Services: call it on a thread for blocking
-    /// work.
+    /// Reads the caches and looks for problems. `before` is what was found before. This takes long
+    /// if there are many Services: call it on a thread for blocking work.
     pub(super) fn of(
         cluster: &Cluster,
         options: &Options,
@@ -104,7 +105,7 @@ impl Problems {
     }
 }
 
-/// Whether a code may only mean that a write is under way.
+/// Returns true if a code may only mean that a write is under way.
 pub(super) fn is_behind(code: Code) -> bool {
     matches!(code, Code::SlicesBehind | Code::EndpointsBehind | Code::NotWritten)
 }
@@ -131,7 +132,7 @@ fn next_namespace(cluster: &Cluster, after: Option<&Text>) -> Option<Text> {
 /// Whole namespaces that are checked together.
 struct Batch {
     objects: Objects,
-    /// Whether nodes are in the caches.
+    /// True if nodes are in the caches.
     knows_nodes: bool,
     size: usize,
 }
@@ -184,7 +185,8 @@ impl Batch {
     }
 }
 
-/// Calls `each` with the keys of a namespace. `after` returns the next [`STEP`] keys after one, of all namespaces.
+/// Calls `each` with the keys of a namespace. `after` returns the next [`STEP`] keys after one, of
+/// all namespaces.
 fn keys_of(namespace: &Text, after: impl Fn(&ObjectKey) -> Vec<ObjectKey>, mut each: impl FnMut(&ObjectKey)) {
     let mut last = ObjectKey { namespace: namespace.clone(), name: Text::default() };
     loop {
@@ -205,8 +207,8 @@ mod tests {
 
     use super::*;
 
-    /// A cluster with this many Services in each namespace. Those with an even number select a pod that is ready, and the others
-    /// nothing.
+    /// A cluster with this many Services in each namespace. Those with an even number select a pod
+    /// that is ready, and the others nothing.
     fn cluster(namespaces: usize, services: usize) -> Cluster {
         let cluster = Cluster::new(Kind::ALL);
         for namespace in (0..namespaces).map(|number| format!("n{number}")) {

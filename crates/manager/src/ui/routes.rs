@@ -141,7 +141,8 @@ fn json_page(value: &impl Serialize) -> PageAnswer {
     }
 }
 
-/// Runs work that takes long on a thread for it. None if it panicked, or the runtime is shutting down.
+/// Runs work that takes long on a thread for it. None if it panicked, or the runtime is shutting
+/// down.
 #[expect(
     clippy::disallowed_methods,
     reason = "a page is made for a client on a socket, which no run repeats"
@@ -263,7 +264,8 @@ impl Shared {
         }
         let not_made =
             || error_page(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", "the explanation was not made");
-        // The place belongs to the work and not to the request, which may be given up before the work has ended.
+        // The place belongs to the work and not to the request, which may be given up before the
+        // work has ended.
         let make = async || {
             let place = Arc::clone(&self.explaining).acquire_owned().await.ok()?;
             let (this, of) = (Arc::clone(self), key.clone());
@@ -277,7 +279,8 @@ impl Shared {
         let mut made = make().await;
         let is_behind = made.as_ref().is_some_and(|made| made.as_ref().is_some_and(Explained::is_behind));
         if is_behind && !self.manager.is_dry_run() {
-            // A write may be under way; then the caches show it soon. Others are explained meanwhile.
+            // A write may be under way; then the caches show it soon. Others are explained
+            // meanwhile.
             tokio::time::sleep(UNDER_WAY).await;
             made = make().await;
         }

@@ -22,12 +22,14 @@ pub(super) struct Totals {
     pub(super) slices: usize,
     pub(super) endpoints: usize,
     pub(super) ready: usize,
-    /// Slices of the endpointslice controller, by tenths of their capacity; full ones are in the last class.
+    /// Slices of the endpointslice controller, by tenths of their capacity; full ones are in the
+    /// last class.
     pub(super) fill: [usize; FILL_CLASSES],
 }
 
 impl Totals {
-    /// Counts a slice. `capacity` is that of the slices of `manager`; others are not counted by fill.
+    /// Counts a slice. `capacity` is that of the slices of `manager`; others are not counted by
+    /// fill.
     fn add_slice(&mut self, slice: &EndpointSlice, manager: &str, capacity: usize) {
         let ready =
             slice.endpoints.iter().filter(|endpoint| endpoint.conditions.ready != Some(false)).count();

@@ -38,8 +38,8 @@ struct HintedFor {
     endpoints: usize,
 }
 
-/// Makes the zone map of a Service from its slices. A Service with two address families has each endpoint twice; those of its
-/// first family are counted.
+/// Makes the zone map of a Service from its slices. A Service with two address families has each
+/// endpoint twice; those of its first family are counted.
 pub(super) fn zone_map(service: &Service, slices: &[Arc<EndpointSlice>], nodes: &[Arc<Node>]) -> ZoneMap {
     let mut zones: BTreeMap<Text, Zone> = BTreeMap::new();
     let mut hints: BTreeMap<(Text, Text), usize> = BTreeMap::new();
@@ -83,7 +83,8 @@ pub(super) fn zone_map(service: &Service, slices: &[Arc<EndpointSlice>], nodes: 
     }
 }
 
-/// The address type whose endpoints are counted: that of the Service's first family, if it has slices, otherwise any.
+/// The address type whose endpoints are counted: that of the Service's first family, if it has
+/// slices, otherwise any.
 fn family(service: &Service, slices: &[Arc<EndpointSlice>]) -> Option<AddressType> {
     let first = service.ip_families.first().map(|family| AddressType::from(*family));
     let is_there = |wanted: &AddressType| slices.iter().any(|slice| slice.address_type == *wanted);

@@ -8,7 +8,8 @@ use tokio::time::{Instant, sleep};
 
 use super::replica::{Replica, leader_and_standby, seconds, server_with, settings};
 
-/// Type, reason and message of all events about the Lease, in the order in which they were recorded.
+/// Type, reason and message of all events about the Lease, in the order in which they were
+/// recorded.
 fn messages(server: &EmbeddedApiServer) -> Vec<String> {
     let lease = server.get("leases", "kube-system", "kube-endpoint-manager").unwrap();
     let mut events: Vec<_> =

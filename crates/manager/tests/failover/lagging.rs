@@ -37,7 +37,8 @@ fn edit(change: impl Fn(&mut Value) + Send + Sync + 'static) -> EditRelease {
     })
 }
 
-/// Ends the leader right after it has created the outputs of new Services and changed those of another.
+/// Ends the leader right after it has created the outputs of new Services and changed those of
+/// another.
 async fn play(released: bool, edit_release: EditRelease, lagging: &'static [&str]) {
     let server = server_with(10).await;
     let (leader, standby) = leader_and_standby(&server, &settings(), edit_release).await;

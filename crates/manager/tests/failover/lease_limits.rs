@@ -11,7 +11,8 @@ use super::replica::{
     writes_of,
 };
 
-/// When the Lease was last renewed, and when outputs were written last, as times since the server was built.
+/// When the Lease was last renewed, and when outputs were written last, as times since the server
+/// was built.
 fn last_renewal_and_write(server: &EmbeddedApiServer, name: &str) -> (Duration, Duration) {
     let renewals = requests_of(server, name);
     let renewal = |it: &&_| {

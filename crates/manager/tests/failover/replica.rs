@@ -1,4 +1,5 @@
-//! A manager with leader election on an embedded server. Its requests carry its name in the user agent.
+//! A manager with leader election on an embedded server. Its requests carry its name in the user
+//! agent.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

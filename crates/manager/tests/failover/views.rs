@@ -1,5 +1,5 @@
-//! A leader change of replicas that work on some namespaces only: `--namespaces`, `--shard`, and a shard that the server
-//! selects.
+//! A leader change of replicas that work on some namespaces only: `--namespaces`, `--shard`, and a
+//! shard that the server selects.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,7 +51,8 @@ fn make_unready(server: &EmbeddedApiServer, number: usize) {
     server.load(NAMESPACES.map(|namespace| within(pod(number, false), namespace))).unwrap();
 }
 
-/// Checks that each Service of the view has one slice and one Endpoints with its pod as it is, and that no other has any.
+/// Checks that each Service of the view has one slice and one Endpoints with its pod as it is, and
+/// that no other has any.
 #[track_caller]
 fn assert_right(
     server: &EmbeddedApiServer,
@@ -87,8 +88,8 @@ fn versions(server: &EmbeddedApiServer) -> Vec<Value> {
     outputs.iter().flatten().map(|it| it["metadata"]["resourceVersion"].clone()).collect()
 }
 
-/// Ends the leader right after it has created and changed outputs, while the standby's watches lag by five seconds. Returns
-/// what the standby read, without the Lease.
+/// Ends the leader right after it has created and changed outputs, while the standby's watches lag
+/// by five seconds. Returns what the standby read, without the Lease.
 async fn play(server: EmbeddedApiServer, settings: &Settings, released: bool) -> Vec<LoggedRequest> {
     server.load([json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}})]).unwrap();
     for namespace in NAMESPACES {

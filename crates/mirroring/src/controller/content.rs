@@ -1,7 +1,8 @@
 //! Reads the addresses of Endpoints of which the cache holds a summary.
 //!
-//! The cache does not hold what the endpoints controller has written. It has to be mirrored once the Service has lost its selector,
-//! or if somebody has copied such an object. So each version of it is read once, and kept while it is mirrored.
+//! The cache does not hold what the endpoints controller has written. It has to be mirrored once
+//! the Service has lost its selector, or if somebody has copied such an object. So each version of
+//! it is read once, and kept while it is mirrored.
 
 use std::sync::Arc;
 
@@ -15,8 +16,9 @@ use super::MirroringReconciler;
 ///
 /// # Errors
 ///
-/// If the API server does not answer, or has no such object or another version of it. The cache will show that and start a
-/// sync; but the answer may be wrong, such as the 404 of a proxy, or that of a server which is behind, so the key is retried anyway.
+/// If the API server does not answer, or has no such object or another version of it. The cache
+/// will show that and start a sync; but the answer may be wrong, such as the 404 of a proxy, or
+/// that of a server which is behind, so the key is retried anyway.
 pub(super) async fn read(
     runtime: &Runtime<MirroringReconciler>,
     key: &ObjectKey,

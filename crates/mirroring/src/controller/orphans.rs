@@ -4,9 +4,10 @@
 //!
 //! - who wrote the Endpoints, once for each of their versions;
 //! - who made a slice that is to be deleted, once for each of its versions;
-//! - before anything is deleted, whether the Service still lacks a selector. The cache of Services may lag behind that of
-//!   slices, and versions of different kinds need not compare. A slice is deleted only in the version that was seen before:
-//!   the Service may have got a selector back, and the slice may have been written for it.
+//! - before anything is deleted, whether the Service still lacks a selector. The cache of Services
+//!   may lag behind that of slices, and versions of different kinds need not compare. A slice is
+//!   deleted only in the version that was seen before: the Service may have got a selector back,
+//!   and the slice may have been written for it.
 
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ use super::MirroringReconciler;
 use super::content::differs;
 use crate::plan::{KeptOrphans, OrphanInputs, OrphanVerdict, judge_orphans, kept_events};
 
-/// Whether a slice is the endpointslice controller's.
+/// Returns true if a slice is the endpointslice controller's.
 pub(super) fn is_made_of_pods(slice: &EndpointSlice) -> bool {
     slice.is_managed_by(ENDPOINTSLICE_CONTROLLER)
 }

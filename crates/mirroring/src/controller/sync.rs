@@ -82,7 +82,8 @@ impl MirroringReconciler {
         let skipped = plan.stats.skipped;
         let deletes = plan.writes.delete.clone();
         let progress = |progress| {
-            // Upstream does not count deletes of slices whose Endpoints are not mirrored (`deleteEndpoints`).
+            // Upstream does not count deletes of slices whose Endpoints are not mirrored
+            // (`deleteEndpoints`).
             if let Progress::Wrote(operation) = progress
                 && is_mirrored
             {
@@ -93,7 +94,8 @@ impl MirroringReconciler {
         let (Some(service), Some(endpoints), Some(_)) = (service, endpoints, share) else {
             return Ok(Outcome::Done);
         };
-        // Mirrored slices are deleted with the Endpoints, and must not take everything else with them.
+        // Mirrored slices are deleted with the Endpoints, and must not take everything else with
+        // them.
         if completion == Completion::NamespaceTerminating || endpoints.metadata.deletion_timestamp.is_some() {
             return Ok(Outcome::Done);
         }
@@ -127,8 +129,8 @@ impl MirroringReconciler {
     }
 }
 
-/// Whether these writes change endpoints or ports, by which orphans are judged. Labels and annotations do not count: a webhook may undo
-/// an update of these each time.
+/// Returns true if these writes change endpoints or ports, by which orphans are judged. Labels and
+/// annotations do not count: a webhook may undo an update of these each time.
 fn changes_endpoints(writes: &Writes<EndpointSlice>, cached: &[Arc<EndpointSlice>]) -> bool {
     let is_same = |update: &EndpointSlice| {
         let cached = cached.iter().find(|cached| cached.metadata.name == update.metadata.name);

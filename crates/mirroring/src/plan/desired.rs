@@ -1,4 +1,5 @@
-//! The endpoints that should be mirrored from Endpoints, by address family and ports, and a verdict on each address.
+//! The endpoints that should be mirrored from Endpoints, by address family and ports, and a verdict
+//! on each address.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,7 +29,8 @@ pub(super) struct Desired {
     pub(super) verdicts: Vec<AddressVerdict>,
 }
 
-/// The addresses of one subset, each with the endpoint made from it or the reason why there is none.
+/// The addresses of one subset, each with the endpoint made from it or the reason why there is
+/// none.
 struct JudgedSubset {
     ports: Vec<EndpointsPort>,
     port_set: PortSet,
@@ -123,8 +125,8 @@ impl JudgedSubset {
     }
 }
 
-/// Adds an endpoint and returns its identity. One address may be spelt in two ways, or be in two subsets with the same
-/// ports: not ready wins, then the later one.
+/// Adds an endpoint and returns its identity. One address may be spelt in two ways, or be in two
+/// subsets with the same ports: not ready wins, then the later one.
 fn insert(wanted: &mut EndpointsByIdentity, endpoint: Endpoint) -> EndpointIdentity {
     let identity = endpoint.identity();
     if !is_ready(&endpoint) || wanted.get(&identity).is_none_or(is_ready) {
@@ -137,8 +139,9 @@ fn is_ready(endpoint: &Endpoint) -> bool {
     endpoint.conditions.ready == Some(true)
 }
 
-/// Removes endpoints beyond the maximum, those that are not ready first, and returns their number. There can be some only
-/// if two subsets have the same ports; upstream then mirrors others at every sync.
+/// Removes endpoints beyond the maximum, those that are not ready first, and returns their number.
+/// There can be some only if two subsets have the same ports; upstream then mirrors others at every
+/// sync.
 fn remove_surplus(wanted: &mut EndpointsByIdentity, max: usize) -> usize {
     if wanted.len() <= max {
         return 0;
@@ -153,7 +156,8 @@ fn remove_surplus(wanted: &mut EndpointsByIdentity, max: usize) -> usize {
     surplus.len()
 }
 
-/// Converts an address to an endpoint (upstream `addressToEndpoint`); none if it is not an IP address.
+/// Converts an address to an endpoint (upstream `addressToEndpoint`); none if it is not an IP
+/// address.
 fn endpoint(address: &EndpointAddress, ready: bool) -> Option<(AddressType, Endpoint)> {
     let ip = address::parse_sloppy(&address.ip)?;
     let endpoint = Endpoint {

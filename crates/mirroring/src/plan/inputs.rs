@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use kube_endpoint_core_model::{EndpointSlice, Endpoints, Service};
 
-/// The default of [`PlanOptions::max_endpoints_per_subset`] (`--mirroring-max-endpoints-per-subset`).
+/// The default of [`PlanOptions::max_endpoints_per_subset`]
+/// (`--mirroring-max-endpoints-per-subset`).
 pub const DEFAULT_MAX_ENDPOINTS_PER_SUBSET: usize = 1000;
 
 static DEFAULT_OPTIONS: PlanOptions = PlanOptions::DEFAULT;
@@ -17,15 +18,16 @@ pub struct PlanInputs<'a> {
     pub service: Option<&'a Service>,
     /// The Endpoints object, if there is one.
     pub endpoints: Option<&'a Endpoints>,
-    /// The slices that carry the label with the Service's name and the label with this controller's name and are not being
-    /// deleted, in any order.
+    /// The slices that carry the label with the Service's name and the label with this controller's
+    /// name and are not being deleted, in any order.
     pub existing_slices: &'a [Arc<EndpointSlice>],
     /// Options of the controller.
     pub options: &'a PlanOptions,
 }
 
 impl<'a> PlanInputs<'a> {
-    /// Returns the inputs for Endpoints that have no slices yet, with default options. Takes references or options of them.
+    /// Returns the inputs for Endpoints that have no slices yet, with default options. Takes
+    /// references or options of them.
     pub fn new(service: impl Into<Option<&'a Service>>, endpoints: impl Into<Option<&'a Endpoints>>) -> Self {
         let (service, endpoints) = (service.into(), endpoints.into());
         Self { service, endpoints, existing_slices: &[], options: &DEFAULT_OPTIONS }
@@ -51,11 +53,12 @@ impl<'a> PlanInputs<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PlanOptions {
-    /// Maximum number of addresses of a subset that are mirrored, so that each subset has one slice for each address
-    /// family.
+    /// Maximum number of addresses of a subset that are mirrored, so that each subset has one slice
+    /// for each address family.
     pub max_endpoints_per_subset: usize,
-    /// Gate: the label `service.kubernetes.io/headless` of Endpoints is not copied to slices of a Service that is not headless:
-    /// kube-proxy ignores slices that have it. Upstream copies it. On by default.
+    /// Gate: the label `service.kubernetes.io/headless` of Endpoints is not copied to slices of a
+    /// Service that is not headless: kube-proxy ignores slices that have it. Upstream copies it. On
+    /// by default.
     pub headless_label_repair: bool,
 }
 

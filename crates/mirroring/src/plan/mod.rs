@@ -1,5 +1,6 @@
-//! The plan of one sync of an Endpoints object: a function of its inputs, without clock, randomness, log or client. The same
-//! inputs give the same plan, and the order of the existing slices makes no difference.
+//! The plan of one sync of an Endpoints object: a function of its inputs, without clock,
+//! randomness, log or client. The same inputs give the same plan, and the order of the existing
+//! slices makes no difference.
 
 mod desired;
 mod inputs;
@@ -27,8 +28,8 @@ pub use verdict::{AddressVerdict, MirrorVerdict, NotMirrored, SkipReason};
 /// Slices with the same address type and the same ports form a group.
 type Group = (AddressType, PortSet);
 
-/// Plans one sync (upstream `syncEndpoints` and `reconcile`). Nothing is planned if the Endpoints [lack](lacks_content) what is to be
-/// mirrored.
+/// Plans one sync (upstream `syncEndpoints` and `reconcile`). Nothing is planned if the Endpoints
+/// [lack](lacks_content) what is to be mirrored.
 pub fn plan(inputs: &PlanInputs<'_>) -> Plan {
     let mut existing: Vec<&Arc<EndpointSlice>> = inputs.existing_slices.iter().collect();
     existing.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
@@ -49,14 +50,16 @@ pub fn plan(inputs: &PlanInputs<'_>) -> Plan {
     }
 }
 
-/// Returns true if the Endpoints have to be mirrored, but only a summary of their addresses is known. That is so if the
-/// endpoints controller has written them, before the Service lost its selector.
+/// Returns true if the Endpoints have to be mirrored, but only a summary of their addresses is
+/// known. That is so if the endpoints controller has written them, before the Service lost its
+/// selector.
 pub fn lacks_content(inputs: &PlanInputs<'_>) -> bool {
     source(inputs).is_ok_and(|(_, endpoints)| endpoints.subsets.listed().is_none())
 }
 
-/// Checks whether Endpoints are mirrored as far as this depends on them alone (upstream `shouldMirror`). The controller also
-/// calls this for changed Endpoints, to find out whether they need a sync.
+/// Checks whether Endpoints are mirrored as far as this depends on them alone (upstream
+/// `shouldMirror`). The controller also calls this for changed Endpoints, to find out whether they
+/// need a sync.
 ///
 /// # Errors
 ///
@@ -102,7 +105,8 @@ fn mirror(
         let found = existing_groups.remove(&group).unwrap_or_default();
         plan_group(&mut plan, &template, group, wanted, found, max);
     }
-    // Slices with ports that no address serves any more. Upstream does not count their endpoints as removed.
+    // Slices with ports that no address serves any more. Upstream does not count their endpoints as
+    // removed.
     plan.writes.delete.extend(existing_groups.into_values().flatten().cloned());
     let mut writes = reuse::reuse_deleted_slices(plan.writes);
     writes.delete.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
@@ -113,7 +117,8 @@ fn mirror(
     Plan { writes, ..plan }
 }
 
-/// Plans the slices of one group: one is kept or created, the others are deleted (upstream `reconcileByPortMapping`).
+/// Plans the slices of one group: one is kept or created, the others are deleted (upstream
+/// `reconcileByPortMapping`).
 fn plan_group(
     plan: &mut Plan,
     template: &object::Template<'_>,
@@ -131,7 +136,8 @@ fn plan_group(
         return;
     }
     stats.slices += 1;
-    // Upstream keeps the first slice that it finds. Keeping the one with the fewest changes may save a write.
+    // Upstream keeps the first slice that it finds. Keeping the one with the fewest changes may
+    // save a write.
     let compared = existing.iter().map(|slice| (template.changes(slice, &wanted), *slice));
     let Some((changes, kept)) = compared.min_by_key(|(changes, _)| changes.cost()) else {
         stats.added += wanted.len();

@@ -25,7 +25,7 @@ pub(super) struct Changes {
     pub(super) added: usize,
     pub(super) updated: usize,
     pub(super) removed: usize,
-    /// Whether labels, annotations or owner differ.
+    /// True if labels, annotations or owner differ.
     pub(super) metadata: bool,
 }
 
@@ -37,9 +37,10 @@ impl Changes {
 }
 
 impl<'a> Template<'a> {
-    /// Returns the metadata for slices of `endpoints`. Labels are copied; those with the Service's and the controller's name
-    /// take precedence, and the headless one may be left out ([`PlanOptions::headless_label_repair`]). Annotations are copied except for the trigger time, which is that of another object, and the one that
-    /// `kubectl apply` writes.
+    /// Returns the metadata for slices of `endpoints`. Labels are copied; those with the Service's
+    /// and the controller's name take precedence, and the headless one may be left out
+    /// ([`PlanOptions::headless_label_repair`]). Annotations are copied except for the trigger
+    /// time, which is that of another object, and the one that `kubectl apply` writes.
     pub(super) fn of(service: &Service, endpoints: &'a Endpoints, options: &PlanOptions) -> Self {
         let metadata = &endpoints.metadata;
         // A headless Service keeps what its Endpoints say: kube-proxy ignores the Service itself.
@@ -93,8 +94,8 @@ impl<'a> Template<'a> {
     /// Compares an existing slice of the same group with the desired endpoints.
     pub(super) fn changes(&self, existing: &EndpointSlice, wanted: &EndpointsByIdentity) -> Changes {
         let metadata = &existing.metadata;
-        // Upstream compares with the labels of the Endpoints. If these contain a label that it sets itself on slices, it
-        // writes at every sync.
+        // Upstream compares with the labels of the Endpoints. If these contain a label that it sets
+        // itself on slices, it writes at every sync.
         let mut changes = Changes {
             metadata: metadata.labels != self.labels
                 || metadata.annotations != self.annotations
@@ -109,7 +110,8 @@ impl<'a> Template<'a> {
                     changes.updated += usize::from(!wanted.equal_beyond_identity(endpoint));
                     found.insert(identity);
                 }
-                // Not wanted, or listed twice. Upstream counts a second one as the match of an endpoint that is missing.
+                // Not wanted, or listed twice. Upstream counts a second one as the match of an
+                // endpoint that is missing.
                 _ => changes.removed += 1,
             }
         }
@@ -117,8 +119,8 @@ impl<'a> Template<'a> {
         changes
     }
 
-    /// Returns true if the Endpoints object is an owner, and no earlier one of its name is (upstream
-    /// `needRebuildExistingSlices`). Upstream takes a slice without an owner for its own.
+    /// Returns true if the Endpoints object is an owner, and no earlier one of its name is
+    /// (upstream `needRebuildExistingSlices`). Upstream takes a slice without an owner for its own.
     fn owns(&self, existing: &EndpointSlice) -> bool {
         let own = &self.endpoints.metadata;
         let owners = &existing.metadata.owner_references;
@@ -128,8 +130,8 @@ impl<'a> Template<'a> {
     }
 }
 
-/// Returns a slice with the name, uid, version and finalizers of an existing one of the same address type. So the API server
-/// refuses the update if another client wrote the slice in between.
+/// Returns a slice with the name, uid, version and finalizers of an existing one of the same
+/// address type. So the API server refuses the update if another client wrote the slice in between.
 pub(super) fn in_place_of(existing: &EndpointSlice, slice: EndpointSlice) -> EndpointSlice {
     let ObjectMeta { namespace, labels, annotations, owner_references, .. } = slice.metadata;
     let metadata =

@@ -1,13 +1,15 @@
 //! Verdicts on slices that were made from pods, for a Service that has no selector any more.
 //!
-//! The endpointslice controller leaves them behind, and no controller maintains them. Meanwhile the Endpoints of the Service are
-//! mirrored, and clients see both. A slice may be deleted when the mirrored slices replace it. They do not if
+//! The endpointslice controller leaves them behind, and no controller maintains them. Meanwhile the
+//! Endpoints of the Service are mirrored, and clients see both. A slice may be deleted when the
+//! mirrored slices replace it. They do not if
 //!
-//! - its address type is not mirrored. Endpoints hold one family of a dual-stack Service; its slices of the other are all
-//!   that clients of that family have;
+//! - its address type is not mirrored. Endpoints hold one family of a dual-stack Service; its
+//!   slices of the other are all that clients of that family have;
 //! - mirroring skipped addresses;
-//! - they lack one of its ready endpoints, unless a user wrote these Endpoints to point the Service elsewhere. An Endpoints
-//!   controller may have truncated them, or may have been behind when the selector was removed.
+//! - they lack one of its ready endpoints, unless a user wrote these Endpoints to point the Service
+//!   elsewhere. An Endpoints controller may have truncated them, or may have been behind when the
+//!   selector was removed.
 //!
 //! Nor may a slice be deleted that a user has made, or has a part in: a copy of a slice has the
 //! labels of a controller's.
@@ -80,7 +82,8 @@ pub enum KeptReason {
     AddressesSkipped,
     /// The Endpoints were truncated, and this controller was the last to write their addresses.
     Truncated(Text),
-    /// The Endpoints lack ready endpoints, and this controller was the last to write their addresses.
+    /// The Endpoints lack ready endpoints, and this controller was the last to write their
+    /// addresses.
     OutOfDate(Text),
     /// The Endpoints lack ready endpoints, and nothing tells who wrote their addresses.
     WriterUnknown,
@@ -151,7 +154,8 @@ pub fn judge_orphans(inputs: &OrphanInputs<'_>) -> Vec<OrphanVerdict> {
 /// The slices that are kept, by name, each with the reason.
 pub type KeptOrphans = BTreeMap<Text, KeptReason>;
 
-/// Returns an event for each reason that is new for some slice, compared with what was kept `before`.
+/// Returns an event for each reason that is new for some slice, compared with what was kept
+/// `before`.
 pub fn kept_events(before: &KeptOrphans, now: &KeptOrphans) -> Vec<PlannedEvent> {
     let mut by_reason: BTreeMap<&KeptReason, (Vec<&str>, bool)> = BTreeMap::new();
     for (name, reason) in now {

@@ -19,10 +19,11 @@ pub struct Plan {
     pub writes: Writes<EndpointSlice>,
     /// Events about the Endpoints object.
     pub events: Vec<PlannedEvent>,
-    /// A verdict on each address of each subset. If the Endpoints are mirrored, these are the subsets in canonical form,
-    /// which have each address once for each set of ports.
+    /// A verdict on each address of each subset. If the Endpoints are mirrored, these are the
+    /// subsets in canonical form, which have each address once for each set of ports.
     pub verdicts: Vec<AddressVerdict>,
-    /// Why nothing is mirrored, if so: all slices are deleted, and the Endpoints no longer count in any metric.
+    /// Why nothing is mirrored, if so: all slices are deleted, and the Endpoints no longer count in
+    /// any metric.
     pub not_mirrored: Option<NotMirrored>,
     /// Numbers for metrics.
     pub stats: PlanStats,
@@ -36,7 +37,8 @@ impl Plan {
 }
 
 impl Display for Plan {
-    /// Prints why nothing is mirrored, if so, then writes, events, verdicts and numbers. Ends with a newline.
+    /// Prints why nothing is mirrored, if so, then writes, events, verdicts and numbers. Ends with
+    /// a newline.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         fmt_lines(f, "not mirrored: ", self.not_mirrored)?;
         self.writes.fmt(f)?;

@@ -1,4 +1,5 @@
-//! Verdicts: for each address of the Endpoints, whether it is mirrored, and if not the first reason why.
+//! Verdicts: for each address of the Endpoints, whether it is mirrored, and if not the first reason
+//! why.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +9,8 @@ use kube_endpoint_core_model::endpoints::{EndpointSubset, EndpointsPort};
 use kube_endpoint_core_model::{Endpoints, Text};
 use serde::Serialize;
 
-/// What a plan decided about one address under one set of ports. Prints as `address IP (PORTS): VERDICT`.
+/// What a plan decided about one address under one set of ports. Prints as
+/// `address IP (PORTS): VERDICT`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -22,21 +24,23 @@ pub struct AddressVerdict {
     pub verdict: MirrorVerdict,
 }
 
-/// Mirrored, or the first reason why not. Serialises with the tag `verdict`: `mirrored` or `skipped`.
+/// Mirrored, or the first reason why not. Serialises with the tag `verdict`: `mirrored` or
+/// `skipped`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "verdict", rename_all = "kebab-case", rename_all_fields = "camelCase")]
 pub enum MirrorVerdict {
     /// A slice has an endpoint for the address.
     Mirrored {
-        /// The condition `ready` of that endpoint. If the Endpoints contain the address as ready and as not ready, it is
-        /// not ready.
+        /// The condition `ready` of that endpoint. If the Endpoints contain the address as ready
+        /// and as not ready, it is not ready.
         ready: bool,
     },
     /// The address is not mirrored.
     Skipped(SkipReason),
 }
 
-/// The first reason why an address is not mirrored. Serialises with the tag `reason`, which holds [`SkipReason::code`].
+/// The first reason why an address is not mirrored. Serialises with the tag `reason`, which holds
+/// [`SkipReason::code`].
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(tag = "reason", rename_all = "kebab-case", rename_all_fields = "camelCase")]
 #[non_exhaustive]
@@ -66,7 +70,8 @@ impl SkipReason {
     }
 }
 
-/// Why Endpoints are not mirrored, so that slices made from them are deleted. Serialises as [`NotMirrored::code`].
+/// Why Endpoints are not mirrored, so that slices made from them are deleted. Serialises as
+/// [`NotMirrored::code`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]

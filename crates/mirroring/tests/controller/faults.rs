@@ -132,7 +132,8 @@ async fn nothing_is_created_in_a_terminating_namespace() {
         harness.create(&held).await;
     }
     harness.pass(Duration::from_secs(1)).await;
-    // The namespace terminates after the plan has found that a slice is missing and before the create.
+    // The namespace terminates after the plan has found that a slice is missing and before the
+    // create.
     harness.fault(Fault::Delay(Duration::from_millis(50)), "create", 1);
     let slice = harness.server.list("endpointslices")[0]["metadata"]["name"].as_str().unwrap().to_owned();
     let path = format!("/apis/discovery.k8s.io/v1/namespaces/leaving/endpointslices/{slice}");
@@ -208,11 +209,12 @@ async fn a_delete_that_fails_twice_delays_no_update_and_repeats_none() {
     assert_eq!(seconds, want.map(|(at, write)| (at, write.to_owned())));
 }
 
-/// Related to kubernetes#125638: the retry of the lost update finds that the cache, which does not show the update yet, has
-/// what is wanted.
+/// Related to kubernetes#125638: the retry of the lost update finds that the cache, which does not
+/// show the update yet, has what is wanted.
 #[tokio::test(start_paused = true)]
 async fn an_update_whose_answer_was_lost_is_undone_as_soon_as_the_cache_shows_it() {
-    // The event of the update would start a sync after the batch period, as a write of another client.
+    // The event of the update would start a sync after the batch period, as a write of another
+    // client.
     let options = changed(|options| options.batch_period = Duration::from_secs(20));
     let harness = Harness::start(&server([service("web"), endpoints("web", &["192.0.2.1"])]), options).await;
     harness.hold_up("endpointslices", Duration::from_secs(5)).await;
@@ -261,7 +263,8 @@ async fn while_an_answer_differs_from_the_cache_the_server_is_asked_ever_more_sl
     harness.nothing_is_remembered().await;
 }
 
-/// The Endpoints are not mirrored any more, which must not make the controller forget how long it has waited.
+/// The Endpoints are not mirrored any more, which must not make the controller forget how long it
+/// has waited.
 #[tokio::test(start_paused = true)]
 async fn after_a_take_over_slices_that_are_to_go_are_compared_ever_more_slowly() {
     let server = server([service("web"), endpoints("web", &["192.0.2.1"])]);

@@ -98,8 +98,8 @@ async fn slices_follow_the_service_and_its_selector() {
     harness.patch("services", "web", json!({"spec": {"selector": null}})).await;
     harness.moment().await;
     assert_eq!(harness.slices(), mirrored("192.0.2.1"));
-    // The API server deletes the Endpoints with the Service; the controller deletes the slices without waiting for the
-    // garbage collector.
+    // The API server deletes the Endpoints with the Service; the controller deletes the slices
+    // without waiting for the garbage collector.
     harness.delete("services", "web").await;
     harness.moment().await;
     assert_eq!(harness.slices(), NOTHING);

@@ -42,7 +42,8 @@ impl Harness {
         Self::start_after(server, options, None).await
     }
 
-    /// Starts a controller that takes over from another process: until the cache shows this version, outputs are compared.
+    /// Starts a controller that takes over from another process: until the cache shows this
+    /// version, outputs are compared.
     pub(crate) async fn take_over(server: &EmbeddedApiServer, unread: ResourceVersion) -> Self {
         Self::start_after(server, ControllerOptions::default(), Some(unread)).await
     }

@@ -1,4 +1,5 @@
-//! The label with which kube-proxy ignores the slices of headless Services: each way in which it comes to a mirrored slice.
+//! The label with which kube-proxy ignores the slices of headless Services: each way in which it
+//! comes to a mirrored slice.
 
 use std::time::Duration;
 

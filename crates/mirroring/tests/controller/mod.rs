@@ -1,4 +1,5 @@
-//! The controller against the embedded API server, with the real list and watch loops, under a paused clock.
+//! The controller against the embedded API server, with the real list and watch loops, under a
+//! paused clock.
 
 #![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
 

@@ -241,8 +241,8 @@ async fn slices_orphaned_while_stopped_are_deleted_at_the_start() {
     assert_eq!(harness.controller.pending(), 0);
 }
 
-/// As the garbage collector does if the cache shows Endpoints that exist no longer. The slice of pods is kept, because the Endpoints do
-/// not have its address.
+/// As the garbage collector does if the cache shows Endpoints that exist no longer. The slice of
+/// pods is kept, because the Endpoints do not have its address.
 #[tokio::test(start_paused = true)]
 async fn mirrored_slices_that_are_deleted_at_once_are_created_ever_more_slowly_beside_a_kept_orphan() {
     let harness = selecting(true, endpoints("web", &["192.0.2.9"])).await;

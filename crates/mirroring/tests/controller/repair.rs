@@ -86,14 +86,15 @@ async fn a_slice_deleted_or_edited_after_a_restart_is_repaired_before_any_own_wr
     }
 }
 
-/// kubernetes#125354. Endpoints are recreated while no controller runs, so the first sync finds a slice with the right content
-/// that the garbage collector is about to delete.
+/// kubernetes#125354. Endpoints are recreated while no controller runs, so the first sync finds a
+/// slice with the right content that the garbage collector is about to delete.
 #[tokio::test(start_paused = true)]
 async fn slices_of_endpoints_recreated_while_stopped_belong_to_the_new_ones() {
     const BEFORE: &[&str] = &["create endpointslices 201"];
     const AFTER: &[&str] = &["update endpointslices 200"];
     const BETWEEN: &[&str] = &["update endpointslices 404", "create endpointslices 201"];
-    // When the collector comes, if the controller starts after a second and its first update is delayed; and the writes.
+    // When the collector comes, if the controller starts after a second and its first update is
+    // delayed; and the writes.
     let check = async |collected_after: u64, update_delay: u64, writes: Option<&[&str]>| {
         let delay = Duration::from_millis(collected_after);
         let objects = [service("web"), endpoints("web", &["192.0.2.1"])];
@@ -228,8 +229,9 @@ async fn a_restore_of_an_older_state_under_a_running_controller_is_made_up_for()
     harness.nothing_is_remembered().await;
 }
 
-/// kubernetes#107457. The restored server has passed all positions, so only the conflicts about the slice of `web` show the
-/// restore. The Endpoints of `db`, which it sets back as well, are found because that slice contradicts the cache.
+/// kubernetes#107457. The restored server has passed all positions, so only the conflicts about the
+/// slice of `web` show the restore. The Endpoints of `db`, which it sets back as well, are found
+/// because that slice contradicts the cache.
 #[tokio::test(start_paused = true)]
 async fn endpoints_that_a_restore_sets_back_unseen_are_found_by_conflicts_of_others() {
     let harness = started(0).await;
@@ -261,7 +263,8 @@ async fn endpoints_that_a_restore_sets_back_unseen_are_found_by_conflicts_of_oth
     harness.nothing_is_remembered().await;
 }
 
-/// The restored server has passed all positions, and nothing is written. Only the answers about the Endpoints show the restore.
+/// The restored server has passed all positions, and nothing is written. Only the answers about the
+/// Endpoints show the restore.
 #[tokio::test(start_paused = true)]
 async fn endpoints_that_a_restore_brings_back_unseen_are_found_by_asking_about_them() {
     let harness = started(0).await;

@@ -1,4 +1,5 @@
-//! How often the API server is asked. When answers expire is tested under a paused clock, in the cache's own tests.
+//! How often the API server is asked. When answers expire is tested under a paused clock, in the
+//! cache's own tests.
 
 use std::time::Duration;
 

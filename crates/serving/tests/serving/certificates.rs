@@ -160,7 +160,8 @@ fn client_ca(bundle: &str) -> Value {
     json!({"client-ca-file": bundle})
 }
 
-/// An API server that also has the ConfigMap with the CAs; without data the ConfigMap does not exist.
+/// An API server that also has the ConfigMap with the CAs; without data the ConfigMap does not
+/// exist.
 pub(crate) fn with_config_map(
     data: Arc<Mutex<Option<Value>>>,
     asked: Arc<AtomicUsize>,

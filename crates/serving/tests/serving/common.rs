@@ -48,7 +48,8 @@ pub(crate) fn user(name: &str, groups: &[&str]) -> User {
     User { name: name.to_owned(), groups: groups.iter().map(|group| (*group).to_owned()).collect() }
 }
 
-/// An API server that knows the tokens above, and lets the group `scrapers` and the user `alice` read `/metrics`.
+/// An API server that knows the tokens above, and lets the group `scrapers` and the user `alice`
+/// read `/metrics`.
 pub(crate) fn api_server() -> EmbeddedApiServer {
     let list = |items: &[&str]| items.iter().map(|item| (*item).to_owned()).collect::<Vec<_>>();
     let now = NOW.parse().unwrap();
@@ -213,7 +214,8 @@ pub(crate) fn pages(health: HealthChecks, mounted: &Mounted) -> Pages {
     }
 }
 
-/// Accepts every server certificate, so that tests of the server's certificate look at it themselves.
+/// Accepts every server certificate, so that tests of the server's certificate look at it
+/// themselves.
 #[derive(Debug)]
 struct AnyServer;
 

@@ -143,7 +143,8 @@ async fn a_client_that_does_not_read_the_answer_is_cut_off() {
     let (reading, mut writing) = tokio::io::split(stream);
     let request =
         format!("GET /metrics HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {SCRAPER}\r\n\r\n");
-    // Answers pile up until the server cannot write; then it stops reading, and closes the connection.
+    // Answers pile up until the server cannot write; then it stops reading, and closes the
+    // connection.
     let writing = async {
         let requests = request.repeat(1000);
         while writing.write_all(requests.as_bytes()).await.is_ok() && writing.flush().await.is_ok() {}

@@ -64,7 +64,8 @@ async fn a_flood_of_resets_ends_the_connection() {
     let mut flood = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
     flood.extend([0, 0, 0, 4, 0, 0, 0, 0, 0]);
     for stream in (1..4001_u32).step_by(2) {
-        // HEADERS with END_STREAM and END_HEADERS: `GET`, `https`, `/`, from the static table; then RST_STREAM.
+        // HEADERS with END_STREAM and END_HEADERS: `GET`, `https`, `/`, from the static table; then
+        // RST_STREAM.
         flood.extend([0, 0, 3, 1, 5]);
         flood.extend(stream.to_be_bytes());
         flood.extend([0x82, 0x87, 0x84]);

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::Cluster;
 
 impl Cluster {
-    /// Adds a slice of a Service, as written by hand: ready endpoints with these addresses, on port 8080, and no
-    /// manager.
+    /// Adds a slice of a Service, as written by hand: ready endpoints with these addresses, on port
+    /// 8080, and no manager.
     #[track_caller]
     pub fn slice(self, service: &str, name: &str, addresses: &[&str]) -> Self {
         let endpoint = |ip: &&str| json!({"addresses": [ip], "conditions": {"ready": true}});
@@ -20,7 +20,8 @@ impl Cluster {
         }))
     }
 
-    /// Sets the `managed-by` label of the current slices, for example to `endpointslice-controller.k8s.io`.
+    /// Sets the `managed-by` label of the current slices, for example to
+    /// `endpointslice-controller.k8s.io`.
     #[track_caller]
     pub fn managed_by(self, manager: &str) -> Self {
         self.change_only(&["EndpointSlice"], "managed_by", |slice| {

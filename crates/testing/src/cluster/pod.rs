@@ -5,9 +5,10 @@ use serde_json::{Value, json};
 use super::{Cluster, string_map};
 
 impl Cluster {
-    /// Adds pods that a Service selects, called `SERVICE-1`, `SERVICE-2` and so on. Each is running and ready, has an
-    /// address of either family and a container port `http`, 8080. They are bound to the nodes in turn. Add the nodes
-    /// first: the EndpointSlice controller leaves pods out that are bound to no node.
+    /// Adds pods that a Service selects, called `SERVICE-1`, `SERVICE-2` and so on. Each is running
+    /// and ready, has an address of either family and a container port `http`, 8080. They are bound
+    /// to the nodes in turn. Add the nodes first: the EndpointSlice controller leaves pods out that
+    /// are bound to no node.
     #[track_caller]
     pub fn pods(mut self, service: &str, count: usize) -> Self {
         let labels = self
@@ -93,8 +94,8 @@ impl Cluster {
         self.change_only(&["Pod"], "terminating", |_| {}).deleting()
     }
 
-    /// Sets hostname and subdomain of the current pods. A headless Service named like the subdomain publishes the
-    /// hostname.
+    /// Sets hostname and subdomain of the current pods. A headless Service named like the subdomain
+    /// publishes the hostname.
     #[track_caller]
     pub fn hostname(self, hostname: &str, subdomain: &str) -> Self {
         self.change_only(&["Pod"], "hostname", |pod| {

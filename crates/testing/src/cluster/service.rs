@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::{Cluster, string_map};
 
 impl Cluster {
-    /// Adds a Service of type ClusterIP and family IPv4. It selects `app: NAME`, and its one port, 80, has no name and
-    /// goes to port 8080 of the pods.
+    /// Adds a Service of type ClusterIP and family IPv4. It selects `app: NAME`, and its one port,
+    /// 80, has no name and goes to port 8080 of the pods.
     #[track_caller]
     pub fn service(self, name: &str) -> Self {
         let number = self.objects().iter().filter(|object| object["kind"] == "Service").count() + 10;
@@ -23,8 +23,8 @@ impl Cluster {
         }))
     }
 
-    /// Adds a named TCP port to the current Services. The first takes the place of the port without a name. `target` is
-    /// the number or the name of a container's port.
+    /// Adds a named TCP port to the current Services. The first takes the place of the port without
+    /// a name. `target` is the number or the name of a container's port.
     #[track_caller]
     pub fn port(self, name: &str, port: u16, target: impl Into<Value>) -> Self {
         let target = target.into();

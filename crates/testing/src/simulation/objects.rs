@@ -47,7 +47,8 @@ impl<C> Simulation<C> {
         self.send("PATCH", &path(plural, name), "application/merge-patch+json", &patch).await
     }
 
-    /// Deletes an object in the namespace `default`. A pod that is bound to a node stays for its grace period.
+    /// Deletes an object in the namespace `default`. A pod that is bound to a node stays for its
+    /// grace period.
     pub async fn delete(&self, plural: &str, name: &str) -> Value {
         self.send("DELETE", &path(plural, name), "application/json", &Value::Null).await
     }
@@ -58,8 +59,8 @@ impl<C> Simulation<C> {
         self.send("DELETE", &path(plural, name), "application/json", &options).await
     }
 
-    /// Removes all faults, then deletes all Services, Endpoints and pods, and lets two hours pass, in which every
-    /// retry comes. What a controller remembers of an object then is a leak.
+    /// Removes all faults, then deletes all Services, Endpoints and pods, and lets two hours pass,
+    /// in which every retry comes. What a controller remembers of an object then is a leak.
     pub async fn remove_everything(&self) {
         self.server.clear_faults();
         for plural in ["services", "pods", "endpoints"] {

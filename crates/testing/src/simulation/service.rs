@@ -1,4 +1,5 @@
-//! The service that the controller under test calls: it adds a user agent and delays responses on request.
+//! The service that the controller under test calls: it adds a user agent and delays responses on
+//! request.
 
 use std::fmt;
 use std::pin::Pin;
@@ -13,7 +14,8 @@ use tower::Service;
 
 use super::USER_AGENT;
 
-/// The embedded API server as a tower service, for the controller of a [`Simulation`](super::Simulation).
+/// The embedded API server as a tower service, for the controller of a
+/// [`Simulation`](super::Simulation).
 ///
 /// Requests without a user agent get [`USER_AGENT`].
 #[derive(Clone)]

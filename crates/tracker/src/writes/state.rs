@@ -11,17 +11,22 @@ use super::{CachePosition, Observation};
 pub(super) struct State {
     pub(super) owners: HashMap<ObjectKey, Owner>,
     pub(super) objects: HashMap<ObjectKey, Object>,
-    /// The latest epoch that was passed in for a namespace, without those that are 0. Namespaces may be listed one by one.
+    /// The latest epoch that was passed in for a namespace, without those that are 0. Namespaces
+    /// may be listed one by one.
     epochs: HashMap<Text, u64>,
-    /// Objects that were written at a position that the cache has read past without showing the write.
+    /// Objects that were written at a position that the cache has read past without showing the
+    /// write.
     pub(super) missed: BTreeMap<ObjectKey, CachePosition>,
-    /// Owners with writes that were outstanding when a new epoch began. Whether the cache shows them is not known.
+    /// Owners with writes that were outstanding when a new epoch began. Whether the cache shows
+    /// them is not known.
     pub(super) uncertain: HashSet<ObjectKey>,
-    /// Whether a write was answered with a version that the cache had read past before the write was sent.
+    /// True if a write was answered with a version that the cache had read past before the write
+    /// was sent.
     pub(super) set_back: bool,
     /// How many writes were answered.
     pub(super) answers: u64,
-    /// [`Self::answers`] at the last call of [`WriteTracker::overdue`](super::WriteTracker::overdue).
+    /// [`Self::answers`] at the last call of
+    /// [`WriteTracker::overdue`](super::WriteTracker::overdue).
     pub(super) answers_before: u64,
 }
 
@@ -29,10 +34,11 @@ pub(super) struct State {
 pub(super) struct Owner {
     /// The highest version written for it, in its epoch.
     pub(super) written: Option<CachePosition>,
-    /// Uids of deleted objects that the cache may still show, with the epoch in which they were deleted. A restored server
-    /// may have them again.
+    /// Uids of deleted objects that the cache may still show, with the epoch in which they were
+    /// deleted. A restored server may have them again.
     pub(super) deleted: BTreeMap<Text, u64>,
-    /// Names of creates whose outcome is not known. The next create takes one of these, so that nothing is created twice.
+    /// Names of creates whose outcome is not known. The next create takes one of these, so that
+    /// nothing is created twice.
     pub(super) unresolved: BTreeSet<Text>,
     /// Updates whose outcome is not known: the objects, and the versions that were to be replaced.
     pub(super) updates: BTreeMap<ObjectKey, ResourceVersion>,
@@ -43,12 +49,12 @@ pub(super) struct Owner {
 }
 
 impl Owner {
-    /// Whether a write of another epoch is outstanding.
+    /// Returns true if a write of another epoch is outstanding.
     pub(super) fn is_of_other_epoch(&self, epoch: u64) -> bool {
         self.written.is_some_and(|written| written.epoch != epoch)
     }
 
-    /// Whether nothing is outstanding or unknown.
+    /// Returns true if nothing is outstanding or unknown.
     pub(super) fn is_settled(&self) -> bool {
         self.written.is_none()
             && self.deleted.is_empty()
@@ -67,7 +73,7 @@ pub(super) struct Object {
     pub(super) seen: Option<Seen>,
     /// The version of the last write, in `epoch`.
     pub(super) written: Option<ResourceVersion>,
-    /// Whether that write was a create.
+    /// True if that write was a create.
     pub(super) created: bool,
     /// The uid of the object that was deleted.
     pub(super) deleted: Option<Text>,
@@ -79,7 +85,8 @@ impl Object {
     }
 }
 
-/// What was seen of an object: a version of an epoch, or its deletion, which is later than any version.
+/// What was seen of an object: a version of an epoch, or its deletion, which is later than any
+/// version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Seen {
     Version { epoch: u64, version: ResourceVersion },
@@ -119,12 +126,14 @@ impl State {
             tracked.seen = tracked.seen.max(Some(Seen::Version { epoch, version }));
             return Observation::InFlight;
         }
-        // A restored server may have undone the write, and its versions say nothing about those before.
+        // A restored server may have undone the write, and its versions say nothing about those
+        // before.
         if tracked.epoch != epoch {
             self.objects.remove(object);
             return Observation::Foreign;
         }
-        // A change of an object that is being deleted needs no sync; a new object of the same name does.
+        // A change of an object that is being deleted needs no sync; a new object of the same name
+        // does.
         if let Some(deleted) = &tracked.deleted {
             if deleted == uid {
                 return Observation::Own;

@@ -33,7 +33,8 @@ async fn a_delay_of_zero_is_an_add() {
     assert_eq!((queue.len(), queue.waiting_len()), (1, 0));
 }
 
-/// Adds one key with these delays, one after the other. It must be queued once, at `expected`. All in milliseconds.
+/// Adds one key with these delays, one after the other. It must be queued once, at `expected`. All
+/// in milliseconds.
 async fn check_delays(delays: &[u64], expected: u64) {
     let queue = queue();
     let start = Instant::now();

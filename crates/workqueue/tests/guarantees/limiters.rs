@@ -188,8 +188,8 @@ fn without_limiters_no_key_is_delayed() {
     assert_eq!((limiter.when(&"a"), limiter.num_requeues(&"a")), (Duration::ZERO, 0));
 }
 
-/// Checks the first and the last delay of a key, and the delay of the 101st of 101 keys that fail at once, with a
-/// controller's limiter.
+/// Checks the first and the last delay of a key, and the delay of the 101st of 101 keys that fail
+/// at once, with a controller's limiter.
 fn check_controller(limiter: &MaxOfRateLimiter<u32>, base: Duration, max: Duration) {
     assert_eq!(limiter.when(&0), base);
     assert_eq!(limiter.when(&0), base * 2);

@@ -24,7 +24,8 @@ fn queue<K: Key>() -> WorkQueue<K> {
     )
 }
 
-/// The key that a getter receives without waiting; `None` if there is none or the queue is shut down.
+/// The key that a getter receives without waiting; `None` if there is none or the queue is shut
+/// down.
 fn take<K: Key>(queue: &WorkQueue<K>) -> Option<K> {
     queue.get().now_or_never().flatten()
 }

@@ -1,5 +1,5 @@
-//! Properties: any sequence of calls has the same effect on the queue as on a much simpler model, and workers process every
-//! key that is added.
+//! Properties: any sequence of calls has the same effect on the queue as on a much simpler model,
+//! and workers process every key that is added.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -179,7 +179,8 @@ proptest! {
         })?;
     }
 
-    /// After every add a sync of its key begins that the add came before; and no two syncs of a key overlap.
+    /// After every add a sync of its key begins that the add came before; and no two syncs of a key
+    /// overlap.
     #[test]
     fn workers_lose_no_add(
         concurrency in 1_usize..5,

@@ -17,7 +17,8 @@ use crate::guarantees::{millis, queue, secs, settle};
 
 type Attempts = Arc<Mutex<Vec<(u128, Disposition)>>>;
 
-/// Processes the queue with one worker. Records when each attempt ended, in milliseconds, and what followed.
+/// Processes the queue with one worker. Records when each attempt ended, in milliseconds, and what
+/// followed.
 fn note_attempts<F>(queue: &WorkQueue<&'static str>, fails: F) -> (JoinHandle<()>, Attempts)
 where
     F: Fn(usize) -> bool + Send + Sync + 'static,
@@ -321,7 +322,8 @@ async fn a_key_added_during_its_sync_is_synced_again() {
     workers.await.unwrap();
 }
 
-/// Processes nine keys for one second each. Checks how many are processed at once and when the last one ends.
+/// Processes nine keys for one second each. Checks how many are processed at once and when the last
+/// one ends.
 async fn check_concurrency(concurrency: usize, at_once: usize, seconds: u64) {
     let queue = queue();
     (0..9).for_each(|key| queue.add(key));

@@ -1,4 +1,5 @@
-//! Builds each mutant of the product in a copy of the sources, and plays histories until a rule fails.
+//! Builds each mutant of the product in a copy of the sources, and plays histories until a rule
+//! fails.
 #![expect(clippy::print_stdout, reason = "a program for people")]
 
 use std::collections::BTreeMap;
@@ -14,8 +15,9 @@ use kube_endpoint_simulation::mutants::{
     Catcher, Mutant, Played, Workshop, history_file, mutants, recorded, repository,
 };
 
-/// Builds each mutant in a copy of the sources, and plays histories until a rule fails: first the seed or the named history that
-/// docs/reliability.md names, then 30 seeds, the other named histories, and more seeds.
+/// Builds each mutant in a copy of the sources, and plays histories until a rule fails: first the
+/// seed or the named history that docs/reliability.md names, then 30 seeds, the other named
+/// histories, and more seeds.
 #[derive(Parser)]
 struct Options {
     /// Only these mutants.
@@ -26,10 +28,12 @@ struct Options {
     /// So many seeds have to catch a mutant.
     #[arg(long, default_value_t = 300)]
     seeds: u64,
-    /// Ten seeds, or a named history, that have not been played after this time are taken not to end. In seconds.
+    /// Ten seeds, or a named history, that have not been played after this time are taken not to
+    /// end. In seconds.
     #[arg(long, default_value_t = 600)]
     limit: u64,
-    /// Skip the mutants that were caught before, by this program or an interrupted run of it; print what caught them.
+    /// Skip the mutants that were caught before, by this program or an interrupted run of it; print
+    /// what caught them.
     #[arg(long)]
     resume: bool,
 }

@@ -1,4 +1,5 @@
-//! Plays the histories of many seeds, and prints the shrunk history and a timeline of each one that fails.
+//! Plays the histories of many seeds, and prints the shrunk history and a timeline of each one that
+//! fails.
 #![expect(clippy::print_stdout, reason = "a program for people")]
 
 use std::path::PathBuf;
@@ -27,7 +28,8 @@ struct Options {
     /// Play the history in this file.
     #[arg(long)]
     file: Option<PathBuf>,
-    /// Print the history and every request, change and step of it, instead of a summary. For one seed or file.
+    /// Print the history and every request, change and step of it, instead of a summary. For one
+    /// seed or file.
     #[arg(long)]
     transcript: bool,
     /// Stop after so many failures.

@@ -113,8 +113,8 @@ impl Cluster {
         }
     }
 
-    /// Removes the pods that were deleted with a grace period in namespaces that are deleted, as their kubelets do. The
-    /// namespaces end after them.
+    /// Removes the pods that were deleted with a grace period in namespaces that are deleted, as
+    /// their kubelets do. The namespaces end after them.
     pub(crate) async fn end_terminating_pods(server: &EmbeddedApiServer) {
         let namespaces = server.list("namespaces");
         let is_ending = |it: &Value| !it["metadata"]["deletionTimestamp"].is_null();

@@ -1,6 +1,6 @@
-//! The connection of one manager process to the servers: it names the process in the user agent, moves from one server to
-//! another, delays requests by the latency of the network, carries out what was sent even if nobody waits for the answer, and
-//! ends the process at a write.
+//! The connection of one manager process to the servers: it names the process in the user agent,
+//! moves from one server to another, delays requests by the latency of the network, carries out
+//! what was sent even if nobody waits for the answer, and ends the process at a write.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -20,17 +20,18 @@ use crate::history::Manager;
 use crate::random::Random;
 use crate::watcher::SharedWatcher;
 
-/// The chance in percent that a process chooses one of several servers anew for a request. It may be the same one.
+/// The chance in percent that a process chooses one of several servers anew for a request. It may
+/// be the same one.
 const MOVES: u64 = 30;
 
 /// When a process ends at a write.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct KillAt {
-    /// Whether writes of the Lease are counted; otherwise those of outputs are.
+    /// True if writes of the Lease are counted; otherwise those of outputs are.
     pub(super) lease: bool,
     /// So many writes are still made.
     pub(super) writes: u8,
-    /// Whether the server handles the last one.
+    /// True if the server handles the last one.
     pub(super) applied: bool,
 }
 
@@ -89,7 +90,8 @@ impl Link {
         }
     }
 
-    /// The server to which the next request goes. It may be another one than before, and is if the connection `broke`.
+    /// The server to which the next request goes. It may be another one than before, and is if the
+    /// connection `broke`.
     fn next_server(&self, count: u8, broke: bool) -> u8 {
         if count == 1 {
             return 1;
@@ -111,7 +113,8 @@ impl Link {
         }
     }
 
-    /// Counts a write of an output or of the Lease down. Some if the process ends at it: whether the server handles it.
+    /// Counts a write of an output or of the Lease down. Some if the process ends at it: whether
+    /// the server handles it.
     fn ends_at_write(&self, lease: bool) -> Option<bool> {
         let mut kill_at = self.kill_at.lock();
         for left in kill_at.iter_mut().filter(|left| left.lease == lease) {

@@ -35,7 +35,7 @@ struct Slot {
     generation: u64,
     /// How far the clock of its host is ahead.
     clock: i64,
-    /// Whether it is started anew when it ends.
+    /// True if it is started anew when it ends.
     is_kept: bool,
 }
 
@@ -210,7 +210,8 @@ impl Managers {
         has_run
     }
 
-    /// Ends a process at one of its next writes of outputs, or of the Lease. It is started anew two seconds later.
+    /// Ends a process at one of its next writes of outputs, or of the Lease. It is started anew two
+    /// seconds later.
     pub(crate) fn kill_at_write(&self, manager: Manager, lease: bool, writes: u8, applied: bool) {
         if let Some(Some(running)) = self.slots.lock().get(&manager).map(|slot| &slot.running) {
             running.link.kill_at(KillAt { lease, writes, applied });

@@ -92,8 +92,8 @@ impl Cluster {
             .track_managers()
     }
 
-    /// A server with the same objects and versions, which goes its own way from now on. Its changes are those of no rule; its
-    /// requests count.
+    /// A server with the same objects and versions, which goes its own way from now on. Its changes
+    /// are those of no rule; its requests count.
     fn fork(&self, number: u8, hits: Arc<AtomicUsize>) -> EmbeddedApiServer {
         let requests = self.watcher.clone();
         let builder =
@@ -114,7 +114,8 @@ impl Cluster {
         }
     }
 
-    /// Sends a request of a user. Returns the status; invalid requests are refused, which is part of the simulation.
+    /// Sends a request of a user. Returns the status; invalid requests are refused, which is part
+    /// of the simulation.
     pub(crate) async fn send(server: &EmbeddedApiServer, method: &str, path: &str, body: &Value) -> u16 {
         Self::send_as(USER, server, method, path, body).await
     }

@@ -101,7 +101,8 @@ pub(super) fn goes_to(request: &RequestInfo, number: u8) -> bool {
     sender(&request.user_agent).is_some() && request.replica == usize::from(number)
 }
 
-/// True if a request asks for all objects of a kind: the first page of a list, or a watch that begins with them.
+/// True if a request asks for all objects of a kind: the first page of a list, or a watch that
+/// begins with them.
 pub(super) fn is_whole_list(kind: &str, uri: &http::Uri) -> bool {
     const KINDS: [&str; 5] = ["pods", "services", "nodes", "endpoints", "endpointslices"];
     let query = uri.query().unwrap_or_default();

@@ -1,5 +1,5 @@
-//! What users, kubelets and other controllers of a cluster change. Objects have numbers; a change of a missing object has no
-//! effect.
+//! What users, kubelets and other controllers of a cluster change. Objects have numbers; a change
+//! of a missing object has no effect.
 
 #![expect(missing_docs, reason = "the words of the text and the fields say what a variant changes")]
 
@@ -33,13 +33,15 @@ text_enum! {
         "target-port" TargetPort { service: u8, port: TargetPort }
         /// Asks for hints by the CPU of zones.
         "topology" Topology { service: u8, auto: bool }
-        /// Makes or replaces a pod. Pods with the same number and another life have other uids and addresses.
+        /// Makes or replaces a pod. Pods with the same number and another life have other uids and
+        /// addresses.
         "pod" Pod { pod: u8, app: u8, ready: bool, node: u8, life: u8, terminating: bool }
         /// Makes a pod unready and ready again.
         "flap" Flap { pod: u8 }
         "relabel-pod" RelabelPod { pod: u8, app: u8 }
         "finish-pod" FinishPod { pod: u8, failed: bool }
-        /// Ends a pod as a kubelet does that shuts down: its phase is `Failed`, and its condition `Ready` stays as it was.
+        /// Ends a pod as a kubelet does that shuts down: its phase is `Failed`, and its condition
+        /// `Ready` stays as it was.
         "evict-pod" EvictPod { pod: u8 }
         "delete-pod" DeletePod { pod: u8 }
         /// Replaces a pod by one that differs in its uid only.
@@ -60,7 +62,8 @@ text_enum! {
         "remove-node" RemoveNode { node: u8 }
         "endpoints" Endpoints { service: u8, addresses: Vec<u8>, families: u8 }
         "skip-mirror" SkipMirror { service: u8, skip: bool }
-        /// Endpoints as the endpoints controller writes them, of a Service that was deleted before the managers started.
+        /// Endpoints as the endpoints controller writes them, of a Service that was deleted before
+        /// the managers started.
         "leftover-endpoints" LeftoverEndpoints { service: u8 }
         /// Endpoints that a user creates with the label of the endpoints controller: a copy, or a
         /// restore from a backup that creates the Service later.
@@ -88,7 +91,7 @@ text_enum! {
 }
 
 impl Change {
-    /// Whether it writes Endpoints.
+    /// Returns true if it writes Endpoints.
     pub fn writes_endpoints(&self) -> bool {
         matches!(
             self,
@@ -100,7 +103,7 @@ impl Change {
         )
     }
 
-    /// Whether it edits outputs by hand.
+    /// Returns true if it edits outputs by hand.
     pub fn is_hand_edit(&self) -> bool {
         matches!(
             self,

@@ -33,7 +33,8 @@ word_enum! {
 }
 
 word_enum! {
-    /// A process that runs the controllers. `a` and `b` elect a leader among them; `c` writes without a Lease.
+    /// A process that runs the controllers. `a` and `b` elect a leader among them; `c` writes
+    /// without a Lease.
     pub enum Manager {
         "a" A
         "b" B
@@ -42,13 +43,15 @@ word_enum! {
 }
 
 text_enum! {
-    /// Selects the requests that fail. Fields without a value select all verbs, kinds, managers or API servers, which are numbered from 1.
+    /// Selects the requests that fail. Fields without a value select all verbs, kinds, managers or
+    /// API servers, which are numbered from 1.
     pub enum Fault {
-        /// Every request is lost, and the connections of all watches break. One server of several is restarted: its caches are
-        /// filled anew.
+        /// Every request is lost, and the connections of all watches break. One server of several
+        /// is restarted: its caches are filled anew.
         "unreachable" Unreachable { by: Option<Manager>, server: Option<u8> = None }
-        /// Open watches fall silent, and no request is answered, also after the end of the fault. Connections stay open as if PINGs were
-        /// answered: what ends a request is its own time limit.
+        /// Open watches fall silent, and no request is answered, also after the end of the fault.
+        /// Connections stay open as if PINGs were answered: what ends a request is its own time
+        /// limit.
         "half-open" HalfOpen { by: Option<Manager>, applied: bool, server: Option<u8> = None }
         "refused" Refused {
             verb: Option<Verb>, kind: Option<Kind>, by: Option<Manager>, status: u16, retry_after: Option<u32>,
@@ -65,8 +68,8 @@ text_enum! {
         "answers-late" AnswersLate { verb: Option<Verb>, kind: Option<Kind>, by: Option<Manager>, milliseconds: u32 }
         /// Watches send nothing for some time after they open.
         "watches-stall" WatchesStall { kind: Option<Kind>, by: Option<Manager>, seconds: u32 }
-        /// The watch caches of servers get changes late, or, if they are bunched, at multiples of the time. So watches do, and a
-        /// list that comes from a cache shows an older state.
+        /// The watch caches of servers get changes late, or, if they are bunched, at multiples of
+        /// the time. So watches do, and a list that comes from a cache shows an older state.
         "watches-lag" WatchesLag {
             kind: Option<Kind>, by: Option<Manager>, milliseconds: u32, bunched: bool, server: Option<u8> = None
         }
@@ -80,8 +83,8 @@ text_enum! {
         "continue-refused" ContinueRefused { by: Option<Manager>, status: u16 }
         /// Updates are answered with the object as it was: an admission webhook undoes them.
         "updates-undone" UpdatesUndone { kind: Option<Kind>, by: Option<Manager> }
-        /// A server answers from another storage, which begins as a copy of that of the others and goes its own way. Users and
-        /// kubelets write to the others only.
+        /// A server answers from another storage, which begins as a copy of that of the others and
+        /// goes its own way. Users and kubelets write to the others only.
         "other-storage" OtherStorage { server: u8 }
         /// Another controller empties the slices of a Service as often as they are filled.
         "foreign-writer" ForeignWriter { service: u8, milliseconds: u32 }
@@ -132,7 +135,7 @@ pub fn sender(user_agent: &str) -> Option<Manager> {
 }
 
 impl Selection {
-    /// Whether the request is one of them.
+    /// Returns true if the request is one of them.
     pub fn matches(self, request: &RequestInfo) -> bool {
         let Some(manager) = sender(&request.user_agent) else { return false };
         self.by.is_none_or(|by| by == manager)

@@ -1,4 +1,5 @@
-//! Histories: what happens to a cluster at which time, as plain data that a seed determines and that has a text.
+//! Histories: what happens to a cluster at which time, as plain data that a seed determines and
+//! that has a text.
 
 mod change;
 mod fault;

@@ -179,7 +179,8 @@ impl Pieces {
         }
     }
 
-    /// Changes that are undone soon: the second state is the first one, and what was written in between must not stay.
+    /// Changes that are undone soon: the second state is the first one, and what was written in
+    /// between must not stay.
     pub(super) fn back_and_forth(&mut self, at: Duration, longest_gap: u64) {
         let mut at = at;
         let app = self.random.below(2) as u8;
@@ -250,7 +251,8 @@ impl Pieces {
         }
     }
 
-    /// Replaces the pods of an app one after another, each before its predecessor ends, as a Deployment does.
+    /// Replaces the pods of an app one after another, each before its predecessor ends, as a
+    /// Deployment does.
     pub(super) fn rollout(&mut self, at: Duration, app: u8, pods: u8, life: u8) {
         let mut at = at;
         for number in 0..pods {

@@ -6,12 +6,13 @@ use super::fault::Manager;
 use crate::text::text_enum;
 
 text_enum! {
-    /// What happens to a process, a clock or the server's storage. Times are in milliseconds unless the name says otherwise.
+    /// What happens to a process, a clock or the server's storage. Times are in milliseconds unless
+    /// the name says otherwise.
     pub enum Process {
         /// Ends a manager as SIGKILL does. It is started anew after some time.
         "kill" Kill { manager: Manager, away: u32 }
-        /// Ends a manager at one of its next writes, before or after the server handles it. It is started
-        /// anew two seconds later.
+        /// Ends a manager at one of its next writes, before or after the server handles it. It is
+        /// started anew two seconds later.
         "kill-at-write" KillAtWrite { manager: Manager, nth: u8, applied: bool }
         /// The same, at one of its next writes of the Lease.
         "kill-at-lease-write" KillAtLeaseWrite { manager: Manager, nth: u8, applied: bool }
@@ -19,7 +20,8 @@ text_enum! {
         "stop" Stop { manager: Manager, away: u32 }
         /// Stops all tasks for some time, as when the host is suspended. Clocks go on.
         "suspend" Suspend { seconds: u32 }
-        /// The same; if it lasts for longer than the Lease, another process has the Lease when the tasks run again.
+        /// The same; if it lasts for longer than the Lease, another process has the Lease when the
+        /// tasks run again.
         "suspend-past-lease" SuspendPastLease { seconds: u32 }
         /// Runs a manager that writes without a Lease.
         "second-leader" SecondLeader { seconds: u32 }

@@ -42,9 +42,11 @@ word_enum! {
         "refusals" Refusals
         /// The pods of a Service move between its slices, because its ports lead elsewhere.
         "moves" Moves
-        /// Changes are undone before the cache shows what was written in between, and answers are lost.
+        /// Changes are undone before the cache shows what was written in between, and answers are
+        /// lost.
         "lagging" Lagging
-        /// Three API servers before one store, each behind by another time; one hangs, refuses or is restarted.
+        /// Three API servers before one store, each behind by another time; one hangs, refuses or
+        /// is restarted.
         "servers" Servers
     }
 }

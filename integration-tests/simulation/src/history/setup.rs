@@ -26,29 +26,31 @@ text_struct! {
         qps: u16,
         /// The times of watches and bookmarks are longer by this factor than the defaults.
         slowness: u8,
-        /// Whether lists are streamed.
+        /// True if lists are streamed.
         streaming: bool,
         /// Objects in a page of a list.
         page: u16,
-        /// Whether keys are synced every 12 to 24 hours.
+        /// True if keys are synced every 12 to 24 hours.
         resync: bool,
-        /// Whether slices are compacted.
+        /// True if slices are compacted.
         compaction: bool,
         /// The longest delay of a request, and of its answer, in milliseconds.
         latency: u8,
         /// The features that are off, besides `SliceCompaction`.
         without: Vec<Gate> = Vec::new(),
-        /// How long the garbage collector waits before it deletes what a deleted object owned, in milliseconds.
+        /// How long the garbage collector waits before it deletes what a deleted object owned, in
+        /// milliseconds.
         collected_after: u32 = 100,
         /// The most writes of outputs that the server may refuse; none: any number.
         most_refused: Option<u16> = None,
-        /// Whether the managers send and ask for JSON instead of protobuf.
+        /// True if the managers send and ask for JSON instead of protobuf.
         json: bool = false,
         /// The API servers before the store.
         servers: u8 = 1,
         /// The most lists of whole kinds in an hour that may be answered; none: any number.
         most_lists: Option<u16> = None,
-        /// The least writes of outputs in an hour that servers accept while a server answers from another storage; none: any number.
+        /// The least writes of outputs in an hour that servers accept while a server answers from
+        /// another storage; none: any number.
         least_writes: Option<u16> = None,
         /// The most processes that lose the Lease in an hour; none: any number.
         most_lost: Option<u16> = None,
@@ -79,14 +81,15 @@ impl Setup {
         Duration::from_secs(3 * 60) * self.slowness.max(1).into()
     }
 
-    /// The time within which everything is right again after the last fault: ten minutes for the slow retry of a key, which
-    /// comes after six minutes at most, and for what its sync then finds; the time of silent connections; and the time until a
-    /// lease expires and is taken.
+    /// The time within which everything is right again after the last fault: ten minutes for the
+    /// slow retry of a key, which comes after six minutes at most, and for what its sync then
+    /// finds; the time of silent connections; and the time until a lease expires and is taken.
     pub fn recovery(&self) -> Duration {
         Duration::from_secs(10 * 60 + 2 * u64::from(self.lease.unwrap_or_default())) + self.silence()
     }
 
-    /// The settings of a manager. `identity` is its holder identity if it takes part in the election.
+    /// The settings of a manager. `identity` is its holder identity if it takes part in the
+    /// election.
     pub fn settings(&self, identity: Option<String>) -> Settings {
         let mut settings = Settings::default();
         let batch = Duration::from_millis(self.batch.into());

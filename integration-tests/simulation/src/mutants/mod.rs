@@ -1,7 +1,8 @@
 //! Mutants: patches that break the product on purpose, to show that the simulation notices.
 //!
-//! A patch file has one sentence after `# ` that says what it breaks, then a unified diff for `git apply`. The table in
-//! docs/reliability.md names a seed or a history that catches each of them ([`recorded`]).
+//! A patch file has one sentence after `# ` that says what it breaks, then a unified diff for
+//! `git apply`. The table in docs/reliability.md names a seed or a history that catches each of
+//! them ([`recorded`]).
 
 mod played;
 mod workshop;

@@ -28,7 +28,8 @@ pub enum Played {
         /// The rule.
         rule: String,
     },
-    /// The process, or a history in it, ended without a checked rule having failed. It has written this.
+    /// The process, or a history in it, ended without a checked rule having failed. It has written
+    /// this.
     Crashed(String),
     /// The process did not end in time.
     TimedOut(Duration),

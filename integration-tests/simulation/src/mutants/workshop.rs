@@ -38,7 +38,8 @@ impl Workshop {
         &self.sources
     }
 
-    /// Copies what git knows, or would add. Equal files are left alone, so that cargo builds nothing for them.
+    /// Copies what git knows, or would add. Equal files are left alone, so that cargo builds
+    /// nothing for them.
     fn copy_sources(&self, root: &Path) -> anyhow::Result<()> {
         let mut list = Command::new("git");
         list.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]).current_dir(root);

@@ -34,8 +34,9 @@ impl Authors {
         }
     }
 
-    /// The Lease is about to be deleted or emptied by hand. A process that starts now knows of no holder, and leads at once. As long as
-    /// the holder cannot reach the Lease, it does not know, and leads until its renew deadline.
+    /// The Lease is about to be deleted or emptied by hand. A process that starts now knows of no
+    /// holder, and leads at once. As long as the holder cannot reach the Lease, it does not know,
+    /// and leads until its renew deadline.
     pub(super) fn lease_is_edited(&mut self, at: Duration) {
         self.displaced = self.lease.map(|lease| (self.holder.clone(), at + lease));
     }
@@ -45,13 +46,15 @@ impl Authors {
         self.displaced.take_if(|(holder, _)| holder == process);
     }
 
-    /// Whether a process may take itself for the holder of a Lease that was edited by hand, while another one holds it.
+    /// Returns true if a process may take itself for the holder of a Lease that was edited by hand,
+    /// while another one holds it.
     pub(super) fn is_displaced(&self, at: Duration, process: &str) -> bool {
         let was_holder = |(holder, until): &(String, Duration)| holder == process && at < *until;
         self.holder != process && self.displaced.as_ref().is_some_and(was_holder)
     }
 
-    /// Takes over the holder of a server that was set back, on which it is not known who created what.
+    /// Takes over the holder of a server that was set back, on which it is not known who created
+    /// what.
     pub(super) fn restored(&mut self, holder: String) {
         self.holder = holder;
         self.creators.clear();
@@ -80,7 +83,8 @@ impl Authors {
         self.creators.remove(slice);
     }
 
-    /// Whether a process knows a slice: it has created it, or it leads and a leader before it has.
+    /// Returns true if a process knows a slice: it has created it, or it leads and a leader before
+    /// it has.
     pub(super) fn knows(&self, process: &str, slice: &str) -> bool {
         let leads_since = (self.lease.is_some() && self.holder == process).then_some(self.since);
         let is_before = |created: Duration| leads_since.is_some_and(|since| created < since);

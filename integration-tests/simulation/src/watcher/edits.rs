@@ -1,5 +1,6 @@
-//! What others than the managers have written to slices. No process can know of it before its cache shows it, so the rules about
-//! what was there all the time do not hold for these slices and the endpoints in them, until a manager has nothing left to do.
+//! What others than the managers have written to slices. No process can know of it before its cache
+//! shows it, so the rules about what was there all the time do not hold for these slices and the
+//! endpoints in them, until a manager has nothing left to do.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -34,17 +35,17 @@ impl Edits {
         }
     }
 
-    /// Whether a slice of a Service was edited.
+    /// Returns true if a slice of a Service was edited.
     pub(super) fn has_slice(&self, service: &str, key: &str) -> bool {
         self.0.get(service).is_some_and(|edited| edited.slices.contains(key))
     }
 
-    /// Whether an address of a Service is, or was, in a slice that was edited.
+    /// Returns true if an address of a Service is, or was, in a slice that was edited.
     pub(super) fn has_address(&self, service: &str, address: &str) -> bool {
         self.0.get(service).is_some_and(|edited| edited.addresses.contains(address))
     }
 
-    /// Whether a slice of a Service was edited after a time.
+    /// Returns true if a slice of a Service was edited after a time.
     pub(super) fn is_after(&self, service: &str, time: Duration) -> bool {
         self.0.get(service).is_some_and(|edited| edited.last > time)
     }

@@ -1,5 +1,6 @@
-//! The rules that no output loses what is published all the time, and that no output is written that belongs to users. Each is a
-//! function of the write, the objects before it, and what its process had read.
+//! The rules that no output loses what is published all the time, and that no output is written
+//! that belongs to users. Each is a function of the write, the objects before it, and what its
+//! process had read.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +14,8 @@ use crate::cluster::text;
 /// The most addresses of Endpoints. With more, the rules about addresses do not hold.
 const MOST_ADDRESSES: usize = 1000;
 
-/// Endpoints of a Service without a selector are not written, and those without a Service are deleted at most.
+/// Endpoints of a Service without a selector are not written, and those without a Service are
+/// deleted at most.
 pub(crate) fn endpoints_of_users_untouched(
     world: &World,
     write: &Write<'_>,
@@ -91,8 +93,8 @@ pub(crate) fn no_ready_pod_leaves_endpoints(
     Ok(())
 }
 
-/// An address of Endpoints that are mirrored all the time does not disappear from the mirrored slices. Addresses that others have
-/// written there are exempt.
+/// An address of Endpoints that are mirrored all the time does not disappear from the mirrored
+/// slices. Addresses that others have written there are exempt.
 pub(crate) fn no_address_leaves_mirrored_slices(
     world: &World,
     before: &Slice,
@@ -131,8 +133,8 @@ pub(crate) fn no_address_leaves_mirrored_slices(
     Ok(())
 }
 
-/// Endpoints that have been mirrored since before `time` keep some mirrored slice, unless all addresses in the last one were written
-/// by others.
+/// Endpoints that have been mirrored since before `time` keep some mirrored slice, unless all
+/// addresses in the last one were written by others.
 pub(crate) fn not_all_mirrored_slices_deleted(
     world: &World,
     before: &Slice,
@@ -159,7 +161,8 @@ pub(crate) fn not_all_mirrored_slices_deleted(
     Ok(())
 }
 
-/// A slice that a process created before, and that has a ready endpoint of a new one with the same ports.
+/// A slice that a process created before, and that has a ready endpoint of a new one with the same
+/// ports.
 pub(crate) fn twin<'a>(
     world: &'a World,
     key: &str,

@@ -1,9 +1,11 @@
-//! Watches a run: every change of the server's store and every request, as they happen. It keeps the transcript and the counts of
-//! what happened, and checks the rules that hold all the time.
+//! Watches a run: every change of the server's store and every request, as they happen. It keeps
+//! the transcript and the counts of what happened, and checks the rules that hold all the time.
 //!
-//! - `rules`, `kept`: the rules about single writes, as functions of the write and of what there was before it (`world`, `positions`).
+//! - `rules`, `kept`: the rules about single writes, as functions of the write and of what there
+//!   was before it (`world`, `positions`).
 //! - `writes`, `states`: when a rule is checked, and what exempts from it.
-//! - `trouble`, `edits`, `authors`: the exemptions: what went wrong, what others have edited, who may know of what.
+//! - `trouble`, `edits`, `authors`: the exemptions: what went wrong, what others have edited, who
+//!   may know of what.
 //! - `consumers`: the rules about what clients of Services notice.
 //! - `rates`, `traffic`: bounds on writes and on other requests.
 
@@ -49,7 +51,8 @@ pub(crate) use world::{Endpoints, FROM_PODS, MIRRORED, managed_by, service_of};
 use world::{Since, Slice, World};
 use writes::ManagerWrite;
 
-/// The user agent of a client that undoes what controllers write. Its changes are no cause of more writes.
+/// The user agent of a client that undoes what controllers write. Its changes are no cause of more
+/// writes.
 pub(crate) const FIGHTER: &str = "fighter";
 
 /// A rule that did not hold.
@@ -104,13 +107,14 @@ pub(crate) struct Watcher {
     authors: Authors,
     traffic: Traffic,
     questions: Questions,
-    /// How many Services and Endpoints, and how many slices, there were at most since controllers last had nothing to do.
+    /// How many Services and Endpoints, and how many slices, there were at most since controllers
+    /// last had nothing to do.
     owners: usize,
     slices: usize,
     /// When these numbers were last taken anew.
     counted: Duration,
-    /// The Services with an event that says why slices made from pods are kept beside mirrored ones. An event stays one
-    /// that was sent, though a restore of the server undoes it.
+    /// The Services with an event that says why slices made from pods are kept beside mirrored
+    /// ones. An event stays one that was sent, though a restore of the server undoes it.
     reported: BTreeSet<String>,
 }
 
@@ -162,7 +166,8 @@ impl Watcher {
         }
     }
 
-    /// Whether an event about a Service has said why slices made from pods are kept beside mirrored ones.
+    /// Returns true if an event about a Service has said why slices made from pods are kept beside
+    /// mirrored ones.
     pub(crate) fn was_reported(&self, service: &str) -> bool {
         self.reported.contains(service)
     }
@@ -389,7 +394,8 @@ impl Watcher {
         }
     }
 
-    /// Applies the last change. `author` is the user agent of the request that made it; none for the server's own.
+    /// Applies the last change. `author` is the user agent of the request that made it; none for
+    /// the server's own.
     pub(crate) fn settle_pending(&mut self, author: Option<&str>) {
         let Some(change) = self.pending.take() else { return };
         let PendingChange { at, plural, key, version, kind, object, previous } = change;
@@ -435,7 +441,7 @@ impl Watcher {
         }
     }
 
-    /// Whether faults are active.
+    /// Returns true if faults are active.
     pub(crate) fn has_faults(&self) -> bool {
         self.trouble.is_active()
     }

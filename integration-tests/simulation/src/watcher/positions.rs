@@ -42,8 +42,8 @@ impl Position {
 pub(crate) struct Positions(VecDeque<(Duration, Position)>);
 
 impl Positions {
-    /// Records a position if all kinds have been listed, and the last record is not from the same second or higher: a list may
-    /// show an older state.
+    /// Records a position if all kinds have been listed, and the last record is not from the same
+    /// second or higher: a list may show an older state.
     pub(crate) fn record(&mut self, at: Duration, position: Position) {
         let Position { pods, services, nodes, endpoints } = position;
         if [pods, services, nodes, endpoints].contains(&0) {
@@ -62,8 +62,8 @@ impl Positions {
         }
     }
 
-    /// A position that the inputs of every write at this time had reached, if they were read no longer ago than `longest`. None if
-    /// nothing is known.
+    /// A position that the inputs of every write at this time had reached, if they were read no
+    /// longer ago than `longest`. None if nothing is known.
     pub(crate) fn surely_read(&self, at: Duration, longest: Duration) -> Option<Position> {
         let is_old = |recorded: Duration| recorded + longest <= at;
         let first = self.0.iter().rposition(|(recorded, _)| is_old(*recorded)).unwrap_or_default();

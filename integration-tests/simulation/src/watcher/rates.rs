@@ -5,10 +5,11 @@ use std::time::Duration;
 
 /// The span over which writes are counted.
 const SPAN: Duration = Duration::from_secs(60);
-/// Writes of the outputs of one Service within the span that need no cause: retries after failures (1.5 s to 5 minutes after the
-/// fifteenth), corrections of another client's changes.
+/// Writes of the outputs of one Service within the span that need no cause: retries after failures
+/// (1.5 s to 5 minutes after the fifteenth), corrections of another client's changes.
 const MOST_WRITES: usize = 40;
-/// Writes that each change of an input may cause for each of its slices and for its Endpoints, with retries.
+/// Writes that each change of an input may cause for each of its slices and for its Endpoints, with
+/// retries.
 const WRITES_OF_A_CHANGE: usize = 4;
 
 /// Writes of one Service's outputs.
@@ -30,7 +31,8 @@ pub(crate) struct Rates {
 }
 
 impl Rates {
-    /// Counts a change of an input, a fault or a start of a process: it may cause writes for every Service.
+    /// Counts a change of an input, a fault or a start of a process: it may cause writes for every
+    /// Service.
     pub(crate) fn change(&mut self) {
         self.changes += 1;
     }

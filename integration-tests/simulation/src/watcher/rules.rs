@@ -1,4 +1,5 @@
-//! The rules that each write of a manager must follow, as functions of the write and the objects before it.
+//! The rules that each write of a manager must follow, as functions of the write and the objects
+//! before it.
 
 use serde_json::Value;
 
@@ -65,7 +66,8 @@ pub(crate) fn own_slices_only(write: &Write<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// No slice gets more endpoints than the limit. One to which another client has added some may keep them.
+/// No slice gets more endpoints than the limit. One to which another client has added some may keep
+/// them.
 pub(crate) fn within_limit(write: &Write<'_>, slice_limit: usize) -> Result<(), String> {
     let Some(object) = write.object else { return Ok(()) };
     let count_of = |slice: &Value| slice["endpoints"].as_array().map_or(0, Vec::len);
@@ -78,8 +80,9 @@ pub(crate) fn within_limit(write: &Write<'_>, slice_limit: usize) -> Result<(), 
     Err(format!("{count} endpoints, more than {limit}"))
 }
 
-/// A pod that was ready all the time does not disappear. `world` is the state after the write, and `read` what its process
-/// had read of pods, Services and nodes when it made the plan. Addresses that others have written are exempt.
+/// A pod that was ready all the time does not disappear. `world` is the state after the write, and
+/// `read` what its process had read of pods, Services and nodes when it made the plan. Addresses
+/// that others have written are exempt.
 pub(crate) fn no_ready_pod_disappears(
     world: &World,
     before: &Slice,
@@ -233,7 +236,8 @@ mod tests {
         check(MIRRORED, 1, true);
     }
 
-    /// A world with a Service, a node and one pod, whose endpoint a write removes from the only slice or makes unready.
+    /// A world with a Service, a node and one pod, whose endpoint a write removes from the only
+    /// slice or makes unready.
     struct Removal {
         pod: Value,
         families: Value,

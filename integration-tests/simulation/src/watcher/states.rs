@@ -16,8 +16,8 @@ const MORE: usize = 10;
 const MOST_CHANGES: usize = 16;
 
 impl Watcher {
-    /// Checks that endpoints of pods that were deleted long ago are not ready, unless something keeps controllers from that.
-    /// Refused creates do not.
+    /// Checks that endpoints of pods that were deleted long ago are not ready, unless something
+    /// keeps controllers from that. Refused creates do not.
     fn check_dead(&mut self, at: Duration) {
         let long_ago = at.saturating_sub(self.recovery);
         if at < self.recovery || !self.trouble.is_unhindered_since(long_ago) {
@@ -30,7 +30,8 @@ impl Watcher {
     }
 
     /// Checks what must hold while a process that writes has nothing to do and has read everything.
-    /// Then nothing is left to be done about what was written by hand. `overlap` says whether two processes may write.
+    /// Then nothing is left to be done about what was written by hand. `overlap` says whether two
+    /// processes may write.
     pub(crate) fn check_idle(&mut self, leaders: &[ManagerHandle], overlap: bool) {
         self.settle_pending(None);
         let at = self.now();
@@ -85,7 +86,8 @@ impl Watcher {
         self.judge_services(until);
     }
 
-    /// Counts the objects anew that controllers keep something for, when they have had nothing to do for long enough.
+    /// Counts the objects anew that controllers keep something for, when they have had nothing to
+    /// do for long enough.
     fn count_anew(&mut self, at: Duration) {
         if at >= self.counted + FORGETTING {
             (self.owners, self.slices) = (self.world.owners(), self.world.slices.len());
@@ -112,7 +114,8 @@ impl Watcher {
         let requests = self.traffic.take_hour() / managers.max(1);
         let most = &mut self.statistics.most_requests[usize::from(!is_idle)];
         *most = (*most).max(requests);
-        // The server may ask for a retry of the slices and of the Endpoints of a Service each second.
+        // The server may ask for a retry of the slices and of the Endpoints of a Service each
+        // second.
         let asked_for = if self.trouble.take_pausing() { 2 * 3600 * self.world.services.len() } else { 0 };
         let limit = limit + asked_for;
         if requests > limit {
@@ -121,8 +124,8 @@ impl Watcher {
         }
     }
 
-    /// Checks what the history says about an hour: the writes while servers answer from different storages, and the processes that
-    /// lose the Lease.
+    /// Checks what the history says about an hour: the writes while servers answer from different
+    /// storages, and the processes that lose the Lease.
     pub(crate) fn check_bounds_of_hour(&mut self, setup: &Setup) {
         let (accepted, lost) = self.traffic.take_accepted_and_lost();
         let is_too_few = |least: u16| accepted < least.into();
@@ -135,7 +138,8 @@ impl Watcher {
         }
     }
 
-    /// Checks the requests since the last call of [`Self::take_span`], in which nothing has changed.
+    /// Checks the requests since the last call of [`Self::take_span`], in which nothing has
+    /// changed.
     pub(crate) fn check_quiet_span(&mut self, managers: usize, limit: usize) {
         let requests = self.traffic.take_span() / managers.max(1);
         let most = &mut self.statistics.most_requests_when_quiet;

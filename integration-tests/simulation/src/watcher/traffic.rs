@@ -65,8 +65,8 @@ impl Traffic {
     }
 }
 
-/// The Service whose outputs a request asks about: it reads one object, or lists what has a label. Lists of whole kinds, and those
-/// that ask for the server's version, ask about none.
+/// The Service whose outputs a request asks about: it reads one object, or lists what has a label.
+/// Lists of whole kinds, and those that ask for the server's version, ask about none.
 pub(super) fn asked_about(logged: &LoggedRequest) -> Option<String> {
     let request = &logged.request;
     let service = match (request.verb, request.plural()) {
@@ -83,8 +83,8 @@ pub(super) fn asked_about(logged: &LoggedRequest) -> Option<String> {
     Some(format!("{}/{service}", request.namespace))
 }
 
-/// The Service of an object: the name of a slice begins with that of its Service, and Endpoints have the same name. It is empty if a
-/// request, as that of a create, names no object.
+/// The Service of an object: the name of a slice begins with that of its Service, and Endpoints
+/// have the same name. It is empty if a request, as that of a create, names no object.
 pub(super) fn service_in(name: &str) -> &str {
     name.split('-').next().unwrap_or_default()
 }
@@ -101,8 +101,8 @@ const QUESTIONS_OF_A_CHANGE: usize = 4;
 struct Asked {
     began: Duration,
     number: usize,
-    /// When something that causes questions happened, and how many it may cause. What is older than two
-    /// spans when a span begins does not count.
+    /// When something that causes questions happened, and how many it may cause. What is older than
+    /// two spans when a span begins does not count.
     causes: VecDeque<(Duration, usize)>,
 }
 

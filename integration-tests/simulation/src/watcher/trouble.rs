@@ -1,5 +1,5 @@
-//! What keeps processes for a time from what the rules ask of them: faults, a server that was set back, overlapping writers. Each
-//! exemption ends at a time that is known.
+//! What keeps processes for a time from what the rules ask of them: faults, a server that was set
+//! back, overlapping writers. Each exemption ends at a time that is known.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use kube_endpoint_embedded_apiserver::RequestInfo;
 use super::positions;
 use crate::history::{Fault, Kind, Selection, Verb};
 
-/// How long after the server was set back, or after the faults that hid this, rules may be broken that hold only for one order of
-/// versions.
+/// How long after the server was set back, or after the faults that hid this, rules may be broken
+/// that hold only for one order of versions.
 const CALM: Duration = Duration::from_secs(20 * 60);
 /// The same, after lists showed an older state: watches have brought the caches up to date.
 const AGED: Duration = Duration::from_secs(2 * 60);
@@ -17,7 +17,8 @@ const AGED: Duration = Duration::from_secs(2 * 60);
 const LONGEST_DELAY: Duration = Duration::from_secs(60);
 /// How long after the last trouble requests may still have it as their cause.
 const SETTLING: Duration = Duration::from_secs(60);
-/// The same, after silent connections are given up: keys whose retries have all failed are retried every five minutes.
+/// The same, after silent connections are given up: keys whose retries have all failed are retried
+/// every five minutes.
 const SLOW_SETTLING: Duration = Duration::from_secs(9 * 60);
 
 /// Faults, restores and overlapping writers of a run.
@@ -25,7 +26,8 @@ const SLOW_SETTLING: Duration = Duration::from_secs(9 * 60);
 pub(super) struct Trouble {
     /// The time within which a silent connection is given up.
     silence: Duration,
-    /// The faults that are active, and those that may still have effects, with the time of their end.
+    /// The faults that are active, and those that may still have effects, with the time of their
+    /// end.
     faults: Vec<(Fault, Option<Duration>)>,
     /// When a fault last ended, or something happened to a process or to the storage.
     last: Duration,
@@ -33,9 +35,11 @@ pub(super) struct Trouble {
     hindered: Duration,
     /// When writes of two processes may last have overlapped, or the server was set back.
     disturbed: Option<Duration>,
-    /// When the server was last set back, or the last fault that hid this ended, with its silent connections.
+    /// When the server was last set back, or the last fault that hid this ended, with its silent
+    /// connections.
     set_back: Option<Duration>,
-    /// Whether the server was set back while faults were active that may keep processes from noticing.
+    /// True if the server was set back while faults were active that may keep processes from
+    /// noticing.
     is_restore_hidden: bool,
     /// When lists last showed an older state.
     aged: Option<Duration>,
@@ -45,7 +49,7 @@ pub(super) struct Trouble {
     slow: Option<Duration>,
     /// When watches were last silent.
     silent: Option<Duration>,
-    /// Whether there was a fault with `Retry-After` since the last check of the requests.
+    /// True if there was a fault with `Retry-After` since the last check of the requests.
     was_pausing: bool,
 }
 
@@ -133,7 +137,7 @@ impl Trouble {
         self.faults.iter().filter(|(_, ended)| ended.is_none()).map(|(fault, _)| fault)
     }
 
-    /// Whether faults are active.
+    /// Returns true if faults are active.
     pub(super) fn is_active(&self) -> bool {
         self.active().next().is_some()
     }
@@ -143,12 +147,13 @@ impl Trouble {
         self.active().any(|fault| matches!(fault, Fault::OtherStorage { .. }))
     }
 
-    /// Whether nothing has gone wrong since then.
+    /// Returns true if nothing has gone wrong since then.
     pub(super) fn is_over_since(&self, time: Duration) -> bool {
         !self.is_active() && self.last <= time
     }
 
-    /// Whether nothing has gone wrong, and the Lease has not changed hands, for so long that requests have other causes.
+    /// Returns true if nothing has gone wrong, and the Lease has not changed hands, for so long
+    /// that requests have other causes.
     pub(super) fn is_settled(&self, at: Duration, leads_since: Duration) -> bool {
         !self.is_active()
             && at >= self.last.max(leads_since) + SETTLING
@@ -157,32 +162,33 @@ impl Trouble {
             && !is_within(self.silent, self.silence + SLOW_SETTLING, at)
     }
 
-    /// Whether nothing has kept controllers from removing endpoints since then.
+    /// Returns true if nothing has kept controllers from removing endpoints since then.
     pub(super) fn is_unhindered_since(&self, time: Duration) -> bool {
         !self.active().any(hinders) && self.hindered <= time
     }
 
-    /// Whether the versions that processes read may be those of another history.
+    /// Returns true if the versions that processes read may be those of another history.
     pub(super) fn is_set_back(&self, at: Duration) -> bool {
         self.active().any(ages) || is_within(self.aged, AGED, at) || self.was_restored(at)
     }
 
-    /// Whether versions may have started over, and processes may not know.
+    /// Returns true if versions may have started over, and processes may not know.
     pub(super) fn was_restored(&self, at: Duration) -> bool {
         self.is_restore_hidden || is_within(self.set_back, CALM, at)
     }
 
-    /// Whether writes of two processes may have overlapped.
+    /// Returns true if writes of two processes may have overlapped.
     pub(super) fn is_overlapping(&self) -> bool {
         self.disturbed.is_some()
     }
 
-    /// Whether processes may have written what contradicts what they read: they overlapped, or read another history.
+    /// Returns true if processes may have written what contradicts what they read: they overlapped,
+    /// or read another history.
     pub(super) fn is_disturbed(&self, at: Duration) -> bool {
         self.is_overlapping() || self.is_set_back(at)
     }
 
-    /// Whether updates of a plan may have been undone.
+    /// Returns true if updates of a plan may have been undone.
     pub(super) fn is_undone(&self, at: Duration) -> bool {
         self.active().any(undoes) || is_within(self.undone, positions::LONGEST_PLAN, at)
     }
@@ -193,20 +199,20 @@ impl Trouble {
         if is_slow { positions::LONGEST_PLAN } else { positions::USUAL_PLAN }
     }
 
-    /// Whether a fault explains that a request was answered with this status.
+    /// Returns true if a fault explains that a request was answered with this status.
     pub(super) fn explains(&self, at: Duration, request: &RequestInfo, status: u16) -> bool {
         let has_effect = |ended: Option<Duration>| ended.is_none_or(|ended| at < ended + LONGEST_DELAY);
         self.faults.iter().any(|(fault, ended)| has_effect(*ended) && refuses(fault, request, status))
     }
 
-    /// Whether answers have named the pause before a retry since the last call.
+    /// Returns true if answers have named the pause before a retry since the last call.
     pub(super) fn take_pausing(&mut self) -> bool {
         let is_pausing = self.active().any(names_pause);
         std::mem::replace(&mut self.was_pausing, is_pausing)
     }
 }
 
-/// Whether a fault may keep controllers from removing endpoints. A refused create must not.
+/// Returns true if a fault may keep controllers from removing endpoints. A refused create must not.
 fn hinders(fault: &Fault) -> bool {
     !matches!(
         fault,
@@ -219,7 +225,8 @@ fn hinders(fault: &Fault) -> bool {
     )
 }
 
-/// Whether a fault may keep processes from noticing that the server was set back: from reading.
+/// Returns true if a fault may keep processes from noticing that the server was set back: from
+/// reading.
 fn hides(fault: &Fault) -> bool {
     let reads =
         |verb: Option<Verb>| verb.is_none_or(|verb| matches!(verb, Verb::Get | Verb::List | Verb::Watch));
@@ -234,32 +241,32 @@ fn hides(fault: &Fault) -> bool {
     }
 }
 
-/// Whether processes read older states.
+/// Returns true if processes read older states.
 fn ages(fault: &Fault) -> bool {
     matches!(fault, Fault::OlderLists { .. })
 }
 
-/// Whether updates are accepted and undone.
+/// Returns true if updates are accepted and undone.
 fn undoes(fault: &Fault) -> bool {
     matches!(fault, Fault::UpdatesUndone { .. })
 }
 
-/// Whether a plan may be under way for longer.
+/// Returns true if a plan may be under way for longer.
 fn slows(fault: &Fault) -> bool {
     matches!(fault, Fault::HalfOpen { .. } | Fault::RequestsLate { .. } | Fault::AnswersLate { .. })
 }
 
-/// Whether watches stay open and send nothing.
+/// Returns true if watches stay open and send nothing.
 fn silences(fault: &Fault) -> bool {
     matches!(fault, Fault::HalfOpen { .. } | Fault::WatchesStall { .. })
 }
 
-/// Whether answers name the pause before a retry.
+/// Returns true if answers name the pause before a retry.
 fn names_pause(fault: &Fault) -> bool {
     matches!(fault, Fault::Refused { retry_after: Some(_), .. })
 }
 
-/// Whether a fault answers a request with a status.
+/// Returns true if a fault answers a request with a status.
 fn refuses(fault: &Fault, request: &RequestInfo, status: u16) -> bool {
     let is_of = |by| Selection { by, ..Selection::default() }.matches(request);
     let is_streamed = request.parameter("sendInitialEvents").is_some();

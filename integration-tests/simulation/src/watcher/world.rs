@@ -62,9 +62,9 @@ pub(crate) struct Service {
 pub(crate) struct Endpoints {
     /// All addresses.
     pub(crate) addresses: Vec<String>,
-    /// Whether they may be mirrored.
+    /// True if they may be mirrored.
     pub(crate) is_mirrorable: bool,
-    /// Whether the endpoints controller has written them.
+    /// True if the endpoints controller has written them.
     pub(crate) is_managed: bool,
 }
 
@@ -171,7 +171,8 @@ impl Slice {
 
     /// The slices among which an endpoint occurs once.
     fn group(&self) -> (&str, &str, &str, &str) {
-        // An address may occur in several subsets of Endpoints, with other ports; a pod has one set of ports.
+        // An address may occur in several subsets of Endpoints, with other ports; a pod has one set
+        // of ports.
         let ports = if self.managed_by == MIRRORED { self.ports.as_str() } else { "" };
         (&self.service, &self.family, &self.managed_by, ports)
     }
@@ -270,8 +271,9 @@ impl World {
         self.slices.range(prefix.clone()..).take_while(|(key, _)| key.starts_with(&prefix)).count()
     }
 
-    /// What the slices of a Service lack or should not have, if the inputs have been as they are since `until`: pods that are ready
-    /// on a known node and not published, and pods that have ended and are published.
+    /// What the slices of a Service lack or should not have, if the inputs have been as they are
+    /// since `until`: pods that are ready on a known node and not published, and pods that have
+    /// ended and are published.
     pub(crate) fn wrongly_published(&self, key: &str, until: Duration) -> Vec<String> {
         let Some((service, since)) = self.services.get(key) else { return Vec::new() };
         let (Some(app), Some((namespace, _))) = (&service.app, key.split_once('/')) else {
@@ -303,8 +305,8 @@ impl World {
         found
     }
 
-    /// A slice made from pods whose owner is not its Service of now. A placeholder, which has no endpoints, is kept whoever owns
-    /// it, as upstream.
+    /// A slice made from pods whose owner is not its Service of now. A placeholder, which has no
+    /// endpoints, is kept whoever owns it, as upstream.
     pub(crate) fn foreign_owner(&self) -> Option<String> {
         let wrong = |(key, slice): (&String, &Slice)| {
             let (service, _) = self.services.get(&slice.service)?;
@@ -318,8 +320,9 @@ impl World {
         self.slices.iter().find_map(wrong)
     }
 
-    /// The endpoints that occur twice among the slices of a group that a controller of ours manages. What was made from pods for a
-    /// Service that has lost its selector is exempt: no controller writes it any more.
+    /// The endpoints that occur twice among the slices of a group that a controller of ours
+    /// manages. What was made from pods for a Service that has lost its selector is exempt: no
+    /// controller writes it any more.
     pub(crate) fn duplicates(&self) -> Vec<String> {
         let mut seen = BTreeMap::new();
         let mut found = Vec::new();

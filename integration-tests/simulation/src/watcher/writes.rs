@@ -32,7 +32,8 @@ impl Watcher {
         }
         self.check("managers write outputs only", key, rules::only_outputs(write));
         self.check("nothing that users have written is deleted", key, rules::nothing_of_users_deleted(write));
-        // A delete names the uid and no version: what was written by hand since the cache read the slice goes too, as upstream.
+        // A delete names the uid and no version: what was written by hand since the cache read the
+        // slice goes too, as upstream.
         let service = write.previous.map(service_of).unwrap_or_default();
         if write.object.is_some() || !self.edits.has_slice(&service, key) {
             self.check("each controller writes its own slices only", key, rules::own_slices_only(write));
@@ -88,7 +89,8 @@ impl Watcher {
     fn check_disappearance(&mut self, at: Duration, manager: Manager, key: &str, before: &Slice) {
         let is_edited = |address: &str| self.edits.has_address(&before.service, address);
         if !self.trouble.is_overlapping() && !self.trouble.was_restored(at) {
-            // The server is asked before all mirrored slices are deleted, so it does not matter what was read.
+            // The server is asked before all mirrored slices are deleted, so it does not matter
+            // what was read.
             let long_ago = at.saturating_sub(positions::LONGEST_PLAN);
             let outcome = kept::not_all_mirrored_slices_deleted(&self.world, before, long_ago, is_edited);
             self.check("mirrored slices are deleted for a reason", key, outcome);

@@ -141,8 +141,8 @@ fn push_field(message: &mut Vec<u8>, number: u8, bytes: &[u8]) {
     message.extend_from_slice(bytes);
 }
 
-/// The object with [`LATER_FIELDS`] in it and in its metadata, spec, status, endpoints, ports and subsets, and how many of them
-/// it has.
+/// The object with [`LATER_FIELDS`] in it and in its metadata, spec, status, endpoints, ports and
+/// subsets, and how many of them it has.
 fn with_later_fields(object: &[u8]) -> (Vec<u8>, usize) {
     let (mut changed, mut messages) = (LATER_FIELDS.to_vec(), 0);
     let mut fields = Fields::new(object, "object");
@@ -170,7 +170,8 @@ fn check_later_fields<T: FromProtobuf + PartialEq + std::fmt::Debug>(plural: &st
     assert_eq!(messages.max(), Some(most), "{plural}");
 }
 
-/// Views ignore them, so an update writes the object without them, as one of client-go's typed clients does.
+/// Views ignore them, so an update writes the object without them, as one of client-go's typed
+/// clients does.
 #[test]
 fn fields_of_a_later_version_are_ignored() {
     check_later_fields::<Pod>("pods", 3);

@@ -1,5 +1,5 @@
-//! Aggregated discovery, which clients use since Kubernetes 1.26: one document for `/api` and one for `/apis` with
-//! all groups, versions and resources.
+//! Aggregated discovery, which clients use since Kubernetes 1.26: one document for `/api` and one
+//! for `/apis` with all groups, versions and resources.
 
 use kube_endpoint_apiserver_rules::resource::Resource;
 use serde_json::{Value, json};
@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use super::{STATUS_VERBS, add_short_names, group_names, in_version, versions};
 use crate::represent::media_ranges;
 
-/// The first version of `apidiscovery.k8s.io` that an `Accept` header prefers to plain JSON, if any.
+/// The first version of `apidiscovery.k8s.io` that an `Accept` header prefers to plain JSON, if
+/// any.
 pub fn aggregated_version(accept: &str) -> Option<&'static str> {
     for range in media_ranges(accept) {
         if !matches!(range.media_type, "application/json" | "application/*" | "*/*") {
@@ -30,7 +31,8 @@ pub fn aggregated_content_type(version: &str) -> String {
     format!("application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList")
 }
 
-/// The aggregated document of `/api` (`core`) or `/apis`, in a version returned by [`aggregated_version`].
+/// The aggregated document of `/api` (`core`) or `/apis`, in a version returned by
+/// [`aggregated_version`].
 pub fn aggregated(version: &str, core: bool) -> Value {
     let groups = if core { vec![""] } else { group_names() };
     let items: Vec<Value> = groups.into_iter().map(group).collect();

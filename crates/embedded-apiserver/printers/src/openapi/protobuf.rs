@@ -1,5 +1,5 @@
-//! OpenAPI v2 in protobuf: the messages of gnostic's `openapiv2/OpenAPIv2.proto` that our documents use, encoded from
-//! the JSON form.
+//! OpenAPI v2 in protobuf: the messages of gnostic's `openapiv2/OpenAPIv2.proto` that our documents
+//! use, encoded from the JSON form.
 
 use serde_json::{Map, Value};
 

@@ -82,8 +82,8 @@ fn summarize(pod: &Value) -> Summary<'_> {
     summary
 }
 
-/// Summaries of all init containers and, for the restarts, of the sidecars alone. The first has a reason while the
-/// pod is being initialized.
+/// Summaries of all init containers and, for the restarts, of the sidecars alone. The first has a
+/// reason while the pod is being initialized.
 fn init_containers(pod: &Value) -> (Summary<'_>, Summary<'_>) {
     let (mut all, mut sidecars) = (Summary::default(), Summary::default());
     let specs = list(pod, "/spec/initContainers");

@@ -1,5 +1,5 @@
-//! Access to single fields of an object. A field that is absent or of another type reads as empty, since a table can
-//! be made of any object.
+//! Access to single fields of an object. A field that is absent or of another type reads as empty,
+//! since a table can be made of any object.
 
 use serde_json::Value;
 
@@ -31,7 +31,7 @@ pub(super) fn list<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
     object.pointer(pointer).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
-/// Whether there is an object at a JSON pointer.
+/// Returns true if there is an object at a JSON pointer.
 pub(super) fn has(object: &Value, pointer: &str) -> bool {
     object.pointer(pointer).is_some_and(Value::is_object)
 }

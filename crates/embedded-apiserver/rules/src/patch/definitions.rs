@@ -1,5 +1,5 @@
-//! The object types as OpenAPI v2 definitions: fields, types and the merge keys that clients need to compute a
-//! strategic merge patch.
+//! The object types as OpenAPI v2 definitions: fields, types and the merge keys that clients need
+//! to compute a strategic merge patch.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -28,8 +28,9 @@ fn describe(definition: &mut Value, of: &str) {
     }
 }
 
-/// The definitions of all kinds and of the types in them, by name, such as `io.k8s.api.core.v1.Pod`. References start
-/// with `#/definitions/`. No field is marked as required; validation reports missing fields.
+/// The definitions of all kinds and of the types in them, by name, such as
+/// `io.k8s.api.core.v1.Pod`. References start with `#/definitions/`. No field is marked as
+/// required; validation reports missing fields.
 pub fn definitions() -> Map<String, Value> {
     let mut walk = Walk::default();
     for resource in resource::all() {

@@ -1,12 +1,13 @@
-//! JSON patches (RFC 6902) as upstream applies them, after `gopkg.in/evanphx/json-patch.v4`, which is more lenient than
-//! the RFC: `replace` adds an absent member, an absent member equals `null` and can be copied as `null`, and a negative
-//! index counts from the end of an array.
+//! JSON patches (RFC 6902) as upstream applies them, after `gopkg.in/evanphx/json-patch.v4`, which
+//! is more lenient than the RFC: `replace` adds an absent member, an absent member equals `null`
+//! and can be copied as `null`, and a negative index counts from the end of an array.
 
 use serde_json::Value;
 
 use crate::value::{MAX_DEPTH, depth};
 
-/// The maximum size in bytes of all values that one patch copies, as upstream's `JSONPatchMaxCopyBytes`.
+/// The maximum size in bytes of all values that one patch copies, as upstream's
+/// `JSONPatchMaxCopyBytes`.
 const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
 
 /// The patch cannot be applied. Upstream does not tell clients why.
@@ -81,8 +82,8 @@ fn get<'a>(document: &'a mut Value, path: &str) -> Applied<Option<&'a Value>> {
     }
 }
 
-/// Fails if `value` would nest too deeply at `path`. A short patch can move or copy values into one another ten thousand
-/// times, and the stack that clones or drops the result is finite.
+/// Fails if `value` would nest too deeply at `path`. A short patch can move or copy values into one
+/// another ten thousand times, and the stack that clones or drops the result is finite.
 fn check_depth(path: &str, value: &Value) -> Applied {
     let parents = path.bytes().filter(|byte| *byte == b'/').count();
     if parents + depth(value) > MAX_DEPTH { Err(NotApplicable) } else { Ok(()) }

@@ -1,12 +1,13 @@
-//! Lists in strategic merge patches: finding elements by merge key, and the order of a merged list. Elements in the
-//! patch keep the order of the patch; elements that only the server has keep their relative position as far as
-//! possible.
+//! Lists in strategic merge patches: finding elements by merge key, and the order of a merged list.
+//! Elements in the patch keep the order of the patch; elements that only the server has keep their
+//! relative position as far as possible.
 
 use serde_json::{Map, Value};
 
 use super::mergepatch::{Error, PATCH, go_format};
 
-/// The identity of an element: the value of its merge key or, without a merge key, the element itself.
+/// The identity of an element: the value of its merge key or, without a merge key, the element
+/// itself.
 fn identity<'a>(element: &'a Value, merge_key: &str) -> Option<&'a Value> {
     if merge_key.is_empty() { Some(element) } else { element.get(merge_key) }
 }
@@ -17,7 +18,8 @@ pub(super) fn position(list: &[Value], element: &Value, merge_key: &str) -> Opti
     list.iter().position(|one| identity(one, merge_key) == Some(wanted))
 }
 
-/// Fails unless all elements have the same type, which is not a list, and objects have the merge key.
+/// Fails unless all elements have the same type, which is not a list, and objects have the merge
+/// key.
 pub(super) fn check_elements(lists: [&[Value]; 2], merge_key: &str) -> Result<(), Error> {
     let mut previous: Option<&Value> = None;
     for element in lists.into_iter().flatten() {
@@ -54,8 +56,8 @@ pub(super) fn check_order(patch: &[Value], order: &[Value], merge_key: &str) -> 
     Ok(())
 }
 
-/// Sorts `merged`: elements in `order` as there, the others (which only the server has) as in `server`. Elements of
-/// both groups are interleaved by their positions in `server`.
+/// Sorts `merged`: elements in `order` as there, the others (which only the server has) as in
+/// `server`. Elements of both groups are interleaved by their positions in `server`.
 pub(super) fn arrange(merged: Vec<Value>, order: &[Value], server: &[Value], merge_key: &str) -> Vec<Value> {
     let place = |list: &[Value], element: &Value| position(list, element, merge_key);
     let (mut ordered, mut others): (Vec<Value>, Vec<Value>) =

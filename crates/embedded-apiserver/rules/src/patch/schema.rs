@@ -1,5 +1,6 @@
-//! The patchStrategy and patchMergeKey tags of the kinds in the resource table, as in `k8s.io/api` and apimachinery's
-//! `meta/v1`. A field that is not listed is merged when it is an object and replaced when it is a list.
+//! The patchStrategy and patchMergeKey tags of the kinds in the resource table, as in `k8s.io/api`
+//! and apimachinery's `meta/v1`. A field that is not listed is merged when it is an object and
+//! replaced when it is a list.
 
 /// The fields of one object type that have a patch strategy.
 #[derive(Debug, PartialEq, Eq)]
@@ -8,7 +9,8 @@ pub(crate) struct Schema(&'static [(&'static str, Field)]);
 /// How a patch applies to one field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Field {
-    /// Lists of objects are merged by this key; lists of primitives are merged by value and have an empty key.
+    /// Lists of objects are merged by this key; lists of primitives are merged by value and have an
+    /// empty key.
     pub(crate) merge_key: Option<&'static str>,
     /// The type of the field, or of the elements of the list.
     pub(crate) schema: &'static Schema,

@@ -1,6 +1,6 @@
-//! Strategic merge patches, after apimachinery's `util/strategicpatch`: objects are merged, lists replaced or merged
-//! by key as the [`Schema`] says, and directives (`$patch`, `$setElementOrder/…`, `$deleteFromPrimitiveList/…`,
-//! `$retainKeys`) applied.
+//! Strategic merge patches, after apimachinery's `util/strategicpatch`: objects are merged, lists
+//! replaced or merged by key as the [`Schema`] says, and directives (`$patch`,
+//! `$setElementOrder/…`, `$deleteFromPrimitiveList/…`, `$retainKeys`) applied.
 
 use serde_json::{Map, Value};
 
@@ -60,7 +60,8 @@ fn list_name<'a>(key: &'a str, prefix: &str) -> Option<&'a str> {
     key.strip_prefix(prefix)?.strip_prefix('/')
 }
 
-/// Removes the fields that a `$retainKeys` directive does not name; the patch may only contain fields that it names.
+/// Removes the fields that a `$retainKeys` directive does not name; the patch may only contain
+/// fields that it names.
 fn retain_keys(original: &mut Object, patch: &mut Object) -> Result<(), Error> {
     let Some(directive) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
     let Value::Array(retained) = directive else { return Err(Error::RetainKeys) };
@@ -139,8 +140,8 @@ fn merge_lists(mut old: Vec<Value>, mut new: Vec<Value>, field: Field) -> Result
     Ok(arrange(old, &new, &server, merge_key))
 }
 
-/// Deletes from `old` the elements that `{"$patch": "delete", …}` in `new` names, and removes these directives from
-/// `new`. Returns whether `new` replaces the whole list.
+/// Deletes from `old` the elements that `{"$patch": "delete", …}` in `new` names, and removes these
+/// directives from `new`. Returns whether `new` replaces the whole list.
 fn obey_directives(old: &mut Vec<Value>, new: &mut Vec<Value>, merge_key: &str) -> Result<bool, Error> {
     let mut replace = false;
     let mut kept = Vec::with_capacity(new.len());

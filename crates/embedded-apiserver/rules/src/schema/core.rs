@@ -1,4 +1,5 @@
-//! Namespaces, services, endpoints and events of core/v1, and the references that several kinds share.
+//! Namespaces, services, endpoints and events of core/v1, and the references that several kinds
+//! share.
 
 use super::meta::{Condition, ObjectMeta};
 use super::{Shape::*, go_types, kinds};

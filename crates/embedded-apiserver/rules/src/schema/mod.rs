@@ -1,8 +1,8 @@
 //! The fields of each kind and how Go prints them: the tables that guide decoding.
 //!
-//! The tables describe the Go types of the real server, without their semantics. Decoding an object by its table
-//! gives exactly the object that the real server would store: unknown fields and zero values of `omitempty` fields
-//! are dropped, and fields that Go always prints are added.
+//! The tables describe the Go types of the real server, without their semantics. Decoding an object
+//! by its table gives exactly the object that the real server would store: unknown fields and zero
+//! values of `omitempty` fields are dropped, and fields that Go always prints are added.
 
 pub(crate) mod core;
 pub(crate) mod discovery;
@@ -68,7 +68,8 @@ pub(crate) struct Field {
 pub(crate) struct GoType {
     /// The name without its package.
     pub(crate) name: &'static str,
-    /// The fields, including those of embedded structs: sorted by name after the three that every kind begins with.
+    /// The fields, including those of embedded structs: sorted by name after the three that every
+    /// kind begins with.
     pub(crate) fields: &'static [Field],
 }
 
@@ -172,7 +173,8 @@ mod tests {
         }
     }
 
-    /// Checks that another set of bindings knows every field of the tables, under the same name and type.
+    /// Checks that another set of bindings knows every field of the tables, under the same name and
+    /// type.
     fn check<T: serde::Serialize + serde::de::DeserializeOwned>(api_version: &str, kind: &str) {
         let resource = crate::resource::by_kind(api_version, kind).unwrap();
         let mut full = sample(&Shape::Object(resource.go_type), 0);

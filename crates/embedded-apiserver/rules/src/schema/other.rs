@@ -1,4 +1,5 @@
-//! Kinds of the smaller groups: Leases, Events of `events.k8s.io/v1`, and reviews, whose status the server makes.
+//! Kinds of the smaller groups: Leases, Events of `events.k8s.io/v1`, and reviews, whose status the
+//! server makes.
 
 use super::core::{EventSource, ObjectReference};
 use super::meta::ObjectMeta;

@@ -1,5 +1,6 @@
-//! Field selectors, after apimachinery's `fields/selector.go`, and the selectable fields of each resource, after the
-//! field label conversions of `pkg/apis/core/v1` and `pkg/apis/events/v1` and the registries' selectable fields.
+//! Field selectors, after apimachinery's `fields/selector.go`, and the selectable fields of each
+//! resource, after the field label conversions of `pkg/apis/core/v1` and `pkg/apis/events/v1` and
+//! the registries' selectable fields.
 
 use serde_json::Value;
 
@@ -53,8 +54,9 @@ const EVENT: &[&str] = &[
 ];
 
 impl FieldSelector {
-    /// Parses `metadata.name=a,spec.nodeName!=b`; a field that is not selectable is rejected (400) with upstream's
-    /// message. The names of fields in events.k8s.io are translated to those of core events.
+    /// Parses `metadata.name=a,spec.nodeName!=b`; a field that is not selectable is rejected (400)
+    /// with upstream's message. The names of fields in events.k8s.io are translated to those of
+    /// core events.
     pub fn parse(resource: &Resource, text: &str) -> Result<Self, Status> {
         let mut parts = split_terms(text);
         parts.sort_unstable();
@@ -75,20 +77,20 @@ impl FieldSelector {
         Ok(Self { terms })
     }
 
-    /// Whether an object matches, given a lookup of its selectable fields; a missing field is empty. `get` is called
-    /// only with names in [`selectable_fields`].
+    /// Returns true if an object matches, given a lookup of its selectable fields; a missing field
+    /// is empty. `get` is called only with names in [`selectable_fields`].
     pub fn matches<'a>(&self, get: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.terms.iter().all(|term| (get(term.field).unwrap_or_default() == &*term.value) == term.equal)
     }
 
-    /// Whether it selects everything.
+    /// Returns true if it selects everything.
     pub fn is_everything(&self) -> bool {
         self.terms.is_empty()
     }
 }
 
-/// The selectable fields of a resource, such as `spec.nodeName` of pods. For both versions of events these are the
-/// names of core v1.
+/// The selectable fields of a resource, such as `spec.nodeName` of pods. For both versions of
+/// events these are the names of core v1.
 pub fn selectable_fields(resource: &Resource) -> &'static [&'static str] {
     match (resource.group, resource.plural) {
         ("", "pods") => POD,
@@ -100,7 +102,8 @@ pub fn selectable_fields(resource: &Resource) -> &'static [&'static str] {
     }
 }
 
-/// The value of a field in [`selectable_fields`], empty if absent. An event must be in the core v1 version.
+/// The value of a field in [`selectable_fields`], empty if absent. An event must be in the core v1
+/// version.
 pub fn field_value<'a>(resource: &Resource, object: &'a Value, field: &str) -> &'a str {
     let text = |path: &str| {
         let mut value = Some(object);

@@ -26,8 +26,8 @@ enum Test {
 }
 
 impl LabelSelector {
-    /// Parses `a=b,c!=d,e in (f,g),h notin (i),j,!k,l>1`. A malformed selector is rejected (400) with upstream's
-    /// message.
+    /// Parses `a=b,c!=d,e in (f,g),h notin (i),j,!k,l>1`. A malformed selector is rejected (400)
+    /// with upstream's message.
     pub fn parse(text: &str) -> Result<Self, Status> {
         let mut parser = Parser { tokens: tokens(text), position: 0 };
         let mut requirements = parser.selector().map_err(Status::bad_request)?;
@@ -35,12 +35,12 @@ impl LabelSelector {
         Ok(Self { requirements })
     }
 
-    /// Whether an object matches, given a lookup of its labels.
+    /// Returns true if an object matches, given a lookup of its labels.
     pub fn matches<'a>(&self, get: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.requirements.iter().all(|requirement| requirement.test.passes(get(&requirement.key)))
     }
 
-    /// Whether it selects everything.
+    /// Returns true if it selects everything.
     pub fn is_everything(&self) -> bool {
         self.requirements.is_empty()
     }

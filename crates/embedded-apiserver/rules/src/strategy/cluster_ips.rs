@@ -1,5 +1,5 @@
-//! Allocation of cluster IPs and node ports, after `pkg/registry/core/service/storage/alloc.go`, but deterministic:
-//! numbers count up.
+//! Allocation of cluster IPs and node ports, after `pkg/registry/core/service/storage/alloc.go`,
+//! but deterministic: numbers count up.
 
 use std::net::IpAddr;
 
@@ -15,8 +15,8 @@ use super::service_util::{is_headless, needs_cluster_ip, needs_health_check};
 
 const NODE_PORTS: (u128, u128) = (30_000, 32_767);
 
-/// The allocated cluster IPs and node ports. Allocation is deterministic: the next free value after the last one
-/// allocated. A dry run works on a clone.
+/// The allocated cluster IPs and node ports. Allocation is deterministic: the next free value after
+/// the last one allocated. A dry run works on a clone.
 #[derive(Clone, Debug)]
 pub struct ClusterIps {
     ipv4: Addresses,
@@ -68,10 +68,14 @@ impl ClusterIps {
     }
 
     /// Fills in clusterIP, clusterIPs and node ports of a Service that is to be stored (after
-    /// [`before_create`](super::before_create) or [`before_update`](super::before_update), which fill in ipFamilies
-    /// and ipFamilyPolicy), and releases what only `old` had. On an error nothing is allocated.
+    /// [`before_create`](super::before_create) or [`before_update`](super::before_update), which
+    /// fill in ipFamilies and ipFamilyPolicy), and releases what only `old` had. On an error
+    /// nothing is allocated.
     ///
-    /// # Errors 422 for an address or port that is allocated already or out of range, 500 if a range is full.
+    /// # Errors
+    ///
+    /// 422 for an address or port that is allocated already or out of range, 500 if a range is
+    /// full.
     pub fn allocate(&mut self, old: Option<&Value>, service: &mut Value) -> Result<(), Status> {
         let held = old.map(Allocations::of).unwrap_or_default();
         let mut taken = Allocations::default();

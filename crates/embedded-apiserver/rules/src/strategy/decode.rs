@@ -1,4 +1,5 @@
-//! Decoding of parsed JSON into a canonical object, guided by the table of its type, with Go's errors.
+//! Decoding of parsed JSON into a canonical object, guided by the table of its type, with Go's
+//! errors.
 
 use std::fmt::Write as _;
 
@@ -48,7 +49,8 @@ pub(super) fn decode(resource: &Resource, body: Value) -> Result<WithWarnings, S
     Ok(WithWarnings { object, warnings: walk.unknown })
 }
 
-/// Rejects an object of another kind or version. Absent ones follow from the path, as on the real server.
+/// Rejects an object of another kind or version. Absent ones follow from the path, as on the real
+/// server.
 fn check_type(resource: &Resource, api_version: &str, kind: &str) -> Result<(), Status> {
     if !api_version.is_empty() && !kind.is_empty() && crate::resource::by_kind(api_version, kind).is_none() {
         let version = api_version.split_once('/').map_or(api_version, |(_, version)| version);
@@ -201,7 +203,8 @@ impl Walk {
         })
     }
 
-    /// Go's error for a value of the wrong type: the innermost struct, the path without indexes, the type.
+    /// Go's error for a value of the wrong type: the innermost struct, the path without indexes,
+    /// the type.
     fn mismatch(&self, shape: &Shape, found: &Value) -> String {
         let mut fields = String::new();
         let mut innermost = "";
@@ -243,7 +246,8 @@ fn canonical(text: String, form: impl Fn(&str) -> Result<String, String>) -> Wal
     Ok(Value::String(if canonical == text { text } else { canonical }))
 }
 
-/// Checks the syntax of a quantity. It is stored as written; the real server stores a canonical form.
+/// Checks the syntax of a quantity. It is stored as written; the real server stores a canonical
+/// form.
 fn quantity(text: String) -> Walked {
     let number = text.strip_prefix(['+', '-']).unwrap_or(&text);
     let suffix = number.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');

@@ -1,5 +1,5 @@
-//! Endpoints, after `pkg/registry/core/endpoint/strategy.go` and `ValidateEndpoints` of `pkg/apis/core/validation`.
-//! They have no generation.
+//! Endpoints, after `pkg/registry/core/endpoint/strategy.go` and `ValidateEndpoints` of
+//! `pkg/apis/core/validation`. They have no generation.
 
 use serde_json::Value;
 

@@ -1,4 +1,5 @@
-//! EndpointSlices, after `pkg/registry/discovery/endpointslice/strategy.go` and `pkg/apis/discovery/validation`.
+//! EndpointSlices, after `pkg/registry/discovery/endpointslice/strategy.go` and
+//! `pkg/apis/discovery/validation`.
 
 use std::collections::BTreeSet;
 
@@ -86,7 +87,8 @@ fn same(a: &Value, b: &Value) -> bool {
     a == b || empty(a) && empty(b)
 }
 
-/// Drops the field `deprecatedTopology`, which cannot be written through v1, unless it was there before.
+/// Drops the field `deprecatedTopology`, which cannot be written through v1, unless it was there
+/// before.
 fn drop_topology(old: Option<&Value>, new: &mut Value) {
     if old.is_none_or(|old| old["endpoints"] != new["endpoints"]) {
         new.items_mut("endpoints").iter_mut().for_each(|endpoint| endpoint.drop_field("deprecatedTopology"));

@@ -1,5 +1,6 @@
-//! Events: conversion between their two versions, core v1 (in which they are stored) and events.k8s.io v1, and their
-//! validation, after `pkg/apis/core/validation/events.go` and `pkg/apis/events/v1/conversion.go`.
+//! Events: conversion between their two versions, core v1 (in which they are stored) and
+//! events.k8s.io v1, and their validation, after `pkg/apis/core/validation/events.go` and
+//! `pkg/apis/events/v1/conversion.go`.
 
 use serde_json::Value;
 
@@ -81,7 +82,8 @@ fn convert(mut event: Value, target: Names, from_to: impl Fn(Names) -> Names) ->
         }
     }
     map.insert("apiVersion".to_owned(), target.0.into());
-    // Decoding adds the fields that the target version always has; it accepts every event of the other version.
+    // Decoding adds the fields that the target version always has; it accepts every event of the
+    // other version.
     match resource::by_kind(target.0, target.1).map(|r| super::decode::decode(r, event.clone())) {
         Some(Ok(decided)) => decided.object,
         _ => event,

@@ -1,4 +1,5 @@
-//! Leases, after `pkg/registry/coordination/lease/strategy.go` and `pkg/apis/coordination/validation`.
+//! Leases, after `pkg/registry/coordination/lease/strategy.go` and
+//! `pkg/apis/coordination/validation`.
 
 use serde_json::Value;
 
@@ -39,7 +40,8 @@ impl Strategy for LeaseStrategy {
     }
 }
 
-/// Drops the fields of coordinated leader election, which is off by default, unless the old lease has them.
+/// Drops the fields of coordinated leader election, which is off by default, unless the old lease
+/// has them.
 fn drop_disabled_fields(object: &mut Value, old: Option<&Value>) {
     let Some(now) = object.get_mut("spec") else { return };
     for field in ["strategy", "preferredHolder"] {

@@ -1,5 +1,6 @@
-//! Nodes, after `pkg/registry/core/node/strategy.go` and `ValidateNode` of `pkg/apis/core/validation`. Of what the
-//! real server validates, the metadata is: endpoint controllers read labels and conditions only.
+//! Nodes, after `pkg/registry/core/node/strategy.go` and `ValidateNode` of
+//! `pkg/apis/core/validation`. Of what the real server validates, the metadata is: endpoint
+//! controllers read labels and conditions only.
 
 use serde_json::Value;
 

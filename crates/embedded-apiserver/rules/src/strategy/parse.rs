@@ -1,5 +1,6 @@
-//! Parsing of JSON text with the table of its type at hand, for what a parsed value no longer shows: keys that occur twice,
-//! and unknown fields in the order of the text. After `sigs.k8s.io/json`.
+//! Parsing of JSON text with the table of its type at hand, for what a parsed value no longer
+//! shows: keys that occur twice, and unknown fields in the order of the text. After
+//! `sigs.k8s.io/json`.
 //!
 //! An unknown field is skipped without recursion, however deeply it nests.
 
@@ -16,8 +17,8 @@ const MAX_REPORTED: usize = 100;
 /// A parsed body.
 #[derive(Debug, Default)]
 pub struct Parsed {
-    /// The value, without unknown fields. Of a key that occurs twice the last value counts; two objects are merged where
-    /// Go decodes into one struct or map.
+    /// The value, without unknown fields. Of a key that occurs twice the last value counts; two
+    /// objects are merged where Go decodes into one struct or map.
     pub value: Value,
     /// `unknown field "…"` and `duplicate field "…"`, in the order of the text.
     pub strict: Vec<String>,
@@ -93,8 +94,8 @@ impl Walk {
     }
 }
 
-/// Deserializes a value. Where the text has another type than the table, the value is parsed as it is: decoding reports
-/// the mismatch.
+/// Deserializes a value. Where the text has another type than the table, the value is parsed as it
+/// is: decoding reports the mismatch.
 struct Guided<'a> {
     guide: Guide,
     walk: &'a mut Walk,

@@ -76,8 +76,8 @@ impl Strategy for PodStatusStrategy {
     }
 }
 
-/// Adds the tolerations of the admission plugin DefaultTolerationSeconds to a new pod: it stays for five minutes on a
-/// node that is not ready or unreachable.
+/// Adds the tolerations of the admission plugin DefaultTolerationSeconds to a new pod: it stays for
+/// five minutes on a node that is not ready or unreachable.
 fn tolerate_for_a_while(object: &mut Value) {
     let mut tolerations = spec(object).list("tolerations").to_vec();
     for taint in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
@@ -94,7 +94,8 @@ fn tolerate_for_a_while(object: &mut Value) {
     object["spec"].set("tolerations", tolerations);
 }
 
-/// The QoS class that follows from the requests and limits of CPU and memory, which are compared as text.
+/// The QoS class that follows from the requests and limits of CPU and memory, which are compared as
+/// text.
 fn qos_class(object: &Value) -> &'static str {
     const NAMES: [&str; 2] = ["cpu", "memory"];
     let lists = ["initContainers", "containers"].iter().flat_map(|list| spec(object).list(list));

@@ -1,4 +1,5 @@
-//! Defaults of pods and synchronization of their duplicate fields, after `pkg/apis/core/v1/{defaults,conversion}.go`.
+//! Defaults of pods and synchronization of their duplicate fields, after
+//! `pkg/apis/core/v1/{defaults,conversion}.go`.
 
 use serde_json::{Value, json};
 
@@ -31,7 +32,7 @@ fn set_spec_defaults(spec: &mut Value) {
     }
 }
 
-/// Whether an image's tag is `latest`, given or implied.
+/// Returns true if an image's tag is `latest`, given or implied.
 fn is_latest(image: &str) -> bool {
     if image.contains('@') {
         return false;

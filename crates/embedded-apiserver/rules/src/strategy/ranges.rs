@@ -8,7 +8,8 @@ use std::net::IpAddr;
 #[error("{0:?} is not a range of IP addresses such as 10.96.0.0/16")]
 pub struct RangeError(pub String);
 
-/// The numbers between two bounds, allocated in ascending order starting after the last allocated one.
+/// The numbers between two bounds, allocated in ascending order starting after the last allocated
+/// one.
 #[derive(Clone, Debug)]
 pub(super) struct Pool {
     first: u128,
@@ -27,8 +28,8 @@ impl Pool {
         (self.first..=self.last).contains(&number)
     }
 
-    /// Allocates one number; false if it is allocated already. A number outside the range is recorded too, since a
-    /// loaded Service may have one.
+    /// Allocates one number; false if it is allocated already. A number outside the range is
+    /// recorded too, since a loaded Service may have one.
     pub(super) fn take(&mut self, number: u128) -> bool {
         self.taken.insert(number)
     }
@@ -81,7 +82,7 @@ impl Addresses {
         Ok(Self { network, prefix, pool: Pool::new(base + 1, last) })
     }
 
-    /// Whether the range is IPv4.
+    /// Returns true if the range is IPv4.
     pub(super) fn is_ipv4(&self) -> bool {
         self.network.is_ipv4()
     }

@@ -25,7 +25,7 @@ impl Strategy for RequiredFieldStrategy {
 
 /// The strategy of SubjectAccessReviews and SelfSubjectAccessReviews.
 pub(crate) struct AccessReviewStrategy {
-    /// Whether the spec names the subject.
+    /// True if the spec names the subject.
     pub(crate) names_subject: bool,
 }
 

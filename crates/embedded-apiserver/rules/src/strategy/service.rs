@@ -1,5 +1,6 @@
 //! Services: defaults, preparation, warnings and the order of their validation, after
-//! `pkg/registry/core/service/strategy.go` and `pkg/apis/core/v1/defaults.go`. They have no generation.
+//! `pkg/registry/core/service/strategy.go` and `pkg/apis/core/v1/defaults.go`. They have no
+//! generation.
 
 use serde_json::{Value, json};
 
@@ -123,8 +124,8 @@ impl Strategy for ServiceStatusStrategy {
     }
 }
 
-/// Drops fields that do not apply to the new type, may have been set automatically, and were not changed by the
-/// client.
+/// Drops fields that do not apply to the new type, may have been set automatically, and were not
+/// changed by the client.
 fn drop_type_dependent_fields(old: &Value, new: &mut Value) {
     let same = |new: &Value, field: &str| spec(old).get(field) == spec(new).get(field);
     let mut wiped: Vec<&str> = Vec::new();

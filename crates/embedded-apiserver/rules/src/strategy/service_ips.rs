@@ -1,6 +1,6 @@
-//! The interdependent fields clusterIP, clusterIPs, ipFamilies and ipFamilyPolicy of a Service, which are normalized
-//! and inferred before anything is allocated. After `pkg/registry/core/service/storage/{storage,alloc}.go`. The
-//! cluster is dual-stack, IPv4 first.
+//! The interdependent fields clusterIP, clusterIPs, ipFamilies and ipFamilyPolicy of a Service,
+//! which are normalized and inferred before anything is allocated. After
+//! `pkg/registry/core/service/storage/{storage,alloc}.go`. The cluster is dual-stack, IPv4 first.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -135,8 +135,8 @@ fn needs_node_port(service: &Value) -> bool {
     }
 }
 
-/// Whether an update leaves the families of a Service with PreferDualStack unchanged. They are then kept even if the
-/// cluster's families have changed.
+/// Returns true if an update leaves the families of a Service with PreferDualStack unchanged. They
+/// are then kept even if the cluster's families have changed.
 fn is_unchanged_preference(service: &Value, old: &Value) -> bool {
     let (now, before) = (spec(service), spec(old));
     now.text("ipFamilyPolicy") == PREFER_DUAL_STACK

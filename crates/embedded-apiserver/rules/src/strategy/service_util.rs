@@ -1,4 +1,5 @@
-//! Predicates on Services that defaults, validation and allocation share, after `pkg/api/service/util.go`.
+//! Predicates on Services that defaults, validation and allocation share, after
+//! `pkg/api/service/util.go`.
 
 use std::collections::BTreeSet;
 
@@ -11,17 +12,17 @@ pub(crate) const TOPOLOGY_HINTS: &str = "service.kubernetes.io/topology-aware-hi
 /// The annotation with which a Service requests hints.
 pub(crate) const TOPOLOGY_MODE: &str = "service.kubernetes.io/topology-mode";
 
-/// Whether Services of this type have cluster IPs.
+/// Returns true if Services of this type have cluster IPs.
 pub(crate) fn needs_cluster_ip(service: &Value) -> bool {
     spec(service).text("type") != "ExternalName"
 }
 
-/// Whether the Service is headless: its cluster IP is `None`.
+/// Returns true if the Service is headless: its cluster IP is `None`.
 pub(crate) fn is_headless(service: &Value) -> bool {
     matches!(spec(service).list("clusterIPs"), [only] if only == "None")
 }
 
-/// Whether the Service can be reached from outside of the cluster.
+/// Returns true if the Service can be reached from outside of the cluster.
 pub(crate) fn is_externally_accessible(service: &Value) -> bool {
     let spec = spec(service);
     match spec.text("type") {
@@ -36,7 +37,7 @@ pub(crate) fn node_ports(service: &Value) -> BTreeSet<i64> {
     spec(service).list("ports").iter().map(|p| p.int("nodePort")).filter(|p| *p != 0).collect()
 }
 
-/// Whether a load balancer probes a health check node port.
+/// Returns true if a load balancer probes a health check node port.
 pub(crate) fn needs_health_check(service: &Value) -> bool {
     let spec = spec(service);
     spec.text("type") == "LoadBalancer" && spec.text("externalTrafficPolicy") == "Local"

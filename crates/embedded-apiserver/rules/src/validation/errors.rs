@@ -100,7 +100,7 @@ impl BadValue for Raw {
 pub struct Errors(Vec<Cause>);
 
 impl Errors {
-    /// Whether there are no errors.
+    /// Returns true if there are no errors.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

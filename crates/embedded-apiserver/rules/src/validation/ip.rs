@@ -1,11 +1,12 @@
-//! IP addresses: the legacy ("sloppy") parser, the strict validation of 1.36, warnings, and how Go prints
-//! an address. After `apimachinery/pkg/util/validation/ip.go`.
+//! IP addresses: the legacy ("sloppy") parser, the strict validation of 1.36, warnings, and how Go
+//! prints an address. After `apimachinery/pkg/util/validation/ip.go`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::{Errors, Path};
 
-/// Parses as `netutils.ParseIPSloppy` does: leading zeros in IPv4 are ignored, an IPv4-mapped address is IPv4.
+/// Parses as `netutils.ParseIPSloppy` does: leading zeros in IPv4 are ignored, an IPv4-mapped
+/// address is IPv4.
 pub(crate) fn parse_sloppy(text: &str) -> Option<IpAddr> {
     if text.contains(':') {
         if let Ok(address) = text.parse::<Ipv6Addr>() {
@@ -34,22 +35,22 @@ fn parse_ipv4_sloppy(text: &str) -> Option<Ipv4Addr> {
     parts.next().is_none().then(|| octets.into())
 }
 
-/// Whether `netip.ParseAddr` accepts it.
+/// Returns true if `netip.ParseAddr` accepts it.
 fn is_strict(text: &str) -> bool {
     text.parse::<IpAddr>().is_ok()
 }
 
-/// Whether it is an IPv6 address, as `netutils.IsIPv6String` sees it (a mapped one is not).
+/// Returns true if it is an IPv6 address, as `netutils.IsIPv6String` sees it (a mapped one is not).
 pub(crate) fn is_ipv6(text: &str) -> bool {
     matches!(parse_sloppy(text), Some(IpAddr::V6(_)))
 }
 
-/// Whether it is an IPv4 address, as `netutils.IsIPv4String` sees it.
+/// Returns true if it is an IPv4 address, as `netutils.IsIPv4String` sees it.
 pub(crate) fn is_ipv4(text: &str) -> bool {
     matches!(parse_sloppy(text), Some(IpAddr::V4(_)))
 }
 
-/// Whether the addresses are of both families.
+/// Returns true if the addresses are of both families.
 pub(crate) fn is_dual_stack(addresses: &[&str]) -> bool {
     addresses.iter().any(|a| is_ipv4(a)) && addresses.iter().any(|a| is_ipv6(a))
 }
@@ -58,8 +59,8 @@ fn is_mapped(text: &str) -> bool {
     text.parse::<Ipv6Addr>().is_ok_and(|a| a.to_ipv4_mapped().is_some())
 }
 
-/// Validates an address in a field that predates strict validation: it need not be canonical, but leading zeros and
-/// IPv4-mapped addresses are rejected. Addresses of the old object stay valid.
+/// Validates an address in a field that predates strict validation: it need not be canonical, but
+/// leading zeros and IPv4-mapped addresses are rejected. Addresses of the old object stay valid.
 pub(crate) fn legacy(errors: &mut Errors, path: &Path<'_>, text: &str, before: &[&str]) {
     if before.contains(&text) {
         return;

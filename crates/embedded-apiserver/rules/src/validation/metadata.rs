@@ -99,7 +99,8 @@ pub(crate) fn validate_update(meta: &Value, old: &Value, errors: &mut Errors) {
     validate_managed_fields(meta, &root.child("managedFields"), errors);
 }
 
-/// Rejects a change of a field. `optional` says how an absent value is printed: as null or as the empty string.
+/// Rejects a change of a field. `optional` says how an absent value is printed: as null or as the
+/// empty string.
 pub(crate) fn immutable(
     new: &Value,
     old: &Value,
@@ -176,8 +177,8 @@ fn validate_owners(meta: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// Rejects finalizers without a domain, which core kinds, EndpointSlices and Events accept only if they are Kubernetes'
-/// own.
+/// Rejects finalizers without a domain, which core kinds, EndpointSlices and Events accept only if
+/// they are Kubernetes' own.
 pub(crate) fn validate_finalizer_names(meta: &Value, errors: &mut Errors) {
     let root = Path::Root("metadata");
     let at = root.child("finalizers");

@@ -1,5 +1,5 @@
-//! Formats of names, labels and ports, with upstream's messages; an empty list of messages means valid. The checks do
-//! without regular expressions, which would dominate the cost of a request.
+//! Formats of names, labels and ports, with upstream's messages; an empty list of messages means
+//! valid. The checks do without regular expressions, which would dominate the cost of a request.
 
 /// The protocols of a port, in the order of error texts.
 pub(crate) const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];

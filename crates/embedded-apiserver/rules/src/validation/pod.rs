@@ -1,6 +1,7 @@
-//! Validation of Pods, after `ValidatePodCreate`, `ValidatePodUpdate` and `ValidatePodStatusUpdate` of
-//! `pkg/apis/core/validation`, as far as it matters to endpoint controllers and to users of kubectl: metadata, names,
-//! images and ports of containers, addresses, and which fields are immutable.
+//! Validation of Pods, after `ValidatePodCreate`, `ValidatePodUpdate` and `ValidatePodStatusUpdate`
+//! of `pkg/apis/core/validation`, as far as it matters to endpoint controllers and to users of
+//! kubectl: metadata, names, images and ports of containers, addresses, and which fields are
+//! immutable.
 
 use std::collections::BTreeSet;
 

@@ -165,7 +165,8 @@ fn validate_affinity(service: &Value, errors: &mut Errors) {
     }
 }
 
-/// Validates that node ports fit the type and that neither (protocol, node port) nor (protocol, port) occurs twice.
+/// Validates that node ports fit the type and that neither (protocol, node port) nor (protocol,
+/// port) occurs twice.
 fn validate_port_numbers(service: &Value, errors: &mut Errors) {
     let root = Path::Root("spec.ports");
     let ports = spec(service).list("ports");

@@ -1,5 +1,6 @@
 //! Validation of clusterIP, clusterIPs, ipFamilies and ipFamilyPolicy, after
-//! `ValidateServiceClusterIPsRelatedFields` and the up- and downgrade checks of `pkg/apis/core/validation`.
+//! `ValidateServiceClusterIPsRelatedFields` and the up- and downgrade checks of
+//! `pkg/apis/core/validation`.
 
 use std::collections::BTreeSet;
 
@@ -82,7 +83,8 @@ pub(crate) fn validate_cluster_ips(service: &Value, old: Option<&Value>, errors:
     }
 }
 
-/// Validates a change of the fields: the primary family is immutable, a second one may be added and released.
+/// Validates a change of the fields: the primary family is immutable, a second one may be added and
+/// released.
 pub(crate) fn validate_cluster_ips_change(service: &Value, old: &Value, errors: &mut Errors) {
     if !needs_cluster_ip(service) || !needs_cluster_ip(old) {
         return;

@@ -61,7 +61,8 @@ fn wrong_types() {
     }
 }
 
-/// Protobuf bodies have `fieldsV1` as JSON text, which is parsed by itself; what is stored is parsed as a whole.
+/// Protobuf bodies have `fieldsV1` as JSON text, which is parsed by itself; what is stored is
+/// parsed as a whole.
 #[test]
 fn any_value_nests_as_deeply_as_a_body_may() {
     let nested = |depth: usize| {

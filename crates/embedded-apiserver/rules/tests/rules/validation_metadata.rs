@@ -122,7 +122,8 @@ fn owners_and_finalizers() {
 
 #[test]
 fn changes() {
-    // The checks of all kinds come first and those of the kind follow, so an invalid field is reported twice.
+    // The checks of all kinds come first and those of the kind follow, so an invalid field is
+    // reported twice.
     let twice = |line: &'static str| [line, line];
     let change = |fields: &str, want: &[&str]| {
         assert_invalid_update("Endpoints", "{}", &format!(r#"{{"metadata": {fields}}}"#), want);

@@ -32,7 +32,8 @@ pub(super) fn event_or_error(event: Result<Vec<u8>, Status>) -> Bytes {
 }
 
 impl Form {
-    /// The type with which stored JSON can be encoded directly; `None` for JSON, and for objects that must be converted.
+    /// The type with which stored JSON can be encoded directly; `None` for JSON, and for objects
+    /// that must be converted.
     pub(super) fn protobuf_type(self, resource: &Resource) -> Option<Type> {
         if self.encoding != Encoding::Protobuf {
             return None;
@@ -49,8 +50,9 @@ impl Form {
         }
     }
 
-    /// Answers with a list. The length of the list precedes its items, so all items are encoded before the first is
-    /// sent. A list longer than one chunk is encoded while the answer is read, and yields after each chunk.
+    /// Answers with a list. The length of the list precedes its items, so all items are encoded
+    /// before the first is sent. A list longer than one chunk is encoded while the answer is read,
+    /// and yields after each chunk.
     pub(crate) fn protobuf_list<I>(
         self,
         resource: &'static Resource,

@@ -40,7 +40,8 @@ pub(super) fn envelope(bytes: &[u8]) -> Result<Envelope<'_>, Malformed> {
     Ok(envelope)
 }
 
-/// Decodes a message. Zero values of fields that are not pointers are omitted, except in lists and maps.
+/// Decodes a message. Zero values of fields that are not pointers are omitted, except in lists and
+/// maps.
 pub(super) fn object(of: &Message, bytes: &[u8]) -> Result<Map<String, Value>, Malformed> {
     message(of, bytes, DEPTH)
 }

@@ -1,8 +1,8 @@
-//! Encoding: from JSON to the bytes that Go's generated code writes. It writes the fields in the order of their numbers,
-//! and those that are not pointers even if they are zero.
+//! Encoding: from JSON to the bytes that Go's generated code writes. It writes the fields in the
+//! order of their numbers, and those that are not pointers even if they are zero.
 //!
-//! The JSON, text or a `Value`, is read once and without building a tree. Each member is encoded when it is read; at the
-//! end of its message, the encoded fields are sorted by number.
+//! The JSON, text or a `Value`, is read once and without building a tree. Each member is encoded
+//! when it is read; at the end of its message, the encoded fields are sorted by number.
 
 use std::fmt;
 use std::ops::Range;
@@ -24,7 +24,8 @@ pub(super) fn object<'de, D: Deserializer<'de>>(
     json.deserialize_map(Object { of, out })
 }
 
-/// The positions of the encoded fields of a message, in the order of [`leaves`]; empty for absent fields.
+/// The positions of the encoded fields of a message, in the order of [`leaves`]; empty for absent
+/// fields.
 type Slots = Vec<Range<usize>>;
 
 /// The fields of a message, with the fields of its embedded messages in their place.
@@ -151,7 +152,8 @@ impl<'a> Visitor<'_> for Name<'a> {
     }
 }
 
-/// Encodes the value of a field, or one element of it if `shape` is `Shape::One`. Appends nothing for null.
+/// Encodes the value of a field, or one element of it if `shape` is `Shape::One`. Appends nothing
+/// for null.
 struct One<'a> {
     field: &'a Field,
     shape: Shape,

@@ -1,10 +1,11 @@
 //! The Kubernetes protobuf encoding, in both directions. Go's typed clients use it by default.
 //!
-//! `messages.txt` lists the fields of each message as `number:name:type`. Numbers and JSON names are those of the
-//! `protobuf` and `json` tags of the Go types in `k8s.io/api` and `k8s.io/apimachinery`. A type is `s`tring, `i`nteger,
-//! `b`oolean, `T`ime, `M`icroTime, `Q`uantity, `I`ntOrString, `F`ieldsV1, `E` (`ExtraValue`: in JSON a list of strings)
-//! or the name of a message. `*` marks a pointer, `[]` a list, `{}` a map from strings. A field named `.` is an embedded
-//! struct: in JSON, its fields are fields of the message that contains it.
+//! `messages.txt` lists the fields of each message as `number:name:type`. Numbers and JSON names
+//! are those of the `protobuf` and `json` tags of the Go types in `k8s.io/api` and
+//! `k8s.io/apimachinery`. A type is `s`tring, `i`nteger, `b`oolean, `T`ime, `M`icroTime,
+//! `Q`uantity, `I`ntOrString, `F`ieldsV1, `E` (`ExtraValue`: in JSON a list of strings) or the name
+//! of a message. `*` marks a pointer, `[]` a list, `{}` a map from strings. A field named `.` is an
+//! embedded struct: in JSON, its fields are fields of the message that contains it.
 
 mod decode;
 mod encode;
@@ -32,8 +33,8 @@ const ENVELOPE_END: &[u8] = b"\x1a\x00\x22\x00";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Malformed;
 
-/// Decodes a request's body to JSON. Zero values of fields that are not pointers are omitted. An object without
-/// `apiVersion` and `kind` is decoded as one of `resource`.
+/// Decodes a request's body to JSON. Zero values of fields that are not pointers are omitted. An
+/// object without `apiVersion` and `kind` is decoded as one of `resource`.
 ///
 /// # Errors
 /// 400 BadRequest for a body that is not protobuf, or of a kind that this server does not have.
@@ -106,8 +107,8 @@ impl Type {
         wire::wrap(out, start, 1);
     }
 
-    /// Encodes an object, in its envelope. Members of `json` that the message does not have are skipped: from a whole
-    /// object, `PartialObjectMetadata` takes the metadata.
+    /// Encodes an object, in its envelope. Members of `json` that the message does not have are
+    /// skipped: from a whole object, `PartialObjectMetadata` takes the metadata.
     pub(crate) fn encode<'de, D>(&self, json: D) -> Result<Vec<u8>, Status>
     where
         D: Deserializer<'de, Error = serde_json::Error>,
@@ -156,8 +157,8 @@ impl Type {
         Ok(())
     }
 
-    /// Encodes the parts of a list that precede and follow its items. `self` is the type of the list, `metadata` its
-    /// `ListMeta`, and `items` the size of the encoded items in bytes.
+    /// Encodes the parts of a list that precede and follow its items. `self` is the type of the
+    /// list, `metadata` its `ListMeta`, and `items` the size of the encoded items in bytes.
     pub(crate) fn list(&self, metadata: &Value, items: usize) -> Result<(Bytes, Bytes), Status> {
         let (mut own, mut start) = (Vec::new(), Vec::new());
         encode::object(self.message()?, &json!({"metadata": metadata}), &mut own)

@@ -65,7 +65,8 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
     Table { messages, by_name }
 });
 
-/// The message of a kind: one of its group, or one of `meta/v1` that every group has, such as `DeleteOptions`.
+/// The message of a kind: one of its group, or one of `meta/v1` that every group has, such as
+/// `DeleteOptions`.
 pub(super) fn of_kind(api_version: &str, kind: &str) -> Option<&'static Message> {
     let group = api_version.split_once('/').map_or("core", |(group, _)| group);
     let package = group.split('.').next().unwrap_or_default();

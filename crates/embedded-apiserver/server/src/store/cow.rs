@@ -1,7 +1,9 @@
-//! A sorted map of two levels that is copied on write, so cloning one `Arc` gives a consistent snapshot.
+//! A sorted map of two levels that is copied on write, so cloning one `Arc` gives a consistent
+//! snapshot.
 //!
-//! Cost: a snapshot is O(1). A write to a map of n objects moves at most [`LEAF`] pointers, and, where a snapshot still
-//! shares them, first clones one leaf and the n / LEAF pointers of the top level: some microseconds for 150,000 objects.
+//! Cost: a snapshot is O(1). A write to a map of n objects moves at most [`LEAF`] pointers, and,
+//! where a snapshot still shares them, first clones one leaf and the n / LEAF pointers of the top
+//! level: some microseconds for 150,000 objects.
 
 use std::sync::Arc;
 
@@ -63,7 +65,8 @@ impl CowMap {
                 leaf.insert(index, object);
                 self.len += 1;
                 if leaf.len() > LEAF {
-                    // If a full leaf grows at its end, objects are probably inserted in order, so it stays full.
+                    // If a full leaf grows at its end, objects are probably inserted in order, so
+                    // it stays full.
                     let keep = if index + 1 == leaf.len() { LEAF } else { LEAF / 2 };
                     let right = leaf.split_off(keep);
                     leaves.insert(at + 1, Arc::new(right));

@@ -1,4 +1,5 @@
-//! The latest changes of one resource, which watches replay and from which older states are reconstructed.
+//! The latest changes of one resource, which watches replay and from which older states are
+//! reconstructed.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -77,7 +78,8 @@ impl History {
         self.floor = self.floor.max(version);
     }
 
-    /// Drops all changes; the history begins after `version`, which may be an earlier one than before.
+    /// Drops all changes; the history begins after `version`, which may be an earlier one than
+    /// before.
     pub(crate) fn reset(&mut self, version: u64) {
         self.events.clear();
         self.bytes = 0;

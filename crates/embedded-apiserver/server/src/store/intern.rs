@@ -1,4 +1,5 @@
-//! Shared strings: label keys and values, node names and owners' uids repeat over thousands of objects.
+//! Shared strings: label keys and values, node names and owners' uids repeat over thousands of
+//! objects.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -6,7 +7,8 @@ use std::sync::Arc;
 /// A shared string.
 pub(crate) type Text = Arc<str>;
 
-/// Returns one shared copy of each string. The set is never iterated for output, so its order does not matter.
+/// Returns one shared copy of each string. The set is never iterated for output, so its order does
+/// not matter.
 #[derive(Debug, Default)]
 pub(crate) struct Interner {
     known: HashSet<Text>,

@@ -1,4 +1,5 @@
-//! The fields of an object that the server itself reads: for selectors, deletion and the garbage collector.
+//! The fields of an object that the server itself reads: for selectors, deletion and the garbage
+//! collector.
 
 use kube_endpoint_apiserver_rules::resource::{self, Resource};
 use kube_endpoint_apiserver_rules::selector;
@@ -13,12 +14,12 @@ pub(crate) struct Meta {
     pub(crate) uid: Text,
     /// The labels, sorted by key.
     labels: Box<[(Text, Text)]>,
-    /// The values of [`selector::selectable_fields`], in the same order; name and namespace are empty, since they are
-    /// in the key.
+    /// The values of [`selector::selectable_fields`], in the same order; name and namespace are
+    /// empty, since they are in the key.
     fields: Box<[Text]>,
     /// The uids of owners whose kinds this server stores; it cannot know whether others exist.
     pub(crate) owners: Box<[Text]>,
-    /// Whether it is marked for deletion.
+    /// True if it is marked for deletion.
     pub(crate) deleting: bool,
 }
 
@@ -80,7 +81,7 @@ impl Meta {
     }
 }
 
-/// Whether this server stores objects of the kind in an ownerReference.
+/// Returns true if this server stores objects of the kind in an ownerReference.
 pub(crate) fn owner_is_served(owner: &Value) -> bool {
     let text = |name: &str| owner[name].as_str().unwrap_or_default();
     resource::by_kind(text("apiVersion"), text("kind")).is_some_and(Resource::is_stored)

@@ -1,5 +1,5 @@
-//! The store: a sorted copy-on-write map and a bounded history for each resource, and one counter of resource
-//! versions. Everything here is synchronous and is called with the server's lock held.
+//! The store: a sorted copy-on-write map and a bounded history for each resource, and one counter
+//! of resource versions. Everything here is synchronous and is called with the server's lock held.
 
 mod cow;
 mod history;
@@ -39,8 +39,8 @@ impl Table {
         self.notifier.subscribe()
     }
 
-    /// The objects at `version`, reconstructed by undoing later changes. The cost is proportional to the number of
-    /// changes undone.
+    /// The objects at `version`, reconstructed by undoing later changes. The cost is proportional
+    /// to the number of changes undone.
     pub(crate) fn at(&self, version: u64) -> Result<CowMap, TooOld> {
         let mut objects = self.objects.clone();
         for event in self.history.since(version)?.rev() {
@@ -88,7 +88,8 @@ static STORAGES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
 /// The number of tables.
 pub(crate) static TABLES: LazyLock<usize> = LazyLock::new(|| STORAGES.len());
 
-/// The resource in whose version the objects of a table are stored: the first with its storage name.
+/// The resource in whose version the objects of a table are stored: the first with its storage
+/// name.
 pub(crate) fn resource_of_table(table: usize) -> &'static Resource {
     let name = STORAGES.get(table).copied().unwrap_or_default();
     // Every table was created for a resource, so the default is never used.

@@ -1,4 +1,5 @@
-//! One stored object: its bytes, in a layout that lists, reads and all watchers share without encoding again.
+//! One stored object: its bytes, in a layout that lists, reads and all watchers share without
+//! encoding again.
 
 use std::sync::Arc;
 
@@ -41,7 +42,8 @@ impl EventKind {
 /// The last bytes of a watch event.
 const END: &[u8] = b"}\n";
 
-/// An object's JSON with a gap for its resource version, so that it can be encoded before the version is known.
+/// An object's JSON with a gap for its resource version, so that it can be encoded before the
+/// version is known.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Encoded {
     text: Vec<u8>,
@@ -167,7 +169,8 @@ impl Stored {
         self.frame.len()
     }
 
-    /// The object's JSON without the opening brace, apiVersion and kind, which items of a list do not have.
+    /// The object's JSON without the opening brace, apiVersion and kind, which items of a list do
+    /// not have.
     pub(crate) fn item(&self) -> &[u8] {
         &self.frame[self.kind.prefix().len() + self.rest_at as usize..self.frame.len() - END.len()]
     }

@@ -106,7 +106,8 @@ impl Inner {
         Ok(Done { outcome, created: true, warnings: decided.warnings })
     }
 
-    /// Sets the uid and creation time of a new object, and removes the fields that only the server may set.
+    /// Sets the uid and creation time of a new object, and removes the fields that only the server
+    /// may set.
     fn fill_system_fields(&self, object: &mut Value, now: Timestamp) {
         for field in ["resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
             unset(object, field);

@@ -23,7 +23,7 @@ const ATTEMPTS: usize = 5;
 pub(crate) struct Deleted {
     /// The object as it was last stored or as it is marked for deletion.
     pub(crate) outcome: Outcome,
-    /// Whether it was removed.
+    /// True if it was removed.
     pub(crate) gone: bool,
 }
 
@@ -33,7 +33,8 @@ impl Inner {
         let (options, dry_run) = DeleteOptions::read(call)?;
         let key = call.key();
         let deleted = self.delete(call.resource, &key, &options, dry_run)?;
-        // Upstream returns the object only for these kinds, and for others as long as they are not removed.
+        // Upstream returns the object only for these kinds, and for others as long as they are not
+        // removed.
         let shows_object = !deleted.gone || [&NAMESPACES, &PODS, &SERVICES].contains(&call.resource);
         match deleted.outcome {
             Outcome::Stored(stored) if shows_object => Ok(call.object(http::StatusCode::OK, &stored)),
@@ -45,7 +46,8 @@ impl Inner {
         }
     }
 
-    /// Handles a DELETE request of a collection, or of one page of it; the response lists the deleted objects.
+    /// Handles a DELETE request of a collection, or of one page of it; the response lists the
+    /// deleted objects.
     pub(crate) async fn delete_collection(&self, call: &Call<'_>) -> Result<Answer, Status> {
         let (options, dry_run) = DeleteOptions::read(call)?;
         let (metadata, selected) = match self.page(call).await {
@@ -109,7 +111,8 @@ impl Inner {
         Err(Status::conflict(resource, name, MODIFIED))
     }
 
-    /// Removes an object if it is still at version `expected`, and triggers the controllers that react to it.
+    /// Removes an object if it is still at version `expected`, and triggers the controllers that
+    /// react to it.
     pub(crate) fn erase(
         &self,
         resource: &Resource,
@@ -132,8 +135,8 @@ impl Inner {
         Ok(gone)
     }
 
-    /// Releases a deleted Service's addresses and deletes the Endpoints of the same name, as upstream's Service
-    /// storage does. The garbage collector deletes its EndpointSlices.
+    /// Releases a deleted Service's addresses and deletes the Endpoints of the same name, as
+    /// upstream's Service storage does. The garbage collector deletes its EndpointSlices.
     fn service_removed(&self, service: &Stored) {
         self.cluster_ips.lock().release(&service.value());
         while let Some(current) = self.current(&ENDPOINTS, &service.key) {

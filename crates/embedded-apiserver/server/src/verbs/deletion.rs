@@ -34,7 +34,8 @@ pub(crate) struct DeleteOptions {
 }
 
 impl DeleteOptions {
-    /// Reads the options from the body or, if there is none, from the query; returns whether it is a dry run as well.
+    /// Reads the options from the body or, if there is none, from the query; returns whether it is
+    /// a dry run as well.
     pub(super) fn read(call: &Call<'_>) -> Result<(Self, bool), Status> {
         let given = if call.body.is_empty() { of_query(&call.query)? } else { call.options()? };
         check_types(&given)?;
@@ -167,8 +168,8 @@ pub(super) enum Decision {
     Pending,
     /// Store it with a deletion timestamp.
     Mark(Value),
-    /// Store it with a deletion timestamp and remove it right after, as upstream does with pods without a grace
-    /// period.
+    /// Store it with a deletion timestamp and remove it right after, as upstream does with pods
+    /// without a grace period.
     MarkAndRemove(Value),
     /// Remove it.
     Remove,
@@ -211,7 +212,8 @@ pub(super) fn decide(
     }
 }
 
-/// Sets deletionTimestamp and deletionGracePeriodSeconds. The first deletion increments the generation.
+/// Sets deletionTimestamp and deletionGracePeriodSeconds. The first deletion increments the
+/// generation.
 fn mark(object: &mut Value, time: &str, seconds: i64) {
     if text(object, "deletionTimestamp").is_empty() {
         strategy::increment_generation_for_deletion(object);
@@ -266,8 +268,8 @@ fn pod_grace(pod: &Value, options: &DeleteOptions, now: Timestamp) -> Grace {
     Grace::Until(rfc3339(later(now, seconds)), seconds)
 }
 
-/// Adds the finalizer of the propagation policy and removes the other one. Without a policy the finalizers are
-/// unchanged. Returns whether there are any finalizers.
+/// Adds the finalizer of the propagation policy and removes the other one. Without a policy the
+/// finalizers are unchanged. Returns whether there are any finalizers.
 fn set_gc_finalizers(object: &mut Value, propagation: Option<Propagation>) -> bool {
     let mut finalizers = list(object, "finalizers");
     if let Some(policy) = propagation {

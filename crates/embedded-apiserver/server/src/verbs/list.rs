@@ -176,7 +176,8 @@ impl Inner {
             let start = format!("{}\0", &last.key[selection.prefix.len()..]);
             metadata["continue"] = Token { version: Some(snapshot.version), start }.encode().into();
             if selection.is_plain_but_for_its_shard() {
-                // As on the real server, the objects of other shards count too, but for the number on this page.
+                // As on the real server, the objects of other shards count too, but for the number
+                // on this page.
                 let end = format!("{}\u{10ffff}", selection.prefix);
                 let rest = snapshot.objects.rank(&end) - snapshot.objects.rank(&snapshot.start);
                 let remaining = rest - page.len();
@@ -212,7 +213,8 @@ impl Refused {
     }
 }
 
-/// The response of a list: one buffer if it is small, otherwise a stream of chunks that are encoded while it is sent.
+/// The response of a list: one buffer if it is small, otherwise a stream of chunks that are encoded
+/// while it is sent.
 pub(crate) fn encode(
     resource: &'static Resource,
     form: Form,

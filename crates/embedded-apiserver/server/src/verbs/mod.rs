@@ -71,7 +71,7 @@ pub(crate) enum Outcome {
 pub(crate) struct Done {
     /// The object.
     pub(crate) outcome: Outcome,
-    /// Whether it was created.
+    /// True if it was created.
     pub(crate) created: bool,
     /// Texts for `Warning` headers.
     pub(crate) warnings: Vec<String>,
@@ -116,12 +116,13 @@ impl Call<'_> {
         }
     }
 
-    /// Decodes an object of the request's resource. Unknown fields and keys that occur twice are rejected, warned of or
-    /// ignored, as `fieldValidation` says.
+    /// Decodes an object of the request's resource. Unknown fields and keys that occur twice are
+    /// rejected, warned of or ignored, as `fieldValidation` says.
     pub(crate) fn decode(&self, body: Parsed) -> Result<Value, Status> {
         let WithWarnings { mut object, mut warnings } = strategy::decode(self.resource, body.value)?;
         if self.info.subresource.is_empty() && [&PODS, &NODES].contains(&self.resource) {
-            // What is stored as given must have the right types too, or typed clients cannot decode any list of them.
+            // What is stored as given must have the right types too, or typed clients cannot decode
+            // any list of them.
             protobuf::check_types(&object).map_err(|why| strategy::cannot_be_handled(self.resource, &why))?;
         }
         warnings.splice(..0, body.strict);

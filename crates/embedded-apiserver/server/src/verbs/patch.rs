@@ -40,7 +40,8 @@ impl Inner {
             let current = current.ok_or_else(|| Status::not_found(call.resource, name))?;
             let (patched, strict) = patch::apply(call.resource, current, patch_type, &call.body)?;
             let mut object = call.decode(Parsed { value: patched, strict }).map_err(|status| {
-                // The error shows the result, which is made again rather than copied for each patch.
+                // The error shows the result, which is made again rather than copied for each
+                // patch.
                 match patch::apply(call.resource, current, patch_type, &call.body) {
                     Ok((patched, _)) => not_decodable(&patched, &status),
                     Err(status) => status,

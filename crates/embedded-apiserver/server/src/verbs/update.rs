@@ -1,5 +1,5 @@
-//! `update`, and the part of `patch` after the new object is computed: optimistic concurrency, preconditions, no-ops,
-//! and the removal of an object whose last finalizer was removed.
+//! `update`, and the part of `patch` after the new object is computed: optimistic concurrency,
+//! preconditions, no-ops, and the removal of an object whose last finalizer was removed.
 
 use kube_endpoint_apiserver_rules::resource::{self, Resource};
 use kube_endpoint_apiserver_rules::status::Status;
@@ -16,7 +16,8 @@ use crate::metadata::{is_empty, set, text, unset};
 use crate::server::{Inner, key_of};
 use crate::store::Stored;
 
-/// How often a write without a resource version is attempted if others write concurrently, as upstream.
+/// How often a write without a resource version is attempted if others write concurrently, as
+/// upstream.
 const ATTEMPTS: usize = 5;
 
 pub(crate) const MODIFIED: &str =
@@ -29,11 +30,11 @@ pub(crate) struct Update<'a> {
     pub(crate) name: &'a str,
     pub(crate) subresource: Subresource,
     pub(crate) dry_run: bool,
-    /// Whether the object may be created if it does not exist.
+    /// True if the object may be created if it does not exist.
     pub(crate) may_create: bool,
     /// Who writes: see [`Call::manager`].
     pub(crate) manager: &'a str,
-    /// Whether a uid in the new object is a precondition, which is checked before everything else.
+    /// True if a uid in the new object is a precondition, which is checked before everything else.
     pub(crate) uid_is_precondition: bool,
 }
 
@@ -203,8 +204,8 @@ fn check_version(update: &Update<'_>, old: &Value, new: &Value) -> Result<(), St
     }
 }
 
-/// Restores fields that a writer may omit and cannot change. managedFields without an entry mean those of the old object;
-/// one empty entry removes them.
+/// Restores fields that a writer may omit and cannot change. managedFields without an entry mean
+/// those of the old object; one empty entry removes them.
 fn keep_system_fields(resource: &Resource, old: &Value, new: &mut Value) {
     let kept = &old["metadata"]["managedFields"];
     let given = &new["metadata"]["managedFields"];
@@ -226,7 +227,7 @@ fn keep_system_fields(resource: &Resource, old: &Value, new: &mut Value) {
     }
 }
 
-/// Whether an update makes an object that is marked for deletion ready to be removed.
+/// Returns true if an update makes an object that is marked for deletion ready to be removed.
 fn is_finished(old: &Value, new: &Value) -> bool {
     !text(old, "deletionTimestamp").is_empty()
         && is_empty(&new["metadata"]["finalizers"])

@@ -1,7 +1,7 @@
 //! `watch`: the current state if requested, then every change after a version, and bookmarks.
 //!
-//! A watcher is a cursor into the resource's history. It has no queue of its own, so watchers need hardly any memory;
-//! a watcher that is slower than the history is long gets `410 Expired`.
+//! A watcher is a cursor into the resource's history. It has no queue of its own, so watchers need
+//! hardly any memory; a watcher that is slower than the history is long gets `410 Expired`.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -53,12 +53,12 @@ struct Watcher {
     resource: &'static Resource,
     selection: Selection,
     form: Form,
-    /// Whether column definitions are still to be sent.
+    /// True if column definitions are still to be sent.
     headers: bool,
     /// All changes up to this version were processed.
     version: u64,
     initial: Option<Cursor>,
-    /// Whether a bookmark must mark the end of the initial events.
+    /// True if a bookmark must mark the end of the initial events.
     mark_end: bool,
     queue: VecDeque<Bytes>,
     notifier: watch::Receiver<u64>,
@@ -108,7 +108,8 @@ impl Inner {
             let reached = call.caches.reached(table, store.version());
             let objects = store.table(table).at(reached);
             let objects = objects.map_err(|too_old| expired(reached, too_old.oldest))?;
-            // Under the lock of the store, so that a restore of an older state breaks this watch too.
+            // Under the lock of the store, so that a restore of an older state breaks this watch
+            // too.
             let (id, ending) = self.watches.add(call.info);
             Watcher {
                 inner: self.clone(),
@@ -146,7 +147,8 @@ impl Inner {
     }
 }
 
-/// When the next bookmark is due. The last one is sent shortly before the end, so that the client can resume from there.
+/// When the next bookmark is due. The last one is sent shortly before the end, so that the client
+/// can resume from there.
 fn next_bookmark(interval: Duration, deadline: Instant) -> Instant {
     let now = Instant::now();
     let last = deadline.checked_sub(LAST_BOOKMARK).filter(|last| *last > now);
@@ -203,8 +205,8 @@ impl Watcher {
             self.fail(&expired(self.version, oldest));
             return Step::End;
         }
-        // The timers come before changes: a watch in whose table something always changes must end in time, and must get
-        // its bookmarks, too.
+        // The timers come before changes: a watch in whose table something always changes must end
+        // in time, and must get its bookmarks, too.
         let now = Instant::now();
         if now >= self.deadline {
             return Step::End;
@@ -221,7 +223,8 @@ impl Watcher {
             return Step::End;
         }
         if !self.may_send() {
-            // A fault ends the watch before some of these changes, so no bookmark may say that they were sent.
+            // A fault ends the watch before some of these changes, so no bookmark may say that they
+            // were sent.
             return Step::Go;
         }
         if self.mark_end {
@@ -241,7 +244,7 @@ impl Watcher {
         self.wait(next.map_or(self.deadline, |next| next.min(self.deadline)), true).await
     }
 
-    /// Whether the watch is to end in order, once what is queued is sent.
+    /// Returns true if the watch is to end in order, once what is queued is sent.
     fn is_closed(&self) -> bool {
         *self.ending.borrow() == Some(Ending::Closed) || self.closing.as_ref().is_some_and(Closing::has_begun)
     }
@@ -275,7 +278,8 @@ impl Watcher {
         if end_of_initial {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
-        // Every other field has its zero value. An object with metadata only can be decoded as any kind.
+        // Every other field has its zero value. An object with metadata only can be decoded as any
+        // kind.
         if let Ok(WithWarnings { object, .. }) =
             strategy::decode(self.resource, json!({"metadata": metadata}))
         {
@@ -311,7 +315,8 @@ impl Watcher {
         self.faults.ending.is_none_or(|(events, _)| self.sent < events)
     }
 
-    /// Sends the next changes. A change after which an object is no longer selected is sent as a deletion.
+    /// Sends the next changes. A change after which an object is no longer selected is sent as a
+    /// deletion.
     fn send_changes(&mut self) -> Result<(), Status> {
         let events: Vec<_> = {
             let store = self.inner.store.lock();

@@ -98,7 +98,8 @@ impl Reply {
     }
 }
 
-/// The fields of a message: number, and the bytes of a length-delimited field or the value of a varint.
+/// The fields of a message: number, and the bytes of a length-delimited field or the value of a
+/// varint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Message(pub(crate) Vec<(u64, Result<Vec<u8>, u64>)>);
 

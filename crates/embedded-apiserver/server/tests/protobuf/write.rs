@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 
 use crate::protobuf::common::*;
 
-/// Reading every object of a recorded cluster and writing it back changes nothing, so no field is lost.
+/// Reading every object of a recorded cluster and writing it back changes nothing, so no field is
+/// lost.
 #[tokio::test(start_paused = true)]
 async fn writing_back_what_was_read_changes_nothing() {
     let cluster: Value =

@@ -1,5 +1,5 @@
-//! The requests of a Go controller, as client-go 1.36 sends them: discovery, informers by streamed and by paged
-//! lists, events of both groups, leases, reviews. kube-controller-manager with
+//! The requests of a Go controller, as client-go 1.36 sends them: discovery, informers by streamed
+//! and by paged lists, events of both groups, leases, reviews. kube-controller-manager with
 //! `--kube-api-content-type=application/json` sends exactly these.
 
 use bytes::Bytes;
@@ -69,7 +69,8 @@ async fn health_and_discovery() {
     raw.get_as(uri, ACCEPT).await.refused(404, "NotFound");
 }
 
-/// Since 1.35 an informer's first list is a watch without resourceVersion; a bookmark marks its end.
+/// Since 1.35 an informer's first list is a watch without resourceVersion; a bookmark marks its
+/// end.
 #[tokio::test(start_paused = true)]
 async fn an_informer_streams_its_first_list() {
     let (server, raw) = started();

@@ -1,4 +1,5 @@
-//! What the protocol tests share: a server, and requests to it as plain HTTP without any client in between.
+//! What the protocol tests share: a server, and requests to it as plain HTTP without any client in
+//! between.
 
 use bytes::Bytes;
 use futures::FutureExt;
@@ -161,7 +162,7 @@ impl Events {
         all
     }
 
-    /// Whether there is nothing to read right now.
+    /// Returns true if there is nothing to read right now.
     pub(crate) fn is_idle(&mut self) -> bool {
         self.text.is_empty() && self.next().now_or_never().is_none()
     }

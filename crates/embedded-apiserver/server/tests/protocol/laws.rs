@@ -1,4 +1,5 @@
-//! Properties of arbitrary writes: replaying a watch gives the list, and old states can be read again.
+//! Properties of arbitrary writes: replaying a watch gives the list, and old states can be read
+//! again.
 
 use std::collections::BTreeMap;
 

@@ -41,7 +41,8 @@ async fn loaded_objects_are_unchanged() {
     assert!(watch.short().await.starts_with("ERROR too old"), "what was there from the start is no history");
 }
 
-/// Objects of a real cluster, written back as they are read, are no change: no version, no generation, no event.
+/// Objects of a real cluster, written back as they are read, are no change: no version, no
+/// generation, no event.
 #[tokio::test(start_paused = true)]
 async fn loaded_objects_can_be_updated_without_a_change() {
     let cluster: Value =

@@ -1,4 +1,5 @@
-//! Answers that were recorded from a kube-apiserver 1.36.2, for requests that are easy to answer otherwise.
+//! Answers that were recorded from a kube-apiserver 1.36.2, for requests that are easy to answer
+//! otherwise.
 
 use http::Request;
 use http_body_util::Full;

@@ -9,7 +9,8 @@ use crate::protocol::common::*;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// A current server, and another one before the same store whose cache of pods is a minute behind and lacks pod `b` at 6.
+/// A current server, and another one before the same store whose cache of pods is a minute behind
+/// and lacks pod `b` at 6.
 async fn behind() -> (EmbeddedApiServer, Raw, Replica, Raw) {
     let (server, current) = started();
     current.post(PODS, &pod("a")).await.expect(201);
@@ -63,7 +64,8 @@ async fn a_watch_shows_what_the_cache_has_read() {
     let (_server, current, replica, lagging) = behind().await;
     let bookmarks = "allowWatchBookmarks=true&timeoutSeconds=600";
     let mut watch = lagging.watch(&format!("{PODS}?watch=1&resourceVersion=5&{bookmarks}")).await;
-    // It has been opened on the current server before, and is silent until the cache has passed its version.
+    // It has been opened on the current server before, and is silent until the cache has passed its
+    // version.
     let mut moved = lagging.watch(&format!("{PODS}?watch=1&resourceVersion=7&{bookmarks}")).await;
     let began = Instant::now();
     tokio::time::sleep(MINUTE / 2).await;

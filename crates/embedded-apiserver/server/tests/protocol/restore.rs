@@ -1,4 +1,5 @@
-//! A server set back to an older state while clients are connected, as by a restore of etcd from a backup.
+//! A server set back to an older state while clients are connected, as by a restore of etcd from a
+//! backup.
 
 use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
 use serde_json::json;

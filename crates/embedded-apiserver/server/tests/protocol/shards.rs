@@ -1,4 +1,5 @@
-//! `shardSelector`, compared with the answers of a kube-apiserver 1.36.2 whose feature gate `ShardedListAndWatch` is on.
+//! `shardSelector`, compared with the answers of a kube-apiserver 1.36.2 whose feature gate
+//! `ShardedListAndWatch` is on.
 
 use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
 use serde_json::{Value, json};

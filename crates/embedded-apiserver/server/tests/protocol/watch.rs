@@ -205,7 +205,8 @@ async fn many_watchers_see_the_same_events() {
     }
 }
 
-/// Writes more than the watcher reads, until the watch ends; gives the times of its bookmarks and of its end in seconds.
+/// Writes more than the watcher reads, until the watch ends; gives the times of its bookmarks and
+/// of its end in seconds.
 async fn backlogged(raw: &Raw, mut events: Events) -> (Vec<f64>, f64) {
     let start = tokio::time::Instant::now();
     let mut bookmarks = Vec::new();
@@ -231,7 +232,8 @@ async fn a_watch_that_always_has_a_backlog_gets_its_bookmarks_and_ends_in_time()
     raw.post(PODS, &pod("a")).await.expect(201);
     let uri = format!("{PODS}?watch=1&allowWatchBookmarks=true&timeoutSeconds=6");
     let (bookmarks, end) = backlogged(&raw, raw.watch(&uri).await).await;
-    // It looks at the time after each batch of 128 events, which are read in 0.64 seconds. A bookmark comes behind the next.
+    // It looks at the time after each batch of 128 events, which are read in 0.64 seconds. A
+    // bookmark comes behind the next.
     let after = |time: f64, due: f64, most: f64| (due..due + most).contains(&time);
     assert_eq!(bookmarks.len(), 2, "{bookmarks:?}");
     assert!(after(bookmarks[0], 2.0, 1.3) && after(bookmarks[1], 4.0, 1.3), "{bookmarks:?}");
@@ -252,8 +254,8 @@ async fn a_watch_that_always_has_a_backlog_can_be_closed() {
     assert!((2.0..3.3).contains(&end), "{end}");
 }
 
-/// What is due at the same time comes in one order: the end, then the end of a stall, then a bookmark after the changes
-/// that it covers.
+/// What is due at the same time comes in one order: the end, then the end of a stall, then a
+/// bookmark after the changes that it covers.
 #[tokio::test(start_paused = true)]
 async fn what_is_due_at_the_same_time_comes_in_one_order() {
     let check = async |stall: Option<u64>, timeout: u64, expected: &[(u64, &str)]| {

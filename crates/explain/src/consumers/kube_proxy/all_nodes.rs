@@ -18,8 +18,9 @@ pub struct Nodes<'a> {
     pub by_zone: &'a BTreeMap<Text, usize>,
 }
 
-/// Returns the endpoints that clients of each node are sent to by the policy `Local`, of all ports together.
-/// Clients on nodes that are absent get none. It is what [`KubeProxy::routes`] says of each node, in one pass.
+/// Returns the endpoints that clients of each node are sent to by the policy `Local`, of all ports
+/// together. Clients on nodes that are absent get none. It is what [`KubeProxy::routes`] says of
+/// each node, in one pass.
 pub fn local_backends<'a>(
     service: &Service,
     slices: impl IntoIterator<Item = &'a EndpointSlice>,
@@ -60,9 +61,9 @@ pub fn on_several_nodes<'a>(
     service.ports.iter().flat_map(of_port).map(|address| address.ip()).collect()
 }
 
-/// Returns the endpoints that clients of some node are sent to by the policy `Cluster`, of all ports together. It is
-/// what [`KubeProxy::routes`] says of each node, in one pass. Hints for zones or nodes that do not exist keep all
-/// clients from an endpoint.
+/// Returns the endpoints that clients of some node are sent to by the policy `Cluster`, of all
+/// ports together. It is what [`KubeProxy::routes`] says of each node, in one pass. Hints for zones
+/// or nodes that do not exist keep all clients from an endpoint.
 pub fn cluster_backends<'a>(
     service: &Service,
     slices: impl IntoIterator<Item = &'a EndpointSlice>,

@@ -135,8 +135,8 @@ impl Topology {
     }
 }
 
-/// Returns the ready endpoints without a hint if others have one. Hints for zones are enough, and so are
-/// hints for nodes.
+/// Returns the ready endpoints without a hint if others have one. Hints for zones are enough, and
+/// so are hints for nodes.
 pub(super) fn without_hints(candidates: &Candidates<'_>) -> Vec<SocketAddr> {
     let ready = || candidates.by_address.iter().filter(|(_, candidate)| candidate.ready);
     let without = |has: fn(&Candidate<'_>) -> bool| {

@@ -5,16 +5,16 @@ use serde::{Deserialize, Deserializer};
 
 use super::Through;
 
-/// The fields of a Service that only kube-proxy reads. They are deserialised from the whole object, because
-/// the controllers' view of a Service lacks them.
+/// The fields of a Service that only kube-proxy reads. They are deserialised from the whole object,
+/// because the controllers' view of a Service lacks them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrafficPolicies {
     /// `spec.internalTrafficPolicy` is `Local`.
     pub internal_local: bool,
     /// `spec.externalTrafficPolicy` is `Local`.
     pub external_local: bool,
-    /// The Service has a node port, an external IP or an address of a load balancer: some port, in some
-    /// family.
+    /// The Service has a node port, an external IP or an address of a load balancer: some port, in
+    /// some family.
     pub externally_accessible: bool,
 }
 
@@ -27,8 +27,8 @@ impl TrafficPolicies {
         }
     }
 
-    /// Returns true if some clients are sent to endpoints of all nodes (upstream `UsesClusterEndpoints`).
-    /// Pods that use an external address are, whatever the policies.
+    /// Returns true if some clients are sent to endpoints of all nodes (upstream
+    /// `UsesClusterEndpoints`). Pods that use an external address are, whatever the policies.
     pub fn uses_cluster(self) -> bool {
         !self.internal_local || self.externally_accessible
     }

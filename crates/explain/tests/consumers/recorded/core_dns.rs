@@ -10,7 +10,8 @@ use serde_json::Value;
 
 use super::{Recorded, recording};
 
-/// By the plugin's options, and by question: the part of the name before the Service's, and the type.
+/// By the plugin's options, and by question: the part of the name before the Service's, and the
+/// type.
 pub(super) type Names = BTreeMap<String, BTreeMap<String, Answer>>;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]

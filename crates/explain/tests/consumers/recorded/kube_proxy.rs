@@ -29,7 +29,8 @@ pub(super) enum Answer {
     Without(String),
 }
 
-/// A question, with the answer of kube-proxy and that of the model. Both are absent if there is no rule.
+/// A question, with the answer of kube-proxy and that of the model. Both are absent if there is no
+/// rule.
 struct Row {
     question: String,
     recorded: Option<Answer>,
@@ -55,8 +56,8 @@ impl Row {
                 recorded.sort_unstable();
                 !recorded.is_empty() && recorded == port.backends
             }
-            // kube-proxy drops connections that a policy keeps from the endpoints of other nodes, and
-            // refuses them if there are none.
+            // kube-proxy drops connections that a policy keeps from the endpoints of other nodes,
+            // and refuses them if there are none.
             (Some(port), Some(Answer::Without(verdict))) => {
                 let is_dropped = self.somebody_is_served;
                 port.backends.is_empty() && verdict == if is_dropped { "dropped" } else { "refused" }
@@ -76,8 +77,9 @@ impl Row {
     }
 }
 
-/// Returns true if kube-proxy may have no endpoint for a client, by the entries that it takes of undefined endpoints. The
-/// other endpoints must be out of reach, whatever these are. `answers` are those with each of the slices as the first.
+/// Returns true if kube-proxy may have no endpoint for a client, by the entries that it takes of
+/// undefined endpoints. The other endpoints must be out of reach, whatever these are. `answers` are
+/// those with each of the slices as the first.
 fn may_have_none(port: &PortRoutes, answers: &[PortRoutes]) -> bool {
     let is_out = |of: &PortRoutes, address: &SocketAddr| {
         of.unused
@@ -174,7 +176,8 @@ fn the_model_has_the_answers_of_kube_proxy() {
     assert_eq!(kinds, BTreeMap::from(covered));
 }
 
-/// A refusal is no answer of the model if an endpoint that is defined is ready, or each entry of one that is not.
+/// A refusal is no answer of the model if an endpoint that is defined is ready, or each entry of
+/// one that is not.
 #[test]
 fn a_refusal_is_accepted_only_if_some_choice_explains_it() {
     let address = |last: u8| SocketAddr::from(([10, 0, 0, last], 80));

@@ -1,17 +1,18 @@
 //! The models against the answers that kube-proxy and CoreDNS themselves have given.
 //!
-//! `answers.jsonl.gz` was recorded on 2026-11-26 beside an API server 1.36.2. It holds 144 Services of two
-//! namespaces, all but four of them random, and their slices as they were after 250 random changes.
-//! kube-endpoint-manager has written those of the Services that have a selector or Endpoints, a user the
-//! others. The first line has the nodes with their zones.
+//! `answers.jsonl.gz` was recorded on 2026-11-26 beside an API server 1.36.2. It holds 144 Services
+//! of two namespaces, all but four of them random, and their slices as they were after 250 random
+//! changes. kube-endpoint-manager has written those of the Services that have a selector or
+//! Endpoints, a user the others. The first line has the nodes with their zones.
 //!
-//! - `answers` are those of `kube-proxy --proxy-mode=nftables --detect-local-mode=ClusterCIDR` 1.36.2, for
-//!   each node: where a connection goes that a pod opens to the cluster IP, and a client from outside, in a
-//!   range that the Service allows, or a pod to a node port, an external IP or an address of a load balancer.
-//!   They are read from the kernel's tables. No answer means that there is no rule. On `node-b1`
-//!   kube-proxy has lived through all changes; on the others it has started after the last.
-//! - `names` are those of CoreDNS's plugin `kubernetes` 1.14.7, by its options, and by the name before the
-//!   Service's. A name outside of the cluster has no addresses.
+//! - `answers` are those of `kube-proxy --proxy-mode=nftables --detect-local-mode=ClusterCIDR`
+//!   1.36.2, for each node: where a connection goes that a pod opens to the cluster IP, and a
+//!   client from outside, in a range that the Service allows, or a pod to a node port, an external
+//!   IP or an address of a load balancer. They are read from the kernel's tables. No answer means
+//!   that there is no rule. On `node-b1` kube-proxy has lived through all changes; on the others it
+//!   has started after the last.
+//! - `names` are those of CoreDNS's plugin `kubernetes` 1.14.7, by its options, and by the name
+//!   before the Service's. A name outside of the cluster has no addresses.
 
 mod core_dns;
 mod kube_proxy;

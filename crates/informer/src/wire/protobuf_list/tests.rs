@@ -28,7 +28,8 @@ fn list(items: &[Vec<u8>]) -> Vec<u8> {
     envelope("PodList", &[field(1, &metadata)].into_iter().chain(items).collect::<Vec<_>>().concat())
 }
 
-/// The items and the page of a body that arrives in chunks of this size, and the most bytes held between two chunks.
+/// The items and the page of a body that arrives in chunks of this size, and the most bytes held
+/// between two chunks.
 fn split(body: &[u8], size: usize) -> Result<(Vec<Bytes>, Page, usize), ListWatchError> {
     let mut splitter = ProtobufList::new("PodList");
     let (mut items, mut held) = (Vec::new(), 0);

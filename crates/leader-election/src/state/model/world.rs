@@ -11,7 +11,8 @@ use super::*;
 
 #[derive(Debug)]
 enum Happening {
-    /// A request arrives at the server, which carries it out or not. Its answer has this delay, or is lost.
+    /// A request arrives at the server, which carries it out or not. Its answer has this delay, or
+    /// is lost.
     Arrival {
         candidate: usize,
         request: u64,
@@ -123,7 +124,7 @@ impl World {
         }
     }
 
-    /// Whether something goes wrong.
+    /// Returns true if something goes wrong.
     fn goes_wrong(&mut self) -> bool {
         !self.faults_stopped && self.random.random_range(0..100) < self.setup.faults
     }

@@ -36,7 +36,8 @@ fn a_lease_of_another_holder_is_taken_when_its_record_has_not_changed_for_its_du
         (Reads("b 15 4"), "update a 15 5"),
         (Done, "wait until 17010, leads until 25010"),
     ]);
-    // A renewal, read or shown, begins the time anew. Metadata is no renewal: the script changes versions with records only.
+    // A renewal, read or shown, begins the time anew. Metadata is no renewal: the script changes
+    // versions with records only.
     check(&[
         (At(0), "get"),
         (Reads("b 15 4"), "wait for the next poll"),

@@ -27,8 +27,8 @@ fn step() -> impl proptest::strategy::Strategy<Value = Step> {
 }
 
 proptest::proptest! {
-    /// After any history, a cache that has read everything is not stale, and nothing is held. Every foreign change starts a
-    /// sync at or after its event.
+    /// After any history, a cache that has read everything is not stale, and nothing is held. Every
+    /// foreign change starts a sync at or after its event.
     #[test]
     fn a_cache_that_has_read_everything_is_never_stale(
         steps in proptest::collection::vec(step(), 0..40),

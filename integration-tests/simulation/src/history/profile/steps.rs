@@ -261,7 +261,8 @@ impl Pieces {
         }
     }
 
-    /// A manager lists an older state when it starts, or its watches lag while the other one, or it itself, writes.
+    /// A manager lists an older state when it starts, or its watches lag while the other one, or it
+    /// itself, writes.
     pub(super) fn stale(&mut self) {
         let span = seconds(60);
         let number = self.random.between(2, 6);
@@ -406,7 +407,8 @@ impl Pieces {
         self.short_faults(span, number);
     }
 
-    /// Watches of outputs are away while they are written, by a manager and by a user, so that the next list shows both at once.
+    /// Watches of outputs are away while they are written, by a manager and by a user, so that the
+    /// next list shows both at once.
     fn coalesced(&mut self, at: Duration) {
         let kind = Some(self.random.pick(&[Kind::EndpointSlices, Kind::EndpointSlices, Kind::Endpoints]));
         let lasts = seconds(self.random.between(5, 20));

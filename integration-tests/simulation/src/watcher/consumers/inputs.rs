@@ -267,7 +267,8 @@ impl Inputs {
         (is_known && service.deletion_timestamp.is_none()).then_some(service)
     }
 
-    /// Returns what a Service owes to an address, or `None` if that is not known or several pods have it.
+    /// Returns what a Service owes to an address, or `None` if that is not known or several pods
+    /// have it.
     pub(super) fn claim(&self, service: &Service, ip: IpAddr, known: Horizon) -> Option<Claim> {
         let Some(app) = app_of(service) else {
             let (mirrored, since) = self.mirrored(service)?;

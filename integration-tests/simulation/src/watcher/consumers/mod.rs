@@ -102,8 +102,8 @@ impl Watcher {
             rules::claims_are_met(of_slice, &claims)?;
         }
         rules::ready_first(of_slice, |ip| claims.get(&ip).cloned())?;
-        // A ready address that has left the slice is in another one. One that is not ready in it waits for what is
-        // ready in others.
+        // A ready address that has left the slice is in another one. One that is not ready in it
+        // waits for what is ready in others.
         left.retain(|ip, claim| claim.state == State::Ready && !claims.contains_key(ip));
         let is_all_ready = claims.values().all(|claim| claim.state == State::Ready);
         if left.is_empty() && is_all_ready {

@@ -189,7 +189,8 @@ fn refusals_read_as_upstreams() {
 }
 
 proptest! {
-    /// A list that a patch orders completely ends up in that order, and applying a patch twice changes nothing.
+    /// A list that a patch orders completely ends up in that order, and applying a patch twice
+    /// changes nothing.
     #[test]
     fn ordering_is_idempotent(
         old in proptest::sample::subsequence(vec!["a", "b", "c", "d", "e", "f"], 0..6).prop_shuffle(),

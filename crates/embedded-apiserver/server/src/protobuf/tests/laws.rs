@@ -1,4 +1,5 @@
-//! Property tests: encoding and decoding an object returns the object; arbitrary bytes do not panic.
+//! Property tests: encoding and decoding an object returns the object; arbitrary bytes do not
+//! panic.
 
 use proptest::prelude::*;
 use serde_json::Map;
@@ -6,7 +7,8 @@ use serde_json::Map;
 use super::super::table::{Kind, Message, Shape};
 use super::super::*;
 
-/// A pseudo-random sequence, so that a case is one seed. Without a seed every roll is 1, which sets every field.
+/// A pseudo-random sequence, so that a case is one seed. Without a seed every roll is 1, which sets
+/// every field.
 struct Dice(Option<u64>);
 
 impl Dice {
@@ -115,7 +117,8 @@ proptest! {
     }
 }
 
-/// Checks that `T`, from bindings that were generated from the OpenAPI document, has every field of a kind's message.
+/// Checks that `T`, from bindings that were generated from the OpenAPI document, has every field of
+/// a kind's message.
 fn check_names<T: serde::Serialize + serde::de::DeserializeOwned>(api_version: &str, kind: &str) {
     let of = table::of_kind(api_version, kind).unwrap();
     let mut full = object(of, &mut Dice(None), 0);

@@ -1,4 +1,5 @@
-//! Tests of the codec: bodies written by hand, recorded answers of a real server, and property tests.
+//! Tests of the codec: bodies written by hand, recorded answers of a real server, and property
+//! tests.
 
 mod hand_made;
 mod laws;

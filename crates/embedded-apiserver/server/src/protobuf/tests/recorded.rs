@@ -1,4 +1,5 @@
-//! Recorded answers of a real server, in protobuf and in JSON: each is converted to the other form and compared.
+//! Recorded answers of a real server, in protobuf and in JSON: each is converted to the other form
+//! and compared.
 
 use std::path::Path;
 
