@@ -195,7 +195,7 @@ mod embedded {
             page.map(|page| format!("Watch it:     {page}\n")).unwrap_or_default(),
         ));
         let writes = printer.clone();
-        print_writes(manager.cluster(), move |line| writes.print(line));
+        print_writes(&manager.handle(), move |line| writes.print(line));
         let ended = manager.run(shutdown).await.map_err(failed);
         embedded.listener.shutdown().await;
         printer.flush(FLUSH_TIMEOUT).await;

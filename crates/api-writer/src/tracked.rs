@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kube_endpoint_core_model::{ObjectKey, ObjectMeta, ResourceVersion, Text, Writes};
-use kube_endpoint_tracker::{CachePosition, WriteTracker};
+use kube_endpoint_tracker::WriteTracker;
 use tokio::time::Instant;
 
 use crate::error::WriteError;
@@ -151,7 +151,7 @@ impl TrackedWriter {
         &self,
         owner: &ObjectKey,
         writes: Writes<T>,
-        position: impl Fn() -> CachePosition,
+        position: impl Fn() -> ResourceVersion,
         mut done: impl FnMut(Operation),
         without: Option<impl FnOnce(Vec<T>, Writes<T>) -> Writes<T>>,
     ) -> Carried<T> {
@@ -230,7 +230,7 @@ impl TrackedWriter {
         &self,
         owner: &ObjectKey,
         object: &mut Arc<T>,
-        position: impl Fn() -> CachePosition,
+        position: impl Fn() -> ResourceVersion,
     ) -> Result<(ResourceVersion, bool), FailedWrite> {
         if !object.metadata().name.is_empty() {
             return self.create(owner, object, &position).await;
@@ -289,14 +289,14 @@ impl TrackedWriter {
         &self,
         owner: &ObjectKey,
         object: &Arc<T>,
-        position: impl Fn() -> CachePosition,
+        position: impl Fn() -> ResourceVersion,
     ) -> Result<(ResourceVersion, bool), FailedWrite> {
         let key = object.metadata().key();
         self.tracker.begin(&key);
         let before = position();
         let mut error = match self.writer.create(object).await {
             Ok(version) => {
-                self.tracker.check_answer(before, version, position());
+                self.tracker.check_answer(before, version);
                 let foreign = self.tracker.created(owner, &key, version, position());
                 return Ok((version, foreign));
             }
@@ -331,7 +331,7 @@ impl TrackedWriter {
         &self,
         owner: &ObjectKey,
         object: &Arc<T>,
-        position: impl Fn() -> CachePosition,
+        position: impl Fn() -> ResourceVersion,
     ) -> Result<(ResourceVersion, bool), FailedWrite> {
         let key = object.metadata().key();
         let sent = object.metadata().resource_version;
@@ -342,7 +342,7 @@ impl TrackedWriter {
                 let foreign = if version == sent {
                     self.tracker.unchanged(owner, &key)
                 } else {
-                    self.tracker.check_answer(before, version, position());
+                    self.tracker.check_answer(before, version);
                     self.tracker.wrote(owner, &key, version, position())
                 };
                 return Ok((version, foreign));

@@ -66,7 +66,7 @@ impl<R: Reconciler> Runtime<R> {
                     "conflicts go on though the cache does not change: comparing the cache with the server"
                 );
             }
-            self.cluster().request_version_check(R::Output::INFORMER_KIND, &key.namespace);
+            self.suspect(&key.namespace);
         }
     }
 }

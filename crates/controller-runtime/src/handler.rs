@@ -5,7 +5,7 @@ use std::any::Any;
 use kube_endpoint_api_writer::Writable;
 use kube_endpoint_core_model::{EndpointSlice, Endpoints, Node, Service};
 use kube_endpoint_informer::{Change, Handler, Kind, PodEvent, Scope};
-use kube_endpoint_tracker::{CachePosition, Observation};
+use kube_endpoint_tracker::Observation;
 
 use crate::{ForeignWrite, Output, Reconciler, Runtime};
 
@@ -89,9 +89,7 @@ impl<R: Reconciler> Runtime<R> {
         let (owner, metadata) = (latest.owner(), latest.metadata());
         let (tracker, object) = (self.writer.tracker(), metadata.key());
         let observed = if new.is_some() {
-            let seen =
-                CachePosition { version: metadata.resource_version, ..self.position(&object.namespace) };
-            tracker.observe_applied(owner.as_ref(), &object, &metadata.uid, seen)
+            tracker.observe_applied(owner.as_ref(), &object, &metadata.uid, metadata.resource_version)
         } else {
             tracker.observe_deleted(owner.as_ref(), &object, &metadata.uid)
         };

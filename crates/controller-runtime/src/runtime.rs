@@ -7,9 +7,8 @@ use kube_endpoint_api_writer::{
     ApiWriter, Carried, Clock, EventRecorder, EventSubject, FailedWrite, Operation, TrackedWriter, Writable,
     WriteError,
 };
-use kube_endpoint_core_model::{ObjectKey, PlannedEvent, Pod, Service, Timestamp, Writes};
-use kube_endpoint_informer::{Cluster, PodEvent, Position};
-use kube_endpoint_tracker::CachePosition;
+use kube_endpoint_core_model::{ObjectKey, PlannedEvent, Pod, ResourceVersion, Service, Timestamp, Writes};
+use kube_endpoint_informer::{Cluster, PodEvent};
 use kube_endpoint_workqueue::WorkQueue;
 use parking_lot::Mutex;
 use rand::SeedableRng;
@@ -152,9 +151,8 @@ impl<R: Reconciler> Runtime<R> {
     }
 
     /// Up to where the cache of the outputs has read in a namespace.
-    pub fn position(&self, namespace: &str) -> CachePosition {
-        let Position { epoch, version } = self.cluster.position_in(R::Output::INFORMER_KIND, namespace);
-        CachePosition { epoch, version }
+    pub fn position(&self, namespace: &str) -> ResourceVersion {
+        self.cluster.position_in(R::Output::INFORMER_KIND, namespace)
     }
 
     /// The cached outputs of a key, of all managers, including those being deleted.
@@ -255,14 +253,9 @@ impl<R: Reconciler> Runtime<R> {
             });
             let Carried { changed_meanwhile, cache_behind, unchanged, failed } =
                 self.writer.carry_out(key, writes, || self.position(&key.namespace), wrote, without).await;
-            if self.writer.tracker().take_set_back()
-                && self.cluster.versions_went_back(R::Output::INFORMER_KIND, &key.namespace)
-            {
-                tracing::warn!(
-                    queue = self.queue.name(), %key,
-                    "the API server answered a write with a version that the watch had reached before: its storage was set \
-                     back, so all kinds are listed again"
-                );
+            if self.writer.tracker().take_went_back() {
+                // A second read has to confirm it.
+                self.suspect(&key.namespace);
             }
             if failed.is_empty() {
                 progress(Progress::SubPlan(index));

@@ -9,14 +9,13 @@
 //! key, until the cache has read as far as the server was when the lease was taken. So are those of
 //! a key with writes that were outstanding when the cache began a new epoch.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use kube_endpoint_api_writer::{FailedWrite, Operation, PartialObjectMetadata, Writable, WriteError};
-use kube_endpoint_core_model::{ObjectKey, ResourceVersion, Text};
-use kube_endpoint_tracker::CachePosition;
+use kube_endpoint_core_model::{ObjectKey, ResourceVersion};
 use parking_lot::Mutex;
 use tokio::task::yield_now;
 use tokio::time::sleep;
@@ -41,20 +40,9 @@ pub(crate) struct TakeOver {
 #[derive(Debug)]
 struct Unread {
     until: ResourceVersion,
-    /// The epoch of each namespace that is listed by itself, or of all, when the lease was taken.
-    epochs: BTreeMap<Text, u64>,
     /// Keys whose outputs were the same in the cache and on the server. The cache has shown the
     /// leader's writes since.
     compared: HashSet<ObjectKey>,
-}
-
-impl Unread {
-    /// Returns true if a cache with this position in a namespace shows everything. A new epoch
-    /// begins with a complete list.
-    fn is_read(&self, namespace: &Text, position: CachePosition) -> bool {
-        let epoch = self.epochs.get(namespace).or_else(|| self.epochs.get(""));
-        epoch.is_none_or(|epoch| position.epoch != *epoch) || position.version >= self.until
-    }
 }
 
 impl<R: Reconciler> Runtime<R> {
@@ -66,12 +54,7 @@ impl<R: Reconciler> Runtime<R> {
     /// Records that the cache of the outputs may not show everything up to this version of the
     /// server.
     pub(crate) fn expect_unread(&self, until: ResourceVersion) {
-        let epoch = |namespace: &Text| (namespace.clone(), self.position(namespace).epoch);
-        let mut epochs: BTreeMap<Text, u64> = self.cluster().view().namespaces().map(epoch).collect();
-        if epochs.is_empty() {
-            epochs.extend([epoch(&Text::default())]);
-        }
-        *self.take_over.unread.lock() = Some(Unread { until, epochs, compared: HashSet::new() });
+        *self.take_over.unread.lock() = Some(Unread { until, compared: HashSet::new() });
     }
 
     /// Looks at changes from now on. [`Self::queue_all_keys`] has to follow, since changes before
@@ -110,7 +93,6 @@ impl<R: Reconciler> Runtime<R> {
         let cached = R::Output::of_owner(self.cluster(), key);
         if is_same(&cached, &listed) {
             tracing::debug!(queue = self.queue.name(), %key, ?position, "the cache shows what the server has");
-            self.writer.tracker().confirmed(key);
             self.keys.with_kept_rare(key, |state| state.comparison_delay = Duration::ZERO);
             if let Some(unread) = &mut *self.take_over.unread.lock() {
                 unread.compared.insert(key.clone());
@@ -137,23 +119,19 @@ impl<R: Reconciler> Runtime<R> {
     }
 
     fn must_compare(&self, key: &ObjectKey) -> bool {
-        if self.writer.tracker().is_uncertain(key) {
-            return true;
-        }
         let position = self.position(&key.namespace);
         let unread = self.take_over.unread.lock();
-        unread
-            .as_ref()
-            .is_some_and(|unread| !unread.is_read(&key.namespace, position) && !unread.compared.contains(key))
+        unread.as_ref().is_some_and(|unread| position < unread.until && !unread.compared.contains(key))
     }
 
     /// Waits until the cache shows everything that the previous leader wrote. Objects of keys that
     /// are gone are looked for once more then.
     pub(crate) async fn finish_take_over(&self) {
-        while self.take_over.unread.lock().as_ref().is_some_and(|unread| {
-            let mut namespaces = unread.epochs.keys();
-            namespaces.any(|namespace| !unread.is_read(namespace, self.position(namespace)))
-        }) {
+        let is_behind = || {
+            let position = self.cluster().position(R::Output::INFORMER_KIND);
+            self.take_over.unread.lock().as_ref().is_some_and(|unread| position < unread.until)
+        };
+        while is_behind() {
             sleep(POLL).await;
         }
         if self.take_over.unread.lock().take().is_some() {

@@ -1,12 +1,10 @@
 //! Syncs that wait: for the cache, and for the pauses that the API server asks for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use kube_endpoint_api_writer::WriteError;
-use kube_endpoint_core_model::{ObjectKey, Text};
+use kube_endpoint_core_model::{ObjectKey, ResourceVersion, Text};
 use kube_endpoint_informer::Kind;
-use kube_endpoint_tracker::CachePosition;
 use rand::RngExt;
 use tokio::time::{Instant, sleep};
 
@@ -22,31 +20,35 @@ pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// How long a pause lasts at most, whatever the API server asks for; up to a tenth of it is added.
 pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// The most objects about which the server is asked in a minute.
-const MOST_QUESTIONS: usize = 100;
-
 impl<R: Reconciler> Runtime<R> {
     /// Looks after writes that the cache never shows: an event was lost, or the server's storage
     /// was set back to a state from before the write and has passed its version since. No event may
     /// ever come that starts a sync then.
     pub(crate) async fn check_overdue_writes(&self) {
-        let mut missed = BTreeMap::new();
         let mut positions = BTreeMap::new();
         loop {
             sleep(LONGEST_WAIT).await;
             self.sync_overdue(&mut positions);
-            missed.extend(self.writer.tracker().take_missed());
-            self.ask_about(&mut missed).await;
+            // Another client deleted them between two lists, or the cache shows another history.
+            let missed = self.writer.tracker().take_missed();
+            for namespace in missed.into_iter().map(|object| object.namespace).collect::<BTreeSet<_>>() {
+                self.suspect(&namespace);
+            }
         }
+    }
+
+    /// Has the cache of the outputs compared with the server.
+    pub(crate) fn suspect(&self, namespace: &str) {
+        self.cluster().request_version_check(R::Output::INFORMER_KIND, namespace);
     }
 
     /// Syncs keys with writes that the cache does not show although it has read on. `before` are
     /// the positions in the namespaces of these keys a minute ago. A cache that has read nothing
     /// since is behind, and has lost nothing.
-    fn sync_overdue(&self, before: &mut BTreeMap<Text, CachePosition>) {
+    fn sync_overdue(&self, before: &mut BTreeMap<Text, ResourceVersion>) {
         let overdue = self.writer.tracker().overdue();
         let namespaces = overdue.iter().map(|key| &key.namespace);
-        let now: BTreeMap<Text, CachePosition> =
+        let now: BTreeMap<Text, ResourceVersion> =
             namespaces.map(|namespace| (namespace.clone(), self.position(namespace))).collect();
         let has_read_on = |key: &&ObjectKey| {
             before.get(&key.namespace).is_some_and(|position| now.get(&key.namespace) != Some(position))
@@ -61,40 +63,6 @@ impl<R: Reconciler> Runtime<R> {
         }
         for key in keys {
             self.add(key.clone(), Cause::StaleCache);
-        }
-    }
-
-    /// Asks the server about objects whose last write the cache has read past without showing it.
-    /// If one exists as written, the cache is that of another state of the server's storage, and
-    /// everything is listed again. Objects that cannot be judged yet stay in `missed`.
-    async fn ask_about(&self, missed: &mut BTreeMap<ObjectKey, CachePosition>) {
-        let is_current = |object: &ObjectKey, written: &mut CachePosition| {
-            written.epoch == self.position(&object.namespace).epoch
-        };
-        missed.retain(is_current);
-        let asked: Vec<ObjectKey> = missed.keys().take(MOST_QUESTIONS).cloned().collect();
-        for object in asked {
-            // The position is read first: the cache is then at least as new.
-            let position = self.position(&object.namespace);
-            let cached = R::Output::cached_version(self.cluster(), &object);
-            let version = match self.writer.writer().get::<R::Output>(&object).await {
-                Ok(found) => Some(found.version()),
-                Err(WriteError::NotFound(_)) => None,
-                // Another time.
-                Err(_) => return,
-            };
-            let Some(version) = version.filter(|it| *it <= position.version && cached != Some(*it)) else {
-                missed.remove(&object);
-                continue;
-            };
-            if self.cluster().report_set_back() {
-                tracing::warn!(
-                    queue = self.queue.name(), %object, %version, position = %position.version,
-                    "the API server has an object in a version that the watch should have shown: its storage was set \
-                     back, so all kinds are listed again"
-                );
-            }
-            return;
         }
     }
 
@@ -115,7 +83,7 @@ impl<R: Reconciler> Runtime<R> {
             );
         }
         self.writer.tracker().forget_deleted(key);
-        self.cluster().request_version_check(R::Output::INFORMER_KIND, &key.namespace);
+        self.suspect(&key.namespace);
     }
 
     /// Has the caches of Services and Endpoints compared with the API server. Call this when they

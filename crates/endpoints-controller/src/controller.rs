@@ -89,6 +89,9 @@ impl Reconciler for EndpointsReconciler {
     /// deleted while no controller ran, or a client may create it later: the sync finds out who
     /// made the Endpoints.
     fn start(&self, runtime: &Runtime<Self>) {
+        if !self.options.leftovers_at_start {
+            return;
+        }
         let cluster = runtime.cluster();
         for key in cluster.endpoints_keys() {
             let Some(endpoints) = cluster.endpoints(&key) else { continue };

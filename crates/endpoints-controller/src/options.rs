@@ -19,6 +19,9 @@ pub struct ControllerOptions {
     /// Gate `EndpointsRepair`: Endpoints that another client changed are synced at once. Upstream
     /// keeps the change until a pod or the Service changes.
     pub repair: bool,
+    /// When the controller starts, it deletes Endpoints that the controller made and whose Service
+    /// is gone, as upstream's `checkLeftoverEndpoints`.
+    pub leftovers_at_start: bool,
     /// Options that all controllers share.
     pub runtime: RuntimeOptions,
 }
@@ -31,6 +34,7 @@ impl Default for ControllerOptions {
             workers: 5,
             batch_period: Duration::ZERO,
             repair: true,
+            leftovers_at_start: true,
             runtime: RuntimeOptions::default(),
         }
     }

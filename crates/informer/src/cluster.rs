@@ -12,7 +12,8 @@ use parking_lot::RwLock;
 use tokio::time::Instant;
 
 use crate::metrics::{KindMetrics, describe};
-use crate::reflector::progress::{Position, Progress};
+use crate::reflector::history::StorageWentBack;
+use crate::reflector::progress::Progress;
 use crate::reflector::status::KindStatus;
 use crate::reflector::turns::Turns;
 use crate::store::pod_log::{Members, PodCursor};
@@ -327,7 +328,7 @@ impl Cluster {
     /// How far the store of a kind has read in a namespace. A read of the store after this call
     /// returns a state at least as new. If namespaces are listed one by one, the positions of two
     /// namespaces differ.
-    pub fn position_in(&self, kind: Kind, namespace: &str) -> Position {
+    pub fn position_in(&self, kind: Kind, namespace: &str) -> ResourceVersion {
         self.inner.progress.position_in(kind, namespace)
     }
 
@@ -372,34 +373,38 @@ impl Cluster {
     }
 
     /// Asks the reflector of a kind that covers a namespace to compare the server's version with
-    /// the position of the store, and to list again if the server's is lower. Call it when the
-    /// store seems to differ from the server for long, such as after repeated conflicts on an
-    /// object whose version in the store does not change. It returns at once. Several requests
-    /// count as one, and a kind is checked at most every 10 s.
+    /// the position of the store. Call it when the store seems to differ from the server: after
+    /// repeated conflicts on an object whose version in the store does not change, or when the
+    /// store does not show a write. It returns at once. Several requests count as one, and a kind
+    /// is checked at most every 10 s. The second request within ten minutes that explains nothing
+    /// has the kind listed, and all kinds if that list lacks objects of the store, each once in ten
+    /// minutes at most.
     pub fn request_version_check(&self, kind: Kind, namespace: &str) {
         self.inner.progress.request_version_check(kind, namespace);
     }
 
-    /// Has all kinds listed again. Call it when the server has given an object of this kind in this
-    /// namespace a version that it had given to another before: its storage was set back, as by a
-    /// restore. Returns false, and does nothing, if that was done less than half a minute ago.
-    pub fn versions_went_back(&self, kind: Kind, namespace: &str) -> bool {
-        self.inner.progress.versions_went_back(kind, namespace)
+    /// Has all kinds listed again.
+    pub fn list_again(&self) {
+        self.inner.progress.require_lists();
     }
 
-    /// Has everything listed again that was not listed in a new epoch since. Call it when something
-    /// else than a list or watch has shown that the server's storage was set back after `since`.
-    /// Returns false, and does nothing, if that was done less than half a minute ago.
-    pub fn list_again(&self, since: Instant) -> bool {
-        self.inner.progress.list_again(since)
+    /// Records evidence that the server's storage went back, as a part of a sentence: "the Lease
+    /// has version 3, although 9 was read before". [`Self::storage_went_back`] then completes.
+    pub fn report_storage_went_back(&self, evidence: impl Into<String>) {
+        self.inner.progress.history.report(evidence.into());
     }
 
-    /// Has all kinds listed again. Call it when the server holds an object in a version up to which
-    /// a store has read, and the store does not show it: the server's storage was set back, as by a
-    /// restore, and has passed the position of the store since. Returns false, and does nothing, if
-    /// that was done less than ten minutes ago.
-    pub fn report_set_back(&self) -> bool {
-        self.inner.progress.report_set_back()
+    /// Waits for evidence that the server's storage went back.
+    pub async fn storage_went_back(&self) -> StorageWentBack {
+        self.inner.progress.history.went_back().await
+    }
+
+    /// Defers evidence: [`Self::storage_went_back`] does not complete before `time`, and then
+    /// completes if there was evidence since. Kinds whose versions went back are listed again
+    /// meanwhile. Call it before the first list of a process that starts again, so that API servers
+    /// that disagree do not make it start all the time.
+    pub fn defer_evidence_until(&self, time: Instant) {
+        self.inner.progress.history.defer_until(time);
     }
 
     /// Applies an event of a list and watch of all namespaces. On return, the stores show it and

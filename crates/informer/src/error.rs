@@ -54,16 +54,9 @@ pub(crate) enum ListWatchError {
         /// The version of the last event, bookmark or complete list.
         position: ResourceVersion,
     },
-    /// Another kind has shown that the server's storage was set back, so this kind's store may show
-    /// what was lost. Relist.
-    #[error("another kind shows that versions of the API server went back: {STORAGE_WENT_BACK}")]
-    OtherVersionWentBack,
-    /// Writes keep conflicting with what the store shows, although the server's version is not
-    /// lower. Relist.
-    #[error(
-        "writes keep conflicting with what the store shows, although the API server's version is not lower"
-    )]
-    StoreDiffers,
+    /// A list was requested because the store may differ from the server. Relist.
+    #[error("the store may differ from the API server")]
+    ListRequested,
     /// The response is not what was requested. What it should have said is unknown, so a watch must
     /// relist.
     #[error("the API server's answer is invalid: {0}")]
@@ -165,8 +158,7 @@ impl ListWatchError {
             Self::InvalidResponse(_)
             | Self::SamePage
             | Self::VersionWentBack { .. }
-            | Self::OtherVersionWentBack
-            | Self::StoreDiffers => WatchErrorReason::InvalidResponse,
+            | Self::ListRequested => WatchErrorReason::InvalidResponse,
             Self::Interrupted(_) => WatchErrorReason::Interrupted,
         }
     }
@@ -311,11 +303,8 @@ mod tests {
     #[test]
     fn versions_that_went_back_have_two_causes() {
         let (server, position) = (ResourceVersion(3), ResourceVersion(9));
-        let errors =
-            [ListWatchError::VersionWentBack { server, position }, ListWatchError::OtherVersionWentBack];
-        for error in errors.map(|error| error.to_string()) {
-            assert!(error.ends_with(STORAGE_WENT_BACK), "{error}");
-        }
+        let error = ListWatchError::VersionWentBack { server, position }.to_string();
+        assert!(error.ends_with(STORAGE_WENT_BACK), "{error}");
         assert!(STORAGE_WENT_BACK.contains("set back"));
         assert!(STORAGE_WENT_BACK.contains("another storage"));
     }

@@ -21,7 +21,7 @@ pub use event::{Change, Handler, Origin, PodEvent, StreamEvent};
 pub use object::{Kind, Kinds, Object, Resource};
 pub use options::ReflectorOptions;
 pub use reflector::backoff::Backoff;
-pub use reflector::progress::Position;
+pub use reflector::history::StorageWentBack;
 pub use reflector::run::run;
 pub use reflector::status::{KindFailure, KindStatus, ListWatchVerb};
 pub use reflector::version_check::server_version_of;

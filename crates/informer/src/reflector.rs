@@ -1,7 +1,7 @@
 //! The requests of a reflector, and what it makes of the answers.
 
 pub(crate) mod backoff;
-pub(crate) mod doubts;
+pub(crate) mod history;
 pub(crate) mod progress;
 pub(crate) mod run;
 pub(crate) mod state;
@@ -21,7 +21,7 @@ use crate::error::ListWatchError;
 use crate::metrics::KindMetrics;
 use crate::reflector::backoff::Failures;
 use crate::reflector::state::{Connection, Listing, ShortWatches, State, WatchEnd};
-use crate::reflector::version_check::{VersionChecks, server_version};
+use crate::reflector::version_check::{VersionChecks, compare};
 use crate::store::list_builder::ListBuilder;
 use crate::store::long_work::long_work;
 use crate::wire::decode::{self, Line, Raw, Undecodable};
@@ -217,8 +217,17 @@ impl<'a, T: Object> Reflector<'a, T> {
             parts.push(chunk);
             while let Some(event) = parts.next()? {
                 let turn = self.cluster.turn(T::KIND).await;
-                parts.with_line(&event, |line| self.apply_line(state, heard, line))?;
+                let complete = parts.with_line(&event, |line| self.apply_line(state, heard, line))?;
                 drop(turn);
+                if let (Some(version), State::Streaming { builder }) = (complete, &mut *state) {
+                    self.succeeded();
+                    self.check_list(version).await?;
+                    let turn = self.cluster.turn(T::KIND).await;
+                    self.replace(std::mem::take(builder), version);
+                    drop(turn);
+                    let connection = Some(Connection::new(Instant::now()));
+                    *state = State::Watching { from: version, connection };
+                }
                 self.cluster.yield_after_work().await;
             }
         }
@@ -226,29 +235,53 @@ impl<'a, T: Object> Reflector<'a, T> {
 
     /// Compares the server's version with that of a watch.
     pub(crate) async fn check_version(&mut self, from: ResourceVersion) -> Result<(), ListWatchError> {
-        let server = server_version::<T>(
-            self.client.clone(),
-            Target::new(&T::RESOURCE, &self.scope),
-            self.options.idle_timeout,
-        )
-        .await?;
-        if server < from {
-            return Err(ListWatchError::VersionWentBack { server, position: from });
-        }
-        Ok(())
+        let target = Target::new(&T::RESOURCE, &self.scope);
+        compare::<T>(self.client.clone(), target, self.options.idle_timeout, from).await
     }
 
-    /// Applies an event of a watch, which arrived at this time.
-    fn apply_line(&mut self, state: &mut State<T>, arrived: Instant, line: Line<'_>) {
-        match state {
-            State::Streaming { builder } => {
-                if let Some(version) = self.apply_initial_event(builder, line) {
-                    self.succeeded();
-                    self.replace(std::mem::take(builder), version);
-                    let connection = Some(Connection::new(Instant::now()));
-                    *state = State::Watching { from: version, connection };
-                }
+    /// Judges the version of a complete list before it is applied.
+    ///
+    /// # Errors
+    ///
+    /// If it is lower than the position of the store, and the server is not: the list is not the
+    /// consistent one that was asked for.
+    pub(crate) async fn check_list(&mut self, version: ResourceVersion) -> Result<(), ListWatchError> {
+        let position = self.cluster.inner.progress.position(T::KIND, &self.scope);
+        if version.is_none() || version >= position {
+            return Ok(());
+        }
+        match self.check_version(position).await {
+            Ok(()) => Err(ListWatchError::InvalidResponse(format!(
+                "the list has version {version}, although {position} was read before"
+            ))),
+            Err(ListWatchError::VersionWentBack { server, position }) => {
+                self.report_versions(server, position);
+                Ok(())
             }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Reports that the server's version is lower than one that was read before. The kind has to be
+    /// listed.
+    pub(crate) fn report_versions(&self, server: ResourceVersion, position: ResourceVersion) {
+        self.cluster.inner.progress.forget_position(T::KIND, &self.scope);
+        let kind = T::KIND.name();
+        self.cluster.report_storage_went_back(format!(
+            "the API server's version of {kind} is {server}, although {position} was read before"
+        ));
+    }
+
+    /// Applies an event of a watch, which arrived at this time. Returns the version of the complete
+    /// state if this is its last event.
+    fn apply_line(
+        &mut self,
+        state: &mut State<T>,
+        arrived: Instant,
+        line: Line<'_>,
+    ) -> Option<ResourceVersion> {
+        match state {
+            State::Streaming { builder } => return self.apply_initial_event(builder, line),
             State::Watching { from, connection } => {
                 if let Some(connection) = connection {
                     connection.has_events = true;
@@ -261,6 +294,7 @@ impl<'a, T: Object> Reflector<'a, T> {
             }
             State::Listing(_) | State::Checking { .. } | State::BackingOff { .. } => {}
         }
+        None
     }
 
     /// Applies an event of the initial state. Returns its version once the state is complete.

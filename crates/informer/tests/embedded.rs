@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
 use k8s_openapi::api::core::v1 as api;
 use kube::api::DeleteParams;
 use kube::{Api, Client};
@@ -15,6 +16,7 @@ use kube_endpoint_informer::{Change, Cluster, Handler, Kind, Object, PodEvent, R
 use parking_lot::Mutex;
 use proptest::prelude::*;
 use serde_json::json;
+use tokio::time::Instant;
 
 /// The objects as a handler knows them from the changes that it was called with.
 #[derive(Default)]
@@ -202,73 +204,70 @@ async fn a_restore_of_an_older_state_is_noticed() {
         reflectors.cluster.synced().await;
         tokio::time::sleep(Duration::from_secs(30)).await;
         reflectors.check();
-        let before = reflectors.cluster.position(Kind::Pods);
+        let before = reflectors.cluster.count(Kind::Pods);
         reflectors.server.restore(&backup);
-        tokio::time::sleep(Duration::from_secs(10)).await;
-        assert!(reflectors.cluster.position(Kind::Pods) < before, "the restore set versions back");
-        assert_eq!(
-            Kind::ALL[..2]
-                .iter()
-                .map(|kind| reflectors.cluster.position_in(*kind, "").epoch)
-                .collect::<Vec<_>>(),
-            [1, 1]
-        );
-        assert_eq!(reflectors.cluster.count(Kind::Pods), 1);
-        reflectors.check();
+        let restored = Instant::now();
+        let why = reflectors.cluster.storage_went_back().await.to_string();
+        assert!(restored.elapsed() < Duration::from_secs(10), "{:?}", restored.elapsed());
+        assert!(why.starts_with("the API server's version of "), "{why}");
+        assert_eq!(reflectors.cluster.count(Kind::Pods), before, "nothing is read of another history");
     }
 }
 
-/// The restored server has passed the position of Services, but not that of pods, when they connect
-/// again.
+/// While evidence is deferred, the kind whose versions went back is listed again.
 #[tokio::test(start_paused = true)]
-async fn when_the_versions_of_one_kind_went_back_all_kinds_are_listed() {
+async fn a_restore_while_evidence_is_deferred_is_evidence_later() {
+    let reflectors = Reflectors::new(ReflectorOptions::new(0), 10_000);
+    let deferred = Instant::now() + Duration::from_secs(600);
+    reflectors.cluster.defer_evidence_until(deferred);
+    reflectors.put_pod(1, 1);
+    reflectors.cluster.synced().await;
+    let backup = reflectors.server.checkpoint();
+    reflectors.put_pod(2, 1);
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(reflectors.cluster.count(Kind::Pods), 2);
+    reflectors.server.restore(&backup);
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    reflectors.check();
+    reflectors.put_pod(3, 1);
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    reflectors.check();
+    reflectors.cluster.storage_went_back().await;
+    assert_eq!(Instant::now(), deferred);
+}
+
+/// A server that answers some lists from an older state than its others has no other history.
+#[tokio::test(start_paused = true)]
+async fn a_lower_version_that_is_not_confirmed_is_no_evidence() {
     for streaming_list in [true, false] {
         let reflectors = Reflectors::new(ReflectorOptions::new(0).streaming_list(streaming_list), 10_000);
         reflectors.put_pod(1, 1);
-        reflectors.put_service(1, 1);
         reflectors.cluster.synced().await;
         let backup = reflectors.server.checkpoint();
-        reflectors.put_service(2, 1);
-        for pod in 2..9 {
+        for pod in 2..5 {
             reflectors.put_pod(pod, 1);
         }
         tokio::time::sleep(Duration::from_secs(10)).await;
-        reflectors.check();
+        let now = reflectors.server.checkpoint();
         reflectors.server.restore(&backup);
-        reflectors.put_pod(1, 2);
-        reflectors.put_pod(1, 3);
-        let (server, cluster) = (reflectors.server.resource_version(), &reflectors.cluster);
-        assert!(cluster.position(Kind::Services).0 < server && server < cluster.position(Kind::Pods).0);
-        tokio::time::sleep(Duration::from_secs(30)).await;
-        assert_eq!(reflectors.cluster.count(Kind::Services), 1);
-        assert_eq!(
-            Kind::ALL[..2]
-                .iter()
-                .map(|kind| reflectors.cluster.position_in(*kind, "").epoch)
-                .collect::<Vec<_>>(),
-            [1, 1]
-        );
+        // The first check comes at once, the second one a second later.
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let checks = |server: &EmbeddedApiServer| {
+            let log = server.request_log();
+            log.iter().filter(|it| it.request.parameter("limit").as_deref() == Some("1")).count()
+        };
+        assert!(checks(&reflectors.server) >= 1, "a check has seen the lower version");
+        reflectors.server.restore(&now);
+        tokio::time::sleep(Duration::from_secs(300)).await;
+        assert_eq!(reflectors.cluster.storage_went_back().now_or_never(), None);
         reflectors.check();
-        let log = reflectors.server.request_log();
-        let lists = log.iter().filter(|it| {
-            it.request.plural() == "services"
-                && (it.request.parameter("sendInitialEvents").is_some()
-                    || it.request.verb == "list" && it.request.parameter("limit").as_deref() != Some("1"))
-        });
-        assert_eq!(lists.count(), 2, "at the start and after the restore: {log:?}");
-    }
-}
-
-impl Reflectors {
-    fn epochs(&self) -> [u64; 2] {
-        [Kind::Pods, Kind::Services].map(|kind| self.cluster.position_in(kind, "").epoch)
     }
 }
 
 /// The restored server has passed all positions, so versions show nothing. Services are listed
-/// because writers doubt their store; pods, because the list of Services contradicts it.
+/// because writers suspect their store, and the list contradicts it.
 #[tokio::test(start_paused = true)]
-async fn when_a_list_contradicts_its_store_all_kinds_are_listed() {
+async fn a_list_that_contradicts_its_store_is_evidence() {
     for streaming_list in [true, false] {
         let reflectors = Reflectors::new(ReflectorOptions::new(0).streaming_list(streaming_list), 10_000);
         reflectors.put_pod(1, 1);
@@ -286,22 +285,21 @@ async fn when_a_list_contradicts_its_store_all_kinds_are_listed() {
         let (server, cluster) = (reflectors.server.resource_version(), &reflectors.cluster);
         assert!(cluster.position(Kind::Services).0 < server && cluster.position(Kind::Pods).0 < server);
         tokio::time::sleep(Duration::from_secs(30)).await;
-        assert_eq!(reflectors.epochs(), [0, 0], "the restore was not noticed");
+        assert_eq!(cluster.storage_went_back().now_or_never(), None, "the restore was not noticed");
         for _ in 0..2 {
             cluster.request_version_check(Kind::Services, "n");
             tokio::time::sleep(Duration::from_secs(15)).await;
         }
-        assert_eq!(reflectors.epochs(), [1, 1]);
-        reflectors.check();
+        let why = cluster.storage_went_back().now_or_never().unwrap().to_string();
+        assert!(why.starts_with("a list of services contradicts"), "{why}");
     }
 }
 
-/// A pod is deleted while the watch lags, and writers doubt the store of pods. In a busy cluster
-/// every list misses objects that the watch has not yet shown as deleted, so that means nothing in
-/// a namespace that nobody doubts.
+/// The watch of pods lags, and misses a deletion, and writers suspect the store of Services, which
+/// lacks nothing, or that of pods, which are then listed once more with all others.
 #[tokio::test(start_paused = true)]
-async fn a_deletion_contradicts_the_store_only_in_a_namespace_whose_writers_doubt_it() {
-    for (doubted, epochs) in [("n", [1, 1]), ("elsewhere", [0, 0])] {
+async fn a_suspected_store_that_shows_a_lost_object_has_all_kinds_listed() {
+    for (suspected, relists) in [(Kind::Pods, [2, 1]), (Kind::Services, [0, 1])] {
         let reflectors = Reflectors::new(ReflectorOptions::new(0), 10_000);
         reflectors.put_pod(1, 1);
         reflectors.put_service(1, 1);
@@ -313,12 +311,19 @@ async fn a_deletion_contradicts_the_store_only_in_a_namespace_whose_writers_doub
         reflectors.delete(1).await;
         tokio::time::sleep(Duration::from_secs(5)).await;
         assert_eq!(reflectors.cluster.count(Kind::Pods), 1, "the watch lags");
+        let lists = |plural: &str| {
+            let log = reflectors.server.request_log();
+            let of_kind = log.iter().filter(|it| it.request.plural() == plural);
+            of_kind.filter(|it| it.request.parameter("sendInitialEvents").is_some()).count()
+        };
+        let before = [lists("pods"), lists("services")];
         for _ in 0..2 {
-            reflectors.cluster.request_version_check(Kind::Pods, doubted);
+            reflectors.cluster.request_version_check(suspected, "n");
             tokio::time::sleep(Duration::from_secs(15)).await;
         }
-        assert_eq!(reflectors.epochs(), epochs, "{doubted}");
-        reflectors.check();
+        let after = [lists("pods"), lists("services")];
+        assert_eq!([after[0] - before[0], after[1] - before[1]], relists, "{suspected:?}");
+        assert_eq!(reflectors.cluster.storage_went_back().now_or_never(), None);
     }
 }
 
@@ -337,7 +342,7 @@ async fn a_relist_of_a_server_that_was_not_set_back_contradicts_nothing() {
     }
     tokio::time::sleep(Duration::from_secs(60)).await;
     reflectors.check();
-    assert_eq!(reflectors.epochs(), [0, 0]);
+    assert_eq!(reflectors.cluster.storage_went_back().now_or_never(), None);
 }
 
 #[tokio::test(start_paused = true)]

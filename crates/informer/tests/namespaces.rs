@@ -7,7 +7,7 @@ use kube_endpoint_api_client::ApiClient;
 use kube_endpoint_core_model::{EndpointSlice, Node, ObjectKey, ObjectMeta, Pod, ResourceVersion, Service};
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule};
 use kube_endpoint_informer::{
-    Change, Cluster, Handler, Kind, Object, Position, ReflectorOptions, Scope, StreamEvent, View, run,
+    Change, Cluster, Handler, Kind, Object, ReflectorOptions, Scope, StreamEvent, View, run,
 };
 use parking_lot::Mutex;
 use proptest::prelude::*;
@@ -40,24 +40,23 @@ fn each_namespace_has_a_position_and_the_kind_has_the_lowest() {
         let of = |namespace| cluster.position_in(Kind::EndpointSlices, namespace);
         (of("a"), of("b"), cluster.position(Kind::EndpointSlices).0)
     };
-    let at = |epoch, version| Position { epoch, version: V(version) };
     let apply = |namespace: &str, event| cluster.apply_in(&in_namespace(namespace), event);
     apply("a", StreamEvent::restarted(vec![slice("a", "x", 3)], V(5)));
-    assert_eq!(positions(), (at(0, 5), at(0, 0), 0));
+    assert_eq!(positions(), (V(5), V(0), 0));
     assert!(!cluster.has_synced());
     apply("b", StreamEvent::restarted(vec![slice("b", "x", 2), slice("b", "y", 3)], V(4)));
-    assert_eq!(positions(), (at(0, 5), at(0, 4), 4));
+    assert_eq!(positions(), (V(5), V(4), 4));
     assert!(cluster.has_synced());
     apply("b", StreamEvent::Applied(slice("b", "x", 9)));
     apply("a", StreamEvent::Bookmark(V(7)));
-    assert_eq!(positions(), (at(0, 7), at(0, 9), 7));
+    assert_eq!(positions(), (V(7), V(9), 7));
     // A list of one namespace neither removes objects of the other nor moves its position.
     apply("b", StreamEvent::restarted(vec![slice("b", "z", 1)], V(2)));
-    assert_eq!(positions(), (at(0, 7), at(1, 2), 2));
+    assert_eq!(positions(), (V(7), V(2), 2));
     assert_eq!(cluster.count(Kind::EndpointSlices), 2);
     assert!(cluster.endpoint_slice(&ObjectKey::new("a", "x")).is_some());
     assert!(cluster.endpoint_slice(&ObjectKey::new("b", "z")).is_some());
-    assert_eq!(cluster.position_in(Kind::EndpointSlices, "elsewhere"), at(0, 0));
+    assert_eq!(cluster.position_in(Kind::EndpointSlices, "elsewhere"), V(0));
 }
 
 /// What handlers were told of Services, and the scopes of complete lists.
@@ -219,21 +218,4 @@ async fn the_kind_is_synced_and_works_again_when_all_its_namespaces_do() {
     sleep(Duration::from_secs(120)).await;
     assert!(cluster.has_synced());
     assert_eq!(cluster.status(Kind::Pods).failure, None);
-}
-
-#[tokio::test(start_paused = true)]
-async fn after_a_restore_all_namespaces_are_listed() {
-    let server = EmbeddedApiServer::builder().build().unwrap();
-    server.load(["a", "b"].map(|namespace| pod(namespace, "kept"))).unwrap();
-    let backup = server.checkpoint();
-    let cluster = watch(&server, true);
-    sleep(Duration::from_secs(5)).await;
-    server.load(["a", "b"].map(|namespace| pod(namespace, "lost"))).unwrap();
-    sleep(Duration::from_secs(5)).await;
-    assert_eq!(cluster.count(Kind::Pods), 4);
-    server.restore(&backup);
-    sleep(Duration::from_secs(60)).await;
-    assert_eq!(cluster.count(Kind::Pods), 2);
-    let epochs = ["a", "b"].map(|namespace| cluster.position_in(Kind::Pods, namespace).epoch);
-    assert_eq!(epochs, [1, 1]);
 }

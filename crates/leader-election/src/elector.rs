@@ -3,8 +3,9 @@
 
 use std::future::Future;
 use std::pin::{Pin, pin};
+use std::time::Duration;
 
-use kube_endpoint_api_client::{ApiClient, STORAGE_WENT_BACK};
+use kube_endpoint_api_client::ApiClient;
 use kube_endpoint_api_writer::{Clock, EventRecorder};
 use kube_endpoint_core_model::{EventType, PlannedEvent, ResourceVersion};
 use kube_endpoint_watch_channel as watch;
@@ -23,8 +24,11 @@ use crate::state::{Election, RequestError};
 /// Events of the watch that wait while the election is busy. The election never is for long.
 const EVENTS: usize = 16;
 
-/// See [`Elector::with_set_back_observer`].
-type SetBackObserver = Box<dyn Fn(Instant) -> bool + Send + Sync>;
+/// A lower version of the Lease counts if a second answer has one too, this time later.
+const CONFIRMATION: Duration = Duration::from_secs(1);
+
+/// See [`Elector::with_history_observer`].
+type HistoryObserver = Box<dyn Fn(String, Instant) + Send + Sync>;
 
 /// Acquires, renews and releases one Lease.
 pub struct Elector {
@@ -37,11 +41,11 @@ pub struct Elector {
     health: LeaseHealth,
     metrics: LeaseMetrics,
     events: Option<EventRecorder>,
-    /// The version of the Lease in the last answer that had one, and when its request was sent.
-    version: (ResourceVersion, Instant),
-    on_set_back: Option<SetBackObserver>,
-    /// When the last request was sent.
-    sent: Instant,
+    /// The highest version of the Lease in an answer, and when it was read.
+    highest: (ResourceVersion, Instant),
+    /// When an answer had a lower version than that, and none since had it again.
+    lower_since: Option<Instant>,
+    on_went_back: Option<HistoryObserver>,
     reported_error: Option<RequestError>,
     /// Until when a deleted Lease is left to its last holder, as last logged.
     reported_deletion: Option<Instant>,
@@ -75,9 +79,9 @@ impl Elector {
             health: LeaseHealth::new(&options.name),
             metrics: LeaseMetrics::register(&options.name),
             events: None,
-            version: (ResourceVersion::default(), Instant::now()),
-            on_set_back: None,
-            sent: Instant::now(),
+            highest: (ResourceVersion::default(), Instant::now()),
+            lower_since: None,
+            on_went_back: None,
             reported_error: None,
             reported_deletion: None,
             options,
@@ -94,16 +98,16 @@ impl Elector {
         self
     }
 
-    /// Calls `observer` when an answer has a lower version of the Lease than the answer before: the
-    /// API server's storage was set back, as by a restore. Nothing else of this process asks the
-    /// server as regularly. The observer gets the time after which that was; if it returns false,
-    /// it is called again at the next answer with a lower version.
+    /// Calls `observer` when two answers, a second apart, have a lower version of the Lease than one
+    /// before: the API server's storage went back, as after a restore. Nothing else of this process
+    /// asks the server as regularly. The observer gets the evidence as a part of a sentence, and
+    /// when the version that is higher was read.
     #[must_use]
-    pub fn with_set_back_observer(
+    pub fn with_history_observer(
         mut self,
-        observer: impl Fn(Instant) -> bool + Send + Sync + 'static,
+        observer: impl Fn(String, Instant) + Send + Sync + 'static,
     ) -> Self {
-        self.on_set_back = Some(Box::new(observer));
+        self.on_went_back = Some(Box::new(observer));
         self
     }
 
@@ -146,7 +150,6 @@ impl Elector {
             let wake = match action {
                 Action::Send { request: next, timeout, slow_path } => {
                     self.metrics.slow_paths.increment(u64::from(slow_path));
-                    self.sent = Instant::now();
                     request = Some(Box::pin(client.send(next, timeout)));
                     continue;
                 }
@@ -181,25 +184,32 @@ impl Elector {
         }
     }
 
-    /// Compares the version of the Lease with that of the answer before. Requests are sent one
-    /// after the other, so it cannot be lower, also not after the Lease was deleted and made anew.
+    /// Compares the version of the Lease with those of earlier answers. Requests are sent one after
+    /// the other, so it cannot be lower, also not after the Lease was deleted and made anew.
     fn compare_versions(&mut self, answer: &Answer) {
         let Answer::Lease(lease) = answer else { return };
         let version = lease.version();
         if version.is_none() {
             return;
         }
-        let (before, since) = self.version;
-        if version < before {
-            tracing::warn!(
-                lease = self.options.lease(), %version, %before,
-                "the API server's version of the Lease went back: {STORAGE_WENT_BACK}"
-            );
-            if self.on_set_back.as_ref().is_some_and(|observer| !observer(since)) {
-                return;
-            }
+        let now = Instant::now();
+        let (before, read) = self.highest;
+        if version >= before {
+            (self.highest, self.lower_since) = ((version, now), None);
+            return;
         }
-        self.version = (version, self.sent);
+        if now - *self.lower_since.get_or_insert(now) < CONFIRMATION {
+            return;
+        }
+        (self.highest, self.lower_since) = ((version, now), None);
+        let lease = self.options.lease();
+        tracing::warn!(lease, %version, %before, "the API server's version of the Lease went back");
+        if let Some(observer) = &self.on_went_back {
+            let evidence = format!(
+                "the API server's version of the Lease {lease} is {version}, although {before} was read before"
+            );
+            observer(evidence, read);
+        }
     }
 
     /// Publishes the state if it has changed.
@@ -216,6 +226,17 @@ impl Elector {
             (Leadership::Standby { .. }, Leadership::Leading { .. }) => {
                 tracing::info!(lease, identity, "successfully acquired lease");
                 self.record_event("became leader");
+            }
+            (_, Leadership::Contested { holder }) => {
+                tracing::warn!(
+                    lease,
+                    identity,
+                    holder,
+                    "the lease has another holder; nothing is written until it has this one again, or is lost"
+                );
+            }
+            (Leadership::Contested { .. }, Leadership::Leading { .. }) => {
+                tracing::warn!(lease, identity, "the lease has this holder again");
             }
             (_, Leadership::Standby { leader: Some(leader) }) => {
                 tracing::info!(lease, leader, "new leader elected");

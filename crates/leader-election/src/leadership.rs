@@ -12,8 +12,8 @@ pub const LAST_WRITES_ANNOTATION: &str = "kube-endpoint-manager/last-writes";
 
 /// Whether this process leads.
 ///
-/// It changes from `Standby` to `Leading` at most once, and ends with `Lost`, or with `Standby` if
-/// it was stopped.
+/// It changes from `Standby` to `Leading` at most once, and from there to `Contested` and back. It
+/// ends with `Lost`, or with `Standby` if it was stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Leadership {
     /// Another process may lead.
@@ -27,9 +27,16 @@ pub enum Leadership {
         /// No write may begin, or be under way, after this time. Each renewal moves it.
         until: Instant,
         /// The last writes of the previous leader, if it released the Lease and left them. None if
-        /// it did not: its last writes are unknown. The value does not change while this process
-        /// leads.
+        /// it did not: its last writes are unknown. The value changes only if the Lease is contested;
+        /// then it is none.
         last_writes: Option<LastWrites>,
+    },
+    /// This process leads, and the Lease shows another holder. Nothing may be written, since somebody
+    /// may have given the Lease to that holder. Or API servers with storages of their own answer, and
+    /// the next one shows this process again. After the renew deadline the Lease is lost.
+    Contested {
+        /// The holder that the Lease shows.
+        holder: String,
     },
     /// This process was the leader and is not any more. It must exit.
     Lost,

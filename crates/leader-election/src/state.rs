@@ -85,6 +85,8 @@ pub(crate) struct Election {
     /// True if such a try may have been carried out although no answer said so.
     may_hold: bool,
     last_error: Option<RequestError>,
+    /// The holder that the Lease shows although this candidate leads.
+    contested: Option<String>,
 }
 
 /// Why a request failed.
@@ -118,6 +120,7 @@ impl Election {
             inherited: None,
             may_hold: false,
             last_error: None,
+            contested: None,
             options,
         }
     }
@@ -129,6 +132,9 @@ impl Election {
                 Leadership::Standby { leader: (!holder.is_empty()).then(|| holder.to_owned()) }
             }
             Phase::Leading { until, last_writes } => {
+                if let Some(holder) = &self.contested {
+                    return Leadership::Contested { holder: holder.clone() };
+                }
                 Leadership::Leading { until: *until, last_writes: last_writes.clone() }
             }
             Phase::Stopping { .. } | Phase::Over(Ok(_)) => Leadership::Standby { leader: None },
@@ -248,7 +254,13 @@ impl Election {
         }
         let Phase::Leading { .. } = self.phase else { return };
         if let Some(holder) = self.other_holder() {
-            return self.taken_over(holder);
+            let before = self.step;
+            self.contest(holder, now);
+            if let Step::Sent(..) = before {
+                // The answer to the request comes first.
+                self.step = before;
+            }
+            return;
         }
         if let Step::Waiting(next) = self.step {
             self.step = Step::Waiting(next.min(self.next_renewal(next)));
@@ -323,7 +335,7 @@ impl Election {
         match (&self.phase, self.other_holder()) {
             (Phase::Leading { .. }, None) if self.is_holder() => self.step = Step::Due(Purpose::Renew),
             (Phase::Leading { .. }, None) => self.step = Step::Due(Purpose::Acquire),
-            (Phase::Leading { .. }, Some(holder)) => self.taken_over(holder),
+            (Phase::Leading { .. }, Some(holder)) => self.contest(holder, now),
             // An earlier try succeeded, but its answer did not arrive.
             (Phase::Standby, None) if self.is_holder() && self.may_hold => {
                 self.step = Step::Due(Purpose::Renew);
@@ -349,14 +361,17 @@ impl Election {
         if let Some(holder) = self.other_holder() {
             // A watch has shown a newer state.
             return match self.phase {
-                Phase::Leading { .. } => self.taken_over(holder),
+                Phase::Leading { .. } => self.contest(holder, now),
                 _ => self.step = Step::Waiting(now + self.jittered()),
             };
         }
         let next = self.next_renewal(sent + self.options.retry_period);
         self.step = Step::Waiting(next.max(now));
         match &mut self.phase {
-            Phase::Leading { until: current, .. } => *current = until,
+            Phase::Leading { until: current, .. } => {
+                *current = until;
+                self.contested = None;
+            }
             Phase::Standby if until <= now => {
                 // This process was suspended and holds a Lease that has run out. It may renew it if
                 // it still can.

@@ -16,42 +16,27 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use kube_endpoint_api_client::{ApiClient, CertificateUse};
-use kube_endpoint_api_writer::{Clock, EventRecorder, WriteFence};
-use kube_endpoint_informer::{Cluster, Handler, Kind, Kinds, ReflectorOptions};
+use kube_endpoint_api_writer::Clock;
+use kube_endpoint_informer::{Cluster, Handler};
 use kube_endpoint_leader_election::LeaseHealth;
 
-use crate::audit::AuditLog;
 use crate::certificates::Certificates;
-use crate::controller_name::ControllerName;
 use crate::settings::Settings;
-use build::{Build, Seeds};
+use build::{Blueprint, Parts, Start};
 pub use controllers::RunningControllers;
 use election::Candidate;
 pub use error::ManagerError;
 pub use handle::ManagerHandle;
 use running::Running;
-use tasks::NamedTasks;
 
 /// How long the last lines of the audit log have to be written.
 const AUDIT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Controllers over one informer layer, ready to run.
 pub struct Manager {
-    client: ApiClient,
-    fence: WriteFence,
+    blueprint: Blueprint,
+    parts: Parts,
     election: Option<Candidate>,
-    /// The kinds that the controllers write.
-    outputs: Vec<Kind>,
-    cluster: Cluster,
-    kinds: Kinds,
-    names: Vec<ControllerName>,
-    reflectors: ReflectorOptions,
-    seeds: Seeds,
-    controllers: RunningControllers,
-    recorders: Vec<EventRecorder>,
-    event_tasks: NamedTasks,
-    audit: Option<AuditLog>,
-    shutdown_timeout: Duration,
     handle: ManagerHandle,
     other_tasks: Vec<(String, BoxFuture<'static, ()>)>,
     #[cfg(feature = "ui")]
@@ -108,50 +93,9 @@ impl Manager {
         seed: u64,
     ) -> Result<Self, ManagerError> {
         let client = client.with_content_type(settings.content_type);
-        let runs = |name: ControllerName| settings.controllers.contains(&name) && name.is_built_in();
-        let (endpoints, slices, mirroring) = (
-            runs(ControllerName::Endpoints),
-            runs(ControllerName::EndpointSlice),
-            runs(ControllerName::EndpointSliceMirroring),
-        );
-        let needed = [
-            (Kind::Pods, endpoints || slices),
-            (Kind::Services, endpoints || slices || mirroring),
-            (Kind::Nodes, slices),
-            (Kind::EndpointSlices, slices || mirroring),
-            (Kind::Endpoints, endpoints || mirroring),
-        ];
-        let kinds: Kinds = needed.into_iter().filter_map(|(kind, needed)| needed.then_some(kind)).collect();
-        let outputs = [(Kind::EndpointSlices, slices || mirroring), (Kind::Endpoints, endpoints)];
-        let elects = settings.leader_election.is_some();
-        let audit = settings.audit_log.as_deref().map(|path| AuditLog::open(path, clock)).transpose()?;
-        #[cfg_attr(
-            not(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring")),
-            expect(unused_mut, reason = "unchanged in a build without controllers")
-        )]
-        let mut build = Build {
-            client: client.clone(),
-            cluster: Cluster::with_view(kinds, settings.view()),
-            clock,
-            seeds: Seeds(seed),
-            fence: if elects { WriteFence::closed() } else { WriteFence::default() },
-            #[cfg(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring"))]
-            outages: kube_endpoint_controller_runtime::Outages::default(),
-            event_tasks: NamedTasks::default(),
-            recorders: Vec::new(),
-            audit: audit.clone(),
-            settings,
-        };
-        let controllers = RunningControllers {
-            #[cfg(feature = "endpointslice")]
-            endpoint_slice: slices.then(|| build.endpoint_slice_controller()).transpose()?,
-            #[cfg(feature = "endpoints")]
-            endpoints: endpoints.then(|| build.endpoints_controller()).transpose()?,
-            #[cfg(feature = "mirroring")]
-            mirroring: mirroring.then(|| build.mirroring_controller()).transpose()?,
-        };
-        let Build { cluster, event_tasks, recorders, mut seeds, fence, .. } = build;
-        let election_seeds = (seeds.next(), seeds.next());
+        let mut blueprint = Blueprint::new(client.clone(), settings.clone(), clock, seed)?;
+        let parts = blueprint.build(Start::Process)?;
+        let election_seeds = (blueprint.seeds.next(), blueprint.seeds.next());
         let candidate = |settings| {
             let client = lease_client.unwrap_or_else(|| client.clone());
             Candidate::new(client, settings, clock, election_seeds)
@@ -161,38 +105,32 @@ impl Manager {
         let (certificates, of) = (Certificates::new(), client.clone());
         certificates
             .add(move || of.certificates([CertificateUse::ApiServerClient, CertificateUse::ApiServerCa]));
-        let handle =
-            ManagerHandle::new(cluster.clone(), controllers.clone(), certificates.clone(), settings.dry_run);
+        let handle = ManagerHandle::new(
+            parts.cluster.clone(),
+            parts.controllers.clone(),
+            certificates.clone(),
+            settings.dry_run,
+        );
         Ok(Self {
-            fence,
+            blueprint,
+            parts,
             election,
-            outputs: outputs.into_iter().filter_map(|(kind, written)| written.then_some(kind)).collect(),
-            client,
-            kinds,
-            names: settings.controllers.iter().copied().filter(|name| runs(*name)).collect(),
-            reflectors: settings.reflectors.streaming_list(settings.watch_list_client),
-            seeds,
-            recorders,
-            event_tasks,
-            audit,
-            shutdown_timeout: settings.shutdown_timeout,
             handle,
             other_tasks: vec![("certificates".to_owned(), Box::pin(certificates.warn(clock)))],
             #[cfg(feature = "ui")]
             ui: None,
-            cluster,
-            controllers,
         })
     }
 
-    /// The stores that the controllers share.
+    /// The stores that the controllers share. If the manager starts again because the server's
+    /// storage went back, it has others, which its handle knows.
     pub fn cluster(&self) -> &Cluster {
-        &self.cluster
+        &self.parts.cluster
     }
 
-    /// The controllers.
+    /// The controllers; see [`Self::cluster`].
     pub fn controllers(&self) -> &RunningControllers {
-        &self.controllers
+        &self.parts.controllers
     }
 
     /// A view of the manager for health checks, the status page and gauges.
@@ -205,9 +143,9 @@ impl Manager {
         self.election.as_ref().map(Candidate::health)
     }
 
-    /// Adds a handler that is called for every change of the stores.
-    pub fn add_handler(&self, handler: Arc<dyn Handler>) {
-        self.cluster.add_handler(handler);
+    /// As [`ManagerHandle::add_handler`].
+    pub fn add_handler(&self, make: impl Fn(&Cluster) -> Arc<dyn Handler> + Send + Sync + 'static) {
+        self.handle.add_handler(make);
     }
 
     /// Adds a task that runs as long as [`Manager::run`] and is aborted at its end. If it ends
@@ -220,6 +158,10 @@ impl Manager {
     /// that are queued, sends the queued events and returns. Work that takes longer than
     /// [`Settings::shutdown_timeout`] is abandoned with a warning.
     ///
+    /// If the server's storage goes back, as after a restore, the controllers start again from
+    /// nothing: the stores are filled anew, and nothing is written before. That happens once in ten
+    /// minutes at most. The lease is kept, and pages are served meanwhile.
+    ///
     /// With leader election, the controllers run while this process holds the lease. After
     /// `shutdown`, the writes that were sent have a second to be answered. Then the lease is
     /// released, and the next leader syncs all keys.
@@ -230,7 +172,7 @@ impl Manager {
     /// returns immediately, because it must not run without one of its parts.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), ManagerError> {
         let handle = self.handle.clone();
-        let audit = self.audit.clone();
+        let audit = self.blueprint.audit.clone();
         let mut running = Running::start(self);
         let result = running.run(shutdown).await;
         handle.set_leading(false);

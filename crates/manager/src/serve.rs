@@ -244,7 +244,7 @@ fn pages(manager: &ManagerHandle, health: HealthChecks, settings: &Settings, sou
         health.observe(move |result| observed.observe(result.name, result.page, result.healthy));
         Arc::new(move || slis.render())
     });
-    let (cluster, process) = (manager.cluster().clone(), ProcessMetrics::new());
+    let (running, process) = (manager.clone(), ProcessMetrics::new());
     let certificates = manager.certificates().clone();
     Pages {
         component: COMPONENT.to_owned(),
@@ -252,7 +252,7 @@ fn pages(manager: &ManagerHandle, health: HealthChecks, settings: &Settings, sou
         health,
         metrics: metrics.map(|metrics| {
             Arc::new(move || {
-                cluster.update_metrics();
+                running.cluster().update_metrics();
                 process.update();
                 certificates.update_metrics();
                 sorted(&with_cpu_time(metrics.render()))

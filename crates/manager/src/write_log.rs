@@ -5,6 +5,8 @@ use std::sync::Arc;
 use kube_endpoint_core_model::{EndpointSlice, Endpoints, harmless};
 use kube_endpoint_informer::{Change, Cluster, Handler};
 
+use crate::ManagerHandle;
+
 /// Characters of a line that are printed at most: a slice may have 20,000 ports.
 const LONGEST_LINE: usize = 1000;
 
@@ -12,8 +14,10 @@ const LONGEST_LINE: usize = 1000;
 /// or deleted, by anyone. Objects that exist before the caches have synced are not printed. `print`
 /// runs while the caches are updated, so it must not block: see
 /// [`LinePrinter`](crate::LinePrinter).
-pub fn print_writes(cluster: &Cluster, print: impl Fn(String) + Send + Sync + 'static) {
-    cluster.add_handler(Arc::new(WritePrinter { cluster: cluster.clone(), print }));
+pub fn print_writes(manager: &ManagerHandle, print: impl Fn(String) + Clone + Send + Sync + 'static) {
+    manager.add_handler(move |cluster| {
+        Arc::new(WritePrinter { cluster: cluster.clone(), print: print.clone() })
+    });
 }
 
 struct WritePrinter<F> {

@@ -10,4 +10,4 @@ pub mod writes;
 
 pub use sent::{Content, Echo, SentObjects, View};
 pub use trigger_time::TriggerTime;
-pub use writes::{CachePosition, Observation, WriteTracker};
+pub use writes::{Observation, WriteTracker};

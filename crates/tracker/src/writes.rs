@@ -7,12 +7,6 @@
 //! generations by uid (`endpointslice_tracker.go`), which misses the deletion of a slice by another
 //! client if the controller has not written that slice since it started.
 //!
-//! Versions are compared within an epoch only. Epochs are counted for each namespace: the cache may
-//! list them one by one. When a new epoch begins, writes of earlier ones are no longer waited for,
-//! and an event of an object that was written in an earlier one counts as foreign. Names of
-//! unresolved creates are kept. The cache may have been listed before the last of these writes, so
-//! their owners count as uncertain until what the cache shows was compared with the server.
-//!
 //! Only outstanding writes are held, so nothing is left of objects that no longer exist.
 
 use std::collections::BTreeSet;
@@ -24,24 +18,6 @@ mod state;
 mod updates;
 
 use state::{Object, Owner, Seen, State};
-
-/// The position of a cache in the event stream of one kind, or of one kind in one namespace. If the
-/// server's versions go back, as after a restore from a backup, a new epoch begins. Versions of
-/// different epochs cannot be compared.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CachePosition {
-    /// The number of lists so far that had a lower version than the position of the cache.
-    pub epoch: u64,
-    /// Version of the last event, bookmark or list that was applied.
-    pub version: ResourceVersion,
-}
-
-impl CachePosition {
-    /// Returns true if it is later than another position of the same epoch.
-    fn is_ahead_of(self, other: Self) -> bool {
-        self.epoch == other.epoch && self.version > other.version
-    }
-}
 
 /// What an event of a managed object means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,20 +45,16 @@ impl WriteTracker {
     pub fn is_stale<'a>(
         &self,
         owner: &ObjectKey,
-        position: CachePosition,
+        position: ResourceVersion,
         cached_uids: impl IntoIterator<Item = &'a Text>,
     ) -> bool {
         let mut state = self.state.lock();
-        state.enter(&owner.namespace, position.epoch);
-        let State { owners, objects, missed, uncertain, .. } = &mut *state;
+        let State { owners, objects, missed, .. } = &mut *state;
         let Some(entry) = owners.get_mut(owner) else { return false };
-        if entry.is_of_other_epoch(position.epoch) {
-            uncertain.insert(owner.clone());
-        }
-        entry.written = entry.written.filter(|written| written.is_ahead_of(position));
+        entry.written = entry.written.filter(|written| *written > position);
         if !entry.deleted.is_empty() {
             let cached: BTreeSet<&Text> = cached_uids.into_iter().collect();
-            entry.deleted.retain(|uid, epoch| *epoch == position.epoch && cached.contains(uid));
+            entry.deleted.retain(|uid| cached.contains(uid));
         }
         let stale = entry.written.is_some() || !entry.deleted.is_empty();
         // Some echoes never come, such as that of an object that was created and deleted between
@@ -90,17 +62,12 @@ impl WriteTracker {
         // the cache has read past it.
         entry.objects.retain(|key| {
             let settled = objects.get(key).is_none_or(|object| {
-                let echoed = object
-                    .written()
-                    .is_none_or(|it| it.epoch != position.epoch || it.version < position.version);
-                let gone = object.deleted.as_ref().is_none_or(|uid| !entry.deleted.contains_key(uid));
+                let echoed = object.written.is_none_or(|written| written < position);
+                let gone = object.deleted.as_ref().is_none_or(|uid| !entry.deleted.contains(uid));
                 !object.in_flight && echoed && gone
             });
-            if settled
-                && let Some(Object { written: Some(version), deleted: None, epoch, .. }) = objects.remove(key)
-                && epoch == position.epoch
-            {
-                missed.insert(key.clone(), CachePosition { epoch, version });
+            if settled && let Some(Object { written: Some(_), deleted: None, .. }) = objects.remove(key) {
+                missed.insert(key.clone());
             }
             !settled
         });
@@ -112,12 +79,7 @@ impl WriteTracker {
     /// [`Self::wrote`], [`Self::deleted`], [`Self::failed`].
     pub fn begin(&self, object: &ObjectKey) {
         let mut state = self.state.lock();
-        let epoch = state.epoch(&object.namespace);
-        let tracked = state.objects.entry(object.clone()).or_default();
-        tracked.in_flight = true;
-        if tracked.epoch != epoch {
-            (tracked.epoch, tracked.written) = (epoch, None);
-        }
+        state.objects.entry(object.clone()).or_default().in_flight = true;
     }
 
     /// As [`Self::wrote`], for a created object. If it is deleted before a relist, there is no
@@ -127,7 +89,7 @@ impl WriteTracker {
         owner: &ObjectKey,
         object: &ObjectKey,
         version: ResourceVersion,
-        position: CachePosition,
+        position: ResourceVersion,
     ) -> bool {
         self.record_answer(owner, object, version, position, true)
     }
@@ -140,12 +102,13 @@ impl WriteTracker {
     pub fn unseen_creates(
         &self,
         is_listed: impl Fn(&str) -> bool,
-        position: CachePosition,
+        position: ResourceVersion,
     ) -> Vec<ObjectKey> {
         let state = self.state.lock();
         let is_unseen = |key: &ObjectKey| {
-            let created = state.objects.get(key).filter(|object| object.created).and_then(Object::written);
-            created.is_some_and(|created| !created.is_ahead_of(position))
+            let created =
+                state.objects.get(key).filter(|object| object.created).and_then(|object| object.written);
+            created.is_some_and(|created| created <= position)
         };
         let mut unseen: Vec<ObjectKey> = state
             .owners
@@ -164,7 +127,7 @@ impl WriteTracker {
         owner: &ObjectKey,
         object: &ObjectKey,
         version: ResourceVersion,
-        position: CachePosition,
+        position: ResourceVersion,
     ) -> bool {
         self.record_answer(owner, object, version, position, false)
     }
@@ -175,40 +138,27 @@ impl WriteTracker {
         owner: &ObjectKey,
         object: &ObjectKey,
         version: ResourceVersion,
-        position: CachePosition,
+        position: ResourceVersion,
         created: bool,
     ) -> bool {
         let mut state = self.state.lock();
-        state.enter(&object.namespace, position.epoch);
-        let epoch = state.epoch(&object.namespace);
         state.answers += 1;
-        let State { owners, objects, uncertain, answers, .. } = &mut *state;
+        let State { owners, objects, answers, .. } = &mut *state;
         let entry = owners.entry(owner.clone()).or_default();
         entry.answer = *answers;
         entry.unresolved.remove(&object.name);
         entry.updates.remove(object);
-        let tracked = objects
-            .entry(object.clone())
-            .or_insert_with(|| Object { epoch: position.epoch, ..Object::default() });
-        let written = CachePosition { epoch: tracked.epoch, version };
+        let tracked = objects.entry(object.clone()).or_default();
         // The cache may show it already.
-        let is_ahead = written.is_ahead_of(position);
-        if is_ahead && entry.written.is_none_or(|before| !before.is_ahead_of(written)) {
-            entry.written = Some(written);
+        let is_ahead = version > position;
+        if is_ahead {
+            entry.written = entry.written.max(Some(version));
         }
         tracked.in_flight = false;
         tracked.created = created;
         tracked.written = Some(version);
-        let echo = Seen::Version { epoch: written.epoch, version };
+        let echo = Seen::Version(version);
         let changed_meanwhile = match tracked.seen.take() {
-            // A new epoch began while the write was in flight. Whether the write belongs to it is
-            // unknown.
-            _ if written.epoch != epoch => {
-                objects.remove(object);
-                entry.objects.remove(object);
-                uncertain.insert(owner.clone());
-                true
-            }
             // The echo may come before the answer.
             Some(seen) if seen >= echo => {
                 objects.remove(object);
@@ -240,10 +190,9 @@ impl WriteTracker {
             return;
         }
         tracked.deleted = Some(uid.clone());
-        let epoch = tracked.epoch;
         let entry = state.answered(owner);
         entry.updates.remove(object);
-        entry.deleted.insert(uid.clone(), epoch);
+        entry.deleted.insert(uid.clone());
         entry.objects.insert(object.clone());
     }
 
@@ -273,30 +222,24 @@ impl WriteTracker {
         Some(taken)
     }
 
-    /// Classifies an event: an object was added or changed and has this uid. `seen` is its version,
-    /// and the epoch of the cache that shows it.
+    /// Classifies an event: an object was added or changed and has this uid and version.
     pub fn observe_applied(
         &self,
         owner: Option<&ObjectKey>,
         object: &ObjectKey,
         uid: &Text,
-        seen: CachePosition,
+        version: ResourceVersion,
     ) -> Observation {
         let mut state = self.state.lock();
-        state.enter(&object.namespace, seen.epoch);
-        let State { owners, uncertain, .. } = &mut *state;
         if let Some(owner) = owner
-            && let Some(entry) = owners.get_mut(owner)
+            && let Some(entry) = state.owners.get_mut(owner)
         {
-            if entry.is_of_other_epoch(seen.epoch) {
-                uncertain.insert(owner.clone());
-            }
             // It exists, so a create of that name need not be tried again.
             entry.unresolved.remove(&object.name);
             // An event comes when the cache has read up to it.
-            entry.written = entry.written.filter(|written| written.is_ahead_of(seen));
+            entry.written = entry.written.filter(|written| *written > version);
         }
-        let observed = state.observe_applied(object, uid, seen);
+        let observed = state.observe_applied(object, uid, version);
         state.drop_observed(owner, object);
         observed
     }
@@ -314,40 +257,25 @@ impl WriteTracker {
         observed
     }
 
-    /// Returns true if a new epoch began while writes for an owner were outstanding. The cache may
-    /// have been listed before these writes, and their versions do not tell, so what it shows must
-    /// be compared with the server before anything is created.
-    pub fn is_uncertain(&self, owner: &ObjectKey) -> bool {
-        self.state.lock().uncertain.contains(owner)
-    }
-
-    /// Records that the cache shows what the server has for an owner.
-    pub fn confirmed(&self, owner: &ObjectKey) {
-        self.state.lock().uncertain.remove(owner);
-    }
-
     /// Compares the version in the answer to a write with the position of the cache before the
     /// write was sent. A write makes a version that is higher than all before, unless the server's
-    /// storage was set back. `now` is the position at the answer.
-    pub fn check_answer(&self, before: CachePosition, version: ResourceVersion, now: CachePosition) {
-        let is_old = !version.is_none() && before.epoch == now.epoch && version <= before.version;
-        if is_old {
-            self.state.lock().set_back = true;
+    /// storage went back.
+    pub fn check_answer(&self, before: ResourceVersion, version: ResourceVersion) {
+        if !version.is_none() && version <= before {
+            self.state.lock().went_back = true;
         }
     }
 
-    /// Returns whether an answer since the last call has shown that the server's storage was set
-    /// back.
-    pub fn take_set_back(&self) -> bool {
-        std::mem::take(&mut self.state.lock().set_back)
+    /// Returns true if an answer since the last call has shown that the server's storage went back.
+    pub fn take_went_back(&self) -> bool {
+        std::mem::take(&mut self.state.lock().went_back)
     }
 
     /// Removes and returns the objects of which [`Self::is_stale`] found that the cache has read
-    /// past a write without showing it, each with the position of that write. Either another client
-    /// deleted the object between two lists, or the server's storage was set back and has passed
-    /// the version of the write since. Only the server can tell.
-    pub fn take_missed(&self) -> Vec<(ObjectKey, CachePosition)> {
-        std::mem::take(&mut self.state.lock().missed).into_iter().collect()
+    /// past a write without showing it. Either another client deleted the object between two lists,
+    /// or the cache shows another history than that of the server.
+    pub fn take_missed(&self) -> BTreeSet<ObjectKey> {
+        std::mem::take(&mut self.state.lock().missed)
     }
 
     /// Owners of writes that were answered before the last call already and that the cache has not
@@ -389,7 +317,6 @@ impl WriteTracker {
     /// costs a sync without writes.
     pub fn forget(&self, owner: &ObjectKey) {
         let mut state = self.state.lock();
-        state.uncertain.remove(owner);
         if let Some(entry) = state.owners.remove(owner) {
             for object in &entry.objects {
                 state.objects.remove(object);

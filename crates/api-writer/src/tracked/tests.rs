@@ -39,8 +39,8 @@ fn owner() -> ObjectKey {
     ObjectKey::new("n", "web")
 }
 
-fn position(version: u64) -> CachePosition {
-    CachePosition { epoch: 0, version: ResourceVersion(version) }
+fn position(version: u64) -> ResourceVersion {
+    ResourceVersion(version)
 }
 
 fn slice(name: &str) -> EndpointSlice {

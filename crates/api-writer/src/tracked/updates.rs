@@ -1,7 +1,6 @@
 //! Updates whose answer was lost.
 
-use kube_endpoint_core_model::ObjectKey;
-use kube_endpoint_tracker::CachePosition;
+use kube_endpoint_core_model::{ObjectKey, ResourceVersion};
 
 use super::{FailedWrite, Operation, TrackedWriter};
 use crate::error::WriteError;
@@ -18,7 +17,7 @@ impl TrackedWriter {
     pub async fn resolve_updates<T: Writable>(
         &self,
         owner: &ObjectKey,
-        position: impl Fn() -> CachePosition,
+        position: impl Fn() -> ResourceVersion,
     ) -> Result<bool, FailedWrite> {
         let mut changed = false;
         for (object, sent) in self.tracker.unresolved_updates(owner) {

@@ -13,36 +13,19 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::reflector::doubts::{Contradiction, Doubts};
+use crate::reflector::history::History;
 use crate::reflector::status::KindFailure;
 use crate::{Kind, Kinds, Scope, View};
 
-/// How far a store has read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Position {
-    /// The number of lists so far that showed that the server's storage was set back, as by a
-    /// restore: they had a lower version than the store's position, or contradicted the store.
-    /// Versions of different epochs cannot be compared.
-    pub epoch: u64,
-    /// The version of the last event, bookmark or list.
-    pub version: ResourceVersion,
-}
-
-/// The shortest time between two relists of all kinds because a list contradicted its store.
-const CONTRADICTED: Duration = Duration::from_secs(600);
-/// The shortest time between two relists of all kinds for which versions are the reason that other
-/// requests than lists and watches were answered with. If the API servers of a cluster disagree,
-/// there is such a reason all the time.
-const SET_BACK: Duration = Duration::from_secs(30);
+/// The shortest time between two relists of all kinds because a store differed from the server.
+const DIFFERED: Duration = Duration::from_secs(600);
 
 /// The progress of all kinds.
 #[derive(Debug)]
 pub(crate) struct Progress {
-    /// When all kinds were last listed because a list contradicted its store.
-    contradicted: Mutex<Option<Instant>>,
-    /// When all kinds were last listed because something else than a list or watch had shown that
-    /// the server was set back.
-    set_back: Mutex<Option<Instant>>,
+    pub(crate) history: History,
+    /// When all kinds were last listed because a store differed from the server.
+    differed: Mutex<Option<Instant>>,
     kinds: [KindProgress; Kind::ALL.len()],
     /// The kinds that [`Cluster::synced`](crate::Cluster::synced) waits for.
     awaited: watch::Sender<Kinds>,
@@ -65,46 +48,25 @@ struct StreamProgress {
     /// The last failure, until a request succeeds.
     failure: Mutex<Option<KindFailure>>,
     version_check: Notify,
-    doubts: Mutex<Doubts>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct StreamState {
-    position: Position,
+    /// The version of the last event, bookmark or list.
+    position: ResourceVersion,
     /// The version of the last event of an object since the last list.
     last_event: Option<ResourceVersion>,
     /// When the server last sent something; none before the first list.
     received: Option<Instant>,
     /// True if a complete list was applied and handlers were called for it.
     synced: bool,
-    /// The server's versions went back, and there was no list since.
+    /// A list was requested and has not begun.
     must_list: bool,
-    /// The list under way began after the server's versions went back.
-    begins_epoch: bool,
-    /// When a list last began because the server's versions went back.
-    began_epoch: Option<Instant>,
-}
-
-/// Returns true if something that may happen once in a period was not done for so long; if so, it
-/// counts as done now.
-fn is_due(last: &Mutex<Option<Instant>>, period: Duration) -> bool {
-    let now = Instant::now();
-    let mut last = last.lock();
-    let is_due = last.is_none_or(|last| now - last >= period);
-    if is_due {
-        *last = Some(now);
-    }
-    is_due
+    /// The next list is made because the store may differ from the server.
+    suspected: bool,
 }
 
 impl StreamProgress {
-    /// Returns true if it is known that the server's versions went back, and no list since then is
-    /// complete.
-    fn awaits_list(&self) -> bool {
-        let state = self.state.lock();
-        state.must_list || state.begins_epoch
-    }
-
     /// Has everything listed that it covers.
     fn require_list(&self) {
         self.state.lock().must_list = true;
@@ -152,8 +114,8 @@ impl Progress {
     pub(crate) fn new(awaited: Kinds, view: &View) -> Self {
         let kinds = Kind::ALL.map(|kind| KindProgress::new(view.scopes(kind)));
         Self {
-            contradicted: Mutex::default(),
-            set_back: Mutex::default(),
+            history: History::default(),
+            differed: Mutex::default(),
             kinds,
             awaited: watch::Sender::new(awaited),
             synced: watch::Sender::new(Kinds::default()),
@@ -177,7 +139,7 @@ impl Progress {
 
     /// The lowest version up to which all lists and watches of a kind have read.
     pub(crate) fn lowest_version(&self, kind: Kind) -> ResourceVersion {
-        let versions = self.of(kind).streams().map(|stream| stream.state.lock().position.version);
+        let versions = self.of(kind).streams().map(|stream| stream.state.lock().position);
         versions.min().unwrap_or_default()
     }
 
@@ -191,16 +153,15 @@ impl Progress {
         received.min().map(|received| received.elapsed())
     }
 
-    /// The position of the list and watch that covers a namespace; the start if none does.
-    pub(crate) fn position_in(&self, kind: Kind, namespace: &str) -> Position {
-        self.of(kind)
-            .covering(namespace)
-            .map_or_else(Position::default, |stream| stream.state.lock().position)
+    /// The version up to which the list and watch that covers a namespace has read; none if none
+    /// does.
+    pub(crate) fn position_in(&self, kind: Kind, namespace: &str) -> ResourceVersion {
+        self.of(kind).covering(namespace).map(|stream| stream.state.lock().position).unwrap_or_default()
     }
 
-    /// The position of one list and watch.
-    pub(crate) fn position(&self, kind: Kind, scope: &Scope) -> Position {
-        self.stream(kind, scope).map_or_else(Position::default, |stream| stream.state.lock().position)
+    /// The version up to which one list and watch has read.
+    pub(crate) fn position(&self, kind: Kind, scope: &Scope) -> ResourceVersion {
+        self.stream(kind, scope).map(|stream| stream.state.lock().position).unwrap_or_default()
     }
 
     /// The version of the last event of an object since the last list; none if there was none, or
@@ -223,115 +184,51 @@ impl Progress {
         let Some(stream) = self.stream(kind, scope) else { return };
         let mut state = stream.state.lock();
         state.received = Some(Instant::now());
-        state.position.version = state.position.version.max(version);
+        state.position = state.position.max(version);
     }
 
-    /// Moves a position to the version of a complete list. A lower version than before begins a new
-    /// epoch: the server was restored from a backup, or is another one.
-    ///
-    /// So does a list that contradicts the store: the server was restored, and has passed the
-    /// position since. All kinds must be listed then, because nothing shows which other stores are
-    /// wrong. A deletion counts only in a namespace whose writers have doubted the store; otherwise
-    /// it is normal. Returns whether all kinds will be listed for this reason, which happens at
-    /// most once in ten minutes.
-    pub(crate) fn restart(
-        &self,
-        kind: Kind,
-        scope: &Scope,
-        version: ResourceVersion,
-        contradiction: &Contradiction,
-    ) -> bool {
-        let Some(stream) = self.stream(kind, scope) else { return false };
-        let contradicted = std::mem::take(&mut *stream.doubts.lock()).are_confirmed_by(contradiction);
+    /// Moves a position to the version of a complete list, which may be lower than before. `lost`
+    /// tells whether objects of the store are not in the list. If the list was made because the
+    /// store may differ from the server, and objects are lost, all kinds are listed: the server may
+    /// have been restored, and have passed the positions of all kinds since. That happens at most
+    /// once in ten minutes.
+    pub(crate) fn restart(&self, kind: Kind, scope: &Scope, version: ResourceVersion, lost: bool) {
+        let Some(stream) = self.stream(kind, scope) else { return };
         let mut state = stream.state.lock();
         state.received = Some(Instant::now());
-        let begins_epoch = std::mem::take(&mut state.begins_epoch);
-        if begins_epoch || contradicted || version < state.position.version {
-            state.position.epoch += 1;
-        }
-        state.position.version = version;
+        state.position = version;
         state.last_event = None;
+        let differs = std::mem::take(&mut state.suspected) && lost;
         drop(state);
-        // All kinds are listed already if this list began an epoch.
-        contradicted && !begins_epoch && self.list_others(stream)
-    }
-
-    /// Has all kinds listed, except one that has just been, unless that was done within the last
-    /// ten minutes.
-    fn list_others(&self, listed: &StreamProgress) -> bool {
-        if !is_due(&self.contradicted, CONTRADICTED) {
-            return false;
+        let now = Instant::now();
+        let mut last = self.differed.lock();
+        if differs && last.is_none_or(|last| now - last >= DIFFERED) {
+            *last = Some(now);
+            self.require_lists();
         }
-        let streams = self.kinds.iter().flat_map(KindProgress::streams);
-        streams.filter(|stream| !std::ptr::eq(*stream, listed)).for_each(StreamProgress::require_list);
-        true
     }
 
-    /// Has everything listed in a new epoch.
-    fn require_lists(&self) {
+    /// Forgets how far a list and watch has read, which says nothing about the history that the
+    /// server shows now.
+    pub(crate) fn forget_position(&self, kind: Kind, scope: &Scope) {
+        if let Some(stream) = self.stream(kind, scope) {
+            stream.state.lock().position = ResourceVersion::default();
+        }
+    }
+
+    /// Has all kinds listed.
+    pub(crate) fn require_lists(&self) {
         self.kinds.iter().flat_map(KindProgress::streams).for_each(StreamProgress::require_list);
     }
 
-    /// Has all kinds listed in a new epoch, unless that was done within the last ten minutes.
-    /// Returns whether it is done.
-    pub(crate) fn report_set_back(&self) -> bool {
-        let may_list = is_due(&self.contradicted, CONTRADICTED);
-        if may_list {
-            self.require_lists();
-        }
-        may_list
-    }
-
-    /// Records that writers have found that a store differs from the server.
-    pub(crate) fn doubt(&self, kind: Kind, scope: &Scope) {
+    /// Records that the next list is made because the store may differ from the server.
+    pub(crate) fn suspect(&self, kind: Kind, scope: &Scope) {
         if let Some(stream) = self.stream(kind, scope) {
-            stream.doubts.lock().lead_to_list();
+            stream.state.lock().suspected = true;
         }
     }
 
-    /// Records that the server's version is lower than the position of a list and watch. Everything
-    /// must then be listed: other positions may be so low that the server has passed them again,
-    /// although their stores show what was lost.
-    pub(crate) fn went_back(&self, kind: Kind, scope: &Scope) {
-        // Another one has found out before.
-        if self.stream(kind, scope).is_some_and(StreamProgress::awaits_list) {
-            return;
-        }
-        self.require_lists();
-    }
-
-    /// Has everything listed because an object got a version that the list and watch which covers
-    /// its namespace had read past. Returns false if it was not done because of [`SET_BACK`].
-    pub(crate) fn versions_went_back(&self, kind: Kind, namespace: &str) -> bool {
-        if self.of(kind).covering(namespace).is_some_and(StreamProgress::awaits_list) {
-            return true;
-        }
-        let may_list = is_due(&self.set_back, SET_BACK);
-        if may_list {
-            self.require_lists();
-        }
-        may_list
-    }
-
-    /// Has everything listed that was not listed since the server was set back, which was after
-    /// `since`. Returns false if it was not done because of [`SET_BACK`].
-    pub(crate) fn list_again(&self, since: Instant) -> bool {
-        let is_listed = |stream: &StreamProgress| {
-            stream.awaits_list() || stream.state.lock().began_epoch.is_some_and(|began| began >= since)
-        };
-        let streams = self.kinds.iter().flat_map(KindProgress::streams);
-        let mut streams = streams.filter(|stream| !is_listed(stream)).peekable();
-        if streams.peek().is_none() {
-            return true;
-        }
-        let may_list = is_due(&self.set_back, SET_BACK);
-        if may_list {
-            streams.for_each(StreamProgress::require_list);
-        }
-        may_list
-    }
-
-    /// Returns true if a list is needed because the server's versions went back.
+    /// Returns true if a list was requested.
     pub(crate) fn must_list(&self, kind: Kind, scope: &Scope) -> bool {
         self.stream(kind, scope).is_some_and(|stream| stream.state.lock().must_list)
     }
@@ -341,8 +238,6 @@ impl Progress {
         let Some(stream) = self.stream(kind, scope) else { return };
         let mut state = stream.state.lock();
         if std::mem::take(&mut state.must_list) {
-            state.begins_epoch = true;
-            state.began_epoch = Some(Instant::now());
             // A list answers a request for a check.
             let _ = stream.version_check.notified().now_or_never();
         }
@@ -432,7 +327,6 @@ impl Progress {
     /// taken up yet count as one.
     pub(crate) fn request_version_check(&self, kind: Kind, namespace: &str) {
         if let Some(stream) = self.of(kind).covering(namespace) {
-            stream.doubts.lock().add(namespace);
             stream.version_check.notify_one();
         }
     }

@@ -10,7 +10,8 @@ use tokio::time::Instant;
 use crate::error::ListWatchError;
 use crate::metrics::RelistReason;
 use crate::reflector::Reflector;
-use crate::reflector::state::{Next, State};
+use crate::reflector::history::StorageWentBack;
+use crate::reflector::state::{Listing, Next, State};
 use crate::reflector::status::{KindFailure, ListWatchVerb, whole_millis};
 use crate::{ApiClient, Cluster, Object, ReflectorOptions};
 
@@ -24,12 +25,17 @@ const STABLE_WATCH: Duration = Duration::from_secs(10);
 /// It never gives up. While the API server is unreachable or refuses requests, the reflector logs
 /// that and retries with backoff; the cluster keeps its content. A kind that has never been listed
 /// stays unsynced.
+///
+/// # Errors
+///
+/// If the server's storage went back. The caller has to stop everything that reads or writes by this
+/// cluster, and to start again with a new one.
 pub async fn run<T: Object>(
     client: ApiClient,
     cluster: Cluster,
     options: ReflectorOptions,
     shutdown: impl Future<Output = ()>,
-) {
+) -> Result<(), StorageWentBack> {
     let mut shutdown = pin!(shutdown);
     let scopes = cluster.view().scopes(T::KIND);
     let reflectors = scopes.into_iter().zip(0..).map(|(scope, number)| {
@@ -40,8 +46,9 @@ pub async fn run<T: Object>(
     let mut all = std::pin::pin!(futures::future::join_all(reflectors));
     tokio::select! {
         biased;
-        () = &mut shutdown => {}
-        _ = &mut all => {}
+        () = &mut shutdown => Ok(()),
+        went_back = cluster.storage_went_back() => Err(went_back),
+        _ = &mut all => Ok(()),
     }
 }
 
@@ -64,6 +71,10 @@ impl<T: Object> Reflector<'_, T> {
             State::Listing(mut listing) => match self.list_page(&mut listing).await {
                 Ok(None) => State::Listing(listing),
                 Ok(Some(version)) => {
+                    if let Err(error) = self.check_list(version).await {
+                        let again = State::Listing(Listing::new(self.options.page_size));
+                        return self.failed(again, &error, Duration::ZERO);
+                    }
                     let turn = self.cluster.turn(T::KIND).await;
                     self.replace(listing.builder, version);
                     drop(turn);
@@ -113,11 +124,8 @@ impl<T: Object> Reflector<'_, T> {
             return State::initial(self.streaming_list, self.options.page_size);
         }
         let next = state.after_error(error, self.failures.count(), Instant::now());
-        if matches!(error, ListWatchError::VersionWentBack { .. }) {
-            self.cluster.inner.progress.went_back(T::KIND, &self.scope);
-        }
-        if matches!(error, ListWatchError::StoreDiffers) {
-            self.cluster.inner.progress.doubt(T::KIND, &self.scope);
+        if let ListWatchError::VersionWentBack { server, position } = *error {
+            self.report_versions(server, position);
         }
         let verb = match state {
             State::Streaming { .. } | State::Watching { .. } => ListWatchVerb::Watch,

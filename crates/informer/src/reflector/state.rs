@@ -188,10 +188,8 @@ impl<T> State<T> {
     pub(crate) fn after_error(&self, error: &ListWatchError, failures: u32, now: Instant) -> Next {
         match (self, error) {
             (_, ListWatchError::Expired(_)) => Next::Relist(RelistReason::Expired),
-            (_, ListWatchError::VersionWentBack { .. } | ListWatchError::OtherVersionWentBack) => {
-                Next::Relist(RelistReason::VersionWentBack)
-            }
-            (_, ListWatchError::StoreDiffers) => Next::Relist(RelistReason::StoreDiffers),
+            (_, ListWatchError::VersionWentBack { .. }) => Next::Relist(RelistReason::VersionWentBack),
+            (_, ListWatchError::ListRequested) => Next::Relist(RelistReason::StoreDiffers),
             (Self::Watching { connection, .. }, _) => after_watch_error(*connection, error, failures, now),
             (Self::Checking { .. }, ListWatchError::Api { code, .. }) if is_refused(*code) => Next::Resume,
             (Self::Streaming { .. }, _) => after_streaming_error(error),

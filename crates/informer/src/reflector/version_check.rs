@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use kube_endpoint_core_model::{EndpointSlice, Endpoints, Node, Pod, ResourceVersion, Service};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::error::ListWatchError;
 use crate::wire::list_parts::ListParts;
@@ -18,6 +18,9 @@ use crate::{ApiClient, Cluster, Kind, Object, ReflectorOptions, Scope, View};
 
 /// The shortest time between two checks on an open watch.
 const MIN_INTERVAL: Duration = Duration::from_secs(10);
+/// A lower version is read a second time after this time before it counts: connections may have
+/// moved between servers that disagree, and one read may have been answered from a cache.
+const CONFIRMATION: Duration = Duration::from_secs(1);
 /// A second requested check within this time lists the kind even if the server's version is not
 /// lower. A relist for this reason happens at most once in this time.
 const UNEXPLAINED: Duration = Duration::from_secs(600);
@@ -39,7 +42,7 @@ pub(crate) struct VersionChecks {
 struct Running {
     /// The position when the check was sent.
     from: ResourceVersion,
-    answer: BoxFuture<'static, Result<ResourceVersion, ListWatchError>>,
+    answer: BoxFuture<'static, Result<(), ListWatchError>>,
 }
 
 impl VersionChecks {
@@ -58,7 +61,7 @@ impl VersionChecks {
     ) -> Result<(), ListWatchError> {
         let progress = &cluster.inner.progress;
         if progress.must_list(T::KIND, scope) {
-            return Err(ListWatchError::OtherVersionWentBack);
+            return Err(ListWatchError::ListRequested);
         }
         if self.running.is_none() {
             if !self.requested {
@@ -67,7 +70,7 @@ impl VersionChecks {
                     biased;
                     () = progress.version_check_requested(T::KIND, scope) => {
                         if progress.must_list(T::KIND, scope) {
-                            return Err(ListWatchError::OtherVersionWentBack);
+                            return Err(ListWatchError::ListRequested);
                         }
                         self.requested = true;
                     }
@@ -79,7 +82,7 @@ impl VersionChecks {
             }
             self.last = Some(Instant::now());
             let target = Target::new(&T::RESOURCE, scope);
-            let answer = server_version::<T>(client.clone(), target, options.idle_timeout).boxed();
+            let answer = compare::<T>(client.clone(), target, options.idle_timeout, from).boxed();
             self.running = Some(Running { from, answer });
         }
         let Some(Running { from, answer }) = &mut self.running else { return Ok(()) };
@@ -87,14 +90,15 @@ impl VersionChecks {
         self.running = None;
         let now = Instant::now();
         match answer {
-            Ok(server) if server < from => {
+            Err(error @ ListWatchError::VersionWentBack { .. }) => {
                 self.requested = false;
-                Err(ListWatchError::VersionWentBack { server, position: from })
+                Err(error)
             }
-            Ok(server) => {
-                tracing::debug!(resource = T::KIND.name(), %server, position = %from, "compared versions");
+            Ok(()) => {
+                tracing::debug!(resource = T::KIND.name(), position = %from, "compared versions");
                 if std::mem::take(&mut self.requested) && self.is_unexplained_again(now) {
-                    return Err(ListWatchError::StoreDiffers);
+                    progress.suspect(T::KIND, scope);
+                    return Err(ListWatchError::ListRequested);
                 }
                 Ok(())
             }
@@ -123,6 +127,29 @@ impl VersionChecks {
         }
         self.unexplained = Some(now);
         false
+    }
+}
+
+/// Compares the server's version of a kind with one that was read before.
+///
+/// # Errors
+///
+/// [`ListWatchError::VersionWentBack`] if the server's is lower, in two reads. Others if a read
+/// fails.
+pub(crate) async fn compare<T: Object>(
+    client: ApiClient,
+    target: Target,
+    idle_timeout: Duration,
+    position: ResourceVersion,
+) -> Result<(), ListWatchError> {
+    let read = async || server_version::<T>(client.clone(), target.clone(), idle_timeout).await;
+    if read().await? >= position {
+        return Ok(());
+    }
+    sleep(CONFIRMATION).await;
+    match read().await? {
+        server if server < position => Err(ListWatchError::VersionWentBack { server, position }),
+        _ => Ok(()),
     }
 }
 

@@ -6,11 +6,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use kube_endpoint_api_client::STORAGE_WENT_BACK;
 use kube_endpoint_core_model::{EndpointSlice, Endpoints, Node, ObjectKey, ResourceVersion};
 
 use crate::cluster::Store;
-use crate::reflector::doubts::Contradiction;
 use crate::store::table::{Indexed, Table};
 use crate::{Change, Cluster, Handler, Kind, Object, Origin, Scope, StreamEvent};
 
@@ -127,7 +125,7 @@ impl Cluster {
                 self.remove::<T>(store, scope, &key, resource_version, deliver);
             }
             StreamEvent::Restarted { items, undecodable, resource_version } => {
-                let position = self.inner.progress.position(T::KIND, scope).version;
+                let position = self.inner.progress.position(T::KIND, scope);
                 let (table, changes, contradicts) =
                     replaced(&store.table.read(), scope, items, undecodable, position);
                 let before = store.table.write().replace(scope, table);
@@ -181,13 +179,13 @@ impl Cluster {
         metrics.objects.set(self.count(T::KIND) as f64);
         // The lowest position of several changes with bookmarks, often enough.
         if *scope == Scope::All {
-            metrics.set_store_resource_version(self.inner.progress.position(T::KIND, scope).version);
+            metrics.set_store_resource_version(self.inner.progress.position(T::KIND, scope));
         }
     }
 
     /// Moves the position of a list and watch to the version of a complete list, which may be
-    /// lower. `changes` are those from the store to the list, and `contradicts` whether an object
-    /// of the list [`contradicts`] the store.
+    /// lower. `contradicts` tells whether an object of the list [`contradicts`] the store, and
+    /// `changes` are those from the store to the list.
     pub(crate) fn restart<T: Object>(
         &self,
         scope: &Scope,
@@ -195,16 +193,15 @@ impl Cluster {
         contradicts: bool,
         changes: &[Change<T>],
     ) {
-        let deleted = changes.iter().filter(|change| change.new.is_none());
-        let deleted: Vec<ObjectKey> =
-            deleted.filter_map(|change| change.old.as_ref()).map(|old| old.key()).collect();
-        let contradiction = Contradiction::new(contradicts, deleted.iter());
-        if !version.is_none() && self.inner.progress.restart(T::KIND, scope, version, &contradiction) {
-            tracing::warn!(
-                resource = T::KIND.name(), namespace = scope.namespace(), %version,
-                "the API server's list contradicts what its watch has sent before: {STORAGE_WENT_BACK}, so all kinds \
-                 are listed again"
-            );
+        if !version.is_none() {
+            let lost = changes.iter().any(|change| change.new.is_none());
+            self.inner.progress.restart(T::KIND, scope, version, lost);
+        }
+        if contradicts {
+            let kind = T::KIND.name();
+            self.report_storage_went_back(format!(
+                "a list of {kind} contradicts what their watch has sent before"
+            ));
         }
         self.metrics(T::KIND).objects.set(self.count(T::KIND) as f64);
         self.record_lowest_position::<T>();

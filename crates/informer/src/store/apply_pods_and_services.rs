@@ -95,7 +95,7 @@ impl Cluster {
         version: ResourceVersion,
     ) {
         let index = &self.inner.index;
-        let position = self.inner.progress.position(Kind::Pods, scope).version;
+        let position = self.inner.progress.position(Kind::Pods, scope);
         let (now, changes, contradicts) = {
             // The serial queue is the only writer, so a long read lock blocks no other writer.
             let before = index.read();
@@ -200,7 +200,7 @@ impl Cluster {
         version: ResourceVersion,
     ) {
         let index = &self.inner.index;
-        let position = self.inner.progress.position(Kind::Services, scope).version;
+        let position = self.inner.progress.position(Kind::Services, scope);
         let (now, changes, contradicts) = {
             let before = index.read();
             let (services, mut changes, contradicts) =

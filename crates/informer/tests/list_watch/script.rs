@@ -256,6 +256,8 @@ async fn play_in(
 ) -> String {
     let transcript = Transcript(Arc::default(), Instant::now());
     let cluster = Cluster::new([Kind::Endpoints]);
+    // What follows evidence is played, too.
+    cluster.defer_evidence_until(Instant::now() + Duration::from_secs(1_000_000));
     cluster.add_handler(Arc::new(transcript.clone()));
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let shutdown = async {
@@ -277,7 +279,7 @@ async fn play_in(
     assert_eq!(cluster.has_synced(), watch.is_finished());
     watch.abort();
     stop.send(()).unwrap();
-    running.await.unwrap();
+    running.await.unwrap().unwrap();
     let mut out = std::mem::take(&mut *transcript.0.lock());
     let held: Vec<_> = cluster
         .endpoints_keys()

@@ -1,11 +1,10 @@
 //! Servers whose versions go back, as after a restore of their storage from a backup.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube_endpoint_informer::{Cluster, Kind, ReflectorOptions};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
-use tokio::time::Instant;
 
 use crate::list_watch::log::Log;
 use crate::list_watch::script::*;
@@ -36,6 +35,7 @@ async fn after_a_failed_connection_versions_that_went_back_are_followed_by_a_rel
         Answer::Watch(vec![WatchStep::Wait(20), WatchStep::Interrupt]),
         Answer::UnreachableCheck,
         Answer::Version(3),
+        Answer::Version(3),
         restored(),
     ];
     insta::assert_snapshot!(play_pages(30, script).await, @"
@@ -47,10 +47,11 @@ async fn after_a_failed_connection_versions_that_went_back_are_followed_by_a_rel
      20.000   interrupted
      20.000 ?limit=1
      20.655 ?limit=1
-     20.655 ?limit=2
-     20.655         c: - -> 2
-     20.655         b: 8 -> -
-     20.655 ?watch... resourceVersion=3&timeoutSeconds=588
+     21.655 ?limit=1
+     21.655 ?limit=2
+     21.655         c: - -> 2
+     21.655         b: 8 -> -
+     21.655 ?watch... resourceVersion=3&timeoutSeconds=588
     holds a@1 c@2 at 3
     ");
 }
@@ -69,11 +70,13 @@ fn servers_with_two_storages_are_named_in_the_log_and_counted() {
         listed(),
         interrupted(bookmark(9)),
         Answer::Version(3),
+        Answer::Version(3),
         restored(),
         interrupted(bookmark(3)),
         // The other storage has passed the position, which the check cannot tell from progress.
         Answer::Version(9),
         interrupted(bookmark(9)),
+        Answer::Version(3),
         Answer::Version(3),
         restored(),
         Answer::Watch(vec![WatchStep::Silence]),
@@ -153,6 +156,7 @@ async fn a_watch_that_is_silent_for_90_seconds_is_checked_while_it_stays_open() 
         listed(),
         Answer::Watch(vec![WatchStep::Wait(50), bookmark(9), WatchStep::Silence]),
         Answer::Version(3),
+        Answer::Version(3),
         restored(),
     ];
     insta::assert_snapshot!(play_pages(200, script).await, @"
@@ -162,10 +166,11 @@ async fn a_watch_that_is_silent_for_90_seconds_is_checked_while_it_stays_open() 
       0.000         synced
       0.000 ?watch... resourceVersion=9&timeoutSeconds=556
     140.000 ?limit=1
-    140.000 ?limit=2
-    140.000         c: - -> 2
-    140.000         b: 8 -> -
-    140.000 ?watch... resourceVersion=3&timeoutSeconds=335
+    141.000 ?limit=1
+    141.000 ?limit=2
+    141.000         c: - -> 2
+    141.000         b: 8 -> -
+    141.000 ?watch... resourceVersion=3&timeoutSeconds=335
     holds a@1 c@2 at 3
     ");
     // The version is not lower: the watch is kept, and its next event is applied.
@@ -195,7 +200,7 @@ async fn bookmarks_every_minute_need_no_checks() {
 
 #[tokio::test(start_paused = true)]
 async fn a_too_large_resource_version_is_retried_and_followed_by_a_relist_if_versions_went_back() {
-    let script = vec![listed(), too_large(), Answer::Version(3), restored()];
+    let script = vec![listed(), too_large(), Answer::Version(3), Answer::Version(3), restored()];
     insta::assert_snapshot!(play_pages(5, script).await, @"
       0.000 ?limit=2
       0.000         a: - -> 1
@@ -203,10 +208,11 @@ async fn a_too_large_resource_version_is_retried_and_followed_by_a_relist_if_ver
       0.000         synced
       0.000 ?watch... resourceVersion=9&timeoutSeconds=556
       0.655 ?limit=1
-      0.655 ?limit=2
-      0.655         c: - -> 2
-      0.655         b: 8 -> -
-      0.655 ?watch... resourceVersion=3&timeoutSeconds=588
+      1.655 ?limit=1
+      1.655 ?limit=2
+      1.655         c: - -> 2
+      1.655         b: 8 -> -
+      1.655 ?watch... resourceVersion=3&timeoutSeconds=588
     holds a@1 c@2 at 3
     ");
     // A server that lags behind catches up.
@@ -233,27 +239,6 @@ async fn a_too_large_resource_version_is_retried_and_followed_by_a_relist_if_ver
     ");
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_relist_that_goes_back_begins_a_new_epoch() {
-    let epochs = std::sync::Mutex::new(Vec::new());
-    let script = vec![
-        listed(),
-        Answer::Watch(vec![WatchStep::Wait(20), WatchStep::Interrupt]),
-        Answer::Version(3),
-        restored(),
-    ];
-    play_with(60, in_pages(), script, async |cluster: Cluster| {
-        for seconds in [10, 20] {
-            tokio::time::sleep(Duration::from_secs(seconds)).await;
-            let position =
-                (cluster.position_in(Kind::Endpoints, "").epoch, cluster.position(Kind::Endpoints).0);
-            epochs.lock().unwrap().push(position);
-        }
-    })
-    .await;
-    assert_eq!(*epochs.lock().unwrap(), [(0, 9), (1, 3)]);
-}
-
 /// A watch with an event each second, so that it is never silent.
 fn busy_watch() -> Answer {
     Answer::Watch((0..2000).flat_map(|at| [WatchStep::Wait(1), added("busy", 10 + at)]).collect())
@@ -273,7 +258,7 @@ async fn suspicious(cluster: Cluster, at: &[u64]) {
 
 #[tokio::test(start_paused = true)]
 async fn a_requested_check_lists_the_kind_if_versions_went_back() {
-    let script = vec![listed(), busy_watch(), Answer::Version(3), restored()];
+    let script = vec![listed(), busy_watch(), Answer::Version(3), Answer::Version(3), restored()];
     let transcript =
         play_with(40, in_pages(), script, async |cluster| suspicious(cluster, &[30]).await).await;
     let requests: Vec<&str> = transcript.lines().filter(|line| line.contains('?')).collect();
@@ -281,16 +266,23 @@ async fn a_requested_check_lists_the_kind_if_versions_went_back() {
      0.000 ?limit=2
      0.000 ?watch... resourceVersion=9&timeoutSeconds=556
     30.000 ?limit=1
-    30.000 ?limit=2
-    30.000 ?watch... resourceVersion=3&timeoutSeconds=335
+    31.000 ?limit=1
+    31.000 ?limit=2
+    31.000 ?watch... resourceVersion=3&timeoutSeconds=335
     ");
 }
 
 #[tokio::test(start_paused = true)]
 async fn requested_checks_that_explain_nothing_list_the_kind_once_in_ten_minutes() {
     // As when the restored server has passed the version of the watch before anybody looked.
-    let script =
-        vec![listed(), busy_watch(), page(500, "", &[]), busy_watch(), page(900, "", &[]), busy_watch()];
+    let script = vec![
+        listed(),
+        busy_watch(),
+        page(500, "", &[endpoints("a", 1), endpoints("b", 8), endpoints("busy", 500)]),
+        busy_watch(),
+        page(900, "", &[endpoints("a", 1), endpoints("b", 8), endpoints("busy", 900)]),
+        busy_watch(),
+    ];
     let at: Vec<u64> = (1..1200).collect();
     let transcript =
         play_with(1200, in_pages(), script, async |cluster| suspicious(cluster, &at).await).await;
@@ -302,41 +294,4 @@ async fn requested_checks_that_explain_nothing_list_the_kind_once_in_ten_minutes
     ");
     let checks = transcript.lines().filter(|line| line.ends_with("?limit=1")).count();
     assert!((115..=120).contains(&checks), "{checks} checks, one each 10 s");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_writer_that_knows_that_the_storage_was_set_back_has_the_kind_listed_in_a_new_epoch() {
-    // The server has passed the version of the watch, so that no check would show it.
-    let mut script = vec![listed(), busy_watch()];
-    for version in [500, 900, 1300] {
-        script.extend([page(version, "", &[]), busy_watch()]);
-    }
-    let epochs = Mutex::new(Vec::new());
-    let transcript = play_with(200, in_pages(), script, async |cluster: Cluster| {
-        let mut is_first = true;
-        for _ in 0..2 {
-            tokio::time::sleep(Duration::from_secs(30)).await;
-            let since = Instant::now();
-            assert!(cluster.versions_went_back(Kind::Endpoints, "n"));
-            assert!(cluster.versions_went_back(Kind::Endpoints, "n"), "a list is under way");
-            tokio::time::sleep(Duration::from_secs(30)).await;
-            assert!(cluster.list_again(since), "everything has been listed since");
-            epochs.lock().unwrap().push(cluster.position_in(Kind::Endpoints, "n").epoch);
-            assert_eq!(cluster.report_set_back(), std::mem::take(&mut is_first), "once in ten minutes");
-            tokio::time::sleep(Duration::from_secs(30)).await;
-        }
-    })
-    .await;
-    let requests: Vec<&str> = transcript.lines().filter(|line| line.contains('?')).collect();
-    insta::assert_snapshot!(requests.join("\n"), @"
-      0.000 ?limit=2
-      0.000 ?watch... resourceVersion=9&timeoutSeconds=556
-     30.000 ?limit=2
-     30.000 ?watch... resourceVersion=500&timeoutSeconds=335
-     60.000 ?limit=2
-     60.000 ?watch... resourceVersion=900&timeoutSeconds=382
-    120.000 ?limit=2
-    120.000 ?watch... resourceVersion=1300&timeoutSeconds=334
-    ");
-    assert_eq!(*epochs.lock().unwrap(), [1, 3]);
 }

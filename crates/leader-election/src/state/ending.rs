@@ -6,6 +6,9 @@ use tokio::time::Instant;
 use super::{Election, MIN_TIMEOUT, Phase, Purpose, RequestError, Step};
 use crate::leadership::{Ended, LastWrites, LeaderElectionError};
 
+/// How often a leader reads a Lease with another holder, in a retry period.
+const CONTESTED_READS: u32 = 4;
+
 impl Election {
     /// Begins to stop. A leader releases the Lease, with `last_writes`. A request that is under way
     /// must be dropped.
@@ -29,8 +32,12 @@ impl Election {
     pub(super) fn end_at_limit(&mut self) {
         let why =
             self.last_error.as_ref().map_or("no request was answered in time", RequestError::why).to_owned();
-        match self.phase {
-            Phase::Leading { .. } => self.end(Err(LeaderElectionError::RenewDeadline {
+        match (&self.phase, self.contested.take()) {
+            (Phase::Leading { .. }, Some(holder)) => {
+                let lease = self.options.lease();
+                self.end(Err(LeaderElectionError::TakenOver { lease, holder }));
+            }
+            (Phase::Leading { .. }, None) => self.end(Err(LeaderElectionError::RenewDeadline {
                 lease: self.options.lease(),
                 renew_deadline: self.options.renew_deadline,
                 why,
@@ -39,8 +46,15 @@ impl Election {
         }
     }
 
-    pub(super) fn taken_over(&mut self, holder: String) {
-        self.end(Err(LeaderElectionError::TakenOver { lease: self.options.lease(), holder }));
+    /// A leader finds another holder in its Lease. It writes nothing, and reads the Lease again until
+    /// its renew deadline, as client-go: API servers with storages of their own may have answered.
+    pub(super) fn contest(&mut self, holder: String, now: Instant) {
+        if let Phase::Leading { last_writes, .. } = &mut self.phase {
+            // The other holder may have written since.
+            *last_writes = None;
+        }
+        self.contested = Some(holder);
+        self.step = Step::Waiting(now + self.options.retry_period / CONTESTED_READS);
     }
 
     /// How a stop ends: a standby that may have acquired the Lease just before was a standby all

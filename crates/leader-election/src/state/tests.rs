@@ -145,6 +145,9 @@ impl Script {
                 text += &format!(" after {version}");
             }
         }
+        if let Leadership::Contested { holder } = self.election.leadership() {
+            text += &format!(", contested by {holder}");
+        }
         text
     }
 

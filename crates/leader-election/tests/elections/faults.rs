@@ -1,7 +1,6 @@
 //! The API server fails, and answers and events get lost.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule, RequestInfo};
@@ -9,7 +8,6 @@ use kube_endpoint_leader_election::{Ended, LeaderElectionError, Leadership};
 use tokio::time::Instant;
 
 use crate::bed::*;
-use crate::observability::Log;
 
 fn of(name: &'static str) -> impl Fn(&RequestInfo) -> bool + Send + Sync + 'static {
     move |request| request.user_agent == name
@@ -167,31 +165,24 @@ async fn a_lease_in_a_namespace_that_does_not_exist_is_created_when_it_does() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_of_the_lease_that_went_back_shows_that_the_storage_was_set_back() {
-    let (log, _current) = Log::capture();
+async fn a_version_of_the_lease_that_went_back_is_reported_when_it_is_confirmed() {
     let server = server();
-    let count = Arc::new(AtomicUsize::new(0));
     let (elector, _leadership) = elector(&server, "a");
-    let counted = Arc::clone(&count);
-    let elector = elector.with_set_back_observer(move |since| {
-        assert!(since.elapsed() < Duration::from_secs(10), "the last answer that was higher");
-        // The first time it is put off.
-        counted.fetch_add(1, Ordering::Relaxed) > 0
-    });
+    let evidence = Arc::new(Mutex::new(Vec::new()));
+    let reported = Arc::clone(&evidence);
+    let elector = elector.with_history_observer(move |evidence, _| reported.lock().unwrap().push(evidence));
     tokio::spawn(elector.run(std::future::pending()));
     pass(10).await;
     let backup = server.checkpoint();
     pass(60).await;
     delete(&server).await;
     pass(60).await;
-    assert_eq!(count.load(Ordering::Relaxed), 0, "a Lease that is made anew has a higher version");
+    assert!(evidence.lock().unwrap().is_empty(), "a Lease that is made anew has a higher version");
     server.restore(&backup);
     pass(10).await;
-    assert_eq!(count.load(Ordering::Relaxed), 2);
-    let log = log.text();
-    let line = log.lines().find(|line| line.contains("version of the Lease went back")).unwrap();
-    assert!(line.contains("WARN"), "{line}");
-    assert!(line.contains("was set back, or another API server with another storage answers"), "{line}");
+    let reported = evidence.lock().unwrap().clone();
+    let [reported] = &reported[..] else { panic!("{reported:?}") };
+    assert!(reported.starts_with("the API server's version of the Lease "), "{reported}");
     pass(60).await;
-    assert_eq!(count.load(Ordering::Relaxed), 2);
+    assert_eq!(evidence.lock().unwrap().len(), 1);
 }

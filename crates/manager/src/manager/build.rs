@@ -1,11 +1,12 @@
-//! Builds the controllers from the settings.
+//! Builds the controllers from the settings: when a process starts, and when it starts again from
+//! nothing because the server's storage went back.
 
 use kube_endpoint_api_client::ApiClient;
 use kube_endpoint_api_writer::{ApiWriter, Clock, DryRun, EventRecorder, RequestLimiter, WriteFence};
-use kube_endpoint_informer::Cluster;
+use kube_endpoint_informer::{Cluster, Kind, Kinds, ReflectorOptions};
 
-use super::ManagerError;
 use super::tasks::NamedTasks;
+use super::{ManagerError, RunningControllers};
 use crate::audit::AuditLog;
 use crate::controller_name::ControllerName;
 #[cfg(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring"))]
@@ -24,20 +25,143 @@ impl Seeds {
     }
 }
 
-/// The parts that controllers are built from.
-pub(super) struct Build<'a> {
+/// What controllers are built from each time.
+pub(super) struct Blueprint {
     pub(super) client: ApiClient,
-    pub(super) cluster: Cluster,
+    pub(super) settings: Settings,
     pub(super) clock: Clock,
     pub(super) seeds: Seeds,
+    pub(super) audit: Option<AuditLog>,
+    /// The kinds that the controllers read or write.
+    pub(super) kinds: Kinds,
+}
+
+/// Controllers, the stores that they share, and what sends their events.
+pub(super) struct Parts {
+    pub(super) cluster: Cluster,
     pub(super) fence: WriteFence,
-    #[cfg(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring"))]
-    pub(super) outages: kube_endpoint_controller_runtime::Outages,
-    /// The tasks that send events.
+    pub(super) controllers: RunningControllers,
     pub(super) event_tasks: NamedTasks,
     pub(super) recorders: Vec<EventRecorder>,
-    pub(super) audit: Option<AuditLog>,
-    pub(super) settings: &'a Settings,
+}
+
+/// Why controllers are built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Start {
+    /// The process starts.
+    Process,
+    /// The server's storage went back. Nothing is known of what was deleted before.
+    Again,
+}
+
+impl Blueprint {
+    pub(super) fn new(
+        client: ApiClient,
+        settings: Settings,
+        clock: Clock,
+        seed: u64,
+    ) -> Result<Self, ManagerError> {
+        let audit = settings.audit_log.as_deref().map(|path| AuditLog::open(path, clock)).transpose()?;
+        let mut blueprint =
+            Self { client, settings, clock, seeds: Seeds(seed), audit, kinds: Kinds::default() };
+        let (endpoints, slices, mirroring) = blueprint.selected();
+        let needed = [
+            (Kind::Pods, endpoints || slices),
+            (Kind::Services, endpoints || slices || mirroring),
+            (Kind::Nodes, slices),
+            (Kind::EndpointSlices, slices || mirroring),
+            (Kind::Endpoints, endpoints || mirroring),
+        ];
+        blueprint.kinds = needed.into_iter().filter_map(|(kind, needed)| needed.then_some(kind)).collect();
+        Ok(blueprint)
+    }
+
+    /// Returns true if a controller is selected and built in.
+    pub(super) fn runs(&self, name: ControllerName) -> bool {
+        self.settings.controllers.contains(&name) && name.is_built_in()
+    }
+
+    /// The endpoints, endpointslice and mirroring controllers that run.
+    fn selected(&self) -> (bool, bool, bool) {
+        use ControllerName::{EndpointSlice, EndpointSliceMirroring, Endpoints};
+
+        (self.runs(Endpoints), self.runs(EndpointSlice), self.runs(EndpointSliceMirroring))
+    }
+
+    /// The controllers that run.
+    pub(super) fn names(&self) -> Vec<ControllerName> {
+        self.settings.controllers.iter().copied().filter(|name| self.runs(*name)).collect()
+    }
+
+    /// The kinds that the controllers write.
+    pub(super) fn outputs(&self) -> Vec<Kind> {
+        let (endpoints, slices, mirroring) = self.selected();
+        let outputs = [(Kind::EndpointSlices, slices || mirroring), (Kind::Endpoints, endpoints)];
+        outputs.into_iter().filter_map(|(kind, written)| written.then_some(kind)).collect()
+    }
+
+    /// The kinds that the controllers only read.
+    pub(super) fn inputs(&self) -> Vec<Kind> {
+        let outputs = self.outputs();
+        let kinds = Kind::ALL.into_iter();
+        kinds.filter(|kind| self.kinds.contains(*kind) && !outputs.contains(kind)).collect()
+    }
+
+    pub(super) fn reflectors(&self) -> ReflectorOptions {
+        self.settings.reflectors.streaming_list(self.settings.watch_list_client)
+    }
+
+    /// Builds everything anew. With leader election, the fence is closed.
+    pub(super) fn build(&mut self, start: Start) -> Result<Parts, ManagerError> {
+        let elects = self.settings.leader_election.is_some();
+        let fence = if elects { WriteFence::closed() } else { WriteFence::default() };
+        let cluster = Cluster::with_view(self.kinds, self.settings.view());
+        let (endpoints, slices, mirroring) = self.selected();
+        #[cfg_attr(
+            not(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring")),
+            expect(unused_mut, reason = "unchanged in a build without controllers")
+        )]
+        let mut build = Build {
+            client: self.client.clone(),
+            cluster,
+            clock: self.clock,
+            seeds: &mut self.seeds,
+            fence,
+            #[cfg(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring"))]
+            outages: kube_endpoint_controller_runtime::Outages::default(),
+            event_tasks: NamedTasks::default(),
+            recorders: Vec::new(),
+            audit: self.audit.as_ref(),
+            settings: &self.settings,
+        };
+        let controllers = RunningControllers {
+            #[cfg(feature = "endpointslice")]
+            endpoint_slice: slices.then(|| build.endpoint_slice_controller()).transpose()?,
+            #[cfg(feature = "endpoints")]
+            endpoints: endpoints.then(|| build.endpoints_controller(start)).transpose()?,
+            #[cfg(feature = "mirroring")]
+            mirroring: mirroring.then(|| build.mirroring_controller()).transpose()?,
+        };
+        let _ = (start, endpoints, slices, mirroring);
+        let Build { cluster, fence, event_tasks, recorders, .. } = build;
+        Ok(Parts { cluster, fence, controllers, event_tasks, recorders })
+    }
+}
+
+/// What the controllers of one start are built with.
+struct Build<'a> {
+    client: ApiClient,
+    cluster: Cluster,
+    clock: Clock,
+    seeds: &'a mut Seeds,
+    fence: WriteFence,
+    #[cfg(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring"))]
+    outages: kube_endpoint_controller_runtime::Outages,
+    /// The tasks that send events.
+    event_tasks: NamedTasks,
+    recorders: Vec<EventRecorder>,
+    audit: Option<&'a AuditLog>,
+    settings: &'a Settings,
 }
 
 #[cfg_attr(
@@ -84,7 +208,7 @@ impl Build<'_> {
     }
 
     #[cfg(feature = "endpointslice")]
-    pub(super) fn endpoint_slice_controller(
+    fn endpoint_slice_controller(
         &mut self,
     ) -> Result<kube_endpoint_endpointslice_controller::EndpointSliceController, ManagerError> {
         use crate::gates::Gate;
@@ -106,8 +230,9 @@ impl Build<'_> {
     }
 
     #[cfg(feature = "endpoints")]
-    pub(super) fn endpoints_controller(
+    fn endpoints_controller(
         &mut self,
+        start: Start,
     ) -> Result<kube_endpoint_endpoints_controller::EndpointsController, ManagerError> {
         use crate::gates::Gate;
         use kube_endpoint_endpoints_controller::{ControllerOptions, EndpointsController};
@@ -120,15 +245,14 @@ impl Build<'_> {
         options.workers = self.settings.endpoints_workers;
         options.batch_period = self.settings.endpoints_batch_period;
         options.repair = gates.is_on(Gate::EndpointsRepair);
+        options.leftovers_at_start = start == Start::Process;
         options.runtime = self.runtime_options();
         let seed = self.seeds.next();
         Ok(EndpointsController::new(self.cluster.clone(), writer, events, self.clock, options, seed))
     }
 
     #[cfg(feature = "mirroring")]
-    pub(super) fn mirroring_controller(
-        &mut self,
-    ) -> Result<kube_endpoint_mirroring::MirroringController, ManagerError> {
+    fn mirroring_controller(&mut self) -> Result<kube_endpoint_mirroring::MirroringController, ManagerError> {
         use crate::gates::Gate;
         use kube_endpoint_mirroring::{ControllerOptions, MirroringController};
 

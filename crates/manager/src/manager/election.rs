@@ -30,7 +30,7 @@ const EVENTS_TASK: &str = "lease events";
 /// and some controllers do not need it.
 const SYNC_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a write that was sent before a shutdown may take.
-const WRITE_TIMEOUT: Duration = Duration::from_secs(1);
+pub(super) const WRITE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Requests per second for events about the lease, and their burst: client-go's defaults.
 const EVENTS_QPS: f64 = 5.0;
@@ -106,7 +106,9 @@ enum Phase {
         until: Instant,
         caught_up: BoxFuture<'static, TakenOver>,
     },
-    Leading,
+    Leading {
+        until: Instant,
+    },
 }
 
 /// What happened in an election.
@@ -125,12 +127,18 @@ pub(super) enum Happening {
 
 impl Election {
     /// Starts the elector. The fence must be closed.
-    pub(super) fn start(candidate: Candidate, fence: WriteFence, take_over: TakeOver) -> Self {
+    /// `report` is called with evidence that the server's storage went back, and when what it
+    /// contradicts was read.
+    pub(super) fn start(
+        candidate: Candidate,
+        fence: WriteFence,
+        take_over: TakeOver,
+        report: impl Fn(String, Instant) + Send + Sync + 'static,
+    ) -> Self {
         let Candidate { elector, leadership, events, send_events } = candidate;
         let (stop, mut stopped) = oneshot::channel();
         let cluster = take_over.cluster.clone();
-        let listed = cluster.clone();
-        let elector = elector.with_set_back_observer(move |since| listed.list_again(since));
+        let elector = elector.with_history_observer(report);
         let elector = tokio::spawn(async move {
             tokio::select! {
                 biased;
@@ -168,7 +176,7 @@ impl Election {
             let caught_up = async {
                 match &mut self.phase {
                     Phase::TakingOver { caught_up, .. } => caught_up.await,
-                    Phase::Standby | Phase::Leading => std::future::pending().await,
+                    Phase::Standby | Phase::Leading { .. } => std::future::pending().await,
                 }
             };
             tokio::select! {
@@ -185,8 +193,8 @@ impl Election {
                     self.inherited = inputs;
                     if let Phase::TakingOver { until, .. } = self.phase {
                         self.fence.open(Some(until));
+                        self.phase = Phase::Leading { until };
                     }
-                    self.phase = Phase::Leading;
                     return Ok(Happening::TookOver { unread });
                 }
             }
@@ -203,12 +211,41 @@ impl Election {
                     self.phase = Phase::TakingOver { until, caught_up };
                 }
                 Phase::TakingOver { until: before, .. } => *before = until,
-                Phase::Leading => self.fence.open(Some(until)),
+                Phase::Leading { until: before } => {
+                    *before = until;
+                    self.fence.open(Some(until));
+                }
             },
+            // If this process holds the lease again, it takes over again, since the other holder may
+            // have written.
+            Leadership::Contested { .. } => {
+                self.fence.close();
+                self.phase = Phase::Standby;
+            }
             // The elector's task ends next, with the reason.
             Leadership::Lost => self.fence.close(),
         }
         None
+    }
+
+    /// Goes on with new controllers, whose caches are empty and whose fence is closed. Returns true
+    /// if they may begin; otherwise [`Self::next`] says when.
+    pub(super) fn start_again(&mut self, fence: WriteFence, take_over: TakeOver) -> bool {
+        (self.fence, self.take_over) = (fence, take_over);
+        // Versions that were left before say nothing any more.
+        self.inherited = LastWrites::default();
+        match &mut self.phase {
+            Phase::Standby => false,
+            Phase::TakingOver { caught_up, .. } => {
+                *caught_up = self.take_over.begin(&self.fence, LastWrites::default());
+                false
+            }
+            // Their first lists begin after the last write of those before.
+            Phase::Leading { until } => {
+                self.fence.open(Some(*until));
+                true
+            }
+        }
     }
 
     fn lost(&self, ended: Result<Result<Ended, LeaderElectionError>, JoinError>) -> ManagerError {
@@ -232,7 +269,7 @@ impl Election {
     /// Releases the lease if this process holds it. Call it when no write can be in flight.
     pub(super) async fn release(mut self) {
         let last_writes = match self.phase {
-            Phase::Leading => self.take_over.last_writes(&self.fence, &self.inherited),
+            Phase::Leading { .. } => self.take_over.last_writes(&self.fence, &self.inherited),
             // It has written nothing, and its caches may lag.
             Phase::Standby | Phase::TakingOver { .. } => std::mem::take(&mut self.inherited),
         };
@@ -292,7 +329,7 @@ mod tests {
             inputs: Vec::new(),
             listed: watch::Sender::new(Kinds::default()).subscribe(),
         };
-        let mut election = Election::start(candidate, WriteFence::closed(), take_over);
+        let mut election = Election::start(candidate, WriteFence::closed(), take_over, |_, _| {});
         let error = loop {
             if let Err(error) = election.next().await {
                 break error;

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use kube_endpoint_informer::Cluster;
+use kube_endpoint_informer::{Cluster, Handler};
 use kube_endpoint_watch_channel as watch;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
+use tokio::time::Instant;
 
 use super::RunningControllers;
 use crate::certificates::Certificates;
@@ -13,15 +14,20 @@ use crate::certificates::Certificates;
 /// it.
 #[derive(Clone)]
 pub struct ManagerHandle {
-    cluster: Cluster,
-    controllers: RunningControllers,
     certificates: Certificates,
     /// True if writes are recorded instead of sent.
     dry_run: bool,
     state: Arc<State>,
 }
 
+type MakeHandler = Box<dyn Fn(&Cluster) -> Arc<dyn Handler> + Send + Sync>;
+
 struct State {
+    /// Those that run now.
+    running: RwLock<(Cluster, RunningControllers)>,
+    /// Since when.
+    started: Mutex<Instant>,
+    handlers: Mutex<Vec<MakeHandler>>,
     leading: watch::Sender<bool>,
     leader: Mutex<Option<String>>,
     shutting_down: watch::Sender<bool>,
@@ -36,22 +42,48 @@ impl ManagerHandle {
         dry_run: bool,
     ) -> Self {
         let state = State {
+            running: RwLock::new((cluster, controllers)),
+            started: Mutex::new(Instant::now()),
+            handlers: Mutex::default(),
             leading: watch::Sender::new(false),
             leader: Mutex::default(),
             shutting_down: watch::Sender::new(false),
             dead_task: Mutex::default(),
         };
-        Self { cluster, controllers, certificates, dry_run, state: Arc::new(state) }
+        Self { certificates, dry_run, state: Arc::new(state) }
     }
 
-    /// The stores that the controllers share.
-    pub fn cluster(&self) -> &Cluster {
-        &self.cluster
+    /// The stores that the controllers share now. They are others after the manager has started
+    /// again because the server's storage went back.
+    pub fn cluster(&self) -> Cluster {
+        self.state.running.read().0.clone()
     }
 
-    /// The controllers.
-    pub fn controllers(&self) -> &RunningControllers {
-        &self.controllers
+    /// The controllers that run now; see [`Self::cluster`].
+    pub fn controllers(&self) -> RunningControllers {
+        self.state.running.read().1.clone()
+    }
+
+    /// Adds a handler that is called for every change of the stores. `make` is called with them, and
+    /// again whenever they are replaced.
+    pub fn add_handler(&self, make: impl Fn(&Cluster) -> Arc<dyn Handler> + Send + Sync + 'static) {
+        let mut handlers = self.state.handlers.lock();
+        let cluster = self.cluster();
+        cluster.add_handler(make(&cluster));
+        handlers.push(Box::new(make));
+    }
+
+    /// When the controllers that run now were built.
+    pub(super) fn started(&self) -> Instant {
+        *self.state.started.lock()
+    }
+
+    /// Replaces the stores and the controllers.
+    pub(super) fn replace(&self, cluster: Cluster, controllers: RunningControllers) {
+        let handlers = self.state.handlers.lock();
+        handlers.iter().for_each(|make| cluster.add_handler(make(&cluster)));
+        *self.state.running.write() = (cluster, controllers);
+        *self.state.started.lock() = Instant::now();
     }
 
     /// The certificates in use.
@@ -59,10 +91,9 @@ impl ManagerHandle {
         &self.certificates
     }
 
-    /// Returns true if all kinds have been listed, so that the manager can work or take over. Stays
-    /// true once it is true.
+    /// Returns true if all kinds have been listed, so that the manager can work or take over.
     pub fn has_synced(&self) -> bool {
-        self.cluster.has_synced()
+        self.cluster().has_synced()
     }
 
     /// Whether the controllers write: without leader election from the start, otherwise from the

@@ -12,19 +12,19 @@ use super::build::Seeds;
 use super::tasks::NamedTasks;
 
 /// What informers are started with.
-pub(super) struct Informers {
+pub(super) struct Informers<'a> {
     pub(super) client: ApiClient,
     pub(super) cluster: Cluster,
     pub(super) kinds: Kinds,
     pub(super) dry_run: bool,
     pub(super) controllers: Vec<ControllerName>,
     pub(super) options: ReflectorOptions,
-    pub(super) seeds: Seeds,
+    pub(super) seeds: &'a mut Seeds,
     /// Is told which kinds the API server serves, each time it was asked.
     pub(super) listed: watch::Sender<Kinds>,
 }
 
-impl Informers {
+impl Informers<'_> {
     /// Starts an informer for each kind, once the API server was asked whether it serves what the
     /// controllers need. They end when something is sent.
     pub(super) fn start(mut self) -> (NamedTasks, watch::Sender<()>) {
@@ -68,7 +68,11 @@ impl Informers {
             let shutdown = async move {
                 let _ = stopped.changed().await;
             };
-            kube_endpoint_informer::run::<T>(client, cluster, options, shutdown).await;
+            let ended = kube_endpoint_informer::run::<T>(client, cluster, options, shutdown).await;
+            if ended.is_err() {
+                // The manager knows it too, and starts again.
+                std::future::pending::<()>().await;
+            }
         });
     }
 }

@@ -4,21 +4,29 @@ use std::future::{Future, pending};
 use std::pin::pin;
 use std::time::Duration;
 
-use kube_endpoint_api_writer::EventRecorder;
-use kube_endpoint_informer::{Kind, Kinds};
+use kube_endpoint_api_writer::{EventRecorder, WriteFence};
+use kube_endpoint_informer::{Cluster, Kinds, StorageWentBack};
 use kube_endpoint_watch_channel as watch;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep_until, timeout};
 
+use super::build::{Blueprint, Parts, Start};
 use super::controllers::Unread;
-use super::election::{Election, Happening};
+use super::election::{Election, Happening, WRITE_TIMEOUT};
 use super::informers::Informers;
 use super::take_over::TakeOver;
 use super::tasks::NamedTasks;
 use super::{Manager, ManagerError, ManagerHandle};
 
+/// A manager starts again once in this time at most because the server's storage went back. If there
+/// is evidence again meanwhile, it starts again at the end of this time; otherwise all kinds are
+/// listed once more then, in case API servers that disagreed have only now agreed.
+const START_PERIOD: Duration = Duration::from_secs(600);
+
 /// The tasks of a manager. They are aborted when it is dropped.
 pub(super) struct Running {
     handle: ManagerHandle,
+    blueprint: Blueprint,
+    fence: WriteFence,
     recorders: Vec<EventRecorder>,
     election: Option<Election>,
     informers: NamedTasks,
@@ -26,48 +34,79 @@ pub(super) struct Running {
     workers: NamedTasks,
     event_tasks: NamedTasks,
     other_tasks: NamedTasks,
-    shutdown_timeout: Duration,
+    /// When all kinds are listed once more.
+    listed_again_at: Option<Instant>,
 }
 
 impl Running {
     /// Starts the informers, and the controllers if no leader is elected.
     pub(super) fn start(manager: Manager) -> Self {
-        let Manager { client, cluster, kinds, names, reflectors: options, seeds, outputs, fence, .. } =
-            manager;
-        let inputs =
-            Kind::ALL.into_iter().filter(|kind| kinds.contains(*kind) && !outputs.contains(kind)).collect();
-        let listed = watch::Sender::new(Kinds::default());
-        let dry_run = manager.handle.is_dry_run();
-        let take_over = TakeOver {
-            client: client.clone(),
-            cluster: cluster.clone(),
-            outputs,
-            inputs,
-            listed: listed.subscribe(),
-        };
-        let election = manager.election.map(|elector| Election::start(elector, fence, take_over));
-        let (informers, stop_informers) =
-            Informers { client, cluster, kinds, dry_run, controllers: names, options, seeds, listed }.start();
+        let Manager { mut blueprint, parts, handle, .. } = manager;
+        let Parts { cluster, fence, controllers, event_tasks, recorders } = parts;
+        let (take_over, informers, stop_informers) = start_informers(&mut blueprint, cluster);
+        let report = handle.clone();
+        let election = manager.election.map(|candidate| {
+            let report = move |evidence, read| {
+                // The controllers may have started again since.
+                if read >= report.started() {
+                    report.cluster().report_storage_went_back(evidence);
+                }
+            };
+            Election::start(candidate, fence.clone(), take_over, report)
+        });
         let mut workers = NamedTasks::default();
         if election.is_none() {
-            manager.controllers.start(&mut workers, Unread::default());
-            manager.handle.set_leading(true);
+            controllers.start(&mut workers, Unread::default());
+            handle.set_leading(true);
         }
         let mut other_tasks = NamedTasks::default();
         for (name, task) in manager.other_tasks {
             other_tasks.spawn(name, task);
         }
         Self {
-            handle: manager.handle,
-            recorders: manager.recorders,
+            handle,
+            blueprint,
+            fence,
+            recorders,
             election,
             informers,
             stop_informers,
             workers,
-            event_tasks: manager.event_tasks,
+            event_tasks,
             other_tasks,
-            shutdown_timeout: manager.shutdown_timeout,
+            listed_again_at: None,
         }
+    }
+
+    /// Starts everything again from nothing but the elector and what serves pages.
+    async fn start_again(&mut self, why: &StorageWentBack) -> Result<(), ManagerError> {
+        tracing::warn!(%why, "the controllers start again: all caches are dropped and filled anew");
+        self.fence.close();
+        if timeout(WRITE_TIMEOUT, self.fence.drained()).await.is_err() {
+            tracing::warn!("writes had no answer within {WRITE_TIMEOUT:?}; they are abandoned");
+        }
+        self.workers.abort().await;
+        self.informers.abort().await;
+        self.event_tasks.abort().await;
+        // The cluster holds the controllers as handlers, and those hold the cluster.
+        self.handle.cluster().remove_handlers();
+        let parts = self.blueprint.build(Start::Again)?;
+        let again_at = Instant::now() + START_PERIOD;
+        parts.cluster.defer_evidence_until(again_at);
+        self.listed_again_at = Some(again_at);
+        let Parts { cluster, fence, controllers, event_tasks, recorders } = parts;
+        self.handle.replace(cluster.clone(), controllers.clone());
+        (self.fence, self.event_tasks, self.recorders) = (fence, event_tasks, recorders);
+        let (take_over, informers, stop_informers) = start_informers(&mut self.blueprint, cluster);
+        (self.informers, self.stop_informers) = (informers, stop_informers);
+        let leads = match &mut self.election {
+            Some(election) => election.start_again(self.fence.clone(), take_over),
+            None => true,
+        };
+        if leads {
+            controllers.start(&mut self.workers, Unread::default());
+        }
+        Ok(())
     }
 
     /// Runs until `shutdown` completes, then shuts down.
@@ -75,6 +114,7 @@ impl Running {
         let mut shutdown = pin!(shutdown);
         let mut announced = false;
         loop {
+            let (cluster, listed_again_at) = (self.handle.cluster(), self.listed_again_at);
             let election = async {
                 match &mut self.election {
                     Some(election) => election.next().await,
@@ -98,11 +138,22 @@ impl Running {
                         return Err(error);
                     }
                     Ok(Happening::TookOver { unread }) => {
-                        self.handle.controllers().start(&mut self.workers, unread);
+                        // They run already if the lease was contested.
+                        if self.workers.is_empty() {
+                            self.handle.controllers().start(&mut self.workers, unread);
+                        }
                         self.handle.set_leading(true);
                     }
                 },
-                () = self.handle.cluster().synced(), if !announced => {
+                why = cluster.storage_went_back() => {
+                    self.start_again(&why).await?;
+                    announced = false;
+                }
+                () = sleep_until(listed_again_at.unwrap_or_else(Instant::now)), if listed_again_at.is_some() => {
+                    self.listed_again_at = None;
+                    cluster.list_again();
+                }
+                () = cluster.synced(), if !announced => {
                     let what = if self.election.is_some() { "" } else { ", controllers are running" };
                     tracing::info!("all caches are synced{what}");
                     announced = true;
@@ -143,16 +194,40 @@ impl Running {
             }
             self.event_tasks.all_ended().await
         };
-        let Ok(ended) = timeout(self.shutdown_timeout, all).await else {
+        let Ok(ended) = timeout(self.blueprint.settings.shutdown_timeout, all).await else {
             let unfinished = [&self.workers, &self.event_tasks].into_iter().flat_map(NamedTasks::names);
             let unfinished: Vec<&str> = unfinished.collect();
             tracing::warn!(
                 unfinished = unfinished.join(", "),
                 "shutdown timed out after {:?}; outstanding work was abandoned",
-                self.shutdown_timeout
+                self.blueprint.settings.shutdown_timeout
             );
             return Ok(());
         };
         ended
     }
+}
+
+/// Starts the informers that fill the stores. Returns also what a take-over needs of them.
+fn start_informers(blueprint: &mut Blueprint, cluster: Cluster) -> (TakeOver, NamedTasks, watch::Sender<()>) {
+    let listed = watch::Sender::new(Kinds::default());
+    let take_over = TakeOver {
+        client: blueprint.client.clone(),
+        cluster: cluster.clone(),
+        outputs: blueprint.outputs(),
+        inputs: blueprint.inputs(),
+        listed: listed.subscribe(),
+    };
+    let informers = Informers {
+        client: blueprint.client.clone(),
+        cluster,
+        kinds: blueprint.kinds,
+        dry_run: blueprint.settings.dry_run,
+        controllers: blueprint.names(),
+        options: blueprint.reflectors(),
+        seeds: &mut blueprint.seeds,
+        listed,
+    };
+    let (tasks, stop) = informers.start();
+    (take_over, tasks, stop)
 }

@@ -19,8 +19,8 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
 use kube_endpoint_api_client::ApiClient;
 use kube_endpoint_api_writer::WriteFence;
-use kube_endpoint_core_model::{ResourceVersion, Text};
-use kube_endpoint_informer::{Cluster, Kind, Kinds, Position};
+use kube_endpoint_core_model::ResourceVersion;
+use kube_endpoint_informer::{Cluster, Kind, Kinds};
 use kube_endpoint_leader_election::LastWrites;
 use kube_endpoint_watch_channel as watch;
 use tokio::time::{Instant, sleep, timeout};
@@ -173,30 +173,7 @@ impl TakeOver {
             fence.continue_from(kind.name(), None);
         }
         let Some(server) = self.server_version(kind).await else { return self.gone(kind, fence) };
-        let namespaces: Vec<Text> = self.cluster.view().namespaces().cloned().collect();
-        let namespaces = if namespaces.is_empty() { vec![Text::default()] } else { namespaces };
-        let positions =
-            namespaces.iter().map(|namespace| (namespace, self.cluster.position_in(kind, namespace)));
-        let ahead: Vec<(&Text, Position)> =
-            positions.filter(|(_, position)| position.version > server).collect();
-        if ahead.is_empty() {
-            return Some(server).filter(|server| *server > self.cluster.position(kind));
-        }
-        // The server was set back, and the watches do not know yet. The kind is listed then, in a
-        // new epoch.
-        for (namespace, _) in &ahead {
-            self.cluster.request_version_check(kind, namespace);
-        }
-        let listed = async {
-            let is_old = |(namespace, before): &(&Text, Position)| {
-                self.cluster.position_in(kind, namespace).epoch == before.epoch
-            };
-            while ahead.iter().any(is_old) {
-                sleep(POLL).await;
-            }
-        };
-        // Without a new epoch, no version that is comparable with the cache's is known.
-        timeout(LONGEST_LAG, listed).await.is_err().then_some(ResourceVersion(u64::MAX))
+        Some(server).filter(|server| *server > self.cluster.position(kind))
     }
 
     /// Forgets the last write of a kind that the server does not serve any more. What was listed of

@@ -40,6 +40,11 @@ impl NamedTasks {
         Some(EndedTask { name, result: ended.map(|_| ()) })
     }
 
+    /// Returns true if no task runs.
+    pub(super) fn is_empty(&self) -> bool {
+        self.tasks.is_empty()
+    }
+
     /// Waits until all tasks have ended that were told to.
     ///
     /// # Errors

@@ -157,7 +157,7 @@ impl Shared {
         let make = || {
             on_thread(move || {
                 let slices = &this.options.slices;
-                Survey::of(this.manager.cluster(), &slices.manager, slices.max_endpoints_per_slice)
+                Survey::of(&this.manager.cluster(), &slices.manager, slices.max_endpoints_per_slice)
             })
         };
         self.survey.get(make).await
@@ -173,7 +173,7 @@ impl Shared {
             on_thread(move || {
                 let (cluster, now) = (this.manager.cluster(), (this.clock)());
                 let before = this.problems.last();
-                Problems::of(cluster, &this.options, objects::known(cluster), now, before.as_deref())
+                Problems::of(&cluster, &this.options, objects::known(&cluster), now, before.as_deref())
             })
         };
         self.problems.get(make).await
@@ -296,8 +296,8 @@ impl Shared {
 
     fn explanation(&self, key: &ObjectKey) -> Option<Explained> {
         let cluster = self.manager.cluster();
-        let known = objects::known(cluster);
-        let (objects, nearby) = objects::of_service(cluster, key, known)?;
+        let known = objects::known(&cluster);
+        let (objects, nearby) = objects::of_service(&cluster, key, known)?;
         let options = self.options.clone().with_known(known);
         let topology = objects.topology(options.slices.topology_node_tolerance);
         let now = (self.clock)();

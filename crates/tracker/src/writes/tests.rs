@@ -1,12 +1,11 @@
 use super::*;
 use Observation::{Foreign, InFlight, Own};
 
-mod epochs;
 mod model;
 mod updates;
 
-fn at(version: u64) -> CachePosition {
-    CachePosition { epoch: 0, version: ResourceVersion(version) }
+fn at(version: u64) -> ResourceVersion {
+    ResourceVersion(version)
 }
 
 fn owner() -> ObjectKey {
@@ -17,7 +16,7 @@ fn slice(name: &str) -> ObjectKey {
     ObjectKey::new("n", name)
 }
 
-/// A tracker, with methods that fill in the owner, the uid and the epoch.
+/// A tracker, with methods that fill in the owner and the uid.
 struct Fixture(WriteTracker);
 
 impl Fixture {
@@ -237,15 +236,6 @@ fn a_create_with_a_lost_answer_is_not_retried_after_its_event() {
 }
 
 #[test]
-fn writes_of_an_earlier_epoch_are_not_waited_for() {
-    let fixture = Fixture::new();
-    fixture.write("a", 1_000_000);
-    assert!(fixture.stale(999, &[]));
-    let restored = CachePosition { epoch: 1, version: ResourceVersion(5) };
-    assert!(!fixture.0.is_stale(&owner(), restored, []));
-}
-
-#[test]
 fn a_forgotten_owner_leaves_nothing() {
     let fixture = Fixture::new();
     fixture.write("a", 10);
@@ -333,25 +323,23 @@ fn a_write_that_the_cache_has_read_past_is_missed() {
     fixture.write("missed", 15);
     fixture.delete("deleted");
     assert!(fixture.stale(20, &["deleted"]));
-    assert_eq!(fixture.0.take_missed(), [(slice("missed"), at(15))]);
-    assert_eq!(fixture.0.take_missed(), []);
+    assert_eq!(fixture.0.take_missed(), [slice("missed")].into());
+    assert_eq!(fixture.0.take_missed(), [].into());
     assert!(fixture.stale(30, &["deleted"]));
-    assert_eq!(fixture.0.take_missed(), [(slice("at-the-position"), at(20))]);
+    assert_eq!(fixture.0.take_missed(), [slice("at-the-position")].into());
 }
 
 #[test]
-fn an_answer_with_a_version_that_the_cache_had_read_past_shows_that_the_server_was_set_back() {
-    let check = |before: u64, version: u64, now: CachePosition, want: bool| {
+fn an_answer_with_a_version_that_the_cache_had_read_past_shows_that_the_storage_went_back() {
+    let check = |before: u64, version: u64, want: bool| {
         let fixture = Fixture::new();
-        fixture.0.check_answer(at(before), ResourceVersion(version), now);
-        assert_eq!(fixture.0.take_set_back(), want, "{before} {version} {now:?}");
-        assert!(!fixture.0.take_set_back());
+        fixture.0.check_answer(at(before), ResourceVersion(version));
+        assert_eq!(fixture.0.take_went_back(), want, "{before} {version}");
+        assert!(!fixture.0.take_went_back());
     };
-    check(10, 11, at(10), false);
-    check(10, 11, at(30), false);
-    check(10, 10, at(10), true);
-    check(10, 9, at(12), true);
-    check(10, 9, CachePosition { epoch: 1, version: ResourceVersion(8) }, false);
+    check(10, 11, false);
+    check(10, 10, true);
+    check(10, 9, true);
     // An answer without a version.
-    check(10, 0, at(10), false);
+    check(10, 0, false);
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use jiff::SignedDuration;
@@ -16,7 +16,7 @@ use super::connection::{Connection, KillAt, Link};
 use super::servers::Servers;
 use crate::history::{Manager, Setup};
 use crate::random::Random;
-use crate::watcher::SharedWatcher;
+use crate::watcher::{Recorder, SharedWatcher};
 
 /// How long a process is away that has ended by itself.
 const RESTART: Duration = Duration::from_secs(2);
@@ -76,7 +76,7 @@ impl Managers {
         };
         match self.run(manager, generation, clock) {
             Ok((running, ended)) => {
-                self.watcher.lock().started(manager, &running.link.name, &running.handle);
+                self.watch(manager, &running);
                 if let Some(slot) = self.slots.lock().get_mut(&manager) {
                     slot.running = Some(running);
                 }
@@ -156,6 +156,20 @@ impl Managers {
             tokio::time::sleep(RESTART).await;
             self.start_if(manager, generation);
         }
+    }
+
+    /// Records what the process reads, and when its controllers start again.
+    fn watch(&self, manager: Manager, running: &Running) {
+        let positions = self.watcher.lock().started(manager, &running.link.name);
+        let (watcher, began) = (self.watcher.clone(), self.watcher.lock().began());
+        let is_first = AtomicBool::new(true);
+        running.handle.add_handler(move |cluster| {
+            if !is_first.swap(false, Ordering::Relaxed) {
+                watcher.lock().starts_again(manager);
+            }
+            let (cluster, positions) = (cluster.clone(), Arc::clone(&positions));
+            Arc::new(Recorder { cluster, began, positions })
+        });
     }
 
     /// Starts a process unless it was started or stopped meanwhile.

@@ -29,7 +29,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kube_endpoint_embedded_apiserver::{ChangeKind, EmbeddedApiServer, LoggedRequest, StoreChange};
-use kube_endpoint_manager_core::ManagerHandle;
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 use tokio::time::Instant;
@@ -40,7 +39,8 @@ use crate::statistics::Statistics;
 use authors::Authors;
 use consumers::Inputs;
 use edits::Edits;
-use positions::{Positions, Recorder};
+use positions::Positions;
+pub(crate) use positions::Recorder;
 use rules::Write;
 pub(crate) use rules::writer_of_user;
 use traffic::{Questions, Traffic, asked_about, service_in};
@@ -246,21 +246,32 @@ impl Watcher {
         self.authors.lease_is_edited(self.now());
     }
 
-    /// Registers a process that has been started.
-    pub(crate) fn started(&mut self, manager: Manager, name: &str, handle: &ManagerHandle) {
+    /// When the run began.
+    pub(crate) fn began(&self) -> Instant {
+        self.began
+    }
+
+    /// Registers a process that has been started. Returns where its positions are recorded.
+    pub(crate) fn started(&mut self, manager: Manager, name: &str) -> Arc<Mutex<Positions>> {
         let positions = Arc::<Mutex<Positions>>::default();
-        let cluster = handle.cluster().clone();
-        handle.cluster().add_handler(Arc::new(Recorder {
-            cluster,
-            began: self.began,
-            positions: Arc::clone(&positions),
-        }));
-        self.positions.insert(manager, positions);
+        self.positions.insert(manager, Arc::clone(&positions));
         self.traffic.rates.change();
         let at = self.now();
         self.trouble.happens(at);
         *self.statistics.processes.entry("started").or_default() += 1;
         self.transcript.add(at, LineKind::Process, || format!("{name} starts"));
+        positions
+    }
+
+    /// The controllers of a process start again, in the same process.
+    pub(crate) fn starts_again(&mut self, manager: Manager) {
+        let at = self.now();
+        self.traffic.rates.change();
+        *self.statistics.processes.entry("started-again").or_default() += 1;
+        self.transcript.add(at, LineKind::Process, || format!("{} starts again", manager.word()));
+        let outcome = self.trouble.starts_again(at);
+        self.trouble.happens(at);
+        self.check("controllers start again only if the storage went back", manager.word(), outcome);
     }
 
     pub(crate) fn ended(&mut self, manager: Manager, why: &str) {

@@ -9,8 +9,10 @@ use super::positions;
 use crate::history::{Fault, Kind, Selection, Verb};
 
 /// How long after the server was set back, or after the faults that hid this, rules may be broken
-/// that hold only for one order of versions.
-const CALM: Duration = Duration::from_secs(20 * 60);
+/// that hold only for one order of versions: 100 s until it is noticed, and a cold start.
+const CALM: Duration = Duration::from_secs(100 + 60);
+/// Controllers start again because the storage went back once in this time at most.
+const START_PERIOD: Duration = Duration::from_secs(600);
 /// The same, after lists showed an older state: watches have brought the caches up to date.
 const AGED: Duration = Duration::from_secs(2 * 60);
 /// No fault makes a request later than this.
@@ -38,6 +40,10 @@ pub(super) struct Trouble {
     /// When the server was last set back, or the last fault that hid this ended, with its silent
     /// connections.
     set_back: Option<Duration>,
+    /// When a process last started again because the storage went back.
+    started_again: Option<Duration>,
+    /// When a server last stopped answering from another storage than the others.
+    agreed: Option<Duration>,
     /// True if the server was set back while faults were active that may keep processes from
     /// noticing.
     is_restore_hidden: bool,
@@ -78,6 +84,9 @@ impl Trouble {
         if hinders(fault) {
             self.hindered = at;
         }
+        if matches!(fault, Fault::OtherStorage { .. }) {
+            self.agreed = Some(at);
+        }
         if ages(fault) {
             self.aged = Some(at);
         }
@@ -94,6 +103,7 @@ impl Trouble {
             // A request that was sent before the end hangs on.
             let hangs = if silences(fault) { self.silence } else { Duration::ZERO };
             self.set_back = self.set_back.max(Some(at + hangs));
+            self.defer_start();
             let is_hidden = self.active().any(hides);
             self.is_restore_hidden = is_hidden;
         }
@@ -123,9 +133,29 @@ impl Trouble {
     pub(super) fn restored(&mut self, at: Duration) {
         // A request that was sent over a silent connection before hangs on.
         self.set_back = self.silent.map(|silent| silent + self.silence).max(Some(at));
+        self.defer_start();
         let is_hidden = self.active().any(hides);
         self.is_restore_hidden = is_hidden;
         self.hinder(at);
+    }
+
+    /// A process that has started again within the period does so again at its end.
+    fn defer_start(&mut self) {
+        let next = self.started_again.map(|started| started + START_PERIOD);
+        self.set_back = self.set_back.max(next.filter(|next| self.set_back.is_some_and(|at| at < *next)));
+    }
+
+    /// The controllers of a process start again. Fails if nothing may look as if the storage went
+    /// back.
+    pub(super) fn starts_again(&mut self, at: Duration) -> Result<(), String> {
+        self.started_again = Some(at);
+        let late = START_PERIOD + CALM;
+        let has_cause = self.was_restored(at)
+            || self.has_other_storage()
+            || self.active().any(ages)
+            || is_within(self.agreed, late, at)
+            || is_within(self.aged, late, at);
+        if has_cause { Ok(()) } else { Err("nothing was restored".to_owned()) }
     }
 
     /// Writes do not overlap any more, and all those that did have been made up for.

@@ -95,8 +95,7 @@ async fn a_failed_watch_is_retried_or_followed_by_a_relist() {
     };
     check(expired(), true, 0, relist(RelistReason::Expired));
     check(went_back(), true, 0, relist(RelistReason::VersionWentBack));
-    check(ListWatchError::OtherVersionWentBack, true, 0, relist(RelistReason::VersionWentBack));
-    check(ListWatchError::StoreDiffers, true, 0, relist(RelistReason::StoreDiffers));
+    check(ListWatchError::ListRequested, true, 0, relist(RelistReason::StoreDiffers));
     check(too_large(), true, 0, Next::RetryWithCheck);
     check(too_large(), true, MAX_TOO_LARGE, relist(RelistReason::TooLargeResourceVersion));
     check(invalid(), true, 0, relist(RelistReason::InvalidResponse));

@@ -56,18 +56,37 @@ fn a_leader_that_cannot_renew_is_lost_at_the_deadline() {
 }
 
 #[test]
-fn a_leader_whose_lease_has_another_holder_is_lost_at_once() {
+fn a_leader_whose_lease_has_another_holder_reads_it_until_the_renew_deadline() {
     let lost = "error leader election lost: lease kube-system/l is held by b";
     check_leader(&[
         (At(2000), "update a 15 0, leads until 10000"),
         (Conflict, "get, leads until 10000"),
-        (Reads("b 15 1"), lost),
+        (Reads("b 15 1"), "wait until 2500, contested by b"),
+        (At(2500), "get, contested by b"),
+        (Reads("b 15 1"), "wait until 3000, contested by b"),
+        (At(10_000), lost),
     ]);
-    check_leader(&[(At(1000), "wait until 2000, leads until 10000"), (Shows("b 15 1"), lost)]);
-    check_leader(&[(At(2000), "update a 15 0, leads until 10000"), (Shows("b 15 1"), lost)]);
+    check_leader(&[
+        (At(1000), "wait until 2000, leads until 10000"),
+        (Shows("b 15 1"), "wait until 1500, contested by b"),
+        (At(10_000), lost),
+    ]);
     check_leader(&[
         (At(1000), "wait until 2000, leads until 10000"),
         (ShowsOlder("b 15 1"), "wait until 2000, leads until 10000"),
+    ]);
+}
+
+#[test]
+fn a_leader_whose_lease_has_it_again_leads_again_without_the_last_writes_of_others() {
+    check_leader(&[
+        (At(2000), "update a 15 0, leads until 10000"),
+        (Shows("b 15 1"), "wait until 10000, contested by b"),
+        (Conflict, "get, contested by b"),
+        (Reads("b 15 1"), "wait until 2500, contested by b"),
+        (At(2500), "get, contested by b"),
+        (Reads("a 15 0"), "slow update a 15 0, contested by b"),
+        (Done, "wait until 4500, leads until 12500"),
     ]);
 }
 

@@ -1,7 +1,7 @@
 //! The steps of histories with several API servers.
 
 use super::super::pieces::{Pieces, milliseconds, seconds};
-use super::super::{Fault, Kind, Process};
+use super::super::{Fault, Kind};
 
 /// The API servers of [`Profile::Servers`](super::Profile::Servers).
 pub(super) const SERVERS: u8 = 3;
@@ -36,14 +36,7 @@ impl Pieces {
                     let fault = Fault::Refused { verb, kind, by, status: 429, retry_after, server };
                     self.fault_at(at, lasts, fault);
                 }
-                2 => {
-                    self.fault_at(at, lasts, Fault::OtherStorage { server: number });
-                    // A process never sees what a watch of one storage skips after a list of the
-                    // other.
-                    for manager in self.managers.clone() {
-                        self.process_at(at + lasts + seconds(1), Process::Kill { manager, away: 100 });
-                    }
-                }
+                2 => self.fault_at(at, lasts, Fault::OtherStorage { server: number }),
                 _ => {
                     for server in 1..=SERVERS {
                         let at = at + seconds(10 * u64::from(server));

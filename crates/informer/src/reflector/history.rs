@@ -1,0 +1,60 @@
+//! Evidence that the server's storage went back: it shows another history than the one that this
+//! process has read, as after a restore from a backup.
+//!
+//! Evidence is an answer to a consistent read with a lower version than one that was read before,
+//! confirmed by a second one a second later, or a complete list that contradicts the store. A watch
+//! or a bookmark is none: a server whose watch cache is behind sends old versions too.
+
+use kube_endpoint_api_client::STORAGE_WENT_BACK;
+use kube_endpoint_watch_channel as watch;
+use parking_lot::Mutex;
+use tokio::time::{Instant, sleep_until};
+
+/// The server's storage went back. What a process has read and written may not exist any more, and
+/// versions say nothing about it, so the process has to start again from nothing: with a new
+/// [`Cluster`](crate::Cluster) and new controllers.
+///
+/// The message says what has shown it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{evidence}: {STORAGE_WENT_BACK}")]
+pub struct StorageWentBack {
+    evidence: String,
+}
+
+/// What is known about the history that the server shows.
+#[derive(Debug, Default)]
+pub(crate) struct History {
+    /// The first evidence.
+    evidence: watch::Sender<Option<StorageWentBack>>,
+    /// Evidence counts from this time on.
+    counts_from: Mutex<Option<Instant>>,
+}
+
+impl History {
+    /// Defers evidence until `time`.
+    pub(crate) fn defer_until(&self, time: Instant) {
+        *self.counts_from.lock() = Some(time);
+    }
+
+    /// Records evidence.
+    pub(crate) fn report(&self, evidence: String) {
+        self.evidence.send_if_modified(|first| {
+            let is_first = first.is_none();
+            first.get_or_insert(StorageWentBack { evidence });
+            is_first
+        });
+    }
+
+    /// Waits for evidence, and until it counts.
+    pub(crate) async fn went_back(&self) -> StorageWentBack {
+        let mut evidence = self.evidence.subscribe();
+        // The sender lives as long as `self`, so waiting cannot fail.
+        let first = evidence.wait_for(Option::is_some).await.ok().and_then(|first| first.clone());
+        let Some(first) = first else { return std::future::pending().await };
+        let counts_from = *self.counts_from.lock();
+        if let Some(time) = counts_from {
+            sleep_until(time).await;
+        }
+        first
+    }
+}
