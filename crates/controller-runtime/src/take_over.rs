@@ -67,7 +67,8 @@ impl<R: Reconciler> Runtime<R> {
     /// server.
     pub(crate) fn expect_unread(&self, until: ResourceVersion) {
         let epoch = |namespace: &Text| (namespace.clone(), self.position(namespace).epoch);
-        let mut epochs: BTreeMap<Text, u64> = self.cluster().view().namespaces().map(epoch).collect();
+        let mut epochs: BTreeMap<Text, u64> =
+            self.cluster().watched_namespaces().names().map(epoch).collect();
         if epochs.is_empty() {
             epochs.extend([epoch(&Text::default())]);
         }

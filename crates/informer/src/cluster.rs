@@ -19,7 +19,7 @@ use crate::store::pod_log::{Members, PodCursor};
 use crate::store::pod_service_index::PodServiceIndex;
 use crate::store::serial_queue::SerialQueue;
 use crate::store::table::Table;
-use crate::{Handler, Kind, Kinds, Object, Origin, Scope, StreamEvent, View};
+use crate::{Handler, Kind, Kinds, Object, Origin, Scope, StreamEvent, WatchedNamespaces};
 
 /// All stores and indexes. Clones share them.
 ///
@@ -38,7 +38,7 @@ pub(crate) struct Inner {
     pub(crate) endpoint_slices: Store<EndpointSlice>,
     pub(crate) endpoints: Store<Endpoints>,
     pub(crate) progress: Progress,
-    pub(crate) view: View,
+    pub(crate) watched_namespaces: WatchedNamespaces,
     /// True if it was logged that the server does not select shards.
     pub(crate) shard_warned: AtomicBool,
     /// True if reflectors summarize Endpoints.
@@ -81,12 +81,12 @@ impl Cluster {
     /// Empty stores for the whole cluster. They count as synced once each of `kinds` has been
     /// listed.
     pub fn new(kinds: impl Into<Kinds>) -> Self {
-        Self::with_view(kinds, View::default())
+        Self::with_namespaces(kinds, WatchedNamespaces::default())
     }
 
-    /// Empty stores for a part of the cluster. They count as synced once each of `kinds` has been
-    /// listed, in each namespace of the view.
-    pub fn with_view(kinds: impl Into<Kinds>, view: View) -> Self {
+    /// Empty stores for some namespaces. They count as synced once each of `kinds` has been listed
+    /// in each of them.
+    pub fn with_namespaces(kinds: impl Into<Kinds>, watched_namespaces: WatchedNamespaces) -> Self {
         describe();
         Self {
             inner: Arc::new(Inner {
@@ -95,8 +95,8 @@ impl Cluster {
                 nodes: Store::default(),
                 endpoint_slices: Store::default(),
                 endpoints: Store::default(),
-                progress: Progress::new(kinds.into(), &view),
-                view,
+                progress: Progress::new(kinds.into(), &watched_namespaces),
+                watched_namespaces,
                 shard_warned: AtomicBool::new(false),
                 summarizes_endpoints: AtomicBool::new(false),
                 turns: Turns::default(),
@@ -304,9 +304,9 @@ impl Cluster {
         }
     }
 
-    /// The part of the cluster that the stores hold.
-    pub fn view(&self) -> &View {
-        &self.inner.view
+    /// The namespaces that the stores hold.
+    pub fn watched_namespaces(&self) -> &WatchedNamespaces {
+        &self.inner.watched_namespaces
     }
 
     /// The resource version up to which the store of a kind shows all of its namespaces: that of
@@ -409,8 +409,8 @@ impl Cluster {
         self.apply_in(&Scope::All, event);
     }
 
-    /// As [`Self::apply`], for an event of a list and watch of `scope`. The view of the cluster
-    /// says how each kind is listed; an event of another scope moves no position.
+    /// As [`Self::apply`], for an event of a list and watch of `scope`. An event of a scope in which
+    /// the kind is not listed ([`Self::watched_namespaces`]) moves no position.
     pub fn apply_in<T: Object>(&self, scope: &Scope, event: StreamEvent<T>) {
         self.apply_arrived(scope, Instant::now(), event);
     }

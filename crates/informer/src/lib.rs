@@ -28,7 +28,7 @@ pub use reflector::version_check::server_version_of;
 pub use shard::{InvalidShard, Shard};
 pub use store::long_work::long_work;
 pub use store::pod_log::PodCursor;
-pub use store::view::{Scope, View};
+pub use store::watched_namespaces::{Scope, WatchedNamespaces};
 
 use futures::{Stream, StreamExt};
 use kube_endpoint_api_client::ApiClient;

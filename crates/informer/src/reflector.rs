@@ -69,7 +69,7 @@ impl<'a, T: Object> Reflector<'a, T> {
         random.set_stream(T::KIND as u64 + (number << 8));
         let mut target = Target::new(&T::RESOURCE, &scope);
         if T::KIND.is_namespaced() {
-            target.shard_selector = cluster.view().shard().and_then(Shard::selector);
+            target.shard_selector = cluster.watched_namespaces().shard().and_then(Shard::selector);
         }
         Self {
             client,
@@ -114,9 +114,9 @@ impl<'a, T: Object> Reflector<'a, T> {
             parts.push(chunk);
             while let Some(item) = parts.next()? {
                 match self.decode_item(content_type, &item)? {
-                    Decoded::InView(item) => builder.add(item),
+                    Decoded::Watched(item) => builder.add(item),
                     Decoded::Undecodable(object) => builder.put_undecodable(object.key),
-                    Decoded::OutOfView(_) => has_others = true,
+                    Decoded::Unwatched(_) => has_others = true,
                 }
             }
         }
@@ -275,10 +275,10 @@ impl<'a, T: Object> Reflector<'a, T> {
             Line::Added(raw) | Line::Modified(raw) => {
                 let is_new = matches!(line, Line::Added(_));
                 match self.decode(raw) {
-                    Decoded::InView(item) if is_new => builder.add(item),
-                    Decoded::InView(item) => builder.put(item),
+                    Decoded::Watched(item) if is_new => builder.add(item),
+                    Decoded::Watched(item) => builder.put(item),
                     Decoded::Undecodable(object) => builder.put_undecodable(object.key),
-                    Decoded::OutOfView(_) => {}
+                    Decoded::Unwatched(_) => {}
                 }
             }
             Line::Deleted(raw) => {
@@ -300,18 +300,18 @@ impl<'a, T: Object> Reflector<'a, T> {
                 (StreamEvent::Bookmark(resource_version), resource_version)
             }
             Line::Added(raw) | Line::Modified(raw) => match self.decode(raw) {
-                Decoded::InView(item) => {
+                Decoded::Watched(item) => {
                     let version = item.resource_version();
                     (StreamEvent::Applied(item), version)
                 }
-                Decoded::OutOfView(version) => (StreamEvent::Bookmark(version), version),
+                Decoded::Unwatched(version) => (StreamEvent::Bookmark(version), version),
                 // The store keeps the last view of the object; the watch continues after it.
                 Decoded::Undecodable(object) => {
                     (StreamEvent::Bookmark(object.resource_version), object.resource_version)
                 }
             },
             Line::Deleted(raw) => match decode::object::<T>(raw, &mut self.interner) {
-                Ok(last) if !self.is_in_view(&last) => {
+                Ok(last) if !self.is_watched(&last) => {
                     let version = last.resource_version();
                     (StreamEvent::Bookmark(version), version)
                 }
@@ -378,9 +378,9 @@ impl<'a, T: Object> Reflector<'a, T> {
             None => decode::object::<T>(raw, &mut self.interner),
         };
         match decoded {
-            Ok(item) if !self.is_in_view(&item) => {
+            Ok(item) if !self.is_watched(&item) => {
                 self.metrics().out_of_view.increment(1);
-                Decoded::OutOfView(item.resource_version())
+                Decoded::Unwatched(item.resource_version())
             }
             Ok(mut item) => {
                 item.share_strings(self.cluster);
@@ -390,10 +390,10 @@ impl<'a, T: Object> Reflector<'a, T> {
                 if !self.undecodable.is_empty() {
                     self.undecodable.remove(&item.key());
                 }
-                Decoded::InView(item)
+                Decoded::Watched(item)
             }
             Err(object) => match &object.key {
-                Some(key) if !self.covers(&key.namespace) => Decoded::OutOfView(object.resource_version),
+                Some(key) if !self.covers(&key.namespace) => Decoded::Unwatched(object.resource_version),
                 _ => {
                     self.undecodable.report(&object);
                     Decoded::Undecodable(object)
@@ -402,24 +402,25 @@ impl<'a, T: Object> Reflector<'a, T> {
         }
     }
 
-    /// Returns true if the view contains an object. A server that does not know `shardSelector`
-    /// sends those of other shards too.
-    fn is_in_view(&self, item: &T) -> bool {
-        let is_whole_cluster = self.scope == Scope::All && self.cluster.view().shard().is_none();
+    /// Returns true if the object is in a watched namespace. A server that does not know
+    /// `shardSelector` sends the objects of other shards too.
+    fn is_watched(&self, item: &T) -> bool {
+        let is_whole_cluster =
+            self.scope == Scope::All && self.cluster.watched_namespaces().shard().is_none();
         is_whole_cluster || self.covers(&item.key().namespace)
     }
 
     fn covers(&self, namespace: &str) -> bool {
-        self.scope.contains(namespace) && self.cluster.view().contains(T::KIND, namespace)
+        self.scope.contains(namespace) && self.cluster.watched_namespaces().contains(T::KIND, namespace)
     }
 }
 
 /// An object that was received.
 enum Decoded<T> {
-    /// The view contains it.
-    InView(T),
-    /// The view does not contain it. This is its version.
-    OutOfView(ResourceVersion),
+    /// It is in a watched namespace.
+    Watched(T),
+    /// It is in another namespace. This is its version.
+    Unwatched(ResourceVersion),
     /// It cannot be decoded.
     Undecodable(Undecodable),
 }

@@ -16,4 +16,4 @@ pub(crate) mod selector_index;
 pub(crate) mod serial_queue;
 pub(crate) mod shared_strings;
 pub(crate) mod table;
-pub(crate) mod view;
+pub(crate) mod watched_namespaces;

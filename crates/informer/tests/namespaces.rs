@@ -7,7 +7,8 @@ use kube_endpoint_api_client::ApiClient;
 use kube_endpoint_core_model::{EndpointSlice, Node, ObjectKey, ObjectMeta, Pod, ResourceVersion, Service};
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule};
 use kube_endpoint_informer::{
-    Change, Cluster, Handler, Kind, Object, Position, ReflectorOptions, Scope, StreamEvent, View, run,
+    Change, Cluster, Handler, Kind, Object, Position, ReflectorOptions, Scope, StreamEvent,
+    WatchedNamespaces, run,
 };
 use parking_lot::Mutex;
 use proptest::prelude::*;
@@ -27,9 +28,9 @@ fn slice(namespace: &str, name: &str, version: u64) -> EndpointSlice {
 }
 
 fn cluster(kinds: &[Kind]) -> Cluster {
-    Cluster::with_view(
+    Cluster::with_namespaces(
         kinds.iter().copied().collect::<kube_endpoint_informer::Kinds>(),
-        View::of_namespaces(["a", "b"]),
+        WatchedNamespaces::named(["a", "b"]),
     )
 }
 

@@ -131,7 +131,7 @@ impl Manager {
         )]
         let mut build = Build {
             client: client.clone(),
-            cluster: Cluster::with_view(kinds, settings.view()),
+            cluster: Cluster::with_namespaces(kinds, settings.watched_namespaces()),
             clock,
             seeds: Seeds(seed),
             fence: if elects { WriteFence::closed() } else { WriteFence::default() },

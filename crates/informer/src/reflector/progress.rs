@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::reflector::doubts::{Contradiction, Doubts};
 use crate::reflector::status::KindFailure;
-use crate::{Kind, Kinds, Scope, View};
+use crate::{Kind, Kinds, Scope, WatchedNamespaces};
 
 /// How far a store has read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -149,8 +149,8 @@ impl KindProgress {
 
 impl Progress {
     /// `awaited` are the kinds to list before the stores count as synced.
-    pub(crate) fn new(awaited: Kinds, view: &View) -> Self {
-        let kinds = Kind::ALL.map(|kind| KindProgress::new(view.scopes(kind)));
+    pub(crate) fn new(awaited: Kinds, watched: &WatchedNamespaces) -> Self {
+        let kinds = Kind::ALL.map(|kind| KindProgress::new(watched.scopes(kind)));
         Self {
             contradicted: Mutex::default(),
             set_back: Mutex::default(),

@@ -18,8 +18,8 @@ use crate::{ApiClient, Cluster, Object, ReflectorOptions};
 const STABLE_WATCH: Duration = Duration::from_secs(10);
 
 /// Lists and watches one kind, and applies what it receives to a cluster, until `shutdown`
-/// completes. If the cluster's view is limited to some namespaces, there is one list and watch for
-/// each of them; nodes are always listed as a whole.
+/// completes. If only some namespaces are watched, there is one list and watch for each of them;
+/// nodes are always listed as a whole.
 ///
 /// It never gives up. While the API server is unreachable or refuses requests, the reflector logs
 /// that and retries with backoff; the cluster keeps its content. A kind that has never been listed
@@ -31,7 +31,7 @@ pub async fn run<T: Object>(
     shutdown: impl Future<Output = ()>,
 ) {
     let mut shutdown = pin!(shutdown);
-    let scopes = cluster.view().scopes(T::KIND);
+    let scopes = cluster.watched_namespaces().scopes(T::KIND);
     let reflectors = scopes.into_iter().zip(0..).map(|(scope, number)| {
         let mut reflector = Reflector::<T>::new(client.clone(), &cluster, scope, number, options);
         // Boxed, since the future is large and there is at least one for each kind.
