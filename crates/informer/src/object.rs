@@ -6,7 +6,7 @@ use kube_endpoint_core_model::protobuf::{FromProtobuf, ObjectToWrite};
 use kube_endpoint_core_model::{
     EndpointSlice, Endpoints, Intern, Node, ObjectKey, ObjectMeta, Pod, ResourceVersion, Service, Text,
 };
-use kube_endpoint_tracker::View;
+use kube_endpoint_tracker::SentObject;
 use serde::de::DeserializeOwned;
 
 use crate::store::shared_strings;
@@ -156,7 +156,7 @@ pub trait Object:
 
     /// An object with this metadata and otherwise the content of one that was sent; none for a kind
     /// that no controller writes, and if `sent` is of another kind.
-    fn with_content_of(_metadata: ObjectMeta, _sent: View) -> Option<Self> {
+    fn with_content_of(_metadata: ObjectMeta, _sent: SentObject) -> Option<Self> {
         None
     }
 
@@ -223,7 +223,7 @@ macro_rules! written {
             Some((&self.metadata, self))
         }
 
-        fn with_content_of(mut metadata: ObjectMeta, sent: View) -> Option<Self> {
+        fn with_content_of(mut metadata: ObjectMeta, sent: SentObject) -> Option<Self> {
             // The writer holds it too until the write has ended.
             let sent: Self = Arc::unwrap_or_clone(sent.downcast().ok()?);
             metadata.share_strings(sent.metadata);
