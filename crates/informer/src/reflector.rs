@@ -24,7 +24,7 @@ use crate::reflector::state::{Connection, Listing, ShortWatches, State, WatchEnd
 use crate::reflector::version_check::{VersionChecks, server_version};
 use crate::store::list_builder::ListBuilder;
 use crate::store::long_work::long_work;
-use crate::wire::decode::{self, Line, Raw, Undecodable};
+use crate::wire::decode::{self, Frame, Raw, Undecodable};
 use crate::wire::echo;
 use crate::wire::list_parts::{ListParts, WatchParts};
 use crate::wire::request::{Target, get, list_path, next_chunk, next_chunk_since, watch_path};
@@ -217,7 +217,7 @@ impl<'a, T: Object> Reflector<'a, T> {
             parts.push(chunk);
             while let Some(event) = parts.next()? {
                 let turn = self.cluster.turn(T::KIND).await;
-                parts.with_line(&event, |line| self.apply_line(state, heard, line))?;
+                parts.with_frame(&event, |frame| self.apply_frame(state, heard, frame))?;
                 drop(turn);
                 self.cluster.yield_after_work().await;
             }
@@ -239,10 +239,10 @@ impl<'a, T: Object> Reflector<'a, T> {
     }
 
     /// Applies an event of a watch, which arrived at this time.
-    fn apply_line(&mut self, state: &mut State<T>, arrived: Instant, line: Line<'_>) {
+    fn apply_frame(&mut self, state: &mut State<T>, arrived: Instant, frame: Frame<'_>) {
         match state {
             State::Streaming { builder } => {
-                if let Some(version) = self.apply_initial_event(builder, line) {
+                if let Some(version) = self.apply_initial_event(builder, frame) {
                     self.succeeded();
                     self.replace(std::mem::take(builder), version);
                     let connection = Some(Connection::new(Instant::now()));
@@ -254,7 +254,7 @@ impl<'a, T: Object> Reflector<'a, T> {
                     connection.has_events = true;
                 }
                 self.succeeded();
-                let version = self.apply_event(arrived, line);
+                let version = self.apply_event(arrived, frame);
                 if !version.is_none() {
                     *from = version;
                 }
@@ -267,13 +267,13 @@ impl<'a, T: Object> Reflector<'a, T> {
     fn apply_initial_event(
         &mut self,
         builder: &mut ListBuilder<T>,
-        line: Line<'_>,
+        frame: Frame<'_>,
     ) -> Option<ResourceVersion> {
-        match line {
-            Line::Bookmark { resource_version, ends_initial_events: true } => return Some(resource_version),
-            Line::Bookmark { .. } => {}
-            Line::Added(raw) | Line::Modified(raw) => {
-                let is_new = matches!(line, Line::Added(_));
+        match frame {
+            Frame::Bookmark { resource_version, ends_initial_events: true } => return Some(resource_version),
+            Frame::Bookmark { .. } => {}
+            Frame::Added(raw) | Frame::Modified(raw) => {
+                let is_new = matches!(frame, Frame::Added(_));
                 match self.decode(raw) {
                     Decoded::Watched(item) if is_new => builder.add(item),
                     Decoded::Watched(item) => builder.put(item),
@@ -281,7 +281,7 @@ impl<'a, T: Object> Reflector<'a, T> {
                     Decoded::Unwatched(_) => {}
                 }
             }
-            Line::Deleted(raw) => {
+            Frame::Deleted(raw) => {
                 let key = decode::object::<T>(raw, &mut self.interner)
                     .map_or_else(|object| object.key, |item| Some(item.key()));
                 if let Some(key) = key {
@@ -294,12 +294,12 @@ impl<'a, T: Object> Reflector<'a, T> {
 
     /// Applies an event of a watch to the store. Returns its version, or none if the event does not
     /// tell it.
-    fn apply_event(&mut self, arrived: Instant, line: Line<'_>) -> ResourceVersion {
-        let (event, version) = match line {
-            Line::Bookmark { resource_version, .. } => {
+    fn apply_event(&mut self, arrived: Instant, frame: Frame<'_>) -> ResourceVersion {
+        let (event, version) = match frame {
+            Frame::Bookmark { resource_version, .. } => {
                 (StreamEvent::Bookmark(resource_version), resource_version)
             }
-            Line::Added(raw) | Line::Modified(raw) => match self.decode(raw) {
+            Frame::Added(raw) | Frame::Modified(raw) => match self.decode(raw) {
                 Decoded::Watched(item) => {
                     let version = item.resource_version();
                     (StreamEvent::Applied(item), version)
@@ -310,7 +310,7 @@ impl<'a, T: Object> Reflector<'a, T> {
                     (StreamEvent::Bookmark(object.resource_version), object.resource_version)
                 }
             },
-            Line::Deleted(raw) => match decode::object::<T>(raw, &mut self.interner) {
+            Frame::Deleted(raw) => match decode::object::<T>(raw, &mut self.interner) {
                 Ok(last) if !self.is_watched(&last) => {
                     let version = last.resource_version();
                     (StreamEvent::Bookmark(version), version)
