@@ -15,7 +15,7 @@ use crate::metrics::{KindMetrics, describe};
 use crate::reflector::progress::{Position, Progress};
 use crate::reflector::status::KindStatus;
 use crate::reflector::turns::Turns;
-use crate::store::pod_log::{Members, PodCursor};
+use crate::store::pod_log::{PodCursor, SelectedPods};
 use crate::store::pod_service_index::PodServiceIndex;
 use crate::store::serial_queue::SerialQueue;
 use crate::store::table::Table;
@@ -202,10 +202,10 @@ impl Cluster {
     pub fn pods_and_cursor(&self, service: &ObjectKey) -> (Vec<Arc<Pod>>, Option<PodCursor>) {
         let (list, cursor) = {
             let index = self.inner.index.read();
-            let members = index.pods_of(service);
+            let selected = index.pods_of(service);
             (
-                members.map(|members| members.pods().clone()).unwrap_or_default(),
-                members.and_then(Members::cursor),
+                selected.map(|selected| selected.pods().clone()).unwrap_or_default(),
+                selected.and_then(SelectedPods::cursor),
             )
         };
         // The list shares chunks with the index; the pointers are copied after the lock is
@@ -225,13 +225,13 @@ impl Cluster {
         since: &PodCursor,
     ) -> Option<(Vec<ChangedPod>, PodCursor)> {
         let index = self.inner.index.read();
-        let members = index.pods_of(service)?;
-        Some((members.changes_since(since)?, members.cursor()?))
+        let selected = index.pods_of(service)?;
+        Some((selected.changes_since(since)?, selected.cursor()?))
     }
 
     /// The number of pods that a Service selects.
     pub fn pod_count_of(&self, service: &ObjectKey) -> usize {
-        self.inner.index.read().pods_of(service).map_or(0, |members| members.pods().len())
+        self.inner.index.read().pods_of(service).map_or(0, |selected| selected.pods().len())
     }
 
     /// The Services that select a pod, sorted.

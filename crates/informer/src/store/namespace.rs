@@ -16,7 +16,7 @@ use ahash::HashMap;
 use kube_endpoint_core_model::{Pod, Service, StringMap, Text};
 
 use crate::store::pod_list::PodList;
-use crate::store::pod_log::Members;
+use crate::store::pod_log::SelectedPods;
 use crate::store::selector_index::{SelectorIndex, SetId};
 
 #[derive(Debug, Default)]
@@ -46,7 +46,7 @@ struct ServiceEntry {
     service: Arc<Service>,
     /// The pair under which its selector is indexed.
     index_pair: Option<(Text, Text)>,
-    pods: Members,
+    pods: SelectedPods,
 }
 
 #[derive(Debug)]
@@ -129,7 +129,7 @@ impl Namespace {
     }
 
     /// The pods that a Service selects.
-    pub(crate) fn pods_of(&self, service: &str) -> Option<&Members> {
+    pub(crate) fn pods_of(&self, service: &str) -> Option<&SelectedPods> {
         self.services.get(service).map(|entry| &entry.pods)
     }
 
@@ -289,7 +289,7 @@ impl Namespace {
     pub(crate) fn put_service(&mut self, service: Arc<Service>, change: Option<SelectorChange>) -> PodList {
         let name = service.key.name.clone();
         let mut index_pair = None;
-        let mut pods = Members::default();
+        let mut pods = SelectedPods::default();
         let mut dropped = PodList::default();
         match change {
             Some(change) => {

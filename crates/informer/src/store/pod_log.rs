@@ -24,7 +24,7 @@ const MOST_CHANGES: usize = 128;
 
 /// The pods that a Service selects, and which of them changed last.
 #[derive(Debug, Default)]
-pub(crate) struct Members {
+pub(crate) struct SelectedPods {
     pods: PodList,
     log: Option<PodLog>,
 }
@@ -52,7 +52,7 @@ pub struct PodCursor {
     read: u64,
 }
 
-impl Members {
+impl SelectedPods {
     pub(crate) fn pods(&self) -> &PodList {
         &self.pods
     }
@@ -117,7 +117,7 @@ impl Members {
     }
 }
 
-impl From<PodList> for Members {
+impl From<PodList> for SelectedPods {
     fn from(pods: PodList) -> Self {
         let log = (pods.len() >= LEAST_PODS).then(PodLog::default);
         Self { pods, log }
@@ -139,54 +139,54 @@ mod tests {
         })
     }
 
-    fn members(count: usize) -> Members {
+    fn selected(count: usize) -> SelectedPods {
         PodList::of((0..count).map(|number| pod(number, 0, 0)).collect()).into()
     }
 
-    fn put(members: &mut Members, new: &Arc<Pod>) {
-        let before = members.pods().get(&new.key.name).cloned();
-        members.put(new, before.as_ref());
+    fn put(selected: &mut SelectedPods, new: &Arc<Pod>) {
+        let before = selected.pods().get(&new.key.name).cloned();
+        selected.put(new, before.as_ref());
     }
 
     #[test]
     fn short_lists_have_no_log() {
-        let mut members = members(LEAST_PODS - 1);
-        assert!(members.cursor().is_none());
-        put(&mut members, &pod(LEAST_PODS, 0, 0));
-        let cursor = members.cursor().unwrap();
-        members.remove(&pod(0, 0, 0));
-        assert!(members.cursor().is_none() && members.changes_since(&cursor).is_none());
-        put(&mut members, &pod(0, 0, 0));
-        assert!(members.changes_since(&cursor).is_none(), "another log");
+        let mut selected = selected(LEAST_PODS - 1);
+        assert!(selected.cursor().is_none());
+        put(&mut selected, &pod(LEAST_PODS, 0, 0));
+        let cursor = selected.cursor().unwrap();
+        selected.remove(&pod(0, 0, 0));
+        assert!(selected.cursor().is_none() && selected.changes_since(&cursor).is_none());
+        put(&mut selected, &pod(0, 0, 0));
+        assert!(selected.changes_since(&cursor).is_none(), "another log");
     }
 
     #[test]
     fn a_reader_that_missed_too_much_gets_nothing() {
         let most = 60;
-        let mut members = members(most * PODS_FOR_EACH_CHANGE);
-        let cursor = members.cursor().unwrap();
+        let mut selected = selected(most * PODS_FOR_EACH_CHANGE);
+        let cursor = selected.cursor().unwrap();
         for number in 0..most {
-            put(&mut members, &pod(number, 1, 0));
+            put(&mut selected, &pod(number, 1, 0));
         }
-        assert_eq!(members.changes_since(&cursor).map(|changes| changes.len()), Some(most));
-        put(&mut members, &pod(0, 2, 0));
-        assert_eq!(members.changes_since(&cursor), None);
-        let log = members.log.as_ref().unwrap();
+        assert_eq!(selected.changes_since(&cursor).map(|changes| changes.len()), Some(most));
+        put(&mut selected, &pod(0, 2, 0));
+        assert_eq!(selected.changes_since(&cursor), None);
+        let log = selected.log.as_ref().unwrap();
         assert_eq!((log.changes.len(), log.dropped), (most, 1));
-        let mut members = self::members(2 * MOST_CHANGES * PODS_FOR_EACH_CHANGE);
+        let mut selected = self::selected(2 * MOST_CHANGES * PODS_FOR_EACH_CHANGE);
         for number in 0..2 * MOST_CHANGES {
-            put(&mut members, &pod(number, 1, 0));
+            put(&mut selected, &pod(number, 1, 0));
         }
-        assert_eq!(members.log.map(|log| log.changes.len()), Some(MOST_CHANGES));
+        assert_eq!(selected.log.map(|log| log.changes.len()), Some(MOST_CHANGES));
     }
 
     #[test]
     fn a_version_alone_is_no_change() {
-        let mut members = members(LEAST_PODS);
-        let cursor = members.cursor().unwrap();
-        put(&mut members, &pod(0, 0, 7));
-        assert_eq!(members.changes_since(&cursor), Some(Vec::new()));
-        assert_eq!(members.pods().get("p000").map(|pod| pod.resource_version), Some(ResourceVersion(7)));
+        let mut selected = selected(LEAST_PODS);
+        let cursor = selected.cursor().unwrap();
+        put(&mut selected, &pod(0, 0, 7));
+        assert_eq!(selected.changes_since(&cursor), Some(Vec::new()));
+        assert_eq!(selected.pods().get("p000").map(|pod| pod.resource_version), Some(ResourceVersion(7)));
     }
 
     proptest! {
@@ -196,24 +196,24 @@ mod tests {
         fn changes_lead_from_one_reading_to_the_next(
             steps in prop::collection::vec((0usize..300, 0u8..3, any::<bool>()), 0..200),
         ) {
-            let mut members = members(200);
+            let mut selected = selected(200);
             let mut known: BTreeMap<Text, Arc<Pod>> =
-                members.pods().iter().map(|pod| (pod.key.name.clone(), Arc::clone(pod))).collect();
-            let mut cursor = members.cursor();
+                selected.pods().iter().map(|pod| (pod.key.name.clone(), Arc::clone(pod))).collect();
+            let mut cursor = selected.cursor();
             for (number, uid, read) in steps {
                 let new = pod(number, uid, 0);
-                let before = members.pods().get(&new.key.name).cloned();
+                let before = selected.pods().get(&new.key.name).cloned();
                 match before {
-                    Some(before) if uid == 0 => members.remove(&before),
-                    before => members.put(&new, before.as_ref()),
+                    Some(before) if uid == 0 => selected.remove(&before),
+                    before => selected.put(&new, before.as_ref()),
                 }
                 if !read {
                     continue;
                 }
-                let changes = cursor.as_ref().and_then(|cursor| members.changes_since(cursor));
+                let changes = cursor.as_ref().and_then(|cursor| selected.changes_since(cursor));
                 let Some(changes) = changes else {
-                    known = members.pods().iter().map(|pod| (pod.key.name.clone(), Arc::clone(pod))).collect();
-                    cursor = members.cursor();
+                    known = selected.pods().iter().map(|pod| (pod.key.name.clone(), Arc::clone(pod))).collect();
+                    cursor = selected.cursor();
                     continue;
                 };
                 for ChangedPod { name, replaced, now } in changes {
@@ -226,8 +226,8 @@ mod tests {
                         prop_assert!(replaced.iter().any(|pod| pod.uid == before.uid));
                     }
                 }
-                prop_assert!(known.values().eq(members.pods().iter()));
-                cursor = members.cursor();
+                prop_assert!(known.values().eq(selected.pods().iter()));
+                cursor = selected.cursor();
             }
         }
     }

@@ -9,7 +9,7 @@ use kube_endpoint_core_model::{ObjectKey, Pod, Service, Text};
 use crate::Scope;
 use crate::store::namespace::{Namespace, Placement, SelectorChange};
 use crate::store::pod_list::PodList;
-use crate::store::pod_log::Members;
+use crate::store::pod_log::SelectedPods;
 use crate::store::selector_index::SetId;
 
 #[derive(Debug, Default)]
@@ -150,7 +150,7 @@ impl PodServiceIndex {
     }
 
     /// The pods that a Service selects; none if there is no such Service.
-    pub(crate) fn pods_of(&self, service: &ObjectKey) -> Option<&Members> {
+    pub(crate) fn pods_of(&self, service: &ObjectKey) -> Option<&SelectedPods> {
         self.namespaces.get(&service.namespace)?.pods_of(&service.name)
     }
 
