@@ -8,7 +8,7 @@ pub(crate) mod apply_pods_and_services;
 mod index_model_tests;
 pub(crate) mod list_builder;
 pub(crate) mod long_work;
-pub(crate) mod namespace;
+pub(crate) mod namespace_index;
 pub(crate) mod pod_list;
 pub(crate) mod pod_log;
 pub(crate) mod pod_service_index;

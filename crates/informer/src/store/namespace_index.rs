@@ -20,7 +20,7 @@ use crate::store::pod_log::SelectedPods;
 use crate::store::selector_index::{SelectorIndex, SetId};
 
 #[derive(Debug, Default)]
-pub(crate) struct Namespace {
+pub(crate) struct NamespaceIndex {
     pods: BTreeMap<Text, PodEntry>,
     /// While a list is applied: pods that come after all of `pods`, sorted. See
     /// [`Self::append_pod`].
@@ -79,7 +79,7 @@ fn selector_of(service: &Service) -> Option<&StringMap> {
     service.selector.as_ref().filter(|_| service.selects_pods())
 }
 
-impl Namespace {
+impl NamespaceIndex {
     pub(crate) fn is_empty(&self) -> bool {
         self.pods.is_empty() && self.services.is_empty()
     }
