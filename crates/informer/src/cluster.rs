@@ -12,9 +12,9 @@ use parking_lot::RwLock;
 use tokio::time::Instant;
 
 use crate::metrics::{KindMetrics, describe};
+use crate::reflector::fair_lock::FairLocks;
 use crate::reflector::progress::{Position, Progress};
 use crate::reflector::status::KindStatus;
-use crate::reflector::turns::Turns;
 use crate::store::pod_log::{PodCursor, SelectedPods};
 use crate::store::pod_service_index::PodServiceIndex;
 use crate::store::serial_queue::SerialQueue;
@@ -43,7 +43,7 @@ pub(crate) struct Inner {
     pub(crate) shard_warned: AtomicBool,
     /// True if reflectors summarize Endpoints.
     summarizes_endpoints: AtomicBool,
-    pub(crate) turns: Turns,
+    pub(crate) fair_locks: FairLocks,
     sent_endpoint_slices: Arc<SentObjects>,
     sent_endpoints: Arc<SentObjects>,
     handlers: RwLock<Arc<[Arc<dyn Handler>]>>,
@@ -99,7 +99,7 @@ impl Cluster {
                 watched_namespaces,
                 shard_warned: AtomicBool::new(false),
                 summarizes_endpoints: AtomicBool::new(false),
-                turns: Turns::default(),
+                fair_locks: FairLocks::default(),
                 sent_endpoint_slices: Arc::default(),
                 sent_endpoints: Arc::default(),
                 handlers: RwLock::new(Arc::new([])),

@@ -37,6 +37,6 @@ use kube_endpoint_api_client::ApiClient;
 pub async fn feed<T: Object>(cluster: Cluster, events: impl Stream<Item = StreamEvent<T>>) {
     let mut events = std::pin::pin!(events);
     while let Some(event) = events.next().await {
-        cluster.apply_in_turn(event).await;
+        cluster.apply_locked(event).await;
     }
 }

@@ -2,11 +2,11 @@
 
 pub(crate) mod backoff;
 pub(crate) mod doubts;
+pub(crate) mod fair_lock;
 pub(crate) mod progress;
 pub(crate) mod run;
 pub(crate) mod state;
 pub(crate) mod status;
-pub(crate) mod turns;
 pub(crate) mod version_check;
 
 use std::sync::atomic::Ordering;
@@ -40,7 +40,7 @@ pub(crate) struct Reflector<'a, T> {
     pub(crate) scope: Scope,
     target: Target,
     pub(crate) options: ReflectorOptions,
-    /// True if the next complete state is requested as a stream. Turns false when the server does
+    /// True if the next complete state is requested as a stream. FairLocks false when the server does
     /// not support it.
     pub(crate) streaming_list: bool,
     pub(crate) random: ChaCha8Rng,
@@ -216,9 +216,9 @@ impl<'a, T: Object> Reflector<'a, T> {
             };
             parts.push(chunk);
             while let Some(event) = parts.next()? {
-                let turn = self.cluster.turn(T::KIND).await;
+                let lock = self.cluster.fair_lock(T::KIND).await;
                 parts.with_frame(&event, |frame| self.apply_frame(state, heard, frame))?;
-                drop(turn);
+                drop(lock);
                 self.cluster.yield_after_work().await;
             }
         }

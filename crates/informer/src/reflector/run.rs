@@ -64,9 +64,9 @@ impl<T: Object> Reflector<'_, T> {
             State::Listing(mut listing) => match self.list_page(&mut listing).await {
                 Ok(None) => State::Listing(listing),
                 Ok(Some(version)) => {
-                    let turn = self.cluster.turn(T::KIND).await;
+                    let lock = self.cluster.fair_lock(T::KIND).await;
                     self.replace(listing.builder, version);
-                    drop(turn);
+                    drop(lock);
                     State::watching(version)
                 }
                 Err(error) => self.failed(State::Listing(listing), &error, Duration::ZERO),

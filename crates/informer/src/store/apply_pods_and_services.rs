@@ -128,7 +128,7 @@ impl Cluster {
     }
 
     fn notify_pod(&self, event: PodEvent) {
-        self.inner.turns.count(1 + event.left.len() + event.joined.len() + event.stayed.len());
+        self.inner.fair_locks.count(1 + event.left.len() + event.joined.len() + event.stayed.len());
         for handler in self.handlers().iter() {
             handler.on_pod(&event);
         }
