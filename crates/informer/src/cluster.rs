@@ -19,7 +19,7 @@ use crate::store::pod_log::{PodCursor, SelectedPods};
 use crate::store::pod_service_index::PodServiceIndex;
 use crate::store::serial_queue::SerialQueue;
 use crate::store::table::Table;
-use crate::{Handler, Kind, Kinds, Object, Origin, Scope, StreamEvent, WatchedNamespaces};
+use crate::{ClusterOptions, Handler, Kind, Kinds, Object, Origin, Scope, StreamEvent, WatchedNamespaces};
 
 /// All stores and indexes. Clones share them.
 ///
@@ -81,16 +81,17 @@ impl Cluster {
     /// Empty stores for the whole cluster. They count as synced once each of `kinds` has been
     /// listed.
     pub fn new(kinds: impl Into<Kinds>) -> Self {
-        Self::with_namespaces(kinds, WatchedNamespaces::default())
+        Self::with_options(kinds, ClusterOptions::default())
     }
 
-    /// Empty stores for some namespaces. They count as synced once each of `kinds` has been listed
-    /// in each of them.
-    pub fn with_namespaces(kinds: impl Into<Kinds>, watched_namespaces: WatchedNamespaces) -> Self {
+    /// Empty stores. They count as synced once each of `kinds` has been listed in each of the
+    /// watched namespaces.
+    pub fn with_options(kinds: impl Into<Kinds>, options: ClusterOptions) -> Self {
         describe();
+        let ClusterOptions { watched_namespaces, pod_log } = options;
         Self {
             inner: Arc::new(Inner {
-                index: RwLock::default(),
+                index: RwLock::new(PodServiceIndex::new(pod_log)),
                 pod_service_queue: SerialQueue::default(),
                 nodes: Store::default(),
                 endpoint_slices: Store::default(),

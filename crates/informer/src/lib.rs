@@ -19,7 +19,7 @@ mod wire;
 pub use cluster::Cluster;
 pub use event::{Change, Handler, Origin, PodEvent, StreamEvent};
 pub use object::{Kind, Kinds, Object, Resource};
-pub use options::ReflectorOptions;
+pub use options::{ClusterOptions, ReflectorOptions};
 pub use reflector::backoff::Backoff;
 pub use reflector::progress::Position;
 pub use reflector::run::run;
@@ -27,7 +27,7 @@ pub use reflector::status::{KindFailure, KindStatus, ListWatchVerb};
 pub use reflector::version_check::server_version_of;
 pub use shard::{InvalidShard, Shard};
 pub use store::long_work::long_work;
-pub use store::pod_log::PodCursor;
+pub use store::pod_log::{PodCursor, PodLogOptions};
 pub use store::watched_namespaces::{Scope, WatchedNamespaces};
 
 use futures::{Stream, StreamExt};

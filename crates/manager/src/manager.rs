@@ -131,7 +131,7 @@ impl Manager {
         )]
         let mut build = Build {
             client: client.clone(),
-            cluster: Cluster::with_namespaces(kinds, settings.watched_namespaces()),
+            cluster: Cluster::with_options(kinds, settings.cluster()),
             clock,
             seeds: Seeds(seed),
             fence: if elects { WriteFence::closed() } else { WriteFence::default() },

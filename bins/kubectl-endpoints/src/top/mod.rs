@@ -19,7 +19,8 @@ use kube_endpoint_core_model::{EndpointSlice, ObjectKey, Service};
 use kube_endpoint_explain::figures::Figures;
 use kube_endpoint_explain::text::{Document, Layout};
 use kube_endpoint_informer::{
-    Change, Cluster, Handler, Kind, ReflectorOptions, Scope, WatchedNamespaces, run as reflect,
+    Change, Cluster, ClusterOptions, Handler, Kind, ReflectorOptions, Scope, WatchedNamespaces,
+    run as reflect,
 };
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use tokio::sync::mpsc;
@@ -56,8 +57,9 @@ pub(crate) async fn run(
     if !(std::io::stdout().is_terminal() && std::io::stdin().is_terminal()) {
         bail!("top draws on a terminal, and standard input or output is none");
     }
-    let watched = WatchedNamespaces::named(namespace.clone());
-    let cluster = Cluster::with_namespaces([Kind::Services, Kind::EndpointSlices], watched);
+    let watched_namespaces = WatchedNamespaces::named(namespace.clone());
+    let stores = ClusterOptions { watched_namespaces, ..ClusterOptions::default() };
+    let cluster = Cluster::with_options([Kind::Services, Kind::EndpointSlices], stores);
     let recorder = Arc::new(Recorder::new(options.slices.max_endpoints_per_slice));
     cluster.add_handler(Arc::clone(&recorder) as Arc<dyn Handler>);
     let client = connection.client.clone();

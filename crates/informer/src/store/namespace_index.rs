@@ -16,7 +16,7 @@ use ahash::HashMap;
 use kube_endpoint_core_model::{Pod, Service, StringMap, Text};
 
 use crate::store::pod_list::PodList;
-use crate::store::pod_log::SelectedPods;
+use crate::store::pod_log::{PodLogOptions, SelectedPods};
 use crate::store::selector_index::{SelectorIndex, SetId};
 
 #[derive(Debug, Default)]
@@ -33,6 +33,7 @@ pub(crate) struct NamespaceIndex {
     /// pods were grouped.
     keys: BTreeSet<Text>,
     next_set: SetId,
+    pod_log: PodLogOptions,
 }
 
 #[derive(Debug)]
@@ -80,6 +81,10 @@ fn selector_of(service: &Service) -> Option<&StringMap> {
 }
 
 impl NamespaceIndex {
+    pub(crate) fn new(pod_log: PodLogOptions) -> Self {
+        Self { pod_log, ..Self::default() }
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.pods.is_empty() && self.services.is_empty()
     }
@@ -190,7 +195,7 @@ impl NamespaceIndex {
             set.pods.remove(name);
             for service in &set.services {
                 if let Some(entry) = self.services.get_mut(service) {
-                    entry.pods.remove(&pod);
+                    entry.pods.remove(&pod, self.pod_log);
                 }
             }
             if set.pods.is_empty() {
@@ -209,7 +214,7 @@ impl NamespaceIndex {
         set.pods.put(pod);
         for service in &set.services {
             if let Some(entry) = self.services.get_mut(service) {
-                entry.pods.put(pod, before);
+                entry.pods.put(pod, before, self.pod_log);
             }
         }
     }
@@ -306,7 +311,7 @@ impl NamespaceIndex {
                         set.services.insert(at, name.clone());
                     }
                 }
-                pods = change.pods.into();
+                pods = SelectedPods::new(change.pods, self.pod_log);
             }
             None => {
                 if let Some(entry) = self.services.remove(&name) {

@@ -9,7 +9,7 @@ use kube_endpoint_core_model::{ObjectKey, Pod, Service, Text};
 use crate::Scope;
 use crate::store::namespace_index::{NamespaceIndex, Placement, SelectorChange};
 use crate::store::pod_list::PodList;
-use crate::store::pod_log::SelectedPods;
+use crate::store::pod_log::{PodLogOptions, SelectedPods};
 use crate::store::selector_index::SetId;
 
 #[derive(Debug, Default)]
@@ -19,9 +19,18 @@ pub(crate) struct PodServiceIndex {
     nodes: HashMap<Text, BTreeMap<(SetId, Text), u32>>,
     pods: usize,
     services: usize,
+    pod_log: PodLogOptions,
 }
 
 impl PodServiceIndex {
+    pub(crate) fn new(pod_log: PodLogOptions) -> Self {
+        Self { pod_log, ..Self::default() }
+    }
+
+    fn namespace(&mut self, name: &Text) -> &mut NamespaceIndex {
+        self.namespaces.entry(name.clone()).or_insert_with(|| NamespaceIndex::new(self.pod_log))
+    }
+
     /// Builds what [`Self::replace`] puts in the place of a scope, from all its Services and pods.
     pub(crate) fn part(
         &self,
@@ -29,7 +38,7 @@ impl PodServiceIndex {
         services: impl Iterator<Item = Arc<Service>>,
         pods: impl Iterator<Item = Arc<Pod>>,
     ) -> Self {
-        self.part_from(Self::default(), scope, services, pods)
+        self.part_from(Self::new(self.pod_log), scope, services, pods)
     }
 
     /// Groups the pods of a Service's namespace anew, as [`Self::part`], if its selector
@@ -40,9 +49,9 @@ impl PodServiceIndex {
             return None;
         }
         let scope = Scope::Namespace(name.clone());
-        let mut new = Self::default();
+        let mut new = Self::new(self.pod_log);
         // All of them: the other Services may have none of these keys any more.
-        new.namespaces.entry(name.clone()).or_default().add_keys_of(service);
+        new.namespace(name).add_keys_of(service);
         let (services, pods) = (self.services_in(&scope).cloned(), self.pods_in(&scope).cloned());
         let part = self.part_from(new, &scope, services, pods);
         Some((scope, part))
@@ -87,7 +96,7 @@ impl PodServiceIndex {
         self.pods = self.pods - pods + part.pods;
         self.services = self.services - services + part.services;
         let namespaces = before.into_iter().map(|namespace| (name.clone(), namespace)).collect();
-        Self { namespaces, nodes, pods, services }
+        Self { namespaces, nodes, pods, services, pod_log: self.pod_log }
     }
 
     pub(crate) fn pod(&self, key: &ObjectKey) -> Option<&Arc<Pod>> {
@@ -175,13 +184,13 @@ impl PodServiceIndex {
     }
 
     pub(crate) fn put_pod(&mut self, pod: &Arc<Pod>) {
-        let placements = self.namespaces.entry(pod.key.namespace.clone()).or_default().put_pod(pod);
+        let placements = self.namespace(&pod.key.namespace).put_pod(pod);
         self.place(&pod.key.namespace, placements);
     }
 
     /// See [`NamespaceIndex::append_pod`].
     fn append_pod(&mut self, pod: &Arc<Pod>) {
-        let placements = self.namespaces.entry(pod.key.namespace.clone()).or_default().append_pod(pod);
+        let placements = self.namespace(&pod.key.namespace).append_pod(pod);
         self.place(&pod.key.namespace, placements);
     }
 
@@ -235,7 +244,7 @@ impl PodServiceIndex {
 
     /// See [`NamespaceIndex::put_service`].
     pub(crate) fn put_service(&mut self, service: Arc<Service>, change: Option<SelectorChange>) -> PodList {
-        let space = self.namespaces.entry(service.key.namespace.clone()).or_default();
+        let space = self.namespace(&service.key.namespace);
         let (_, before) = space.counts();
         let pods = space.put_service(service, change);
         // It removes none.

@@ -3,7 +3,7 @@
 use std::hash::Hasher;
 
 use kube_endpoint_core_model::LabelSelector;
-use kube_endpoint_informer::{Shard, WatchedNamespaces};
+use kube_endpoint_informer::{ClusterOptions, Shard, WatchedNamespaces};
 
 use super::error::InvalidOption;
 use super::leader_election::is_object_name;
@@ -15,6 +15,11 @@ use crate::options::SelectionOptions;
 const MAX_NAMESPACES: usize = 150;
 
 impl Settings {
+    /// How the stores are made.
+    pub(crate) fn cluster(&self) -> ClusterOptions {
+        ClusterOptions { watched_namespaces: self.watched_namespaces(), pod_log: self.pod_log }
+    }
+
     /// The namespaces that are listed and watched. With the gate `ShardedWatch`, a shard is one of
     /// the API server's division.
     pub fn watched_namespaces(&self) -> WatchedNamespaces {
