@@ -413,37 +413,7 @@ impl Cluster {
     /// As [`Self::apply`], for an event of a list and watch of `scope`. An event of a scope in which
     /// the kind is not listed ([`Self::watched_namespaces`]) moves no position.
     pub fn apply_in<T: Object>(&self, scope: &Scope, event: StreamEvent<T>) {
-        self.apply_arrived(scope, Instant::now(), event);
-    }
-
-    /// As [`Self::apply_in`], for an event that arrived before now.
-    pub(crate) fn apply_arrived<T: Object>(&self, scope: &Scope, arrived: Instant, event: StreamEvent<T>) {
-        T::apply(self, Origin { scope: scope.clone(), arrived }, event);
-    }
-
-    /// Applies an event about pods.
-    pub fn apply_pods(&self, event: StreamEvent<Pod>) {
-        self.apply(event);
-    }
-
-    /// Applies an event about Services.
-    pub fn apply_services(&self, event: StreamEvent<Service>) {
-        self.apply(event);
-    }
-
-    /// Applies an event about nodes.
-    pub fn apply_nodes(&self, event: StreamEvent<Node>) {
-        self.apply(event);
-    }
-
-    /// Applies an event about EndpointSlices.
-    pub fn apply_endpoint_slices(&self, event: StreamEvent<EndpointSlice>) {
-        self.apply(event);
-    }
-
-    /// Applies an event about Endpoints objects.
-    pub fn apply_endpoints(&self, event: StreamEvent<Endpoints>) {
-        self.apply(event);
+        T::apply(self, Origin { scope: scope.clone(), arrived: Instant::now() }, event);
     }
 }
 

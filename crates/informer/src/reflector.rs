@@ -29,7 +29,7 @@ use crate::wire::echo;
 use crate::wire::list_parts::{ListParts, WatchParts};
 use crate::wire::request::{Target, get, list_path, next_chunk, next_chunk_since, watch_path};
 use crate::wire::undecodable::UndecodableObjects;
-use crate::{ApiClient, Cluster, KindFailure, Object, ReflectorOptions, Scope, Shard, StreamEvent};
+use crate::{ApiClient, Cluster, KindFailure, Object, Origin, ReflectorOptions, Scope, Shard, StreamEvent};
 
 /// Lists and watches one kind. What it does next is a [`State`]; what lasts from one request to the
 /// next is here.
@@ -330,7 +330,7 @@ impl<'a, T: Object> Reflector<'a, T> {
                 }
             },
         };
-        self.cluster.apply_arrived(&self.scope, arrived, event);
+        T::apply(self.cluster, Origin { scope: self.scope.clone(), arrived }, event);
         version
     }
 

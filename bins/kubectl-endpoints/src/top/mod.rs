@@ -250,11 +250,11 @@ mod tests {
         let recorder = Arc::new(Recorder::new(100));
         cluster.add_handler(Arc::clone(&recorder) as Arc<dyn Handler>);
         let totals = || recorder.with(|figures| figures.totals(current_time()));
-        cluster.apply_endpoint_slices(StreamEvent::restarted(vec![slice(1)], "1".parse().unwrap()));
+        cluster.apply(StreamEvent::restarted(vec![slice(1)], "1".parse().unwrap()));
         assert_eq!((totals().slices, totals().writes.iter().sum::<u32>()), (1, 0));
-        cluster.apply_endpoint_slices(StreamEvent::Applied(slice(2)));
+        cluster.apply(StreamEvent::Applied(slice(2)));
         assert_eq!((totals().slices, totals().writes.iter().sum::<u32>()), (1, 1));
-        cluster.apply_endpoint_slices(StreamEvent::Deleted(slice(3)));
+        cluster.apply(StreamEvent::Deleted(slice(3)));
         assert_eq!((totals().services, totals().writes.iter().sum::<u32>()), (0, 2));
     }
 

@@ -24,6 +24,26 @@ const STABLE_WATCH: Duration = Duration::from_secs(10);
 /// It never gives up. While the API server is unreachable or refuses requests, the reflector logs
 /// that and retries with backoff; the cluster keeps its content. A kind that has never been listed
 /// stays unsynced.
+///
+/// ```no_run
+/// use kube_endpoint_api_client::client_from_config;
+/// use kube_endpoint_core_model::{Pod, Service};
+/// use kube_endpoint_informer::{Cluster, Kind, ReflectorOptions, run};
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = client_from_config(kube::Config::infer().await?).await?;
+/// let cluster = Cluster::new([Kind::Pods, Kind::Services]);
+/// // Pass a random seed in production.
+/// let options = ReflectorOptions::new(1);
+/// tokio::spawn(run::<Pod>(client.clone(), cluster.clone(), options, std::future::pending()));
+/// tokio::spawn(run::<Service>(client, cluster.clone(), options, std::future::pending()));
+/// cluster.synced().await;
+/// for service in cluster.services() {
+///     println!("{service} selects {} pods", cluster.pods_of(&service).len());
+/// }
+/// # Ok(())
+/// # }
+/// ```
 pub async fn run<T: Object>(
     client: ApiClient,
     cluster: Cluster,
