@@ -217,7 +217,7 @@ impl PlannedService {
     pub fn trigger_time(&mut self, pods: &Pods) -> Option<Timestamp> {
         match pods {
             Pods::All(pods) => self.trigger_time.compute(&self.service, pods),
-            Pods::Changed(pods) => self.trigger_time.compute_changed(&self.service, pods).flatten(),
+            Pods::Changed(pods) => self.trigger_time.compute_changed(&self.service, pods).unwrap_or(None),
         }
     }
 

@@ -9,5 +9,5 @@ pub mod trigger_time;
 pub mod writes;
 
 pub use sent::{Content, Echo, SentObject, SentObjects};
-pub use trigger_time::TriggerTime;
+pub use trigger_time::{NeedsAllPods, TriggerTime};
 pub use writes::{CachePosition, Observation, WriteTracker};
