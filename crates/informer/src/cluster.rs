@@ -410,8 +410,8 @@ impl Cluster {
         self.apply_in(&Scope::All, event);
     }
 
-    /// As [`Self::apply`], for an event of a list and watch of `scope`. An event of a scope in which
-    /// the kind is not listed ([`Self::watched_namespaces`]) moves no position.
+    /// As [`Self::apply`], for an event of a list and watch of `scope`. An event of a scope in
+    /// which the kind is not listed ([`Self::watched_namespaces`]) moves no position.
     pub fn apply_in<T: Object>(&self, scope: &Scope, event: StreamEvent<T>) {
         T::apply(self, Origin { scope: scope.clone(), arrived: Instant::now() }, event);
     }

@@ -40,7 +40,7 @@ pub(crate) struct Reflector<'a, T> {
     pub(crate) scope: Scope,
     target: Target,
     pub(crate) options: ReflectorOptions,
-    /// True if the next complete state is requested as a stream. FairLocks false when the server does
+    /// True if the next complete state is requested as a stream. Turns false when the server does
     /// not support it.
     pub(crate) streaming_list: bool,
     pub(crate) random: ChaCha8Rng,

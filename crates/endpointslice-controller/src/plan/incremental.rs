@@ -260,7 +260,7 @@ impl<'c, 'a> Part<'c, 'a> {
         }
     }
 
-    /// The slice that takes new endpoints, as [`make_room`](super::sizing::make_room) chooses it.
+    /// Where the new endpoints go, as [`make_room`](super::sizing::make_room) chooses the slice.
     fn room(&self, state: &PlanState, candidates: &Candidates<'a>, inputs: &PlanInputs<'a>) -> Room {
         let (existing, capacity) = (inputs.existing_slices, inputs.capacity());
         let slices = self.slices.iter().filter_map(|slice| existing.get(*slice)).collect();
