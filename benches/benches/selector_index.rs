@@ -19,8 +19,8 @@ fn events(criterion: &mut Criterion) {
         for (name, other) in [("readiness flips", unready), ("labels change", moved)] {
             group.bench_function(BenchmarkId::new(name, &size), |bencher| {
                 bencher.iter(|| {
-                    cluster.apply_pods(StreamEvent::Applied(other.clone()));
-                    cluster.apply_pods(StreamEvent::Applied(ready.clone()));
+                    cluster.apply(StreamEvent::Applied(other.clone()));
+                    cluster.apply(StreamEvent::Applied(ready.clone()));
                 });
             });
         }

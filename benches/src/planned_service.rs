@@ -83,10 +83,10 @@ impl PlannedService {
             ..template.clone()
         };
         let services = (0..size.services).map(service).collect();
-        cluster.apply_services(StreamEvent::restarted(services, ResourceVersion(1)));
+        cluster.apply(StreamEvent::restarted(services, ResourceVersion(1)));
         let of_others = (0..size.other_pods).map(|number| 1 + number % (size.services - 1));
         let owners = (0..size.pods).map(|_| 0).chain(of_others);
-        cluster.apply_pods(StreamEvent::restarted(many_pods(owners.map(name)), ResourceVersion(1)));
+        cluster.apply(StreamEvent::restarted(many_pods(owners.map(name)), ResourceVersion(1)));
         let queue = WorkQueue::new("bench", endpoint_slice_rate_limiter());
         cluster.add_handler(Arc::new(Queues(queue.clone())));
         let service = cluster.service(&template.key).expect("the Service was applied");
@@ -169,12 +169,12 @@ impl PlannedService {
     pub fn replace_half(&mut self) {
         let pods = self.cluster.pods_of(&self.service.key);
         for pod in pods.iter().step_by(2) {
-            self.cluster.apply_pods(StreamEvent::Deleted(Pod::clone(pod)));
+            self.cluster.apply(StreamEvent::Deleted(Pod::clone(pod)));
         }
         self.version += 1;
         let added = many_pods((0..2 * pods.len()).map(|_| WORKLOAD.to_owned()));
         for pod in added.into_iter().skip(pods.len()).step_by(2) {
-            self.cluster.apply_pods(StreamEvent::Applied(pod));
+            self.cluster.apply(StreamEvent::Applied(pod));
         }
     }
 
@@ -185,7 +185,7 @@ impl PlannedService {
     ///
     /// When another Service is queued, or none.
     pub fn apply(&mut self, pod: Pod) {
-        self.cluster.apply_pods(StreamEvent::Applied(pod));
+        self.cluster.apply(StreamEvent::Applied(pod));
         let key = self.queue.get().now_or_never().flatten().expect("the change queues the Service");
         assert_eq!(key, self.service.key);
         assert!(self.queue.is_empty(), "the change concerns one Service");
@@ -217,7 +217,7 @@ impl PlannedService {
     pub fn trigger_time(&mut self, pods: &Pods) -> Option<Timestamp> {
         match pods {
             Pods::All(pods) => self.trigger_time.compute(&self.service, pods),
-            Pods::Changed(pods) => self.trigger_time.compute_changed(&self.service, pods).flatten(),
+            Pods::Changed(pods) => self.trigger_time.compute_changed(&self.service, pods).unwrap_or(None),
         }
     }
 

@@ -11,6 +11,7 @@ mod gates;
 mod kube_runtime_controller;
 mod otlp;
 mod outages;
+mod own_controller;
 mod recorded_cluster;
 mod shards;
 mod source_rules;

@@ -15,7 +15,22 @@ use crate::{
 /// How often a key is retried whose retries have all failed.
 const SLOW_RETRY_PERIOD: Duration = Duration::from_secs(300);
 
-/// A controller. Cloning it shares it.
+/// What a controller works with.
+pub struct ControllerContext {
+    /// The caches. The controller registers itself as a handler.
+    pub cluster: Cluster,
+    /// Sends the writes.
+    pub writer: ApiWriter,
+    /// Records the events.
+    pub events: EventRecorder,
+    /// The wall clock.
+    pub clock: Clock,
+    /// Determines the names of new objects and all jitter: a random number in production, a
+    /// constant in tests.
+    pub seed: u64,
+}
+
+/// A controller. Cloning it shares it. The [crate](crate#example) has an example.
 pub struct Controller<R: Reconciler> {
     runtime: Arc<Runtime<R>>,
 }
@@ -27,17 +42,11 @@ impl<R: Reconciler> Clone for Controller<R> {
 }
 
 impl<R: Reconciler> Controller<R> {
-    /// Creates a controller and registers it as a handler of `cluster`. It syncs nothing before
-    /// [`Self::run`]. `seed` determines the names of new objects.
-    pub fn new(
-        cluster: Cluster,
-        writer: ApiWriter,
-        events: EventRecorder,
-        clock: Clock,
-        options: R::Options,
-        seed: u64,
-    ) -> Self {
-        let runtime = Arc::new(Runtime::new(cluster.clone(), writer, events, clock, R::new(options), seed));
+    /// Creates a controller and registers it as a handler of its cluster. It syncs nothing before
+    /// [`Self::run`].
+    pub fn new(context: ControllerContext, options: R::Options) -> Self {
+        let cluster = context.cluster.clone();
+        let runtime = Arc::new(Runtime::new(context, R::new(options)));
         cluster.add_handler(Arc::clone(&runtime) as _);
         Self { runtime }
     }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use kube_endpoint_core_model::change::ChangedPod;
 use kube_endpoint_core_model::{Pod, Service, Timestamp};
 use kube_endpoint_informer::{PodCursor, long_work};
+use kube_endpoint_tracker::NeedsAllPods;
 
 use crate::{Reconciler, Runtime};
 
@@ -63,7 +64,7 @@ impl<R: Reconciler> Runtime<R> {
         let key = &service.key;
         if let Some(KeptPlan { cursor, state }) = kept
             && let Some((changed, cursor)) = self.cluster().changed_pods(key, &cursor)
-            && let Some(trigger_time) = self.trigger_time_of_changed(service, &changed)
+            && let Ok(trigger_time) = self.trigger_time_of_changed(service, &changed)
         {
             if let Some((plan, state)) = from_changed(*state, &changed, trigger_time) {
                 let kept = Some(KeptPlan { cursor, state: Box::new(state) });
@@ -85,13 +86,13 @@ impl<R: Reconciler> Runtime<R> {
         &self,
         service: &Service,
         changed: &[ChangedPod],
-    ) -> Option<Option<Timestamp>> {
+    ) -> Result<Option<Timestamp>, NeedsAllPods> {
         let mut state = self.keys.with(&service.key, |state| std::mem::take(&mut state.trigger_time));
         let trigger_time = state.compute_changed(service, changed);
         self.keys.with(&service.key, |kept| kept.trigger_time = state);
         self.note(|details| {
             details.pods = Some(self.cluster().pod_count_of(&service.key));
-            details.trigger_time = trigger_time.flatten();
+            details.trigger_time = trigger_time.unwrap_or(None);
         });
         trigger_time
     }

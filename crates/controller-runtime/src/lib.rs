@@ -12,6 +12,12 @@
 //! [`WriteTracker`](kube_endpoint_tracker::WriteTracker) instead: a watch event finds them by the
 //! object that was written, which may no longer name the key that it was written for. They remove
 //! themselves when the cache shows them. [`Runtime::forget`] drops both.
+//!
+//! # Example
+//!
+//! ```no_run
+#![doc = include_str!("../docs/address_controller.rs")]
+//! ```
 
 mod activity;
 mod all_keys;
@@ -43,7 +49,7 @@ mod waiting;
 
 pub use activity::{ActivityCounts, Latencies};
 pub use cause::Cause;
-pub use controller::Controller;
+pub use controller::{Controller, ControllerContext};
 pub use failing::{FailingCounts, SlowRetry};
 pub use kept_plan::{KeptPlan, Planned};
 pub use key_state::StateCounts;

@@ -29,7 +29,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// All of it.
+    /// With all writes after a failed create that are safe, and without spacing.
     pub fn new(
         queue_name: &'static str,
         rate_limiter: MaxOfRateLimiter<ObjectKey>,
@@ -59,7 +59,8 @@ impl Config {
     }
 }
 
-/// The part of a controller that is its own: what starts a sync, and what a sync does.
+/// The part of a controller that is its own: what starts a sync, and what a sync does. The
+/// [crate](crate#example) has an example.
 ///
 /// The `on_` methods are called as those of [`Handler`](kube_endpoint_informer::Handler): in order
 /// for each kind, without a lock, and while the watch waits, so that they only queue keys. They are

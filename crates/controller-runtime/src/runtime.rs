@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kube_endpoint_api_writer::{
-    ApiWriter, Carried, Clock, EventRecorder, EventSubject, FailedWrite, Operation, TrackedWriter, Writable,
-    WriteError,
+    Carried, Clock, EventRecorder, EventSubject, FailedWrite, Operation, TrackedWriter, Writable, WriteError,
 };
 use kube_endpoint_core_model::{ObjectKey, PlannedEvent, Pod, ResourceVersion, Service, Timestamp, Writes};
 use kube_endpoint_informer::{Cluster, PodEvent};
@@ -28,9 +27,12 @@ use crate::outages::Member;
 use crate::recent_writes::RecentForeignWrites;
 use crate::selection::Selection;
 use crate::take_over::TakeOver;
-use crate::{Cause, ForeignWrite, Outcome, Output, Reconciler, RuntimeOptions, Spacing, StateCounts};
+use crate::{
+    Cause, ControllerContext, ForeignWrite, Outcome, Output, Reconciler, RuntimeOptions, Spacing, StateCounts,
+};
 
-/// The runtime of one controller.
+/// The runtime of one controller: what its reconciler uses during a sync. The
+/// [crate](crate#example) has an example.
 pub struct Runtime<R: Reconciler> {
     pub(crate) reconciler: R,
     pub(crate) queue: WorkQueue<ObjectKey>,
@@ -79,14 +81,8 @@ pub enum Progress {
 }
 
 impl<R: Reconciler> Runtime<R> {
-    pub(crate) fn new(
-        cluster: Cluster,
-        writer: ApiWriter,
-        events: EventRecorder,
-        clock: Clock,
-        reconciler: R,
-        seed: u64,
-    ) -> Self {
+    pub(crate) fn new(context: ControllerContext, reconciler: R) -> Self {
+        let ControllerContext { cluster, writer, events, clock, seed } = context;
         let config = reconciler.config();
         let spacing = if config.options.write_spacing { config.spacing } else { Spacing::NONE };
         let queue = WorkQueue::new(config.queue_name, config.rate_limiter);

@@ -86,7 +86,7 @@ impl Subsets {
 
     /// Returns true if `wanted` has the same canonical form, apart from resource versions of
     /// targets. Of subsets that are not kept the digests are compared.
-    pub fn mean(&self, wanted: &[EndpointSubset]) -> bool {
+    pub fn is_equivalent_to(&self, wanted: &[EndpointSubset]) -> bool {
         match self {
             // Another writer may have used another form. The wanted subsets need not be canonical
             // either: after truncation two of them may have the same addresses.
@@ -270,8 +270,8 @@ mod tests {
         fn of_canonical_subsets_the_digest_tells_what_a_comparison_tells(one in subsets(), two in subsets()) {
             let (one, two) = (repack(&one), repack(&two));
             let summary = Subsets::Summarized(Subsets::Listed(one.clone()).summary());
-            prop_assert_eq!(summary.mean(&two), Subsets::Listed(one.clone()).mean(&two));
-            prop_assert!(summary.mean(&one));
+            prop_assert_eq!(summary.is_equivalent_to(&two), Subsets::Listed(one.clone()).is_equivalent_to(&two));
+            prop_assert!(summary.is_equivalent_to(&one));
         }
 
         #[test]
@@ -279,13 +279,13 @@ mod tests {
             let packed = repack(&given);
             let summary = Subsets::Summarized(Subsets::Listed(given.clone()).summary());
             if triples(&packed) == triples(&given) && is_consistent(&given) {
-                prop_assert!(summary.mean(&packed), "{packed:?}");
+                prop_assert!(summary.is_equivalent_to(&packed), "{packed:?}");
             }
             let listed = Subsets::Listed(given.clone());
             prop_assert_eq!((summary.counts(), summary.is_empty()), (listed.counts(), listed.is_empty()));
             let mut reversed = given;
             reversed.reverse();
-            prop_assert!(summary.mean(&reversed));
+            prop_assert!(summary.is_equivalent_to(&reversed));
         }
     }
 
@@ -304,8 +304,8 @@ mod tests {
         let check = |change: fn(&mut EndpointSubset), same: bool| {
             let mut changed = subset.clone();
             change(&mut changed);
-            assert_eq!(summary.mean(std::slice::from_ref(&changed)), same, "{changed:?}");
-            assert_eq!(Subsets::Listed(vec![subset.clone()]).mean(&[changed]), same);
+            assert_eq!(summary.is_equivalent_to(std::slice::from_ref(&changed)), same, "{changed:?}");
+            assert_eq!(Subsets::Listed(vec![subset.clone()]).is_equivalent_to(&[changed]), same);
         };
         check(|_| {}, true);
         check(|it| it.addresses[0].target_ref.as_mut().unwrap().resource_version = "7".into(), true);

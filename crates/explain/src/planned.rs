@@ -186,7 +186,7 @@ fn differ(old: &Endpoints, new: &Endpoints) -> bool {
     let annotations = |endpoints: &Endpoints| endpoints.metadata.annotations.without(ANNOTATION_TRIGGER_TIME);
     old.metadata.labels != new.metadata.labels
         || annotations(old) != annotations(new)
-        || new.subsets.listed().is_some_and(|wanted| !old.subsets.mean(wanted))
+        || new.subsets.listed().is_some_and(|wanted| !old.subsets.is_equivalent_to(wanted))
 }
 
 /// Returns the pods that a Service selects, sorted by name; none if it makes no endpoints from

@@ -12,15 +12,15 @@ use parking_lot::RwLock;
 use tokio::time::Instant;
 
 use crate::metrics::{KindMetrics, describe};
+use crate::reflector::fair_lock::FairLocks;
 use crate::reflector::history::StorageWentBack;
 use crate::reflector::progress::Progress;
 use crate::reflector::status::KindStatus;
-use crate::reflector::turns::Turns;
-use crate::store::pod_log::{Members, PodCursor};
+use crate::store::pod_log::{PodCursor, SelectedPods};
 use crate::store::pod_service_index::PodServiceIndex;
 use crate::store::serial_queue::SerialQueue;
 use crate::store::table::Table;
-use crate::{Handler, Kind, Kinds, Object, Origin, Scope, StreamEvent, View};
+use crate::{ClusterOptions, Handler, Kind, Kinds, Object, Origin, Scope, StreamEvent, WatchedNamespaces};
 
 /// All stores and indexes. Clones share them.
 ///
@@ -39,12 +39,12 @@ pub(crate) struct Inner {
     pub(crate) endpoint_slices: Store<EndpointSlice>,
     pub(crate) endpoints: Store<Endpoints>,
     pub(crate) progress: Progress,
-    pub(crate) view: View,
+    pub(crate) watched_namespaces: WatchedNamespaces,
     /// True if it was logged that the server does not select shards.
     pub(crate) shard_warned: AtomicBool,
     /// True if reflectors summarize Endpoints.
     summarizes_endpoints: AtomicBool,
-    pub(crate) turns: Turns,
+    pub(crate) fair_locks: FairLocks,
     sent_endpoint_slices: Arc<SentObjects>,
     sent_endpoints: Arc<SentObjects>,
     handlers: RwLock<Arc<[Arc<dyn Handler>]>>,
@@ -82,25 +82,26 @@ impl Cluster {
     /// Empty stores for the whole cluster. They count as synced once each of `kinds` has been
     /// listed.
     pub fn new(kinds: impl Into<Kinds>) -> Self {
-        Self::with_view(kinds, View::default())
+        Self::with_options(kinds, ClusterOptions::default())
     }
 
-    /// Empty stores for a part of the cluster. They count as synced once each of `kinds` has been
-    /// listed, in each namespace of the view.
-    pub fn with_view(kinds: impl Into<Kinds>, view: View) -> Self {
+    /// Empty stores. They count as synced once each of `kinds` has been listed in each of the
+    /// watched namespaces.
+    pub fn with_options(kinds: impl Into<Kinds>, options: ClusterOptions) -> Self {
         describe();
+        let ClusterOptions { watched_namespaces, pod_log } = options;
         Self {
             inner: Arc::new(Inner {
-                index: RwLock::default(),
+                index: RwLock::new(PodServiceIndex::new(pod_log)),
                 pod_service_queue: SerialQueue::default(),
                 nodes: Store::default(),
                 endpoint_slices: Store::default(),
                 endpoints: Store::default(),
-                progress: Progress::new(kinds.into(), &view),
-                view,
+                progress: Progress::new(kinds.into(), &watched_namespaces),
+                watched_namespaces,
                 shard_warned: AtomicBool::new(false),
                 summarizes_endpoints: AtomicBool::new(false),
-                turns: Turns::default(),
+                fair_locks: FairLocks::default(),
                 sent_endpoint_slices: Arc::default(),
                 sent_endpoints: Arc::default(),
                 handlers: RwLock::new(Arc::new([])),
@@ -203,10 +204,10 @@ impl Cluster {
     pub fn pods_and_cursor(&self, service: &ObjectKey) -> (Vec<Arc<Pod>>, Option<PodCursor>) {
         let (list, cursor) = {
             let index = self.inner.index.read();
-            let members = index.pods_of(service);
+            let selected = index.pods_of(service);
             (
-                members.map(|members| members.pods().clone()).unwrap_or_default(),
-                members.and_then(Members::cursor),
+                selected.map(|selected| selected.pods().clone()).unwrap_or_default(),
+                selected.and_then(SelectedPods::cursor),
             )
         };
         // The list shares chunks with the index; the pointers are copied after the lock is
@@ -226,13 +227,13 @@ impl Cluster {
         since: &PodCursor,
     ) -> Option<(Vec<ChangedPod>, PodCursor)> {
         let index = self.inner.index.read();
-        let members = index.pods_of(service)?;
-        Some((members.changes_since(since)?, members.cursor()?))
+        let selected = index.pods_of(service)?;
+        Some((selected.changes_since(since)?, selected.cursor()?))
     }
 
     /// The number of pods that a Service selects.
     pub fn pod_count_of(&self, service: &ObjectKey) -> usize {
-        self.inner.index.read().pods_of(service).map_or(0, |members| members.pods().len())
+        self.inner.index.read().pods_of(service).map_or(0, |selected| selected.pods().len())
     }
 
     /// The Services that select a pod, sorted.
@@ -305,9 +306,9 @@ impl Cluster {
         }
     }
 
-    /// The part of the cluster that the stores hold.
-    pub fn view(&self) -> &View {
-        &self.inner.view
+    /// The namespaces that the stores hold.
+    pub fn watched_namespaces(&self) -> &WatchedNamespaces {
+        &self.inner.watched_namespaces
     }
 
     /// The resource version up to which the store of a kind shows all of its namespaces: that of
@@ -414,40 +415,10 @@ impl Cluster {
         self.apply_in(&Scope::All, event);
     }
 
-    /// As [`Self::apply`], for an event of a list and watch of `scope`. The view of the cluster
-    /// says how each kind is listed; an event of another scope moves no position.
+    /// As [`Self::apply`], for an event of a list and watch of `scope`. An event of a scope in
+    /// which the kind is not listed ([`Self::watched_namespaces`]) moves no position.
     pub fn apply_in<T: Object>(&self, scope: &Scope, event: StreamEvent<T>) {
-        self.apply_arrived(scope, Instant::now(), event);
-    }
-
-    /// As [`Self::apply_in`], for an event that arrived before now.
-    pub(crate) fn apply_arrived<T: Object>(&self, scope: &Scope, arrived: Instant, event: StreamEvent<T>) {
-        T::apply(self, Origin { scope: scope.clone(), arrived }, event);
-    }
-
-    /// Applies an event about pods.
-    pub fn apply_pods(&self, event: StreamEvent<Pod>) {
-        self.apply(event);
-    }
-
-    /// Applies an event about Services.
-    pub fn apply_services(&self, event: StreamEvent<Service>) {
-        self.apply(event);
-    }
-
-    /// Applies an event about nodes.
-    pub fn apply_nodes(&self, event: StreamEvent<Node>) {
-        self.apply(event);
-    }
-
-    /// Applies an event about EndpointSlices.
-    pub fn apply_endpoint_slices(&self, event: StreamEvent<EndpointSlice>) {
-        self.apply(event);
-    }
-
-    /// Applies an event about Endpoints objects.
-    pub fn apply_endpoints(&self, event: StreamEvent<Endpoints>) {
-        self.apply(event);
+        T::apply(self, Origin { scope: scope.clone(), arrived: Instant::now() }, event);
     }
 }
 

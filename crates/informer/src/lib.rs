@@ -19,7 +19,7 @@ mod wire;
 pub use cluster::Cluster;
 pub use event::{Change, Handler, Origin, PodEvent, StreamEvent};
 pub use object::{Kind, Kinds, Object, Resource};
-pub use options::ReflectorOptions;
+pub use options::{ClusterOptions, ReflectorOptions};
 pub use reflector::backoff::Backoff;
 pub use reflector::history::StorageWentBack;
 pub use reflector::run::run;
@@ -27,8 +27,8 @@ pub use reflector::status::{KindFailure, KindStatus, ListWatchVerb};
 pub use reflector::version_check::server_version_of;
 pub use shard::{InvalidShard, Shard};
 pub use store::long_work::long_work;
-pub use store::pod_log::PodCursor;
-pub use store::view::{Scope, View};
+pub use store::pod_log::{PodCursor, PodLogOptions};
+pub use store::watched_namespaces::{Scope, WatchedNamespaces};
 
 use futures::{Stream, StreamExt};
 use kube_endpoint_api_client::ApiClient;
@@ -37,6 +37,6 @@ use kube_endpoint_api_client::ApiClient;
 pub async fn feed<T: Object>(cluster: Cluster, events: impl Stream<Item = StreamEvent<T>>) {
     let mut events = std::pin::pin!(events);
     while let Some(event) = events.next().await {
-        cluster.apply_in_turn(event).await;
+        cluster.apply_locked(event).await;
     }
 }

@@ -6,9 +6,10 @@ use kube_endpoint_core_model::protobuf::{FromProtobuf, ObjectToWrite};
 use kube_endpoint_core_model::{
     EndpointSlice, Endpoints, Intern, Node, ObjectKey, ObjectMeta, Pod, ResourceVersion, Service, Text,
 };
-use kube_endpoint_tracker::View;
+use kube_endpoint_tracker::SentObject;
 use serde::de::DeserializeOwned;
 
+use crate::cluster::PodServiceEvent;
 use crate::store::shared_strings;
 use crate::{Cluster, Origin, Scope, StreamEvent};
 
@@ -156,7 +157,7 @@ pub trait Object:
 
     /// An object with this metadata and otherwise the content of one that was sent; none for a kind
     /// that no controller writes, and if `sent` is of another kind.
-    fn with_content_of(_metadata: ObjectMeta, _sent: View) -> Option<Self> {
+    fn with_content_of(_metadata: ObjectMeta, _sent: SentObject) -> Option<Self> {
         None
     }
 
@@ -187,8 +188,8 @@ pub trait Object:
 
 /// Implements [`Object`]: the five implementations differ in names only.
 macro_rules! object {
-    ($view:ty, $kind:ident, $path:literal, $list_kind:literal, $every_version:literal, $apply:ident,
-     |$view_of:ident| $key:expr, $($version:ident).+ $(, $methods:ident)*) => {
+    ($view:ty, $kind:ident, $path:literal, $list_kind:literal, $every_version:literal,
+     |$cluster:ident, $origin:ident, $event:ident| $apply:expr, |$view_of:ident| $key:expr, $($version:ident).+ $(, $methods:ident)*) => {
         impl Object for $view {
             const KIND: Kind = Kind::$kind;
             const RESOURCE: Resource = Resource { path: $path, list_kind: $list_kind };
@@ -207,8 +208,8 @@ macro_rules! object {
                 self.$($version).+ = version;
             }
 
-            fn apply(cluster: &Cluster, origin: Origin, event: StreamEvent<Self>) {
-                cluster.$apply(origin, event);
+            fn apply($cluster: &Cluster, $origin: Origin, $event: StreamEvent<Self>) {
+                $apply;
             }
 
             $($methods!();)*
@@ -223,7 +224,7 @@ macro_rules! written {
             Some((&self.metadata, self))
         }
 
-        fn with_content_of(mut metadata: ObjectMeta, sent: View) -> Option<Self> {
+        fn with_content_of(mut metadata: ObjectMeta, sent: SentObject) -> Option<Self> {
             // The writer holds it too until the write has ended.
             let sent: Self = Arc::unwrap_or_clone(sent.downcast().ok()?);
             metadata.share_strings(sent.metadata);
@@ -265,7 +266,7 @@ object!(
     "/api/v1/pods",
     "PodList",
     false,
-    pod_event,
+    |cluster, origin, event| cluster.apply_to_index(PodServiceEvent::Pod(origin, event)),
     |pod| pod.key.clone(),
     resource_version,
     keeps_strings
@@ -276,7 +277,7 @@ object!(
     "/api/v1/services",
     "ServiceList",
     true,
-    service_event,
+    |cluster, origin, event| cluster.apply_to_index(PodServiceEvent::Service(origin, event)),
     |service| service.key.clone(),
     resource_version
 );
@@ -286,7 +287,8 @@ object!(
     "/api/v1/nodes",
     "NodeList",
     false,
-    node_event,
+    |cluster, origin, event| cluster
+        .apply_to(&cluster.inner.nodes, origin, event, |it, change| it.on_node(change)),
     |node| ObjectKey { namespace: Text::default(), name: node.name.clone() },
     resource_version
 );
@@ -296,7 +298,11 @@ object!(
     "/apis/discovery.k8s.io/v1/endpointslices",
     "EndpointSliceList",
     true,
-    endpoint_slice_event,
+    |cluster, origin, event| {
+        cluster.apply_to(&cluster.inner.endpoint_slices, origin, event, |it, change| {
+            it.on_endpoint_slice(change)
+        })
+    },
     |slice| slice.metadata.key(),
     metadata.resource_version,
     written,
@@ -308,7 +314,9 @@ object!(
     "/api/v1/endpoints",
     "EndpointsList",
     true,
-    endpoints_event,
+    |cluster, origin, event| {
+        cluster.apply_to(&cluster.inner.endpoints, origin, event, |it, change| it.on_endpoints(change))
+    },
     |endpoints| endpoints.metadata.key(),
     metadata.resource_version,
     written,

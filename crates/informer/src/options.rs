@@ -1,8 +1,17 @@
-//! How a kind is listed and watched.
+//! How kinds are listed, watched and stored.
 
 use std::time::Duration;
 
-use crate::Backoff;
+use crate::{Backoff, PodLogOptions, WatchedNamespaces};
+
+/// Options of a [`Cluster`](crate::Cluster).
+#[derive(Clone, Debug, Default)]
+pub struct ClusterOptions {
+    /// The namespaces that the stores hold; all by default.
+    pub watched_namespaces: WatchedNamespaces,
+    /// Which Services have a log of changed pods, and how long it is.
+    pub pod_log: PodLogOptions,
+}
 
 /// Options of a reflector, see [`run`](crate::reflector::run).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,12 +1,12 @@
 //! The requests of a reflector, and what it makes of the answers.
 
 pub(crate) mod backoff;
+pub(crate) mod fair_lock;
 pub(crate) mod history;
 pub(crate) mod progress;
 pub(crate) mod run;
 pub(crate) mod state;
 pub(crate) mod status;
-pub(crate) mod turns;
 pub(crate) mod version_check;
 
 use std::sync::atomic::Ordering;
@@ -24,12 +24,12 @@ use crate::reflector::state::{Connection, Listing, ShortWatches, State, WatchEnd
 use crate::reflector::version_check::{VersionChecks, compare};
 use crate::store::list_builder::ListBuilder;
 use crate::store::long_work::long_work;
-use crate::wire::decode::{self, Line, Raw, Undecodable};
+use crate::wire::decode::{self, Frame, Raw, Undecodable};
 use crate::wire::echo;
 use crate::wire::list_parts::{ListParts, WatchParts};
 use crate::wire::request::{Target, get, list_path, next_chunk, next_chunk_since, watch_path};
 use crate::wire::undecodable::UndecodableObjects;
-use crate::{ApiClient, Cluster, KindFailure, Object, ReflectorOptions, Scope, Shard, StreamEvent};
+use crate::{ApiClient, Cluster, KindFailure, Object, Origin, ReflectorOptions, Scope, Shard, StreamEvent};
 
 /// Lists and watches one kind. What it does next is a [`State`]; what lasts from one request to the
 /// next is here.
@@ -69,7 +69,7 @@ impl<'a, T: Object> Reflector<'a, T> {
         random.set_stream(T::KIND as u64 + (number << 8));
         let mut target = Target::new(&T::RESOURCE, &scope);
         if T::KIND.is_namespaced() {
-            target.shard_selector = cluster.view().shard().and_then(Shard::selector);
+            target.shard_selector = cluster.watched_namespaces().shard().and_then(Shard::selector);
         }
         Self {
             client,
@@ -114,9 +114,9 @@ impl<'a, T: Object> Reflector<'a, T> {
             parts.push(chunk);
             while let Some(item) = parts.next()? {
                 match self.decode_item(content_type, &item)? {
-                    Decoded::InView(item) => builder.add(item),
+                    Decoded::Watched(item) => builder.add(item),
                     Decoded::Undecodable(object) => builder.put_undecodable(object.key),
-                    Decoded::OutOfView(_) => has_others = true,
+                    Decoded::Unwatched(_) => has_others = true,
                 }
             }
         }
@@ -216,15 +216,15 @@ impl<'a, T: Object> Reflector<'a, T> {
             };
             parts.push(chunk);
             while let Some(event) = parts.next()? {
-                let turn = self.cluster.turn(T::KIND).await;
-                let complete = parts.with_line(&event, |line| self.apply_line(state, heard, line))?;
-                drop(turn);
+                let lock = self.cluster.fair_lock(T::KIND).await;
+                let complete = parts.with_frame(&event, |frame| self.apply_frame(state, heard, frame))?;
+                drop(lock);
                 if let (Some(version), State::Streaming { builder }) = (complete, &mut *state) {
                     self.succeeded();
                     self.check_list(version).await?;
-                    let turn = self.cluster.turn(T::KIND).await;
+                    let lock = self.cluster.fair_lock(T::KIND).await;
                     self.replace(std::mem::take(builder), version);
-                    drop(turn);
+                    drop(lock);
                     let connection = Some(Connection::new(Instant::now()));
                     *state = State::Watching { from: version, connection };
                 }
@@ -274,20 +274,20 @@ impl<'a, T: Object> Reflector<'a, T> {
 
     /// Applies an event of a watch, which arrived at this time. Returns the version of the complete
     /// state if this is its last event.
-    fn apply_line(
+    fn apply_frame(
         &mut self,
         state: &mut State<T>,
         arrived: Instant,
-        line: Line<'_>,
+        frame: Frame<'_>,
     ) -> Option<ResourceVersion> {
         match state {
-            State::Streaming { builder } => return self.apply_initial_event(builder, line),
+            State::Streaming { builder } => return self.apply_initial_event(builder, frame),
             State::Watching { from, connection } => {
                 if let Some(connection) = connection {
                     connection.has_events = true;
                 }
                 self.succeeded();
-                let version = self.apply_event(arrived, line);
+                let version = self.apply_event(arrived, frame);
                 if !version.is_none() {
                     *from = version;
                 }
@@ -301,21 +301,21 @@ impl<'a, T: Object> Reflector<'a, T> {
     fn apply_initial_event(
         &mut self,
         builder: &mut ListBuilder<T>,
-        line: Line<'_>,
+        frame: Frame<'_>,
     ) -> Option<ResourceVersion> {
-        match line {
-            Line::Bookmark { resource_version, ends_initial_events: true } => return Some(resource_version),
-            Line::Bookmark { .. } => {}
-            Line::Added(raw) | Line::Modified(raw) => {
-                let is_new = matches!(line, Line::Added(_));
+        match frame {
+            Frame::Bookmark { resource_version, ends_initial_events: true } => return Some(resource_version),
+            Frame::Bookmark { .. } => {}
+            Frame::Added(raw) | Frame::Modified(raw) => {
+                let is_new = matches!(frame, Frame::Added(_));
                 match self.decode(raw) {
-                    Decoded::InView(item) if is_new => builder.add(item),
-                    Decoded::InView(item) => builder.put(item),
+                    Decoded::Watched(item) if is_new => builder.add(item),
+                    Decoded::Watched(item) => builder.put(item),
                     Decoded::Undecodable(object) => builder.put_undecodable(object.key),
-                    Decoded::OutOfView(_) => {}
+                    Decoded::Unwatched(_) => {}
                 }
             }
-            Line::Deleted(raw) => {
+            Frame::Deleted(raw) => {
                 let key = decode::object::<T>(raw, &mut self.interner)
                     .map_or_else(|object| object.key, |item| Some(item.key()));
                 if let Some(key) = key {
@@ -328,24 +328,24 @@ impl<'a, T: Object> Reflector<'a, T> {
 
     /// Applies an event of a watch to the store. Returns its version, or none if the event does not
     /// tell it.
-    fn apply_event(&mut self, arrived: Instant, line: Line<'_>) -> ResourceVersion {
-        let (event, version) = match line {
-            Line::Bookmark { resource_version, .. } => {
+    fn apply_event(&mut self, arrived: Instant, frame: Frame<'_>) -> ResourceVersion {
+        let (event, version) = match frame {
+            Frame::Bookmark { resource_version, .. } => {
                 (StreamEvent::Bookmark(resource_version), resource_version)
             }
-            Line::Added(raw) | Line::Modified(raw) => match self.decode(raw) {
-                Decoded::InView(item) => {
+            Frame::Added(raw) | Frame::Modified(raw) => match self.decode(raw) {
+                Decoded::Watched(item) => {
                     let version = item.resource_version();
                     (StreamEvent::Applied(item), version)
                 }
-                Decoded::OutOfView(version) => (StreamEvent::Bookmark(version), version),
+                Decoded::Unwatched(version) => (StreamEvent::Bookmark(version), version),
                 // The store keeps the last view of the object; the watch continues after it.
                 Decoded::Undecodable(object) => {
                     (StreamEvent::Bookmark(object.resource_version), object.resource_version)
                 }
             },
-            Line::Deleted(raw) => match decode::object::<T>(raw, &mut self.interner) {
-                Ok(last) if !self.is_in_view(&last) => {
+            Frame::Deleted(raw) => match decode::object::<T>(raw, &mut self.interner) {
+                Ok(last) if !self.is_watched(&last) => {
                     let version = last.resource_version();
                     (StreamEvent::Bookmark(version), version)
                 }
@@ -364,7 +364,7 @@ impl<'a, T: Object> Reflector<'a, T> {
                 }
             },
         };
-        self.cluster.apply_arrived(&self.scope, arrived, event);
+        T::apply(self.cluster, Origin { scope: self.scope.clone(), arrived }, event);
         version
     }
 
@@ -412,9 +412,9 @@ impl<'a, T: Object> Reflector<'a, T> {
             None => decode::object::<T>(raw, &mut self.interner),
         };
         match decoded {
-            Ok(item) if !self.is_in_view(&item) => {
+            Ok(item) if !self.is_watched(&item) => {
                 self.metrics().out_of_view.increment(1);
-                Decoded::OutOfView(item.resource_version())
+                Decoded::Unwatched(item.resource_version())
             }
             Ok(mut item) => {
                 item.share_strings(self.cluster);
@@ -424,10 +424,10 @@ impl<'a, T: Object> Reflector<'a, T> {
                 if !self.undecodable.is_empty() {
                     self.undecodable.remove(&item.key());
                 }
-                Decoded::InView(item)
+                Decoded::Watched(item)
             }
             Err(object) => match &object.key {
-                Some(key) if !self.covers(&key.namespace) => Decoded::OutOfView(object.resource_version),
+                Some(key) if !self.covers(&key.namespace) => Decoded::Unwatched(object.resource_version),
                 _ => {
                     self.undecodable.report(&object);
                     Decoded::Undecodable(object)
@@ -436,24 +436,25 @@ impl<'a, T: Object> Reflector<'a, T> {
         }
     }
 
-    /// Returns true if the view contains an object. A server that does not know `shardSelector`
-    /// sends those of other shards too.
-    fn is_in_view(&self, item: &T) -> bool {
-        let is_whole_cluster = self.scope == Scope::All && self.cluster.view().shard().is_none();
+    /// Returns true if the object is in a watched namespace. A server that does not know
+    /// `shardSelector` sends the objects of other shards too.
+    fn is_watched(&self, item: &T) -> bool {
+        let is_whole_cluster =
+            self.scope == Scope::All && self.cluster.watched_namespaces().shard().is_none();
         is_whole_cluster || self.covers(&item.key().namespace)
     }
 
     fn covers(&self, namespace: &str) -> bool {
-        self.scope.contains(namespace) && self.cluster.view().contains(T::KIND, namespace)
+        self.scope.contains(namespace) && self.cluster.watched_namespaces().contains(T::KIND, namespace)
     }
 }
 
 /// An object that was received.
 enum Decoded<T> {
-    /// The view contains it.
-    InView(T),
-    /// The view does not contain it. This is its version.
-    OutOfView(ResourceVersion),
+    /// It is in a watched namespace.
+    Watched(T),
+    /// It is in another namespace. This is its version.
+    Unwatched(ResourceVersion),
     /// It cannot be decoded.
     Undecodable(Undecodable),
 }

@@ -140,21 +140,19 @@ async fn a_change_that_an_event_shows_has_arrived_and_one_of_a_list_has_not() {
     for listed in [V(1), V(10)] {
         // Of the second list each object is a change, and one of each kind is gone.
         let version = listed.0 + 1;
-        cluster.apply_pods(StreamEvent::restarted(
-            vec![pod("a", version, &[("v", &*listed.to_string())])],
-            listed,
-        ));
-        cluster.apply_services(StreamEvent::restarted(vec![service("a", version, &[])], listed));
-        cluster.apply_nodes(StreamEvent::restarted(vec![node("a", version, listed == V(1))], listed));
+        cluster
+            .apply(StreamEvent::restarted(vec![pod("a", version, &[("v", &*listed.to_string())])], listed));
+        cluster.apply(StreamEvent::restarted(vec![service("a", version, &[])], listed));
+        cluster.apply(StreamEvent::restarted(vec![node("a", version, listed == V(1))], listed));
         let arrived = std::mem::take(&mut *arrivals.0.lock());
         assert!(arrived.len() >= 3 && arrived.iter().all(Option::is_none), "{listed}: {arrived:?}");
         tokio::time::advance(Duration::from_secs(1)).await;
-        cluster.apply_pods(StreamEvent::Applied(pod("b", version + 1, &[])));
-        cluster.apply_pods(StreamEvent::Deleted(pod("a", version + 2, &[])));
-        cluster.apply_services(StreamEvent::Applied(service("b", version + 1, &[])));
-        cluster.apply_services(StreamEvent::Deleted(service("a", version + 2, &[])));
-        cluster.apply_nodes(StreamEvent::Applied(node("b", version + 1, true)));
-        cluster.apply_nodes(StreamEvent::Deleted(node("a", version + 2, true)));
+        cluster.apply(StreamEvent::Applied(pod("b", version + 1, &[])));
+        cluster.apply(StreamEvent::Deleted(pod("a", version + 2, &[])));
+        cluster.apply(StreamEvent::Applied(service("b", version + 1, &[])));
+        cluster.apply(StreamEvent::Deleted(service("a", version + 2, &[])));
+        cluster.apply(StreamEvent::Applied(node("b", version + 1, true)));
+        cluster.apply(StreamEvent::Deleted(node("a", version + 2, true)));
         let arrived = std::mem::take(&mut *arrivals.0.lock());
         assert_eq!(arrived, [Some(Instant::now()); 6], "{listed}");
     }
@@ -166,7 +164,7 @@ fn a_list_of_pods_is_reported_if_somebody_wants_pods() {
     cluster.add_handler(Arc::clone(&counting) as _);
     let list = |version, pods: &[&str]| {
         let pods = pods.iter().map(|name| pod(name, version, &[])).collect();
-        cluster.apply_pods(StreamEvent::restarted(pods, V(version)));
+        cluster.apply(StreamEvent::restarted(pods, V(version)));
         counting.pods.swap(0, Ordering::Relaxed)
     };
     assert_eq!(list(1, &["a", "b"]), 0);
@@ -190,14 +188,12 @@ fn cluster() -> (Cluster, Arc<RecordingHandler>) {
 fn a_new_version_alone_is_reported_for_services_slices_and_endpoints_only() {
     let (cluster, recorded) = cluster();
     let apply = |version| {
-        cluster.apply_pods(StreamEvent::Applied(pod("p", version, &[])));
-        cluster.apply_nodes(StreamEvent::Applied(node("a", version, true)));
-        cluster.apply_services(StreamEvent::Applied(service("s", version, &[])));
-        cluster.apply_endpoint_slices(StreamEvent::Applied(slice("l", version, "s")));
-        cluster.apply_endpoints(StreamEvent::Applied(Endpoints {
-            metadata: meta("s", version),
-            subsets: vec![].into(),
-        }));
+        cluster.apply(StreamEvent::Applied(pod("p", version, &[])));
+        cluster.apply(StreamEvent::Applied(node("a", version, true)));
+        cluster.apply(StreamEvent::Applied(service("s", version, &[])));
+        cluster.apply(StreamEvent::Applied(slice("l", version, "s")));
+        cluster
+            .apply(StreamEvent::Applied(Endpoints { metadata: meta("s", version), subsets: vec![].into() }));
     };
     apply(1);
     assert_eq!(
@@ -219,18 +215,18 @@ fn a_new_version_alone_is_reported_for_services_slices_and_endpoints_only() {
 #[test]
 fn a_change_that_endpoints_do_not_depend_on_lists_no_services() {
     let (cluster, recorded) = cluster();
-    cluster.apply_services(StreamEvent::Applied(service("s", 1, &[("a", "b")])));
-    cluster.apply_pods(StreamEvent::Applied(pod("p", 2, &[("a", "b")])));
+    cluster.apply(StreamEvent::Applied(service("s", 1, &[("a", "b")])));
+    cluster.apply(StreamEvent::Applied(pod("p", 2, &[("a", "b")])));
     assert_eq!(recorded.take(), "service -..1; pod -..2; left  joined s stayed ");
     // Without an address there is no endpoint.
     let scheduled = Pod { node_name: Some("a".into()), ..pod("p", 3, &[("a", "b")]) };
-    cluster.apply_pods(StreamEvent::Applied(scheduled.clone()));
+    cluster.apply(StreamEvent::Applied(scheduled.clone()));
     assert_eq!(recorded.take(), "pod 2..3; left  joined  stayed ");
     let running = Pod { resource_version: V(4), has_pod_ip: true, ..scheduled };
-    cluster.apply_pods(StreamEvent::Applied(running.clone()));
+    cluster.apply(StreamEvent::Applied(running.clone()));
     assert_eq!(recorded.take(), "pod 3..4; left  joined  stayed s");
     let annotated = Pod { resource_version: V(5), pod_ip: Some([10, 0, 0, 1].into()), ..running };
-    cluster.apply_pods(StreamEvent::Applied(annotated));
+    cluster.apply(StreamEvent::Applied(annotated));
     assert_eq!(recorded.take(), "pod 4..5; left  joined  stayed ");
 }
 
@@ -238,30 +234,30 @@ fn a_change_that_endpoints_do_not_depend_on_lists_no_services() {
 fn changed_labels_move_a_pod_between_services() {
     let (cluster, recorded) = cluster();
     // A pod may be received before its Services.
-    cluster.apply_pods(StreamEvent::Applied(pod("p", 1, &[("a", "1"), ("b", "1")])));
+    cluster.apply(StreamEvent::Applied(pod("p", 1, &[("a", "1"), ("b", "1")])));
     for (name, selector) in [("a1", ("a", "1")), ("a2", ("a", "2")), ("b1", ("b", "1"))] {
-        cluster.apply_services(StreamEvent::Applied(service(name, 2, &[selector])));
+        cluster.apply(StreamEvent::Applied(service(name, 2, &[selector])));
     }
-    cluster.apply_services(StreamEvent::Applied(service("all", 3, &[])));
+    cluster.apply(StreamEvent::Applied(service("all", 3, &[])));
     recorded.take();
-    cluster.apply_pods(StreamEvent::Applied(pod("p", 4, &[("a", "2"), ("b", "1")])));
+    cluster.apply(StreamEvent::Applied(pod("p", 4, &[("a", "2"), ("b", "1")])));
     assert_eq!(recorded.take(), "pod 1..4; left a1 joined a2 stayed all+b1");
     // A changed selector is reported for the Service, not for its pods.
-    cluster.apply_services(StreamEvent::Applied(service("a1", 5, &[("a", "2")])));
+    cluster.apply(StreamEvent::Applied(service("a1", 5, &[("a", "2")])));
     assert_eq!(recorded.take(), "service 2..5");
     assert_eq!(cluster.pods_of(&key("a1")).len(), 1);
-    cluster.apply_pods(StreamEvent::Deleted(pod("p", 6, &[])));
+    cluster.apply(StreamEvent::Deleted(pod("p", 6, &[])));
     assert_eq!(recorded.take(), "pod 4..-; left a1+a2+all+b1 joined  stayed ");
-    cluster.apply_pods(StreamEvent::DeletedFinalStateUnknown { key: key("p"), resource_version: V(7) });
+    cluster.apply::<Pod>(StreamEvent::DeletedFinalStateUnknown { key: key("p"), resource_version: V(7) });
     assert_eq!((recorded.take(), cluster.position(Kind::Pods)), (String::new(), V(7)));
 }
 
 #[test]
 fn services_without_selector_and_external_names_select_no_pods() {
     let (cluster, _) = cluster();
-    cluster.apply_pods(StreamEvent::Applied(pod("p", 1, &[("a", "1")])));
+    cluster.apply(StreamEvent::Applied(pod("p", 1, &[("a", "1")])));
     let check = |service: Service, want: usize| {
-        cluster.apply_services(StreamEvent::Applied(service.clone()));
+        cluster.apply(StreamEvent::Applied(service.clone()));
         assert_eq!(cluster.pods_of(&key("s")).len(), want, "{service:?}");
         assert_eq!(cluster.services_of_pod(&key("p")).len(), want);
     };
@@ -285,10 +281,10 @@ fn slices_are_found_by_their_service_label_sorted_by_name() {
         slices.iter().map(|slice| slice.metadata.name.to_string()).collect::<Vec<_>>().join(" ")
     };
     let listed = ["c", "a", "b"].map(|name| slice(name, 1, "s")).to_vec();
-    cluster.apply_endpoint_slices(StreamEvent::restarted(listed, V(5)));
+    cluster.apply(StreamEvent::restarted(listed, V(5)));
     assert_eq!(names("s"), "a b c");
-    cluster.apply_endpoint_slices(StreamEvent::Applied(slice("b", 6, "t")));
-    cluster.apply_endpoint_slices(StreamEvent::Deleted(slice("c", 7, "s")));
+    cluster.apply(StreamEvent::Applied(slice("b", 6, "t")));
+    cluster.apply(StreamEvent::Deleted(slice("c", 7, "s")));
     assert_eq!((names("s"), names("t"), names("u")), ("a".into(), "b".into(), String::new()));
     assert!(cluster.endpoint_slice(&key("b")).is_some() && cluster.endpoint_slice(&key("c")).is_none());
 }
@@ -300,14 +296,14 @@ fn a_list_is_compared_with_the_store() {
         let items = list.iter().map(|(name, version, ready)| node(name, *version, *ready)).collect();
         StreamEvent::restarted(items, V(9))
     };
-    cluster.apply_nodes(nodes(&[("a", 1, true), ("b", 2, true), ("c", 3, true)]));
+    cluster.apply(nodes(&[("a", 1, true), ("b", 2, true), ("c", 3, true)]));
     let before = cluster.node("a").unwrap();
     recorded.take();
     // One unchanged, one with a new version only, one changed, one created.
-    cluster.apply_nodes(nodes(&[("e", 7, true), ("c", 6, false), ("b", 5, true), ("a", 1, true)]));
+    cluster.apply(nodes(&[("e", 7, true), ("c", 6, false), ("b", 5, true), ("a", 1, true)]));
     assert_eq!(recorded.take(), "node -..7; node 3..6");
     assert!(Arc::ptr_eq(&before, &cluster.node("a").unwrap()));
-    cluster.apply_nodes(nodes(&[("a", 1, true)]));
+    cluster.apply(nodes(&[("a", 1, true)]));
     assert_eq!(recorded.take(), "node 5..-; node 6..-; node 7..-");
     let names: Vec<_> = cluster.nodes().iter().map(|node| node.name.clone()).collect();
     assert_eq!(names, ["a"]);
@@ -331,10 +327,10 @@ fn on_relisted_is_called_after_the_changes_of_a_list() {
     let (cluster, recorded) = (Cluster::new(Kind::ALL), Arc::new(Relists::default()));
     cluster.add_handler(recorded.clone());
     let slices = || vec![slice("a", 1, "web"), slice("b", 2, "web")];
-    cluster.apply_endpoint_slices(StreamEvent::restarted(slices(), V(2)));
-    cluster.apply_endpoint_slices(StreamEvent::Applied(slice("c", 3, "web")));
-    cluster.apply_endpoint_slices(StreamEvent::Bookmark(V(4)));
-    cluster.apply_endpoint_slices(StreamEvent::restarted(slices(), V(5)));
+    cluster.apply(StreamEvent::restarted(slices(), V(2)));
+    cluster.apply(StreamEvent::Applied(slice("c", 3, "web")));
+    cluster.apply::<EndpointSlice>(StreamEvent::Bookmark(V(4)));
+    cluster.apply(StreamEvent::restarted(slices(), V(5)));
     assert_eq!(*recorded.0.lock(), ["a", "b", "endpointslices", "c", "c", "endpointslices"]);
 }
 
@@ -353,9 +349,9 @@ async fn synced_means_that_each_kind_was_listed_and_handlers_were_called() {
         let cluster = cluster.clone();
         async move { cluster.synced().await }
     });
-    cluster.apply_pods(StreamEvent::restarted(vec![], V(3)));
-    cluster.apply_nodes(StreamEvent::Applied(node("a", 1, true)));
-    cluster.apply_services(StreamEvent::restarted(vec![], V(3)));
+    cluster.apply::<Pod>(StreamEvent::restarted(vec![], V(3)));
+    cluster.apply(StreamEvent::Applied(node("a", 1, true)));
+    cluster.apply::<Service>(StreamEvent::restarted(vec![], V(3)));
     assert!(!cluster.has_synced());
     // Any stream of events can be applied.
     let events = [StreamEvent::restarted(vec![node("a", 2, false)], V(4)), StreamEvent::Bookmark(V(6))];
@@ -370,7 +366,7 @@ async fn synced_means_that_each_kind_was_listed_and_handlers_were_called() {
 #[test]
 fn a_list_becomes_visible_atomically() {
     let (cluster, _) = cluster();
-    cluster.apply_services(StreamEvent::Applied(service("s", 1, &[("a", "b")])));
+    cluster.apply(StreamEvent::Applied(service("s", 1, &[("a", "b")])));
     let generation = |number: u64| {
         let pods = (0..300).map(|pod_number| Pod {
             uid: number.to_string().into(),
@@ -378,7 +374,7 @@ fn a_list_becomes_visible_atomically() {
         });
         StreamEvent::restarted(pods.collect(), V(number))
     };
-    cluster.apply_pods(generation(1));
+    cluster.apply(generation(1));
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for _ in 0..2 {
@@ -393,7 +389,7 @@ fn a_list_becomes_visible_atomically() {
             });
         }
         for number in 2..40 {
-            cluster.apply_pods(generation(number));
+            cluster.apply(generation(number));
         }
         done.store(true, Ordering::SeqCst);
     });
@@ -418,14 +414,14 @@ async fn the_lag_of_a_kind_is_the_time_since_the_server_last_sent_something_abou
     };
     tokio::time::advance(Duration::from_secs(5)).await;
     assert_eq!(lags(), "", "nothing has been listed");
-    cluster.apply_nodes(StreamEvent::Restarted {
+    cluster.apply::<Node>(StreamEvent::Restarted {
         items: vec![],
         undecodable: vec![],
         resource_version: V(3),
     });
     tokio::time::advance(Duration::from_secs(7)).await;
     assert_eq!(lags(), "nodes 7");
-    cluster.apply_nodes(StreamEvent::Bookmark(V(4)));
+    cluster.apply::<Node>(StreamEvent::Bookmark(V(4)));
     tokio::time::advance(Duration::from_secs(2)).await;
     assert_eq!(lags(), "nodes 2");
 }
@@ -446,8 +442,8 @@ fn a_reader_of_the_pods_of_a_service_can_read_what_has_changed_since() {
     // have to be read.
     let check = |change: &dyn Fn(&Cluster), want: Option<&str>| {
         let cluster = Cluster::new([Kind::Pods, Kind::Services]);
-        cluster.apply_services(StreamEvent::restarted(vec![service("web", 1, &[("app", "web")])], V(1)));
-        cluster.apply_pods(StreamEvent::restarted(list(1), V(1)));
+        cluster.apply(StreamEvent::restarted(vec![service("web", 1, &[("app", "web")])], V(1)));
+        cluster.apply(StreamEvent::restarted(list(1), V(1)));
         let (pods, cursor) = cluster.pods_and_cursor(&key("web"));
         assert_eq!((pods.len(), cluster.pod_count_of(&key("web"))), (120, 120));
         change(&cluster);
@@ -466,37 +462,25 @@ fn a_reader_of_the_pods_of_a_service_can_read_what_has_changed_since() {
         assert_eq!(names.as_deref(), want);
     };
     check(&|_| (), Some(""));
-    check(&|cluster| cluster.apply_pods(ready("p003")), Some("p003"));
-    check(&|cluster| cluster.apply_pods(StreamEvent::Applied(pod("p003", 2, &[("app", "web")]))), Some(""));
-    check(
-        &|cluster| cluster.apply_pods(StreamEvent::Deleted(pod("p003", 2, &[("app", "web")]))),
-        Some("p003!"),
-    );
-    check(&|cluster| cluster.apply_pods(ready("new")), Some("new"));
+    check(&|cluster| cluster.apply(ready("p003")), Some("p003"));
+    check(&|cluster| cluster.apply(StreamEvent::Applied(pod("p003", 2, &[("app", "web")]))), Some(""));
+    check(&|cluster| cluster.apply(StreamEvent::Deleted(pod("p003", 2, &[("app", "web")]))), Some("p003!"));
+    check(&|cluster| cluster.apply(ready("new")), Some("new"));
     // Labels that the Service does not select, and others that it does.
-    check(&|cluster| cluster.apply_pods(StreamEvent::Applied(pod("p003", 2, &[]))), Some("p003!"));
+    check(&|cluster| cluster.apply(StreamEvent::Applied(pod("p003", 2, &[]))), Some("p003!"));
     let more = &[("app", "web"), ("more", "x")];
-    check(&|cluster| cluster.apply_pods(StreamEvent::Applied(pod("p003", 2, more))), Some("p003"));
-    check(&|cluster| cluster.apply_pods(StreamEvent::Applied(pod("other", 2, &[]))), Some(""));
-    check(
-        &|cluster| cluster.apply_services(StreamEvent::Applied(service("web", 2, &[("app", "web")]))),
-        Some(""),
-    );
-    check(
-        &|cluster| cluster.apply_services(StreamEvent::Applied(service("other", 2, &[("app", "web")]))),
-        Some(""),
-    );
+    check(&|cluster| cluster.apply(StreamEvent::Applied(pod("p003", 2, more))), Some("p003"));
+    check(&|cluster| cluster.apply(StreamEvent::Applied(pod("other", 2, &[]))), Some(""));
+    check(&|cluster| cluster.apply(StreamEvent::Applied(service("web", 2, &[("app", "web")]))), Some(""));
+    check(&|cluster| cluster.apply(StreamEvent::Applied(service("other", 2, &[("app", "web")]))), Some(""));
     // The list is made anew.
-    check(&|cluster| cluster.apply_services(StreamEvent::Applied(service("web", 2, &[]))), None);
-    check(&|cluster| cluster.apply_pods(StreamEvent::restarted(list(1), V(2))), None);
+    check(&|cluster| cluster.apply(StreamEvent::Applied(service("web", 2, &[]))), None);
+    check(&|cluster| cluster.apply(StreamEvent::restarted(list(1), V(2))), None);
     check(
         &|cluster| {
-            cluster.apply_services(StreamEvent::restarted(vec![service("web", 1, &[("app", "web")])], V(2)));
+            cluster.apply(StreamEvent::restarted(vec![service("web", 1, &[("app", "web")])], V(2)));
         },
         None,
     );
-    check(
-        &|cluster| cluster.apply_services(StreamEvent::Deleted(service("web", 2, &[("app", "web")]))),
-        None,
-    );
+    check(&|cluster| cluster.apply(StreamEvent::Deleted(service("web", 2, &[("app", "web")]))), None);
 }

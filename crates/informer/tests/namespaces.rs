@@ -7,7 +7,8 @@ use kube_endpoint_api_client::ApiClient;
 use kube_endpoint_core_model::{EndpointSlice, Node, ObjectKey, ObjectMeta, Pod, ResourceVersion, Service};
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule};
 use kube_endpoint_informer::{
-    Change, Cluster, Handler, Kind, Object, ReflectorOptions, Scope, StreamEvent, View, run,
+    Change, Cluster, ClusterOptions, Handler, Kind, Kinds, Object, ReflectorOptions, Scope, StreamEvent,
+    WatchedNamespaces, run,
 };
 use parking_lot::Mutex;
 use proptest::prelude::*;
@@ -27,10 +28,9 @@ fn slice(namespace: &str, name: &str, version: u64) -> EndpointSlice {
 }
 
 fn cluster(kinds: &[Kind]) -> Cluster {
-    Cluster::with_view(
-        kinds.iter().copied().collect::<kube_endpoint_informer::Kinds>(),
-        View::of_namespaces(["a", "b"]),
-    )
+    let kinds: Kinds = kinds.iter().copied().collect();
+    let watched_namespaces = WatchedNamespaces::named(["a", "b"]);
+    Cluster::with_options(kinds, ClusterOptions { watched_namespaces, ..ClusterOptions::default() })
 }
 
 #[test]

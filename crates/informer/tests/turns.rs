@@ -42,7 +42,7 @@ impl Handler for Turns {
 async fn a_storm_of_pods_with_thousands_of_services_does_not_hold_up_the_watch_of_services() {
     let cluster = Cluster::new([]);
     let services = (0..2000).map(|n| service(&format!("s{n}"), 1, "web"));
-    cluster.apply_services(StreamEvent::restarted(services.collect(), V(1)));
+    cluster.apply(StreamEvent::restarted(services.collect(), V(1)));
     let turns = Arc::new(Turns::default());
     cluster.add_handler(turns.clone());
     // Both streams are always ready, as connections with much to read.

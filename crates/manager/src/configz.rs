@@ -21,6 +21,7 @@ pub(crate) fn configz(settings: &Settings) -> Value {
         content_type,
         watch_list_client,
         reflectors: _,
+        pod_log: _,
         max_endpoints_per_slice,
         mirroring_max_endpoints_per_subset,
         endpoint_slice_workers,

@@ -79,7 +79,7 @@ pub use gates::{Gate, Gates};
 pub use kube_endpoint_api_client::{ApiClient, ClientError, ContentType, client_from_config};
 pub use kube_endpoint_api_writer::Clock;
 pub use kube_endpoint_core_model::harmless;
-pub use kube_endpoint_informer::ReflectorOptions;
+pub use kube_endpoint_informer::{PodLogOptions, ReflectorOptions};
 pub use leader::connect_for_lease;
 pub use line_printer::LinePrinter;
 pub use manager::{Manager, ManagerError, ManagerHandle, RunningControllers};

@@ -8,6 +8,6 @@ pub mod sent;
 pub mod trigger_time;
 pub mod writes;
 
-pub use sent::{Content, Echo, SentObjects, View};
-pub use trigger_time::TriggerTime;
+pub use sent::{Content, Echo, SentObject, SentObjects};
+pub use trigger_time::{NeedsAllPods, TriggerTime};
 pub use writes::{Observation, WriteTracker};

@@ -37,8 +37,8 @@ struct State {
     last_age: u64,
 }
 
-/// An object that was sent.
-pub type View = Arc<dyn Any + Send + Sync>;
+/// The view that was sent, of any kind.
+pub type SentObject = Arc<dyn Any + Send + Sync>;
 
 #[derive(Debug)]
 struct Sent {
@@ -53,7 +53,7 @@ struct Sent {
 /// What is kept of an object that was sent.
 #[derive(Debug)]
 enum Kept {
-    Object(Content, View),
+    Object(Content, SentObject),
     Digest(u64),
 }
 
@@ -75,7 +75,7 @@ impl Kept {
         }
     }
 
-    fn view(&self) -> Option<View> {
+    fn view(&self) -> Option<SentObject> {
         match self {
             Self::Object(_, view) => Some(Arc::clone(view)),
             Self::Digest(_) => None,
@@ -95,7 +95,7 @@ pub enum Echo {
     /// Nothing is known about it.
     Unknown,
     /// Its content was sent, in this object; none if the object is no longer held.
-    Same(Option<View>),
+    Same(Option<SentObject>),
     /// Its content is not the one that was sent.
     Different,
 }
@@ -112,7 +112,7 @@ impl SentObjects {
     }
 
     /// Records that an object is being sent. It replaces what was sent of that object before.
-    pub fn begin(&self, object: &ObjectKey, content: Content, view: View) {
+    pub fn begin(&self, object: &ObjectKey, content: Content, view: SentObject) {
         let mut state = self.0.lock();
         state.remove(object);
         if state.held.len() >= MOST_OBJECTS {

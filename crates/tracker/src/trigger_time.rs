@@ -23,6 +23,10 @@ struct Seen {
     carried: Option<Timestamp>,
 }
 
+/// The trigger time cannot be computed from the changed pods alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NeedsAllPods;
+
 impl TriggerTime {
     /// Returns the trigger time of a sync. For a new Service it is the creation time. Otherwise it
     /// is the earliest time that is newer than at the last call, among the pods' Ready transitions
@@ -59,13 +63,16 @@ impl TriggerTime {
 
     /// As [`Self::compute`], if only these pods have changed since its last call. The work grows
     /// with their number; a pod that is new or gone also moves the entries after it, 24 bytes each.
-    /// None if the Service is a new one; all of its pods are needed then.
+    ///
+    /// # Errors
+    ///
+    /// If the Service is a new one.
     pub fn compute_changed(
         &mut self,
         service: &Service,
         changed: &[ChangedPod],
-    ) -> Option<Option<Timestamp>> {
-        let seen = self.seen.as_mut().filter(|seen| seen.service_uid == service.uid)?;
+    ) -> Result<Option<Timestamp>, NeedsAllPods> {
+        let seen = self.seen.as_mut().filter(|seen| seen.service_uid == service.uid).ok_or(NeedsAllPods)?;
         let service_time = service.creation_timestamp.filter(|time| Some(*time) > seen.service_time);
         seen.service_time = service.creation_timestamp;
         let mut trigger = service_time.into_iter().chain(seen.carried.take()).min();
@@ -77,7 +84,7 @@ impl TriggerTime {
                 trigger = trigger.into_iter().chain([time]).min();
             }
         }
-        Some(trigger)
+        Ok(trigger)
     }
 
     /// Gives back a trigger time that could not be written, so that the retry publishes it.
@@ -157,9 +164,11 @@ mod tests {
             .collect()
     }
 
-    /// A run of syncs of one tracker: (uid, creation, pods, wanted trigger time).
-    #[expect(clippy::type_complexity, reason = "a table reads best as it stands")]
-    fn check(syncs: &[(&str, i64, &[(&str, i64)], Option<i64>)]) {
+    /// A sync: (uid, creation, pods, wanted trigger time).
+    type Sync<'a> = (&'a str, i64, &'a [(&'a str, i64)], Option<i64>);
+
+    /// Checks a run of syncs of one tracker.
+    fn check(syncs: &[Sync<'_>]) {
         let mut tracker = TriggerTime::default();
         for (step, (uid, created, times, want)) in syncs.iter().enumerate() {
             let got = tracker.compute(&service(uid, *created), &pods(times));
@@ -259,10 +268,10 @@ mod tests {
                     .collect();
                 let want = all.compute(&service, &now);
                 if step == 0 {
-                    proptest::prop_assert_eq!(changes.compute_changed(&service, &changed), None);
+                    proptest::prop_assert_eq!(changes.compute_changed(&service, &changed), Err(NeedsAllPods));
                     changes.compute(&service, &now);
                 } else {
-                    proptest::prop_assert_eq!(changes.compute_changed(&service, &changed), Some(want));
+                    proptest::prop_assert_eq!(changes.compute_changed(&service, &changed), Ok(want));
                 }
                 if fails {
                     all.carry_over(want);

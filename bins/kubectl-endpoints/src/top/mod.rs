@@ -18,7 +18,10 @@ use jiff::Timestamp;
 use kube_endpoint_core_model::{EndpointSlice, ObjectKey, Service};
 use kube_endpoint_explain::figures::Figures;
 use kube_endpoint_explain::text::{Document, Layout};
-use kube_endpoint_informer::{Change, Cluster, Handler, Kind, ReflectorOptions, Scope, View, run as reflect};
+use kube_endpoint_informer::{
+    Change, Cluster, ClusterOptions, Handler, Kind, ReflectorOptions, Scope, WatchedNamespaces,
+    run as reflect,
+};
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use tokio::sync::mpsc;
 
@@ -54,8 +57,9 @@ pub(crate) async fn run(
     if !(std::io::stdout().is_terminal() && std::io::stdin().is_terminal()) {
         bail!("top draws on a terminal, and standard input or output is none");
     }
-    let view = View::of_namespaces(namespace.clone());
-    let cluster = Cluster::with_view([Kind::Services, Kind::EndpointSlices], view);
+    let watched_namespaces = WatchedNamespaces::named(namespace.clone());
+    let stores = ClusterOptions { watched_namespaces, ..ClusterOptions::default() };
+    let cluster = Cluster::with_options([Kind::Services, Kind::EndpointSlices], stores);
     let recorder = Arc::new(Recorder::new(options.slices.max_endpoints_per_slice));
     cluster.add_handler(Arc::clone(&recorder) as Arc<dyn Handler>);
     let client = connection.client.clone();
@@ -246,11 +250,11 @@ mod tests {
         let recorder = Arc::new(Recorder::new(100));
         cluster.add_handler(Arc::clone(&recorder) as Arc<dyn Handler>);
         let totals = || recorder.with(|figures| figures.totals(current_time()));
-        cluster.apply_endpoint_slices(StreamEvent::restarted(vec![slice(1)], "1".parse().unwrap()));
+        cluster.apply(StreamEvent::restarted(vec![slice(1)], "1".parse().unwrap()));
         assert_eq!((totals().slices, totals().writes.iter().sum::<u32>()), (1, 0));
-        cluster.apply_endpoint_slices(StreamEvent::Applied(slice(2)));
+        cluster.apply(StreamEvent::Applied(slice(2)));
         assert_eq!((totals().slices, totals().writes.iter().sum::<u32>()), (1, 1));
-        cluster.apply_endpoint_slices(StreamEvent::Deleted(slice(3)));
+        cluster.apply(StreamEvent::Deleted(slice(3)));
         assert_eq!((totals().services, totals().writes.iter().sum::<u32>()), (0, 2));
     }
 

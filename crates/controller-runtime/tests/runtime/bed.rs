@@ -7,8 +7,8 @@ use std::time::Duration;
 use kube_endpoint_api_client::ApiClient;
 use kube_endpoint_api_writer::{ApiWriter, Clock, EventRecorder, RequestLimiter};
 use kube_endpoint_controller_runtime::{
-    Cause, Completion, Config, Controller, ForeignWrite, Outcome, Reconciler, Runtime, RuntimeOptions,
-    SyncError,
+    Cause, Completion, Config, Controller, ControllerContext, ForeignWrite, Outcome, Reconciler, Runtime,
+    RuntimeOptions, SyncError,
 };
 use kube_endpoint_core_model::{
     EndpointSlice, ObjectKey, ObjectMeta, PlannedEvent, ResourceVersion, Service, Writes,
@@ -155,7 +155,9 @@ impl TestBed {
         let (events, sending) = EventRecorder::new("fake", writer.clone(), clock, 1);
         tokio::spawn(sending);
         let script = Script { options, ..Script::default() };
-        let controller = Controller::new(cluster.clone(), writer.clone(), events, clock, script.clone(), 1);
+        let context =
+            ControllerContext { cluster: cluster.clone(), writer: writer.clone(), events, clock, seed: 1 };
+        let controller = Controller::new(context, script.clone());
         let running = tokio::spawn(controller.clone().run());
         Self { server, cluster, controller, script, running, client, writer }
     }

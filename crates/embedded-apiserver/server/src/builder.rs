@@ -118,16 +118,10 @@ impl Builder {
     }
 
     /// How many changes of each resource are kept for watches and for reads of older states.
-    /// Default: 10,000.
+    /// Default: 10,000. At most 64 MiB of changed objects are kept of each resource, and the latest
+    /// change in any case.
     pub fn history(mut self, changes: usize) -> Self {
         self.history.changes = changes;
-        self
-    }
-
-    /// How many bytes of changed objects are kept of each resource for watches and for reads of
-    /// older states. The latest change is always kept. Default: 64 MiB.
-    pub fn history_bytes(mut self, bytes: usize) -> Self {
-        self.history.bytes = bytes;
         self
     }
 

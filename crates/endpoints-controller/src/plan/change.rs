@@ -36,7 +36,7 @@ impl Desired<'_> {
         };
         annotation_is_right
             && labels_are_right(self.service, &existing.metadata.labels, options)
-            && existing.subsets.mean(wanted)
+            && existing.subsets.is_equivalent_to(wanted)
     }
 
     /// Returns the object to write.

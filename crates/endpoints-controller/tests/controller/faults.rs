@@ -205,11 +205,10 @@ async fn an_invalid_annotation_is_reported_once_for_each_version_of_the_service(
     assert_eq!(warnings.count(), 2);
 }
 
-/// Debug builds keep it for all Services, release builds for those with many pods.
 #[tokio::test(start_paused = true)]
 async fn what_a_plan_leaves_is_kept_only_if_its_write_succeeded() {
-    let harness =
-        Harness::start(&server([pod("a", 1, true), pod("b", 2, true)]), ControllerOptions::default()).await;
+    let pods = [pod("a", 1, true), pod("b", 2, true)];
+    let harness = Harness::start_with_logs_of_short_lists(&server(pods)).await;
     harness.create(&service("web")).await;
     harness.pass(Duration::from_secs(1)).await;
     let kept = || harness.controller.state_counts().own;

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use kube_endpoint_api_client::ApiClient;
 use kube_endpoint_api_writer::{ApiWriter, Clock, EventRecorder, RequestLimiter};
-use kube_endpoint_controller_runtime::StateCounts;
+use kube_endpoint_controller_runtime::{ControllerContext, StateCounts};
 use kube_endpoint_core_model::{Endpoints, Pod, Service};
 use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
 use kube_endpoint_endpoints_controller::controller::EVENT_COMPONENT;
 use kube_endpoint_endpoints_controller::{ControllerOptions, EndpointsController};
-use kube_endpoint_informer::{Cluster, Kind, Object, ReflectorOptions};
+use kube_endpoint_informer::{Cluster, ClusterOptions, Kind, Object, PodLogOptions, ReflectorOptions};
 use kube_endpoint_testing::{Environment, Simulation, USER_AGENT, server_builder};
 use serde_json::{Value, json};
 use tracing::span::{Attributes, Id, Record};
@@ -42,7 +42,21 @@ impl Harness {
 
     /// Starts a controller on a server and waits two seconds for its first syncs.
     pub(crate) async fn start(server: &EmbeddedApiServer, options: ControllerOptions) -> Self {
-        let harness = Self(Simulation::begin(server, [], |environment| controller(environment, options)));
+        Self::start_with(server, options, PodLogOptions::default()).await
+    }
+
+    /// As [`Self::start`], with a controller that keeps what a plan leaves for few pods, too.
+    pub(crate) async fn start_with_logs_of_short_lists(server: &EmbeddedApiServer) -> Self {
+        Self::start_with(server, ControllerOptions::default(), PodLogOptions::SHORT_LISTS).await
+    }
+
+    async fn start_with(
+        server: &EmbeddedApiServer,
+        options: ControllerOptions,
+        pod_log: PodLogOptions,
+    ) -> Self {
+        let begin = |environment: &mut Environment| controller(environment, options, pod_log);
+        let harness = Self(Simulation::begin(server, [], begin));
         harness.pass(Duration::from_secs(2)).await;
         harness
     }
@@ -66,13 +80,19 @@ impl Deref for Harness {
     }
 }
 
-fn controller(environment: &mut Environment, options: ControllerOptions) -> EndpointsController {
+fn controller(
+    environment: &mut Environment,
+    options: ControllerOptions,
+    pod_log: PodLogOptions,
+) -> EndpointsController {
     let client = ApiClient::for_tests(environment.service());
-    let cluster = Cluster::new([Kind::Pods, Kind::Services, Kind::Endpoints]);
+    let kinds = [Kind::Pods, Kind::Services, Kind::Endpoints];
+    let cluster = Cluster::with_options(kinds, ClusterOptions { pod_log, ..ClusterOptions::default() });
     let writer = ApiWriter::new(client.clone(), RequestLimiter::unlimited(), USER_AGENT);
     let clock = Clock::starting_at(environment.now());
     let (events, sending) = EventRecorder::new(EVENT_COMPONENT, writer.clone(), clock, 1);
-    let controller = EndpointsController::new(cluster.clone(), writer, events, clock, options, 1);
+    let context = ControllerContext { cluster: cluster.clone(), writer, events, clock, seed: 1 };
+    let controller = EndpointsController::new(context, options);
     environment.spawn(sending);
     watch::<Pod>(environment, &client, &cluster);
     watch::<Service>(environment, &client, &cluster);

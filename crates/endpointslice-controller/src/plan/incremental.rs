@@ -39,6 +39,32 @@ struct Part<'c, 'a> {
     before: BTreeMap<&'a Text, usize>,
 }
 
+/// How a change was planned for one family.
+enum PartPlan {
+    /// The family's slices stay as they are.
+    Unchanged,
+    /// These writes, after which the endpoints of some pods are elsewhere.
+    Changed(SubPlan, Vec<Move>),
+    /// The change concerns more than single slices.
+    NeedsAllPods,
+}
+
+/// A changed pod, and the slice that held its endpoint.
+struct Move {
+    pod: Text,
+    from: Option<usize>,
+}
+
+/// Where new endpoints have room.
+enum Room {
+    /// In the slices of the part.
+    Here,
+    /// In this slice besides them.
+    In(usize),
+    /// In no slice that there is.
+    Nowhere,
+}
+
 impl PlanState {
     /// Plans the sync after the one whose plan left this state. `changed` are the pods that have
     /// changed in between, each once and sorted by name; [`PlanInputs::pods`] is not read. Nodes
@@ -68,10 +94,11 @@ impl PlanState {
         for (number, family) in service.slice_families().into_iter().enumerate() {
             let state = self.families.get(number)?;
             let part = Part::of(&self, state, family, &candidates, changed);
-            let sub_plan = match self.plan_part(state, part, inputs, strategy)? {
-                None => unchanged(state),
-                Some((mut sub_plan, moves)) => {
-                    let groups = self.carried_out(number, &sub_plan, moves)?;
+            let sub_plan = match self.plan_part(state, part, inputs, strategy) {
+                PartPlan::NeedsAllPods => return None,
+                PartPlan::Unchanged => unchanged(state),
+                PartPlan::Changed(mut sub_plan, moves) => {
+                    let groups = self.carried_out(number, &sub_plan, &moves)?;
                     sub_plan.stats.as_mut()?.groups = groups;
                     sub_plan
                 }
@@ -83,30 +110,32 @@ impl PlanState {
         Some((plan, self))
     }
 
-    /// The outer option is none if all slices are needed, the inner one if nothing changes.
-    #[expect(clippy::type_complexity, reason = "used once")]
     fn plan_part<'a>(
         &self,
         state: &FamilyState,
         mut part: Part<'_, 'a>,
         inputs: &PlanInputs<'a>,
         strategy: Strategy,
-    ) -> Option<Option<(SubPlan, Vec<(Text, Option<usize>)>)>> {
+    ) -> PartPlan {
         if part.changed.is_empty() {
-            return Some(None);
+            return PartPlan::Unchanged;
         }
         let existing = inputs.existing_slices;
         // Without endpoints there is a placeholder, which the first endpoint replaces. And a slice
         // that becomes empty is deleted, unless it is the last one.
         if state.endpoints == 0 || part.empties_a_slice(existing) {
-            return None;
+            return PartPlan::NeedsAllPods;
         }
         let mut candidates = part.candidates(existing);
-        if part.has_newcomers()
-            && let Some(filled) = part.slice_to_fill(self, &candidates, inputs)?
-        {
-            part.slices.insert(filled);
-            candidates = part.candidates(existing);
+        if part.has_newcomers() {
+            match part.room(self, &candidates, inputs) {
+                Room::Here => {}
+                Room::In(slice) => {
+                    part.slices.insert(slice);
+                    candidates = part.candidates(existing);
+                }
+                Room::Nowhere => return PartPlan::NeedsAllPods,
+            }
         }
         let slices = part.slices.iter().filter_map(|slice| existing.get(*slice)).collect();
         let mut hinted = HintedState::default();
@@ -115,23 +144,17 @@ impl PlanState {
         let is_simple =
             planned.event.is_none() && sub_plan.writes.create.is_empty() && sub_plan.writes.delete.is_empty();
         if !is_simple {
-            return None;
+            return PartPlan::NeedsAllPods;
         }
-        let moves = part.before.iter().map(|(name, slice)| (Text::clone(name), Some(*slice)));
+        let moves = part.before.iter().map(|(pod, slice)| Move { pod: Text::clone(pod), from: Some(*slice) });
         let newcomers = part.changed.keys().filter(|name| !part.before.contains_key(*name));
-        let moves = moves.chain(newcomers.map(|name| (Text::clone(name), None))).collect();
-        Some(Some((sub_plan, moves)))
+        let newcomers = newcomers.map(|pod| Move { pod: Text::clone(pod), from: None });
+        PartPlan::Changed(sub_plan, moves.chain(newcomers).collect())
     }
 
     /// Takes over what was planned for a family, and returns the numbers of its groups after it.
-    /// `moves` are the changed pods, each with the slice that held its endpoint.
-    fn carried_out(
-        &mut self,
-        family: usize,
-        sub_plan: &SubPlan,
-        moves: Vec<(Text, Option<usize>)>,
-    ) -> Option<Vec<GroupStats>> {
-        let names: BTreeSet<&Text> = moves.iter().map(|(name, _)| name).collect();
+    fn carried_out(&mut self, family: usize, sub_plan: &SubPlan, moves: &[Move]) -> Option<Vec<GroupStats>> {
+        let names: BTreeSet<&Text> = moves.iter().map(|moved| &moved.pod).collect();
         let mut now: BTreeMap<Text, usize> = BTreeMap::new();
         let (mut more, mut less) = (0, 0);
         for update in &sub_plan.writes.update {
@@ -144,8 +167,8 @@ impl PlanState {
             kept.plan(update.endpoints.clone());
         }
         let state = self.families.get_mut(family)?;
-        for (name, before) in &moves {
-            state.moved(name, *before, now.get(name).copied());
+        for Move { pod, from } in moves {
+            state.moved(pod, *from, now.get(pod).copied());
         }
         state.endpoints = state.endpoints + more - less;
         state.groups.first_mut()?.endpoints = state.endpoints;
@@ -237,15 +260,8 @@ impl<'c, 'a> Part<'c, 'a> {
         }
     }
 
-    /// The slice besides those of the part that takes new endpoints, as
-    /// [`make_room`](super::sizing::make_room) chooses it. The outer option is none if there is no
-    /// such slice.
-    fn slice_to_fill(
-        &self,
-        state: &PlanState,
-        candidates: &Candidates<'a>,
-        inputs: &PlanInputs<'a>,
-    ) -> Option<Option<usize>> {
+    /// Where the new endpoints go, as [`make_room`](super::sizing::make_room) chooses the slice.
+    fn room(&self, state: &PlanState, candidates: &Candidates<'a>, inputs: &PlanInputs<'a>) -> Room {
         let (existing, capacity) = (inputs.existing_slices, inputs.capacity());
         let slices = self.slices.iter().filter_map(|slice| existing.get(*slice)).collect();
         let kept = keep(inputs, candidates, self.family, slices);
@@ -254,7 +270,7 @@ impl<'c, 'a> Part<'c, 'a> {
         let room: usize = updated.map(|one| capacity.saturating_sub(one.kept.len())).sum();
         let left = unplaced.saturating_sub(room);
         if left == 0 {
-            return Some(None);
+            return Room::Here;
         }
         let address_type = self.family.into();
         let others = existing.iter().enumerate().filter(|(slice, one)| {
@@ -263,6 +279,7 @@ impl<'c, 'a> Part<'c, 'a> {
         let lengths =
             others.map(|(slice, _)| (slice, state.slices.get(slice).map_or(0, |one| one.endpoints().len())));
         let fitting = lengths.filter(|(_, len)| left + len <= capacity);
-        fitting.max_by_key(|(slice, len)| (*len, Reverse(*slice))).map(|(slice, _)| Some(slice))
+        let fullest = fitting.max_by_key(|(slice, len)| (*len, Reverse(*slice)));
+        fullest.map_or(Room::Nowhere, |(slice, _)| Room::In(slice))
     }
 }

@@ -163,11 +163,6 @@ impl PlanOptions {
         Self { max_endpoints_per_slice, ..self }
     }
 
-    /// Sets [`manager`](Self::manager).
-    pub fn with_manager(self, manager: impl Into<Text>) -> Self {
-        Self { manager: manager.into(), ..self }
-    }
-
     /// Sets [`tolerate_unready_annotation`](Self::tolerate_unready_annotation).
     pub fn with_tolerate_unready_annotation(self, tolerate_unready_annotation: bool) -> Self {
         Self { tolerate_unready_annotation, ..self }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kube_endpoint_api_client::ApiClient;
 use kube_endpoint_api_writer::{ApiWriter, Clock, EventRecorder, RequestLimiter};
-use kube_endpoint_controller_runtime::StateCounts;
+use kube_endpoint_controller_runtime::{ControllerContext, StateCounts};
 use kube_endpoint_core_model::{EndpointSlice, Node, Pod, Service};
 use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
 use kube_endpoint_endpointslice_controller::controller::EVENT_COMPONENT;
@@ -158,7 +158,8 @@ fn controller(
     let writer = ApiWriter::new(client.clone(), RequestLimiter::unlimited(), USER_AGENT);
     let clock = Clock::starting_at(environment.now());
     let (events, sending) = EventRecorder::new(EVENT_COMPONENT, writer.clone(), clock, 1);
-    let controller = EndpointSliceController::new(cluster.clone(), writer, events, clock, options, 1);
+    let context = ControllerContext { cluster: cluster.clone(), writer, events, clock, seed: 1 };
+    let controller = EndpointSliceController::new(context, options);
     environment.spawn(sending);
     watch::<Pod>(environment, &client, &cluster);
     watch::<Service>(environment, &client, &cluster);

@@ -1,6 +1,7 @@
 //! The controller against the embedded API server, with the real list and watch loops, under a
 //! paused clock.
 
+mod changed_pods;
 mod faults;
 mod fights;
 mod forgetting;

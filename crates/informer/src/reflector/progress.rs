@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::reflector::history::History;
 use crate::reflector::status::KindFailure;
-use crate::{Kind, Kinds, Scope, View};
+use crate::{Kind, Kinds, Scope, WatchedNamespaces};
 
 /// The shortest time between two relists of all kinds because a store differed from the server.
 const DIFFERED: Duration = Duration::from_secs(600);
@@ -111,8 +111,8 @@ impl KindProgress {
 
 impl Progress {
     /// `awaited` are the kinds to list before the stores count as synced.
-    pub(crate) fn new(awaited: Kinds, view: &View) -> Self {
-        let kinds = Kind::ALL.map(|kind| KindProgress::new(view.scopes(kind)));
+    pub(crate) fn new(awaited: Kinds, watched: &WatchedNamespaces) -> Self {
+        let kinds = Kind::ALL.map(|kind| KindProgress::new(watched.scopes(kind)));
         Self {
             history: History::default(),
             differed: Mutex::default(),

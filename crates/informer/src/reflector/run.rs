@@ -19,8 +19,8 @@ use crate::{ApiClient, Cluster, Object, ReflectorOptions};
 const STABLE_WATCH: Duration = Duration::from_secs(10);
 
 /// Lists and watches one kind, and applies what it receives to a cluster, until `shutdown`
-/// completes. If the cluster's view is limited to some namespaces, there is one list and watch for
-/// each of them; nodes are always listed as a whole.
+/// completes. If only some namespaces are watched, there is one list and watch for each of them;
+/// nodes are always listed as a whole.
 ///
 /// It never gives up. While the API server is unreachable or refuses requests, the reflector logs
 /// that and retries with backoff; the cluster keeps its content. A kind that has never been listed
@@ -30,6 +30,26 @@ const STABLE_WATCH: Duration = Duration::from_secs(10);
 ///
 /// If the server's storage went back. The caller has to stop everything that reads or writes by this
 /// cluster, and to start again with a new one.
+///
+/// ```no_run
+/// use kube_endpoint_api_client::client_from_config;
+/// use kube_endpoint_core_model::{Pod, Service};
+/// use kube_endpoint_informer::{Cluster, Kind, ReflectorOptions, run};
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = client_from_config(kube::Config::infer().await?).await?;
+/// let cluster = Cluster::new([Kind::Pods, Kind::Services]);
+/// // Pass a random seed in production.
+/// let options = ReflectorOptions::new(1);
+/// tokio::spawn(run::<Pod>(client.clone(), cluster.clone(), options, std::future::pending()));
+/// tokio::spawn(run::<Service>(client, cluster.clone(), options, std::future::pending()));
+/// cluster.synced().await;
+/// for service in cluster.services() {
+///     println!("{service} selects {} pods", cluster.pods_of(&service).len());
+/// }
+/// # Ok(())
+/// # }
+/// ```
 pub async fn run<T: Object>(
     client: ApiClient,
     cluster: Cluster,
@@ -37,7 +57,7 @@ pub async fn run<T: Object>(
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), StorageWentBack> {
     let mut shutdown = pin!(shutdown);
-    let scopes = cluster.view().scopes(T::KIND);
+    let scopes = cluster.watched_namespaces().scopes(T::KIND);
     let reflectors = scopes.into_iter().zip(0..).map(|(scope, number)| {
         let mut reflector = Reflector::<T>::new(client.clone(), &cluster, scope, number, options);
         // Boxed, since the future is large and there is at least one for each kind.
@@ -75,9 +95,9 @@ impl<T: Object> Reflector<'_, T> {
                         let again = State::Listing(Listing::new(self.options.page_size));
                         return self.failed(again, &error, Duration::ZERO);
                     }
-                    let turn = self.cluster.turn(T::KIND).await;
+                    let lock = self.cluster.fair_lock(T::KIND).await;
                     self.replace(listing.builder, version);
-                    drop(turn);
+                    drop(lock);
                     State::watching(version)
                 }
                 Err(error) => self.failed(State::Listing(listing), &error, Duration::ZERO),

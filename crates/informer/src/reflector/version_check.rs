@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use crate::error::ListWatchError;
 use crate::wire::list_parts::ListParts;
 use crate::wire::request::{Target, get, list_path, read_all};
-use crate::{ApiClient, Cluster, Kind, Object, ReflectorOptions, Scope, View};
+use crate::{ApiClient, Cluster, Kind, Object, ReflectorOptions, Scope, WatchedNamespaces};
 
 /// The shortest time between two checks on an open watch.
 const MIN_INTERVAL: Duration = Duration::from_secs(10);
@@ -153,7 +153,7 @@ pub(crate) async fn compare<T: Object>(
     }
 }
 
-/// The server's current version of a kind in a view, from a consistent list of at most one object:
+/// The server's current version of a kind, from a consistent list of at most one object:
 /// everything that was written before the call has this version or a lower one. Returns none if the
 /// server does not serve the kind, which can only be EndpointSlices: each API server serves the
 /// others.
@@ -163,13 +163,13 @@ pub(crate) async fn compare<T: Object>(
 /// If the server answers with anything else, or not within the time limit.
 pub async fn server_version_of(
     client: &ApiClient,
-    view: &View,
+    watched: &WatchedNamespaces,
     kind: Kind,
     limit: Duration,
 ) -> Result<Option<ResourceVersion>, String> {
     let client = client.clone();
     // A list of one namespace has the version of the whole server.
-    let scope = view.scopes(kind).into_iter().next().unwrap_or(Scope::All);
+    let scope = watched.scopes(kind).into_iter().next().unwrap_or(Scope::All);
     let asked = async {
         match kind {
             Kind::Pods => server_version::<Pod>(client, Target::new(&Pod::RESOURCE, &scope), limit).await,

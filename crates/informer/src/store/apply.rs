@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use kube_endpoint_core_model::{EndpointSlice, Endpoints, Node, ObjectKey, ResourceVersion};
+use kube_endpoint_core_model::{ObjectKey, ResourceVersion};
 
 use crate::cluster::Store;
 use crate::store::table::{Indexed, Table};
@@ -53,23 +53,8 @@ impl<T: Object> Update<T> {
 }
 
 impl Cluster {
-    pub(crate) fn node_event(&self, origin: Origin, event: StreamEvent<Node>) {
-        self.store_event(&self.inner.nodes, origin, event, |handler, change| handler.on_node(change));
-    }
-
-    pub(crate) fn endpoint_slice_event(&self, origin: Origin, event: StreamEvent<EndpointSlice>) {
-        self.store_event(&self.inner.endpoint_slices, origin, event, |handler, change| {
-            handler.on_endpoint_slice(change);
-        });
-    }
-
-    pub(crate) fn endpoints_event(&self, origin: Origin, event: StreamEvent<Endpoints>) {
-        self.store_event(&self.inner.endpoints, origin, event, |handler, change| {
-            handler.on_endpoints(change);
-        });
-    }
-
-    fn store_event<T: Indexed>(
+    /// Applies an event to a store of its own kind, and calls this method of the handlers.
+    pub(crate) fn apply_to<T: Indexed>(
         &self,
         store: &Store<T>,
         origin: Origin,
@@ -77,7 +62,7 @@ impl Cluster {
         call: impl Fn(&dyn Handler, &Change<T>),
     ) {
         let metrics = |_: &_| self.metrics(T::KIND);
-        store.queue.run_measured((origin, event), metrics, |(origin, event)| {
+        store.queue.run((origin, event), metrics, |(origin, event)| {
             let handlers = self.handlers();
             let is_relist = matches!(event, StreamEvent::Restarted { .. });
             self.store_one(store, &origin, event, &mut |change| {

@@ -14,20 +14,13 @@ use crate::{Change, Cluster, Kind, Object, Origin, PodEvent, Scope, StreamEvent}
 const EVERYTHING: PodChange = PodChange::EVERYTHING;
 
 impl Cluster {
-    pub(crate) fn pod_event(&self, origin: Origin, event: StreamEvent<Pod>) {
-        self.pod_service_event(PodServiceEvent::Pod(origin, event));
-    }
-
-    pub(crate) fn service_event(&self, origin: Origin, event: StreamEvent<Service>) {
-        self.pod_service_event(PodServiceEvent::Service(origin, event));
-    }
-
-    fn pod_service_event(&self, event: PodServiceEvent) {
+    /// Applies an event to the index.
+    pub(crate) fn apply_to_index(&self, event: PodServiceEvent) {
         let metrics = |event: &PodServiceEvent| match event {
             PodServiceEvent::Pod(..) => self.metrics(Kind::Pods),
             PodServiceEvent::Service(..) => self.metrics(Kind::Services),
         };
-        self.inner.pod_service_queue.run_measured(event, metrics, |event| match event {
+        self.inner.pod_service_queue.run(event, metrics, |event| match event {
             PodServiceEvent::Pod(origin, event) => self.apply_pod_event(&origin, event),
             PodServiceEvent::Service(origin, event) => self.apply_service_event(&origin, event),
         });
@@ -128,7 +121,7 @@ impl Cluster {
     }
 
     fn notify_pod(&self, event: PodEvent) {
-        self.inner.turns.count(1 + event.left.len() + event.joined.len() + event.stayed.len());
+        self.inner.fair_locks.count(1 + event.left.len() + event.joined.len() + event.stayed.len());
         for handler in self.handlers().iter() {
             handler.on_pod(&event);
         }

@@ -208,26 +208,26 @@ proptest! {
                 Step::Pod(pod) => {
                     let pod = Pod { resource_version: version, ..pod };
                     pods.insert(pod.key.clone(), pod.clone());
-                    cluster.apply_pods(StreamEvent::Applied(pod));
+                    cluster.apply(StreamEvent::Applied(pod));
                     Kind::Pods
                 }
                 Step::DeletePod(key) => {
                     pods.remove(&key);
                     match number % 2 {
-                        0 => cluster.apply_pods(StreamEvent::DeletedFinalStateUnknown { key, resource_version: version }),
-                        _ => cluster.apply_pods(StreamEvent::Deleted(Pod { key, resource_version: version, ..Pod::default() })),
+                        0 => cluster.apply::<Pod>(StreamEvent::DeletedFinalStateUnknown { key, resource_version: version }),
+                        _ => cluster.apply(StreamEvent::Deleted(Pod { key, resource_version: version, ..Pod::default() })),
                     }
                     Kind::Pods
                 }
                 Step::Service(service) => {
                     let service = Service { resource_version: version, ..service };
                     services.insert(service.key.clone(), service.clone());
-                    cluster.apply_services(StreamEvent::Applied(service));
+                    cluster.apply(StreamEvent::Applied(service));
                     Kind::Services
                 }
                 Step::DeleteService(key) => {
                     services.remove(&key);
-                    cluster.apply_services(StreamEvent::DeletedFinalStateUnknown { key, resource_version: version });
+                    cluster.apply::<Service>(StreamEvent::DeletedFinalStateUnknown { key, resource_version: version });
                     Kind::Services
                 }
                 Step::Pods(new, keep, undecodable) => {
@@ -241,7 +241,7 @@ proptest! {
                         let middle = items.len() / 2;
                         items.rotate_left(middle);
                     }
-                    cluster.apply_pods(StreamEvent::Restarted { items, undecodable, resource_version: version });
+                    cluster.apply(StreamEvent::Restarted { items, undecodable, resource_version: version });
                     Kind::Pods
                 }
                 Step::Services(new, keep, undecodable) => {
@@ -250,7 +250,7 @@ proptest! {
                         relisted(&services, new.map(|s| (s.key.clone(), s)).collect(), &keep, &undecodable);
                     services = after;
                     let items = listed.into_values().collect();
-                    cluster.apply_services(StreamEvent::Restarted { items, undecodable, resource_version: version });
+                    cluster.apply(StreamEvent::Restarted { items, undecodable, resource_version: version });
                     Kind::Services
                 }
             };
@@ -273,11 +273,11 @@ fn labels_that_no_selector_has_make_no_label_sets() {
         labels: map(&[("app", "web"), ("name", &format!("p{number}")), ("zone", ["a", "b"][number % 2])]),
         ..Pod::default()
     };
-    (0..20).for_each(|number| cluster.apply_pods(StreamEvent::Applied(pod(number))));
+    (0..20).for_each(|number| cluster.apply(StreamEvent::Applied(pod(number))));
     let check = |name: &str, selector: &[(&str, &str)], selected: usize, sets: usize| {
         let key = ObjectKey::new("n", name);
         let service = Service { key: key.clone(), selector: Some(map(selector)), ..Service::default() };
-        cluster.apply_services(StreamEvent::Applied(service));
+        cluster.apply(StreamEvent::Applied(service));
         let got = (cluster.pods_of(&key).len(), cluster.inner.index.read().set_count());
         assert_eq!(got, (selected, sets), "{name}");
     };
@@ -295,14 +295,10 @@ fn a_selector_keeps_keys_that_a_selector_before_it_had() {
     let map = |pairs: &[(&str, &str)]| pairs.iter().copied().collect::<StringMap>();
     let key = ObjectKey::new("n", "web");
     let labels = map(&[("app", "web"), ("zone", "a")]);
-    cluster.apply_pods(StreamEvent::Applied(Pod { key: key.clone(), labels, ..Pod::default() }));
+    cluster.apply(StreamEvent::Applied(Pod { key: key.clone(), labels, ..Pod::default() }));
     let put = |selector: Option<&[(&str, &str)]>| {
         let selector = selector.map(map);
-        cluster.apply_services(StreamEvent::Applied(Service {
-            key: key.clone(),
-            selector,
-            ..Service::default()
-        }));
+        cluster.apply(StreamEvent::Applied(Service { key: key.clone(), selector, ..Service::default() }));
         cluster.pods_of(&key).len()
     };
     assert_eq!(put(Some(&[("app", "web")])), 1);

@@ -13,18 +13,40 @@ use kube_endpoint_core_model::{Pod, Text};
 
 use crate::store::pod_list::PodList;
 
-/// The length from which on a list has a log. Shorter lists are read as a whole, which costs no
-/// more and needs no memory. In a debug build nearly all lists have one, so that tests with few
-/// pods exercise what reads the changes.
-const LEAST_PODS: usize = if cfg!(debug_assertions) { 2 } else { 100 };
-/// One change is kept for so many pods of the list.
-const PODS_FOR_EACH_CHANGE: usize = if cfg!(debug_assertions) { 1 } else { 8 };
 /// The most changes that are kept.
 const MOST_CHANGES: usize = 128;
 
+/// Which Services have a log of the pods that changed last, and how long it is
+/// ([`Cluster::changed_pods`](crate::Cluster::changed_pods)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PodLogOptions {
+    /// The number of pods from which on a Service has a log. Shorter lists are read as a whole,
+    /// which costs no more and needs no memory.
+    pub least_pods: usize,
+    /// The log keeps one change for this many pods.
+    pub pods_for_each_change: usize,
+}
+
+impl PodLogOptions {
+    /// Two pods suffice for a log, and it keeps a change for each. With this, tests with few pods
+    /// exercise what reads the changes.
+    pub const SHORT_LISTS: Self = Self { least_pods: 2, pods_for_each_change: 1 };
+
+    /// The number of changes that are kept for a list of this many pods.
+    fn most_changes(self, pods: usize) -> usize {
+        (pods / self.pods_for_each_change.max(1)).clamp(1, MOST_CHANGES)
+    }
+}
+
+impl Default for PodLogOptions {
+    fn default() -> Self {
+        Self { least_pods: 100, pods_for_each_change: 8 }
+    }
+}
+
 /// The pods that a Service selects, and which of them changed last.
 #[derive(Debug, Default)]
-pub(crate) struct Members {
+pub(crate) struct SelectedPods {
     pods: PodList,
     log: Option<PodLog>,
 }
@@ -52,7 +74,12 @@ pub struct PodCursor {
     read: u64,
 }
 
-impl Members {
+impl SelectedPods {
+    pub(crate) fn new(pods: PodList, options: PodLogOptions) -> Self {
+        let log = (pods.len() >= options.least_pods).then(PodLog::default);
+        Self { pods, log }
+    }
+
     pub(crate) fn pods(&self) -> &PodList {
         &self.pods
     }
@@ -62,7 +89,7 @@ impl Members {
     }
 
     /// Adds a pod, or replaces the pod of the same name, which was `before`.
-    pub(crate) fn put(&mut self, pod: &Arc<Pod>, before: Option<&Arc<Pod>>) {
+    pub(crate) fn put(&mut self, pod: &Arc<Pod>, before: Option<&Arc<Pod>>, options: PodLogOptions) {
         self.pods.put(pod);
         // The version alone is no change.
         if before.is_some_and(|before| before.same_but_version(pod)) {
@@ -71,23 +98,23 @@ impl Members {
         let replaced = before.filter(|before| {
             before.uid != pod.uid || before.pod_ips != pod.pod_ips || before.pod_ip != pod.pod_ip
         });
-        self.record(&pod.key.name, replaced);
+        self.record(&pod.key.name, replaced, options);
     }
 
     /// Removes a pod.
-    pub(crate) fn remove(&mut self, pod: &Arc<Pod>) {
+    pub(crate) fn remove(&mut self, pod: &Arc<Pod>, options: PodLogOptions) {
         self.pods.remove(&pod.key.name);
-        self.record(&pod.key.name, Some(pod));
+        self.record(&pod.key.name, Some(pod), options);
     }
 
-    fn record(&mut self, name: &Text, replaced: Option<&Arc<Pod>>) {
+    fn record(&mut self, name: &Text, replaced: Option<&Arc<Pod>>, options: PodLogOptions) {
         let pods = self.pods.len();
-        if pods < LEAST_PODS {
+        if pods < options.least_pods {
             self.log = None;
             return;
         }
         let log = self.log.get_or_insert_default();
-        while log.changes.len() >= MOST_CHANGES.min(pods / PODS_FOR_EACH_CHANGE) {
+        while log.changes.len() >= options.most_changes(pods) {
             log.changes.pop_front();
             log.dropped += 1;
         }
@@ -117,13 +144,6 @@ impl Members {
     }
 }
 
-impl From<PodList> for Members {
-    fn from(pods: PodList) -> Self {
-        let log = (pods.len() >= LEAST_PODS).then(PodLog::default);
-        Self { pods, log }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -139,54 +159,62 @@ mod tests {
         })
     }
 
-    fn members(count: usize) -> Members {
-        PodList::of((0..count).map(|number| pod(number, 0, 0)).collect()).into()
+    /// What ships.
+    const OPTIONS: PodLogOptions = PodLogOptions { least_pods: 100, pods_for_each_change: 8 };
+
+    fn selected_with(options: PodLogOptions, count: usize) -> SelectedPods {
+        let pods = PodList::of((0..count).map(|number| pod(number, 0, 0)).collect());
+        SelectedPods::new(pods, options)
     }
 
-    fn put(members: &mut Members, new: &Arc<Pod>) {
-        let before = members.pods().get(&new.key.name).cloned();
-        members.put(new, before.as_ref());
+    fn selected(count: usize) -> SelectedPods {
+        selected_with(OPTIONS, count)
+    }
+
+    fn put(selected: &mut SelectedPods, new: &Arc<Pod>) {
+        let before = selected.pods().get(&new.key.name).cloned();
+        selected.put(new, before.as_ref(), OPTIONS);
     }
 
     #[test]
     fn short_lists_have_no_log() {
-        let mut members = members(LEAST_PODS - 1);
-        assert!(members.cursor().is_none());
-        put(&mut members, &pod(LEAST_PODS, 0, 0));
-        let cursor = members.cursor().unwrap();
-        members.remove(&pod(0, 0, 0));
-        assert!(members.cursor().is_none() && members.changes_since(&cursor).is_none());
-        put(&mut members, &pod(0, 0, 0));
-        assert!(members.changes_since(&cursor).is_none(), "another log");
+        let mut selected = selected(OPTIONS.least_pods - 1);
+        assert!(selected.cursor().is_none());
+        put(&mut selected, &pod(OPTIONS.least_pods, 0, 0));
+        let cursor = selected.cursor().unwrap();
+        selected.remove(&pod(0, 0, 0), OPTIONS);
+        assert!(selected.cursor().is_none() && selected.changes_since(&cursor).is_none());
+        put(&mut selected, &pod(0, 0, 0));
+        assert!(selected.changes_since(&cursor).is_none(), "another log");
     }
 
     #[test]
     fn a_reader_that_missed_too_much_gets_nothing() {
         let most = 60;
-        let mut members = members(most * PODS_FOR_EACH_CHANGE);
-        let cursor = members.cursor().unwrap();
+        let mut selected = selected(most * OPTIONS.pods_for_each_change);
+        let cursor = selected.cursor().unwrap();
         for number in 0..most {
-            put(&mut members, &pod(number, 1, 0));
+            put(&mut selected, &pod(number, 1, 0));
         }
-        assert_eq!(members.changes_since(&cursor).map(|changes| changes.len()), Some(most));
-        put(&mut members, &pod(0, 2, 0));
-        assert_eq!(members.changes_since(&cursor), None);
-        let log = members.log.as_ref().unwrap();
+        assert_eq!(selected.changes_since(&cursor).map(|changes| changes.len()), Some(most));
+        put(&mut selected, &pod(0, 2, 0));
+        assert_eq!(selected.changes_since(&cursor), None);
+        let log = selected.log.as_ref().unwrap();
         assert_eq!((log.changes.len(), log.dropped), (most, 1));
-        let mut members = self::members(2 * MOST_CHANGES * PODS_FOR_EACH_CHANGE);
+        let mut selected = self::selected(2 * MOST_CHANGES * OPTIONS.pods_for_each_change);
         for number in 0..2 * MOST_CHANGES {
-            put(&mut members, &pod(number, 1, 0));
+            put(&mut selected, &pod(number, 1, 0));
         }
-        assert_eq!(members.log.map(|log| log.changes.len()), Some(MOST_CHANGES));
+        assert_eq!(selected.log.map(|log| log.changes.len()), Some(MOST_CHANGES));
     }
 
     #[test]
     fn a_version_alone_is_no_change() {
-        let mut members = members(LEAST_PODS);
-        let cursor = members.cursor().unwrap();
-        put(&mut members, &pod(0, 0, 7));
-        assert_eq!(members.changes_since(&cursor), Some(Vec::new()));
-        assert_eq!(members.pods().get("p000").map(|pod| pod.resource_version), Some(ResourceVersion(7)));
+        let mut selected = selected(OPTIONS.least_pods);
+        let cursor = selected.cursor().unwrap();
+        put(&mut selected, &pod(0, 0, 7));
+        assert_eq!(selected.changes_since(&cursor), Some(Vec::new()));
+        assert_eq!(selected.pods().get("p000").map(|pod| pod.resource_version), Some(ResourceVersion(7)));
     }
 
     proptest! {
@@ -195,25 +223,27 @@ mod tests {
         #[test]
         fn changes_lead_from_one_reading_to_the_next(
             steps in prop::collection::vec((0usize..300, 0u8..3, any::<bool>()), 0..200),
+            ships in any::<bool>(),
         ) {
-            let mut members = members(200);
+            let options = if ships { OPTIONS } else { PodLogOptions::SHORT_LISTS };
+            let mut selected = selected_with(options, 200);
             let mut known: BTreeMap<Text, Arc<Pod>> =
-                members.pods().iter().map(|pod| (pod.key.name.clone(), Arc::clone(pod))).collect();
-            let mut cursor = members.cursor();
+                selected.pods().iter().map(|pod| (pod.key.name.clone(), Arc::clone(pod))).collect();
+            let mut cursor = selected.cursor();
             for (number, uid, read) in steps {
                 let new = pod(number, uid, 0);
-                let before = members.pods().get(&new.key.name).cloned();
+                let before = selected.pods().get(&new.key.name).cloned();
                 match before {
-                    Some(before) if uid == 0 => members.remove(&before),
-                    before => members.put(&new, before.as_ref()),
+                    Some(before) if uid == 0 => selected.remove(&before, options),
+                    before => selected.put(&new, before.as_ref(), options),
                 }
                 if !read {
                     continue;
                 }
-                let changes = cursor.as_ref().and_then(|cursor| members.changes_since(cursor));
+                let changes = cursor.as_ref().and_then(|cursor| selected.changes_since(cursor));
                 let Some(changes) = changes else {
-                    known = members.pods().iter().map(|pod| (pod.key.name.clone(), Arc::clone(pod))).collect();
-                    cursor = members.cursor();
+                    known = selected.pods().iter().map(|pod| (pod.key.name.clone(), Arc::clone(pod))).collect();
+                    cursor = selected.cursor();
                     continue;
                 };
                 for ChangedPod { name, replaced, now } in changes {
@@ -226,8 +256,8 @@ mod tests {
                         prop_assert!(replaced.iter().any(|pod| pod.uid == before.uid));
                     }
                 }
-                prop_assert!(known.values().eq(members.pods().iter()));
-                cursor = members.cursor();
+                prop_assert!(known.values().eq(selected.pods().iter()));
+                cursor = selected.cursor();
             }
         }
     }

@@ -7,21 +7,30 @@ use ahash::HashMap;
 use kube_endpoint_core_model::{ObjectKey, Pod, Service, Text};
 
 use crate::Scope;
-use crate::store::namespace::{Namespace, Placement, SelectorChange};
+use crate::store::namespace_index::{NamespaceIndex, Placement, SelectorChange};
 use crate::store::pod_list::PodList;
-use crate::store::pod_log::Members;
+use crate::store::pod_log::{PodLogOptions, SelectedPods};
 use crate::store::selector_index::SetId;
 
 #[derive(Debug, Default)]
 pub(crate) struct PodServiceIndex {
-    namespaces: BTreeMap<Text, Namespace>,
+    namespaces: BTreeMap<Text, NamespaceIndex>,
     /// For each node, the label sets of its pods with the number of pods.
     nodes: HashMap<Text, BTreeMap<(SetId, Text), u32>>,
     pods: usize,
     services: usize,
+    pod_log: PodLogOptions,
 }
 
 impl PodServiceIndex {
+    pub(crate) fn new(pod_log: PodLogOptions) -> Self {
+        Self { pod_log, ..Self::default() }
+    }
+
+    fn namespace(&mut self, name: &Text) -> &mut NamespaceIndex {
+        self.namespaces.entry(name.clone()).or_insert_with(|| NamespaceIndex::new(self.pod_log))
+    }
+
     /// Builds what [`Self::replace`] puts in the place of a scope, from all its Services and pods.
     pub(crate) fn part(
         &self,
@@ -29,7 +38,7 @@ impl PodServiceIndex {
         services: impl Iterator<Item = Arc<Service>>,
         pods: impl Iterator<Item = Arc<Pod>>,
     ) -> Self {
-        self.part_from(Self::default(), scope, services, pods)
+        self.part_from(Self::new(self.pod_log), scope, services, pods)
     }
 
     /// Groups the pods of a Service's namespace anew, as [`Self::part`], if its selector
@@ -40,9 +49,9 @@ impl PodServiceIndex {
             return None;
         }
         let scope = Scope::Namespace(name.clone());
-        let mut new = Self::default();
+        let mut new = Self::new(self.pod_log);
         // All of them: the other Services may have none of these keys any more.
-        new.namespaces.entry(name.clone()).or_default().add_keys_of(service);
+        new.namespace(name).add_keys_of(service);
         let (services, pods) = (self.services_in(&scope).cloned(), self.pods_in(&scope).cloned());
         let part = self.part_from(new, &scope, services, pods);
         Some((scope, part))
@@ -71,7 +80,7 @@ impl PodServiceIndex {
         for pod in pods {
             new.append_pod(&pod);
         }
-        new.namespaces.values_mut().for_each(Namespace::finish_list);
+        new.namespaces.values_mut().for_each(NamespaceIndex::finish_list);
         new
     }
 
@@ -83,11 +92,11 @@ impl PodServiceIndex {
         if let Some(namespace) = part.namespaces.remove(name) {
             self.namespaces.insert(name.clone(), namespace);
         }
-        let (pods, services) = before.as_ref().map_or((0, 0), Namespace::counts);
+        let (pods, services) = before.as_ref().map_or((0, 0), NamespaceIndex::counts);
         self.pods = self.pods - pods + part.pods;
         self.services = self.services - services + part.services;
         let namespaces = before.into_iter().map(|namespace| (name.clone(), namespace)).collect();
-        Self { namespaces, nodes, pods, services }
+        Self { namespaces, nodes, pods, services, pod_log: self.pod_log }
     }
 
     pub(crate) fn pod(&self, key: &ObjectKey) -> Option<&Arc<Pod>> {
@@ -98,7 +107,7 @@ impl PodServiceIndex {
         self.namespaces.get(namespace)?.pod(name)
     }
 
-    fn namespaces_in(&self, scope: &Scope) -> impl Iterator<Item = &Namespace> {
+    fn namespaces_in(&self, scope: &Scope) -> impl Iterator<Item = &NamespaceIndex> {
         let one = scope.namespace().and_then(|namespace| self.namespaces.get(namespace));
         let all = (*scope == Scope::All).then(|| self.namespaces.values());
         all.into_iter().flatten().chain(one)
@@ -106,7 +115,7 @@ impl PodServiceIndex {
 
     /// The pods of a scope.
     pub(crate) fn pods_in(&self, scope: &Scope) -> impl Iterator<Item = &Arc<Pod>> {
-        self.namespaces_in(scope).flat_map(Namespace::pods)
+        self.namespaces_in(scope).flat_map(NamespaceIndex::pods)
     }
 
     pub(crate) fn pod_count(&self) -> usize {
@@ -137,7 +146,7 @@ impl PodServiceIndex {
 
     /// The Services of a scope.
     pub(crate) fn services_in(&self, scope: &Scope) -> impl Iterator<Item = &Arc<Service>> {
-        self.namespaces_in(scope).flat_map(Namespace::services)
+        self.namespaces_in(scope).flat_map(NamespaceIndex::services)
     }
 
     /// All Services.
@@ -150,7 +159,7 @@ impl PodServiceIndex {
     }
 
     /// The pods that a Service selects; none if there is no such Service.
-    pub(crate) fn pods_of(&self, service: &ObjectKey) -> Option<&Members> {
+    pub(crate) fn pods_of(&self, service: &ObjectKey) -> Option<&SelectedPods> {
         self.namespaces.get(&service.namespace)?.pods_of(&service.name)
     }
 
@@ -175,13 +184,13 @@ impl PodServiceIndex {
     }
 
     pub(crate) fn put_pod(&mut self, pod: &Arc<Pod>) {
-        let placements = self.namespaces.entry(pod.key.namespace.clone()).or_default().put_pod(pod);
+        let placements = self.namespace(&pod.key.namespace).put_pod(pod);
         self.place(&pod.key.namespace, placements);
     }
 
-    /// See [`Namespace::append_pod`].
+    /// See [`NamespaceIndex::append_pod`].
     fn append_pod(&mut self, pod: &Arc<Pod>) {
-        let placements = self.namespaces.entry(pod.key.namespace.clone()).or_default().append_pod(pod);
+        let placements = self.namespace(&pod.key.namespace).append_pod(pod);
         self.place(&pod.key.namespace, placements);
     }
 
@@ -221,7 +230,7 @@ impl PodServiceIndex {
         }
     }
 
-    /// See [`Namespace::selector_change`].
+    /// See [`NamespaceIndex::selector_change`].
     pub(crate) fn selector_change(
         &self,
         key: &ObjectKey,
@@ -229,13 +238,13 @@ impl PodServiceIndex {
     ) -> Option<SelectorChange> {
         match self.namespaces.get(&key.namespace) {
             Some(space) => space.selector_change(&key.name, service),
-            None => Namespace::default().selector_change(&key.name, service),
+            None => NamespaceIndex::default().selector_change(&key.name, service),
         }
     }
 
-    /// See [`Namespace::put_service`].
+    /// See [`NamespaceIndex::put_service`].
     pub(crate) fn put_service(&mut self, service: Arc<Service>, change: Option<SelectorChange>) -> PodList {
-        let space = self.namespaces.entry(service.key.namespace.clone()).or_default();
+        let space = self.namespace(&service.key.namespace);
         let (_, before) = space.counts();
         let pods = space.put_service(service, change);
         // It removes none.
@@ -243,7 +252,7 @@ impl PodServiceIndex {
         pods
     }
 
-    /// See [`Namespace::remove_service`].
+    /// See [`NamespaceIndex::remove_service`].
     pub(crate) fn remove_service(&mut self, key: &ObjectKey, change: Option<SelectorChange>) -> PodList {
         self.services -= usize::from(self.service(key).is_some());
         let Some(space) = self.namespaces.get_mut(&key.namespace) else { return PodList::default() };
@@ -257,7 +266,7 @@ impl PodServiceIndex {
     /// The number of label sets.
     #[cfg(test)]
     pub(crate) fn set_count(&self) -> usize {
-        self.namespaces.values().map(Namespace::set_count).sum()
+        self.namespaces.values().map(NamespaceIndex::set_count).sum()
     }
 
     /// Returns true if nothing is left of deleted objects.
@@ -265,7 +274,7 @@ impl PodServiceIndex {
     #[expect(clippy::disallowed_methods, reason = "the order does not matter")]
     pub(crate) fn is_clean(&self) -> bool {
         let placed = self.pods_in(&Scope::All).filter(|pod| pod.node_name.is_some()).count();
-        self.namespaces.values().all(Namespace::is_clean)
+        self.namespaces.values().all(NamespaceIndex::is_clean)
             && self.nodes.values().all(|sets| !sets.is_empty())
             && self.nodes.values().flat_map(BTreeMap::values).map(|count| *count as usize).sum::<usize>()
                 == placed

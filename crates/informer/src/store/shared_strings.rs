@@ -126,10 +126,10 @@ mod tests {
             let cluster = Cluster::new(Kind::ALL);
             let pods = || {
                 let pods = vec![pod("a", "1", 1), pod("b", "2", 1)];
-                cluster.apply_pods(StreamEvent::restarted(pods, ResourceVersion(1)));
+                cluster.apply(StreamEvent::restarted(pods, ResourceVersion(1)));
             };
             let slices = || {
-                cluster.apply_endpoint_slices(StreamEvent::restarted(vec![slice()], ResourceVersion(1)));
+                cluster.apply(StreamEvent::restarted(vec![slice()], ResourceVersion(1)));
             };
             if slices_first {
                 slices();
@@ -142,11 +142,11 @@ mod tests {
             let stored = cluster.endpoint_slice(&ObjectKey::new("n", "s")).unwrap();
             assert_eq!(*stored, slice());
             // A new view of a pod keeps them.
-            cluster.apply_pods(StreamEvent::Applied(Pod { node_name: None, ..pod("a", "1", 2) }));
+            cluster.apply(StreamEvent::Applied(Pod { node_name: None, ..pod("a", "1", 2) }));
             let now = cluster.pod(&ObjectKey::new("n", "a")).unwrap();
             assert!(Text::ptr_eq(&now.uid, &stored.endpoints[0].target_ref.as_ref().unwrap().uid));
             // Another pod of the name does not.
-            cluster.apply_pods(StreamEvent::Applied(pod("a", "3", 3)));
+            cluster.apply(StreamEvent::Applied(pod("a", "3", 3)));
             assert_eq!(&*cluster.pod(&ObjectKey::new("n", "a")).unwrap().uid, "3");
         }
     }
@@ -154,11 +154,10 @@ mod tests {
     #[test]
     fn a_slice_that_is_decoded_later_shares_strings_at_once() {
         let cluster = Cluster::new(Kind::ALL);
-        cluster
-            .apply_pods(StreamEvent::restarted(vec![pod("a", "1", 1), pod("b", "2", 1)], ResourceVersion(1)));
+        cluster.apply(StreamEvent::restarted(vec![pod("a", "1", 1), pod("b", "2", 1)], ResourceVersion(1)));
         let mut decoded = slice();
         decoded.share_strings(&cluster);
-        cluster.apply_endpoint_slices(StreamEvent::Applied(decoded));
+        cluster.apply(StreamEvent::Applied(decoded));
         assert_eq!(shared(&cluster), "1 2");
     }
 }

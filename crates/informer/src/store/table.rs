@@ -35,13 +35,13 @@ impl Indexed for Node {
 #[derive(Debug)]
 pub(crate) struct Table<T> {
     /// Without empty ones.
-    namespaces: BTreeMap<Text, Namespace<T>>,
+    namespaces: BTreeMap<Text, NamespaceTable<T>>,
     len: usize,
 }
 
 /// The objects of one namespace.
 #[derive(Debug)]
-struct Namespace<T> {
+struct NamespaceTable<T> {
     items: BTreeMap<Text, Arc<T>>,
     /// By the name of the Service; those of one Service are sorted by name.
     by_service: BTreeMap<Text, Vec<Arc<T>>>,
@@ -53,7 +53,7 @@ impl<T> Default for Table<T> {
     }
 }
 
-impl<T> Default for Namespace<T> {
+impl<T> Default for NamespaceTable<T> {
     fn default() -> Self {
         Self { items: BTreeMap::new(), by_service: BTreeMap::new() }
     }
@@ -182,7 +182,7 @@ fn place<T: Indexed>(items: &[Arc<T>], name: &str) -> Result<usize, usize> {
     items.binary_search_by(|item| (*item.key().name).cmp(name))
 }
 
-impl<T: Indexed> Namespace<T> {
+impl<T: Indexed> NamespaceTable<T> {
     fn remove_from_service(&mut self, item: &T, name: &str) {
         let Some(service) = item.index_key() else { return };
         if let Some(items) = self.by_service.get_mut(&service.name) {

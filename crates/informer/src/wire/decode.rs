@@ -42,9 +42,9 @@ pub(crate) enum Raw<'a> {
     Protobuf(&'a [u8]),
 }
 
-/// An event of a watch.
+/// One event of a watch, whose object is not decoded yet.
 #[derive(Debug)]
-pub(crate) enum Line<'a> {
+pub(crate) enum Frame<'a> {
     Added(Raw<'a>),
     Modified(Raw<'a>),
     Deleted(Raw<'a>),
@@ -81,15 +81,15 @@ struct RawShardInfo {
 }
 
 #[derive(Deserialize)]
-struct RawLine<'a> {
-    r#type: LineType,
+struct RawFrame<'a> {
+    r#type: FrameType,
     #[serde(borrow)]
     object: &'a RawValue,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
-enum LineType {
+enum FrameType {
     Added,
     Modified,
     Deleted,
@@ -170,10 +170,10 @@ pub(crate) fn page<T: Object>(text: &str) -> Result<Page, ListWatchError> {
     Ok(Page { resource_version, next, shard_selector })
 }
 
-/// Decodes a line of a watch. An `ERROR` event is returned as an error.
-pub(crate) fn line(text: &str) -> Result<Line<'_>, ListWatchError> {
-    let RawLine { r#type, object } = match serde_json::from_str(text) {
-        Ok(line) => line,
+/// Decodes a frame of a watch: a line of JSON. An `ERROR` event is returned as an error.
+pub(crate) fn frame(text: &str) -> Result<Frame<'_>, ListWatchError> {
+    let RawFrame { r#type, object } = match serde_json::from_str(text) {
+        Ok(frame) => frame,
         // Some proxies and servers send a bare Status.
         Err(error) => {
             return Err(match serde_json::from_str::<RawPage<'_>>(text) {
@@ -183,10 +183,10 @@ pub(crate) fn line(text: &str) -> Result<Line<'_>, ListWatchError> {
         }
     };
     Ok(match r#type {
-        LineType::Added => Line::Added(Raw::Json(object)),
-        LineType::Modified => Line::Modified(Raw::Json(object)),
-        LineType::Deleted => Line::Deleted(Raw::Json(object)),
-        LineType::Bookmark => {
+        FrameType::Added => Frame::Added(Raw::Json(object)),
+        FrameType::Modified => Frame::Modified(Raw::Json(object)),
+        FrameType::Deleted => Frame::Deleted(Raw::Json(object)),
+        FrameType::Bookmark => {
             let RawBookmark { metadata } =
                 serde_json::from_str(object.get()).map_err(|error| invalid_response(&error, text))?;
             let ends = metadata.annotations.and_then(|annotations| annotations.ends_initial_events);
@@ -196,9 +196,9 @@ pub(crate) fn line(text: &str) -> Result<Line<'_>, ListWatchError> {
                     "the bookmark that ends the initial events has no resourceVersion".to_owned(),
                 ));
             }
-            Line::Bookmark { resource_version: metadata.resource_version, ends_initial_events }
+            Frame::Bookmark { resource_version: metadata.resource_version, ends_initial_events }
         }
-        LineType::Error => return Err(status(object.get(), 500)),
+        FrameType::Error => return Err(status(object.get(), 500)),
     })
 }
 
@@ -331,9 +331,9 @@ mod tests {
             &page::<Pod>(&format!(r#"{{"kind":"PodList","metadata":{{"resourceVersion":"{long}"}}}}"#))
                 .unwrap_err(),
         );
-        check(&line(&format!(r#"{{"type":"{long}","object":{{}}}}"#)).unwrap_err());
+        check(&frame(&format!(r#"{{"type":"{long}","object":{{}}}}"#)).unwrap_err());
         let status = format!(r#"{{"kind":"Status","code":500,"reason":"{long}","message":"{long}"}}"#);
-        check(&line(&format!(r#"{{"type":"ERROR","object":{status}}}"#)).unwrap_err());
+        check(&frame(&format!(r#"{{"type":"ERROR","object":{status}}}"#)).unwrap_err());
         check(&page::<Pod>(&status).unwrap_err());
     }
 }

@@ -5,7 +5,7 @@ use kube_endpoint_api_client::ContentType;
 
 use crate::Object;
 use crate::error::ListWatchError;
-use crate::wire::decode::{self, Line, Page};
+use crate::wire::decode::{self, Frame, Page};
 use crate::wire::frame_splitter::FrameSplitter;
 use crate::wire::line_splitter::LineSplitter;
 use crate::wire::list_splitter::ListSplitter;
@@ -81,18 +81,18 @@ impl WatchParts {
         }
     }
 
-    /// Decodes an event and hands it to `use_line`.
-    pub(crate) fn with_line<R>(
+    /// Decodes an event and hands it to `use_frame`.
+    pub(crate) fn with_frame<R>(
         &self,
         event: &[u8],
-        use_line: impl FnOnce(Line<'_>) -> R,
+        use_frame: impl FnOnce(Frame<'_>) -> R,
     ) -> Result<R, ListWatchError> {
         match self {
             Self::Json(_) => {
                 let text = decode::text(event);
-                Ok(use_line(decode::line(&text)?))
+                Ok(use_frame(decode::frame(&text)?))
             }
-            Self::Protobuf(_) => Ok(use_line(protobuf_watch::line(event)?)),
+            Self::Protobuf(_) => Ok(use_frame(protobuf_watch::frame(event)?)),
         }
     }
 }

@@ -3,29 +3,29 @@
 use kube_endpoint_core_model::protobuf::{self, Status, WatchEvent};
 
 use crate::error::ListWatchError;
-use crate::wire::decode::{Line, Raw};
+use crate::wire::decode::{Frame, Raw};
 
 /// Decodes a frame of a watch. An `ERROR` event is returned as an error.
-pub(crate) fn line(frame: &[u8]) -> Result<Line<'_>, ListWatchError> {
-    let event = WatchEvent::read(frame).map_err(|error| {
+pub(crate) fn frame(bytes: &[u8]) -> Result<Frame<'_>, ListWatchError> {
+    let event = WatchEvent::read(bytes).map_err(|error| {
         // Some proxies and servers send a bare Status.
-        Status::of_answer(frame).map_or_else(
+        Status::of_answer(bytes).map_or_else(
             || invalid(&format!("a watch event cannot be decoded: {error}")),
             |status| ListWatchError::from_protobuf(status, Some(500)),
         )
     })?;
     let object = event.object;
     Ok(match event.event_type {
-        "ADDED" => Line::Added(Raw::Protobuf(object)),
-        "MODIFIED" => Line::Modified(Raw::Protobuf(object)),
-        "DELETED" => Line::Deleted(Raw::Protobuf(object)),
+        "ADDED" => Frame::Added(Raw::Protobuf(object)),
+        "MODIFIED" => Frame::Modified(Raw::Protobuf(object)),
+        "DELETED" => Frame::Deleted(Raw::Protobuf(object)),
         "BOOKMARK" => {
             let (resource_version, ends_initial_events) = protobuf::bookmark(object)
                 .map_err(|error| invalid(&format!("a bookmark cannot be decoded: {error}")))?;
             if ends_initial_events && resource_version.is_none() {
                 return Err(invalid("the bookmark that ends the initial events has no resourceVersion"));
             }
-            Line::Bookmark { resource_version, ends_initial_events }
+            Frame::Bookmark { resource_version, ends_initial_events }
         }
         "ERROR" => {
             let status = Status::read(object)

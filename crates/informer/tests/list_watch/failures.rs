@@ -26,7 +26,7 @@ async fn a_forbidden_kind_holds_up_only_those_who_wait_for_it() {
     play_with(60, in_pages(), script, async |cluster: Cluster| {
         let (nodes, endpoints) = ([Kind::Nodes], [Kind::Endpoints]);
         assert!(!cluster.has_synced_kinds(nodes));
-        cluster.apply_nodes(StreamEvent::restarted(vec![], ResourceVersion(3)));
+        cluster.apply::<kube_endpoint_core_model::Node>(StreamEvent::restarted(vec![], ResourceVersion(3)));
         tokio::time::sleep(Duration::from_secs(1)).await;
         cluster.synced_kinds(nodes).await;
         assert!(cluster.has_synced_kinds(nodes) && cluster.has_synced_kinds([]));

@@ -115,7 +115,7 @@ impl Blueprint {
     pub(super) fn build(&mut self, start: Start) -> Result<Parts, ManagerError> {
         let elects = self.settings.leader_election.is_some();
         let fence = if elects { WriteFence::closed() } else { WriteFence::default() };
-        let cluster = Cluster::with_view(self.kinds, self.settings.view());
+        let cluster = Cluster::with_options(self.kinds, self.settings.cluster());
         let (endpoints, slices, mirroring) = self.selected();
         #[cfg_attr(
             not(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring")),
@@ -192,6 +192,16 @@ impl Build<'_> {
     }
 
     #[cfg(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring"))]
+    fn context(
+        &mut self,
+        writer: ApiWriter,
+        events: EventRecorder,
+    ) -> kube_endpoint_controller_runtime::ControllerContext {
+        let (cluster, clock, seed) = (self.cluster.clone(), self.clock, self.seeds.next());
+        kube_endpoint_controller_runtime::ControllerContext { cluster, writer, events, clock, seed }
+    }
+
+    #[cfg(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring"))]
     fn runtime_options(&self) -> kube_endpoint_controller_runtime::RuntimeOptions {
         use crate::gates::Gate;
 
@@ -225,8 +235,7 @@ impl Build<'_> {
         options.missing_node_resync = settings.gates.is_on(Gate::MissingNodeResync);
         options.writes_after_failed_create = settings.gates.is_on(Gate::WritesAfterFailedCreate);
         options.runtime = self.runtime_options();
-        let seed = self.seeds.next();
-        Ok(EndpointSliceController::new(self.cluster.clone(), writer, events, self.clock, options, seed))
+        Ok(EndpointSliceController::new(self.context(writer, events), options))
     }
 
     #[cfg(feature = "endpoints")]
@@ -247,8 +256,7 @@ impl Build<'_> {
         options.repair = gates.is_on(Gate::EndpointsRepair);
         options.leftovers_at_start = start == Start::Process;
         options.runtime = self.runtime_options();
-        let seed = self.seeds.next();
-        Ok(EndpointsController::new(self.cluster.clone(), writer, events, self.clock, options, seed))
+        Ok(EndpointsController::new(self.context(writer, events), options))
     }
 
     #[cfg(feature = "mirroring")]
@@ -265,7 +273,6 @@ impl Build<'_> {
         options.orphaned_slice_cleanup = self.settings.gates.is_on(Gate::OrphanedSliceCleanup);
         options.writes_after_failed_create = self.settings.gates.is_on(Gate::WritesAfterFailedCreate);
         options.runtime = self.runtime_options();
-        let seed = self.seeds.next();
-        Ok(MirroringController::new(self.cluster.clone(), writer, events, self.clock, options, seed))
+        Ok(MirroringController::new(self.context(writer, events), options))
     }
 }

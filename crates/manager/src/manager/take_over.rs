@@ -119,7 +119,7 @@ impl TakeOver {
     async fn read_input(&self, kind: Kind, version: ResourceVersion) -> bool {
         // Each namespace has a watch of its own, and those without events do not reach the version
         // soon.
-        let has_many_watches = self.cluster.view().namespaces().len() > 1;
+        let has_many_watches = self.cluster.watched_namespaces().names().len() > 1;
         if !has_many_watches && self.reads(kind, version, USUAL_LAG).await {
             return true;
         }
@@ -158,7 +158,7 @@ impl TakeOver {
                     kind = kind.name(), %version, %server,
                     "the lease names a last write that the API server does not have; it was restored, or the lease edited"
                 );
-            } else if self.cluster.view().namespaces().len() > 1 {
+            } else if self.cluster.watched_namespaces().names().len() > 1 {
                 // Each namespace has a watch of its own, and those without events do not reach the
                 // version soon.
                 return Some(version);
@@ -204,7 +204,7 @@ impl TakeOver {
             let asked = Instant::now();
             let answer = kube_endpoint_informer::server_version_of(
                 &self.client,
-                self.cluster.view(),
+                self.cluster.watched_namespaces(),
                 kind,
                 ANSWER_TIMEOUT,
             )

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use kube_endpoint_api_client::ContentType;
 use kube_endpoint_core_model::LabelSelector;
-use kube_endpoint_informer::{ReflectorOptions, Shard};
+use kube_endpoint_informer::{PodLogOptions, ReflectorOptions, Shard};
 
 use crate::controller_name::ControllerName;
 use crate::gates::{Gate, Gates};
@@ -56,6 +56,8 @@ pub struct Settings {
     /// How kinds are listed and watched; no flag changes it. `watch_list_client` takes precedence
     /// over its `streaming_list`, and its seed is not used.
     pub reflectors: ReflectorOptions,
+    /// Which Services have a log of changed pods; no flag changes it.
+    pub pod_log: PodLogOptions,
     /// Maximum number of endpoints in a slice.
     pub max_endpoints_per_slice: usize,
     /// Maximum number of addresses that are mirrored from one subset.
@@ -113,6 +115,7 @@ impl Default for Settings {
             content_type: ContentType::default(),
             watch_list_client: true,
             reflectors: ReflectorOptions::new(0),
+            pod_log: PodLogOptions::default(),
             max_endpoints_per_slice: 100,
             mirroring_max_endpoints_per_subset: 1000,
             endpoint_slice_workers: 5,
@@ -196,6 +199,7 @@ impl TryFrom<&Options> for Settings {
             content_type: options.api_server.kube_api_content_type,
             watch_list_client: upstream_gates.watch_list_client.unwrap_or(true),
             reflectors: ReflectorOptions::new(0),
+            pod_log: PodLogOptions::default(),
             max_endpoints_per_slice: in_range(
                 "--max-endpoints-per-slice",
                 controllers.max_endpoints_per_slice,

@@ -3,7 +3,7 @@
 use std::hash::Hasher;
 
 use kube_endpoint_core_model::LabelSelector;
-use kube_endpoint_informer::{Shard, View};
+use kube_endpoint_informer::{ClusterOptions, Shard, WatchedNamespaces};
 
 use super::error::InvalidOption;
 use super::leader_election::is_object_name;
@@ -15,13 +15,20 @@ use crate::options::SelectionOptions;
 const MAX_NAMESPACES: usize = 150;
 
 impl Settings {
-    /// The part of the cluster that is listed. With the gate `ShardedWatch`, a shard is one of the
-    /// API server's division.
-    pub fn view(&self) -> View {
+    /// How the stores are made.
+    pub(crate) fn cluster(&self) -> ClusterOptions {
+        ClusterOptions { watched_namespaces: self.watched_namespaces(), pod_log: self.pod_log }
+    }
+
+    /// The namespaces that are listed and watched. With the gate `ShardedWatch`, a shard is one of
+    /// the API server's division.
+    pub fn watched_namespaces(&self) -> WatchedNamespaces {
         match self.shard {
-            Some(shard) if self.gates.is_on(Gate::ShardedWatch) => View::of_shard(shard.divided_by_server()),
-            Some(shard) => View::of_shard(shard),
-            None => View::of_namespaces(self.namespaces.iter().map(String::as_str)),
+            Some(shard) if self.gates.is_on(Gate::ShardedWatch) => {
+                WatchedNamespaces::of_shard(shard.divided_by_server())
+            }
+            Some(shard) => WatchedNamespaces::of_shard(shard),
+            None => WatchedNamespaces::named(self.namespaces.iter().map(String::as_str)),
         }
     }
 }

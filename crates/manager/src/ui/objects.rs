@@ -124,6 +124,7 @@ pub(super) fn for_each_pod(
 
 #[cfg(test)]
 mod tests {
+    use kube_endpoint_core_model::Pod;
     use kube_endpoint_informer::StreamEvent;
     use serde_json::json;
 
@@ -135,7 +136,7 @@ mod tests {
         for (namespace, pods) in [("a", 3), ("b", 2 * STEP), ("c", STEP + 1)] {
             for number in 0..pods {
                 let pod = json!({"metadata": {"name": format!("p{number:04}"), "namespace": namespace}});
-                cluster.apply_pods(StreamEvent::Applied(serde_json::from_value(pod).unwrap()));
+                cluster.apply::<Pod>(StreamEvent::Applied(serde_json::from_value(pod).unwrap()));
             }
         }
         let visited = |namespace: &str| {

@@ -202,6 +202,7 @@ fn keys_of(namespace: &Text, after: impl Fn(&ObjectKey) -> Vec<ObjectKey>, mut e
 
 #[cfg(test)]
 mod tests {
+    use kube_endpoint_core_model::{EndpointSlice, Service};
     use kube_endpoint_informer::{Kind, StreamEvent};
     use serde_json::json;
 
@@ -217,7 +218,7 @@ mod tests {
                 let service = json!({"metadata": {"name": name, "namespace": namespace, "resourceVersion": "1"},
                     "spec": {"clusterIP": "10.0.0.1", "ipFamilies": ["IPv4"], "selector": {"app": name},
                         "ports": [{"port": 80, "protocol": "TCP", "targetPort": 80}]}});
-                cluster.apply_services(StreamEvent::Applied(serde_json::from_value(service).unwrap()));
+                cluster.apply::<Service>(StreamEvent::Applied(serde_json::from_value(service).unwrap()));
             }
         }
         cluster
@@ -269,7 +270,7 @@ mod tests {
                 "kubernetes.io/service-name": "gone",
                 "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io"}},
             "addressType": "IPv4", "endpoints": [], "ports": []});
-        cluster.apply_endpoint_slices(StreamEvent::Applied(serde_json::from_value(slice).unwrap()));
+        cluster.apply::<EndpointSlice>(StreamEvent::Applied(serde_json::from_value(slice).unwrap()));
         let kinds: Vec<_> = found(&cluster).items.iter().map(|it| (it.kind, it.object.to_string())).collect();
         assert!(kinds.contains(&("EndpointSlice", "z/gone-1".to_owned())), "{kinds:?}");
     }

@@ -81,6 +81,7 @@ impl Survey {
 
 #[cfg(test)]
 mod tests {
+    use kube_endpoint_core_model::Service;
     use kube_endpoint_informer::{Kind, StreamEvent};
     use serde_json::json;
 
@@ -93,14 +94,14 @@ mod tests {
             let namespace = if number < 700 { "a" } else { "b" };
             let service =
                 json!({"metadata": {"name": format!("s{number}"), "namespace": namespace}, "spec": {}});
-            cluster.apply_services(StreamEvent::Applied(serde_json::from_value(service).unwrap()));
+            cluster.apply::<Service>(StreamEvent::Applied(serde_json::from_value(service).unwrap()));
         }
         let slice = |namespace: &str, name: &str, manager: &str, endpoints: usize, ready: usize| {
             let endpoint = |n: usize| json!({"addresses": ["10.0.0.1"], "conditions": {"ready": n < ready}});
             let slice = json!({"metadata": {"name": name, "namespace": namespace,
                     "labels": {"endpointslice.kubernetes.io/managed-by": manager}},
                 "addressType": "IPv4", "endpoints": (0..endpoints).map(endpoint).collect::<Vec<_>>()});
-            cluster.apply_endpoint_slices(StreamEvent::Applied(serde_json::from_value(slice).unwrap()));
+            cluster.apply::<EndpointSlice>(StreamEvent::Applied(serde_json::from_value(slice).unwrap()));
         };
         slice("b", "x", "ours", 10, 7);
         slice("b", "y", "ours", 0, 0);

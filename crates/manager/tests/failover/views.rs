@@ -13,7 +13,7 @@ use tokio::time::sleep;
 use super::lagging::{ALL, lag};
 use super::replica::{leader_and_standby, pod, seconds, service, settings};
 
-/// Namespaces of which each view has some.
+/// Namespaces; each manager watches some of them.
 const NAMESPACES: [&str; 6] = ["billing", "cart", "media", "orders", "search", "stock"];
 
 fn of_namespaces() -> Settings {
@@ -30,7 +30,7 @@ fn of_shard(gate: bool) -> Settings {
 }
 
 fn has(settings: &Settings, namespace: &str) -> bool {
-    settings.view().contains(Kind::Pods, namespace)
+    settings.watched_namespaces().contains(Kind::Pods, namespace)
 }
 
 fn within(mut object: Value, namespace: &str) -> Value {
@@ -51,7 +51,7 @@ fn make_unready(server: &EmbeddedApiServer, number: usize) {
     server.load(NAMESPACES.map(|namespace| within(pod(number, false), namespace))).unwrap();
 }
 
-/// Checks that each Service of the view has one slice and one Endpoints with its pod as it is, and
+/// Checks that each watched Service has one slice and one Endpoints with its pod as it is, and
 /// that no other has any.
 #[track_caller]
 fn assert_right(
@@ -72,7 +72,7 @@ fn assert_right(
                 slices.iter().filter(is_own).map(|it| &it["endpoints"][0]["conditions"]["ready"]).collect();
             let endpoints = server.get("endpoints", namespace, &name);
             if !has(settings, namespace) {
-                assert!(ready.is_empty() && endpoints.is_none(), "{namespace}/{name} is not in the view");
+                assert!(ready.is_empty() && endpoints.is_none(), "{namespace}/{name} is not watched");
                 continue;
             }
             assert_eq!(ready, [&json!(is_ready(number))], "{namespace}/{name}");
@@ -96,8 +96,8 @@ async fn play(server: EmbeddedApiServer, settings: &Settings, released: bool) ->
         let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
         server.load([object]).unwrap();
     }
-    let of_view = NAMESPACES.iter().filter(|namespace| has(settings, namespace)).count();
-    assert!((1..NAMESPACES.len()).contains(&of_view), "{of_view} namespaces are in the view");
+    let watched = NAMESPACES.iter().filter(|namespace| has(settings, namespace)).count();
+    assert!((1..NAMESPACES.len()).contains(&watched), "{watched} namespaces are watched");
     add(&server, 0..5);
     let (leader, standby) = leader_and_standby(&server, settings, Arc::new(|_| ())).await;
     assert_right(&server, settings, 5, |_| true);
@@ -125,7 +125,7 @@ async fn play(server: EmbeddedApiServer, settings: &Settings, released: bool) ->
     assert_eq!(refused, 0);
     let after = versions(&server);
     let changes = before.iter().zip(&after).filter(|(before, after)| before != after).count();
-    assert_eq!(changes, 2 * of_view, "only the outputs of the changed pods were written");
+    assert_eq!(changes, 2 * watched, "only the outputs of the changed pods were written");
     assert!(standby.writes(&server).iter().all(|write| has(settings, &write.request.namespace)));
     let is_read = |entry: &LoggedRequest| !entry.request.is_write() && entry.request.plural() != "leases";
     standby.requests(&server).into_iter().filter(is_read).collect()

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use kube_endpoint_manager_core::{Gate, Gates, LeaderElectionSettings, ReflectorOptions, Settings};
+use kube_endpoint_manager_core::{
+    Gate, Gates, LeaderElectionSettings, PodLogOptions, ReflectorOptions, Settings,
+};
 
 use super::Profile;
 use crate::text::{Field, text_struct};
@@ -98,6 +100,8 @@ impl Setup {
         settings.qps = if self.qps == 0 { -1.0 } else { self.qps.into() };
         settings.watch_list_client = self.streaming;
         settings.reflectors = self.reflectors();
+        // The Services of a history have few pods.
+        settings.pod_log = PodLogOptions::SHORT_LISTS;
         if !self.resync {
             // Nothing but retries then mends what an outage left.
             settings.min_resync_period = Duration::ZERO;

@@ -15,9 +15,9 @@ use crate::{Cluster, Kind, Object, StreamEvent};
 /// run.
 const MAX_KEYS_BEFORE_YIELD: usize = 1000;
 
-/// The turns of the reflectors of a cluster.
+/// The locks that make the reflectors of a cluster take turns.
 #[derive(Debug, Default)]
-pub(crate) struct Turns {
+pub(crate) struct FairLocks {
     /// Held while one event of a pod or a Service is applied. Tokio's mutex is fair: who waits gets
     /// the next turn.
     pods_and_services: Mutex<()>,
@@ -25,7 +25,7 @@ pub(crate) struct Turns {
     keys: AtomicUsize,
 }
 
-impl Turns {
+impl FairLocks {
     /// Counts keys that are handed to handlers.
     pub(crate) fn count(&self, keys: usize) {
         self.keys.fetch_add(keys, Ordering::Relaxed);
@@ -33,28 +33,29 @@ impl Turns {
 }
 
 impl Cluster {
-    /// Waits for the turn of a kind to apply one event. Drop the guard before the next await.
-    pub(crate) async fn turn(&self, kind: Kind) -> Option<MutexGuard<'_, ()>> {
+    /// Waits for the lock under which one event of a kind is applied; pods and Services share one.
+    /// Drop the guard before the next await.
+    pub(crate) async fn fair_lock(&self, kind: Kind) -> Option<MutexGuard<'_, ()>> {
         match kind {
-            Kind::Pods | Kind::Services => Some(self.inner.turns.pods_and_services.lock().await),
+            Kind::Pods | Kind::Services => Some(self.inner.fair_locks.pods_and_services.lock().await),
             Kind::Nodes | Kind::EndpointSlices | Kind::Endpoints => None,
         }
     }
 
-    /// Lets other tasks run if much has been done since the last call. Call it after a turn.
+    /// Lets other tasks run if much has been done since the last call. Call it without the lock.
     pub(crate) async fn yield_after_work(&self) {
-        let keys = &self.inner.turns.keys;
+        let keys = &self.inner.fair_locks.keys;
         if keys.load(Ordering::Relaxed) >= MAX_KEYS_BEFORE_YIELD {
             keys.store(0, Ordering::Relaxed);
             tokio::task::yield_now().await;
         }
     }
 
-    /// Applies an event when it is the turn of its kind.
-    pub(crate) async fn apply_in_turn<T: Object>(&self, event: StreamEvent<T>) {
-        let turn = self.turn(T::KIND).await;
+    /// Applies an event under the lock of its kind.
+    pub(crate) async fn apply_locked<T: Object>(&self, event: StreamEvent<T>) {
+        let lock = self.fair_lock(T::KIND).await;
         self.apply(event);
-        drop(turn);
+        drop(lock);
         self.yield_after_work().await;
     }
 }

@@ -1,4 +1,4 @@
-//! Which part of the cluster the stores hold, and which lists and watches this takes.
+//! The namespaces that the stores hold, and the lists and watches that this takes.
 
 use std::collections::BTreeSet;
 
@@ -6,25 +6,25 @@ use kube_endpoint_core_model::Text;
 
 use crate::{Kind, Shard};
 
-/// The part of the cluster that the stores hold: all namespaces, some, or those of a shard. Nodes
-/// are in every view.
+/// The namespaces that are listed and watched, and whose objects the stores hold: all, some, or
+/// those of a shard. Nodes are in no namespace, so all of them are watched in any case.
 ///
 /// ```
-/// use kube_endpoint_informer::{Kind, View};
-/// let view = View::of_namespaces(["a", "b"]);
-/// assert!(view.contains(Kind::Pods, "a") && !view.contains(Kind::Pods, "c"));
-/// assert!(view.contains(Kind::Nodes, ""));
+/// use kube_endpoint_informer::{Kind, WatchedNamespaces};
+/// let watched = WatchedNamespaces::named(["a", "b"]);
+/// assert!(watched.contains(Kind::Pods, "a") && !watched.contains(Kind::Pods, "c"));
+/// assert!(watched.contains(Kind::Nodes, ""));
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct View {
+pub struct WatchedNamespaces {
     /// Empty for all namespaces.
     namespaces: BTreeSet<Text>,
     shard: Option<Shard>,
 }
 
-impl View {
+impl WatchedNamespaces {
     /// Only these namespaces; all of them if there are none.
-    pub fn of_namespaces(namespaces: impl IntoIterator<Item = impl Into<Text>>) -> Self {
+    pub fn named(namespaces: impl IntoIterator<Item = impl Into<Text>>) -> Self {
         Self { namespaces: namespaces.into_iter().map(Into::into).collect(), shard: None }
     }
 
@@ -37,17 +37,17 @@ impl View {
         Self { namespaces: BTreeSet::new(), shard: Some(shard) }
     }
 
-    /// The namespaces to which the view is limited; none if it is not limited to named ones.
-    pub fn namespaces(&self) -> impl ExactSizeIterator<Item = &Text> {
+    /// The names of the namespaces; none if all namespaces or those of a shard are watched.
+    pub fn names(&self) -> impl ExactSizeIterator<Item = &Text> {
         self.namespaces.iter()
     }
 
-    /// The shard to which the view is limited.
+    /// The shard whose namespaces are watched.
     pub fn shard(&self) -> Option<&Shard> {
         self.shard.as_ref()
     }
 
-    /// Returns true if the view holds the objects of a kind in a namespace.
+    /// Returns true if the objects of a kind in a namespace are watched.
     pub fn contains(&self, kind: Kind, namespace: &str) -> bool {
         !kind.is_namespaced()
             || ((self.namespaces.is_empty() || self.namespaces.contains(namespace))
@@ -93,17 +93,17 @@ mod tests {
 
     #[test]
     fn one_list_and_watch_for_each_namespace_and_one_for_nodes() {
-        let check = |view: &View, kind: Kind, want: &[&str]| {
-            let scopes = view.scopes(kind);
+        let check = |watched: &WatchedNamespaces, kind: Kind, want: &[&str]| {
+            let scopes = watched.scopes(kind);
             let names: Vec<_> = scopes.iter().map(|scope| scope.namespace().unwrap_or("*")).collect();
             assert_eq!(names, want, "{kind:?}");
         };
-        check(&View::default(), Kind::Pods, &["*"]);
-        let two = View::of_namespaces(["b", "a", "b"]);
+        check(&WatchedNamespaces::default(), Kind::Pods, &["*"]);
+        let two = WatchedNamespaces::named(["b", "a", "b"]);
         check(&two, Kind::Pods, &["a", "b"]);
         check(&two, Kind::EndpointSlices, &["a", "b"]);
         check(&two, Kind::Nodes, &["*"]);
-        check(&View::of_namespaces([""; 0]), Kind::Services, &["*"]);
+        check(&WatchedNamespaces::named([""; 0]), Kind::Services, &["*"]);
     }
 
     #[test]

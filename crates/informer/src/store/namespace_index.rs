@@ -16,11 +16,11 @@ use ahash::HashMap;
 use kube_endpoint_core_model::{Pod, Service, StringMap, Text};
 
 use crate::store::pod_list::PodList;
-use crate::store::pod_log::Members;
+use crate::store::pod_log::{PodLogOptions, SelectedPods};
 use crate::store::selector_index::{SelectorIndex, SetId};
 
 #[derive(Debug, Default)]
-pub(crate) struct Namespace {
+pub(crate) struct NamespaceIndex {
     pods: BTreeMap<Text, PodEntry>,
     /// While a list is applied: pods that come after all of `pods`, sorted. See
     /// [`Self::append_pod`].
@@ -33,6 +33,7 @@ pub(crate) struct Namespace {
     /// pods were grouped.
     keys: BTreeSet<Text>,
     next_set: SetId,
+    pod_log: PodLogOptions,
 }
 
 #[derive(Debug)]
@@ -46,7 +47,7 @@ struct ServiceEntry {
     service: Arc<Service>,
     /// The pair under which its selector is indexed.
     index_pair: Option<(Text, Text)>,
-    pods: Members,
+    pods: SelectedPods,
 }
 
 #[derive(Debug)]
@@ -79,7 +80,11 @@ fn selector_of(service: &Service) -> Option<&StringMap> {
     service.selector.as_ref().filter(|_| service.selects_pods())
 }
 
-impl Namespace {
+impl NamespaceIndex {
+    pub(crate) fn new(pod_log: PodLogOptions) -> Self {
+        Self { pod_log, ..Self::default() }
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.pods.is_empty() && self.services.is_empty()
     }
@@ -129,7 +134,7 @@ impl Namespace {
     }
 
     /// The pods that a Service selects.
-    pub(crate) fn pods_of(&self, service: &str) -> Option<&Members> {
+    pub(crate) fn pods_of(&self, service: &str) -> Option<&SelectedPods> {
         self.services.get(service).map(|entry| &entry.pods)
     }
 
@@ -190,7 +195,7 @@ impl Namespace {
             set.pods.remove(name);
             for service in &set.services {
                 if let Some(entry) = self.services.get_mut(service) {
-                    entry.pods.remove(&pod);
+                    entry.pods.remove(&pod, self.pod_log);
                 }
             }
             if set.pods.is_empty() {
@@ -209,7 +214,7 @@ impl Namespace {
         set.pods.put(pod);
         for service in &set.services {
             if let Some(entry) = self.services.get_mut(service) {
-                entry.pods.put(pod, before);
+                entry.pods.put(pod, before, self.pod_log);
             }
         }
     }
@@ -289,7 +294,7 @@ impl Namespace {
     pub(crate) fn put_service(&mut self, service: Arc<Service>, change: Option<SelectorChange>) -> PodList {
         let name = service.key.name.clone();
         let mut index_pair = None;
-        let mut pods = Members::default();
+        let mut pods = SelectedPods::default();
         let mut dropped = PodList::default();
         match change {
             Some(change) => {
@@ -306,7 +311,7 @@ impl Namespace {
                         set.services.insert(at, name.clone());
                     }
                 }
-                pods = change.pods.into();
+                pods = SelectedPods::new(change.pods, self.pod_log);
             }
             None => {
                 if let Some(entry) = self.services.remove(&name) {
