@@ -11,9 +11,7 @@ use crate::conformance::{Compare, ConformanceError, Snapshot, drop_hints, normal
 /// Whether hints are part of the normal form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hints {
-    /// They are kept.
     Keep,
-    /// They are dropped.
     Drop,
 }
 

@@ -23,6 +23,14 @@ fn sources() -> Vec<(PathBuf, String)> {
     files
 }
 
+/// Returns the places at which `rule` finds something, as `path:line`.
+fn places(rule: impl Fn(&Path, &str) -> Vec<usize>) -> Vec<String> {
+    let found = sources().into_iter().map(|(path, text)| (rule(&path, &text), path));
+    found
+        .flat_map(|(lines, path)| lines.into_iter().map(move |line| format!("{}:{line}", path.display())))
+        .collect()
+}
+
 /// The lines at which a `select!` begins whose branches are polled in random order.
 fn unbiased(source: &str) -> Vec<usize> {
     let begins = |(before, _): &(&str, &str)| before.matches('\n').count() + 1;
@@ -46,13 +54,7 @@ fn every_select_is_biased() {
     let with_select = sources.iter().filter(|(_, text)| text.contains("select! {\n")).count();
     assert!(with_select > 20, "only {with_select} files with a select were found");
     let this = Path::new(file!()).file_name();
-    let found: Vec<String> = sources
-        .iter()
-        .filter(|(path, _)| path.file_name() != this)
-        .flat_map(|(path, text)| {
-            unbiased(text).into_iter().map(move |line| format!("{}:{line}", path.display()))
-        })
-        .collect();
+    let found = places(|path, text| if path.file_name() == this { Vec::new() } else { unbiased(text) });
     assert!(
         found.is_empty(),
         "without `biased;` tokio polls the branches in random order:\n{}",
@@ -167,11 +169,62 @@ fn comments_fit_in_100_columns() {
     check(&format!("//! ```\n//! x\n//! ```\n//! {wide}"), &[4]);
     check(&format!("// {}", "x".repeat(200)), &[]);
 
-    let found: Vec<String> = sources()
-        .iter()
-        .flat_map(|(path, text)| {
-            too_wide(text).into_iter().map(move |line| format!("{}:{line}", path.display()))
-        })
-        .collect();
+    let found = places(|_, text| too_wide(text));
     assert!(found.is_empty(), "comments wider than 100 columns:\n{}", found.join("\n"));
+}
+
+/// Returns the lines that declare something public without a doc comment, and 1 if the file does
+/// not open with one. Fields and variants need none: most of their names say enough.
+fn undocumented(source: &str) -> Vec<usize> {
+    const KINDS: [&str; 8] = ["fn", "struct", "enum", "trait", "type", "const", "static", "mod"];
+    let lines: Vec<&str> = source.lines().collect();
+    let mut found = Vec::new();
+    if !source.starts_with("//!") {
+        found.push(1);
+    }
+    let mut in_trait = false;
+    for (at, line) in lines.iter().enumerate() {
+        if !line.starts_with([' ', '}']) {
+            in_trait = line.starts_with("pub trait ");
+        }
+        let rest = match line.trim_start().strip_prefix("pub ") {
+            Some(rest) => rest,
+            None if in_trait && line.starts_with("    ") && !line.starts_with("     ") => line.trim_start(),
+            None => continue,
+        };
+        let kind = rest.split(' ').find(|word| !["async", "unsafe"].contains(word));
+        // A file `name.rs` has the docs of `mod name;`, and `$name` is a macro's.
+        let is_checked = kind.is_some_and(|kind| KINDS.contains(&kind))
+            && !(kind == Some("mod") && rest.ends_with(';'))
+            && !rest.contains('$');
+        let above = lines[..at].iter().rev().map(|line| line.trim());
+        let mut attributes_and_docs = above.take_while(|it| !it.is_empty() && !it.ends_with(['{', '}', ';']));
+        if is_checked && !attributes_and_docs.any(|it| it.starts_with("///")) {
+            found.push(at + 1);
+        }
+    }
+    found
+}
+
+#[test]
+fn public_types_traits_functions_and_modules_have_docs() {
+    let check = |source: &str, want: &[usize]| {
+        assert_eq!(undocumented(&format!("//! A module.\n{source}")), want, "{source}");
+    };
+    check("/// A doc.\n#[must_use]\npub fn a() {}\n\npub fn b() {}", &[6]);
+    check("/// A doc.\npub struct A {\n    pub b: u8,\n}\npub const fn b() {}\nfn c() {}", &[6]);
+    check(
+        "/// A doc.\npub trait A {\n    fn a();\n    /// A doc.\n    fn b();\n}\nimpl A for B {\n    fn a() {}",
+        &[4],
+    );
+    check("pub(crate) fn a() {}\npub use a;\npub mod b;\npub mod c {}", &[5]);
+    assert_eq!(undocumented("fn a() {}"), [1]);
+
+    let is_checked = |path: &Path| {
+        path.components().any(|it| it.as_os_str() == "src")
+            && path.file_stem().is_some_and(|name| name != "tests")
+            && !path.components().any(|it| it.as_os_str() == "tests")
+    };
+    let found = places(|path, text| if is_checked(path) { undocumented(text) } else { Vec::new() });
+    assert!(found.is_empty(), "without docs:\n{}", found.join("\n"));
 }

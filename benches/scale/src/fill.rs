@@ -24,9 +24,7 @@ const GONE_POLL: Duration = Duration::from_millis(200);
 
 /// An API server with a workload in it.
 pub(crate) struct Filled {
-    /// The sizes.
     pub(crate) workload: Workload,
-    /// The names of the objects.
     pub(crate) names: Names,
     /// The pods that are successors.
     pub(crate) successors: BTreeSet<usize>,

@@ -50,7 +50,6 @@ pub(crate) enum Work {
 pub(crate) struct Plan {
     /// What is done after the cold start.
     pub(crate) work: Work,
-    /// How many changes.
     pub(crate) flips: usize,
     /// How many changes, or pods replaced, a second.
     pub(crate) rate: f64,
@@ -278,11 +277,9 @@ pub(crate) struct Before {
 pub(crate) struct Flips {
     /// The pods to choose from.
     pub(crate) pods: Vec<usize>,
-    /// How many changes.
     pub(crate) count: usize,
     /// How many a second.
     pub(crate) rate: f64,
-    /// The seed of the choice.
     pub(crate) seed: u64,
 }
 
@@ -368,7 +365,6 @@ impl Flips {
 /// What changes did.
 #[derive(Default)]
 pub(crate) struct Flipped {
-    /// How many there were.
     pub(crate) count: usize,
     /// The pods that are unready now.
     pub(crate) unready: BTreeSet<usize>,

@@ -19,17 +19,13 @@ const TEXT: RGBColor = RGBColor(33, 37, 41);
 /// A chart. Its x axis is logarithmic.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Chart {
-    /// The name of the file.
     pub(crate) name: String,
-    /// What it shows.
     pub(crate) title: String,
-    /// What the x axis counts.
     pub(crate) x: String,
     /// What the y axis measures, with its unit.
     pub(crate) y: String,
     /// True if the y axis is logarithmic; otherwise it begins at 0.
     pub(crate) y_is_logarithmic: bool,
-    /// The lines.
     pub(crate) lines: Vec<Line>,
 }
 

@@ -13,13 +13,10 @@ pub(crate) type Figures = BTreeMap<String, f64>;
 /// The result of a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Report {
-    /// The sizes.
     pub(crate) workload: Workload,
     /// What was done after the cold start.
     pub(crate) work: String,
-    /// The API server.
     pub(crate) server: String,
-    /// The number of CPUs.
     pub(crate) cpus: usize,
     /// The load average of the last minute before the first round.
     pub(crate) load_average: Option<f64>,
@@ -35,9 +32,7 @@ pub(crate) struct Report {
 pub(crate) struct Subject {
     /// Its name: that of the program.
     pub(crate) name: String,
-    /// The command that ran it.
     pub(crate) command: String,
-    /// The figures of each round.
     pub(crate) rounds: Vec<Figures>,
 }
 

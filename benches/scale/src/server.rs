@@ -35,11 +35,8 @@ impl Transport {
 
 /// An API server.
 pub(crate) struct Server {
-    /// Requests to it.
     pub(crate) api: Api,
-    /// The path of a kubeconfig.
     pub(crate) kubeconfig: PathBuf,
-    /// What it is, for people.
     pub(crate) description: String,
     pid: Option<u32>,
     _embedded: Option<Embedded>,

@@ -30,7 +30,6 @@ pub(crate) struct Workload {
     pub(crate) own_big: bool,
     /// Pods that no Service selects.
     pub(crate) idle_pods: usize,
-    /// Nodes.
     pub(crate) nodes: usize,
     /// Namespaces that the Services are spread over.
     pub(crate) namespaces: usize,
@@ -166,7 +165,6 @@ pub(crate) fn thousands(number: usize) -> String {
 /// The names of objects: all begin with the prefix.
 #[derive(Clone, Debug)]
 pub(crate) struct Names {
-    /// The value of `--prefix`.
     pub(crate) prefix: String,
 }
 

@@ -17,7 +17,6 @@ const TRACES_TIMEOUT: Duration = Duration::from_secs(1);
 pub(crate) enum RunError {
     /// The input is invalid. Nothing has been started.
     InvalidInput(anyhow::Error),
-    /// The manager failed.
     Failed(anyhow::Error),
 }
 

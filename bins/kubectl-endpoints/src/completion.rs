@@ -69,10 +69,16 @@ enum Names {
 #[derive(Debug, PartialEq, Eq)]
 enum Wanted {
     /// One of these candidates, each with a description.
-    One { candidates: Vec<(String, String)>, directive: u8 },
+    One {
+        candidates: Vec<(String, String)>,
+        directive: u8,
+    },
     /// A name, after some text that is not a part of it.
-    Name { names: Names, before: String, prefix: String },
-    /// A file.
+    Name {
+        names: Names,
+        before: String,
+        prefix: String,
+    },
     File,
 }
 

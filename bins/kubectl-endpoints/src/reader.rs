@@ -79,7 +79,6 @@ pub(crate) struct Reading {
     pub(crate) metadata: Option<Vec<(Text, StringMap)>>,
     /// What could not be read, as sentences.
     pub(crate) notes: Vec<String>,
-    /// What could be read.
     pub(crate) known: Known,
 }
 

@@ -9,9 +9,7 @@ use crate::Text;
 /// A family of IP addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum IpFamily {
-    /// IPv4.
     IPv4,
-    /// IPv6.
     IPv6,
 }
 

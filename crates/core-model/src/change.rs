@@ -7,7 +7,6 @@ use crate::{Pod, Text};
 /// A pod of a list that has changed since the list was read: it joined, left, or has another view.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChangedPod {
-    /// Its name.
     pub name: Text,
     /// Earlier views that had another uid or other addresses than the view that followed, or that
     /// no view followed.

@@ -11,7 +11,6 @@ use crate::{Intern, Interner, ObjectKey, ObjectMeta, ObjectReference, Text, text
 /// A v1 Endpoints object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Endpoints {
-    /// Metadata.
     pub metadata: ObjectMeta,
     /// The addresses, grouped by their ports.
     #[serde(default, skip_serializing_if = "Subsets::is_empty")]
@@ -53,16 +52,13 @@ pub struct EndpointSubset {
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct EndpointAddress {
-    /// The IP address.
     #[serde(deserialize_with = "text::or_empty")]
     pub ip: Text,
     /// DNS name under the Service, or empty.
     #[serde(deserialize_with = "text::or_empty", skip_serializing_if = "is_default")]
     pub hostname: Text,
-    /// Node that it runs on.
     #[serde(deserialize_with = "text::optional", skip_serializing_if = "Option::is_none")]
     pub node_name: Option<Text>,
-    /// The object behind it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_ref: Option<ObjectReference>,
 }
@@ -74,13 +70,11 @@ pub struct EndpointsPort {
     /// Name, or empty.
     #[serde(deserialize_with = "text::or_empty", skip_serializing_if = "is_default")]
     pub name: Text,
-    /// Number.
     #[serde(deserialize_with = "or_default")]
     pub port: i32,
     /// `TCP`, `UDP` or `SCTP`.
     #[serde(deserialize_with = "text::or_empty", skip_serializing_if = "is_default")]
     pub protocol: Text,
-    /// What is spoken on it.
     #[serde(deserialize_with = "text::optional", skip_serializing_if = "Option::is_none")]
     pub app_protocol: Option<Text>,
 }

@@ -7,9 +7,7 @@ use serde::Serialize;
 /// The type of a Kubernetes event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum EventType {
-    /// `Normal`
     Normal,
-    /// `Warning`
     Warning,
 }
 
@@ -35,7 +33,6 @@ pub struct PlannedEvent {
     /// Normal or Warning.
     #[serde(rename = "type")]
     pub event_type: EventType,
-    /// Machine-readable reason.
     pub reason: &'static str,
     /// Message for people, as upstream writes it.
     pub message: String,

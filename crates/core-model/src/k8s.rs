@@ -28,16 +28,11 @@ mod write;
 pub enum ConversionError {
     /// A pod, Service or node without `metadata.name`.
     #[error("the {kind} has no metadata.name")]
-    NoName {
-        /// Kind of the object.
-        kind: &'static str,
-    },
+    NoName { kind: &'static str },
     /// `metadata.resourceVersion` is not what the API server writes.
     #[error("{kind} {name:?}: metadata.resourceVersion {value:?} is not a decimal number")]
     ResourceVersion {
-        /// Kind of the object.
         kind: &'static str,
-        /// Name of the object.
         name: String,
         /// The value that was found.
         value: String,
@@ -45,11 +40,8 @@ pub enum ConversionError {
     /// A field has a value that the API does not define.
     #[error("{kind} {name:?}: {field} is {value:?}; expected one of {expected}")]
     UnknownValue {
-        /// Kind of the object.
         kind: &'static str,
-        /// Name of the object.
         name: String,
-        /// Path of the field.
         field: &'static str,
         /// The value that was found.
         value: String,

@@ -12,7 +12,6 @@ pub struct LogLimit(Mutex<State>);
 struct State {
     /// When the current minute began.
     began: Option<Instant>,
-    /// Lines in it.
     lines: u32,
     left_out: u64,
 }

@@ -16,7 +16,6 @@ use crate::{StringMap, Text, Timestamp, text, time};
 pub struct ObjectKey {
     /// The namespace, or empty.
     pub namespace: Text,
-    /// The name.
     pub name: Text,
 }
 
@@ -114,10 +113,8 @@ pub struct ObjectMeta {
     /// Prefix of a generated name.
     #[serde(deserialize_with = "text::or_empty", skip_serializing_if = "is_default")]
     pub generate_name: Text,
-    /// Namespace.
     #[serde(deserialize_with = "text::or_empty", skip_serializing_if = "is_default")]
     pub namespace: Text,
-    /// Uid.
     #[serde(deserialize_with = "text::or_empty", skip_serializing_if = "is_default")]
     pub uid: Text,
     /// Version, for optimistic concurrency.
@@ -140,13 +137,10 @@ pub struct ObjectMeta {
         skip_serializing_if = "Option::is_none"
     )]
     pub deletion_timestamp: Option<Timestamp>,
-    /// Labels.
     #[serde(skip_serializing_if = "StringMap::is_empty")]
     pub labels: StringMap,
-    /// Annotations.
     #[serde(skip_serializing_if = "StringMap::is_empty")]
     pub annotations: StringMap,
-    /// Owners.
     #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub owner_references: Vec<OwnerReference>,
     /// Finalizers: the object stays until all are removed.
@@ -183,13 +177,10 @@ pub struct OwnerReference {
     /// `v1` or `group/v1`.
     #[serde(deserialize_with = "text::or_empty")]
     pub api_version: Text,
-    /// Kind of the owner.
     #[serde(deserialize_with = "text::or_empty")]
     pub kind: Text,
-    /// Name of the owner.
     #[serde(deserialize_with = "text::or_empty")]
     pub name: Text,
-    /// Uid of the owner.
     #[serde(deserialize_with = "text::or_empty")]
     pub uid: Text,
     /// Whether this owner is the managing controller.
@@ -218,25 +209,18 @@ impl OwnerReference {
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ObjectReference {
-    /// Kind.
     #[serde(deserialize_with = "text::or_empty", skip_serializing_if = "is_default")]
     pub kind: Text,
-    /// Namespace.
     #[serde(deserialize_with = "text::or_empty", skip_serializing_if = "is_default")]
     pub namespace: Text,
-    /// Name.
     #[serde(deserialize_with = "text::or_empty", skip_serializing_if = "is_default")]
     pub name: Text,
-    /// Uid.
     #[serde(deserialize_with = "text::or_empty", skip_serializing_if = "is_default")]
     pub uid: Text,
-    /// API version.
     #[serde(deserialize_with = "text::or_empty", skip_serializing_if = "is_default")]
     pub api_version: Text,
-    /// Version.
     #[serde(deserialize_with = "text::or_empty", skip_serializing_if = "is_default")]
     pub resource_version: Text,
-    /// Part of the object.
     #[serde(deserialize_with = "text::or_empty", skip_serializing_if = "is_default")]
     pub field_path: Text,
 }

@@ -14,7 +14,6 @@ use crate::{Intern, Interner, ResourceVersion, Text, quantity};
 /// What endpoint controllers read of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Node {
-    /// Name.
     pub name: Text,
     /// Version of the object that this view was read from.
     pub resource_version: ResourceVersion,

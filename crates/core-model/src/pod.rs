@@ -14,9 +14,7 @@ use crate::{
 /// What endpoint controllers read of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pod {
-    /// Namespace and name.
     pub key: ObjectKey,
-    /// Uid.
     pub uid: Text,
     /// Version of the object that this view was read from.
     pub resource_version: ResourceVersion,
@@ -26,13 +24,10 @@ pub struct Pod {
     pub deletion_timestamp: Option<Timestamp>,
     /// The node that it is bound to.
     pub node_name: Option<Text>,
-    /// `spec.hostname`.
     pub hostname: Option<Text>,
-    /// `spec.subdomain`.
     pub subdomain: Option<Text>,
     /// The named ports of all containers, then of all restartable init containers, in order.
     pub ports: ContainerPorts,
-    /// `status.phase`.
     pub phase: PodPhase,
     /// `status.podIP`; none if it is absent or invalid.
     pub pod_ip: Option<IpAddr>,
@@ -42,7 +37,6 @@ pub struct Pod {
     pub has_pod_ip: bool,
     /// An invalid entry of `status.podIPs`.
     pub invalid_pod_ip: Option<Text>,
-    /// The `Ready` condition.
     pub ready: Option<ReadyCondition>,
 }
 
@@ -69,10 +63,8 @@ impl FromIterator<ContainerPort> for ContainerPorts {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ContainerPort {
-    /// Name.
     #[serde(default, deserialize_with = "text::or_empty")]
     pub name: Text,
-    /// Number.
     #[serde(default, deserialize_with = "or_default")]
     pub container_port: i32,
     /// `TCP`, `UDP` or `SCTP`.
@@ -85,7 +77,6 @@ pub struct ContainerPort {
 pub enum PodPhase {
     /// Not yet running.
     Pending,
-    /// Running.
     Running,
     /// All containers exited with success; final.
     Succeeded,

@@ -10,7 +10,6 @@ use crate::{Service, Text, go_bool};
 /// An annotation that is ignored because its value is not a boolean. Prints as a sentence.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct UnreadableAnnotation {
-    /// The annotation.
     pub annotation: &'static str,
     /// Its value.
     pub value: Text,

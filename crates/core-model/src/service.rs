@@ -17,13 +17,10 @@ use crate::{
 /// What endpoint controllers read of a Service.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Service {
-    /// Namespace and name.
     pub key: ObjectKey,
-    /// Uid.
     pub uid: Text,
     /// Version of the object that this view was read from.
     pub resource_version: ResourceVersion,
-    /// When it was created.
     pub creation_timestamp: Option<Timestamp>,
     /// Set when it is being deleted.
     pub deletion_timestamp: Option<Timestamp>,
@@ -33,13 +30,10 @@ pub struct Service {
     pub annotations: StringMap,
     /// Selects the pods; without a selector, someone else writes the endpoints.
     pub selector: Option<StringMap>,
-    /// `spec.type`.
     pub service_type: ServiceType,
     /// `spec.clusterIP`; may be empty or `None`.
     pub cluster_ip: Text,
-    /// `spec.ipFamilies`.
     pub ip_families: Vec<IpFamily>,
-    /// Ports.
     pub ports: Vec<ServicePort>,
     /// True if pods that are not ready are published as ready.
     pub publish_not_ready_addresses: bool,
@@ -73,7 +67,6 @@ pub struct ServicePort {
     pub port: i32,
     /// Number or name of the port of the pod.
     pub target_port: TargetPort,
-    /// Application protocol.
     #[serde(deserialize_with = "text::optional")]
     pub app_protocol: Option<Text>,
 }
@@ -81,7 +74,6 @@ pub struct ServicePort {
 /// A port of a pod: its number, or the name of a container's port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TargetPort {
-    /// A number.
     Number(i32),
     /// A name, looked up in each pod.
     Name(Text),

@@ -15,9 +15,7 @@ use crate::repack::{repack, same_but_versions};
 /// The subsets of an Endpoints object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subsets {
-    /// All of them.
     Listed(Vec<EndpointSubset>),
-    /// What is kept of them.
     Summarized(SubsetsSummary),
 }
 
@@ -25,7 +23,6 @@ pub enum Subsets {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct SubsetsSummary {
-    /// Number of subsets.
     pub subsets: usize,
     /// Number of ready addresses. An address in two subsets counts twice.
     pub ready: usize,

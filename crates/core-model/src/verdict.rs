@@ -9,7 +9,6 @@ use crate::{IpFamily, ObjectKey, Text};
 /// What a plan decided about one pod. Prints as `pod NAME: VERDICT`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PodVerdict {
-    /// The pod.
     pub pod: ObjectKey,
     /// The decision. A pod of a dual-stack Service is published if it is published for at least one
     /// address family.
@@ -55,10 +54,7 @@ pub enum LeftOut {
         node: Text,
     },
     /// The text of the pod's address is not an IP address.
-    InvalidAddress {
-        /// That text.
-        address: Text,
-    },
+    InvalidAddress { address: Text },
     /// The pod has no address of the wanted family.
     NoAddressOfFamily {
         /// The wanted family.

@@ -10,7 +10,6 @@ use crate::PlanOptions;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ControllerOptions {
-    /// Options of the plan.
     pub plan: PlanOptions,
     /// How many Services are synced at once (`--concurrent-service-endpoint-syncs`).
     pub workers: usize,

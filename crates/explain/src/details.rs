@@ -10,7 +10,6 @@ use serde::{Deserialize, Deserializer, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PodDetails {
-    /// `status.conditions`.
     pub conditions: Vec<PodCondition>,
     /// The condition types of `spec.readinessGates`.
     pub readiness_gates: Vec<Text>,
@@ -29,7 +28,6 @@ impl PodDetails {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodCondition {
-    /// Its type.
     #[serde(rename = "type", deserialize_with = "or_default")]
     pub condition_type: Text,
     /// `True`, `False` or `Unknown`.
@@ -50,7 +48,6 @@ pub struct PodCondition {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ContainerState {
-    /// Its name.
     pub name: Text,
     /// True if it is ready.
     pub ready: bool,
@@ -80,13 +77,9 @@ pub struct RecentEvent {
     /// `Normal` or `Warning`.
     #[serde(rename = "type")]
     pub event_type: Text,
-    /// Machine-readable reason.
     pub reason: Text,
-    /// Message for people.
     pub message: Text,
-    /// How often it happened.
     pub count: u32,
-    /// When it happened last.
     #[serde(serialize_with = "write_optional_time", skip_serializing_if = "Option::is_none")]
     pub last: Option<Timestamp>,
 }

@@ -14,11 +14,8 @@ use crate::{Objects, Options, Planned};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verb {
-    /// It is created.
     Create,
-    /// It is replaced.
     Update,
-    /// It is deleted.
     Delete,
 }
 
@@ -31,7 +28,6 @@ pub struct Change {
     pub service: ObjectKey,
     /// `EndpointSlice` or `Endpoints`.
     pub kind: &'static str,
-    /// What happens.
     pub verb: Verb,
     /// The object; its name ends with `*` if it is generated.
     pub object: ObjectKey,
@@ -120,10 +116,8 @@ impl Change {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DiffError {
-    /// An object is no JSON.
     #[error("an object cannot be written as JSON: {0}")]
     Json(#[from] serde_json::Error),
-    /// An object is no YAML.
     #[error("an object cannot be written as YAML: {0}")]
     Yaml(String),
 }

@@ -243,7 +243,6 @@ fn endpoints_summary(objects: &Objects, key: &ObjectKey) -> Option<EndpointsSumm
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct PodServices {
-    /// The pod.
     pub pod: ObjectKey,
     /// What each Service that selects it says, by name of the Service.
     pub services: Vec<ServiceSays>,
@@ -259,7 +258,6 @@ pub struct PodServices {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ServiceSays {
-    /// Name of the Service.
     pub service: Text,
     /// The code: [`Code::Published`] if nothing is wrong, [`Code::NotKnown`] if slices could not be
     /// read that would tell.
@@ -275,9 +273,7 @@ pub struct ServiceSays {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct NearService {
-    /// Name of the Service.
     pub service: Text,
-    /// The label.
     pub near: NearMatch,
 }
 

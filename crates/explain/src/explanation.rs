@@ -18,13 +18,10 @@ use crate::{Code, Open, ServedBy, Severity};
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Explanation {
-    /// The Service.
     pub service: ObjectKey,
-    /// The verdict in one line.
     pub verdict: ServiceVerdict,
     /// Who sends clients to its endpoints.
     pub served_by: ServedBy,
-    /// Numbers of pods.
     pub pods_by_publication: Counts,
     /// What is wrong with the Service, its slices and its Endpoints; the worst is first.
     pub faults: Faults,
@@ -35,7 +32,6 @@ pub struct Explanation {
     pub nearly_matching: Vec<NearMatch>,
     /// The slices that are labelled with its name.
     pub slices: Vec<SliceSummary>,
-    /// Its Endpoints.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub endpoints: Option<EndpointsSummary>,
     /// The last write and the newest change.
@@ -71,11 +67,9 @@ pub enum Status {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ServiceVerdict {
-    /// Whether it works.
     pub status: Status,
     /// The code of what matters most; [`Code::Published`] if nothing is wrong.
     pub code: Code,
-    /// How bad that is.
     pub severity: Severity,
     /// Endpoints that receive traffic and what matters most, as one sentence.
     pub message: String,
@@ -86,7 +80,6 @@ pub struct ServiceVerdict {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Counts {
-    /// All that are selected.
     pub selected: usize,
     /// Those that should receive traffic; without a selector, or if pods are not known, those that
     /// slices hold as ready.
@@ -118,18 +111,13 @@ impl Counts {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct SliceSummary {
-    /// Its name.
     pub name: Text,
     /// Its manager, if it names one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub manager: Option<Text>,
-    /// Type of its addresses.
     pub address_type: AddressType,
-    /// Its ports, as text.
     pub ports: Vec<String>,
-    /// Number of endpoints.
     pub endpoints: usize,
-    /// Number of ready endpoints.
     pub ready: usize,
     /// Maximum number of endpoints, if this controller fills it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -144,7 +132,6 @@ pub struct SliceSummary {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct EndpointsSummary {
-    /// Number of ready addresses.
     pub ready: usize,
     /// Number of addresses that are not ready.
     pub not_ready: usize,
@@ -179,13 +166,9 @@ pub struct Freshness {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Advice {
-    /// The code.
     pub code: Code,
-    /// How bad it is.
     pub severity: Severity,
-    /// What was found.
     pub message: String,
-    /// What to do, as a sentence.
     pub remedy: String,
     /// Number of pods that it concerns; zero if it concerns the Service itself.
     pub pods: usize,

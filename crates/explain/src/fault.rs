@@ -53,7 +53,6 @@ pub enum Fault {
         /// A subdomain that pods have in place of the Service's name; empty if they have a hostname
         /// only.
         subdomain: Text,
-        /// The Service's name.
         service: Text,
     },
     /// [`Code::NoZones`](crate::Code::NoZones)
@@ -62,10 +61,7 @@ pub enum Fault {
         nodes: Vec<Text>,
     },
     /// [`Code::UnknownTrafficDistribution`](crate::Code::UnknownTrafficDistribution)
-    UnknownTrafficDistribution {
-        /// The value.
-        value: Text,
-    },
+    UnknownTrafficDistribution { value: Text },
     /// [`Code::TopologyHintsWithheld`](crate::Code::TopologyHintsWithheld)
     TopologyHintsWithheld {
         /// The reason, as the controller's event gives it.
@@ -73,16 +69,13 @@ pub enum Fault {
     },
     /// [`Code::AnnotationIgnored`](crate::Code::AnnotationIgnored)
     AnnotationIgnored {
-        /// The annotation.
         annotation: Text,
         /// Its value.
         value: Text,
     },
     /// [`Code::EndpointsNotMirrored`](crate::Code::EndpointsNotMirrored)
     EndpointsNotMirrored {
-        /// Why not.
         cause: String,
-        /// The Endpoints.
         endpoints: Text,
         /// The label or annotation that prevents it.
         key: Text,
@@ -91,7 +84,6 @@ pub enum Fault {
     AddressNotMirrored {
         /// The addresses, as the Endpoints spell them.
         addresses: Vec<Text>,
-        /// Why they are not mirrored.
         cause: String,
         /// How many addresses of a subset are mirrored at most, if these are too many.
         maximum: Option<usize>,
@@ -123,7 +115,6 @@ pub enum Fault {
     },
     /// [`Code::SlicesIgnored`](crate::Code::SlicesIgnored)
     SlicesIgnored {
-        /// The slices.
         slices: Vec<Text>,
         /// The Endpoints that have the label, from which kube-controller-manager mirrors it.
         endpoints: Option<Text>,
@@ -147,12 +138,7 @@ pub enum Fault {
         proxy: Text,
     },
     /// [`Code::SliceUnused`](crate::Code::SliceUnused)
-    SliceUnused {
-        /// The slice.
-        slice: Text,
-        /// Why it is not used.
-        cause: UnusedSlice,
-    },
+    SliceUnused { slice: Text, cause: UnusedSlice },
     /// [`Code::HintsIgnored`](crate::Code::HintsIgnored)
     HintsIgnored {
         /// The addresses of ready endpoints that have no hint.
@@ -164,26 +150,20 @@ pub enum Fault {
     SlicesBehind(Behind),
     /// [`Code::WrongOwner`](crate::Code::WrongOwner)
     WrongOwner {
-        /// The slice.
         slice: Text,
         /// Kind, name and uid of its owner; none if it has none.
         owner: Option<String>,
     },
     /// [`Code::ForeignSlice`](crate::Code::ForeignSlice)
     ForeignSlice {
-        /// The slice.
         slice: Text,
         /// The manager that its label names.
         manager: Text,
     },
     /// [`Code::UnmanagedSlice`](crate::Code::UnmanagedSlice)
-    UnmanagedSlice {
-        /// The slice.
-        slice: Text,
-    },
+    UnmanagedSlice { slice: Text },
     /// [`Code::OrphanedSlice`](crate::Code::OrphanedSlice)
     OrphanedSlice {
-        /// The slice.
         slice: Text,
         /// The Service that it names.
         service: Text,
@@ -209,22 +189,11 @@ pub enum Fault {
     /// [`Code::EndpointsBehind`](crate::Code::EndpointsBehind)
     EndpointsBehind(Behind),
     /// [`Code::OrphanedEndpoints`](crate::Code::OrphanedEndpoints)
-    OrphanedEndpoints {
-        /// The object.
-        endpoints: ObjectKey,
-    },
+    OrphanedEndpoints { endpoints: ObjectKey },
     /// [`Code::SlicesLeftBehind`](crate::Code::SlicesLeftBehind)
-    SlicesLeftBehind {
-        /// The slices.
-        slices: Vec<Text>,
-    },
+    SlicesLeftBehind { slices: Vec<Text> },
     /// [`Code::SliceTerminating`](crate::Code::SliceTerminating)
-    SliceTerminating {
-        /// The slice.
-        slice: Text,
-        /// Its finalizers.
-        finalizers: Vec<Text>,
-    },
+    SliceTerminating { slice: Text, finalizers: Vec<Text> },
     /// [`Code::EndpointsWrittenByOthers`](crate::Code::EndpointsWrittenByOthers)
     EndpointsWrittenByOthers {
         /// The client that wrote them last, if that is known.

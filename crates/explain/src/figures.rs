@@ -124,15 +124,12 @@ fn bucket_of(time: Timestamp) -> i64 {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Row {
-    /// The Service.
     pub service: ObjectKey,
     /// Number of ready endpoints in the slices that the Service uses
     /// ([`Place::used`](crate::Place)), or in all slices if there is no Service. An endpoint of
     /// several slices counts for each.
     pub ready: usize,
-    /// Number of endpoints.
     pub endpoints: usize,
-    /// Number of slices.
     pub slices: usize,
     /// How full its slices are, in percent of their capacity; none without slices.
     pub fill_percent: Option<usize>,
@@ -153,13 +150,9 @@ pub struct Row {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Totals {
-    /// Number of Services.
     pub services: usize,
-    /// Number of slices.
     pub slices: usize,
-    /// Number of endpoints.
     pub endpoints: usize,
-    /// Number of ready endpoints.
     pub ready: usize,
     /// Writes of slices in the last minute.
     pub writes_last_minute: u32,

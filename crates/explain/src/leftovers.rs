@@ -22,9 +22,7 @@ use serde_json::Value;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Managed {
-    /// Its kind.
     pub kind: OutputKind,
-    /// Its key.
     pub key: ObjectKey,
     /// Its uid, a precondition of its deletion.
     pub uid: Text,
@@ -42,9 +40,7 @@ pub struct Managed {
 /// Kinds of objects that the controllers write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum OutputKind {
-    /// An EndpointSlice.
     EndpointSlice,
-    /// An Endpoints object.
     Endpoints,
 }
 
@@ -70,7 +66,6 @@ struct Owner {
 pub struct Reference {
     /// True if it is a Service. Otherwise it is an Endpoints object.
     pub is_service: bool,
-    /// Its key.
     pub key: ObjectKey,
 }
 
@@ -83,7 +78,6 @@ impl fmt::Display for Reference {
 /// Whether an object exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Presence {
-    /// It does not exist.
     Absent,
     /// It exists and has this uid.
     Present(Text),
@@ -98,9 +92,7 @@ pub enum Reason {
     NoService(Text),
     /// Its owner does not exist: kind and name, and whether another object has that name now.
     NoOwner {
-        /// The owner.
         owner: Reference,
-        /// Its uid.
         uid: Text,
         /// True if another object of that name exists.
         is_replaced: bool,
@@ -125,9 +117,7 @@ impl fmt::Display for Reason {
 /// The decision about one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Judgement {
-    /// It is a leftover.
     Leftover(Reason),
-    /// It is in use.
     InUse,
     /// It has to stay, though nothing uses it: why, as a sentence without a full stop.
     Kept(String),
@@ -284,7 +274,6 @@ impl Managed {
 pub enum Outcome {
     /// It was found; nothing was to be deleted.
     Found,
-    /// It was deleted.
     Deleted,
     /// Somebody else deleted it meanwhile.
     Gone,
@@ -300,15 +289,11 @@ pub enum Outcome {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CleanupItem {
-    /// Its kind.
     pub kind: OutputKind,
-    /// Its key.
     pub object: ObjectKey,
-    /// Its uid.
     pub uid: Text,
     /// Why it is a leftover, as a sentence without a full stop.
     pub reason: String,
-    /// What became of it.
     pub outcome: Outcome,
     /// Why it was not deleted; empty if it was, or should not be.
     #[serde(skip_serializing_if = "String::is_empty")]

@@ -20,17 +20,11 @@ use crate::{Code, Explanation, Fault, NearIndex, Objects, Options, Severity};
 pub struct Lint {
     /// Kind of the object: `Service`, `EndpointSlice` or `Endpoints`.
     pub kind: &'static str,
-    /// The object.
     pub object: ObjectKey,
-    /// The code.
     pub code: Code,
-    /// Name of the code.
     pub name: &'static str,
-    /// How bad it is.
     pub severity: Severity,
-    /// What was found.
     pub message: String,
-    /// What to do.
     pub remedy: String,
     /// Number of pods that it concerns; zero if it concerns the object itself.
     pub pods: usize,

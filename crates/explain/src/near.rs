@@ -25,9 +25,7 @@ pub struct NearMatch {
     pub wanted: Text,
     /// The value that the pods have; none if they lack the label.
     pub found: Option<Text>,
-    /// Number of pods.
     pub count: usize,
-    /// Names of some of them.
     pub pods: Vec<Text>,
 }
 

@@ -19,17 +19,14 @@ use crate::details::{self, LastWrite, PodDetails, RecentEvent};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ObjectError {
-    /// It has no kind.
     #[error("an object has no `kind`; expected one of Kubernetes' objects, or a List of them")]
     NoKind,
     /// A field is not as the API defines it.
     #[error("{kind} {name:?}: {source}")]
     Invalid {
-        /// Kind of the object.
         kind: String,
         /// Its name, or empty.
         name: String,
-        /// What is wrong.
         source: serde_json::Error,
     },
 }

@@ -40,9 +40,7 @@ pub struct Known {
     /// Nodes. Without them, the nodes of pods are taken to be ready, and slices are not compared
     /// with what they should be.
     pub nodes: bool,
-    /// EndpointSlices.
     pub slices: bool,
-    /// Endpoints.
     pub endpoints: bool,
 }
 

@@ -31,13 +31,9 @@ pub enum Publication {
 pub struct PodExplanation {
     /// Namespace of the pod; not serialised, because it is that of the Service.
     pub namespace: Text,
-    /// Name of the pod.
     pub name: Text,
-    /// Its addresses.
     pub addresses: Vec<IpAddr>,
-    /// Its node.
     pub node: Option<Text>,
-    /// Its named ports.
     pub ports: Vec<NamedPort>,
     /// What clients should see of it.
     pub publication: Publication,
@@ -128,9 +124,7 @@ impl Serialize for PodExplanation {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Place {
-    /// Name of the slice.
     pub slice: Text,
-    /// The endpoint's addresses.
     pub addresses: Vec<Text>,
     /// True if the Service uses the slice. kube-proxy ignores slices without any of the Service's
     /// ports, those of an IP family that the Service does not have, and those with the label of
@@ -141,11 +135,9 @@ pub struct Place {
     /// The first ones of its addresses that clients are sent to: kube-proxy reads one, DNS all.
     #[serde(skip)]
     pub(crate) sent: usize,
-    /// The condition `ready`.
     pub ready: bool,
     /// True if it is terminating and still serving: clients use it as long as no endpoint is ready.
     pub last_resort: bool,
-    /// The endpoint's zone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub zone: Option<Text>,
     /// The zones whose clients should use it.

@@ -75,15 +75,12 @@ pub enum PodReason {
     },
     /// [`Code::ContainerNotReady`](crate::Code::ContainerNotReady)
     ContainerNotReady {
-        /// Names of the containers.
         containers: Vec<Text>,
-        /// Since when.
         #[serde(serialize_with = "write_optional_time")]
         since: Option<Timestamp>,
     },
     /// [`Code::ContainerNotRunning`](crate::Code::ContainerNotRunning)
     ContainerNotRunning {
-        /// Name of the container.
         container: Text,
         /// Reason of its state, such as `CrashLoopBackOff`.
         why: Text,
@@ -94,7 +91,6 @@ pub enum PodReason {
     },
     /// [`Code::NodeNotReady`](crate::Code::NodeNotReady)
     NodeNotReady {
-        /// The node.
         node: Text,
         /// Since when the pod is not ready.
         #[serde(serialize_with = "write_optional_time")]
@@ -104,7 +100,6 @@ pub enum PodReason {
     NotScheduled {
         /// The scheduler's message, or empty.
         message: Text,
-        /// Since when.
         #[serde(serialize_with = "write_optional_time")]
         since: Option<Timestamp>,
     },
@@ -149,7 +144,6 @@ pub enum PodReason {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NamedPort {
-    /// The name.
     pub name: Text,
     /// `TCP`, `UDP` or `SCTP`.
     pub protocol: Text,

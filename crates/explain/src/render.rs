@@ -23,7 +23,6 @@ pub struct Rendered {
     pub slices: Vec<EndpointSlice>,
     /// The Endpoints, if they are made from pods.
     pub endpoints: Vec<Endpoints>,
-    /// A verdict on each pod.
     pub verdicts: Vec<PodVerdict>,
 }
 

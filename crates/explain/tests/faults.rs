@@ -21,7 +21,6 @@ use serde_json::{Value, json};
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Fault {
-    /// What has happened.
     about: String,
     /// The code that the explanation contains.
     code: String,
@@ -36,7 +35,6 @@ struct Fault {
     forbidden: Vec<String>,
     /// The objects, before the controllers write.
     objects: Vec<Value>,
-    /// What mends the fault.
     remedy: Vec<Remedy>,
 }
 
@@ -44,11 +42,16 @@ struct Fault {
 #[serde(rename_all = "camelCase")]
 enum Remedy {
     /// A merge patch.
-    Patch { kind: String, name: String, merge: Value },
-    /// A new object.
+    Patch {
+        kind: String,
+        name: String,
+        merge: Value,
+    },
     Create(Value),
-    /// The deletion of an object.
-    Delete { kind: String, name: String },
+    Delete {
+        kind: String,
+        name: String,
+    },
     /// All kinds may be read.
     Permit(bool),
     /// All controllers run from now on.

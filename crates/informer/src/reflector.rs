@@ -36,7 +36,6 @@ use crate::{ApiClient, Cluster, KindFailure, Object, ReflectorOptions, Scope, Sh
 pub(crate) struct Reflector<'a, T> {
     client: ApiClient,
     pub(crate) cluster: &'a Cluster,
-    /// What it covers.
     pub(crate) scope: Scope,
     target: Target,
     pub(crate) options: ReflectorOptions,
@@ -420,6 +419,5 @@ enum Decoded<T> {
     InView(T),
     /// The view does not contain it. This is its version.
     OutOfView(ResourceVersion),
-    /// It cannot be decoded.
     Undecodable(Undecodable),
 }

@@ -36,11 +36,13 @@ pub(crate) enum Action {
 pub(crate) enum Answer {
     /// The Lease as it is stored.
     Lease(Lease),
-    /// There is no such Lease.
     NotFound(String),
     /// The write was not carried out: another client has changed the Lease, or created it, since it
     /// was read.
     Conflict(String),
     /// The request failed. A write may have been carried out all the same if `may_be_applied`.
-    Failed { why: String, may_be_applied: bool },
+    Failed {
+        why: String,
+        may_be_applied: bool,
+    },
 }

@@ -26,7 +26,6 @@ pub struct LeaseHealth {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("failed election to renew leadership on lease {lease}: it expired {expired:?} ago")]
 pub struct LeaseOverdue {
-    /// The name of the Lease.
     pub lease: String,
     /// How long ago the Lease expired.
     pub expired: Duration,

@@ -77,7 +77,6 @@ impl<S: Into<String>> FromIterator<(S, ResourceVersion)> for LastWrites {
 /// How an elector ended that was stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// It was a standby.
     Standby,
     /// It led and released the Lease.
     Released,
@@ -96,7 +95,6 @@ pub enum LeaderElectionError {
     RenewDeadline {
         /// Namespace and name of the Lease.
         lease: String,
-        /// The renew deadline.
         renew_deadline: Duration,
         /// The error of the last attempt.
         why: String,

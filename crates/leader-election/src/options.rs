@@ -11,7 +11,6 @@ pub(crate) const JITTER_FACTOR: f64 = 1.2;
 pub struct ElectorOptions {
     /// The namespace of the Lease.
     pub namespace: String,
-    /// The name of the Lease.
     pub name: String,
     /// The holder identity of this process. No other process may have it.
     pub identity: String,
@@ -27,7 +26,6 @@ pub struct ElectorOptions {
 /// Options that an elector refuses.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidElectorOptions {
-    /// A time limit is zero.
     #[error("the {0} of leader election must be greater than zero")]
     Zero(&'static str),
     /// The lease duration is too long for a Lease.
@@ -37,23 +35,12 @@ pub enum InvalidElectorOptions {
     #[error(
         "the lease duration {lease_duration:?}, in whole seconds, must be greater than the renew deadline {renew_deadline:?}"
     )]
-    RenewDeadline {
-        /// The lease duration.
-        lease_duration: Duration,
-        /// The renew deadline.
-        renew_deadline: Duration,
-    },
+    RenewDeadline { lease_duration: Duration, renew_deadline: Duration },
     /// The renew deadline is too short for the retry period.
     #[error(
         "the renew deadline {renew_deadline:?} must be greater than {JITTER_FACTOR} times the retry period {retry_period:?}"
     )]
-    RetryPeriod {
-        /// The renew deadline.
-        renew_deadline: Duration,
-        /// The retry period.
-        retry_period: Duration,
-    },
-    /// A name is empty.
+    RetryPeriod { renew_deadline: Duration, retry_period: Duration },
     #[error("the {0} of leader election must not be empty")]
     Empty(&'static str),
     /// A name cannot be part of a path.

@@ -93,7 +93,6 @@ pub(crate) enum RequestError {
     /// Another client has changed the Lease since it was read. That is how all candidates but one
     /// fail to acquire it.
     Conflict(String),
-    /// Anything else.
     Other(String),
 }
 

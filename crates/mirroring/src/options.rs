@@ -10,7 +10,6 @@ use crate::PlanOptions;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ControllerOptions {
-    /// Options of the plan.
     pub plan: PlanOptions,
     /// How many Endpoints objects are synced at once
     /// (`--mirroring-concurrent-service-endpoint-syncs`).

@@ -44,7 +44,6 @@ pub(crate) struct Peer {
 /// What a certificate stands for.
 struct Verified<T> {
     found: Result<Option<T>, Unauthorized>,
-    /// The generation of the CA.
     generation: u64,
     at: Instant,
 }

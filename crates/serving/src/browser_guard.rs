@@ -64,16 +64,10 @@ pub enum Decision {
     Exchange {
         /// The path without the token.
         location: String,
-        /// The cookie.
         cookie: String,
     },
     /// Answer with this status and this text.
-    Refuse {
-        /// The status.
-        status: StatusCode,
-        /// Why, and what to do.
-        message: &'static str,
-    },
+    Refuse { status: StatusCode, message: &'static str },
 }
 
 impl BrowserGuard {

@@ -31,12 +31,7 @@ const PAIR_NAME: &str = "kube-endpoint-manager";
 pub enum CertificateSource {
     /// `--tls-cert-file` and `--tls-private-key-file`: PEM files, the certificate followed by its
     /// intermediates.
-    Files {
-        /// The certificate.
-        certificate: PathBuf,
-        /// Its key.
-        key: PathBuf,
-    },
+    Files { certificate: PathBuf, key: PathBuf },
     /// `--cert-dir`: the pair `kube-endpoint-manager.crt` and `kube-endpoint-manager.key` in this
     /// directory. If they do not exist, a self-signed pair is generated and stored there.
     Directory(PathBuf),
@@ -49,7 +44,6 @@ pub enum CertificateSource {
 enum Seen {
     /// The content that is in use, or was refused: certificate and key.
     Content(Vec<u8>, Vec<u8>),
-    /// The error of reading.
     Error(String),
 }
 

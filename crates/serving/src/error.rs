@@ -24,7 +24,6 @@ pub enum ServingError {
     File {
         /// `read` or `write`.
         action: &'static str,
-        /// The file.
         path: PathBuf,
         /// The operating system's error.
         why: std::io::Error,
@@ -32,7 +31,6 @@ pub enum ServingError {
     /// A file was read, but does not hold what it should.
     #[error("{path} {why}")]
     Content {
-        /// The file.
         path: PathBuf,
         /// What is wrong with it, and what to do.
         why: String,

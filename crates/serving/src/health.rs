@@ -19,7 +19,6 @@ pub enum Probe {
 /// The result of one check, for metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CheckResult<'a> {
-    /// The check.
     pub name: &'a str,
     /// The page that was asked: `healthz`, `livez` or `readyz`.
     pub page: &'static str,

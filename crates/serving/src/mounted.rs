@@ -18,13 +18,11 @@ pub struct PageRequest {
     pub path: String,
     /// The query as it was sent, without the question mark; empty if there was none.
     pub query: String,
-    /// What the reader may see.
     pub access: Access,
 }
 
 /// The body of a page.
 pub enum PageBody {
-    /// All of it.
     Whole(Bytes),
     /// Server-sent events. The stream is asked for an event only when the client has taken those
     /// before, so it can make each from what is known then. It ends after

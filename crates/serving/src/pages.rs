@@ -30,7 +30,6 @@ pub struct StatusPage {
 pub struct Pages {
     /// The program's name, such as `kube-endpoint-manager`.
     pub component: String,
-    /// The program's version.
     pub version: String,
     /// `/healthz`, `/livez` and `/readyz`.
     pub health: HealthChecks,
@@ -42,7 +41,6 @@ pub struct Pages {
     pub configz: Value,
     /// `/flagz`: the value of each flag.
     pub flagz: BTreeMap<String, String>,
-    /// `/statusz`.
     pub statusz: Option<Page<StatusPage>>,
     /// Pages of the program. None of them may be below another one, or below the paths above.
     pub mounted: Vec<MountedPages>,

@@ -36,7 +36,6 @@ pub struct ServingOptions {
     /// The address and port. An unspecified address means all addresses, IPv4 and IPv6. Port 0
     /// means any free port, for tests; `--secure-port=0` means that no server is made.
     pub address: SocketAddr,
-    /// The server's certificate.
     pub certificate: CertificateSource,
     /// The oldest TLS version that clients may speak.
     pub min_tls_version: TlsVersion,
@@ -60,7 +59,6 @@ pub struct ServingOptions {
     pub allowed_ttl: Duration,
     /// How long it is remembered that something is not allowed.
     pub denied_ttl: Duration,
-    /// What a client may take.
     pub limits: Limits,
 }
 

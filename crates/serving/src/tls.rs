@@ -20,27 +20,18 @@ pub enum InvalidTlsOption {
         "invalid TLS version {0:?}: it must be VersionTLS12 or VersionTLS13; this program does not speak older versions"
     )]
     Version(String),
-    /// The name is unknown.
     #[error("unknown cipher suite {name:?}; the suites are {}", CipherSuites::supported().join(", "))]
-    UnknownSuite {
-        /// The name.
-        name: String,
-    },
+    UnknownSuite { name: String },
     /// All names are known, but none is available.
     #[error("none of {names} is available; the suites are {}", CipherSuites::supported().join(", "))]
-    NoSuite {
-        /// The names.
-        names: String,
-    },
+    NoSuite { names: String },
 }
 
 /// The minimum TLS version that clients must speak.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TlsVersion {
-    /// TLS 1.2, the default.
     #[default]
     V12,
-    /// TLS 1.3.
     V13,
 }
 

@@ -71,7 +71,6 @@ struct Order {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Last {
-    /// The number of the turn.
     turn: u64,
     /// Set if the newest connection had it.
     newest: bool,

@@ -35,7 +35,6 @@ const LONGEST_SETTLING: Duration = Duration::from_secs(600);
 /// real time, and every run is the same. `C` is what the closure that started the controller
 /// returned. Dropping a simulation ends its tasks.
 pub struct Simulation<C = ()> {
-    /// The server.
     pub server: EmbeddedApiServer,
     /// What the closure returned that started the controller.
     pub controller: C,

@@ -8,7 +8,6 @@ use crate::Causes;
 /// reasons of adds that it merges. They affect neither order nor delay.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Reason {
-    /// Why it was added.
     pub causes: Causes,
     /// When the first change arrived for which it was added; none if it was added for no change.
     /// The worker that takes the key learns it, also if a delayed add was for the change: the

@@ -88,13 +88,10 @@ pub enum Disposition {
 /// One finished sync, for the caller's own metrics.
 #[derive(Debug)]
 pub struct Attempt<'a, K, T, E> {
-    /// The key.
     pub key: &'a K,
-    /// The result of the sync.
     pub result: &'a Result<T, E>,
     /// What the worker loop did with the key.
     pub disposition: Disposition,
-    /// How long the sync took.
     pub elapsed: Duration,
 }
 

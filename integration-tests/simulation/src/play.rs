@@ -26,7 +26,6 @@ const MOST_REQUESTS: usize = 5000;
 pub struct Outcome {
     /// The first rule that did not hold.
     pub violation: Option<Violation>,
-    /// What happened.
     pub statistics: Statistics,
     /// The steps that had no effect: changes that changed nothing, faults that concerned no
     /// request, processes that did not run.

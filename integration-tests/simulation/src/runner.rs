@@ -17,22 +17,18 @@ use crate::watcher::Violation;
 /// A seed whose run broke a rule.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// The seed.
     pub seed: u64,
-    /// The rule.
     pub violation: Violation,
 }
 
 /// The result of many runs.
 #[derive(Clone, Debug, Default)]
 pub struct Run {
-    /// What happened.
     pub statistics: Statistics,
     /// The seeds that failed, in order.
     pub failures: Vec<Failure>,
     /// The seed that took longest, and how long.
     pub slowest: (u64, Duration),
-    /// How long it all took.
     pub took: Duration,
 }
 

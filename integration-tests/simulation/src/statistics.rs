@@ -8,7 +8,6 @@ use crate::history::{Change, Fault, Process};
 /// Counts of some runs. A rule that was never put to the test has shown nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Runs.
     pub runs: usize,
     /// For each word of a change, how many changed something.
     pub changes: BTreeMap<&'static str, usize>,

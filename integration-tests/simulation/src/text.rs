@@ -14,12 +14,7 @@ pub enum TextError {
     Unknown(String),
     /// A field has no value, or none that it can have.
     #[error("the field {field} of {text:?} is missing or has no valid value")]
-    Field {
-        /// The name of the field.
-        field: &'static str,
-        /// The whole text.
-        text: String,
-    },
+    Field { field: &'static str, text: String },
 }
 
 /// A type that fields of steps have.

@@ -12,7 +12,6 @@ pub enum ConformanceError {
         method: http::Method,
         /// The path and query of the request.
         path: String,
-        /// The error of the client.
         #[source]
         source: Box<kube::Error>,
     },
@@ -21,13 +20,11 @@ pub enum ConformanceError {
     NoRequest {
         /// The path and query of the request.
         path: String,
-        /// What is wrong with it.
         source: http::Error,
     },
     /// A file or folder that cannot be read.
     #[error("{}: {source}", path.display())]
     Unreadable {
-        /// The file or folder.
         path: PathBuf,
         /// The error of the operating system.
         source: std::io::Error,
@@ -42,18 +39,12 @@ pub enum ConformanceError {
     },
     /// A kubeconfig from which no client can be made.
     #[error("kubeconfig {}: {reason}", path.display())]
-    Kubeconfig {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        reason: String,
-    },
+    Kubeconfig { path: PathBuf, reason: String },
     /// The server or the controllers of a test bed did not start.
     #[error("starting {what}: {reason}")]
     NotStarted {
         /// Which of them did not start.
         what: &'static str,
-        /// Why.
         reason: String,
     },
 }

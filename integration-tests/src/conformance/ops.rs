@@ -13,7 +13,6 @@ const MERGE_PATCH: &str = "application/merge-patch+json";
 
 /// The kinds that scenarios and snapshots use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[allow(missing_docs, reason = "each is named like the kind it stands for")]
 pub enum Kind {
     Node,
     Namespace,
@@ -53,42 +52,30 @@ pub enum Op {
         /// The object, without a namespace.
         object: Value,
     },
-    /// Patches one object.
     Patch {
-        /// Its kind.
         kind: Kind,
-        /// Its name.
         name: String,
-        /// What to send.
         patch: Value,
         /// The subresource to patch, if not the object itself.
         subresource: Option<String>,
         /// The content type, if not that of a merge patch.
         r#type: Option<String>,
     },
-    /// Deletes one object.
     Delete {
-        /// Its kind.
         kind: Kind,
-        /// Its name.
         name: String,
         /// The grace period in seconds; without it the object's own.
         grace_period_seconds: Option<i64>,
     },
     /// Patches every slice that carries a Service's name.
     PatchSlices {
-        /// The Service's name.
         service: String,
-        /// What to send.
         patch: Value,
         /// The content type, if not that of a merge patch.
         r#type: Option<String>,
     },
     /// Deletes every slice that carries a Service's name.
-    DeleteSlices {
-        /// The Service's name.
-        service: String,
-    },
+    DeleteSlices { service: String },
 }
 
 impl Op {

@@ -30,13 +30,9 @@ impl Part {
 /// A set of parts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Parts {
-    /// [`Part::Endpoints`].
     pub endpoints: bool,
-    /// [`Part::Slices`].
     pub slices: bool,
-    /// [`Part::Hints`].
     pub hints: bool,
-    /// [`Part::Mirroring`].
     pub mirroring: bool,
 }
 

@@ -12,7 +12,6 @@ use super::{
 /// A step whose outputs differ from the recording.
 #[derive(Debug, Clone)]
 pub struct Failure {
-    /// The step's name.
     pub step: String,
     /// The refused request, or a diff of the expected and the actual outputs.
     pub report: String,

@@ -26,7 +26,6 @@ pub struct Scenario {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
-    /// What the step is about.
     pub name: String,
     /// The operations, to be carried out in this order.
     #[serde(rename = "do")]
@@ -108,7 +107,6 @@ pub struct Repeated {
     /// Number of repetitions. Without it the operation runs once, and placeholders are not
     /// replaced.
     count: Option<u32>,
-    /// The first number.
     #[serde(default)]
     first: u32,
     /// How many seconds to wait afterwards.

@@ -11,9 +11,7 @@ pub struct Snapshot {
     pub services: Vec<Value>,
     /// Pods, whose uids appear in outputs.
     pub pods: Vec<Value>,
-    /// Endpoints.
     pub endpoints: Vec<Value>,
-    /// EndpointSlices.
     pub slices: Vec<Value>,
     /// Events.
     pub events: Vec<Value>,

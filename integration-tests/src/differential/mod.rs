@@ -26,7 +26,6 @@ pub struct Exchange {
     /// The content type of the body; `application/json` if there is none.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
     pub content_type: Option<String>,
-    /// The `Accept` header.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accept: Option<String>,
     /// The body: a string is sent as it is, anything else as JSON.
@@ -43,7 +42,6 @@ pub struct Exchange {
 /// An answer in normal form.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
-    /// The HTTP status.
     pub status: u16,
     /// The texts of `Warning` headers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -57,7 +55,6 @@ pub struct Answer {
 pub struct Case {
     /// The name of the file without its extension.
     pub name: String,
-    /// The exchanges.
     pub exchanges: Vec<Exchange>,
     path: PathBuf,
 }

@@ -14,13 +14,11 @@ pub enum PlayError {
     /// A request could not be made or got no answer.
     #[error("{case}, request {number} ({request}): {why}")]
     Request {
-        /// The case.
         case: String,
         /// The number of the request, from 1.
         number: usize,
         /// Its method and path.
         request: String,
-        /// What went wrong.
         why: String,
     },
 }

@@ -40,7 +40,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub struct Replica {
     /// The user as which it talks to the server.
     pub user: String,
-    /// Its process.
     pub process: Process,
     /// True if the test expects the process to end.
     pub may_end: bool,
@@ -50,11 +49,8 @@ pub struct Replica {
 pub struct Scene {
     /// The replicas, in the order in which they were started.
     pub replicas: Vec<Replica>,
-    /// The API server.
     pub server: ServerProcess,
-    /// A client of the server.
     pub client: Client,
-    /// How large everything is.
     pub size: Size,
     witness: Witness,
     flips: Option<Flips>,

@@ -14,7 +14,6 @@ use super::witness::Witness;
 /// What the server process is started with, as JSON in a file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ServerConfig {
-    /// Number of Services.
     pub services: usize,
     /// Number of pods of each Service.
     pub pods_per_service: usize,

@@ -28,7 +28,6 @@ impl LeaseTimes {
 /// The size of the load and the times of the faults.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Size {
-    /// Number of Services.
     pub services: usize,
     /// Number of pods of each Service.
     pub pods_per_service: usize,
@@ -36,7 +35,6 @@ pub struct Size {
     pub flips_per_second: u32,
     /// `--kube-api-qps`
     pub qps: u32,
-    /// The times of the lease.
     pub lease: LeaseTimes,
     /// How long the server is away where a test lets it go away.
     pub outage: Duration,

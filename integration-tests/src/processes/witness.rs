@@ -20,7 +20,6 @@ pub struct Line {
     pub received: u64,
     /// When the answer was ready, in microseconds since the server started.
     pub at: u64,
-    /// The user who made it.
     pub user: String,
     /// `User-Agent`.
     pub agent: String,
@@ -100,13 +99,11 @@ impl Witness {
 /// Writes of outputs by one user without one of another user in between.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tenure {
-    /// The user.
     pub user: String,
     /// When the first of the writes was answered.
     pub first: Duration,
     /// When the last of the writes was answered.
     pub last: Duration,
-    /// How many there were.
     pub writes: usize,
 }
 
@@ -132,7 +129,6 @@ pub fn tenures(lines: &[Line]) -> Vec<Tenure> {
 pub struct Answer {
     /// When the request for the change arrived.
     pub changed: Duration,
-    /// The pod's Service.
     pub service: String,
     /// How long it took until a write of an output of the Service arrived; `None` if none did.
     pub after: Option<Duration>,

@@ -20,11 +20,9 @@ use crate::{print, procfs};
 struct Growth {
     /// The controller.
     command: String,
-    /// The number of CPUs.
     cpus: usize,
     /// The load average of the last minute before the first measurement.
     load_average: Option<f64>,
-    /// The figures.
     charts: Vec<Chart>,
 }
 

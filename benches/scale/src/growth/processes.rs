@@ -25,7 +25,6 @@ const PODS_FOR_A_NODE: usize = 30;
 pub(super) struct Measured<'a> {
     /// The controller.
     pub(super) command: &'a str,
-    /// How.
     pub(super) options: &'a GrowthOptions,
 }
 

@@ -26,17 +26,13 @@ pub(crate) struct Published {
 /// What the watches have seen.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
-    /// EndpointSlices.
     pub(crate) slices: Published,
-    /// Endpoints.
     pub(crate) endpoints: Published,
-    /// When the last event came.
     pub(crate) last_event: Option<Instant>,
     /// Changes that no slice shows yet: the readiness that is waited for, and since when.
     pub(crate) waiting: BTreeMap<Place, (bool, Instant)>,
     /// Milliseconds from a change to the slice that shows it.
     pub(crate) latencies: Vec<(Place, f64)>,
-    /// Why a watch ended.
     pub(super) failed: Option<String>,
 }
 

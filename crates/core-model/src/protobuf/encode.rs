@@ -24,7 +24,6 @@ pub trait ObjectToWrite {
 /// An encoded object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Encoded {
-    /// The body of a request.
     pub body: Vec<u8>,
     /// Where in the body the fields that follow the metadata are.
     pub content: std::ops::Range<usize>,
@@ -33,15 +32,11 @@ pub struct Encoded {
 /// A new v1 Event, as a controller creates it.
 #[derive(Clone, Debug, Default)]
 pub struct EventToWrite<'a> {
-    /// Name.
     pub name: &'a str,
-    /// Namespace.
     pub namespace: &'a str,
     /// The object that the event is about.
     pub involved_object: ObjectReference,
-    /// Machine-readable reason.
     pub reason: &'a str,
-    /// Human-readable message.
     pub message: &'a str,
     /// The component that reports it.
     pub component: &'a str,
@@ -49,7 +44,6 @@ pub struct EventToWrite<'a> {
     pub first: Timestamp,
     /// When it last happened.
     pub last: Timestamp,
-    /// How often it happened.
     pub count: i32,
     /// `Normal` or `Warning`.
     pub event_type: &'a str,

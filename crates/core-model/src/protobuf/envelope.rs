@@ -16,9 +16,7 @@ pub const MAGIC: &[u8] = b"k8s\0";
 pub struct Envelope<'a> {
     /// `v1` or `group/v1`.
     pub api_version: &'a str,
-    /// The kind of the object.
     pub kind: &'a str,
-    /// The object.
     pub object: &'a [u8],
 }
 
@@ -215,7 +213,6 @@ pub fn fields_after_metadata(object: &[u8]) -> Option<&[u8]> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ListMeta {
-    /// The version of the list.
     pub resource_version: ResourceVersion,
     /// The token of the next page; empty on the last page.
     pub continue_token: String,
@@ -257,9 +254,7 @@ impl ListMeta {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Status {
-    /// Human-readable message.
     pub message: String,
-    /// Machine-readable reason.
     pub reason: String,
     /// HTTP status.
     pub code: u16,

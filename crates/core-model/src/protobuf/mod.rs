@@ -51,26 +51,15 @@ pub trait FromProtobuf: Sized {
 pub enum DecodeError {
     /// The bytes of a message are cut off, or no fields at all.
     #[error("the protobuf encoding of {message} is broken")]
-    Broken {
-        /// Path of the message.
-        message: &'static str,
-    },
+    Broken { message: &'static str },
     /// A field has another wire type than in the API.
     #[error("{field} has the wrong protobuf wire type")]
-    WrongType {
-        /// Path of the field.
-        field: &'static str,
-    },
-    /// A string is not UTF-8.
+    WrongType { field: &'static str },
     #[error("{field} is not UTF-8")]
-    NotUtf8 {
-        /// Path of the field.
-        field: &'static str,
-    },
+    NotUtf8 { field: &'static str },
     /// A field has a value that the API does not define.
     #[error("{field} is {value:?}; expected one of {expected}")]
     UnknownValue {
-        /// Path of the field.
         field: &'static str,
         /// The value that was found.
         value: String,
@@ -80,7 +69,6 @@ pub enum DecodeError {
     /// A time is outside the years -9999 to 9999.
     #[error("{field} is {seconds} seconds after 1970, which is outside the supported years")]
     Time {
-        /// Path of the field.
         field: &'static str,
         /// Seconds since 1970.
         seconds: i64,

@@ -20,9 +20,7 @@ use crate::represent::{self, MetaVersion};
 /// What each row contains in addition to its cells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IncludeObject {
-    /// Nothing.
     None,
-    /// The object's metadata.
     #[default]
     Metadata,
     /// The whole object.
@@ -47,7 +45,6 @@ impl IncludeObject {
 /// Options of a table.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// The version of the table.
     pub version: MetaVersion,
     /// What each row contains in addition to its cells.
     pub include: IncludeObject,

@@ -18,7 +18,6 @@ const SHOWN: usize = 80;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ManifestError {
-    /// It is no UTF-8.
     #[error("this is not text in UTF-8{0}")]
     NotUtf8(&'static str),
     /// It is neither JSON nor YAML.
@@ -26,7 +25,6 @@ pub enum ManifestError {
     Syntax {
         /// The line of the mistake; the first is 1.
         line: u64,
-        /// The mistake.
         why: String,
     },
     /// It is a template, not a manifest.
@@ -38,7 +36,6 @@ pub enum ManifestError {
     /// It lists manifests of Kustomize.
     #[error("this is a file of Kustomize, not an object; take what `kubectl kustomize FOLDER` prints")]
     Kustomization,
-    /// A List has no items.
     #[error("a List needs items")]
     NoItems,
     /// Something is no object, or lacks what every object needs.
@@ -46,7 +43,6 @@ pub enum ManifestError {
     Incomplete {
         /// The missing fields.
         lacks: &'static str,
-        /// How the object begins.
         start: String,
     },
 }

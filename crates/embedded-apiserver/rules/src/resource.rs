@@ -21,15 +21,12 @@ use crate::strategy::service::{ServiceStatusStrategy, ServiceStrategy};
 pub struct Resource {
     /// API group, empty for the core group.
     pub group: &'static str,
-    /// API version, such as `v1`.
     pub version: &'static str,
-    /// Kind of one object.
     pub kind: &'static str,
     /// The plural name that is used in paths.
     pub plural: &'static str,
     /// Short names that kubectl accepts.
     pub short_names: &'static [&'static str],
-    /// Categories, such as `all`.
     pub categories: &'static [&'static str],
     /// True if objects live in a namespace.
     pub namespaced: bool,
@@ -38,7 +35,6 @@ pub struct Resource {
     /// The plural under which objects are stored. The two versions of events share one store:
     /// `events`.
     pub storage: &'static str,
-    /// The fields of the kind.
     pub(crate) go_type: &'static GoType,
     /// The merge keys of the kind's lists.
     pub(crate) patch_schema: &'static patch::Schema,

@@ -24,19 +24,15 @@ pub struct Cause {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Details {
-    /// Name of the object.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// Group of the resource.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub group: String,
     /// The plural resource name (or, for validation errors, the kind), as upstream has it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub kind: String,
-    /// Uid of the object.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub uid: String,
-    /// Each single error.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<Cause>,
     /// Seconds after which to retry; also sent as the `Retry-After` header.

@@ -8,11 +8,8 @@ use crate::store::{Event, EventKind, resource_of_table};
 /// What happened to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeKind {
-    /// It was created.
     Added,
-    /// It has a new version.
     Modified,
-    /// It was removed.
     Deleted,
 }
 

@@ -29,12 +29,7 @@ pub enum ListenError {
     NotLoopback(SocketAddr),
     /// The system refused the address.
     #[error("cannot listen on {address}: {source}")]
-    Bind {
-        /// The address.
-        address: SocketAddr,
-        /// The system's error.
-        source: std::io::Error,
-    },
+    Bind { address: SocketAddr, source: std::io::Error },
 }
 
 /// How to listen.

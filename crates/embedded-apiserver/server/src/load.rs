@@ -22,10 +22,8 @@ pub enum LoadError {
         api_version: String,
         /// From the object.
         kind: String,
-        /// The object's name.
         name: String,
     },
-    /// An object has no name.
     #[error("cannot load a {kind} that has no metadata.name")]
     NoName {
         /// From the object.

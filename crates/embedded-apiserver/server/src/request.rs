@@ -10,7 +10,6 @@ use crate::query::{Query, decode};
 /// A parsed request, for fault matchers and the request log.
 #[derive(Clone, Debug)]
 pub struct RequestInfo {
-    /// HTTP method.
     pub method: Method,
     /// Path, still percent-encoded.
     pub path: String,

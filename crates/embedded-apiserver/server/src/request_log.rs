@@ -17,7 +17,6 @@ pub struct LoggedRequest {
     pub received: Duration,
     /// When the head of the response was ready, as the time since the server was built.
     pub at: Duration,
-    /// The request.
     pub request: RequestInfo,
     /// HTTP status of the response; 0 if the connection broke before it.
     pub status: u16,

@@ -27,9 +27,7 @@ pub struct PlanState {
     pub(super) service: Service,
     pub(super) options: PlanOptions,
     pub(super) warning: Option<UnreadableAnnotation>,
-    /// The ports of each pod.
     pub(super) pod_ports: Vec<EndpointsPort>,
-    /// The ports of the subset.
     pub(super) ports: Vec<EndpointsPort>,
     pub(super) ready: Addresses,
     pub(super) not_ready: Addresses,

@@ -30,7 +30,6 @@ use crate::topology::HintedState;
 struct Part<'c, 'a> {
     family: IpFamily,
     group: &'c PortGroup,
-    /// The numbers of the slices.
     slices: BTreeSet<usize>,
     /// The changed pods whose endpoints are not right as they are, by name, with their candidates,
     /// if they are published.

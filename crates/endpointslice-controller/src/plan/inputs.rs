@@ -20,7 +20,6 @@ static UNKNOWN_TOPOLOGY: TopologyState = TopologyState::unknown();
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct PlanInputs<'a> {
-    /// The Service.
     pub service: &'a Service,
     /// The pods that it selects, in any order; sorted by name is fastest.
     pub pods: &'a [Arc<Pod>],
@@ -31,7 +30,6 @@ pub struct PlanInputs<'a> {
     pub existing_slices: &'a [Arc<EndpointSlice>],
     /// Time of the change that led to this sync; none if it is not known.
     pub trigger_time: Option<Timestamp>,
-    /// Options of the controller.
     pub options: &'a PlanOptions,
     /// How the cluster's CPU is spread over zones.
     pub topology: &'a TopologyState,

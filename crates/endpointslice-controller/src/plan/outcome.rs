@@ -29,7 +29,6 @@ pub struct Plan {
     /// type that the Service no longer has but of which there are slices. A sub-plan may have
     /// nothing to write.
     pub sub_plans: Vec<SubPlan>,
-    /// Events about the Service.
     pub events: Vec<PlannedEvent>,
     /// A verdict on each pod, sorted by pod name.
     pub verdicts: Vec<PodVerdict>,
@@ -42,7 +41,6 @@ pub struct Plan {
     /// State that the next sync of this Service takes as
     /// [`PlanInputs::hinted`](crate::PlanInputs::hinted).
     pub hinted: HintedState,
-    /// Numbers for metrics.
     pub stats: PlanStats,
 }
 
@@ -51,7 +49,6 @@ pub struct Plan {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct SubPlan {
-    /// The address type.
     pub address_type: AddressType,
     /// The writes. `update` is in the order that keeps every ready pod published.
     pub writes: Writes<EndpointSlice>,
@@ -69,9 +66,7 @@ pub enum PlanError {
     /// out.
     #[error("skipping Pod {pod} for Service {service}: Node {node} Not Found")]
     NodeNotFound {
-        /// Name of the pod.
         pod: Text,
-        /// The Service.
         service: ObjectKey,
         /// Name of the node, empty if the pod has none.
         node: Text,
@@ -110,11 +105,9 @@ pub struct AddressTypeStats {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct GroupStats {
-    /// The ports.
     pub ports: Vec<EndpointPort>,
     /// Endpoints that should exist.
     pub endpoints: usize,
-    /// Slices after the sync.
     pub slices: usize,
 }
 

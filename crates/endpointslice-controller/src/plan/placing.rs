@@ -20,7 +20,6 @@ pub(super) struct PlacedSlice<'a> {
     pub(super) change: Change,
     /// See [`KeptSlice::kept`].
     pub(super) kept: Vec<(EndpointIndex, CandidateIndex)>,
-    /// Candidates that are added.
     pub(super) added: Vec<CandidateIndex>,
     /// See [`KeptSlice::rebuild`].
     pub(super) rebuild: bool,

@@ -19,7 +19,6 @@ use super::outcome::PlanError;
 /// What a candidate is made from.
 #[derive(Clone, Copy)]
 pub(super) enum Source<'a> {
-    /// A pod.
     Pod(&'a Pod),
     /// An endpoint of a slice that is right as it is, apart from hints.
     Endpoint(&'a Endpoint),
@@ -28,7 +27,6 @@ pub(super) enum Source<'a> {
 /// A pod that is published in at least one address family.
 #[derive(Clone)]
 pub(super) struct Candidate<'a> {
-    /// Name of the pod.
     pub(super) name: &'a Text,
     pub(super) source: Source<'a>,
     pub(super) group: GroupIndex,

@@ -42,7 +42,6 @@ pub struct PlanState {
 #[derive(Clone)]
 pub(super) struct FamilyState {
     pub(super) address_type: AddressType,
-    /// The number of endpoints.
     pub(super) endpoints: usize,
     pub(super) groups: Vec<GroupStats>,
     /// The slice of each endpoint, by name of its target.
@@ -225,7 +224,6 @@ impl FamilyState {
 struct Place {
     /// Hash of the pod's name.
     hash: u32,
-    /// Number of the slice.
     slice: u32,
 }
 

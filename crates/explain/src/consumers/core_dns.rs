@@ -57,7 +57,6 @@ pub enum Question {
     Endpoint(Text),
     /// `_PORT._PROTOCOL.SERVICE.NAMESPACE.svc`: SRV records.
     Port {
-        /// Name of the port.
         port: Text,
         /// Its protocol, in any case.
         protocol: Text,

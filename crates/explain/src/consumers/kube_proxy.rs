@@ -61,7 +61,6 @@ pub const LABEL_SERVICE_PROXY_NAME: &str = "service.kubernetes.io/service-proxy-
 /// kube-proxy of one node.
 #[derive(Clone, Copy, Debug)]
 pub struct KubeProxy<'a> {
-    /// The name of its node.
     pub node: &'a str,
     /// The node's label `topology.kubernetes.io/zone`; empty if it has none. kube-proxy 1.36
     /// follows no hints for zones until the label changes if its informer reports the node before
@@ -108,7 +107,6 @@ pub struct Routes {
 pub struct PortRoutes {
     /// The port's name; may be empty.
     pub name: Text,
-    /// The port's protocol.
     pub protocol: Text,
     /// The endpoints among which kube-proxy chooses, sorted. If there is none, it refuses or drops
     /// connections.

@@ -70,7 +70,6 @@ impl Layout {
 pub struct Span {
     /// The text, without a line break.
     pub text: String,
-    /// How it stands out.
     pub emphasis: Emphasis,
 }
 

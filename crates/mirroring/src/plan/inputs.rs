@@ -21,7 +21,6 @@ pub struct PlanInputs<'a> {
     /// The slices that carry the label with the Service's name and the label with this controller's
     /// name and are not being deleted, in any order.
     pub existing_slices: &'a [Arc<EndpointSlice>],
-    /// Options of the controller.
     pub options: &'a PlanOptions,
 }
 

@@ -31,7 +31,6 @@ const NAMES_IN_A_MESSAGE: usize = 10;
 pub struct OrphanInputs<'a> {
     /// Slices of the Service that were made from pods.
     pub orphans: &'a [Arc<EndpointSlice>],
-    /// The Endpoints.
     pub endpoints: &'a Endpoints,
     /// The slices that mirror the Endpoints, as they are stored.
     pub mirrored: &'a [Arc<EndpointSlice>],
@@ -50,7 +49,6 @@ pub enum OrphanVerdict {
     Redirected(Text),
     /// The API server has to be asked who wrote the Endpoints.
     AskWhoWrote,
-    /// It is kept.
     Kept(KeptReason),
 }
 

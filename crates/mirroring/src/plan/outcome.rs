@@ -25,7 +25,6 @@ pub struct Plan {
     /// Why nothing is mirrored, if so: all slices are deleted, and the Endpoints no longer count in
     /// any metric.
     pub not_mirrored: Option<NotMirrored>,
-    /// Numbers for metrics.
     pub stats: PlanStats,
 }
 

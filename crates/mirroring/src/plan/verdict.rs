@@ -19,7 +19,6 @@ pub struct AddressVerdict {
     pub address: Text,
     /// The ports of its subset.
     pub ports: Arc<[EndpointsPort]>,
-    /// The decision.
     #[serde(flatten)]
     pub verdict: MirrorVerdict,
 }
@@ -53,10 +52,7 @@ pub enum SkipReason {
         max: usize,
     },
     /// No address of these Endpoints is mirrored.
-    NotMirrored {
-        /// The reason.
-        cause: NotMirrored,
-    },
+    NotMirrored { cause: NotMirrored },
 }
 
 impl SkipReason {

@@ -27,7 +27,6 @@ const SHORT: Duration = Duration::from_millis(300);
 #[derive(Clone, Default)]
 pub(crate) struct Mounted {
     pub(crate) state: Arc<AtomicU64>,
-    /// Events that were made.
     pub(crate) made: Arc<AtomicU64>,
     /// Streams that have begun and not ended.
     pub(crate) open: Arc<AtomicU64>,

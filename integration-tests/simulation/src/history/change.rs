@@ -1,8 +1,6 @@
 //! What users, kubelets and other controllers of a cluster change. Objects have numbers; a change
 //! of a missing object has no effect.
 
-#![expect(missing_docs, reason = "the words of the text and the fields say what a variant changes")]
-
 use crate::text::{text_enum, word_enum};
 
 word_enum! {

@@ -1,7 +1,5 @@
 //! What goes wrong between the managers and the server, from one time to another.
 
-#![expect(missing_docs, reason = "the words of the text and the fields say what fails")]
-
 use kube_endpoint_embedded_apiserver::RequestInfo;
 
 use crate::text::{text_enum, word_enum};
@@ -112,11 +110,8 @@ impl Fault {
 /// The requests that a fault concerns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
-    /// Their verb.
     pub verb: Option<Verb>,
-    /// Their kind.
     pub kind: Option<Kind>,
-    /// Who sends them.
     pub by: Option<Manager>,
     /// The number of the server that gets them.
     pub server: Option<u8>,

@@ -23,7 +23,6 @@ use crate::text::{Field, TextError};
 /// What happens at one time.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// Objects change.
     Change(Change),
     /// A fault begins, and ends after this time.
     Fault(Duration, Fault),
@@ -34,16 +33,13 @@ pub enum Action {
 /// What happens, and when, as the time since the managers were started.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
-    /// The time.
     pub at: Duration,
-    /// What happens.
     pub action: Action,
 }
 
 /// The settings of a run and what happens in it, in the order of time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct History {
-    /// The settings.
     pub setup: Setup,
     /// What happens. Steps at 0 are made before the managers start.
     pub steps: Vec<Step>,

@@ -1,7 +1,5 @@
 //! What happens to processes, clocks and the server's storage.
 
-#![expect(missing_docs, reason = "the words of the text and the fields say what happens")]
-
 use super::fault::Manager;
 use crate::text::text_enum;
 

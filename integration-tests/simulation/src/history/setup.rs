@@ -10,7 +10,6 @@ use crate::text::{Field, text_struct};
 text_struct! {
     /// The settings of a run. The seed is that of the server, of the managers and of the network.
     "setup" pub struct Setup {
-        /// The seed.
         seed: u64,
         /// The profile of the history.
         profile: Profile,

@@ -25,7 +25,6 @@ pub struct Mutant {
     pub name: String,
     /// What it breaks, in one sentence; empty if the file has none.
     pub sentence: String,
-    /// Its file.
     pub path: PathBuf,
 }
 
@@ -59,9 +58,7 @@ pub fn mutants() -> io::Result<Vec<Mutant>> {
 /// A history that catches a mutant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Catcher {
-    /// The history of a seed.
     Seed(u64),
-    /// A named history.
     Named(String),
 }
 

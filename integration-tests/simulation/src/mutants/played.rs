@@ -22,12 +22,7 @@ pub enum Played {
     /// All rules held.
     Held,
     /// A rule did not hold.
-    Failed {
-        /// The seed of the history.
-        seed: u64,
-        /// The rule.
-        rule: String,
-    },
+    Failed { seed: u64, rule: String },
     /// The process, or a history in it, ended without a checked rule having failed. It has written
     /// this.
     Crashed(String),

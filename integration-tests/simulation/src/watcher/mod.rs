@@ -58,13 +58,10 @@ pub(crate) const FIGHTER: &str = "fighter";
 /// A rule that did not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// When.
     pub at: Duration,
-    /// Which rule.
     pub rule: &'static str,
     /// The object, or the process; empty if it is about the whole.
     pub object: String,
-    /// What was found.
     pub detail: String,
 }
 

@@ -22,7 +22,6 @@ pub enum LineKind {
 /// A line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// What it is about.
     pub kind: LineKind,
     /// The line, with its time.
     pub text: String,

@@ -60,7 +60,6 @@ pub(crate) struct Service {
 /// Endpoints, as far as mirroring and the rules about them need it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Endpoints {
-    /// All addresses.
     pub(crate) addresses: Vec<String>,
     /// True if they may be mirrored.
     pub(crate) is_mirrorable: bool,

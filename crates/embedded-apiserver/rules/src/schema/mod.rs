@@ -17,11 +17,8 @@ mod pod_status;
 pub(crate) enum Shape {
     /// A string; the Go type's name is for error texts.
     Text(&'static str),
-    /// A boolean.
     Bool,
-    /// An integer of 32 bits.
     Int32,
-    /// An integer of 64 bits.
     Int64,
     /// A resource quantity: a string, or a number that becomes one.
     Quantity,
@@ -29,15 +26,10 @@ pub(crate) enum Shape {
     Time,
     /// `metav1.MicroTime`: microseconds, UTC.
     MicroTime,
-    /// An integer or a string.
     IntOrString,
-    /// Anything at all.
     Any,
-    /// A struct.
     Object(&'static GoType),
-    /// A list.
     List(&'static Shape),
-    /// A map from strings.
     Map(&'static Shape),
 }
 
@@ -57,9 +49,7 @@ pub(crate) enum Presence {
 pub(crate) struct Field {
     /// Name in JSON.
     pub(crate) name: &'static str,
-    /// When it is printed.
     pub(crate) presence: Presence,
-    /// What it holds.
     pub(crate) shape: Shape,
 }
 

@@ -11,9 +11,7 @@ use super::Strategy;
 
 /// The strategy of reviews whose spec must hold one field, without which they get a 400.
 pub(crate) struct RequiredFieldStrategy {
-    /// The field of the spec.
     pub(crate) field: &'static str,
-    /// The message of the error.
     pub(crate) message: &'static str,
 }
 

@@ -9,9 +9,7 @@ use super::object::{EventKind, Stored};
 /// One change.
 #[derive(Debug)]
 pub(crate) struct Event {
-    /// The version of the change.
     pub(crate) version: u64,
-    /// The type of the change.
     pub(crate) kind: EventKind,
     /// The object after the change; for a deletion the last state with the version of the deletion.
     pub(crate) object: Arc<Stored>,
@@ -29,7 +27,6 @@ pub(crate) struct TooOld {
 /// How much history a server keeps of each resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
-    /// The number of changes.
     pub(crate) changes: usize,
     /// The size of the objects after the changes.
     pub(crate) bytes: usize,

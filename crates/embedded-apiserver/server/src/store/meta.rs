@@ -10,7 +10,6 @@ use super::intern::{Interner, Text};
 /// The fields that are stored in addition to an object's bytes.
 #[derive(Debug)]
 pub(crate) struct Meta {
-    /// The uid.
     pub(crate) uid: Text,
     /// The labels, sorted by key.
     labels: Box<[(Text, Text)]>,

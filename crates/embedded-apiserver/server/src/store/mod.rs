@@ -28,7 +28,6 @@ use intern::Interner;
 pub(crate) struct Table {
     /// The objects, in the order of their keys.
     pub(crate) objects: CowMap,
-    /// The latest changes.
     pub(crate) history: History,
     notifier: watch::Sender<u64>,
 }

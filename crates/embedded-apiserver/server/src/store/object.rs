@@ -11,11 +11,8 @@ use super::meta::Meta;
 /// The type of a watch event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EventKind {
-    /// The object was added.
     Added,
-    /// The object was modified.
     Modified,
-    /// The object was deleted.
     Deleted,
 }
 

@@ -171,7 +171,6 @@ pub(super) enum Decision {
     /// Store it with a deletion timestamp and remove it right after, as upstream does with pods
     /// without a grace period.
     MarkAndRemove(Value),
-    /// Remove it.
     Remove,
 }
 

@@ -37,13 +37,10 @@ use crate::yaml;
 pub(crate) struct Call<'a> {
     /// The attributes of the request.
     pub(crate) info: &'a RequestInfo,
-    /// The resource.
     pub(crate) resource: &'static Resource,
-    /// The decoded parameters.
     pub(crate) query: Query,
     /// The negotiated output.
     pub(crate) form: Form,
-    /// The request's body.
     pub(crate) body: Bytes,
     /// The request's content type without parameters, lower case; empty for none.
     pub(crate) content_type: String,
@@ -51,7 +48,6 @@ pub(crate) struct Call<'a> {
     pub(crate) closing: Option<Closing>,
     /// The watch caches of the server that got it.
     pub(crate) caches: &'a WatchCaches,
-    /// The injected faults.
     pub(crate) faults: Vec<Fault>,
     /// Texts for `Warning` headers, also of responses that are errors.
     pub(crate) warnings: &'a Mutex<Vec<String>>,
@@ -69,7 +65,6 @@ pub(crate) enum Outcome {
 /// A successful write.
 #[derive(Debug)]
 pub(crate) struct Done {
-    /// The object.
     pub(crate) outcome: Outcome,
     /// True if it was created.
     pub(crate) created: bool,

@@ -42,7 +42,6 @@ const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 enum Step {
     /// Events are queued or may be available.
     Go,
-    /// The watch is over.
     End,
 }
 

@@ -12,7 +12,6 @@ use super::{KubeProxy, ignores, ignores_slice};
 /// The nodes of a cluster, on which the clients are.
 #[derive(Clone, Copy, Debug)]
 pub struct Nodes<'a> {
-    /// By name.
     pub by_name: &'a BTreeMap<Text, Arc<Node>>,
     /// The number of nodes of each zone. Those without a zone are under the empty name.
     pub by_zone: &'a BTreeMap<Text, usize>,

@@ -53,7 +53,6 @@ pub(in super::super) struct Inputs {
     /// By Service and slice.
     slices: BTreeMap<String, BTreeMap<String, EndpointSlice>>,
     service_of: BTreeMap<String, String>,
-    /// Their zones.
     nodes: BTreeMap<String, (String, Since)>,
     /// The Services that something other than a manager has changed since they were last judged,
     /// and when.
