@@ -11,12 +11,12 @@ use tokio::time::Instant;
 
 const SIZES: [usize; 4] = [1_000, 5_000, 10_000, 100_000];
 
-/// The only Service of a namespace.
+/// Returns the only Service of a namespace.
 fn size(pods: usize) -> Size {
     Size { services: 1, pods, other_pods: 0 }
 }
 
-/// The time of so many rounds, each of which flips another pod.
+/// Returns the time of so many rounds, each of which flips another pod.
 fn flips(
     service: &mut PlannedService,
     rounds: u64,
@@ -33,7 +33,7 @@ fn flips(
     total
 }
 
-/// The time that `work` takes, added to `total`.
+/// Returns the time that `work` takes, added to `total`.
 fn timed<T>(total: &mut Duration, work: impl FnOnce() -> T) -> T {
     let start = Instant::now();
     let result = black_box(work());

@@ -93,12 +93,12 @@ impl Counts {
         Self::from_list(lines.map(read).collect::<Result<_, String>>()?)
     }
 
-    /// The sum of the counts whose names begin with a prefix.
+    /// Returns the sum of the counts whose names begin with a prefix.
     fn sum(&self, prefix: &str) -> u64 {
         self.0.iter().filter(|(name, _)| name.starts_with(prefix)).map(|(_, count)| count).sum()
     }
 
-    /// The table that [`from_table`](Self::from_table) reads.
+    /// Returns the table that [`from_table`](Self::from_table) reads.
     pub fn to_table(&self) -> String {
         let width = self.0.keys().map(String::len).max().unwrap_or(0);
         let mut table = HEADER.to_owned();
@@ -152,8 +152,8 @@ pub fn report(committed: &Counts, counted: &Counts) -> (String, Vec<String>) {
     (table, problems)
 }
 
-/// The number of instructions of each counted call, in order, from a profile with a dump for each
-/// of them.
+/// Returns the number of instructions of each counted call, in order, from a profile with a dump
+/// for each of them.
 ///
 /// # Errors
 ///

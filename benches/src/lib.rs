@@ -20,7 +20,7 @@ pub const NAMESPACE: &str = "shop";
 /// The number of nodes.
 pub const NODES: usize = 60;
 
-/// The objects of one kind in the recorded sample cluster.
+/// Returns the objects of one kind in the recorded sample cluster.
 ///
 /// # Panics
 ///
@@ -39,7 +39,8 @@ fn recorded_answer(name: &str) -> Vec<u8> {
     std::fs::read(folder.join(name)).expect("the fixture can be read")
 }
 
-/// The items of a list that a real API server answered in JSON. `kind` is the plural resource name.
+/// Returns the items of a list that a real API server answered in JSON. `kind` is the plural
+/// resource name.
 ///
 /// # Panics
 ///
@@ -50,7 +51,7 @@ pub fn recorded_list_in_json(kind: &str) -> Vec<String> {
     list["items"].as_array().expect("the fixture is a list").iter().map(Value::to_string).collect()
 }
 
-/// The items of the same list in protobuf.
+/// Returns the items of the same list in protobuf.
 ///
 /// # Panics
 ///
@@ -117,18 +118,18 @@ pub fn pods_as_json(workload: &str, count: usize) -> Vec<Value> {
     (0..count).map(pod).collect()
 }
 
-/// The same pods as views, which share strings as in a store.
+/// Returns the same pods as views, which share strings as in a store.
 pub fn pods(workload: &str, count: usize) -> Vec<Arc<Pod>> {
     let mut interner = Interner::default();
     pods_as_json(workload, count).into_iter().map(|pod| Arc::new(stored(pod, &mut interner))).collect()
 }
 
-/// A Service that selects the pods of a workload.
+/// Returns a Service that selects the pods of a workload.
 pub fn service(workload: &str) -> Service {
     view(service_as_json(workload))
 }
 
-/// The same Service as a client would create it.
+/// Returns the same Service as a client would create it.
 pub fn service_as_json(workload: &str) -> Value {
     json!({
         "apiVersion": "v1",
@@ -139,7 +140,7 @@ pub fn service_as_json(workload: &str) -> Value {
     })
 }
 
-/// The nodes that pods are spread over, in three zones.
+/// Returns the nodes that pods are spread over, in three zones.
 pub fn nodes() -> Vec<Arc<Node>> {
     let node = |number: usize| {
         view(json!({

@@ -66,8 +66,8 @@ impl Handler for Queues {
 }
 
 impl PlannedService {
-    /// A namespace whose Services have no slices and no Endpoints. Only the first Service can be
-    /// planned.
+    /// Returns a namespace whose Services have no slices and no Endpoints. Only the first Service
+    /// can be planned.
     pub fn without_plans(size: Size) -> Self {
         let cluster = Cluster::new([Kind::Pods, Kind::Services]);
         let name = |number: usize| if number == 0 { WORKLOAD.to_owned() } else { format!("other-{number}") };
@@ -122,7 +122,7 @@ impl PlannedService {
         planned
     }
 
-    /// The stores.
+    /// Returns the stores.
     pub fn cluster(&self) -> &Cluster {
         &self.cluster
     }
@@ -152,8 +152,8 @@ impl PlannedService {
         assert!(self.endpoints_state.is_some(), "the Endpoints are complete");
     }
 
-    /// A pod of the Service, ready if it was not and the reverse, as the next event of the watch
-    /// shows it.
+    /// Returns a pod of the Service, ready if it was not and the reverse, as the next event of the
+    /// watch shows it.
     pub fn flipped(&mut self, number: usize) -> Pod {
         let key = ObjectKey { name: pod_name(number), ..self.service.key.clone() };
         let mut pod = Pod::clone(&self.cluster.pod(&key).expect("the pod is stored"));

@@ -35,7 +35,7 @@ fn pack_relocations() {
     }
 }
 
-/// The 95 of Rust 1.95.0.
+/// Returns the 95 of Rust 1.95.0.
 fn minor_version() -> Option<u32> {
     let output = Command::new(env::var_os("RUSTC")?).arg("--version").output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
@@ -62,8 +62,8 @@ fn is_commit(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
 }
 
-/// The commit that is checked out, if the workspace is the root of a git repository and not a copy
-/// within another.
+/// Returns the commit that is checked out, if the workspace is the root of a git repository and not
+/// a copy within another.
 fn commit_of_checkout() -> Option<String> {
     let folder = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR")?);
     let root = folder.ancestors().nth(2)?;

@@ -127,7 +127,7 @@ pub fn kubectl() -> Result<(), Missing> {
     find(&kubectl_program()).map(|_| ()).ok_or_else(|| Missing::Program(needed.to_owned()))
 }
 
-/// A kubectl that renders the kustomizations in `deploy/`.
+/// Returns a kubectl that renders the kustomizations in `deploy/`.
 ///
 /// # Errors
 ///
@@ -139,7 +139,7 @@ pub fn kubectl_that_renders() -> Result<(), Missing> {
     check_kubectl(&found)
 }
 
-/// The program that `KUBECTL` names, or `kubectl`.
+/// Returns the program that `KUBECTL` names, or `kubectl`.
 pub fn kubectl_program() -> OsString {
     std::env::var_os("KUBECTL").unwrap_or_else(|| "kubectl".into())
 }
@@ -168,14 +168,14 @@ pub fn browser() -> Result<(), Missing> {
     browser_programs().map(|_| ()).ok_or_else(|| Missing::Program(needed.to_owned()))
 }
 
-/// The paths of Chromium, under one of its names, and of chromedriver.
+/// Returns the paths of Chromium, under one of its names, and of chromedriver.
 pub fn browser_programs() -> Option<(PathBuf, PathBuf)> {
     let found = |name: &&str| find(&OsString::from(name));
     let chromium = ["chromium", "chromium-browser", "google-chrome"].iter().find_map(found);
     chromium.zip(found(&"chromedriver"))
 }
 
-/// The programs for which `deploy/build-with-profile` is written.
+/// Returns the programs for which `deploy/build-with-profile` is written.
 ///
 /// # Errors
 ///
@@ -193,14 +193,14 @@ pub fn git() -> Result<(), Missing> {
     program("git")
 }
 
-/// A program whose package has its name.
+/// Returns a program whose package has its name.
 fn program(name: &str) -> Result<(), Missing> {
     let needed = || Missing::Program(format!("{name} is missing: install {name}"));
     find(&name.into()).map(|_| ()).ok_or_else(needed)
 }
 
-/// The program that the system would start: a path as it is, and a name in one of the folders of
-/// `PATH`.
+/// Returns the program that the system would start: a path as it is, and a name in one of the
+/// folders of `PATH`.
 fn find(program: &OsString) -> Option<PathBuf> {
     find_in(program, &std::env::var_os("PATH").unwrap_or_default())
 }

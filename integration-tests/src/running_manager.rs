@@ -111,7 +111,8 @@ pub async fn writes_within(server: &EmbeddedApiServer, settings: &Settings, time
     writes(server)
 }
 
-/// The write requests in the server's log, events included: method, path and status of each.
+/// Returns the write requests in the server's log, events included: method, path and status of
+/// each.
 pub fn writes(server: &EmbeddedApiServer) -> Vec<String> {
     let log = server.request_log();
     let writes = log.iter().filter(|it| !matches!(it.request.method.as_str(), "GET" | "HEAD"));

@@ -17,7 +17,7 @@ const EXPECTED: &[(&str, &str, &str)] = &[
     ("topology-node-without-zone", "its zone label arrives", "NodeZoneResync"),
 ];
 
-/// The steps of a scenario whose outputs differ from the recording.
+/// Returns the steps of a scenario whose outputs differ from the recording.
 fn differences(name: &str) -> Vec<String> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();

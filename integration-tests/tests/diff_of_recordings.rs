@@ -9,7 +9,7 @@ use kube_endpoint_explain::text::Colors;
 use kube_endpoint_explain::{Objects, Options, diff};
 use kube_endpoint_integration_tests::conformance::{Parts, Scenario, TestBed, play_and_check, recordings};
 
-/// The objects of a server that explanations read.
+/// Returns the objects of a server that explanations read.
 fn objects(server: &EmbeddedApiServer) -> Objects {
     let kinds = [
         ("nodes", "Node"),
@@ -27,7 +27,7 @@ fn objects(server: &EmbeddedApiServer) -> Objects {
     Objects::read(kinds.into_iter().flat_map(of_kind)).unwrap()
 }
 
-/// Returns what would change, as text; none if nothing would.
+/// Returns what would change, as text, or `None` if nothing would.
 fn changes(objects: &Objects, options: &Options) -> Option<String> {
     let diff = diff(objects, options).unwrap();
     (!diff.is_empty()).then(|| diff.text().render(Colors::Off))

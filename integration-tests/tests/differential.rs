@@ -44,7 +44,7 @@ fn shown(answer: &Answer) -> serde_json::Value {
     serde_json::to_value(answer).unwrap()
 }
 
-/// The differences between the recorded answers of a case and others.
+/// Returns the differences between the recorded answers of a case and others.
 fn differences(case: &Case, answers: &[Answer], intended: bool) -> Vec<String> {
     let mut found = Vec::new();
     for (number, (exchange, answer)) in case.exchanges.iter().zip(answers).enumerate() {

@@ -14,7 +14,7 @@ fn parity() -> String {
     read_to_string(root().join("docs/parity.md")).unwrap()
 }
 
-/// The pages in `docs/` and at the root, with their file names.
+/// Returns the pages in `docs/` and at the root, with their file names.
 fn pages() -> Vec<(String, String)> {
     let docs = read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().path());
     let at_root = ["README.md", "CONTRIBUTING.md"].map(|name| root().join(name));
@@ -22,12 +22,12 @@ fn pages() -> Vec<(String, String)> {
     files.map(|path| (path.display().to_string(), read_to_string(&path).unwrap())).collect()
 }
 
-/// The texts between single backticks, outside fenced code blocks.
+/// Returns the texts between single backticks, outside fenced code blocks.
 fn code_spans(page: &str) -> Vec<&str> {
     page.split("```").step_by(2).flat_map(|text| text.split('`').skip(1).step_by(2)).collect()
 }
 
-/// The tests that a text names in the form `path.rs::test`.
+/// Returns the tests that a text names in the form `path.rs::test`.
 fn named_tests(text: &str) -> BTreeSet<(&str, &str)> {
     code_spans(text).into_iter().filter_map(|span| span.split_once(".rs::")).collect()
 }
@@ -157,7 +157,7 @@ fn every_mutant_has_a_row_in_reliability() {
     }
 }
 
-/// All Rust source files below the directories of the workspace's crates.
+/// Returns all Rust source files below the directories of the workspace's crates.
 fn source_files() -> Vec<PathBuf> {
     let mut files = Vec::new();
     let mut folders: Vec<PathBuf> =

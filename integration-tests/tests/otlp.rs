@@ -55,7 +55,7 @@ impl Collector {
         address
     }
 
-    /// The name of the service, and all spans.
+    /// Returns the name of the service, and all spans.
     fn received(&self) -> (String, Vec<Span>) {
         let requests = self.0.lock().unwrap();
         let resources = requests.iter().flat_map(|request| &request.resource_spans);

@@ -18,7 +18,7 @@ fn server(objects: Vec<serde_json::Value>) -> EmbeddedApiServer {
     EmbeddedApiServer::builder().start_time(start).load(objects).build().unwrap()
 }
 
-/// The state of a server as a `List`, like the fixture.
+/// Returns the state of a server as a `List`, like the fixture.
 fn list_of(server: &EmbeddedApiServer) -> serde_json::Value {
     let kinds = [
         ("nodes", "v1", "Node"),

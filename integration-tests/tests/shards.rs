@@ -17,7 +17,7 @@ fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// The settings of the manager that syncs the Services with this label.
+/// Returns the settings of the manager that syncs the Services with this label.
 fn shard(name: &str) -> Settings {
     let mut settings = settings(Gates::default());
     settings.service_selector = Some(format!("shard={name}").parse().unwrap());
@@ -78,8 +78,8 @@ async fn delete_service(server: &EmbeddedApiServer, name: &str) {
     services.delete(name, &Default::default()).await.unwrap();
 }
 
-/// The writes of endpoint objects by the manager of this name, from the entry `since` of the log
-/// on.
+/// Returns the writes of endpoint objects by the manager of this name, from the entry `since` of
+/// the log on.
 fn writes_of(server: &EmbeddedApiServer, name: &str, since: usize) -> Vec<String> {
     let log = server.request_log();
     let own = |entry: &&LoggedRequest| {
@@ -91,7 +91,7 @@ fn writes_of(server: &EmbeddedApiServer, name: &str, since: usize) -> Vec<String
     log[since..].iter().filter(own).map(line).collect()
 }
 
-/// The addresses in the slices of a Service, and in its Endpoints.
+/// Returns the addresses in the slices of a Service, and in its Endpoints.
 fn published(
     server: &EmbeddedApiServer,
     namespace: &str,
@@ -397,7 +397,7 @@ async fn two_shards(server: EmbeddedApiServer, gate: bool) -> (Vec<LoggedRequest
     (reads.collect(), dropped)
 }
 
-/// How many of these requests ask for a shard.
+/// Returns how many of these requests ask for a shard.
 fn asking(reads: &[LoggedRequest]) -> usize {
     reads.iter().filter(|entry| entry.request.parameter("shardSelector").is_some()).count()
 }

@@ -4,7 +4,7 @@
 use std::fs::{read_dir, read_to_string};
 use std::path::{Path, PathBuf};
 
-/// All Rust source files of the workspace, with their contents.
+/// Returns all Rust source files of the workspace, with their contents.
 fn sources() -> Vec<(PathBuf, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut folders: Vec<PathBuf> =
@@ -31,7 +31,7 @@ fn places(rule: impl Fn(&Path, &str) -> Vec<usize>) -> Vec<String> {
         .collect()
 }
 
-/// The lines at which a `select!` begins whose branches are polled in random order.
+/// Returns the lines at which a `select!` begins whose branches are polled in random order.
 fn unbiased(source: &str) -> Vec<usize> {
     let begins = |(before, _): &(&str, &str)| before.matches('\n').count() + 1;
     let macros = source.match_indices("select!").map(|(at, _)| source.split_at(at));
@@ -137,8 +137,8 @@ fn every_file_of_a_test_program_is_declared() {
     assert!(checked > 60, "only {checked} files were checked");
 }
 
-/// The lines of comments that are wider than 100 columns, but for code, tables and what has no
-/// blank to break at.
+/// Returns the lines of comments that are wider than 100 columns, but for code, tables and what has
+/// no blank to break at.
 fn too_wide(source: &str) -> Vec<usize> {
     let mut in_code = false;
     let mut found = Vec::new();

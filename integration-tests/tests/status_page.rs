@@ -104,8 +104,8 @@ impl Browser {
         answer
     }
 
-    /// The status and the JSON of an answer. A body that is sent in chunks is one chunk here or
-    /// more.
+    /// Returns the status and the JSON of an answer. A body that is sent in chunks is one chunk
+    /// here or more.
     fn json(&self, below: &str) -> (u16, Value) {
         let answer = self.get(below);
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();

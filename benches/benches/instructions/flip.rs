@@ -5,7 +5,7 @@ use kube_endpoint_core_model::protobuf::ObjectToWrite;
 
 use crate::callgrind::Counter;
 
-/// A Service with so many pods, which is the only one of its namespace.
+/// Returns a Service with so many pods, which is the only one of its namespace.
 const fn alone(pods: usize) -> Size {
     Size { services: 1, pods, other_pods: 0 }
 }

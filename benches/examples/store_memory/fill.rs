@@ -185,7 +185,7 @@ pub(crate) fn fill(size: Size, mut filled: impl FnMut(Kind)) -> Filled {
 }
 
 impl Filled {
-    /// The numbers of objects, and of strings, maps and lists that the reflectors share.
+    /// Returns the numbers of objects, and of strings, maps and lists that the reflectors share.
     pub(crate) fn describe(&self) -> String {
         let counts = Kind::ALL.map(|kind| format!("{} {}", self.cluster.count(kind), kind.name()));
         let parts: usize = self.interners.iter().map(Interner::len).sum();

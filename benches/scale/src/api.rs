@@ -46,13 +46,13 @@ impl Api {
         Ok(Self { config, client })
     }
 
-    /// The same server over connections of its own.
+    /// Returns the same server over connections of its own.
     pub(crate) async fn with_own_connections(&self) -> anyhow::Result<Self> {
         let client = client_from_config(self.config.clone()).await?;
         Ok(Self { client, ..self.clone() })
     }
 
-    /// The URL, without password.
+    /// Returns the URL, without password.
     pub(crate) fn url(&self) -> String {
         without_credentials(&self.config.cluster_url)
     }
@@ -152,7 +152,7 @@ impl Api {
         }
     }
 
-    /// The version of a list, and whether it has items.
+    /// Returns the version of a list, and whether it has items.
     pub(crate) async fn position(&self, path: &str) -> anyhow::Result<(String, bool)> {
         let (_, body) = self.call(Method::GET, &format!("{path}?limit=1"), None, &[]).await?;
         let list: Value = serde_json::from_slice(&body).with_context(|| format!("GET {path}"))?;
@@ -199,7 +199,7 @@ async fn whole(answer: Response<AnswerBody>) -> anyhow::Result<(StatusCode, Byte
     Ok((status, answer.into_body().collect().await?.to_bytes()))
 }
 
-/// The status and message of an answer that is an error.
+/// Returns the status and message of an answer that is an error.
 fn refusal(status: StatusCode, body: &[u8]) -> String {
     let message = serde_json::from_slice::<Value>(body).ok();
     let message = message.as_ref().and_then(|it| it["message"].as_str()).unwrap_or_default();
@@ -211,7 +211,7 @@ fn already_exists(body: &[u8]) -> bool {
     serde_json::from_slice::<Value>(body).is_ok_and(|status| status["reason"] == "AlreadyExists")
 }
 
-/// A continue token as part of a query.
+/// Returns a continue token as part of a query.
 fn escaped(token: &str) -> String {
     percent_encoding::utf8_percent_encode(token, percent_encoding::NON_ALPHANUMERIC).to_string()
 }

@@ -29,7 +29,7 @@ pub(crate) struct Child {
     output: NamedTempFile,
 }
 
-/// The words of a command, with the path of the kubeconfig in them.
+/// Returns the words of a command, with the path of the kubeconfig in them.
 pub(crate) fn words(command: &str, kubeconfig: &Path) -> anyhow::Result<Vec<String>> {
     let words = shlex::split(command)
         .with_context(|| format!("the command `{command}` has a quotation mark without its counterpart"))?;
@@ -43,7 +43,7 @@ pub(crate) fn words(command: &str, kubeconfig: &Path) -> anyhow::Result<Vec<Stri
     Ok(words.iter().map(|word| word.replace("{kubeconfig}", path)).collect())
 }
 
-/// The name of the program of a command, for people.
+/// Returns the name of the program of a command, for people.
 pub(crate) fn program_name(command: &str) -> String {
     let words = shlex::split(command).unwrap_or_default();
     let program = words.iter().find(|word| *word != "env" && !word.contains('='));
@@ -134,7 +134,7 @@ fn append(path: &Path) -> anyhow::Result<File> {
     Ok(File::options().append(true).open(path)?)
 }
 
-/// The last lines of a text, indented.
+/// Returns the last lines of a text, indented.
 fn last_lines(text: &str, count: usize) -> String {
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     let lines = lines[lines.len().saturating_sub(count)..].iter();

@@ -42,13 +42,13 @@ struct Found {
 }
 
 impl Filled {
-    /// The path of a pod as it is now.
+    /// Returns the path of a pod as it is now.
     pub(crate) fn pod_path(&self, pod: usize, successor: bool) -> String {
         let namespace = self.names.namespace(&self.workload, self.workload.namespace_of_pod(pod));
         format!("/api/v1/namespaces/{namespace}/pods/{}", self.names.pod(pod, successor))
     }
 
-    /// The path of the list in which a pod is created.
+    /// Returns the path of the list in which a pod is created.
     pub(crate) fn pods_path(&self, pod: usize) -> String {
         let namespace = self.names.namespace(&self.workload, self.workload.namespace_of_pod(pod));
         format!("/api/v1/namespaces/{namespace}/pods")

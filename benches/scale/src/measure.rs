@@ -241,7 +241,7 @@ impl Round<'_> {
         Ok(())
     }
 
-    /// The latencies of some places.
+    /// Returns the latencies of some places.
     pub(crate) fn latencies(&self, of: impl Fn(Place) -> bool) -> anyhow::Result<Vec<f64>> {
         self.watches.seen(|seen| {
             seen.latencies.iter().filter(|(place, _)| of(*place)).map(|(_, millis)| *millis).collect()
@@ -284,7 +284,7 @@ pub(crate) struct Flips {
 }
 
 impl Flips {
-    /// The pod of each change, and whether it becomes ready.
+    /// Returns the pod of each change, and whether it becomes ready.
     fn choices(&self) -> impl Iterator<Item = (usize, bool)> + '_ {
         let mut random = ChaCha8Rng::seed_from_u64(self.seed);
         let mut unready = BTreeSet::new();
@@ -370,7 +370,7 @@ pub(crate) struct Flipped {
     pub(crate) unready: BTreeSet<usize>,
 }
 
-/// Where a pod is published.
+/// Returns where a pod is published.
 fn places(workload: &Workload, pod: usize) -> impl Iterator<Item = Place> {
     let selected = workload.selected_by(pod);
     let of_service = selected.service.map(|_| (false, pod));

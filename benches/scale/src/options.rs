@@ -191,7 +191,7 @@ impl RunOptions {
         self.preset.map_or(Sizes::DEFAULT, Sizes::of)
     }
 
-    /// The sizes of the cluster.
+    /// Returns the sizes of the cluster.
     pub(crate) fn workload(&self) -> Result<Workload, String> {
         let sizes = self.sizes();
         let services = self.services.unwrap_or(sizes.services);

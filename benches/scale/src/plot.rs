@@ -112,7 +112,7 @@ where
     Ok(text)
 }
 
-/// A number at an axis.
+/// Returns a number at an axis.
 fn axis_number(value: f64) -> String {
     if value >= 10.0 || value == 0.0 {
         thousands(value.round() as usize)

@@ -4,7 +4,7 @@ use std::fs::read_to_string;
 
 use anyhow::{Context, bail};
 
-/// The CPU seconds of a process, of all its threads, in user and kernel mode. Linux counts
+/// Returns the CPU seconds of a process, of all its threads, in user and kernel mode. Linux counts
 /// hundredths of seconds.
 pub(crate) fn cpu_seconds(pid: u32) -> anyhow::Result<f64> {
     let path = format!("/proc/{pid}/stat");
@@ -23,7 +23,7 @@ pub(crate) struct Memory {
     pub(crate) resident: f64,
 }
 
-/// The memory of a process.
+/// Returns the memory of a process.
 pub(crate) fn memory(pid: u32) -> anyhow::Result<Memory> {
     let path = format!("/proc/{pid}/status");
     let status =
@@ -31,12 +31,12 @@ pub(crate) fn memory(pid: u32) -> anyhow::Result<Memory> {
     parse_memory(&status).with_context(|| format!("{path} has an unknown form"))
 }
 
-/// The load average of the last minute.
+/// Returns the load average of the last minute.
 pub(crate) fn load_average() -> Option<f64> {
     read_to_string("/proc/loadavg").ok()?.split(' ').next()?.parse().ok()
 }
 
-/// The ticks of user and kernel mode, fields 14 and 15 of `/proc/PID/stat`.
+/// Returns the ticks of user and kernel mode, fields 14 and 15 of `/proc/PID/stat`.
 fn parse_cpu_ticks(stat: &str) -> anyhow::Result<u64> {
     // Field 2 is the name of the program in parentheses. It may contain spaces and parentheses.
     let (_, fields) = stat.rsplit_once(')').context("it has no name")?;

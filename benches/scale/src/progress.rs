@@ -6,7 +6,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 pub(crate) struct Progress(ProgressBar);
 
 impl Progress {
-    /// A bar of so many steps.
+    /// Returns a bar of so many steps.
     pub(crate) fn steps(what: impl Into<String>, steps: usize) -> Self {
         Self::on(
             ProgressDrawTarget::stderr(),
@@ -16,7 +16,7 @@ impl Progress {
         )
     }
 
-    /// A line for work of unknown length.
+    /// Returns a line for work of unknown length.
     pub(crate) fn waiting(what: impl Into<String>) -> Self {
         Self::on(ProgressDrawTarget::stderr(), "{msg}  {elapsed}", what.into(), 0)
     }

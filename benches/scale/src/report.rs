@@ -107,14 +107,14 @@ const WITHOUT_RATIO: [&str; 7] =
     ["slices", "flips", "flip_rate", "lat_n", "unanswered", "replaced", "big_flips"];
 
 impl Subject {
-    /// The median of a figure over all rounds.
+    /// Returns the median of a figure over all rounds.
     pub(crate) fn median(&self, key: &str) -> Option<f64> {
         let values: Vec<f64> = self.rounds.iter().filter_map(|round| round.get(key).copied()).collect();
         median(&values)
     }
 }
 
-/// The medians of the first controller divided by those of the second.
+/// Returns the medians of the first controller divided by those of the second.
 pub(crate) fn ratios(subjects: &[Subject]) -> Figures {
     let [first, second] = subjects else { return Figures::new() };
     let keys = METRICS.iter().map(|metric| metric.key).filter(|key| !WITHOUT_RATIO.contains(key));
@@ -123,7 +123,7 @@ pub(crate) fn ratios(subjects: &[Subject]) -> Figures {
 }
 
 impl Report {
-    /// The table for people.
+    /// Returns the table for people.
     pub(crate) fn table(&self) -> String {
         let mut rows = vec![self.head()];
         for metric in METRICS {

@@ -20,7 +20,7 @@ const DEFAULT_PROGRAM: &str = "kube-endpoint-manager";
 /// what they can do.
 const DEFAULT_FLAGS: &str = "--kubeconfig={kubeconfig} --kube-api-qps=5000 --kube-api-burst=10000 --leader-elect=false --secure-port=0";
 
-/// The command that is measured if none is given: the program beside this one.
+/// Returns the command that is measured if none is given: the program beside this one.
 pub(crate) fn default_command() -> anyhow::Result<String> {
     let program = std::env::current_exe()?.with_file_name(DEFAULT_PROGRAM);
     if !program.is_file() {

@@ -27,7 +27,7 @@ pub(crate) enum Transport {
 }
 
 impl Transport {
-    /// The one that the flag `--tls` chooses.
+    /// Returns the one that the flag `--tls` chooses.
     pub(crate) fn with_tls(tls: bool) -> Self {
         if tls { Self::Tls } else { Self::Plain }
     }

@@ -1,6 +1,6 @@
 //! Percentiles, medians and ratios.
 
-/// The value below which a part of the values lies, by nearest rank. `None` without values.
+/// Returns the value below which a part of the values lies, by nearest rank. `None` without values.
 pub(crate) fn percentile(values: &[f64], part: f64) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -8,7 +8,7 @@ pub(crate) fn percentile(values: &[f64], part: f64) -> Option<f64> {
     sorted.get(rank.min(sorted.len().saturating_sub(1))).copied()
 }
 
-/// The middle value; of an even number of values the mean of both.
+/// Returns the middle value; of an even number of values the mean of both.
 pub(crate) fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -145,7 +145,8 @@ impl Drop for Watches {
     }
 }
 
-/// The paths of the lists of slices and of Endpoints: of one namespace if there is only one.
+/// Returns the paths of the lists of slices and of Endpoints: of one namespace if there is only
+/// one.
 fn paths(workload: &Workload, names: &Names) -> (String, String) {
     if workload.namespaces > 1 {
         return ("/apis/discovery.k8s.io/v1/endpointslices".into(), "/api/v1/endpoints".into());

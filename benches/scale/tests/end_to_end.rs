@@ -17,7 +17,7 @@ fn scale() -> Command {
     Command::new(env!("CARGO_BIN_EXE_scale"))
 }
 
-/// The controllers of this project.
+/// Returns the controllers of this project.
 fn manager() -> String {
     let program = binary(Path::new(env!("CARGO_BIN_EXE_scale")));
     format!("'{}' --kubeconfig={{kubeconfig}} --leader-elect=false --secure-port=0", program.display())
@@ -66,7 +66,7 @@ impl Server {
         self.folder.path().join("kubeconfig")
     }
 
-    /// A run on this server.
+    /// Returns a run on this server.
     fn run(&self, flags: &[&str]) -> Command {
         let mut command = scale();
         command

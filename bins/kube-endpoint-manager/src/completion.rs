@@ -14,8 +14,8 @@ const NAME: &str = "completion";
 pub(crate) const USAGE: &str =
     "kube-endpoint-manager completion bash|zsh|fish prints a script that completes flags in a shell.";
 
-/// The subcommand. It is not part of the command that runs the controllers: that would take each
-/// misplaced word for the name of a subcommand.
+/// Returns the subcommand. It is not part of the command that runs the controllers: that would take
+/// each misplaced word for the name of a subcommand.
 fn subcommand() -> Command {
     let shell = Arg::new("shell")
         .required(true)
@@ -32,7 +32,7 @@ fn subcommand() -> Command {
         .arg(shell)
 }
 
-/// The script, if the command line asks for one.
+/// Returns the script, if the command line asks for one.
 ///
 /// # Errors
 ///

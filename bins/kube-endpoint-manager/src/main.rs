@@ -114,7 +114,8 @@ fn print(text: &[u8]) -> ExitCode {
     printed(output.write_all(text).and_then(|()| output.flush()))
 }
 
-/// The exit code after a text was printed. A reader that has gone, such as `head`, is no error.
+/// Returns the exit code after a text was printed. A reader that has gone, such as `head`, is no
+/// error.
 fn printed(result: std::io::Result<()>) -> ExitCode {
     match result {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {

@@ -86,7 +86,7 @@ async fn run_traced(
     manager.run(shutdown).await.map_err(failed)
 }
 
-/// The client of the controllers, and that of leader election.
+/// Returns the client of the controllers, and that of leader election.
 async fn clients(
     options: &Options,
     settings: &Settings,
@@ -107,8 +107,8 @@ fn page_sources(
     settings.serving.is_some().then(install).transpose()
 }
 
-/// A random number, the default of `--seed`. The standard library seeds the keys of its hash maps
-/// from the operating system.
+/// Returns a random number, the default of `--seed`. The standard library seeds the keys of its
+/// hash maps from the operating system.
 #[expect(clippy::disallowed_types, reason = "the binary hands the seed in")]
 fn random_seed() -> u64 {
     std::hash::RandomState::new().hash_one(std::process::id())

@@ -289,7 +289,7 @@ mod tests {
         wanted(&line.split(' ').map(str::to_owned).collect::<Vec<_>>())
     }
 
-    /// The candidates of a line, or what is read.
+    /// Returns the candidates of a line, or what is read.
     fn text(line: &str) -> String {
         match ask(line).0 {
             Wanted::One { candidates, directive } => {

@@ -113,7 +113,8 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     printed(output.write_all(text.as_bytes()).and_then(|()| output.flush()))
 }
 
-/// The result of a text that was printed. A reader that has gone, such as `head`, is no error.
+/// Returns the result of a text that was printed. A reader that has gone, such as `head`, is no
+/// error.
 pub(crate) fn printed(result: std::io::Result<()>) -> anyhow::Result<()> {
     match result {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),

@@ -75,7 +75,7 @@ impl fmt::Display for Kind {
 #[derive(Default)]
 pub(crate) struct Reading {
     pub(crate) objects: Objects,
-    /// Names and labels of pods that may nearly match; none if they were not asked for.
+    /// Names and labels of pods that may nearly match, or `None` if they were not asked for.
     pub(crate) metadata: Option<Vec<(Text, StringMap)>>,
     /// What could not be read, as sentences.
     pub(crate) notes: Vec<String>,
@@ -125,7 +125,7 @@ impl Reader {
         Self { client, progress: Progress::on_stderr() }
     }
 
-    /// A reader that shows no progress.
+    /// Returns a reader that shows no progress.
     pub(crate) fn quiet(client: Client) -> Self {
         Self { client, progress: Progress::hidden() }
     }
@@ -138,7 +138,7 @@ impl Reader {
         }
     }
 
-    /// Reads one object; none if there is none.
+    /// Reads one object, or `None` if there is none.
     async fn get(&self, kind: Kind, namespace: &str, name: &str) -> Result<Option<Value>, Error> {
         if !can_be_a_name(name) {
             return Ok(None);
@@ -249,7 +249,7 @@ impl Reader {
         forbidden(read.await, kind, namespace)
     }
 
-    /// Reads the uid of an object; none if there is none.
+    /// Reads the uid of an object, or `None` if there is none.
     pub(crate) async fn uid(&self, kind: Kind, key: &ObjectKey) -> Result<Option<String>, Error> {
         if !can_be_a_name(&key.name) {
             return Ok(None);

@@ -14,7 +14,7 @@ pub enum IpFamily {
 }
 
 impl IpFamily {
-    /// The family of an address.
+    /// Returns the family of an address.
     pub fn of(address: &IpAddr) -> Self {
         match address {
             IpAddr::V4(_) => Self::IPv4,
@@ -105,7 +105,7 @@ fn sloppy_v6(text: &str) -> Option<Ipv6Addr> {
     Some(Ipv6Addr::from(groups))
 }
 
-/// The groups between colons; the last may be a dotted IPv4 address where `at_end`.
+/// Returns the groups between colons; the last may be a dotted IPv4 address where `at_end`.
 fn groups(text: &str, at_end: bool) -> Option<Vec<u16>> {
     if text.is_empty() {
         return Some(Vec::new());

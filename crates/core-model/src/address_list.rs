@@ -59,13 +59,13 @@ impl Chunk {
         &self.addresses
     }
 
-    /// The sum of what the addresses add to a digest.
+    /// Returns the sum of what the addresses add to a digest.
     pub(crate) fn digest(&self) -> u128 {
         *self.digest.get_or_init(|| digest_of_addresses(&self.addresses))
     }
 
-    /// The encoding as values of a field, if it is kept. `encode` makes it; it is called if nothing
-    /// is kept yet.
+    /// Returns the encoding as values of a field, if it is kept. `encode` makes it; it is called if
+    /// nothing is kept yet.
     pub(crate) fn kept(&self, field: u64, encode: impl FnOnce() -> Box<[u8]>) -> Option<&[u8]> {
         let encoded = self.encoded.get_or_init(|| Encoded { field, bytes: encode() });
         (encoded.field == field).then_some(&encoded.bytes)
@@ -198,7 +198,7 @@ impl AddressList {
         &self.chunks
     }
 
-    /// The chunk that holds the address at an index, and the address's index in it.
+    /// Returns the chunk that holds the address at an index, and the address's index in it.
     fn place(&self, index: usize) -> Option<(usize, usize)> {
         let mut offset = index;
         for (at, chunk) in self.chunks.iter().enumerate() {
@@ -215,7 +215,7 @@ impl AddressList {
     }
 }
 
-/// The addresses of a chunk that nobody else holds.
+/// Returns the addresses of a chunk that nobody else holds.
 fn change(chunk: &mut Arc<Chunk>) -> &mut Vec<EndpointAddress> {
     let chunk = Arc::make_mut(chunk);
     (chunk.encoded, chunk.digest) = (OnceLock::new(), OnceLock::new());

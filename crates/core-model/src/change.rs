@@ -11,7 +11,7 @@ pub struct ChangedPod {
     /// Earlier views that had another uid or other addresses than the view that followed, or that
     /// no view followed.
     pub replaced: Vec<Arc<Pod>>,
-    /// The current view; none if it is no longer in the list.
+    /// The current view, or `None` if it is no longer in the list.
     pub now: Option<Arc<Pod>>,
 }
 

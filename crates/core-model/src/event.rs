@@ -12,7 +12,7 @@ pub enum EventType {
 }
 
 impl EventType {
-    /// The type as the API spells it.
+    /// Returns the type as the API spells it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Normal => "Normal",

@@ -188,7 +188,7 @@ fn tokens(text: &str) -> Vec<Token<'_>> {
     tokens
 }
 
-/// A value of a label, which may be empty.
+/// Returns a value of a label, which may be empty.
 fn checked_value(text: &str) -> Result<String, InvalidLabelSelector> {
     if text.is_empty() || is_name(text) {
         return Ok(text.to_owned());

@@ -120,7 +120,7 @@ impl Content {
         }
     }
 
-    /// The values of the label on objects of the controllers.
+    /// Returns the values of the label on objects of the controllers.
     fn labelled(self) -> &'static [&'static str] {
         match self {
             Self::Endpoints => &[ENDPOINT_CONTROLLER],
@@ -130,12 +130,12 @@ impl Content {
 }
 
 impl Provenance {
-    /// The uid of the object, a precondition of its deletion.
+    /// Returns the uid of the object, a precondition of its deletion.
     pub fn uid(&self) -> &Text {
         &self.uid
     }
 
-    /// The version of the object, a precondition of its deletion.
+    /// Returns the version of the object, a precondition of its deletion.
     pub fn version(&self) -> ResourceVersion {
         self.resource_version
     }
@@ -190,7 +190,7 @@ impl Provenance {
         }
     }
 
-    /// The entries that match, the newest first.
+    /// Returns the entries that match, the newest first.
     fn owners(&self, matches: impl Fn(&Entry) -> bool) -> Vec<&Entry> {
         let mut owners: Vec<&Entry> = self.managed_fields.iter().filter(|entry| matches(entry)).collect();
         owners.sort_by(|one, two| two.time.cmp(&one.time).then_with(|| one.manager.cmp(&two.manager)));

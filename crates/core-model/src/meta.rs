@@ -20,7 +20,7 @@ pub struct ObjectKey {
 }
 
 impl ObjectKey {
-    /// A key of two strings.
+    /// Returns a key of two strings.
     pub fn new(namespace: impl Into<Text>, name: impl Into<Text>) -> Self {
         Self { namespace: namespace.into(), name: name.into() }
     }
@@ -229,7 +229,7 @@ pub struct ObjectReference {
 static POD: LazyLock<Text> = LazyLock::new(|| "Pod".into());
 
 impl ObjectReference {
-    /// A reference to the pod of this key and uid, as endpoints have it (`targetRef`).
+    /// Returns a reference to the pod of this key and uid, as endpoints have it (`targetRef`).
     pub fn to_pod(key: &ObjectKey, uid: &Text) -> Self {
         Self {
             kind: POD.clone(),

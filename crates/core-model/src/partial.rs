@@ -10,7 +10,7 @@ use crate::{Endpoint, EndpointSlice, ObjectKey, Writes};
 /// A slice that a plan updates or deletes.
 struct Change {
     old: Arc<EndpointSlice>,
-    /// What the plan makes of it; none if it deletes the slice.
+    /// What the plan makes of it, or `None` if it deletes the slice.
     new: Option<EndpointSlice>,
     /// True if the change would remove the only entry of a ready endpoint. If so, entries are only
     /// removed from the slice.
@@ -95,7 +95,7 @@ pub fn writes_without(
     writes
 }
 
-/// The changes that remove the ready entry of an endpoint, by endpoint.
+/// Returns the changes that remove the ready entry of an endpoint, by endpoint.
 fn removers(changes: &[Change]) -> BTreeMap<EndpointIdentity, Vec<usize>> {
     let mut removers: BTreeMap<EndpointIdentity, Vec<usize>> = BTreeMap::new();
     for (index, change) in changes.iter().enumerate() {
@@ -111,8 +111,8 @@ fn removers(changes: &[Change]) -> BTreeMap<EndpointIdentity, Vec<usize>> {
     removers
 }
 
-/// An entry of a slice whose planned change is not safe; none if the plan places the endpoint
-/// elsewhere or nowhere.
+/// Returns an entry of a slice whose planned change is not safe, or `None` if the plan places the
+/// endpoint elsewhere or nowhere.
 fn kept(
     mut endpoint: Endpoint,
     unplaced: &BTreeMap<EndpointIdentity, EndpointConditions>,

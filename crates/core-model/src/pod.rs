@@ -29,7 +29,7 @@ pub struct Pod {
     /// The named ports of all containers, then of all restartable init containers, in order.
     pub ports: ContainerPorts,
     pub phase: PodPhase,
-    /// `status.podIP`; none if it is absent or invalid.
+    /// `status.podIP`, or `None` if it is absent or invalid.
     pub pod_ip: Option<IpAddr>,
     /// The valid addresses of `status.podIPs`.
     pub pod_ips: Box<[IpAddr]>,

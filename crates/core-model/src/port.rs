@@ -5,8 +5,8 @@ use crate::service::{Service, ServicePort, TargetPort};
 use crate::slice::EndpointPort;
 
 /// Returns the number of a Service's target port in a pod (upstream `FindPort`). A named port is
-/// looked up in the containers, then in the restartable init containers, by name and protocol. None
-/// if the pod has no such port.
+/// looked up in the containers, then in the restartable init containers, by name and protocol.
+/// Returns `None` if the pod has no such port.
 pub fn find_port(pod: &Pod, port: &ServicePort) -> Option<i32> {
     match &port.target_port {
         TargetPort::Number(number) => Some(*number),

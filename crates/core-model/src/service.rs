@@ -132,8 +132,9 @@ impl Service {
         self.cluster_ip.is_empty() || *self.cluster_ip == *CLUSTER_IP_NONE
     }
 
-    /// Returns the value of the label `service.kubernetes.io/headless` on its slices and Endpoints;
-    /// none if they have no such label. kube-proxy ignores slices that have it, whatever the value.
+    /// Returns the value of the label `service.kubernetes.io/headless` on its slices and Endpoints,
+    /// or `None` if they have no such label. kube-proxy ignores slices that have it, whatever the
+    /// value.
     pub fn headless_label(&self) -> Option<&'static str> {
         self.is_headless().then_some("")
     }

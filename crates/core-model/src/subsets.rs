@@ -35,7 +35,7 @@ pub struct SubsetsSummary {
 }
 
 impl Subsets {
-    /// Returns the subsets; none if they are not kept.
+    /// Returns the subsets, or `None` if they are not kept.
     pub fn listed(&self) -> Option<&[EndpointSubset]> {
         match self {
             Self::Listed(subsets) => Some(subsets),
@@ -43,7 +43,7 @@ impl Subsets {
         }
     }
 
-    /// Returns the subsets, to be changed; none if they are not kept.
+    /// Returns the subsets, to be changed, or `None` if they are not kept.
     pub fn listed_mut(&mut self) -> Option<&mut Vec<EndpointSubset>> {
         match self {
             Self::Listed(subsets) => Some(subsets),
@@ -247,7 +247,7 @@ mod tests {
         vec(subset, 0..4)
     }
 
-    /// The number of triples of address, state and port.
+    /// Returns the number of triples of address, state and port.
     fn triples(subsets: &[EndpointSubset]) -> usize {
         let addresses = |subset: &EndpointSubset| subset.addresses.len() + subset.not_ready_addresses.len();
         subsets.iter().map(|subset| addresses(subset) * subset.ports.len().max(1)).sum()

@@ -105,7 +105,7 @@ fn errors_name_the_object_the_field_and_the_value() {
     );
 }
 
-/// An object with some of these fields.
+/// Returns an object with some of these fields.
 fn object(fields: Vec<(&'static str, BoxedStrategy<Value>)>) -> BoxedStrategy<Value> {
     let fields: Vec<_> = fields
         .into_iter()
@@ -115,7 +115,7 @@ fn object(fields: Vec<(&'static str, BoxedStrategy<Value>)>) -> BoxedStrategy<Va
     fields.prop_map(move |fields| Value::Object(fields.into_iter().filter_map(present).collect())).boxed()
 }
 
-/// The objects of a strategy with further fields, which each of them has.
+/// Returns the objects of a strategy with further fields, which each of them has.
 fn with(
     objects: BoxedStrategy<Value>,
     fields: Vec<(&'static str, BoxedStrategy<Value>)>,

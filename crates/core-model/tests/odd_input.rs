@@ -166,7 +166,7 @@ fn places(value: &Value, here: &str, all: &mut Vec<String>) {
     }
 }
 
-/// An object with something else in some of its places.
+/// Returns an object with something else in some of its places.
 fn damaged(object: Value) -> impl Strategy<Value = Value> {
     let damage = prop::collection::vec((any::<prop::sample::Index>(), any_json()), 1..4);
     damage.prop_map(move |damage| {

@@ -33,7 +33,7 @@ enum Edit {
 /// One sync, and what happened before it.
 #[derive(Clone, Debug)]
 struct Step {
-    /// Pods, by number, with their new state; none if the pod is deleted. One number may come
+    /// Pods, by number, with their new state, or `None` if the pod is deleted. One number may come
     /// twice.
     pods: Vec<(usize, Option<Pod>)>,
     edit: Option<Edit>,
@@ -283,8 +283,8 @@ fn at(number: u8, address: u8, ready: bool) -> Pod {
     if ready { pod } else { unready(pod) }
 }
 
-/// The plan when these pods change. None if it has to be made from all pods. `later` is what the
-/// cache has of other pods.
+/// Returns the plan when these pods change. Returns `None` if it has to be made from all pods.
+/// `later` is what the cache has of other pods.
 fn planned(capacity: usize, changes: &[(u8, Option<Pod>)], later: &[Pod]) -> Option<Plan> {
     let (service, options, pods, existing, state) = settled(capacity);
     let changed: Vec<ChangedPod> = changes
@@ -306,7 +306,7 @@ fn planned(capacity: usize, changes: &[(u8, Option<Pod>)], later: &[Pod]) -> Opt
     state.plan(&inputs, Some(&existing), &changed, find).map(|(plan, _)| plan)
 }
 
-/// The addresses that are written when these pods change; none if nothing is written.
+/// Returns the addresses that are written when these pods change, or `None` if nothing is written.
 fn written(capacity: usize, changes: &[(u8, Option<Pod>)]) -> Option<String> {
     let plan = planned(capacity, changes, &[]).unwrap();
     let written = plan.writes.update.first()?;

@@ -18,7 +18,7 @@ fn rendered(service: &Service, pods: impl IntoIterator<Item = Pod>) -> String {
     run(service, &arcs(pods), None, &PlanOptions::default()).to_string()
 }
 
-/// The object after a first sync.
+/// Returns the object after a first sync.
 fn synced(service: &Service, pods: &[Arc<Pod>], options: &PlanOptions) -> Endpoints {
     apply(None, &run(service, pods, None, options)).unwrap()
 }

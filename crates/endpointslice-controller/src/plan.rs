@@ -48,8 +48,8 @@ pub fn plan(inputs: &PlanInputs<'_>) -> Plan {
 }
 
 /// As [`plan`], and a state from which the next sync can be planned by what has changed. It counts
-/// only if all writes of the plan succeed. None if the next plan depends on more than changed pods,
-/// as [`PlanState`] lists.
+/// only if all writes of the plan succeed. Returns `None` if the next plan depends on more than
+/// changed pods, as [`PlanState`] lists.
 pub fn plan_and_keep(inputs: &PlanInputs<'_>) -> (Plan, Option<PlanState>) {
     let mut candidates = Candidates::new(inputs);
     let plan = plan_of(inputs, &mut candidates);

@@ -16,7 +16,7 @@ fn check(cluster: &ClusterState, creates: usize, updates: usize, deletes: usize)
     assert_eq!(crate::common::missed(cluster, &plan), None, "\n{plan}");
 }
 
-/// A synced Service with so many pods, in slices of at most three.
+/// Returns a synced Service with so many pods, in slices of at most three.
 fn synced(pods: usize) -> ClusterState {
     web(&["a", "b"]).pods(&[("a", pods)]).synced()
 }

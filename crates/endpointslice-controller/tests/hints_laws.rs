@@ -15,7 +15,7 @@ fn ready(is_true: bool) -> Option<ReadyCondition> {
     Some(ReadyCondition { is_true, last_transition: None })
 }
 
-/// A Service with topology mode `Auto`.
+/// Returns a Service with topology mode `Auto`.
 fn cluster((cpu, zone_of_pod, not_ready, max): &Spec) -> ClusterState {
     let node = |(at, cpu): (usize, &i64)| Node {
         name: format!("n{at}").into(),
@@ -64,7 +64,7 @@ fn specs() -> impl Strategy<Value = Spec> {
     )
 }
 
-/// The zone that each pod is hinted for.
+/// Returns the zone that each pod is hinted for.
 fn hints(cluster: &ClusterState) -> BTreeMap<Text, Option<Text>> {
     let slices = cluster.existing_slices.iter().flatten();
     let hint = |endpoint: &kube_endpoint_core_model::Endpoint| {

@@ -17,7 +17,7 @@ use proptest::test_runner::TestCaseResult;
 /// One sync, and what happened before it.
 #[derive(Clone, Debug)]
 struct Step {
-    /// Pods, by number, with their new state; none if the pod is deleted.
+    /// Pods, by number, with their new state, or `None` if the pod is deleted.
     pods: Vec<(usize, Option<Pod>)>,
     /// Edits of slices by other clients.
     edits: Vec<Edit>,
@@ -96,7 +96,7 @@ fn history() -> impl Strategy<Value = History> {
     )
 }
 
-/// The slices after the first writes of a plan; all, if none fails.
+/// Returns the slices after the first writes of a plan; all, if none fails.
 fn carried_out(cluster: &ClusterState, plan: &Plan, fails: Option<usize>) -> Vec<Arc<EndpointSlice>> {
     let before = cluster.existing_slices.clone().unwrap_or_default();
     let states = cluster.states(plan);
@@ -250,7 +250,7 @@ fn ready_pod(number: usize, is_true: bool) -> Pod {
     }
 }
 
-/// What is planned from these changes of ten pods: the number of updates, none if all pods are
+/// What is planned from these changes of ten pods: the number of updates, or `None` if all pods are
 /// needed.
 fn updates(changes: &[(usize, Option<Pod>)], edit: fn(&mut ClusterState)) -> Option<usize> {
     let (mut cluster, state) = settled(10);

@@ -49,8 +49,8 @@ fn vectors() -> Vec<Vector> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// The cluster of a vector. The gate `HeadlessLabelRepair` is off: with it, some plans write more
-/// than upstream.
+/// Returns the cluster of a vector. The gate `HeadlessLabelRepair` is off: with it, some plans
+/// write more than upstream.
 fn cluster(vector: &Vector, safe_write_order: bool) -> ClusterState {
     let mut cluster: ClusterState = serde_json::from_value(vector.cluster.clone()).unwrap();
     cluster.options.headless_label_repair = false;

@@ -53,8 +53,8 @@ pub struct ContainerState {
     pub ready: bool,
     /// How often it was restarted.
     pub restarts: u32,
-    /// Why it does not run: reason and message of the state `waiting` or `terminated`. None if it
-    /// runs.
+    /// Why it does not run: reason and message of the state `waiting` or `terminated`. It is `None`
+    /// if it runs.
     pub stopped: Option<(Text, Text)>,
 }
 
@@ -235,7 +235,8 @@ struct RawManager {
     time: Option<Timestamp>,
 }
 
-/// Reads from `metadata.managedFields` who wrote an object last; none if the object does not say.
+/// Reads from `metadata.managedFields` who wrote an object last, or `None` if the object does not
+/// say.
 pub(crate) fn last_write(object: &serde_json::Value) -> Option<LastWrite> {
     let raw = RawManaged::deserialize(object).ok()?;
     let writes = raw.metadata.managed_fields.into_iter();

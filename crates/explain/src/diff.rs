@@ -46,10 +46,10 @@ pub struct FieldChange {
     /// Its path, such as `endpoints[10.1.0.1].conditions.ready`. Items of lists are named by
     /// address or port, if they have one.
     pub path: String,
-    /// The value that it has, as JSON; none if there is none.
+    /// The value that it has, as JSON, or `None` if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub old: Option<String>,
-    /// The value that it should have, as JSON; none if there should be none.
+    /// The value that it should have, as JSON, or `None` if there should be none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub new: Option<String>,
 }

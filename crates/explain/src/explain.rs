@@ -19,7 +19,7 @@ use crate::{Code, Fault, Known, Objects, Options, Planned, PodReason, age, fault
 /// Events that an explanation shows at most.
 const EVENTS: usize = 5;
 
-/// Why a Service has the endpoints that it has. None if the objects do not contain it.
+/// Returns why a Service has the endpoints that it has. None if the objects do not contain it.
 ///
 /// `now` is the time against which ages are computed. `metadata` are names and labels of pods of
 /// the namespace, from which nearly matching pods are found; without it, the pods of `objects` are
@@ -262,7 +262,8 @@ pub struct ServiceSays {
     /// The code: [`Code::Published`] if nothing is wrong, [`Code::NotKnown`] if slices could not be
     /// read that would tell.
     pub code: Code,
-    /// Whether the Service sends the pod traffic; none if slices could not be read that would tell.
+    /// Whether the Service sends the pod traffic, or `None` if slices could not be read that would
+    /// tell.
     pub receives: Option<bool>,
     /// The explanation of the pod.
     pub pod: PodExplanation,

@@ -327,8 +327,8 @@ pub(crate) fn verdict(
     ServiceVerdict { status, code: cause.map_or(Code::Published, |cause| cause.code), severity, message }
 }
 
-/// Returns how many receive traffic, or should if that is not known; none if there is nothing to
-/// count, or none should.
+/// Returns how many receive traffic, or should if that is not known, or `None` if there is nothing
+/// to count, or none should.
 fn numbers(counts: Counts, what: &str, served_by: &ServedBy) -> Option<String> {
     let all = counts.selected;
     if counts.receiving.is_none() && counts.ready == 0 {

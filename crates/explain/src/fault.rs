@@ -97,8 +97,8 @@ pub enum Fault {
         /// The ports of ready endpoints that the Service does not have, or that have no number;
         /// each name and protocol once.
         has: Vec<NamedPort>,
-        /// The IP family whose endpoints lack them; none if there are no ready endpoints of other
-        /// families, or they lack them, too.
+        /// The IP family whose endpoints lack them, or `None` if there are no ready endpoints of
+        /// other families, or they lack them, too.
         #[serde(skip_serializing_if = "Option::is_none")]
         family: Option<IpFamily>,
         /// True if no endpoint has any port of the Service.
@@ -151,7 +151,7 @@ pub enum Fault {
     /// [`Code::WrongOwner`](crate::Code::WrongOwner)
     WrongOwner {
         slice: Text,
-        /// Kind, name and uid of its owner; none if it has none.
+        /// Kind, name and uid of its owner, or `None` if it has none.
         owner: Option<String>,
     },
     /// [`Code::ForeignSlice`](crate::Code::ForeignSlice)
@@ -251,7 +251,7 @@ pub struct Behind {
     pub update: usize,
     /// Number of deletes that are due.
     pub delete: usize,
-    /// Time of the newest change that is not published; none if it is not known.
+    /// Time of the newest change that is not published, or `None` if it is not known.
     #[serde(serialize_with = "write_optional_time")]
     pub since: Option<Timestamp>,
     /// Age of that change in seconds, if it is known.

@@ -137,7 +137,7 @@ pub struct Row {
     pub writes_last_minute: u32,
     /// Writes of its slices in the last 15 minutes.
     pub writes: u32,
-    /// Milliseconds from the newest change to its write, as it was seen here; none if none was
+    /// Milliseconds from the newest change to its write, as it was seen here, or `None` if none was
     /// seen.
     pub delay_millis: Option<u64>,
     /// Time of the last write that was seen.
@@ -305,7 +305,7 @@ fn without_endpoints(slice: &EndpointSlice) -> EndpointSlice {
 }
 
 /// Returns the milliseconds from the change that caused a write to the time at which it was seen.
-/// None if the write names no new change. A clock that is behind counts as no delay.
+/// Returns `None` if the write names no new change. A clock that is behind counts as no delay.
 fn delay_of(old: Option<&EndpointSlice>, new: &EndpointSlice, at: Timestamp) -> Option<u64> {
     let trigger = |slice: &EndpointSlice| slice.metadata.annotations.get(ANNOTATION_TRIGGER_TIME).cloned();
     let text = trigger(new).filter(|text| old.and_then(trigger).as_ref() != Some(text))?;

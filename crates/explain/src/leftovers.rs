@@ -184,7 +184,7 @@ impl Managed {
         Reference { is_service, key }
     }
 
-    /// Returns the owners that can be looked up, each with its uid; none if there is one that
+    /// Returns the owners that can be looked up, each with its uid, or `None` if there is one that
     /// cannot.
     fn owners(&self) -> Option<Vec<(Reference, &Text)>> {
         let owner = |owner: &'_ Owner| match &*owner.kind {

@@ -23,7 +23,7 @@ pub struct NearMatch {
     pub label: Text,
     /// The value that the selector asks for.
     pub wanted: Text,
-    /// The value that the pods have; none if they lack the label.
+    /// The value that the pods have, or `None` if they lack the label.
     pub found: Option<Text>,
     pub count: usize,
     pub pods: Vec<Text>,

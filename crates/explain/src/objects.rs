@@ -153,7 +153,7 @@ impl Objects {
         Ok(())
     }
 
-    /// The kinds of the objects that were skipped since the last call.
+    /// Returns the kinds of the objects that were skipped since the last call.
     pub fn take_skipped_kinds(&mut self) -> BTreeSet<String> {
         std::mem::take(&mut self.skipped)
     }

@@ -37,7 +37,8 @@ pub struct PodExplanation {
     pub ports: Vec<NamedPort>,
     /// What clients should see of it.
     pub publication: Publication,
-    /// The first reason why it receives no traffic, or not all of it; none if nothing is wrong.
+    /// The first reason why it receives no traffic, or not all of it, or `None` if nothing is
+    /// wrong.
     pub reason: Option<PodReason>,
     /// The slices that hold it now.
     pub places: Vec<Place>,

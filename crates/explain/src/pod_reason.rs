@@ -67,7 +67,7 @@ pub enum PodReason {
     ReadinessGateNotMet {
         /// Type of the condition that the gate asks for.
         gate: Text,
-        /// Status of that condition; none if the pod has no such condition.
+        /// Status of that condition, or `None` if the pod has no such condition.
         status: Option<Text>,
         /// Time of the last change of the condition.
         #[serde(serialize_with = "write_optional_time")]
@@ -147,7 +147,7 @@ pub struct NamedPort {
     pub name: Text,
     /// `TCP`, `UDP` or `SCTP`.
     pub protocol: Text,
-    /// The number; none for a port that is only asked for.
+    /// The number, or `None` for a port that is only asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<i32>,
 }

@@ -64,7 +64,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../integration-tests/faults")
 }
 
-/// All manifests, by file name.
+/// Returns all manifests, by file name.
 fn manifests() -> BTreeMap<String, Fault> {
     let files = std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path());
     let read = |path: PathBuf| {
@@ -111,8 +111,8 @@ impl State {
         Objects::read(self.cluster.objects().iter().cloned()).unwrap()
     }
 
-    /// The objects that may be read. Nodes that may not be read are taken to be ready, as the
-    /// plugin does.
+    /// Returns the objects that may be read. Nodes that may not be read are taken to be ready, as
+    /// the plugin does.
     fn readable(&self) -> Objects {
         let may = |object: &&Value| match object["kind"].as_str().unwrap() {
             "Pod" => self.known.pods,
@@ -296,7 +296,7 @@ fn section(wanted: Code, manifests: &BTreeMap<String, Fault>) -> String {
     text
 }
 
-/// A text without its line breaks.
+/// Returns a text without its line breaks.
 fn words(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

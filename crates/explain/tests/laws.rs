@@ -91,8 +91,8 @@ fn ports() -> impl Strategy<Value = Value> {
     prop::sample::select(all.to_vec())
 }
 
-/// A Service without a selector, and Endpoints, mirrored or not, a slice that somebody wrote, or
-/// both.
+/// Returns a Service without a selector, and Endpoints, mirrored or not, a slice that somebody
+/// wrote, or both.
 fn by_hand() -> impl Strategy<Value = Cluster> {
     let bits = prop::collection::vec(any::<bool>(), 6);
     (ports(), ports(), ports(), ports(), bits).prop_map(|(service, first, second, of_slice, bits)| {

@@ -20,7 +20,7 @@ use crate::options::{ElectorOptions, InvalidElectorOptions};
 use crate::requests::LeaseClient;
 use crate::state::{Election, RequestError};
 
-/// Events of the watch that wait while the election is busy. The election never is for long.
+/// The capacity of the channel from the watch to the election, which never stays busy for long.
 const EVENTS: usize = 16;
 
 /// See [`Elector::with_set_back_observer`].
@@ -37,26 +37,29 @@ pub struct Elector {
     health: LeaseHealth,
     metrics: LeaseMetrics,
     events: Option<EventRecorder>,
-    /// The version of the Lease in the last answer that had one, and when its request was sent.
+    /// The version of the Lease in the last answer that had one, and the time at which the elector
+    /// sent that request.
     version: (ResourceVersion, Instant),
     on_set_back: Option<SetBackObserver>,
     /// When the last request was sent.
     sent: Instant,
     reported_error: Option<RequestError>,
-    /// Until when a deleted Lease is left to its last holder, as last logged.
+    /// The time in the last log line that says until when this standby leaves a deleted Lease to
+    /// its last holder.
     reported_deletion: Option<Instant>,
 }
 
 impl Elector {
-    /// An elector, and the receiver of what it finds out. Nothing is sent before [`Elector::run`].
+    /// Returns an elector, and a receiver of its [`Leadership`]. The elector sends nothing before
+    /// [`Elector::run`].
     ///
     /// `client` should not be that of the controllers: its requests must not wait behind theirs.
-    /// The elector has a rate limit of its own. `clock` gives the times that are written into the
-    /// Lease. `seed` determines all jitter. Metrics are registered with the current recorder.
+    /// The elector has a rate limit of its own. It writes the times of `clock` into the Lease, and
+    /// `seed` determines all jitter. It registers its metrics with the current recorder.
     ///
     /// # Errors
     ///
-    /// If [`ElectorOptions::validate`] refuses the options.
+    /// The error of [`ElectorOptions::validate`].
     pub fn new(
         client: ApiClient,
         options: ElectorOptions,
@@ -94,10 +97,11 @@ impl Elector {
         self
     }
 
-    /// Calls `observer` when an answer has a lower version of the Lease than the answer before: the
-    /// API server's storage was set back, as by a restore. Nothing else of this process asks the
-    /// server as regularly. The observer gets the time after which that was; if it returns false,
-    /// it is called again at the next answer with a lower version.
+    /// Calls `observer` when an answer has a lower version of the Lease than the answer before:
+    /// somebody set the API server's storage back, for example by restoring a backup. No other part
+    /// of this process asks the server as regularly. The observer gets the time at which the
+    /// elector sent the request of the answer before: the storage went back after it. If the
+    /// observer returns false, the elector calls it again at the next answer with a lower version.
     #[must_use]
     pub fn with_set_back_observer(
         mut self,
@@ -107,7 +111,7 @@ impl Elector {
         self
     }
 
-    /// The liveness check of this elector.
+    /// Returns the liveness check of this elector.
     pub fn health(&self) -> LeaseHealth {
         self.health.clone()
     }
@@ -115,13 +119,14 @@ impl Elector {
     /// Takes part in the election until `stop` completes or the Lease is lost.
     ///
     /// `stop` must complete only when this process begins no more writes. Until then a leader
-    /// renews the Lease. Its output are the versions of the last writes, none if they are not
-    /// known; they are left to the next leader. Then the Lease is released, which takes at most
-    /// half of the renew deadline. If this future is dropped instead, the Lease expires.
+    /// renews the Lease. `stop` returns the versions of the last writes, or `None` if the process
+    /// does not know them. The elector then releases the Lease, with these versions for the next
+    /// leader, within half of the renew deadline. If the caller drops this future instead, the
+    /// Lease expires.
     ///
     /// # Errors
     ///
-    /// If this process was the leader and is not any more. It must exit.
+    /// This process was the leader and no longer is: it must exit.
     pub async fn run(
         mut self,
         stop: impl Future<Output = Option<LastWrites>>,
@@ -161,8 +166,8 @@ impl Elector {
             };
             tokio::select! {
                 biased;
-                // An answer that arrives together with the stop says whether there is a lease to
-                // release. Requests are limited in rate, so answers do not hold up the stop.
+                // The answer comes before the stop, because it may tell that there is a Lease to
+                // release. The rate limit of the requests keeps answers from delaying the stop.
                 answer = answer_to(&mut request) => {
                     request = None;
                     self.compare_versions(&answer);
@@ -181,8 +186,9 @@ impl Elector {
         }
     }
 
-    /// Compares the version of the Lease with that of the answer before. Requests are sent one
-    /// after the other, so it cannot be lower, also not after the Lease was deleted and made anew.
+    /// Compares the version of the Lease with that of the answer before, and calls the observer if
+    /// it is lower. The elector sends one request after the other, so a lower version shows that
+    /// the storage went back, even if somebody deleted the Lease and created it anew in between.
     fn compare_versions(&mut self, answer: &Answer) {
         let Answer::Lease(lease) = answer else { return };
         let version = lease.version();
@@ -225,7 +231,7 @@ impl Elector {
         self.leadership.send_replace(now);
     }
 
-    /// Upstream: `LeaseLock.RecordEvent`.
+    /// Records that `<identity> <what>`. Upstream: `LeaseLock.RecordEvent`.
     fn record_event(&self, what: &str) {
         let Some(events) = &self.events else { return };
         let subject = match self.election.lease() {
@@ -239,7 +245,7 @@ impl Elector {
         );
     }
 
-    /// Logs until when a standby leaves a deleted Lease to its last holder, once.
+    /// Logs once until when a standby leaves a deleted Lease to its last holder.
     fn report_deletion(&mut self) {
         let now = Instant::now();
         let until = self.election.deleted_until(now);
@@ -294,7 +300,7 @@ impl Elector {
     }
 }
 
-/// The answer to the request that is under way; pending if none is.
+/// Waits for the answer to the request that is under way, or for ever if there is none.
 async fn answer_to<F: Future<Output = Answer> + ?Sized>(request: &mut Option<Pin<Box<F>>>) -> Answer {
     match request {
         Some(request) => request.await,

@@ -108,7 +108,7 @@ impl Authentication {
         Ok(Self { client_ca, proxy_ca, tokens, time, turns })
     }
 
-    /// The user of a request with these headers.
+    /// Returns the user of a request with these headers.
     pub(crate) async fn user(&self, peer: &Peer, headers: &HeaderMap) -> Result<User, Unauthorized> {
         let proxied = self.user_of_front_proxy(peer, headers).await;
         if let Ok(Some(user)) = proxied {
@@ -129,7 +129,7 @@ impl Authentication {
         }
     }
 
-    /// The user that a front proxy names.
+    /// Returns the user that a front proxy names.
     async fn user_of_front_proxy(
         &self,
         peer: &Peer,
@@ -188,7 +188,7 @@ impl Authentication {
 }
 
 impl Tokens {
-    /// The user of a token.
+    /// Returns the user of a token.
     async fn user(&self, token: &str) -> Result<Option<User>, Unauthorized> {
         let key = self.hasher.hash(token.as_bytes());
         let ttl = self.ttl;
@@ -212,8 +212,8 @@ impl Tokens {
     }
 }
 
-/// The token in the `Authorization` header, by upstream's rules: whatever is no bearer token is
-/// ignored.
+/// Returns the token in the `Authorization` header, by upstream's rules: whatever is no bearer
+/// token is ignored.
 ///
 /// # Errors
 /// If the header has characters that no token has.

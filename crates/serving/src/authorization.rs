@@ -43,7 +43,7 @@ pub(crate) enum Attributes<'a> {
         verb: &'a str,
         group: &'a str,
         resource: &'a str,
-        /// None for all.
+        /// It is `None` for all.
         namespace: Option<&'a str>,
     },
 }
@@ -79,7 +79,7 @@ impl Authorization {
         Ok(Self { reviewer: reviewer.map(Arc::new), hasher, allowed_ttl, denied_ttl, cache })
     }
 
-    /// A value that tells users apart, and says nothing about them to others.
+    /// Returns a value that tells users apart, and says nothing about them to others.
     pub(crate) fn identity(&self, user: &User) -> [u8; 32] {
         self.hasher.hash(json!(user).to_string().as_bytes())
     }
@@ -146,8 +146,8 @@ mod tests {
 
     type Answer = Result<Decision, Unanswered>;
 
-    /// An API server on which prometheus may read `/metrics`, and what decides about a user and a
-    /// path.
+    /// Returns an API server on which prometheus may read `/metrics`, and what decides about a user
+    /// and a path.
     fn decider(ttl: Duration) -> (EmbeddedApiServer, impl Fn(&str, String) -> BoxFuture<'static, Answer>) {
         let rule = PolicyRule {
             subjects: vec!["prometheus".to_owned()],

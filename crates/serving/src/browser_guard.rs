@@ -71,7 +71,7 @@ pub enum Decision {
 }
 
 impl BrowserGuard {
-    /// A guard with a new random token. `address` is what the listener is bound to.
+    /// Returns a guard with a new random token. `address` is what the listener is bound to.
     ///
     /// # Errors
     ///
@@ -146,7 +146,7 @@ impl BrowserGuard {
         }
     }
 
-    /// What follows the secret part of a path; none if that is missing or another one.
+    /// What follows the secret part of a path, or `None` if that is missing or another one.
     fn below_place<'p>(&self, path: &'p str) -> Option<&'p str> {
         let (place, below) = path.split_at_checked(self.place.len())?;
         ((below.is_empty() || below.starts_with('/')) && self.is_same(place, &self.place)).then_some(below)
@@ -252,7 +252,7 @@ mod tests {
         BrowserGuard::new(([127, 0, 0, 1], 4711).into()).unwrap()
     }
 
-    /// A request with these headers.
+    /// Returns a request with these headers.
     fn request(method: &str, uri: &str, headers: &[(&str, &str)]) -> Parts {
         let mut builder = http::Request::builder().method(method).uri(uri);
         for (name, value) in headers {

@@ -52,9 +52,9 @@ where
     V: Clone + Send + Sync + 'static,
     E: Clone + Send + Sync + 'static,
 {
-    /// A cache of at most `size` favourable answers and as many others. If there is one more, the
-    /// one of its sort that was used least recently is dropped: clients without credentials can
-    /// cause any number of the others.
+    /// Returns a cache of at most `size` favourable answers and as many others. If there is one
+    /// more, the one of its sort that was used least recently is dropped: clients without
+    /// credentials can cause any number of the others.
     pub(crate) fn new(size: NonZeroUsize, is_favourable: fn(&V) -> bool) -> Arc<Self> {
         // A list grows with its content: an `LruCache` with a capacity allocates all of it.
         let answers = || {
@@ -66,10 +66,10 @@ where
         Arc::new(Self { state: Mutex::new(state), is_favourable })
     }
 
-    /// The answer for `key`: from the cache, or from a question that is being asked, or from `ask`,
-    /// which is called with the last answer if that has expired, and may refuse. The question is
-    /// asked in a task of its own, so that a caller that goes away takes it from no other; a
-    /// refused one starts no task. `interrupted` is the error of a task that did not end.
+    /// Returns the answer for `key`: from the cache, or from a question that is being asked, or
+    /// from `ask`, which is called with the last answer if that has expired, and may refuse. The
+    /// question is asked in a task of its own, so that a caller that goes away takes it from no
+    /// other; a refused one starts no task. `interrupted` is the error of a task that did not end.
     pub(crate) async fn get<F>(
         self: &Arc<Self>,
         key: K,
@@ -105,7 +105,7 @@ where
         asking.await
     }
 
-    /// The questions that are being asked.
+    /// Returns the questions that are being asked.
     #[cfg(test)]
     pub(crate) fn open(&self) -> usize {
         self.state.lock().asking.len()
@@ -177,7 +177,7 @@ mod tests {
             }
         }
 
-        /// A question that is not refused.
+        /// Returns a question that is not refused.
         #[expect(clippy::unnecessary_wraps, reason = "the type that `Cache::get` takes")]
         fn start(
             self: &Arc<Self>,

@@ -102,7 +102,7 @@ impl ServerCertificate {
         })
     }
 
-    /// The certificate with its chain, and where it is from.
+    /// Returns the certificate with its chain, and where it is from.
     pub(crate) fn in_use(&self) -> CertificateInUse {
         let place = match self.files.clone() {
             Some((certificate, key)) if self.stored => CertificatePlace::Stored { certificate, key },
@@ -185,7 +185,7 @@ fn generated(
     certified_key(&nowhere, certificate.as_bytes(), key.as_bytes(), provider)
 }
 
-/// A pair that fits together.
+/// Returns a pair that fits together.
 pub(crate) fn certified_key(
     (certificate_path, key_path): &(PathBuf, PathBuf),
     certificate: &[u8],

@@ -116,7 +116,8 @@ impl ClientCa {
         Self::new(provider, CertificateUse::ClientCa, "client")
     }
 
-    /// The user of a certificate chain; `None` if there is no CA, or the certificate names no user.
+    /// Returns the user of a certificate chain; `None` if there is no CA, or the certificate names
+    /// no user.
     ///
     /// # Errors
     /// If the certificate is not valid now, or no known CA has signed it for clients.
@@ -134,7 +135,8 @@ impl ProxyCa {
         Self::new(provider, CertificateUse::FrontProxyCa, "front proxy")
     }
 
-    /// The headers in which the owner of a certificate chain names users; `None` if there is no CA.
+    /// Returns the headers in which the owner of a certificate chain names users; `None` if there
+    /// is no CA.
     ///
     /// # Errors
     /// If the certificate is not valid now, no known CA has signed it for clients, or its common
@@ -159,7 +161,7 @@ impl<R: Clone + PartialEq> Ca<R> {
         Self { provider, usage, of, state: RwLock::new(state) }
     }
 
-    /// The bundle that certificates are verified with, if there is one.
+    /// Returns the bundle that certificates are verified with, if there is one.
     pub(crate) fn in_use(&self) -> Option<CertificateInUse> {
         self.state.read().in_use.clone()
     }
@@ -228,7 +230,7 @@ impl<R: Clone + PartialEq> Ca<R> {
         Ok(())
     }
 
-    /// A number that changes with the bundle.
+    /// Returns a number that changes with the bundle.
     pub(crate) fn generation(&self) -> u64 {
         self.state.read().generation
     }

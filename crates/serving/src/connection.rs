@@ -68,7 +68,7 @@ struct Answering {
 }
 
 impl Answering {
-    /// When the client must have taken more of the answer.
+    /// Returns when the client must have taken more of the answer.
     fn deadline(&self, limits: &Limits) -> Instant {
         let Some(events) = &self.events else { return self.begun + limits.request };
         let end = self.begun + limits.event_stream + limits.request;
@@ -91,8 +91,8 @@ impl State {
         self.requests.lock().open.values().any(|answering| answering.events.is_some())
     }
 
-    /// When the connection must have got on: a request must have ended, a client must have taken an
-    /// event, or a request must have begun.
+    /// Returns when the connection must have got on: a request must have ended, a client must have
+    /// taken an event, or a request must have begun.
     fn deadline(&self) -> Instant {
         let (requests, limits) = (self.requests.lock(), &self.shared.limits);
         let open = requests.open.values().map(|answering| answering.deadline(limits)).min();

@@ -96,7 +96,7 @@ impl Connections {
         }
     }
 
-    /// How many connections are open.
+    /// Returns how many connections are open.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.state.lock().entries.len()
@@ -108,7 +108,7 @@ impl Place {
         self.number
     }
 
-    /// The address of the client.
+    /// Returns the address of the client.
     pub(crate) fn peer(&self) -> IpAddr {
         self.peer
     }
@@ -146,7 +146,7 @@ impl Drop for Place {
     }
 }
 
-/// The connection that makes room. It looks at all of them, which are some hundreds.
+/// Returns the connection that makes room. It looks at all of them, which are some hundreds.
 fn victim(entries: &BTreeMap<u64, Entry>) -> Option<u64> {
     let priority = entries.values().map(Entry::priority).min()?;
     let candidates = || entries.iter().filter(|(_, entry)| entry.priority() == priority);
@@ -168,7 +168,7 @@ mod tests {
         Ipv4Addr::new(192, 0, 2, number).into()
     }
 
-    /// The numbers of the connections that are left.
+    /// Returns the numbers of the connections that are left.
     fn left(connections: &Connections) -> Vec<u64> {
         connections.state.lock().entries.keys().copied().collect()
     }

@@ -35,7 +35,7 @@ impl AnswerBody {
         Self::Whole(Full::new(body.into()))
     }
 
-    /// How far the client has taken the events; none if the body is whole.
+    /// Returns how far the client has taken the events, or `None` if the body is whole.
     pub(crate) fn progress(&self) -> Option<Progress> {
         match self {
             Self::Whole(_) => None,
@@ -75,13 +75,13 @@ impl Body for AnswerBody {
     }
 }
 
-/// Since when an event waits that the connection has taken but not yet sent; none if the next event
-/// is awaited.
+/// Since when an event waits that the connection has taken but not yet sent, or `None` if the next
+/// event is awaited.
 #[derive(Clone, Default)]
 pub(crate) struct Progress(Arc<Mutex<Option<Instant>>>);
 
 impl Progress {
-    /// When the client has taken too long for an event.
+    /// Returns when the client has taken too long for an event.
     pub(crate) fn deadline(&self, limit: Duration) -> Option<Instant> {
         self.0.lock().map(|since| since + limit)
     }
@@ -163,8 +163,8 @@ impl EventStreams {
         }
     }
 
-    /// Takes a place; none if there are too many streams. Without a reader only the limit for all
-    /// counts.
+    /// Takes a place, or `None` if there are too many streams. Without a reader only the limit for
+    /// all counts.
     fn place(&self, reader: Option<Reader>) -> Option<StreamPlace> {
         let place = Arc::clone(&self.places).try_acquire_owned().ok()?;
         if let Some(reader) = reader {

@@ -74,8 +74,8 @@ impl RequestHeaders {
         self.allowed_names.is_empty() || self.allowed_names.iter().any(|allowed| allowed == common_name)
     }
 
-    /// The user that the headers name, if they name one. Only a front proxy's request may be
-    /// passed.
+    /// Returns the user that the headers name, if they name one. Only a front proxy's request may
+    /// be passed.
     ///
     /// # Errors
     ///
@@ -111,7 +111,7 @@ impl RequestHeaders {
     }
 }
 
-/// The first value of the first of these headers that is not empty.
+/// Returns the first value of the first of these headers that is not empty.
 fn first(headers: &HeaderMap, names: &[String]) -> Result<String, Unauthorized> {
     let values = names.iter().filter_map(|name| headers.get(name));
     values.filter(|value| !value.is_empty()).map(text).next().unwrap_or_else(|| Ok(String::new()))

@@ -163,7 +163,7 @@ mod tests {
 
     const OTHER: Client = Client { address: IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), begun: false };
 
-    /// A client, and the server's side of its connection.
+    /// Returns a client, and the server's side of its connection.
     async fn pair(turns: &Turns) -> (TcpStream, GatedIo) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();

@@ -126,7 +126,8 @@ impl HealthChecks {
         name.is_none_or(exists)
     }
 
-    /// The page for a decoded path and the query of its URL; `None` if it is none of these pages.
+    /// Returns the page for a decoded path and the query of its URL; `None` if it is none of these
+    /// pages.
     pub(crate) fn page(&self, path: &str, query: &str) -> Option<Health> {
         let Target { number, page, probe, name } = target(path)?;
         let checks: Vec<NamedCheck> =
@@ -201,7 +202,7 @@ impl HealthChecks {
     }
 }
 
-/// The page of a single check, which shows the reason of a failure.
+/// Returns the page of a single check, which shows the reason of a failure.
 fn single(check: &NamedCheck) -> Health {
     match (check.check)() {
         Ok(()) => Health { status: StatusCode::OK, text: "ok".to_owned() },
@@ -212,7 +213,7 @@ fn single(check: &NamedCheck) -> Health {
     }
 }
 
-/// The names and values of a query, decoded.
+/// Returns the names and values of a query, decoded.
 fn parse_query(query: &str) -> Vec<(String, String)> {
     let decode = |text: &str| percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned();
     let pairs = query.split('&').filter(|pair| !pair.is_empty() && !pair.contains(';'));

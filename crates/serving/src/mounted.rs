@@ -79,7 +79,7 @@ impl MountedPages {
         Self { prefix, below: format!("{prefix}/"), handler }
     }
 
-    /// The path.
+    /// Returns the path.
     pub fn prefix(&self) -> &'static str {
         self.prefix
     }
@@ -89,8 +89,8 @@ impl MountedPages {
         path == self.prefix || path.starts_with(&self.below)
     }
 
-    /// The path that a client must be allowed to read. It is one of two, so that no client can make
-    /// the API server be asked about any number of them.
+    /// Returns the path that a client must be allowed to read. It is one of two, so that no client
+    /// can make the API server be asked about any number of them.
     pub(crate) fn authorized_path(&self, path: &str) -> &str {
         if path == self.prefix { self.prefix } else { &self.below }
     }

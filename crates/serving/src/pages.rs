@@ -57,7 +57,7 @@ pub(crate) enum Known {
 }
 
 impl Known {
-    /// The page of a decoded path.
+    /// Returns the page of a decoded path.
     pub(crate) fn of(path: &str) -> Option<Self> {
         Some(match path {
             "/metrics" => Self::Metrics,
@@ -82,8 +82,8 @@ pub(crate) enum Form {
     Json(&'static str),
 }
 
-/// The form that an `Accept` header asks for: the first one of those it names that is offered.
-/// `None` if none is.
+/// Returns the form that an `Accept` header asks for: the first one of those it names that is
+/// offered. `None` if none is.
 ///
 /// Upstream requires `application/json;v=v1beta1;g=config.k8s.io;as=KIND`; without the parameters,
 /// JSON has that version here. Quality values are not read, but `q=0` excludes a form.
@@ -128,7 +128,7 @@ fn header(component: &str, page: &str) -> String {
 }
 
 impl Pages {
-    /// The pages of the program to which a decoded path belongs.
+    /// Returns the pages of the program to which a decoded path belongs.
     pub(crate) fn mounted_at(&self, path: &str) -> Option<&MountedPages> {
         self.mounted.iter().find(|mounted| mounted.contains(path))
     }

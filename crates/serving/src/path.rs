@@ -34,7 +34,7 @@ fn is_plain(path: &str) -> bool {
 pub struct InvalidOpenPath(String);
 
 impl InvalidOpenPath {
-    /// The path.
+    /// Returns the path.
     pub fn path(&self) -> &str {
         &self.0
     }
@@ -78,7 +78,7 @@ impl OpenPaths {
         Ok(Self { exact, prefixes })
     }
 
-    /// The paths, with a slash at the beginning of each.
+    /// Returns the paths, with a slash at the beginning of each.
     pub fn paths(&self) -> Vec<String> {
         let exact = self.exact.iter().map(|path| format!("/{path}"));
         exact.chain(self.prefixes.iter().map(|prefix| format!("/{prefix}*"))).collect()

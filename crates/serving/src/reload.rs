@@ -100,7 +100,7 @@ impl Reload {
     }
 }
 
-/// The data of the ConfigMap; null if it does not exist.
+/// Returns the data of the ConfigMap; null if it does not exist.
 async fn config_map(client: &ApiClient) -> Result<Value, String> {
     let request = Request::get(PATH).header("accept", "application/json").body(Body::empty());
     let request = request.map_err(|error| error.to_string())?;

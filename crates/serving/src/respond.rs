@@ -32,7 +32,7 @@ pub(crate) fn text(status: StatusCode, text: impl Into<Bytes>) -> Answer {
     answer(status, TEXT, text)
 }
 
-/// A page in Prometheus' text format.
+/// Returns a page in Prometheus' text format.
 pub(crate) fn metrics(page: String) -> Answer {
     answer(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", page)
 }
@@ -41,7 +41,7 @@ pub(crate) fn json(value: &Value) -> Answer {
     answer(StatusCode::OK, "application/json", harmless_json(&value.to_string()).into_owned())
 }
 
-/// The text of a `Status` object with an error.
+/// Returns the text of a `Status` object with an error.
 pub(crate) fn status_text(code: StatusCode, reason: &str, message: &str, details: Option<Value>) -> String {
     let mut status = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
@@ -85,7 +85,7 @@ pub(crate) fn invalid_path() -> Answer {
     text(StatusCode::BAD_REQUEST, "400 Bad Request: invalid path\n")
 }
 
-/// A request with a body. None of the pages takes one.
+/// Returns a request with a body. None of the pages takes one.
 pub(crate) fn unwanted_body() -> Answer {
     text(StatusCode::PAYLOAD_TOO_LARGE, "413 Payload Too Large: requests must have no body\n")
 }

@@ -132,7 +132,7 @@ impl Reviewer {
         }
     }
 
-    /// The question for a review with this `spec`. An `urgent` one is asked whatever other
+    /// Returns the question for a review with this `spec`. An `urgent` one is asked whatever other
     /// questions there are.
     ///
     /// # Errors
@@ -167,8 +167,8 @@ impl Reviewer {
         Unanswered
     }
 
-    /// The status of the review. Answers that ask for another attempt are followed, as long as the
-    /// time limit allows.
+    /// Returns the status of the review. Answers that ask for another attempt are followed, as long
+    /// as the time limit allows.
     ///
     /// # Errors
     /// If there is no answer within the time limit, or none that can be read. That is logged once,

@@ -201,7 +201,7 @@ impl Server {
         Ok(Self { listener, shared, connections, reload })
     }
 
-    /// The address and port on which the server listens.
+    /// Returns the address and port on which the server listens.
     ///
     /// # Errors
     ///

@@ -64,7 +64,7 @@ fn exists(path: &Path) -> Result<bool, ServingError> {
     }
 }
 
-/// The file that is renamed to `path` when it is complete.
+/// Returns the file that is renamed to `path` when it is complete.
 fn temporary(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".tmp");

@@ -83,7 +83,8 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_secs(30);
 
-    /// The time until writing `size` bytes ends, to a client that reads a byte every `pause`.
+    /// Returns the time until writing `size` bytes ends, to a client that reads a byte every
+    /// `pause`.
     async fn write(size: usize, pause: Duration) -> (Duration, io::Result<()>) {
         let (client, server) = duplex(16);
         let reading = tokio::spawn(async move {

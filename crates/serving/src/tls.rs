@@ -134,14 +134,15 @@ impl CipherSuites {
         SUPPORTED.iter().map(|(name, _)| *name).collect()
     }
 
-    /// Go's names of the suites that are allowed, besides those of TLS 1.3. None if all are.
+    /// Go's names of the suites that are allowed, besides those of TLS 1.3. Returns `None` if all
+    /// are.
     pub fn allowed(&self) -> Option<Vec<&'static str>> {
         let name = |suite| SUPPORTED.iter().find(|(_, supported)| *supported == suite).map(|(name, _)| *name);
         Some(self.allowed.as_ref()?.iter().filter_map(|suite| name(*suite)).collect())
     }
 
-    /// The names that Go knows and this program does not support. They have no effect; a caller
-    /// should warn.
+    /// Returns the names that Go knows and this program does not support. They have no effect; a
+    /// caller should warn.
     pub fn ignored(&self) -> &[String] {
         &self.ignored
     }
@@ -152,15 +153,15 @@ impl CipherSuites {
     }
 }
 
-/// The cryptography of the server, limited to the suites.
+/// Returns the cryptography of the server, limited to the suites.
 pub(crate) fn provider(suites: &CipherSuites) -> Arc<CryptoProvider> {
     let mut provider = ring::default_provider();
     provider.cipher_suites.retain(|suite| suites.allows(suite));
     Arc::new(provider)
 }
 
-/// The configuration of all TLS connections. Certificates come from `certificates`, for each
-/// connection anew.
+/// Returns the configuration of all TLS connections. Certificates come from `certificates`, for
+/// each connection anew.
 ///
 /// # Errors
 /// If no cipher suite is left for the versions.

@@ -41,7 +41,8 @@ impl Cluster {
         }
     }
 
-    /// The cluster after each single write, in the order in which the writes are carried out.
+    /// Returns the cluster after each single write, in the order in which the writes are carried
+    /// out.
     ///
     /// # Panics
     ///
@@ -98,7 +99,7 @@ impl Cluster {
         self.insert(created);
     }
 
-    /// The position of an object that a write replaces or deletes.
+    /// Returns the position of an object that a write replaces or deletes.
     #[track_caller]
     fn existing<T: Planned>(&self, object: &T) -> usize {
         let metadata = object.metadata();

@@ -35,7 +35,7 @@ impl Default for Cluster {
 }
 
 impl Cluster {
-    /// A cluster without objects.
+    /// Returns a cluster without objects.
     pub fn new() -> Self {
         Self::default()
     }
@@ -130,12 +130,13 @@ impl Cluster {
         })
     }
 
-    /// All objects, in the order in which they were added.
+    /// Returns all objects, in the order in which they were added.
     pub fn objects(&self) -> &[Value] {
         &self.objects
     }
 
-    /// The objects of one kind and the builder's namespace, in the order in which they were added.
+    /// Returns the objects of one kind and the builder's namespace, in the order in which they were
+    /// added.
     pub fn objects_of(&self, kind: &str) -> impl Iterator<Item = &Value> {
         self.objects.iter().filter(move |object| object["kind"] == *kind && self.is_visible(object))
     }

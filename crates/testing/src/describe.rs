@@ -128,7 +128,7 @@ fn yaml_fields(
     Ok(())
 }
 
-/// A scalar in YAML; strings that YAML would read as something else are quoted.
+/// Returns a scalar in YAML; strings that YAML would read as something else are quoted.
 fn scalar(value: &Value) -> String {
     let Value::String(text) = value else { return value.to_string() };
     let plain = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/')

@@ -28,7 +28,7 @@ pub struct Inputs {
 }
 
 impl Inputs {
-    /// The Service.
+    /// Returns the Service.
     ///
     /// # Panics
     ///
@@ -39,8 +39,8 @@ impl Inputs {
         service
     }
 
-    /// The slices that a controller plans over: labelled with its name as manager, and not being
-    /// deleted.
+    /// Returns the slices that a controller plans over: labelled with its name as manager, and not
+    /// being deleted.
     pub fn slices_managed_by(&self, manager: &str) -> Vec<Arc<EndpointSlice>> {
         let mut is_planned = slice_labels::planned_by(manager);
         self.slices.iter().filter(|slice| is_planned(slice)).cloned().collect()
@@ -58,7 +58,7 @@ impl Cluster {
         plan(&self.inputs(service))
     }
 
-    /// The inputs of a plan for one Service.
+    /// Returns the inputs of a plan for one Service.
     ///
     /// # Panics
     ///

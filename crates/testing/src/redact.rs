@@ -49,7 +49,7 @@ impl Redacted {
         Self(value)
     }
 
-    /// The value, redacted.
+    /// Returns the value, redacted.
     pub fn as_value(&self) -> &Value {
         &self.0
     }
@@ -75,8 +75,8 @@ fn find_generated_names(value: &Value, names: &mut BTreeMap<String, String>) {
     each_child(value, &mut |child| find_generated_names(child, names));
 }
 
-/// A name that the server or a client generated, and its prefix. Without `generateName`, the suffix
-/// must look generated.
+/// Returns a name that the server or a client generated, and its prefix. Without `generateName`,
+/// the suffix must look generated.
 fn generated_name(metadata: &Value) -> Option<(&str, &str)> {
     let name = metadata["name"].as_str()?;
     if let Some(prefix) = metadata["generateName"].as_str().filter(|prefix| !prefix.is_empty()) {
@@ -115,7 +115,7 @@ fn sort_objects(value: &mut Value, names: &BTreeMap<String, String>) {
     }
 }
 
-/// The sort key of an object, without generated names and uids.
+/// Returns the sort key of an object, without generated names and uids.
 fn sort_key(object: &Value, names: &BTreeMap<String, String>) -> Vec<String> {
     let metadata = &object["metadata"];
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();

@@ -53,7 +53,7 @@ pub struct Environment {
 }
 
 impl Cluster {
-    /// A server that holds the objects of this cluster; see [`server_builder`].
+    /// Returns a server that holds the objects of this cluster; see [`server_builder`].
     ///
     /// # Panics
     ///
@@ -67,8 +67,8 @@ impl Cluster {
     }
 }
 
-/// A server whose time starts at [`START_TIME`], with a fixed seed: it generates the same names and
-/// uids in every run.
+/// Returns a server whose time starts at [`START_TIME`], with a fixed seed: it generates the same
+/// names and uids in every run.
 pub fn server_builder() -> Builder {
     match START_TIME.parse() {
         Ok(start) => EmbeddedApiServer::builder().seed(1).start_time(start),
@@ -179,7 +179,7 @@ impl<C> Simulation<C> {
         self.server
     }
 
-    /// The metrics page with the metrics that the start closure registered.
+    /// Returns the metrics page with the metrics that the start closure registered.
     pub fn metrics(&self) -> MetricsPage {
         self.environment.metrics.run_upkeep();
         MetricsPage::new(self.environment.metrics.render())
@@ -199,22 +199,22 @@ impl<C: fmt::Debug> fmt::Debug for Simulation<C> {
 }
 
 impl Environment {
-    /// The server as a tower service, to build a client on that is not kube's own.
+    /// Returns the server as a tower service, to build a client on that is not kube's own.
     pub fn service(&self) -> ControllerService {
         ControllerService::new(&self.server, self.lateness.clone())
     }
 
-    /// A kube client of the server, in process. It never retries.
+    /// Returns a kube client of the server, in process. It never retries.
     pub fn client(&self) -> Client {
         Client::new(self.service(), "default")
     }
 
-    /// The server.
+    /// Returns the server.
     pub fn server(&self) -> &EmbeddedApiServer {
         &self.server
     }
 
-    /// The server's time, which advances with tokio's clock.
+    /// Returns the server's time, which advances with tokio's clock.
     pub fn now(&self) -> Timestamp {
         self.server.now()
     }

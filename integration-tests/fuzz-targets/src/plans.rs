@@ -52,8 +52,8 @@ impl Step {
         plan(&inputs)
     }
 
-    /// The slices after a plan. After each single write, every pod is ready that is ready before
-    /// and after the plan.
+    /// Returns the slices after a plan. After each single write, every pod is ready that is ready
+    /// before and after the plan.
     fn carried_out(&self, plan: &Plan) -> Vec<Arc<EndpointSlice>> {
         let mut slices: BTreeMap<Text, Arc<EndpointSlice>> =
             self.slices.iter().map(|slice| (slice.metadata.name.clone(), Arc::clone(slice))).collect();

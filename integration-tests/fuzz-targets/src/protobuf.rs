@@ -38,7 +38,7 @@ pub fn protobuf_endpoint_slice(bytes: &[u8]) {
     }
 }
 
-/// An object in its envelope, or without one. What the interner has seen before makes no
+/// Returns an object in its envelope, or without one. What the interner has seen before makes no
 /// difference.
 fn check<V: FromProtobuf + Intern + Clone + Debug + PartialEq>(bytes: &[u8]) -> Option<V> {
     let object = match Envelope::read(bytes) {

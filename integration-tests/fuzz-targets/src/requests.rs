@@ -63,7 +63,7 @@ fn split<'a>(bytes: &'a [u8], separator: &[u8]) -> Vec<&'a [u8]> {
     parts
 }
 
-/// None if it is no HTTP request.
+/// Returns `None` if it is no HTTP request.
 fn request(text: &[u8]) -> Option<Request<Full<Bytes>>> {
     let at = text.windows(2).position(|window| window == b"\n\n");
     let (head, body) = at.map_or((text, &[][..]), |at| (&text[..at], &text[at + 2..]));

@@ -17,7 +17,7 @@ static ALLOCATED: PeakAlloc = PeakAlloc;
 /// One test runs at a time: the allocations of another would count in its measurement.
 static MEASURING: Mutex<()> = Mutex::new(());
 
-/// The most bytes that a call has allocated at a time, beyond what was allocated before.
+/// Returns the most bytes that a call has allocated at a time, beyond what was allocated before.
 fn peak<T>(call: impl FnOnce() -> T) -> (T, usize) {
     ALLOCATED.reset_peak_usage();
     let before = ALLOCATED.current_usage();

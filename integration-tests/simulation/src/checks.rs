@@ -4,7 +4,8 @@ use kube_endpoint_controller_runtime::StateCounts;
 use kube_endpoint_informer::Kind;
 use kube_endpoint_manager_core::{ManagerHandle, RunningControllers};
 
-/// The controllers of a manager: how many keys are queued or being synced, and what is kept.
+/// Returns the controllers of a manager: how many keys are queued or being synced, and what is
+/// kept.
 pub(crate) fn controllers(handle: &ManagerHandle) -> [(&'static str, usize, StateCounts); 3] {
     let RunningControllers { endpoint_slice, endpoints, mirroring } = handle.controllers();
     let counts = |found: Option<(usize, StateCounts)>| found.unwrap_or_default();
@@ -88,7 +89,7 @@ pub(crate) struct Kept {
     pub(crate) outstanding: usize,
 }
 
-/// The most that one of the controllers keeps.
+/// Returns the most that one of the controllers keeps.
 pub(crate) fn most_kept(handle: &ManagerHandle) -> Kept {
     controllers(handle).iter().fold(Kept::default(), |most, (_, pending, counts)| {
         let StateCounts {

@@ -77,9 +77,9 @@ impl Cluster {
         services.iter().map(|it| (name_of(it), it["spec"]["selector"].is_object())).collect()
     }
 
-    /// The outputs in normal form, without those that depend on history: Endpoints without a
-    /// Service, slices made from pods for a Service that has lost its selector, and slices that no
-    /// controller of ours manages.
+    /// Returns the outputs in normal form, without those that depend on history: Endpoints without
+    /// a Service, slices made from pods for a Service that has lost its selector, and slices that
+    /// no controller of ours manages.
     fn outputs(&self) -> Value {
         let selecting = self.selecting();
         let list = |plural: &str| self.server.list(plural);
@@ -144,7 +144,7 @@ impl Cluster {
         forms.into_iter().collect::<serde_json::Map<_, _>>().into()
     }
 
-    /// The objects that no controller of ours writes.
+    /// Returns the objects that no controller of ours writes.
     fn inputs(&self) -> Vec<Value> {
         let selecting = self.selecting();
         let kinds = [("nodes", "Node"), ("pods", "Pod"), ("services", "Service"), ("endpoints", "Endpoints")];
@@ -262,7 +262,7 @@ impl Cluster {
         if writes.is_empty() { Ok(()) } else { Err((rule, format!("{writes:#?}"))) }
     }
 
-    /// The path of an object of the core group.
+    /// Returns the path of an object of the core group.
     fn core_path(plural: &str, object: &Value) -> String {
         let (namespace, name) = (text(object, "/metadata/namespace"), text(object, "/metadata/name"));
         format!("/api/v1/namespaces/{namespace}/{plural}/{name}")

@@ -4,12 +4,12 @@ use serde_json::{Value, json};
 
 use crate::history::TargetPort;
 
-/// The namespace of the Service or pod with this number.
+/// Returns the namespace of the Service or pod with this number.
 pub(crate) fn namespace(number: u8) -> &'static str {
     if number % 4 == 3 { namespace_name(1) } else { namespace_name(0) }
 }
 
-/// The name of a namespace.
+/// Returns the name of a namespace.
 pub(crate) fn namespace_name(namespace: u8) -> &'static str {
     if namespace == 0 { "default" } else { "team" }
 }
@@ -54,7 +54,7 @@ pub(crate) fn service(name: u8, app: Option<u8>, headless: bool, unready: bool, 
     service
 }
 
-/// The merge patch of a selector: all selectors have the same single key.
+/// Returns the merge patch of a selector: all selectors have the same single key.
 pub(crate) fn selector(app: Option<u8>) -> Value {
     app.map_or(Value::Null, |app| json!({"app": format!("a{app}")}))
 }
@@ -74,8 +74,8 @@ pub(crate) struct Pod {
 }
 
 impl Pod {
-    /// A pod with a number. `life` distinguishes pods of the same name. Pods with an odd number
-    /// lack named ports; the others have four pairs of numbers for two names.
+    /// Returns a pod with a number. `life` distinguishes pods of the same name. Pods with an odd
+    /// number lack named ports; the others have four pairs of numbers for two names.
     pub(crate) fn numbered(pod: u8, app: u8, ready: bool, node: u8, life: u8, terminating: bool) -> Self {
         Self {
             name: format!("p{pod}"),
@@ -183,7 +183,7 @@ pub(crate) fn labelled_endpoints(service: u8) -> Value {
     endpoints
 }
 
-/// A slice that another controller manages.
+/// Returns a slice that another controller manages.
 pub(crate) fn foreign_slice(service: u8, number: u8) -> Value {
     json!({
         "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",

@@ -64,7 +64,7 @@ enum Event {
     Check,
 }
 
-/// The events of a history after its beginning, in order.
+/// Returns the events of a history after its beginning, in order.
 fn agenda(history: &History) -> Vec<(Duration, Event)> {
     let mut agenda = Vec::new();
     for (number, Step { at, action }) in history.steps.iter().enumerate() {
@@ -89,7 +89,7 @@ fn agenda(history: &History) -> Vec<(Duration, Event)> {
     agenda
 }
 
-/// When to check what follows from an event, in steps of five seconds.
+/// Returns when to check what follows from an event, in steps of five seconds.
 fn checks_after(at: Duration) -> impl Iterator<Item = Duration> {
     const STEP: u64 = 5;
     [2, 20, 90]

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use crate::history::{Action, History, Step};
 
-/// The shortest history found that fails as `fails` says, by delta debugging: chunks of steps are
-/// dropped, smaller and smaller ones, then times are shortened. At most `tries` histories are
-/// tried.
+/// Returns the shortest history found that fails as `fails` says, by delta debugging: chunks of
+/// steps are dropped, smaller and smaller ones, then times are shortened. At most `tries` histories
+/// are tried.
 pub fn shrink(history: &History, tries: usize, mut fails: impl FnMut(&History) -> bool) -> History {
     let mut left = tries;
     let mut try_it = |steps: Vec<Step>, left: &mut usize| {

@@ -114,7 +114,7 @@ impl Statistics {
         }
     }
 
-    /// The words that never had an effect. Faults of one API server are counted apart.
+    /// Returns the words that never had an effect. Faults of one API server are counted apart.
     pub fn missing(&self) -> Vec<String> {
         let maps = [
             (Change::WORDS, &self.changes, ""),

@@ -19,9 +19,9 @@ pub enum TextError {
 
 /// A type that fields of steps have.
 pub trait Field: Sized {
-    /// The value without spaces.
+    /// Returns the value without spaces.
     fn write(&self) -> String;
-    /// The value of a text; none if it has none.
+    /// Returns the value of a text, or `None` if it has none.
     fn read(text: &str) -> Option<Self>;
 }
 
@@ -85,7 +85,7 @@ pub(crate) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// The first word and the fields after it.
+    /// Returns the first word and the fields after it.
     pub(crate) fn of(text: &'a str) -> (&'a str, Self) {
         let mut words = text.split_whitespace();
         let word = words.next().unwrap_or_default();
@@ -131,7 +131,7 @@ macro_rules! text_enum {
             /// The words of all variants.
             pub const WORDS: &[&str] = &[$($word),*];
 
-            /// The word of the variant.
+            /// Returns the word of the variant.
             pub fn word(&self) -> &'static str {
                 match self { $( Self::$variant { .. } => $word, )* }
             }
@@ -179,7 +179,7 @@ macro_rules! word_enum {
             /// All values.
             pub const ALL: &[Self] = &[$(Self::$variant),*];
 
-            /// The word.
+            /// Returns the word.
             pub fn word(self) -> &'static str {
                 match self { $( Self::$variant => $word, )* }
             }

@@ -71,8 +71,8 @@ impl ConformanceError {
     }
 }
 
-/// The message of the server's `Status`, if it answered; the client's error would print the whole
-/// object.
+/// Returns the message of the server's `Status`, if it answered; the client's error would print the
+/// whole object.
 fn reason(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => format!("{} {}: {}", status.code, status.reason, status.message),

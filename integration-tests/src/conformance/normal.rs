@@ -16,7 +16,7 @@ pub const TRIGGER_TIME: &str = "endpoints.kubernetes.io/last-change-trigger-time
 /// The maximum number of endpoints in a slice where the sizes of slices are not compared.
 const MOST_ENDPOINTS: usize = 100;
 
-/// The normal form of a snapshot of `namespace`, weakened as `compare` says.
+/// Returns the normal form of a snapshot of `namespace`, weakened as `compare` says.
 pub fn normal_form(snapshot: &Snapshot, namespace: &str, compare: &Compare) -> Value {
     let symbols = Symbols::of(snapshot, namespace);
     let mut endpoints = Map::new();
@@ -88,8 +88,8 @@ impl<'a> Symbols<'a> {
         format!("uid:{}", self.uids.get(uid).map_or("gone", String::as_str))
     }
 
-    /// The annotations of an object without empty ones, its trigger time replaced by the symbol or
-    /// omitted.
+    /// Returns the annotations of an object without empty ones, its trigger time replaced by the
+    /// symbol or omitted.
     fn annotations(&self, object: &Value, compare: &Compare) -> Value {
         let mut annotations = object_at(object, &["metadata", "annotations"]);
         if compare.trigger.is_some() {
@@ -103,7 +103,7 @@ impl<'a> Symbols<'a> {
         Value::Object(without_empty(annotations))
     }
 
-    /// The symbol for the target of an address or endpoint.
+    /// Returns the symbol for the target of an address or endpoint.
     fn target(&self, reference: &Value) -> Value {
         let Value::Object(reference) = reference else { return Value::Null };
         let mut reference = reference.clone();
@@ -142,7 +142,7 @@ impl<'a> Symbols<'a> {
         Value::Object(without_empty(made))
     }
 
-    /// An address or endpoint with symbols in its target and without empty fields.
+    /// Returns an address or endpoint with symbols in its target and without empty fields.
     fn with_target(&self, value: &Value) -> Value {
         let mut fields = value.as_object().cloned().unwrap_or_default();
         fields.insert("targetRef".to_owned(), self.target(&value["targetRef"]));
@@ -256,7 +256,7 @@ fn event(event: &Value) -> Option<Value> {
     })
 }
 
-/// The ports of a subset or slice, sorted, without empty fields, each with a name.
+/// Returns the ports of a subset or slice, sorted, without empty fields, each with a name.
 fn ports(of: &Value) -> Value {
     let mut ports: Vec<Value> = items(&of["ports"])
         .map(|port| {
@@ -295,7 +295,7 @@ fn sort(list: Option<&mut Value>) {
     }
 }
 
-/// The value as JSON with the keys of its objects sorted.
+/// Returns the value as JSON with the keys of its objects sorted.
 fn sort_key(value: &Value) -> String {
     let mut value = value.clone();
     value.sort_all_objects();

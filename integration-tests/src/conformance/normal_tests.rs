@@ -19,7 +19,7 @@ fn with_endpoints(endpoints: Value) -> Snapshot {
     Snapshot { endpoints: serde_json::from_value(endpoints).unwrap(), ..inputs() }
 }
 
-/// A Service `web` created at noon and a pod `p1`.
+/// Returns a Service `web` created at noon and a pod `p1`.
 fn inputs() -> Snapshot {
     let metadata = |name: &str, uid: &str| {
         json!({"metadata": {"name": name, "uid": uid,

@@ -24,7 +24,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The path of the collection, in `namespace` if the kind is namespaced.
+    /// Returns the path of the collection, in `namespace` if the kind is namespaced.
     fn collection(self, namespace: &str) -> String {
         let (group, plural) = match self {
             Self::Node => return "/api/v1/nodes".to_owned(),
@@ -79,7 +79,7 @@ pub enum Op {
 }
 
 impl Op {
-    /// The name of the node that this operation creates, if it does.
+    /// Returns the name of the node that this operation creates, if it does.
     pub(super) fn created_node(&self) -> Option<&str> {
         match self {
             Self::Create { object } if object["kind"] == "Node" => object["metadata"]["name"].as_str(),
@@ -101,7 +101,7 @@ impl Api {
         Self { client, namespace: namespace.into() }
     }
 
-    /// The namespace that `$NS` stands for.
+    /// Returns the namespace that `$NS` stands for.
     pub fn namespace(&self) -> &str {
         &self.namespace
     }
@@ -175,7 +175,7 @@ impl Api {
         Ok(())
     }
 
-    /// The items of a kind.
+    /// Returns the items of a kind.
     ///
     /// # Errors
     ///

@@ -52,7 +52,7 @@ fn default_limit() -> f64 {
 }
 
 impl Step {
-    /// For how long the outputs must stay the same until the step counts as settled.
+    /// Returns for how long the outputs must stay the same until the step counts as settled.
     pub fn quiet(&self) -> Duration {
         Duration::try_from_secs_f64(self.quiet).unwrap_or_default()
     }
@@ -118,12 +118,12 @@ pub struct Repeated {
 }
 
 impl Repeated {
-    /// How long to wait after the last of the operations.
+    /// Returns how long to wait after the last of the operations.
     pub fn pause(&self) -> Duration {
         Duration::try_from_secs_f64(self.pause).unwrap_or_default()
     }
 
-    /// The operations with all placeholders replaced.
+    /// Returns the operations with all placeholders replaced.
     ///
     /// # Errors
     ///
@@ -146,8 +146,8 @@ impl Repeated {
     }
 }
 
-/// A copy of `value` with the placeholders in all strings, keys included, replaced for the number
-/// `i`.
+/// Returns a copy of `value` with the placeholders in all strings, keys included, replaced for the
+/// number `i`.
 fn filled(value: &Value, i: u32) -> Value {
     match value {
         Value::String(text) => Value::String(filled_text(text, i)),
@@ -193,12 +193,12 @@ impl Scenario {
     }
 }
 
-/// The folder of the recordings.
+/// Returns the folder of the recordings.
 pub fn recordings_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("conformance")
 }
 
-/// The files of all recordings, sorted by name.
+/// Returns the files of all recordings, sorted by name.
 ///
 /// # Errors
 ///

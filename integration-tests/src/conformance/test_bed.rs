@@ -25,7 +25,7 @@ pub const CONTROLLERS_USER: &str = "controllers";
 /// The token of [`CONTROLLERS_USER`].
 const CONTROLLERS_TOKEN: &str = "token-of-the-controllers";
 
-/// A client whose requests carry the token of [`CONTROLLERS_USER`].
+/// Returns a client whose requests carry the token of [`CONTROLLERS_USER`].
 fn controllers_client(server: &EmbeddedApiServer) -> ApiClient {
     let bearer = format!("Bearer {CONTROLLERS_TOKEN}");
     let bearer = HeaderValue::try_from(bearer).ok();
@@ -88,7 +88,7 @@ impl TestBed {
         Ok(Self { client, pace: Pace::IN_PROCESS, outlives_scenarios: false, embedded })
     }
 
-    /// The cluster of a kubeconfig's current context, on which the controllers already run.
+    /// Returns the cluster of a kubeconfig's current context, on which the controllers already run.
     ///
     /// # Errors
     ///
@@ -103,12 +103,12 @@ impl TestBed {
         Ok(Self { client, pace: Pace::REAL, outlives_scenarios: true, embedded: None })
     }
 
-    /// A client for the server.
+    /// Returns a client for the server.
     pub fn client(&self) -> Client {
         self.client.clone()
     }
 
-    /// The server, if it is in this process.
+    /// Returns the server, if it is in this process.
     pub fn server(&self) -> Option<&EmbeddedApiServer> {
         self.embedded.as_ref().map(|(server, _)| server)
     }
@@ -118,7 +118,7 @@ impl TestBed {
         self.embedded.as_mut().is_none_or(|(_, controllers)| controllers.are_alive())
     }
 
-    /// How often to poll, and how many requests to send at once.
+    /// Returns how often to poll, and how many requests to send at once.
     pub fn pace(&self) -> &Pace {
         &self.pace
     }
@@ -129,8 +129,8 @@ impl TestBed {
         self.outlives_scenarios
     }
 
-    /// The namespace for a scenario. It is unique where the server outlives the scenario, otherwise
-    /// constant.
+    /// Returns the namespace for a scenario. It is unique where the server outlives the scenario,
+    /// otherwise constant.
     #[expect(clippy::disallowed_methods, reason = "names on a real server must be unique")]
     pub fn namespace_for(&self, scenario: &str) -> String {
         let name: String = scenario

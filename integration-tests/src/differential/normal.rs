@@ -20,7 +20,7 @@ impl Normal {
         format!("<{what} {number}>")
     }
 
-    /// The normal form of a body.
+    /// Returns the normal form of a body.
     pub fn body(&mut self, body: Value) -> Value {
         let is_list = body["kind"].as_str().is_some_and(|kind| kind.ends_with("List") || kind == "Table");
         let mut body = self.value("", body);

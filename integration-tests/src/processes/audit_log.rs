@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use super::witness::Line;
 
-/// The requests in an audit log, in the order in which they were answered; a watch is answered when
-/// it opens. The user is the impersonated one, if there is one. Times are since 1970.
+/// Returns the requests in an audit log, in the order in which they were answered; a watch is
+/// answered when it opens. The user is the impersonated one, if there is one. Times are since 1970.
 ///
 /// # Panics
 ///

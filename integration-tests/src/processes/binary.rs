@@ -11,9 +11,9 @@ const NAME: &str = "kube-endpoint-manager";
 /// The package of the kubectl plugin and its binary.
 const PLUGIN: &str = "kubectl-endpoints";
 
-/// The binary to test: `KEM_BINARY` if that environment variable is set, otherwise the one of the
-/// build, which is built first if it is missing or older than its sources. `cargo test --workspace`
-/// has always built it.
+/// Returns the binary to test: `KEM_BINARY` if that environment variable is set, otherwise the one
+/// of the build, which is built first if it is missing or older than its sources.
+/// `cargo test --workspace` has always built it.
 ///
 /// `sibling` is a program of the same build, such as `env!("CARGO_BIN_EXE_apiserver-process")`.
 ///
@@ -30,7 +30,7 @@ pub fn binary(sibling: &Path) -> PathBuf {
     BINARY.get_or_init(|| given().unwrap_or_else(|| find(sibling, NAME))).clone()
 }
 
-/// The kubectl plugin of the build, which is built first if it is missing or older than its
+/// Returns the kubectl plugin of the build, which is built first if it is missing or older than its
 /// sources; see [`binary`].
 ///
 /// # Panics
@@ -72,8 +72,8 @@ fn is_fresh(binary: &Path, root: &Path) -> bool {
         && sources.iter().all(|source| changed(source).is_some_and(|at: SystemTime| at <= built))
 }
 
-/// The files of the libraries of a workspace and of a binary, but for those of tests, benchmarks
-/// and examples.
+/// Returns the files of the libraries of a workspace and of a binary, but for those of tests,
+/// benchmarks and examples.
 fn possible_sources(binary: &Path, root: &Path) -> Vec<PathBuf> {
     let settings = ["Cargo.toml", "Cargo.lock", "rust-toolchain.toml", ".cargo/config.toml"];
     let mut sources: Vec<PathBuf> =
@@ -96,8 +96,8 @@ fn possible_sources(binary: &Path, root: &Path) -> Vec<PathBuf> {
     sources
 }
 
-/// The sources in a dependency file of cargo's: `BINARY: SOURCE SOURCE ...`, with `\ ` for a space
-/// in a path.
+/// Returns the sources in a dependency file of cargo's: `BINARY: SOURCE SOURCE ...`, with `\ ` for
+/// a space in a path.
 fn sources_of(dependencies: &str) -> Vec<PathBuf> {
     let (_, sources) = dependencies.split_once(": ").unwrap_or_default();
     let escaped = sources.trim().replace("\\ ", "\0");

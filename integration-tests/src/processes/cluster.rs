@@ -9,17 +9,17 @@ pub const NAMESPACE: &str = "load";
 /// Number of nodes.
 const NODES: usize = 6;
 
-/// The name of a Service.
+/// Returns the name of a Service.
 pub fn service_name(service: usize) -> String {
     format!("service-{service:03}")
 }
 
-/// The name of a pod.
+/// Returns the name of a pod.
 pub(crate) fn pod_name(service: usize, pod: usize) -> String {
     format!("{}-{pod}", service_name(service))
 }
 
-/// The Service that a pod or a slice belongs to, by its name: all but the last part.
+/// Returns the Service that a pod or a slice belongs to, by its name: all but the last part.
 pub(crate) fn service_of(name: &str) -> &str {
     name.rsplit_once('-').map_or(name, |(service, _)| service)
 }

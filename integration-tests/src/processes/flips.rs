@@ -52,7 +52,7 @@ impl Flips {
     }
 }
 
-/// Which pod the flip of this number concerns, and whether it becomes ready.
+/// Returns which pod the flip of this number concerns, and whether it becomes ready.
 fn target(flip: usize, size: Size) -> (String, bool) {
     let (service, round) = (flip % size.services, flip / size.services);
     let (pod, times) = (round % size.pods_per_service, round / size.pods_per_service);

@@ -40,9 +40,9 @@ impl Outputs {
         })
     }
 
-    /// How the outputs differ from the pods, a sentence for each difference. Derived without the
-    /// controllers' code: each Service has one slice and one Endpoints object, which have all its
-    /// pods with their readiness.
+    /// Returns how the outputs differ from the pods, a sentence for each difference. Derived
+    /// without the controllers' code: each Service has one slice and one Endpoints object, which
+    /// have all its pods with their readiness.
     pub fn differences(&self) -> Vec<String> {
         let mut wanted: BTreeMap<String, Addresses> = BTreeMap::new();
         for pod in &self.pods {
@@ -70,8 +70,8 @@ impl Outputs {
         differences
     }
 
-    /// The writes of a manager that starts with these objects, made in memory under a paused clock.
-    /// There are none if the outputs are what plans from scratch lead to.
+    /// Returns the writes of a manager that starts with these objects, made in memory under a
+    /// paused clock. There are none if the outputs are what plans from scratch lead to.
     ///
     /// # Panics
     ///

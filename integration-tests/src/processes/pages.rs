@@ -16,7 +16,7 @@ use tokio_rustls::TlsConnector;
 
 use super::server::{SCRAPER, user_token};
 
-/// A port of the loopback address that is free now.
+/// Returns a port of the loopback address that is free now.
 ///
 /// # Panics
 ///
@@ -33,17 +33,17 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// The pages on a port.
+    /// Returns the pages on a port.
     pub fn on(port: u16) -> Self {
         Self { port }
     }
 
-    /// The flags that make a replica serve them.
+    /// Returns the flags that make a replica serve them.
     pub fn flags(&self) -> [String; 2] {
         [format!("--secure-port={}", self.port), "--bind-address=127.0.0.1".to_owned()]
     }
 
-    /// The port.
+    /// Returns the port.
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -57,7 +57,7 @@ impl Pages {
         self.request(path, None).await
     }
 
-    /// The sum of all series of a metric; none if it does not exist.
+    /// Returns the sum of all series of a metric, or `None` if it does not exist.
     ///
     /// # Errors
     ///
@@ -97,7 +97,7 @@ impl Pages {
     }
 }
 
-/// The sum of the series of a metric on a page in Prometheus' text format.
+/// Returns the sum of the series of a metric on a page in Prometheus' text format.
 fn sum(page: &str, name: &str) -> Option<f64> {
     let values = page.lines().filter_map(|line| {
         let rest = line.strip_prefix(name)?;

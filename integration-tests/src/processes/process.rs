@@ -35,7 +35,7 @@ impl Process {
         Self { name: name.to_owned(), child, log: log.to_owned() }
     }
 
-    /// The process, for its pipes.
+    /// Returns the process, for its pipes.
     pub(crate) fn child(&mut self) -> &mut Child {
         &mut self.child
     }
@@ -45,7 +45,7 @@ impl Process {
         self.child.id()
     }
 
-    /// The name that was given to it.
+    /// Returns the name that was given to it.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -68,7 +68,7 @@ impl Process {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// The exit status, if the process has ended.
+    /// Returns the exit status, if the process has ended.
     ///
     /// # Panics
     ///
@@ -98,7 +98,7 @@ impl Process {
         }
     }
 
-    /// The memory that is resident, in bytes (`VmRSS`).
+    /// Returns the memory that is resident, in bytes (`VmRSS`).
     ///
     /// # Panics
     ///
@@ -107,8 +107,8 @@ impl Process {
         self.memory("VmRSS:")
     }
 
-    /// The part of the resident memory that is no file's, in bytes (`RssAnon`): heap and stacks,
-    /// and not the program's code.
+    /// Returns the part of the resident memory that is no file's, in bytes (`RssAnon`): heap and
+    /// stacks, and not the program's code.
     ///
     /// # Panics
     ///
@@ -117,7 +117,7 @@ impl Process {
         self.memory("RssAnon:")
     }
 
-    /// A field of `/proc/PID/status`.
+    /// Returns a field of `/proc/PID/status`.
     fn memory(&self, field: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix(field));
@@ -125,7 +125,7 @@ impl Process {
         kilobytes.unwrap_or_else(|| panic!("no {field}\n{status}")).parse::<u64>().unwrap() * 1024
     }
 
-    /// The time that it has taken of the processors.
+    /// Returns the time that it has taken of the processors.
     ///
     /// # Panics
     ///
@@ -139,7 +139,7 @@ impl Process {
         Duration::from_millis(times.sum::<u64>() * 10)
     }
 
-    /// The number of its open files, sockets included.
+    /// Returns the number of its open files, sockets included.
     ///
     /// # Panics
     ///
@@ -148,7 +148,7 @@ impl Process {
         std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap().count()
     }
 
-    /// The last lines of the log, with the name of the process before them.
+    /// Returns the last lines of the log, with the name of the process before them.
     pub(crate) fn last_lines(&self, count: usize) -> String {
         let log = self.log();
         let lines: Vec<&str> = log.lines().collect();

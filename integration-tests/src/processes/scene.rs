@@ -97,8 +97,8 @@ impl Scene {
         }
     }
 
-    /// A scene with `replicas` replicas that elect a leader, whose outputs are complete, under
-    /// load.
+    /// Returns a scene with `replicas` replicas that elect a leader, whose outputs are complete,
+    /// under load.
     ///
     /// # Panics
     ///
@@ -115,7 +115,7 @@ impl Scene {
         scene
     }
 
-    /// Where the processes have their files.
+    /// Returns where the processes have their files.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -155,7 +155,7 @@ impl Scene {
         self.replicas.len() - 1
     }
 
-    /// The command of the next replica.
+    /// Returns the command of the next replica.
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(binary(&self.sibling));
         command
@@ -249,24 +249,24 @@ impl Scene {
         PATIENCE + self.size.lease.duration * 2
     }
 
-    /// The requests that the server has answered so far.
+    /// Returns the requests that the server has answered so far.
     pub fn lines(&mut self) -> &[Line] {
         self.witness.lines()
     }
 
-    /// The number of requests so far, to look at later ones only.
+    /// Returns the number of requests so far, to look at later ones only.
     pub fn mark(&mut self) -> usize {
         self.witness.lines().len()
     }
 
-    /// The changes of pods since `mark`, and how long each waited for its slice and for its
+    /// Returns the changes of pods since `mark`, and how long each waited for its slice and for its
     /// Endpoints.
     pub fn answers_since(&mut self, mark: usize) -> Vec<Answer> {
         let lines = &self.witness.lines()[mark..];
         ["endpointslices", "endpoints"].iter().flat_map(|resource| answers(lines, resource)).collect()
     }
 
-    /// The users that wrote outputs, in order.
+    /// Returns the users that wrote outputs, in order.
     pub fn writers(&mut self) -> Vec<String> {
         tenures(self.witness.lines()).into_iter().map(|tenure| tenure.user).collect()
     }
@@ -289,7 +289,7 @@ impl Scene {
         writers
     }
 
-    /// The user that wrote the Lease last, if it is a replica.
+    /// Returns the user that wrote the Lease last, if it is a replica.
     fn holder(&mut self) -> Option<String> {
         let of_lease = |line: &&Line| {
             line.resource == "leases"
@@ -300,7 +300,7 @@ impl Scene {
         self.witness.lines().iter().rev().find(of_lease).map(|line| line.user.clone())
     }
 
-    /// The replica that leads: it wrote the Lease last and was the last to write an output.
+    /// Returns the replica that leads: it wrote the Lease last and was the last to write an output.
     ///
     /// # Panics
     ///

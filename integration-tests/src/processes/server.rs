@@ -23,8 +23,8 @@ pub struct ServerConfig {
     pub log: PathBuf,
 }
 
-/// The name of a user of the server. Each process that talks to it is another user, so that the log
-/// tells them apart.
+/// Returns the name of a user of the server. Each process that talks to it is another user, so that
+/// the log tells them apart.
 pub fn user_name(user: usize) -> String {
     format!("user-{user}")
 }
@@ -32,7 +32,7 @@ pub fn user_name(user: usize) -> String {
 /// The user that may read `/metrics` of replicas: the test itself.
 pub const SCRAPER: usize = 0;
 
-/// The bearer token of a user.
+/// Returns the bearer token of a user.
 pub fn user_token(user: usize) -> String {
     format!("token-of-user-{user}")
 }
@@ -69,17 +69,17 @@ impl ServerProcess {
         Self { process, commands, replies, address, config, folder: folder.to_owned() }
     }
 
-    /// The address on which it listens.
+    /// Returns the address on which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The process, for signals.
+    /// Returns the process, for signals.
     pub fn process(&self) -> &Process {
         &self.process
     }
 
-    /// A reader of its request log.
+    /// Returns a reader of its request log.
     pub fn witness(&self) -> Witness {
         Witness::new(&self.config.log)
     }

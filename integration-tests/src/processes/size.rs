@@ -14,7 +14,7 @@ pub struct LeaseTimes {
 }
 
 impl LeaseTimes {
-    /// The flags that set these times.
+    /// Returns the flags that set these times.
     pub fn flags(&self) -> Vec<String> {
         let flag = |name: &str, time: Duration| format!("--leader-elect-{name}={}ms", time.as_millis());
         vec![
@@ -96,15 +96,15 @@ impl Size {
         }
     }
 
-    /// The same size for a test that shares the cores with another one, unless its figures are to
-    /// be published.
+    /// Returns the same size for a test that shares the cores with another one, unless its figures
+    /// are to be published.
     pub fn sharing_cores(self) -> Self {
         Self { shares_cores: self != Self::FULL, ..self }
     }
 
-    /// How long a change may remain unanswered when the leader dies without releasing the lease:
-    /// the standbys wait for the lease duration, and then have a second, or two if they share the
-    /// cores.
+    /// Returns how long a change may remain unanswered when the leader dies without releasing the
+    /// lease: the standbys wait for the lease duration, and then have a second, or two if they
+    /// share the cores.
     pub fn longest_gap_after_kill(&self) -> Duration {
         self.lease.duration + Duration::from_secs(if self.shares_cores { 2 } else { 1 })
     }

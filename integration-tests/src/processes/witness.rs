@@ -36,12 +36,12 @@ pub struct Line {
 }
 
 impl Line {
-    /// When the request arrived, since the server started.
+    /// Returns when the request arrived, since the server started.
     pub fn arrival(&self) -> Duration {
         Duration::from_micros(self.received)
     }
 
-    /// When the answer was ready, since the server started.
+    /// Returns when the answer was ready, since the server started.
     pub fn time(&self) -> Duration {
         Duration::from_micros(self.at)
     }
@@ -71,13 +71,13 @@ pub struct Witness {
 }
 
 impl Witness {
-    /// The log in `path`.
+    /// Returns the log in `path`.
     pub fn new(path: &Path) -> Self {
         Self { path: path.to_owned(), read: 0, lines: Vec::new() }
     }
 
-    /// All requests so far, oldest first. A line that the server has not finished yet is left for
-    /// the next call.
+    /// Returns all requests so far, oldest first. A line that the server has not finished yet is
+    /// left for the next call.
     ///
     /// # Panics
     ///
@@ -107,7 +107,7 @@ pub struct Tenure {
     pub writes: usize,
 }
 
-/// Who wrote outputs, in order. If each user occurs once, no two wrote at the same time.
+/// Returns who wrote outputs, in order. If each user occurs once, no two wrote at the same time.
 pub fn tenures(lines: &[Line]) -> Vec<Tenure> {
     let mut tenures: Vec<Tenure> = Vec::new();
     for line in lines.iter().filter(|line| line.writes_output()) {
@@ -134,9 +134,9 @@ pub struct Answer {
     pub after: Option<Duration>,
 }
 
-/// The changes of pods' status and their answers: the next successful update of the Service's
-/// object of `resource`, which is `endpoints` or `endpointslices`. A create does not count, because
-/// its path does not name the object.
+/// Returns the changes of pods' status and their answers: the next successful update of the
+/// Service's object of `resource`, which is `endpoints` or `endpointslices`. A create does not
+/// count, because its path does not name the object.
 pub fn answers(lines: &[Line], resource: &str) -> Vec<Answer> {
     let mut next_write: std::collections::HashMap<&str, Duration> = std::collections::HashMap::new();
     let mut answers = Vec::new();
@@ -158,7 +158,7 @@ pub fn answers(lines: &[Line], resource: &str) -> Vec<Answer> {
     answers
 }
 
-/// The longest time that an answer took.
+/// Returns the longest time that an answer took.
 ///
 /// # Panics
 ///

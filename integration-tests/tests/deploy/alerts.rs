@@ -15,7 +15,7 @@ use crate::replicas::REPLICAS;
 const RUNBOOK: &str =
     "https://github.com/kube-endpoint-manager/kube-endpoint-manager/blob/main/docs/operations.md#";
 
-/// The alerting rules of all groups.
+/// Returns the alerting rules of all groups.
 fn alerts() -> Vec<Value> {
     let objects = rendered("deploy/overlays/monitored");
     let groups = only(&objects, "PrometheusRule", "")["spec"]["groups"].as_array().unwrap().clone();
@@ -70,7 +70,7 @@ pub(crate) fn every_alert_has_a_section_that_says_what_to_do() {
     }
 }
 
-/// The alerts that fire when two replicas show this page.
+/// Returns the alerts that fire when two replicas show this page.
 fn firing(page: &str) -> Vec<String> {
     let series = Series::default().scraped("10.0.0.1:10270", page).scraped("10.0.0.2:10270", page);
     let alerts = alerts();

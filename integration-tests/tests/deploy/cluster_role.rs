@@ -33,7 +33,8 @@ fn discovery() -> Granted {
     (None, Rule { verbs: vec!["get".to_owned()], non_resource_urls, ..Rule::default() })
 }
 
-/// The Role that kube-apiserver makes in kube-system for servers that authenticate their clients.
+/// Returns the Role that kube-apiserver makes in kube-system for servers that authenticate their
+/// clients.
 fn authentication_reader() -> Rule {
     let list = |items: &[&str]| items.iter().map(|item| (*item).to_owned()).collect();
     Rule {
@@ -45,7 +46,7 @@ fn authentication_reader() -> Rule {
     }
 }
 
-/// The permissions that a kustomization grants to the manager.
+/// Returns the permissions that a kustomization grants to the manager.
 fn permissions(kustomization: &str) -> Vec<Granted> {
     let subject = match kustomization {
         "deploy/overlays/kubeadm" => ("User", "kube-endpoint-manager", None),
@@ -55,7 +56,7 @@ fn permissions(kustomization: &str) -> Vec<Granted> {
     granted(&rendered(kustomization), &existing, subject)
 }
 
-/// The requests that the controllers sent to a server.
+/// Returns the requests that the controllers sent to a server.
 fn requests(server: &EmbeddedApiServer) -> BTreeSet<Attributes> {
     let log = server.request_log();
     let own = log.iter().map(|logged| &logged.request).filter(|request| request.user == CONTROLLERS_USER);
@@ -68,7 +69,7 @@ pub(crate) fn paused<T>(future: impl Future<Output = T>) -> T {
     runtime.enable_all().start_paused(true).build().unwrap().block_on(future)
 }
 
-/// The requests of the controllers in one scenario.
+/// Returns the requests of the controllers in one scenario.
 async fn of_scenario(scenario: &Scenario) -> BTreeSet<Attributes> {
     let bed = TestBed::in_process(Parts::ALL).await.unwrap();
     let failures = play(&bed, scenario, Parts::ALL).await.unwrap();
@@ -76,9 +77,9 @@ async fn of_scenario(scenario: &Scenario) -> BTreeSet<Attributes> {
     requests(bed.server().unwrap())
 }
 
-/// The requests of the controllers when connections break, the server answers 404 to writes and
-/// refuses others for so long that events repeat, and Endpoints are left from a Service that was
-/// deleted while no controller ran.
+/// Returns the requests of the controllers when connections break, the server answers 404 to writes
+/// and refuses others for so long that events repeat, and Endpoints are left from a Service that
+/// was deleted while no controller ran.
 async fn of_faults() -> BTreeSet<Attributes> {
     let service = |selector: &str| {
         json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "namespace": "default", "uid": "1"},
@@ -124,7 +125,7 @@ async fn of_faults() -> BTreeSet<Attributes> {
     requests(server)
 }
 
-/// All requests that the tests of permissions are about.
+/// Returns all requests that the tests of permissions are about.
 fn all_requests() -> BTreeSet<Attributes> {
     let scenarios: Vec<Scenario> =
         recordings().unwrap().iter().map(|file| Scenario::read(file).unwrap()).collect();
@@ -151,8 +152,8 @@ fn all_requests() -> BTreeSet<Attributes> {
     all
 }
 
-/// The requests that no rule allows, and the parts of rules that allow no request and are not
-/// exempt.
+/// Returns the requests that no rule allows, and the parts of rules that allow no request and are
+/// not exempt.
 fn differences(granted: &[Granted], requests: &BTreeSet<Attributes>) -> (Vec<String>, Vec<String>) {
     let with_discovery = [granted, &[discovery()]].concat();
     let forbidden = requests.iter().filter(|request| !allowed(&with_discovery, request));

@@ -35,7 +35,7 @@ impl Series {
         self
     }
 
-    /// The result of an expression, which fires an alert unless it is empty.
+    /// Returns the result of an expression, which fires an alert unless it is empty.
     pub(crate) fn evaluate(&self, query: &str) -> Vec<(Labels, f64)> {
         self.vector(&parse(query).unwrap())
     }
@@ -60,7 +60,7 @@ impl Series {
         }
     }
 
-    /// The time of the query: that of the latest start of a process.
+    /// Returns the time of the query: that of the latest start of a process.
     fn time(&self) -> f64 {
         let starts = self.0.iter().filter(|(name, ..)| name == "process_start_time_seconds");
         starts.map(|(_, _, start)| *start).fold(0.0, f64::max)

@@ -10,7 +10,7 @@ fn dockerfile() -> String {
     read_to_string(root().join("deploy/Dockerfile")).unwrap()
 }
 
-/// The rest of the only line that begins with `start`.
+/// Returns the rest of the only line that begins with `start`.
 #[track_caller]
 fn after<'a>(text: &'a str, start: &str) -> &'a str {
     let mut found = text.lines().filter_map(|line| line.strip_prefix(start));

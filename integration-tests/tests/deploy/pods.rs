@@ -10,7 +10,7 @@ use crate::manifests::{STATIC_POD, only, rendered};
 /// The kustomizations that run a Deployment.
 const DEPLOYMENTS: [&str; 3] = ["deploy/base", "deploy/overlays/k3s", "deploy/overlays/monitored"];
 
-/// The pod spec of each kustomization, with its name.
+/// Returns the pod spec of each kustomization, with its name.
 fn pods() -> Vec<(&'static str, Value)> {
     let deployments = DEPLOYMENTS.map(|name| {
         let objects = rendered(name);
@@ -25,7 +25,7 @@ fn container(pod: &Value) -> &Value {
     &pod["containers"][0]
 }
 
-/// The settings that the program makes of a pod's arguments.
+/// Returns the settings that the program makes of a pod's arguments.
 #[track_caller]
 fn settings(pod: &Value) -> Settings {
     let arguments = container(pod)["args"].as_array().unwrap().iter().map(|it| it.as_str().unwrap());

@@ -23,7 +23,7 @@ pub(crate) fn check(query: &str, page: &MetricsPage) -> Result<BTreeSet<String>,
     labels(&expression, page).map_err(|error| format!("{query}: {error}"))
 }
 
-/// The labels that the result of an expression can have.
+/// Returns the labels that the result of an expression can have.
 fn labels(expression: &Expr, page: &MetricsPage) -> Result<BTreeSet<String>, String> {
     let both = |left: &Expr, right: &Expr| -> Result<BTreeSet<String>, String> {
         Ok(labels(left, page)?.union(&labels(right, page)?).cloned().collect())
@@ -80,7 +80,8 @@ fn of_selector(selector: &VectorSelector, page: &MetricsPage) -> Result<BTreeSet
     Ok(known.keys().cloned().chain(of_target).collect())
 }
 
-/// The labels that a text refers to, as `{{ $labels.name }}` (rules) or `{{name}}` (legends).
+/// Returns the labels that a text refers to, as `{{ $labels.name }}` (rules) or `{{name}}`
+/// (legends).
 pub(crate) fn referenced(text: &str) -> BTreeSet<String> {
     let spans = text.split("{{").skip(1).filter_map(|rest| rest.split("}}").next());
     let names = spans.flat_map(|span| {

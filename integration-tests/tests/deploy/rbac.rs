@@ -98,7 +98,7 @@ impl Rule {
             && (self.resource_names.is_empty() || self.resource_names.contains(&request.name))
     }
 
-    /// The rules that each allow one verb on one resource of one group, or on one path, and
+    /// Returns the rules that each allow one verb on one resource of one group, or on one path, and
     /// together what this one does.
     pub(crate) fn parts(&self) -> Vec<Self> {
         let mut parts = Vec::new();
@@ -125,8 +125,8 @@ impl Rule {
 /// A rule and the only namespace in which it holds; `None` for all.
 pub(crate) type Granted = (Option<String>, Rule);
 
-/// The rules that `objects` grant to a subject. `subject` is the kind and the name, and for a
-/// ServiceAccount the namespace. `existing` has the rules of Roles that a binding refers to and
+/// Returns the rules that `objects` grant to a subject. `subject` is the kind and the name, and for
+/// a ServiceAccount the namespace. `existing` has the rules of Roles that a binding refers to and
 /// that are in every cluster.
 #[track_caller]
 pub(crate) fn granted(

@@ -52,7 +52,7 @@ pub(crate) static REPLICAS: LazyLock<Replicas> = LazyLock::new(|| {
     runtime.block_on(run())
 });
 
-/// An API server with the sample.
+/// Returns an API server with the sample.
 fn server() -> EmbeddedApiServer {
     let sample = read_to_string(root().join("crates/manager/sample/shop.json")).unwrap();
     let sample: serde_json::Value = serde_json::from_str(&sample).unwrap();
@@ -72,8 +72,8 @@ fn server() -> EmbeddedApiServer {
         .unwrap()
 }
 
-/// A replica behind a reserved lease, on a server of its own. Its metrics page, and that when it
-/// may not read the lease.
+/// Returns a replica behind a reserved lease, on a server of its own. Its metrics page, and that
+/// when it may not read the lease.
 async fn trial(sources: PageSources) -> (String, String) {
     let server = server();
     let reserved = read_to_string(root().join("deploy/hand-over/reserved-lease.yaml")).unwrap();
@@ -159,7 +159,7 @@ async fn until(condition: impl Fn() -> bool) {
     panic!("a condition does not become true");
 }
 
-/// The metrics page, as soon as it has a line.
+/// Returns the metrics page, as soon as it has a line.
 async fn scrape_until(address: SocketAddr, line: &str) -> String {
     for _ in 0..600 {
         let page = scrape(address).await;
@@ -171,7 +171,7 @@ async fn scrape_until(address: SocketAddr, line: &str) -> String {
     panic!("no line {line}");
 }
 
-/// The metrics page, requested with the token of a user who may read it.
+/// Returns the metrics page, requested with the token of a user who may read it.
 async fn scrape(address: SocketAddr) -> String {
     let mut config = Config::new(format!("https://{address}").parse().unwrap());
     config.accept_invalid_certs = true;

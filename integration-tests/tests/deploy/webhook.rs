@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::cluster_role::paused;
 
-/// A Service and its only pod, which has run since before the endpoints were lost.
+/// Returns a Service and its only pod, which has run since before the endpoints were lost.
 fn webhook() -> [Value; 3] {
     [
         json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node"}}),

@@ -38,7 +38,7 @@ fn assert_contains(transcript: &str, words: &[&str]) {
     assert!(found, "no line has all of {words:?}:\n{transcript}");
 }
 
-/// The transcript of a run in another process.
+/// Returns the transcript of a run in another process.
 fn of_another_process(seed: u64, path: &Path) -> String {
     let test = "determinism::two_processes_with_one_seed_do_the_same";
     let mut child = Command::new(std::env::current_exe().unwrap());

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use crate::gates::objects::{annotated_service, node, pod, pod_on_port, service};
 use crate::gates::test_cluster::{LONG, TestCluster, on_and_off};
 
-/// The number of writes of Endpoints caused by three changes of the Service that do not matter to
-/// its Endpoints.
+/// Returns the number of writes of Endpoints caused by three changes of the Service that do not
+/// matter to its Endpoints.
 async fn needless_writes(cluster: &TestCluster) -> usize {
     let mut writes = 0;
     for round in 0..3 {

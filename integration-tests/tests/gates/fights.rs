@@ -8,7 +8,7 @@ use crate::gates::test_cluster::TestCluster;
 
 const ANNOTATION: &str = "service.alpha.kubernetes.io/tolerate-unready-endpoints";
 
-/// The number of writes of slices and Endpoints in an hour.
+/// Returns the number of writes of slices and Endpoints in an hour.
 async fn writes_in_an_hour(cluster: &TestCluster) -> usize {
     cluster.server.clear_request_log();
     cluster.pass(3600).await;

@@ -12,7 +12,7 @@ const FROM_PODS: &str = "endpointslice-controller.k8s.io";
 const HEADLESS: &str = "service.kubernetes.io/headless";
 const MIRRORED: &str = "endpointslicemirroring-controller.k8s.io";
 
-/// The `managed-by` labels of all slices, sorted.
+/// Returns the `managed-by` labels of all slices, sorted.
 fn managers(server: &EmbeddedApiServer) -> Vec<String> {
     let manager = |slice: &Value| {
         slice["metadata"]["labels"]["endpointslice.kubernetes.io/managed-by"].as_str().unwrap().to_owned()

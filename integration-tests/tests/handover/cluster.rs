@@ -78,14 +78,14 @@ pub(crate) struct Cluster {
     _turn: MutexGuard<'static, ()>,
 }
 
-/// The time since 1970.
+/// Returns the time since 1970.
 fn now() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap()
 }
 
 impl Cluster {
-    /// The cluster that the environment names, with the objects of the load and none of an earlier
-    /// test.
+    /// Returns the cluster that the environment names, with the objects of the load and none of an
+    /// earlier test.
     pub(crate) async fn from_environment() -> Self {
         let [kubeconfig, controller_manager, service_account_key, audit_log] =
             VARIABLES.map(|name| PathBuf::from(std::env::var_os(name).unwrap()));
@@ -161,7 +161,7 @@ impl Cluster {
         }
     }
 
-    /// A kubeconfig for a process that is known as `user` in the audit log.
+    /// Returns a kubeconfig for a process that is known as `user` in the audit log.
     fn kubeconfig(&self, user: &str) -> PathBuf {
         let mut kubeconfig = self.kubeconfig.clone();
         for named in &mut kubeconfig.auth_infos {
@@ -191,7 +191,7 @@ impl Cluster {
         command
     }
 
-    /// A kube-controller-manager that runs the loops.
+    /// Returns a kube-controller-manager that runs the loops.
     pub(crate) fn start_upstream(&self, user: &str, under: Under) -> Process {
         let command = match under {
             Under::MainLease => self.controller_manager(user, &[&[TOKENS][..], &LOOPS].concat()),
@@ -212,7 +212,8 @@ impl Cluster {
         self.start(user, command)
     }
 
-    /// The file that assigns the loops to kube-controller-manager, under a Lease of their own.
+    /// Returns the file that assigns the loops to kube-controller-manager, under a Lease of their
+    /// own.
     fn leader_migration(&self) -> PathBuf {
         let leaders = LOOPS.map(|name| json!({"name": name, "component": "kube-controller-manager"}));
         let migration = json!({
@@ -266,14 +267,14 @@ impl Cluster {
         self.start(user, command)
     }
 
-    /// The requests since this test began.
+    /// Returns the requests since this test began.
     pub(crate) fn lines(&self) -> Vec<Line> {
         let text = std::fs::read(&self.audit_log).unwrap();
         let lines = read_audit_log(&String::from_utf8_lossy(&text));
         lines.into_iter().filter(|line| line.time() >= self.started).collect()
     }
 
-    /// The number of requests so far.
+    /// Returns the number of requests so far.
     pub(crate) fn mark(&self) -> usize {
         self.lines().len()
     }

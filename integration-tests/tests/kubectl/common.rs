@@ -81,7 +81,7 @@ impl Kubectl {
         text
     }
 
-    /// The minor version of this kubectl.
+    /// Returns the minor version of this kubectl.
     pub(crate) fn minor(&self) -> u32 {
         let version: Value = serde_json::from_str(&self.prints("version --client -o json")).unwrap();
         let minor = version["clientVersion"]["minor"].as_str().unwrap();

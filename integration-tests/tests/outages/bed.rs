@@ -50,14 +50,14 @@ pub(crate) fn service(name: &str) -> Value {
     })
 }
 
-/// A Service without a selector.
+/// Returns a Service without a selector.
 fn mirrored_service() -> Value {
     let mut service = service("mirrored");
     service["spec"].as_object_mut().unwrap().remove("selector");
     service
 }
 
-/// The Endpoints that a user writes for it.
+/// Returns the Endpoints that a user writes for it.
 pub(crate) fn mirrored_endpoints(address: usize) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": "mirrored", "namespace": "default"},
@@ -65,7 +65,7 @@ pub(crate) fn mirrored_endpoints(address: usize) -> Value {
     })
 }
 
-/// The same, not to be mirrored.
+/// Returns the same, not to be mirrored.
 pub(crate) fn skipped_endpoints() -> Value {
     let mut endpoints = mirrored_endpoints(1);
     endpoints["metadata"]["labels"] = json!({"endpointslice.kubernetes.io/skip-mirror": "true"});
@@ -84,8 +84,8 @@ pub(crate) fn is_write(request: &LoggedRequest) -> bool {
 }
 
 impl Bed {
-    /// A server with so many Services, and a manager without a rate limit that has written the
-    /// outputs.
+    /// Returns a server with so many Services, and a manager without a rate limit that has written
+    /// the outputs.
     pub(crate) async fn start(services: usize) -> Self {
         let bed = Self::start_with(services, Some(&settings(Gates::default()))).await;
         bed.expect([true], 1);
@@ -135,7 +135,7 @@ impl Bed {
         self.server.load([object]).unwrap();
     }
 
-    /// The slices that mirror Endpoints.
+    /// Returns the slices that mirror Endpoints.
     pub(crate) fn mirrored(&self) -> usize {
         let slices = self.server.list("endpointslices");
         slices
@@ -144,7 +144,7 @@ impl Bed {
             .count()
     }
 
-    /// The Endpoints, and the Services of the slices, that are not as they should be.
+    /// Returns the Endpoints, and the Services of the slices, that are not as they should be.
     pub(crate) fn wrong(&self, ready: &[bool], address: usize) -> Vec<String> {
         let pods = |wanted: bool| {
             let numbers = (0..ready.len()).filter(move |number| ready[*number] == wanted);
@@ -214,7 +214,7 @@ impl Bed {
         start.elapsed()
     }
 
-    /// The writes of outputs since the log was cleared.
+    /// Returns the writes of outputs since the log was cleared.
     pub(crate) fn writes(&self) -> Vec<LoggedRequest> {
         self.server.request_log().into_iter().filter(is_write).collect()
     }

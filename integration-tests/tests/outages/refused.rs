@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::outages::bed::{Bed, pod, refuse, seconds, service};
 
-/// The pod of the Service `other`.
+/// Returns the pod of the Service `other`.
 fn other_pod(ready: bool) -> Value {
     let mut pod = pod(9, ready);
     pod["metadata"]["labels"]["app"] = "other".into();

@@ -96,12 +96,12 @@ impl Browser {
         self.driver().open(address).await;
     }
 
-    /// The value of a JavaScript expression.
+    /// Returns the value of a JavaScript expression.
     pub(crate) async fn value(&self, expression: &str) -> Value {
         self.driver().value(expression).await
     }
 
-    /// The value of an expression that is a text.
+    /// Returns the value of an expression that is a text.
     pub(crate) async fn text(&self, expression: &str) -> String {
         let value = self.value(expression).await;
         value.as_str().unwrap_or_else(|| panic!("{expression}: {value}")).to_owned()
@@ -160,7 +160,7 @@ impl Browser {
         entries.iter().map(|entry| format!("{}: {}", entry["level"], entry["message"])).collect()
     }
 
-    /// A picture of the whole page, as PNG.
+    /// Returns a picture of the whole page, as PNG.
     pub(crate) async fn picture(&self, width: u32, scheme: Scheme) -> Vec<u8> {
         self.emulate(width, 800, scheme, true).await;
         let height = self.value("document.documentElement.scrollHeight").await.as_u64().unwrap();
@@ -168,7 +168,7 @@ impl Browser {
         self.driver().picture().await
     }
 
-    /// The processes of chromedriver and the browser.
+    /// Returns the processes of chromedriver and the browser.
     pub(crate) fn processes(&self) -> Vec<u32> {
         let mut found = vec![self.chromedriver.id()];
         let parents = parents();
@@ -194,8 +194,8 @@ impl Drop for Browser {
     }
 }
 
-/// The running processes, each with its parent. Those that have ended and that nobody has waited
-/// for are left out.
+/// Returns the running processes, each with its parent. Those that have ended and that nobody has
+/// waited for are left out.
 pub(crate) fn parents() -> BTreeMap<u32, u32> {
     let ids = read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     ids.filter_map(|id: u32| {

@@ -59,7 +59,7 @@ impl WebDriver {
         self.send(Method::POST, "/back", Some(json!({}))).await;
     }
 
-    /// The value of a JavaScript expression.
+    /// Returns the value of a JavaScript expression.
     pub(crate) async fn value(&self, expression: &str) -> Value {
         let script = json!({"script": format!("return ({expression});"), "args": []});
         self.send(Method::POST, "/execute/sync", Some(script)).await
@@ -80,13 +80,13 @@ impl WebDriver {
         self.send(Method::POST, "/goog/cdp/execute", Some(body)).await;
     }
 
-    /// The entries of the console since the last call.
+    /// Returns the entries of the console since the last call.
     pub(crate) async fn console(&self) -> Vec<Value> {
         let entries = self.send(Method::POST, "/se/log", Some(json!({"type": "browser"}))).await;
         entries.as_array().unwrap().clone()
     }
 
-    /// A picture of the window, as PNG.
+    /// Returns a picture of the window, as PNG.
     pub(crate) async fn picture(&self) -> Vec<u8> {
         let picture = self.send(Method::GET, "/screenshot", None).await;
         BASE64_STANDARD.decode(picture.as_str().unwrap()).unwrap()

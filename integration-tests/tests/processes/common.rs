@@ -14,9 +14,9 @@ pub(crate) const TO_END: Duration = Duration::from_secs(20);
 /// How long a change may wait for its answer when a leader hands over to a standby.
 pub(crate) const LONGEST_GAP: Duration = Duration::from_secs(1);
 
-/// How long a change may wait after the server is back. The informers try again with client-go's
-/// backoff, which grows with the outage: its delays double from 0.8 s on, and jitter doubles each
-/// at most.
+/// Returns how long a change may wait after the server is back. The informers try again with
+/// client-go's backoff, which grows with the outage: its delays double from 0.8 s on, and jitter
+/// doubles each at most.
 pub(crate) fn longest_gap_after_outage(size: &Size) -> Duration {
     (size.outage + Duration::from_secs(1)) * 2
 }
@@ -31,8 +31,8 @@ pub(crate) fn report(what: &str, time: Duration) {
     println!("{what}: {:.2} s", time.as_secs_f64());
 }
 
-/// The longest time since `mark` that a change of a pod waited for its slice and its Endpoints.
-/// Prints it.
+/// Returns the longest time since `mark` that a change of a pod waited for its slice and its
+/// Endpoints. Prints it.
 pub(crate) fn worst_since(scene: &mut Scene, mark: usize, what: &str) -> Duration {
     let longest = worst(&scene.answers_since(mark));
     report(what, longest);

@@ -67,7 +67,8 @@ async fn a_leader_that_was_stopped_writes_nothing_when_it_continues() {
     assert!(gap < scene.size.longest_gap_after_kill(), "{gap:?}");
 }
 
-/// A write of anything but the Lease, which the server refuses because another one holds it.
+/// Returns a write of anything but the Lease, which the server refuses because another one holds
+/// it.
 fn is_write_of(user: &str, line: &kube_endpoint_integration_tests::processes::Line) -> bool {
     line.user == user && line.is_write() && (line.resource != "leases" || line.succeeded())
 }

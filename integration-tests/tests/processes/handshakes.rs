@@ -37,7 +37,7 @@ const HALF_OF_CHANGES: Duration = Duration::from_millis(200);
 /// for its work in a debug build.
 const SHARE: f64 = 0.7;
 
-/// The first message of a handshake.
+/// Returns the first message of a handshake.
 fn client_hello() -> Vec<u8> {
     let mut config = Config::new("https://127.0.0.1".parse().unwrap());
     config.accept_invalid_certs = true;

@@ -61,8 +61,8 @@ async fn a_lease_that_is_given_to_another_holder_ends_the_leader() {
     assert!(gap < scene.size.longest_gap_after_kill() + scene.size.lease.retry_period, "{gap:?}");
 }
 
-/// A shared object that adds the seconds in the file `CLOCK_OFFSET` to the system time of the
-/// program that preloads it.
+/// Returns a shared object that adds the seconds in the file `CLOCK_OFFSET` to the system time of
+/// the program that preloads it.
 fn clock_offset(scene: &Scene) -> PathBuf {
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/clock_offset.c");
     let object = scene.folder().join("clock_offset.so");
@@ -87,7 +87,7 @@ fn set_offset(file: &Path, hours: i64) {
     std::fs::write(file, (hours * 3600).to_string()).unwrap();
 }
 
-/// How far the time in the Lease is from the system's, in seconds.
+/// Returns how far the time in the Lease is from the system's, in seconds.
 #[expect(clippy::disallowed_methods, reason = "the clock of real processes is compared with the system's")]
 async fn offset_in_lease(scene: &Scene) -> i64 {
     let lease = lease(scene).await;

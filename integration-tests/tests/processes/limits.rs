@@ -32,7 +32,7 @@ fn after(setting: &str, command: &mut Command) {
     *command = shell;
 }
 
-/// A leader with pages and a limit, under load, and a standby without the limit.
+/// Returns a leader with pages and a limit, under load, and a standby without the limit.
 async fn leader_and_standby(pages: Pages, setting: &str) -> Scene {
     let mut scene = Box::pin(Scene::start(APISERVER, Size::from_environment().sharing_cores())).await;
     let [port, address] = pages.flags();

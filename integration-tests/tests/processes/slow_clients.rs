@@ -28,7 +28,7 @@ const HANDSHAKE: Duration = Duration::from_secs(20);
 /// of the address that has most of them are cut off first.
 const SLOW: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(127, 0, 0, 2), 0);
 
-/// A client that has sent the beginning of a handshake.
+/// Returns a client that has sent the beginning of a handshake.
 pub(crate) async fn connect(port: u16) -> std::io::Result<TcpStream> {
     let socket = tokio::net::TcpSocket::new_v4()?;
     socket.bind(SLOW.into())?;
@@ -87,7 +87,7 @@ async fn slow_clients_take_neither_memory_nor_time() {
     assert!(gap < LONGEST_GAP, "{gap:?}");
 }
 
-/// How many clients the replica has not cut off.
+/// Returns how many clients the replica has not cut off.
 pub(crate) fn open(clients: &[TcpStream]) -> usize {
     clients.iter().filter(|client| is_open(client)).count()
 }

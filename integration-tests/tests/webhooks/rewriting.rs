@@ -8,7 +8,7 @@ use crate::webhooks::cluster::{Cluster, Webhook, endpoints, objects, pod, server
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// The list of a slice's endpoints or of the addresses of Endpoints.
+/// Returns the list of a slice's endpoints or of the addresses of Endpoints.
 fn list(object: &mut Value) -> Option<&mut Vec<Value>> {
     let pointer = if object["kind"] == "Endpoints" { "/subsets/0/addresses" } else { "/endpoints" };
     object.pointer_mut(pointer)?.as_array_mut()
@@ -31,7 +31,7 @@ enum Bound {
 }
 
 impl Bound {
-    /// The least and the most writes in the first hour and in the second.
+    /// Returns the least and the most writes in the first hour and in the second.
     fn writes(self) -> [(usize, usize); 2] {
         match self {
             Self::Once => [(1, 1), (0, 0)],
@@ -68,7 +68,7 @@ const KINDS: [(&str, Bound, Webhook); 9] = [
     ("the owner removed", Bound::Once, |object, _| object["metadata"]["ownerReferences"] = Value::Null),
 ];
 
-/// A namespace whose Service and Endpoints have a label, with so many pods.
+/// Returns a namespace whose Service and Endpoints have a label, with so many pods.
 fn labelled(pods: usize) -> Vec<Value> {
     let mut objects = objects("default", 10, pods);
     for object in &mut objects {

@@ -9,8 +9,8 @@ use crate::webhooks::cluster::{Cluster, endpoints, objects, pod, server, setting
 
 const SLOW: Duration = Duration::from_secs(25);
 
-/// The namespaces `slow-0` and so on, and `default`. The webhook is called for what is created or
-/// updated in the slow ones.
+/// Returns the namespaces `slow-0` and so on, and `default`. The webhook is called for what is
+/// created or updated in the slow ones.
 async fn started(slow: usize) -> Cluster {
     let namespaces = (0..slow).map(|number| format!("slow-{number}")).chain(["default".to_owned()]);
     let objects = namespaces.enumerate().flat_map(|(at, namespace)| objects(&namespace, 2 * at + 10, 3));

@@ -83,8 +83,8 @@ fn draw(growth: &Growth, folder: &Path) -> anyhow::Result<()> {
         .try_for_each(|chart| write(&folder.join(format!("{}.svg", chart.name)), &svg(chart)?))
 }
 
-/// The figures of a chart: a row for each x, and how many times the largest figure of each line is
-/// that of the smallest x.
+/// Returns the figures of a chart: a row for each x, and how many times the largest figure of each
+/// line is that of the smallest x.
 fn table(chart: &Chart) -> String {
     let mut rows = vec![vec![chart.x.clone()]];
     rows[0].extend(chart.lines.iter().map(|line| line.name.clone()));

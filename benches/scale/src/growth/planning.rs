@@ -45,7 +45,7 @@ pub(super) fn time_by_endpoints(limit: usize) -> Chart {
     }
 }
 
-/// The medians of planning slices and Endpoints, in microseconds.
+/// Returns the medians of planning slices and Endpoints, in microseconds.
 fn plan(endpoints: usize, incremental: bool, changes: usize) -> (f64, f64) {
     let mut service = PlannedService::new(Size { services: 1, pods: endpoints, other_pods: 0 });
     let (mut of_slices, mut of_endpoints) = (Vec::new(), Vec::new());
@@ -69,7 +69,8 @@ fn plan(endpoints: usize, incremental: bool, changes: usize) -> (f64, f64) {
     (median(&of_slices).unwrap_or_default(), median(&of_endpoints).unwrap_or_default())
 }
 
-/// The CPU time of this thread. Unlike the time of day, it does not pass while other programs run.
+/// Returns the CPU time of this thread. Unlike the time of day, it does not pass while other
+/// programs run.
 fn cpu_microseconds() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 * 1e6 + time.tv_nsec as f64 / 1e3

@@ -99,7 +99,7 @@ impl Measured<'_> {
         })
     }
 
-    /// A figure at each size: `base` is subtracted, and the rest is multiplied.
+    /// Returns a figure at each size: `base` is subtracted, and the rest is multiplied.
     async fn line(
         &self,
         name: &str,
@@ -117,7 +117,7 @@ impl Measured<'_> {
         Ok(Line { name: name.to_owned(), points })
     }
 
-    /// The median of a figure over all rounds.
+    /// Returns the median of a figure over all rounds.
     async fn median(&self, workload: &Workload, flips: usize, key: &str) -> anyhow::Result<f64> {
         let plan = Plan {
             work: Work::Churn,

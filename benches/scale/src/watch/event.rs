@@ -23,7 +23,7 @@ impl Lines {
         self.buffer.extend_from_slice(piece);
     }
 
-    /// The next whole line, without its end.
+    /// Returns the next whole line, without its end.
     pub(super) fn next_line(&mut self) -> Option<&[u8]> {
         let Some(end) = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n') else {
             self.searched = self.buffer.len();
@@ -104,7 +104,7 @@ pub(super) struct Subset {
 }
 
 impl Subset {
-    /// All addresses, ready or not.
+    /// Returns all addresses, ready or not.
     pub(super) fn count(&self) -> usize {
         [&self.addresses, &self.not_ready_addresses].into_iter().flatten().map(Vec::len).sum()
     }

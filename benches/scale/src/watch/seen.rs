@@ -91,7 +91,7 @@ impl Seen {
         }
     }
 
-    /// The number of EndpointSlices.
+    /// Returns the number of EndpointSlices.
     pub(crate) fn slice_count(&self) -> usize {
         self.slices.objects.len()
     }

@@ -18,7 +18,7 @@ pub(crate) struct Process {
     seen: Vec<String>,
 }
 
-/// The binary, isolated from the environment of the developer who runs the tests.
+/// Returns the binary, isolated from the environment of the developer who runs the tests.
 pub(crate) fn command(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kube-endpoint-manager"));
     command.current_dir(folder).env_remove("KUBECONFIG").env_remove("RUST_LOG").env("HOME", folder);
@@ -82,7 +82,7 @@ impl Process {
         }
     }
 
-    /// A child whose output is not read.
+    /// Returns a child whose output is not read.
     #[cfg(target_os = "linux")]
     pub(crate) fn of(child: Child) -> Self {
         let (_, lines) = channel();
@@ -95,7 +95,7 @@ impl Process {
         self.child.id()
     }
 
-    /// The lines that were read so far.
+    /// Returns the lines that were read so far.
     pub(crate) fn seen(&self) -> &[String] {
         &self.seen
     }
@@ -144,7 +144,7 @@ pub(crate) fn wait_for_file(path: &Path) {
     }
 }
 
-/// A client for the kubeconfig that the embedded API server wrote.
+/// Returns a client for the kubeconfig that the embedded API server wrote.
 pub(crate) async fn client(kubeconfig: PathBuf) -> kube::Client {
     let kubeconfig = kube::config::Kubeconfig::read_from(kubeconfig).unwrap();
     let config = kube::Config::from_custom_kubeconfig(kubeconfig, &Default::default()).await.unwrap();

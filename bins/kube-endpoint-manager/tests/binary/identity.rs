@@ -2,7 +2,7 @@
 
 use crate::common::Process;
 
-/// The identity with which a process campaigns, from its log.
+/// Returns the identity with which a process campaigns, from its log.
 fn identity(arguments: &[&str]) -> String {
     let folder = tempfile::tempdir().unwrap();
     let mut process =

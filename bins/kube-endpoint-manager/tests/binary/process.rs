@@ -108,7 +108,7 @@ async fn manifests_replace_the_sample() {
     assert!(process.stop().success());
 }
 
-/// The status code with which the server answers a GET without a token.
+/// Returns the status code with which the server answers a GET without a token.
 async fn status_without_token(folder: &std::path::Path) -> u16 {
     let mut kubeconfig = kube::config::Kubeconfig::read_from(folder.join("embedded.kubeconfig")).unwrap();
     kubeconfig.auth_infos[0].auth_info = Some(Default::default());

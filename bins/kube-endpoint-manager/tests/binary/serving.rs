@@ -7,7 +7,7 @@ use kube::Config;
 
 use crate::common::Process;
 
-/// A client of the pages, and the token that it sends.
+/// Returns a client of the pages, and the token that it sends.
 fn client_of(port: u16, token: &str) -> kube::Client {
     let mut config = Config::new(format!("https://127.0.0.1:{port}").parse().unwrap());
     config.accept_invalid_certs = true;

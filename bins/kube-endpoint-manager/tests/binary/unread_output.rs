@@ -61,14 +61,14 @@ impl Unread {
     }
 }
 
-/// A pipe that holds one page.
+/// Returns a pipe that holds one page.
 fn small_pipe() -> (File, OwnedFd) {
     let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
     rustix::pipe::fcntl_setpipe_size(&writer, 4096).unwrap();
     (reader.into(), writer)
 }
 
-/// A client, once the process has written its kubeconfig.
+/// Returns a client, once the process has written its kubeconfig.
 pub(crate) async fn connected(folder: &Path) -> kube::Client {
     let path = folder.join("embedded.kubeconfig");
     let start = Instant::now();

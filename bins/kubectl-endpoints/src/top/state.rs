@@ -23,7 +23,7 @@ impl Column {
     pub(crate) const ALL: [Self; 7] =
         [Self::Name, Self::Ready, Self::Slices, Self::Full, Self::Writes, Self::Delay, Self::Written];
 
-    /// The key that sorts by it: an upper-case letter, as in k9s.
+    /// Returns the key that sorts by it: an upper-case letter, as in k9s.
     pub(crate) fn key(self) -> char {
         match self {
             Self::Name => 'N',
@@ -113,7 +113,7 @@ pub(crate) struct State {
     pub(crate) filter: String,
     /// True if the filter is being typed.
     pub(crate) typing: bool,
-    /// The namespace that is shown; none for all.
+    /// The namespace that is shown, or `None` for all.
     pub(crate) namespace: Option<String>,
     pub(crate) overlay: Option<Overlay>,
     /// A message that replaces the keys in the last line.

@@ -160,7 +160,7 @@ fn draw_table(frame: &mut Frame<'_>, area: Rect, state: &State, now: Timestamp, 
     frame.render_widget(Table::new(rows, widths).header(header).column_spacing(1), inner);
 }
 
-/// The headings; an arrow marks the column by which rows are sorted.
+/// Returns the headings; an arrow marks the column by which rows are sorted.
 fn headings(state: &State, is_wide: bool) -> Vec<String> {
     let mut all = vec![
         ("NAMESPACE", None),

@@ -154,7 +154,7 @@ mod tests {
     use kube_endpoint_api_client::client_from_config;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-    /// A manager that records the heads of requests, and whose events the test sends.
+    /// Returns a manager that records the heads of requests, and whose events the test sends.
     async fn manager() -> (ApiClient, Arc<Mutex<Vec<http::request::Parts>>>, mpsc::Sender<&'static str>) {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = listener.local_addr().unwrap();

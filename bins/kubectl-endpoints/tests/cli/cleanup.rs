@@ -18,7 +18,7 @@ fn slice(name: &str, service: &str, owner: Value) -> Value {
     }, "managedFields": written_by("kube-endpoint-manager", "f:endpoints")}})
 }
 
-/// The managedFields of an object whose field was written by this manager.
+/// Returns the managedFields of an object whose field was written by this manager.
 fn written_by(manager: &str, field: &str) -> Value {
     json!([{"manager": manager, "operation": "Update", "apiVersion": "v1", "time": "2026-01-01T00:00:00Z",
         "fieldsType": "FieldsV1", "fieldsV1": {field: {}}}])

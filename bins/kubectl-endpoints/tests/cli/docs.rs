@@ -59,7 +59,7 @@ fn matches(want: &[String], have: &[&str]) -> bool {
     }
 }
 
-/// The recorded namespace, and a slice that another client has emptied.
+/// Returns the recorded namespace, and a slice that another client has emptied.
 fn emptied() -> Vec<Value> {
     let mut list = shop_objects();
     for item in list["items"].as_array_mut().unwrap() {

@@ -12,7 +12,7 @@ use crate::server::{Shop, stderr, stdout};
 const HOSTILE: &str =
     "\u{1b}[2J\u{1b}]0;taken\u{7}\u{9b}31m\u{202e}esrever\u{2066}\u{200b}\u{7f}\r\n<script>alert(1)</script>";
 
-/// A text that the API server validates where it is a name; a broken one may send it.
+/// Returns a text that the API server validates where it is a name; a broken one may send it.
 fn bad(name: &str) -> String {
     format!("{name}{HOSTILE}")
 }

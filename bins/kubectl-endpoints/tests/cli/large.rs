@@ -10,7 +10,7 @@ const IN_NAMESPACE: usize = 100;
 
 const NODES: usize = 100;
 
-/// The name of a Service, and its namespace.
+/// Returns the name of a Service, and its namespace.
 pub(crate) fn service(at: usize) -> (String, String) {
     (format!("web-{at:05}"), format!("team-{:03}", at / IN_NAMESPACE))
 }

@@ -22,7 +22,7 @@ use serde_json::Value;
 
 use server::{Shop, shop_objects, stderr, stdout};
 
-/// The text without lines that contain ages.
+/// Returns the text without lines that contain ages.
 fn without_ages(text: &str) -> String {
     text.lines().filter(|line| !line.contains(" ago")).map(|line| format!("{line}\n")).collect()
 }

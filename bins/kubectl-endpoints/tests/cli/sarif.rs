@@ -15,7 +15,7 @@ fn ensure(holds: bool, rule: &str) -> Result<(), String> {
     if holds { Ok(()) } else { Err(rule.to_owned()) }
 }
 
-/// A text that is there, not empty, and not longer than allowed.
+/// Returns a text that is there, not empty, and not longer than allowed.
 fn text(value: &Value, longest: usize, rule: &str) -> Result<(), String> {
     ensure(value.as_str().is_some_and(|text| !text.is_empty() && text.len() <= longest), rule)
 }

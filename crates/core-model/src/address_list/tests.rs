@@ -43,7 +43,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The encoding of an object that holds the addresses as ready or as not ready.
+/// Returns the encoding of an object that holds the addresses as ready or as not ready.
 fn encoded(addresses: AddressList, ready: bool) -> Vec<u8> {
     let (addresses, not_ready_addresses) =
         if ready { (addresses, AddressList::default()) } else { (AddressList::default(), addresses) };

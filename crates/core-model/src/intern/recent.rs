@@ -21,7 +21,7 @@ pub(super) struct Recent {
 }
 
 impl Recent {
-    /// The shared copy of a string, if it is one of the last.
+    /// Returns the shared copy of a string, if it is one of the last.
     pub(super) fn text(&self, text: &str) -> Option<&Text> {
         self.texts.get(place_of_text(text.as_bytes())).filter(|recent| ***recent == *text)
     }
@@ -31,7 +31,8 @@ impl Recent {
         self.texts[place_of_text(text.as_bytes())] = Text::clone(text);
     }
 
-    /// The shared map of these pairs, whose strings are shared too, if it is one of the last.
+    /// Returns the shared map of these pairs, whose strings are shared too, if it is one of the
+    /// last.
     pub(super) fn map(&self, pairs: &[(Text, Text)]) -> Option<&StringMap> {
         self.maps.get(place_of_map(pairs)).filter(|recent| have_same_strings(&recent.0, pairs))
     }

@@ -70,7 +70,7 @@ impl<'a> Backward<'a> {
         self.filled() + self.in_pieces
     }
 
-    /// The length of what is not in pieces.
+    /// Returns the length of what is not in pieces.
     fn filled(&self) -> usize {
         self.bytes.len() - self.start
     }
@@ -235,8 +235,8 @@ impl<'a> Backward<'a> {
         });
     }
 
-    /// An envelope around an object: `content` adds its fields from the last one to the second,
-    /// `metadata` its first.
+    /// Returns an envelope around an object: `content` adds its fields from the last one to the
+    /// second, `metadata` its first.
     fn enveloped(
         mut self,
         (api_version, kind): (&str, &str),

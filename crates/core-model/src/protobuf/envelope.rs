@@ -202,8 +202,8 @@ fn each_field_of_metadata<'a>(
     Ok(())
 }
 
-/// The fields of an object that follow its metadata, encoded; none if the metadata is not its first
-/// field.
+/// Returns the fields of an object that follow its metadata, encoded, or `None` if the metadata is
+/// not its first field.
 pub fn fields_after_metadata(object: &[u8]) -> Option<&[u8]> {
     let mut fields = Fields::new(object, "the object");
     matches!(fields.next(), Ok(Some((1, Payload::Bytes(_))))).then(|| fields.rest())
@@ -285,7 +285,7 @@ impl Status {
         Ok(status)
     }
 
-    /// Reads a `Status` in its envelope, as an answer has it; none if the answer is none.
+    /// Reads a `Status` in its envelope, as an answer has it, or `None` if the answer is none.
     pub fn of_answer(body: &[u8]) -> Option<Self> {
         let envelope = Envelope::read(body).ok()?;
         (envelope.kind == "Status").then_some(envelope.object).and_then(|object| Self::read(object).ok())
@@ -317,7 +317,7 @@ impl Status {
 }
 
 /// A varint that arrives in pieces: adds its next byte to `number`, of which `bits` are known.
-/// Returns whether the varint is complete; none if it has more than 64 bits.
+/// Returns whether the varint is complete, or `None` if it has more than 64 bits.
 pub fn continued_varint(byte: u8, number: &mut u64, bits: &mut u32) -> Option<bool> {
     if *bits > 63 {
         return None;

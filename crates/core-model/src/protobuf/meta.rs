@@ -131,12 +131,12 @@ pub(super) fn object_reference(
     Ok(reference)
 }
 
-/// A copy of a string. An empty one has no allocation.
+/// Returns a copy of a string. An empty one has no allocation.
 pub(super) fn owned(text: &str) -> Text {
     if text.is_empty() { Text::default() } else { Text::from(text) }
 }
 
-/// A string that is absent if it is empty.
+/// Returns a string that is absent if it is empty.
 pub(super) fn non_empty(text: &str) -> Option<&str> {
     (!text.is_empty()).then_some(text)
 }
@@ -204,7 +204,7 @@ impl<'a> Pairs<'a> {
         Ok(())
     }
 
-    /// The value of a key.
+    /// Returns the value of a key.
     pub(super) fn get(&self, wanted: &str) -> Option<&'a str> {
         self.0.iter().rev().find(|(key, _)| *key == wanted).map(|(_, value)| *value)
     }
@@ -217,12 +217,12 @@ impl<'a> Pairs<'a> {
         self.0.is_empty()
     }
 
-    /// The map, of shared strings, and shared as a whole.
+    /// Returns the map, of shared strings, and shared as a whole.
     pub(super) fn shared(self, interner: &mut Interner) -> StringMap {
         interner.map_of(self.0)
     }
 
-    /// The map, of shared keys and values of its own.
+    /// Returns the map, of shared keys and values of its own.
     pub(super) fn with_own_values(self, interner: &mut Interner) -> StringMap {
         if self.0.is_empty() {
             return StringMap::default();

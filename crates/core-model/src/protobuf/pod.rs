@@ -159,7 +159,7 @@ fn read_container<'a>(payload: Payload<'a>, ports: &mut Vec<Port<'a>>) -> Result
     Ok(restart_policy)
 }
 
-/// Reads a condition of a pod or a node; none unless it is the `Ready` condition.
+/// Reads a condition of a pod or a node, or `None` unless it is the `Ready` condition.
 pub(super) fn ready_condition(payload: Payload<'_>) -> Result<Option<ReadyCondition>, DecodeError> {
     // What is only compared need not be UTF-8.
     let (mut is_ready, mut is_true, mut last_transition) = (false, false, None);

@@ -51,7 +51,7 @@ impl Encoding {
     /// In the order in which a wildcard selects them.
     const ALL: [Self; 3] = [Self::Json, Self::Yaml, Self::Protobuf];
 
-    /// The media type.
+    /// Returns the media type.
     pub fn media_type(self) -> &'static str {
         match self {
             Self::Json => "application/json",
@@ -60,7 +60,7 @@ impl Encoding {
         }
     }
 
-    /// The media type of a stream of watch events.
+    /// Returns the media type of a stream of watch events.
     pub fn watch_media_type(self) -> &'static str {
         match self {
             Self::Json | Self::Yaml => "application/json",
@@ -69,8 +69,8 @@ impl Encoding {
     }
 }
 
-/// The encoding and the representation that an `Accept` header selects. An empty header and `*/*`
-/// select the object in JSON. Elements that cannot be served are skipped: other media types,
+/// Returns the encoding and the representation that an `Accept` header selects. An empty header and
+/// `*/*` select the object in JSON. Elements that cannot be served are skipped: other media types,
 /// unknown representations, tables in protobuf.
 ///
 /// # Errors
@@ -111,15 +111,15 @@ pub fn negotiate(accept: &str, watch: bool) -> Result<(Encoding, Representation)
     Err(Status::new(406, "NotAcceptable", message))
 }
 
-/// The encoding of errors: that of the first element of the `Accept` header without `as`, or JSON
-/// if there is none.
+/// Returns the encoding of errors: that of the first element of the `Accept` header without `as`,
+/// or JSON if there is none.
 pub fn negotiate_error(accept: &str) -> Encoding {
     let mut plain = acceptable(accept).into_iter().filter(|(range, _)| range.parameter("as").is_none());
     plain.next().map_or(Encoding::Json, |(_, encoding)| encoding)
 }
 
-/// The elements of an `Accept` header that match an encoding, each with every encoding that it
-/// matches.
+/// Returns the elements of an `Accept` header that match an encoding, each with every encoding that
+/// it matches.
 fn acceptable(accept: &str) -> Vec<(MediaRange<'_>, Encoding)> {
     let mut found = Vec::new();
     for range in media_ranges(accept) {
@@ -133,7 +133,7 @@ fn acceptable(accept: &str) -> Vec<(MediaRange<'_>, Encoding)> {
     found
 }
 
-/// The metadata of `object` as a PartialObjectMetadata.
+/// Returns the metadata of `object` as a PartialObjectMetadata.
 pub fn partial(object: &Value, version: MetaVersion) -> Value {
     let metadata = object.get("metadata").cloned().unwrap_or_else(|| json!({}));
     json!({"kind": "PartialObjectMetadata", "apiVersion": version.api_version(), "metadata": metadata})
@@ -164,7 +164,7 @@ impl<'a> MediaRange<'a> {
     }
 }
 
-/// The elements of an `Accept` header, in order of preference.
+/// Returns the elements of an `Accept` header, in order of preference.
 pub(crate) fn media_ranges(accept: &str) -> Vec<MediaRange<'_>> {
     let mut ranges: Vec<MediaRange<'_>> = accept
         .split(',')

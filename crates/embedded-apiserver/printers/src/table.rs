@@ -54,8 +54,8 @@ pub struct Options {
     pub now: Timestamp,
 }
 
-/// The table of `objects`, in their order. `metadata` is that of the list or, for a single object
-/// or a watch event, `{"resourceVersion": …}` of the object.
+/// Returns the table of `objects`, in their order. `metadata` is that of the list or, for a single
+/// object or a watch event, `{"resourceVersion": …}` of the object.
 pub fn of<'a>(
     resource: &Resource,
     objects: impl IntoIterator<Item = &'a Value>,

@@ -186,7 +186,7 @@ fn add(mut document: Value, objects: &mut Vec<Object>) -> Result<(), ManifestErr
     Err(ManifestError::Incomplete { lacks, start })
 }
 
-/// A kustomization need not have a kind; its resources are names of files.
+/// Returns a kustomization need not have a kind; its resources are names of files.
 fn is_of_kustomize(document: &Value) -> bool {
     let version = document.text("apiVersion");
     version.starts_with("kustomize.config.k8s.io/")
@@ -195,7 +195,7 @@ fn is_of_kustomize(document: &Value) -> bool {
             && document.list("resources").first().is_some_and(Value::is_string)
 }
 
-/// The documents of a text.
+/// Returns the documents of a text.
 fn documents(text: &str) -> Result<Vec<Value>, ManifestError> {
     let is_json = text.trim_start().starts_with('{');
     if is_json && let Ok(documents) = serde_json::Deserializer::from_str(text).into_iter().collect() {

@@ -31,8 +31,8 @@ pub enum PatchType {
 }
 
 impl PatchType {
-    /// The patch type of a `Content-Type` header; the error (415) lists the supported types, which
-    /// do not include server-side apply.
+    /// Returns the patch type of a `Content-Type` header; the error (415) lists the supported
+    /// types, which do not include server-side apply.
     pub fn from_content_type(content_type: &str) -> Result<Self, Status> {
         match content_type.split(';').next().unwrap_or_default().trim() {
             "application/json-patch+json" => Ok(Self::Json),

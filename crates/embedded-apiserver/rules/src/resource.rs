@@ -44,7 +44,7 @@ pub struct Resource {
     pub(crate) status_strategy: Option<&'static dyn Strategy>,
 }
 
-/// A namespaced resource of the core group with objects that are stored.
+/// Returns a namespaced resource of the core group with objects that are stored.
 const fn stored(
     plural: &'static str,
     short_names: &'static [&'static str],
@@ -191,17 +191,17 @@ static RESOURCES: [&Resource; 15] = [
 ];
 
 impl Resource {
-    /// The singular name that kubectl accepts.
+    /// Returns the singular name that kubectl accepts.
     pub fn singular(&self) -> String {
         self.kind.to_lowercase()
     }
 
-    /// The path of the group and version: `/api/v1` or `/apis/GROUP/VERSION`.
+    /// Returns the path of the group and version: `/api/v1` or `/apis/GROUP/VERSION`.
     pub fn root(&self) -> String {
         format!("{}/{}", if self.group.is_empty() { "/api" } else { "/apis" }, self.api_version())
     }
 
-    /// The package of its internal Go type, as error texts have it.
+    /// Returns the package of its internal Go type, as error texts have it.
     pub fn go_package(&self) -> &'static str {
         match self.group {
             "" | "events.k8s.io" => "core",
@@ -228,13 +228,14 @@ impl Resource {
         !self.storage.is_empty()
     }
 
-    /// The resource in whose version objects are stored: core v1 for the events of both groups.
+    /// Returns the resource in whose version objects are stored: core v1 for the events of both
+    /// groups.
     pub fn storage_resource(&self) -> &Self {
         if *self == EVENTS_V1 { &EVENTS } else { self }
     }
 
-    /// The hash of the group, version and kind in which objects are stored, as discovery shows it;
-    /// none if none are stored.
+    /// Returns the hash of the group, version and kind in which objects are stored, as discovery
+    /// shows it, or `None` if none are stored.
     pub fn storage_version_hash(&self) -> Option<&'static str> {
         // The real server's values: the first eight bytes of the SHA-256 sum of
         // `GROUP/VERSION/KIND`, in base64.
@@ -269,17 +270,17 @@ impl std::fmt::Debug for Resource {
     }
 }
 
-/// All resources, in the order in which discovery lists them.
+/// Returns all resources, in the order in which discovery lists them.
 pub fn all() -> impl ExactSizeIterator<Item = &'static Resource> {
     RESOURCES.into_iter()
 }
 
-/// The resource that a path names.
+/// Returns the resource that a path names.
 pub fn by_path(group: &str, version: &str, plural: &str) -> Option<&'static Resource> {
     all().find(|r| r.group == group && r.version == version && r.plural == plural)
 }
 
-/// The resource of an object, by its `apiVersion` and `kind`.
+/// Returns the resource of an object, by its `apiVersion` and `kind`.
 pub fn by_kind(api_version: &str, kind: &str) -> Option<&'static Resource> {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     all().find(|r| r.group == group && r.version == version && r.kind == kind)

@@ -59,7 +59,7 @@ pub struct Status {
 }
 
 impl Status {
-    /// An error with no details.
+    /// Returns an error with no details.
     pub fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
         Self { code, reason, message: message.into(), details: None }
     }
@@ -136,7 +136,7 @@ impl Status {
         status
     }
 
-    /// The body of the response.
+    /// Returns the body of the response.
     pub fn to_json(&self) -> serde_json::Value {
         let mut body = serde_json::json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",

@@ -49,7 +49,7 @@ pub(crate) trait Strategy: Sync {
         true
     }
 
-    /// The warning that every request to the resource gets.
+    /// Returns the warning that every request to the resource gets.
     fn deprecation_warning(&self) -> Option<&'static str> {
         None
     }
@@ -144,7 +144,7 @@ pub fn cannot_be_handled(resource: &Resource, why: &str) -> Status {
     Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))
 }
 
-/// The warning that every request to a deprecated resource gets, including reads.
+/// Returns the warning that every request to a deprecated resource gets, including reads.
 pub fn deprecation_warning(resource: &Resource) -> Option<&'static str> {
     resource.strategy.deprecation_warning()
 }
@@ -166,9 +166,9 @@ pub fn set_defaults(resource: &Resource, object: &mut Value) {
     resource.strategy.set_defaults(object);
 }
 
-/// The object as the real server shows it when it is read: decoded and with defaults, which for a
-/// Service include the IP families that follow from its addresses. An object that cannot be decoded
-/// is returned unchanged.
+/// Returns the object as the real server shows it when it is read: decoded and with defaults, which
+/// for a Service include the IP families that follow from its addresses. An object that cannot be
+/// decoded is returned unchanged.
 pub fn default_on_read(resource: &Resource, object: Value) -> Value {
     let Ok(decoded) = decode(resource, object.clone()) else { return object };
     let mut object = decoded.object;

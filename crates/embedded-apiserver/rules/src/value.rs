@@ -5,25 +5,25 @@ use serde_json::{Map, Value};
 
 /// Field access as Go has it: absent means zero.
 pub(crate) trait Fields {
-    /// A string, empty if absent.
+    /// Returns a string, empty if absent.
     fn text(&self, key: &str) -> &str;
-    /// A string, if there is one.
+    /// Returns a string, if there is one.
     fn opt_text(&self, key: &str) -> Option<&str>;
-    /// An integer, zero if absent.
+    /// Returns an integer, zero if absent.
     fn int(&self, key: &str) -> i64;
-    /// An integer, if there is one.
+    /// Returns an integer, if there is one.
     fn opt_int(&self, key: &str) -> Option<i64>;
-    /// A boolean, false if absent.
+    /// Returns a boolean, false if absent.
     fn flag(&self, key: &str) -> bool;
-    /// The items of a list, none if absent.
+    /// Returns the items of a list, none if absent.
     fn list(&self, key: &str) -> &[Value];
-    /// The strings in a list.
+    /// Returns the strings in a list.
     fn texts(&self, key: &str) -> Vec<&str>;
-    /// The entries of a map of strings, sorted by key.
+    /// Returns the entries of a map of strings, sorted by key.
     fn entries(&self, key: &str) -> impl Iterator<Item = (&str, &str)>;
     /// Returns true if the field is there and not null.
     fn has(&self, key: &str) -> bool;
-    /// The object in a field. It and the parent become objects if they are none.
+    /// Returns the object in a field. It and the parent become objects if they are none.
     fn child(&mut self, key: &str) -> &mut Value;
     /// Sets a field.
     fn set(&mut self, key: &str, value: impl Into<Value>);
@@ -33,7 +33,7 @@ pub(crate) trait Fields {
     fn copy(&mut self, key: &str, other: &Value);
     /// Removes a field.
     fn drop_field(&mut self, key: &str);
-    /// The items of a list, mutable.
+    /// Returns the items of a list, mutable.
     fn items_mut(&mut self, key: &str) -> &mut [Value];
 }
 
@@ -119,7 +119,7 @@ impl Fields for Value {
     }
 }
 
-/// The spec of an object, null if it has none.
+/// Returns the spec of an object, null if it has none.
 pub(crate) fn spec(object: &Value) -> &Value {
     &object["spec"]
 }
@@ -128,7 +128,7 @@ pub(crate) fn spec(object: &Value) -> &Value {
 /// what is stored can be read.
 pub(crate) const MAX_DEPTH: usize = 127;
 
-/// How deeply arrays and objects nest in a value, which is one of them or a scalar (0).
+/// Returns how deeply arrays and objects nest in a value, which is one of them or a scalar (0).
 pub(crate) fn depth(value: &Value) -> usize {
     match value {
         Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or_default(),

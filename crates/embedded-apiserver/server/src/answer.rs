@@ -32,17 +32,17 @@ fn with_type(status: StatusCode, content_type: &'static str, body: Body) -> Answ
     response
 }
 
-/// A response of encoded JSON.
+/// Returns a response of encoded JSON.
 pub(crate) fn json_bytes(status: StatusCode, bytes: impl Into<Bytes>) -> Answer {
     with_type(status, "application/json", body::once(bytes))
 }
 
-/// A JSON response.
+/// Returns a JSON response.
 pub(crate) fn json(status: StatusCode, value: &Value) -> Answer {
     json_bytes(status, value.to_string())
 }
 
-/// An answer of an encoded object.
+/// Returns an answer of an encoded object.
 pub(crate) fn encoded(encoding: Encoding, status: StatusCode, bytes: impl Into<Bytes>) -> Answer {
     with_type(status, encoding.media_type(), body::once(bytes))
 }
@@ -59,7 +59,7 @@ pub(crate) fn object(encoding: Encoding, status: StatusCode, object: &Value) -> 
     }
 }
 
-/// An answer that is made while it is read.
+/// Returns an answer that is made while it is read.
 pub(crate) fn stream(media_type: &'static str, body: Body) -> Answer {
     with_type(StatusCode::OK, media_type, body)
 }
@@ -78,12 +78,12 @@ pub(crate) async fn to_yaml(answer: Answer) -> Result<Answer, Status> {
     Ok(Response::from_parts(head, body::once(text)))
 }
 
-/// A plain text response.
+/// Returns a plain text response.
 pub(crate) fn text(status: StatusCode, text: impl Into<Bytes>) -> Answer {
     with_type(status, "text/plain; charset=utf-8", body::once(text))
 }
 
-/// An error response.
+/// Returns an error response.
 pub(crate) fn error(encoding: Encoding, status: &Status) -> Answer {
     let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = object(encoding, code, &status.to_json());

@@ -97,13 +97,13 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// The seed of uids, generated names and everything else that is random. Default: 0.
+    /// Sets the seed of uids, generated names and everything else that is random. Default: 0.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
     }
 
-    /// The server's time when it is built; it advances with tokio's clock. Default:
+    /// Sets the server's time when it is built; it advances with tokio's clock. Default:
     /// 2026-01-01T00:00:00Z, so that runs repeat. Pass the system's time if people look at the
     /// objects' ages with kubectl.
     pub fn start_time(mut self, time: Timestamp) -> Self {
@@ -117,22 +117,22 @@ impl Builder {
         self
     }
 
-    /// How many changes of each resource are kept for watches and for reads of older states.
+    /// Sets how many changes of each resource are kept for watches and for reads of older states.
     /// Default: 10,000.
     pub fn history(mut self, changes: usize) -> Self {
         self.history.changes = changes;
         self
     }
 
-    /// How many bytes of changed objects are kept of each resource for watches and for reads of
-    /// older states. The latest change is always kept. Default: 64 MiB.
+    /// Sets how many bytes of changed objects are kept of each resource for watches and for reads
+    /// of older states. The latest change is always kept. Default: 64 MiB.
     pub fn history_bytes(mut self, bytes: usize) -> Self {
         self.history.bytes = bytes;
         self
     }
 
-    /// How much memory the request log takes. It keeps the latest requests, and 4096 bytes of each
-    /// path, query and `User-Agent`. Default: 32 MiB.
+    /// Sets how much memory the request log takes. It keeps the latest requests, and 4096 bytes of
+    /// each path, query and `User-Agent`. Default: 32 MiB.
     pub fn request_log_bytes(mut self, bytes: usize) -> Self {
         self.log_bytes = bytes;
         self
@@ -153,20 +153,20 @@ impl Builder {
         self
     }
 
-    /// The resource version before the first one that the server assigns. Default: 0.
+    /// Sets the resource version before the first one that the server assigns. Default: 0.
     pub fn first_resource_version(mut self, version: u64) -> Self {
         self.first_version = version;
         self
     }
 
-    /// The interval of bookmarks in watches that allow them. Default: a minute.
+    /// Sets the interval of bookmarks in watches that allow them. Default: a minute.
     pub fn bookmark_interval(mut self, interval: Duration) -> Self {
         self.bookmark_interval = interval;
         self
     }
 
-    /// The delay with which the garbage collector and the namespace controller react. Default: 100
-    /// ms.
+    /// Sets the delay with which the garbage collector and the namespace controller react. Default:
+    /// 100 ms.
     pub fn gc_delay(mut self, delay: Duration) -> Self {
         self.gc_delay = delay;
         self
@@ -178,28 +178,28 @@ impl Builder {
         self
     }
 
-    /// The ranges of cluster IPs, IPv4 (which is the primary family) and IPv6. Default:
+    /// Sets the ranges of cluster IPs, IPv4 (which is the primary family) and IPv6. Default:
     /// `10.96.0.0/16` and `fd00:10:96::/112`.
     pub fn service_ranges(mut self, ipv4: impl Into<String>, ipv6: impl Into<String>) -> Self {
         self.service_ranges = (ipv4.into(), ipv6.into());
         self
     }
 
-    /// A token and its user, for token reviews and for the listener.
+    /// Adds a token and its user, for token reviews and for the listener.
     pub fn token(mut self, token: impl Into<String>, user: User) -> Self {
         self.reviews.tokens.insert(token.into(), user);
         self
     }
 
-    /// A token that token reviews accept until `end`.
+    /// Adds a token that token reviews accept until `end`.
     pub fn token_until(mut self, token: impl Into<String>, user: User, end: Timestamp) -> Self {
         let token = token.into();
         self.reviews.expiry.insert(token.clone(), end);
         self.token(token, user)
     }
 
-    /// A rule that allows actions in subject access reviews. Requests to the server itself are not
-    /// authorized.
+    /// Adds a rule that allows actions in subject access reviews. Requests to the server itself are
+    /// not authorized.
     pub fn policy_rule(mut self, rule: PolicyRule) -> Self {
         self.reviews.rules.push(rule);
         self
@@ -226,7 +226,7 @@ impl Builder {
         self
     }
 
-    /// A fault that is active from the start.
+    /// Adds a fault that is active from the start.
     pub fn fault(mut self, rule: FaultRule) -> Self {
         self.faults.push(rule);
         self

@@ -28,12 +28,12 @@ impl<'a> StoreChange<'a> {
         Self { table, event }
     }
 
-    /// The resource in whose version the object is stored.
+    /// Returns the resource in whose version the object is stored.
     pub fn resource(&self) -> &'static Resource {
         resource_of_table(self.table)
     }
 
-    /// The type of the change.
+    /// Returns the type of the change.
     pub fn kind(&self) -> ChangeKind {
         match self.event.kind {
             EventKind::Added => ChangeKind::Added,
@@ -42,7 +42,7 @@ impl<'a> StoreChange<'a> {
         }
     }
 
-    /// The resource version of the change.
+    /// Returns the resource version of the change.
     pub fn version(&self) -> u64 {
         self.event.version
     }
@@ -52,18 +52,18 @@ impl<'a> StoreChange<'a> {
         self.event.object.namespace()
     }
 
-    /// The object's name.
+    /// Returns the object's name.
     pub fn name(&self) -> &str {
         self.event.object.name()
     }
 
-    /// The object after the change; after a deletion the last state with the version of the
+    /// Returns the object after the change; after a deletion the last state with the version of the
     /// deletion.
     pub fn object(&self) -> Value {
         self.event.object.value()
     }
 
-    /// The object before the change; none if it was created.
+    /// Returns the object before the change, or `None` if it was created.
     pub fn previous(&self) -> Option<Value> {
         self.event.previous.as_ref().map(|object| object.value())
     }

@@ -85,7 +85,7 @@ pub struct FaultRule {
 }
 
 impl FaultRule {
-    /// The fault for every request that `matcher` selects.
+    /// Returns the fault for every request that `matcher` selects.
     pub fn new(fault: Fault, matcher: impl Fn(&RequestInfo) -> bool + Send + Sync + 'static) -> Self {
         Self {
             fault,
@@ -97,7 +97,7 @@ impl FaultRule {
         }
     }
 
-    /// The fault for requests of one verb and one plural resource name.
+    /// Returns the fault for requests of one verb and one plural resource name.
     pub fn on(fault: Fault, verb: &'static str, plural: &'static str) -> Self {
         Self::new(fault, move |request| request.verb == verb && request.plural() == plural)
     }
@@ -190,8 +190,8 @@ impl Faults {
         self.0.lock().rules.clear();
     }
 
-    /// The faults that apply to a request that arrives at `now`. It must be called once for each
-    /// request.
+    /// Returns the faults that apply to a request that arrives at `now`. It must be called once for
+    /// each request.
     pub(crate) fn hit(&self, request: &RequestInfo, now: Duration) -> Vec<Fault> {
         let mut rules = self.0.lock();
         rules
@@ -220,7 +220,7 @@ impl WatchFaults {
     }
 }
 
-/// How many versions before the latest a read returns.
+/// Returns how many versions before the latest a read returns.
 pub(crate) fn older_by(hits: &[Fault]) -> Option<u64> {
     hits.iter().find_map(|hit| match hit {
         Fault::ServeOlder { versions } => Some(*versions),

@@ -18,7 +18,7 @@ use crate::protobuf as codec;
 use crate::query::Query;
 use crate::store::{EventKind, Stored};
 
-/// The `Accept` headers of a request as one.
+/// Returns the `Accept` headers of a request as one.
 pub(crate) fn accepted(headers: &HeaderMap) -> String {
     let values = headers.get_all(http::header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     values.collect::<Vec<_>>().join(",")
@@ -144,7 +144,7 @@ impl Form {
         }
     }
 
-    /// The beginning of a list, up to its first item; `]}` ends it.
+    /// Returns the beginning of a list, up to its first item; `]}` ends it.
     pub(crate) fn list_head(self, resource: &Resource, metadata: &Value) -> String {
         let (kind, version) = match self.representation {
             Representation::Object => (format!("{}List", resource.kind), resource.api_version()),
@@ -167,8 +167,8 @@ impl Form {
         matches!(self.representation, Representation::Object)
     }
 
-    /// A list without items, if it differs from an empty `items`: as on the real server, that of a
-    /// list of metadata is null.
+    /// Returns a list without items, if it differs from an empty `items`: as on the real server,
+    /// that of a list of metadata is null.
     pub(crate) fn empty_list(self, resource: &Resource, metadata: &Value) -> Option<String> {
         let of_metadata =
             matches!(self.representation, Representation::Metadata(_) | Representation::MetadataList(_));

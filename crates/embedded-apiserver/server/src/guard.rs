@@ -67,8 +67,8 @@ fn forbidden(why: &str) -> Status {
     Status::new(403, "Forbidden", format!("forbidden: {why}"))
 }
 
-/// The hosts that a request names: in HTTP/2 the authority of its URI, in HTTP/1 the header.
-/// HTTP/1.0 has none.
+/// Returns the hosts that a request names: in HTTP/2 the authority of its URI, in HTTP/1 the
+/// header. HTTP/1.0 has none.
 fn hosts(parts: &Parts) -> Vec<String> {
     let headers = parts
         .headers

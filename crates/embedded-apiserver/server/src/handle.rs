@@ -39,12 +39,12 @@ impl std::fmt::Debug for EmbeddedApiServer {
 }
 
 impl EmbeddedApiServer {
-    /// A builder with the defaults.
+    /// Returns a builder with the defaults.
     pub fn builder() -> Builder {
         Builder::default()
     }
 
-    /// The server as a tower service, which a `kube::Client` can use without a socket:
+    /// Returns the server as a tower service, which a `kube::Client` can use without a socket:
     /// `Client::new(server.service(), "default")`.
     pub fn service(&self) -> ApiService {
         ApiService::new(self.inner.clone(), None)
@@ -69,10 +69,10 @@ impl EmbeddedApiServer {
         Listener::bind(self.inner.clone(), address, options).await
     }
 
-    /// A kubeconfig for kubectl and other clients of a listener, as YAML. It contains the first of
-    /// the server's tokens, if any. If listeners require a token that a URL can contain, it is in
-    /// the URL of the server too: kubectl and client-go do not send the token of the user without
-    /// TLS, but they do send the password of the URL.
+    /// Returns a kubeconfig for kubectl and other clients of a listener, as YAML. It contains the
+    /// first of the server's tokens, if any. If listeners require a token that a URL can contain,
+    /// it is in the URL of the server too: kubectl and client-go do not send the token of the user
+    /// without TLS, but they do send the password of the URL.
     pub fn kubeconfig(&self, address: SocketAddr) -> String {
         let token = self.inner.reviews.tokens.keys().next();
         let in_url = token.filter(|token| {
@@ -104,12 +104,12 @@ impl EmbeddedApiServer {
         self.inner.load(objects.into_iter().collect(), false)
     }
 
-    /// The latest resource version.
+    /// Returns the latest resource version.
     pub fn resource_version(&self) -> u64 {
         self.inner.store.lock().version()
     }
 
-    /// The server's time.
+    /// Returns the server's time.
     pub fn now(&self) -> Timestamp {
         self.inner.now()
     }
@@ -127,14 +127,15 @@ impl EmbeddedApiServer {
         Some(self.inner.current(resource, &key_of(resource, namespace, name))?.value())
     }
 
-    /// All objects of a resource in the order of their keys, read from the store without a request.
+    /// Returns all objects of a resource in the order of their keys, read from the store without a
+    /// request.
     pub fn list(&self, plural: &str) -> Vec<Value> {
         let Some(resource) = stored_resource(plural) else { return Vec::new() };
         let objects = self.inner.store.lock().table(Store::table_of(resource)).objects.clone();
         objects.cursor("", "").map(|object| object.value()).collect()
     }
 
-    /// The number of objects of a resource.
+    /// Returns the number of objects of a resource.
     pub fn count(&self, plural: &str) -> usize {
         stored_resource(plural).map_or(0, |r| self.inner.store.lock().table(Store::table_of(r)).objects.len())
     }
@@ -167,14 +168,14 @@ impl EmbeddedApiServer {
         self.inner.watches.end(Ending::Silent, matcher)
     }
 
-    /// The requests of the open watches, in the order in which they were opened, without silent
-    /// ones.
+    /// Returns the requests of the open watches, in the order in which they were opened, without
+    /// silent ones.
     pub fn open_watches(&self) -> Vec<RequestInfo> {
         self.inner.watches.requests()
     }
 
-    /// A copy of all objects and of the resource version, for [`Self::restore`]. It shares memory
-    /// with the server.
+    /// Returns a copy of all objects and of the resource version, for [`Self::restore`]. It shares
+    /// memory with the server.
     pub fn checkpoint(&self) -> Checkpoint {
         self.inner.checkpoint()
     }
@@ -213,13 +214,13 @@ impl EmbeddedApiServer {
         self.inner.faults.clear();
     }
 
-    /// The latest requests, oldest first.
+    /// Returns the latest requests, oldest first.
     pub fn request_log(&self) -> Vec<LoggedRequest> {
         self.inner.log.all()
     }
 
-    /// The number of write requests since the start or [`Self::clear_request_log`], by plural
-    /// resource name, including failed ones.
+    /// Returns the number of write requests since the start or [`Self::clear_request_log`], by
+    /// plural resource name, including failed ones.
     pub fn writes(&self) -> BTreeMap<&'static str, usize> {
         self.inner.log.writes()
     }
@@ -230,7 +231,7 @@ impl EmbeddedApiServer {
     }
 }
 
-/// The resource of a plural name, if its objects are stored.
+/// Returns the resource of a plural name, if its objects are stored.
 fn stored_resource(plural: &str) -> Option<&'static Resource> {
     resource::all().find(|resource| resource.plural == plural && resource.is_stored())
 }

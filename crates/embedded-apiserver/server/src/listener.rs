@@ -65,7 +65,7 @@ impl Listener {
         Ok(Self { address, closing, task })
     }
 
-    /// The address on which it listens.
+    /// Returns the address on which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

@@ -67,7 +67,7 @@ pub(crate) fn track(
     set_list(new, "managedFields", entries);
 }
 
-/// The fields that are tracked and their values. An empty one counts as absent.
+/// Returns the fields that are tracked and their values. An empty one counts as absent.
 fn values(object: &Value) -> BTreeMap<Field, Value> {
     let is_some = |value: &Value| !value.is_null() && !value.as_array().is_some_and(Vec::is_empty);
     let content = ["addressType", "endpoints", "ports", "subsets"].into_iter();
@@ -79,7 +79,7 @@ fn values(object: &Value) -> BTreeMap<Field, Value> {
     content.chain(MAPS.into_iter().flat_map(of_map)).filter(|(_, value)| is_some(value)).collect()
 }
 
-/// The tracked fields of an entry.
+/// Returns the tracked fields of an entry.
 fn owned(fields: &Value) -> BTreeSet<Field> {
     let names = |fields: &Value| {
         let keys = fields.as_object().into_iter().flatten().map(|(key, _)| key);

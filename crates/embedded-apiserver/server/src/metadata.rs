@@ -8,7 +8,7 @@ pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 /// The finalizer of an owner whose dependents are to be orphaned.
 pub(crate) const ORPHAN: &str = "orphan";
 
-/// A text of an object's metadata, empty if absent.
+/// Returns a text of an object's metadata, empty if absent.
 pub(crate) fn text<'a>(object: &'a Value, field: &str) -> &'a str {
     object["metadata"][field].as_str().unwrap_or_default()
 }
@@ -32,7 +32,7 @@ pub(crate) fn unset(object: &mut Value, field: &str) {
     }
 }
 
-/// A list of an object's metadata, empty if absent.
+/// Returns a list of an object's metadata, empty if absent.
 pub(crate) fn list(object: &Value, field: &str) -> Vec<Value> {
     object["metadata"][field].as_array().cloned().unwrap_or_default()
 }

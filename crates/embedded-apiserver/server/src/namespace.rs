@@ -13,7 +13,7 @@ use crate::server::Inner;
 use crate::store::Store;
 use crate::verbs::DeleteOptions;
 
-/// The namespaced resources in their stored version, pods first.
+/// Returns the namespaced resources in their stored version, pods first.
 fn contents() -> impl Iterator<Item = &'static Resource> {
     let kept = |resource: &&'static Resource| {
         resource.namespaced && resource.is_stored() && resource.storage_resource() == *resource

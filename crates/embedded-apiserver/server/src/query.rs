@@ -31,7 +31,7 @@ impl Query {
         Self(pairs.collect())
     }
 
-    /// The first value of a parameter; an empty one counts as absent.
+    /// Returns the first value of a parameter; an empty one counts as absent.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| &**value).filter(|v| !v.is_empty())
     }
@@ -41,7 +41,7 @@ impl Query {
         self.0.iter().any(|(known, _)| known == name)
     }
 
-    /// All values of a parameter.
+    /// Returns all values of a parameter.
     pub(crate) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         self.0.iter().filter(move |(known, _)| known == name).map(|(_, value)| &**value)
     }

@@ -62,7 +62,7 @@ impl EmbeddedApiServer {
 }
 
 impl Replica {
-    /// The server as a tower service.
+    /// Returns the server as a tower service.
     pub fn service(&self) -> ApiService {
         ApiService::of_replica(self.inner.clone(), self.number, self.caches.clone())
     }

@@ -58,12 +58,12 @@ impl RequestInfo {
         info
     }
 
-    /// The plural name of the resource, empty for none.
+    /// Returns the plural name of the resource, empty for none.
     pub fn plural(&self) -> &'static str {
         self.resource.map_or("", |resource| resource.plural)
     }
 
-    /// The first value of a query parameter, decoded; `None` if it is absent or empty.
+    /// Returns the first value of a query parameter, decoded; `None` if it is absent or empty.
     pub fn parameter(&self, name: &str) -> Option<String> {
         Query::parse(&self.query).get(name).map(str::to_owned)
     }

@@ -23,7 +23,7 @@ pub struct LoggedRequest {
 }
 
 impl LoggedRequest {
-    /// The memory that it takes.
+    /// Returns the memory that it takes.
     fn bytes(&self) -> usize {
         let texts = self.request.texts();
         size_of::<Self>() + texts.iter().map(|text| text.len()).sum::<usize>() + self.request.user.len()
@@ -54,7 +54,7 @@ struct State {
 }
 
 impl RequestLog {
-    /// A log that keeps the latest requests, in at most `max_bytes` of memory.
+    /// Returns a log that keeps the latest requests, in at most `max_bytes` of memory.
     pub(crate) fn new(max_bytes: usize, observer: Option<Observer>) -> Self {
         Self { max_bytes, observer, state: Mutex::default() }
     }
@@ -79,12 +79,12 @@ impl RequestLog {
         }
     }
 
-    /// The requests, oldest first.
+    /// Returns the requests, oldest first.
     pub(crate) fn all(&self) -> Vec<LoggedRequest> {
         self.state.lock().requests.iter().cloned().collect()
     }
 
-    /// The number of writes by plural resource name, including failed ones.
+    /// Returns the number of writes by plural resource name, including failed ones.
     pub(crate) fn writes(&self) -> BTreeMap<&'static str, usize> {
         self.state.lock().writes.clone()
     }

@@ -16,7 +16,7 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// The latest resource version when the checkpoint was made.
+    /// Returns the latest resource version when the checkpoint was made.
     pub fn resource_version(&self) -> u64 {
         self.version
     }

@@ -47,7 +47,7 @@ pub(crate) struct Reviews {
 /// The name that goes with a token in basic authentication.
 pub(crate) const BASIC_NAME: &str = "token";
 
-/// The credential of basic authentication with a token as the password.
+/// Returns the credential of basic authentication with a token as the password.
 fn basic_credential(token: &str) -> String {
     BASE64_STANDARD.encode(format!("{BASIC_NAME}:{token}"))
 }
@@ -86,8 +86,8 @@ impl PolicyRule {
 }
 
 impl Reviews {
-    /// The user of an `Authorization` header: a bearer token, or a token as the password of basic
-    /// authentication.
+    /// Returns the user of an `Authorization` header: a bearer token, or a token as the password of
+    /// basic authentication.
     pub(crate) fn user_of_header(&self, header: Option<&str>) -> Option<&User> {
         let (scheme, credential) = header?.split_once(' ')?;
         let credential = credential.trim();
@@ -120,8 +120,8 @@ impl Reviews {
         }
     }
 
-    /// The status of a review of `kind` that `user` sent; an empty name is that of a client without
-    /// a known token.
+    /// Returns the status of a review of `kind` that `user` sent; an empty name is that of a client
+    /// without a known token.
     pub(crate) fn status(&self, kind: &str, spec: &Value, user: &str, now: Timestamp) -> Value {
         match kind {
             "TokenReview" => self.token_status(spec, now),

@@ -62,7 +62,7 @@ fn not_allowed() -> Status {
     without_details(405, "MethodNotAllowed", message)
 }
 
-/// A Status of the real server's router, which has empty details.
+/// Returns a Status of the real server's router, which has empty details.
 fn without_details(code: u16, reason: &'static str, message: &str) -> Status {
     let mut status = Status::new(code, reason, message);
     status.details = Some(Box::default());

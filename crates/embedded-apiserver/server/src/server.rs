@@ -63,20 +63,20 @@ pub(crate) struct Inner {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Conflict;
 
-/// The key of an object.
+/// Returns the key of an object.
 pub(crate) fn key_of(resource: &Resource, namespace: &str, name: &str) -> String {
     if resource.namespaced { format!("{namespace}/{name}") } else { name.to_owned() }
 }
 
 impl Inner {
-    /// The current time.
+    /// Returns the current time.
     pub(crate) fn now(&self) -> Timestamp {
         let jump = SignedDuration::from_secs(self.clock_jump.load(Ordering::Relaxed));
         let now = self.clock.now();
         now.saturating_add(jump).unwrap_or(now)
     }
 
-    /// The current state of an object.
+    /// Returns the current state of an object.
     pub(crate) fn current(&self, resource: &Resource, key: &str) -> Option<Arc<Stored>> {
         self.store.lock().table(Store::table_of(resource)).objects.get(key).cloned()
     }

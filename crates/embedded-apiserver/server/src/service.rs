@@ -134,7 +134,7 @@ impl InjectedFaults {
     }
 }
 
-/// An injected error in the real server's words.
+/// Returns an injected error in the real server's words.
 fn refusal(code: u16, retry_after: Option<u32>, request: &RequestInfo) -> Status {
     if let (404, Some(resource), false) = (code, request.resource, request.name.is_empty()) {
         return Status::not_found(resource, &request.name);
@@ -269,7 +269,7 @@ fn encoding_of_errors(parts: &Parts) -> Encoding {
     represent::negotiate_error(&form::accepted(&parts.headers))
 }
 
-/// The whole body, or `None` if it is larger than the limit.
+/// Returns the whole body, or `None` if it is larger than the limit.
 async fn collect<B>(body: B) -> Result<Option<Bytes>, ServiceError>
 where
     B: http_body::Body,

@@ -64,7 +64,7 @@ impl ShardSelector {
         self.ranges.iter().any(|(start, end)| (*start..*end).contains(&hash))
     }
 
-    /// The text that the server repeats in `shardInfo`.
+    /// Returns the text that the server repeats in `shardInfo`.
     pub(crate) fn text(&self) -> String {
         let path = self.by.path();
         let call =

@@ -40,7 +40,7 @@ impl Active {
         })
     }
 
-    /// When a change of now arrives.
+    /// Returns when a change of now arrives.
     fn arrival(&self, now: Instant) -> Instant {
         let step = self.lag.time.max(Duration::from_millis(1));
         if !self.lag.bunched {
@@ -115,7 +115,7 @@ impl WatchCaches {
         }
     }
 
-    /// The version that the cache of a table has read up to. `current` is the store's.
+    /// Returns the version that the cache of a table has read up to. `current` is the store's.
     pub(crate) fn reached(&self, table: usize, current: u64) -> u64 {
         let mut state = self.0.lock();
         let Some(behind) = state.tables.get_mut(table) else { return current };
@@ -129,7 +129,7 @@ impl WatchCaches {
         if behind.missing.is_empty() { current } else { behind.reached.min(current) }
     }
 
-    /// When the cache of a table reads on, if it is behind.
+    /// Returns when the cache of a table reads on, if it is behind.
     pub(crate) fn next_arrival(&self, table: usize) -> Option<Instant> {
         self.0.lock().tables.get(table)?.missing.front().map(|(arrival, _)| *arrival)
     }
@@ -141,7 +141,7 @@ impl WatchCaches {
         state.tables.iter_mut().for_each(|behind| behind.missing.clear());
     }
 
-    /// The version from which changes are available.
+    /// Returns the version from which changes are available.
     pub(crate) fn oldest(&self) -> u64 {
         self.0.lock().oldest
     }

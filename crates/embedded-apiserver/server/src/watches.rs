@@ -58,8 +58,8 @@ impl OpenWatches {
         ended
     }
 
-    /// The requests of the open watches that are not silent, in the order in which they were
-    /// opened.
+    /// Returns the requests of the open watches that are not silent, in the order in which they
+    /// were opened.
     pub(crate) fn requests(&self) -> Vec<RequestInfo> {
         let state = self.0.lock();
         let heard = state.open.values().filter(|(_, sender)| *sender.borrow() != Some(Ending::Silent));

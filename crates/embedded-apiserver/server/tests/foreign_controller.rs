@@ -86,7 +86,7 @@ struct RunningController {
 }
 
 impl RunningController {
-    /// A server with one Service, and the controller running on it.
+    /// Returns a server with one Service, and the controller running on it.
     async fn start() -> Self {
         let server = EmbeddedApiServer::builder().seed(42).build().unwrap();
         let client = Client::new(server.service(), "default");

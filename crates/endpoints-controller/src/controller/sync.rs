@@ -182,7 +182,7 @@ impl Leftover {
     }
 }
 
-/// The event about a failed write, with upstream's text.
+/// Returns the event about a failed write, with upstream's text.
 fn failure_event(service: &ObjectKey, failed: &FailedWrite) -> PlannedEvent {
     let error = &failed.error;
     match failed.operation {

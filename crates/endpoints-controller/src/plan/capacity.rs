@@ -12,7 +12,7 @@ pub(super) fn count(subsets: &[EndpointSubset]) -> usize {
     subsets.iter().map(|subset| subset.addresses.len() + subset.not_ready_addresses.len()).sum()
 }
 
-/// Returns the subsets without the addresses beyond a capacity; none if all fit (upstream
+/// Returns the subsets without the addresses beyond a capacity, or `None` if all fit (upstream
 /// `truncateEndpoints`).
 ///
 /// Ready addresses take precedence. If the ready ones do not all fit, they share the capacity; else

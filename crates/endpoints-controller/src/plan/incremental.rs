@@ -25,9 +25,9 @@ impl PlanState {
     /// but there are only verdicts on the changed pods, and on those that the change moved beyond
     /// the capacity or back.
     ///
-    /// None if this has to be planned from all pods, because the object or the Service are not as
-    /// the state has them, or because the pods now have several sets of ports, no addresses at all,
-    /// or twice the same address and uid.
+    /// Returns `None` if this has to be planned from all pods, because the object or the Service
+    /// are not as the state has them, or because the pods now have several sets of ports, no
+    /// addresses at all, or twice the same address and uid.
     pub fn plan(
         mut self,
         inputs: &PlanInputs<'_>,
@@ -128,7 +128,7 @@ impl PlanState {
         Some((plan, self))
     }
 
-    /// Removes the address of a pod. None if another pod has it.
+    /// Removes the address of a pod. Returns `None` if another pod has it.
     fn remove(&mut self, pod: &Pod, service: &Service) -> Option<()> {
         let Some(ip) = address_of(pod, service) else { return Some(()) };
         let place = Address::new(&address::to_text(ip), &pod.uid, &pod.key.name);

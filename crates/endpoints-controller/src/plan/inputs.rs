@@ -18,7 +18,7 @@ pub struct PlanInputs<'a> {
     pub pods: &'a [Arc<Pod>],
     /// The Endpoints object of the same name, if there is one.
     pub existing: Option<&'a Endpoints>,
-    /// Time of the change that led to this sync; none if it is not known.
+    /// Time of the change that led to this sync, or `None` if it is not known.
     pub trigger_time: Option<Timestamp>,
     pub options: &'a PlanOptions,
 }

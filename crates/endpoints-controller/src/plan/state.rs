@@ -47,8 +47,8 @@ pub(super) struct Addresses {
 }
 
 impl Addresses {
-    /// Sorted addresses, of which the first ones are published. None if the target of another one
-    /// is not known.
+    /// Sorted addresses, of which the first ones are published. Returns `None` if the target of
+    /// another one is not known.
     fn of(mut all: AddressList, published: usize) -> Option<Self> {
         let beyond = all.iter().skip(published).map(Address::of).collect::<Option<_>>()?;
         all.truncate(published);
@@ -91,8 +91,8 @@ impl Addresses {
     }
 
     /// Publishes this number of addresses, or all if there are fewer. `make` makes one, by name of
-    /// the pod. Returns the pods whose addresses are no longer published. None if `make` makes
-    /// another address than is known.
+    /// the pod. Returns the pods whose addresses are no longer published. Returns `None` if `make`
+    /// makes another address than is known.
     pub(super) fn publish(
         &mut self,
         count: usize,
@@ -162,7 +162,7 @@ impl Address {
         Self { ip: ip.into(), uid: uid.clone(), name: name.clone() }
     }
 
-    /// None if the target is not known.
+    /// Returns `None` if the target is not known.
     pub(super) fn of(address: &EndpointAddress) -> Option<Self> {
         let target = address.target_ref.as_ref()?;
         Some(Self::new(&address.ip, &target.uid, &target.name))
@@ -213,8 +213,8 @@ impl std::fmt::Debug for PlanState {
 }
 
 impl PlanState {
-    /// The state after a plan, if it is carried out. `existing` is the object that it was planned
-    /// for.
+    /// Returns the state after a plan, if it is carried out. `existing` is the object that it was
+    /// planned for.
     pub(super) fn after(
         inputs: &PlanInputs<'_>,
         existing: Option<&Arc<Endpoints>>,
@@ -273,7 +273,7 @@ impl PlanState {
         }
     }
 
-    /// The subset that the object should have.
+    /// Returns the subset that the object should have.
     pub(super) fn subset(&self) -> EndpointSubset {
         EndpointSubset {
             addresses: self.ready.published.clone(),
@@ -297,7 +297,7 @@ impl PlanState {
         same
     }
 
-    /// The number of addresses, those beyond the capacity included.
+    /// Returns the number of addresses, those beyond the capacity included.
     pub(super) fn len(&self) -> usize {
         self.ready.len() + self.not_ready.len()
     }
@@ -307,7 +307,7 @@ impl PlanState {
         self.len() > self.options.capacity
     }
 
-    /// The numbers of addresses that the object should have, ready and not ready.
+    /// Returns the numbers of addresses that the object should have, ready and not ready.
     pub(super) fn counts(&self) -> (usize, usize) {
         within(self.options.capacity, self.ready.len(), self.not_ready.len())
     }
@@ -318,7 +318,7 @@ impl PlanState {
     }
 }
 
-/// The numbers of ready and not ready addresses that fit, as
+/// Returns the numbers of ready and not ready addresses that fit, as
 /// [`truncate`](super::capacity::truncate) computes them for one subset.
 fn within(capacity: usize, ready: usize, not_ready: usize) -> (usize, usize) {
     let ready = ready.min(capacity);

@@ -13,7 +13,7 @@ use crate::controller::harness::{
     Harness, MANAGED_BY, addresses, changed, endpoints, labelled, pod, server, service, written_by,
 };
 
-/// The options that `--compatibility=upstream` sets.
+/// Returns the options that `--compatibility=upstream` sets.
 fn upstream() -> ControllerOptions {
     changed(|options| options.repair = false)
 }

@@ -16,7 +16,7 @@ fn busy(status: u16, retry_after: u32) -> Fault {
     Fault::Refuse { status, retry_after: Some(retry_after) }
 }
 
-/// The requests and their times, in seconds since the server started.
+/// Returns the requests and their times, in seconds since the server started.
 fn asked(harness: &Harness) -> Vec<(u128, String)> {
     harness.timed_writes().into_iter().map(|(at, write)| (at / 1000, write)).collect()
 }

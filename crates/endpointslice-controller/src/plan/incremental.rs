@@ -45,8 +45,8 @@ impl PlanState {
     /// [`plan_and_keep`](super::plan_and_keep) with all pods, but there are only verdicts on the
     /// changed pods.
     ///
-    /// None if this has to be planned from all pods, because the slices or the Service are not as
-    /// the state has them, or because the change concerns more than single slices.
+    /// Returns `None` if this has to be planned from all pods, because the slices or the Service
+    /// are not as the state has them, or because the change concerns more than single slices.
     pub fn plan<'a>(mut self, inputs: &PlanInputs<'a>, changed: &'a [ChangedPod]) -> Option<(Plan, Self)> {
         if !self.meets(inputs) {
             return None;
@@ -152,7 +152,7 @@ impl PlanState {
     }
 }
 
-/// The sub-plan of a family that does not change.
+/// Returns the sub-plan of a family that does not change.
 fn unchanged(state: &FamilyState) -> SubPlan {
     let stats = AddressTypeStats { groups: state.groups.clone(), ..AddressTypeStats::default() };
     SubPlan { address_type: state.address_type, stats: Some(stats), ..SubPlan::default() }
@@ -214,7 +214,7 @@ impl<'c, 'a> Part<'c, 'a> {
         !self.slices.iter().all(stays)
     }
 
-    /// The changed pods, and the other endpoints of the slices, as candidates.
+    /// Returns the changed pods, and the other endpoints of the slices, as candidates.
     fn candidates(&self, existing: &'a [Arc<EndpointSlice>]) -> Candidates<'a> {
         let group = GroupIndex::new(0);
         let mut all: Vec<Candidate<'a>> = self.changed.values().filter_map(|one| one.cloned()).collect();
@@ -236,7 +236,7 @@ impl<'c, 'a> Part<'c, 'a> {
         }
     }
 
-    /// The slice besides those of the part that takes new endpoints, as
+    /// Returns the slice besides those of the part that takes new endpoints, as
     /// [`make_room`](super::sizing::make_room) chooses it. The outer option is none if there is no
     /// such slice.
     fn slice_to_fill(

@@ -28,7 +28,7 @@ pub struct PlanInputs<'a> {
     /// The slices that carry the label with the Service's name and the label with the manager's
     /// name and are not being deleted, in any order.
     pub existing_slices: &'a [Arc<EndpointSlice>],
-    /// Time of the change that led to this sync; none if it is not known.
+    /// Time of the change that led to this sync, or `None` if it is not known.
     pub trigger_time: Option<Timestamp>,
     pub options: &'a PlanOptions,
     /// How the cluster's CPU is spread over zones.

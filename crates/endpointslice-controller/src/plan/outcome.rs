@@ -52,8 +52,8 @@ pub struct SubPlan {
     pub address_type: AddressType,
     /// The writes. `update` is in the order that keeps every ready pod published.
     pub writes: Writes<EndpointSlice>,
-    /// Numbers for metrics; none if the Service no longer has the address type, in which case all
-    /// slices are deleted.
+    /// Numbers for metrics, or `None` if the Service no longer has the address type, in which case
+    /// all slices are deleted.
     pub stats: Option<AddressTypeStats>,
 }
 

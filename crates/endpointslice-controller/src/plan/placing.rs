@@ -36,7 +36,7 @@ impl PlacedSlice<'_> {
 
 /// A new slice.
 pub(super) struct NewSlice {
-    /// None for the placeholder, which has no ports and no endpoints.
+    /// It is `None` for the placeholder, which has no ports and no endpoints.
     pub(super) group: Option<GroupIndex>,
     pub(super) added: Vec<CandidateIndex>,
 }

@@ -19,7 +19,8 @@ pub(super) enum Destination {
 /// Existing and new slices, and how many candidates each takes.
 pub(super) struct SizedSlices<'a> {
     pub(super) existing: IndexVec<SliceIndex, KeptSlice<'a>>,
-    /// The group of each new slice; none for the placeholder, which has no ports and no endpoints.
+    /// The group of each new slice, or `None` for the placeholder, which has no ports and no
+    /// endpoints.
     pub(super) new: IndexVec<NewSliceIndex, Option<GroupIndex>>,
     /// By group: the slices that take candidates, and how many.
     pub(super) shares: IndexVec<GroupIndex, Vec<(Destination, usize)>>,

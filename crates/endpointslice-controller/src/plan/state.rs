@@ -79,7 +79,7 @@ impl std::fmt::Debug for PlanState {
 }
 
 impl PlanState {
-    /// The state after a plan, if it is carried out.
+    /// Returns the state after a plan, if it is carried out.
     pub(super) fn after(inputs: &PlanInputs<'_>, candidates: &Candidates<'_>, plan: &Plan) -> Option<Self> {
         let group = candidates.groups.get(GroupIndex::new(0)).filter(|_| candidates.groups.len() == 1)?;
         let depends_on_pods_only = Strategy::of(inputs.service) != Strategy::Topology
@@ -155,13 +155,13 @@ impl PlanState {
         }
     }
 
-    /// The names of the slices that were planned and not seen in the store since.
+    /// Returns the names of the slices that were planned and not seen in the store since.
     pub fn unsettled(&self) -> impl Iterator<Item = &Text> {
         self.slices.iter().filter(|kept| kept.planned.is_some()).map(|kept| &kept.slice.metadata.name)
     }
 
-    /// The slice of a family that holds the endpoint of a pod, and the position of the endpoint in
-    /// it.
+    /// Returns the slice of a family that holds the endpoint of a pod, and the position of the
+    /// endpoint in it.
     pub(super) fn find(&self, family: &FamilyState, pod: &Text) -> Option<(usize, usize)> {
         let hash = hash(pod);
         let holds = |place: &Place| place.hash == hash && self.position(place.slice, pod).is_some();
@@ -169,7 +169,7 @@ impl PlanState {
         Some((slice as usize, self.position(slice, pod)?))
     }
 
-    /// The number of the slice of a name.
+    /// Returns the number of the slice of a name.
     pub(super) fn slice_named(&self, name: &Text) -> Option<usize> {
         self.slices.binary_search_by(|one| one.slice.metadata.name.cmp(name)).ok()
     }
@@ -180,7 +180,7 @@ impl PlanState {
 }
 
 impl FamilyState {
-    /// None if the endpoints of a slice would change if the slice was written.
+    /// Returns `None` if the endpoints of a slice would change if the slice was written.
     fn new(address_type: AddressType, groups: Vec<GroupStats>, slices: &[KeptState]) -> Option<Self> {
         let of_family = slices.iter().enumerate().filter(|(_, one)| one.slice.address_type == address_type);
         let endpoints: usize = of_family.clone().map(|(_, one)| one.endpoints().len()).sum();
@@ -227,7 +227,7 @@ struct Place {
     slice: u32,
 }
 
-/// The name of the pod that an endpoint is for.
+/// Returns the name of the pod that an endpoint is for.
 pub(super) fn target(endpoint: &Endpoint) -> Option<&Text> {
     endpoint.target_ref.as_ref().map(|target| &target.name)
 }

@@ -154,8 +154,8 @@ pub(crate) fn transfers(
     transfers
 }
 
-/// Returns the zone with the highest number, and of several the first by name; none if no number is
-/// above zero.
+/// Returns the zone with the highest number, and of several the first by name, or `None` if no
+/// number is above zero.
 fn most<'z>(zones: &BTreeMap<&'z Text, f64>) -> Option<(&'z Text, f64)> {
     let mut most: Option<(&Text, f64)> = None;
     for (zone, number) in zones {

@@ -175,7 +175,7 @@ pub fn nodes() -> impl Strategy<Value = Vec<Node>> {
 }
 
 impl Step {
-    /// The cluster of this step, with the slices that the previous step left.
+    /// Returns the cluster of this step, with the slices that the previous step left.
     pub fn cluster(&self, before: Option<ClusterState>) -> ClusterState {
         let (slices, hinted) =
             before.map(|cluster| (cluster.existing_slices, cluster.hinted)).unwrap_or_default();

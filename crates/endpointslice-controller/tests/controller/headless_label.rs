@@ -20,7 +20,7 @@ fn options(repair: bool) -> ControllerOptions {
     changed(|options| options.plan = options.plan.clone().with_headless_label_repair(repair))
 }
 
-/// A controller and a Service with two pods, whose slice exists.
+/// Returns a controller and a Service with two pods, whose slice exists.
 async fn started(repair: bool, service: &Value) -> Harness {
     let pods = [pod("a", 1, true), pod("b", 2, true)];
     let harness = Harness::start(&server(pods), options(repair)).await;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::controller::harness::{Harness, changed, millis, seconds, server};
 use crate::controller::objects::{node, pod_on, service};
 
-/// A Service with hints: four pods in two zones that have as many CPUs.
+/// Returns a Service with hints: four pods in two zones that have as many CPUs.
 async fn hinted() -> Harness {
     let mut hinted = service("web");
     hinted["metadata"]["annotations"] = json!({"service.kubernetes.io/topology-mode": "Auto"});

@@ -43,7 +43,7 @@ pub(super) fn differ(
     }
 }
 
-/// The word for an endpoint of this family, or of any.
+/// Returns the word for an endpoint of this family, or of any.
 fn endpoint(family: Option<IpFamily>) -> String {
     family.map_or_else(|| "endpoint".to_owned(), |family| format!("{family:?} endpoint"))
 }

@@ -8,7 +8,7 @@ fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + seconds).unwrap()
 }
 
-/// A slice with endpoints, of which the first are ready.
+/// Returns a slice with endpoints, of which the first are ready.
 fn slice(name: &str, service: &str, endpoints: usize, ready: usize, trigger: Option<i64>) -> EndpointSlice {
     let endpoint =
         |n: usize| json!({"addresses": [format!("10.0.0.{n}")], "conditions": {"ready": n < ready}});
@@ -21,7 +21,7 @@ fn slice(name: &str, service: &str, endpoints: usize, ready: usize, trigger: Opt
     .unwrap()
 }
 
-/// A Service with a port.
+/// Returns a Service with a port.
 fn service(name: &str) -> Service {
     serde_json::from_value(
         json!({"metadata": {"name": name, "namespace": "n"}, "spec": {"clusterIP": "10.96.0.1", "ports": [{"port": 80}]}}),

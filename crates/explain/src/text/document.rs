@@ -26,7 +26,8 @@ pub enum Emphasis {
 }
 
 impl Emphasis {
-    /// Returns the parameters of the ANSI sequence that begins it; none for [`Emphasis::None`].
+    /// Returns the parameters of the ANSI sequence that begins it, or `None` for
+    /// [`Emphasis::None`].
     fn ansi(self) -> Option<&'static str> {
         match self {
             Self::None => None,

@@ -13,7 +13,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// A table with these headings, indented by some columns.
+    /// Returns a table with these headings, indented by some columns.
     pub(crate) fn new(indent: usize, headings: &[&'static str]) -> Self {
         Self { indent, headings: headings.to_vec(), rows: Vec::new() }
     }

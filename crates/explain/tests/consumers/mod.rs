@@ -11,7 +11,7 @@ mod topology;
 use kube_endpoint_core_model::{EndpointSlice, Service};
 use serde_json::{Value, json};
 
-/// A Service `web` with a cluster IP of each family and the port `http`.
+/// Returns a Service `web` with a cluster IP of each family and the port `http`.
 fn service() -> Value {
     json!({
         "metadata": {"name": "web", "namespace": "shop"},
@@ -34,7 +34,7 @@ fn label(slice: EndpointSlice, key: &str, value: &str) -> EndpointSlice {
     serde_json::from_value(json).unwrap()
 }
 
-/// A slice of the Service `web` with the port `http` as 80.
+/// Returns a slice of the Service `web` with the port `http` as 80.
 fn slice(name: &str, endpoints: Value) -> EndpointSlice {
     let slice = json!({
         "metadata": {"name": name, "namespace": "shop", "labels": {"kubernetes.io/service-name": "web"}},

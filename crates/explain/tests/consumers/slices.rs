@@ -205,7 +205,7 @@ fn endpoints_of_slices() {
     }
 }
 
-/// A slice of the Service `web` with a ready endpoint.
+/// Returns a slice of the Service `web` with a ready endpoint.
 fn ready() -> EndpointSlice {
     slice("a", json!([{"addresses": ["10.0.1.1"]}]))
 }

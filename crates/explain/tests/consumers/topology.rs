@@ -250,7 +250,7 @@ const CASES: &[Case] = &[
     },
 ];
 
-/// An endpoint. One that is local is on the node of the case.
+/// Returns an endpoint. One that is local is on the node of the case.
 fn endpoint(words: &str, node: &str) -> Value {
     let mut words = words.split(' ');
     let mut endpoint = json!({"addresses": [words.next().unwrap()], "conditions": {}, "hints": {}});

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::*;
 
-/// A Service without a selector, and Endpoints with one address.
+/// Returns a Service without a selector, and Endpoints with one address.
 fn by_hand(service_ports: Value, ports: Value) -> Cluster {
     by_hand_with(service_ports, json!([{"addresses": [{"ip": "10.9.0.1"}], "ports": ports}]))
 }
@@ -52,7 +52,7 @@ fn ports_of_endpoints_are_matched_by_name_and_protocol() {
     );
 }
 
-/// A Service with the port `http` and no selector, and a slice that somebody wrote.
+/// Returns a Service with the port `http` and no selector, and a slice that somebody wrote.
 fn slice_by_hand(port: Value, ready: bool) -> Cluster {
     Cluster::new()
         .with(json!({"kind": "Service", "metadata": {"name": "web"},
@@ -160,7 +160,8 @@ fn addresses_over_the_maximum_are_not_called_wrong() {
     insta::assert_snapshot!(text(&cluster, ""));
 }
 
-/// A Service without a selector, and a slice with a ready endpoint of another type of address.
+/// Returns a Service without a selector, and a slice with a ready endpoint of another type of
+/// address.
 fn of_type(spec: Value, address_type: &str) -> Cluster {
     let address = match address_type {
         "IPv4" => "10.9.0.1",
@@ -255,8 +256,8 @@ fn endpoints_of_two_families_for_one_are_no_fault() {
     assert_eq!(headline(&cluster, ""), "ok EP000 1 of 2 addresses receive traffic");
 }
 
-/// A dual-stack Service without a selector, and a slice with a ready endpoint of each family that
-/// has ports.
+/// Returns a dual-stack Service without a selector, and a slice with a ready endpoint of each
+/// family that has ports.
 fn dual_stack(service: Value, ipv4: Option<Value>, ipv6: Option<Value>) -> Cluster {
     let spec = json!({"clusterIP": "10.96.0.10", "ipFamilies": ["IPv4", "IPv6"], "ports": service});
     let cluster = Cluster::new().with(json!({"kind": "Service", "metadata": {"name": "web"}, "spec": spec}));
@@ -269,7 +270,7 @@ fn dual_stack(service: Value, ipv4: Option<Value>, ipv6: Option<Value>) -> Clust
     })
 }
 
-/// The status, what the Service's faults are, and what to do.
+/// Returns the status, what the Service's faults are, and what to do.
 fn faults_and_remedies(cluster: &Cluster) -> String {
     let explained = explained(cluster, "");
     let faults = explained.faults.iter().map(|fault| format!("{}: {fault}", fault.code().id()));

@@ -62,7 +62,7 @@ fn explained(cluster: &Cluster, forbidden: &str) -> Explanation {
     explain(&objects, &key(), &objects.topology(0.0), now(), None, &options).unwrap()
 }
 
-/// The headline, as one line.
+/// Returns the headline, as one line.
 fn headline(cluster: &Cluster, forbidden: &str) -> String {
     let explanation = explained(cluster, forbidden);
     let verdict = &explanation.verdict;
@@ -74,7 +74,7 @@ fn text(cluster: &Cluster, forbidden: &str) -> String {
     explained(cluster, forbidden).text(Layout::NARROW, now()).render(Colors::Off)
 }
 
-/// The codes that lint prints.
+/// Returns the codes that lint prints.
 fn linted(cluster: &Cluster, forbidden: &str) -> Vec<String> {
     let (objects, options) = reading(cluster, forbidden);
     let problems = lint(&objects, now(), &options, &LintOptions::default()).problems;

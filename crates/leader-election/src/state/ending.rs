@@ -1,4 +1,4 @@
-//! How an election ends: by a stop, at the renew deadline, or because another candidate holds the
+//! Ends an election: at a stop, at the renew deadline, or because another candidate holds the
 //! Lease.
 
 use tokio::time::Instant;
@@ -7,8 +7,8 @@ use super::{Election, MIN_TIMEOUT, Phase, Purpose, RequestError, Step};
 use crate::leadership::{Ended, LastWrites, LeaderElectionError};
 
 impl Election {
-    /// Begins to stop. A leader releases the Lease, with `last_writes`. A request that is under way
-    /// must be dropped.
+    /// Begins to stop. A leader releases the Lease, with `last_writes`. The caller must drop a
+    /// request that is under way.
     pub(crate) fn stop(&mut self, last_writes: Option<LastWrites>, now: Instant) {
         let acquires = matches!(self.step, Step::Sent(Purpose::Acquire, _));
         let led = match self.phase {
@@ -43,8 +43,8 @@ impl Election {
         self.end(Err(LeaderElectionError::TakenOver { lease: self.options.lease(), holder }));
     }
 
-    /// How a stop ends: a standby that may have acquired the Lease just before was a standby all
-    /// the same.
+    /// Returns how a stop ended: a standby that may have acquired the Lease just before still
+    /// counts as a standby.
     pub(super) fn stopped(&self, ended: Ended) -> Ended {
         match self.phase {
             Phase::Stopping { led: true, .. } => ended,

@@ -156,7 +156,7 @@ fn remove_surplus(wanted: &mut EndpointsByIdentity, max: usize) -> usize {
     surplus.len()
 }
 
-/// Converts an address to an endpoint (upstream `addressToEndpoint`); none if it is not an IP
+/// Converts an address to an endpoint (upstream `addressToEndpoint`), or `None` if it is not an IP
 /// address.
 fn endpoint(address: &EndpointAddress, ready: bool) -> Option<(AddressType, Endpoint)> {
     let ip = address::parse_sloppy(&address.ip)?;

@@ -36,7 +36,7 @@ pub struct OrphanInputs<'a> {
     pub mirrored: &'a [Arc<EndpointSlice>],
     /// Number of addresses that mirroring skipped.
     pub skipped: usize,
-    /// Who wrote the addresses of the Endpoints last; none if it is not known yet.
+    /// Who wrote the addresses of the Endpoints last, or `None` if it is not known yet.
     pub writer: Option<&'a Maker>,
 }
 

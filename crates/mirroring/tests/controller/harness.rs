@@ -17,12 +17,12 @@ use serde_json::{Value, json};
 
 pub(crate) struct Harness(Simulation<MirroringController>);
 
-/// A server that starts with these objects.
+/// Returns a server that starts with these objects.
 pub(crate) fn server(objects: impl IntoIterator<Item = Value>) -> EmbeddedApiServer {
     server_builder().load(objects).build().unwrap()
 }
 
-/// The default options, changed.
+/// Returns the default options, changed.
 pub(crate) fn changed(change: impl FnOnce(&mut ControllerOptions)) -> ControllerOptions {
     let mut options = ControllerOptions::default();
     change(&mut options);
@@ -67,7 +67,7 @@ impl Harness {
         self.0.crash().await
     }
 
-    /// The controller's events, sorted.
+    /// Returns the controller's events, sorted.
     pub(crate) fn events(&self) -> Vec<String> {
         self.0.events(EVENT_COMPONENT)
     }
@@ -111,7 +111,7 @@ fn watch<T: Object>(environment: &mut Environment, client: &ApiClient, cluster: 
     environment.spawn(kube_endpoint_informer::run::<T>(client, cluster, options, std::future::pending()));
 }
 
-/// A Service without a selector.
+/// Returns a Service without a selector.
 pub(crate) fn service(name: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": {"ports": [{"port": 80}]},
@@ -132,7 +132,7 @@ pub(crate) fn of_the_endpoints_controller(mut endpoints: Value) -> Value {
     endpoints
 }
 
-/// The managedFields of an object whose field was written by this manager.
+/// Returns the managedFields of an object whose field was written by this manager.
 pub(crate) fn fields_of(manager: &str, field: &str) -> Value {
     json!([{
         "manager": manager, "operation": "Update", "apiVersion": "v1", "time": "2026-01-01T00:00:00Z",
@@ -146,7 +146,7 @@ pub(crate) fn written_by(manager: &str, mut endpoints: Value) -> Value {
     endpoints
 }
 
-/// A slice as the endpointslice controller makes it for a Service.
+/// Returns a slice as the endpointslice controller makes it for a Service.
 pub(crate) fn made_of_pods(name: &str, service: &Value, ip: &str) -> Value {
     let (service_name, uid) = (&service["metadata"]["name"], &service["metadata"]["uid"]);
     json!({
@@ -169,7 +169,7 @@ pub(crate) fn made_of_pods(name: &str, service: &Value, ip: &str) -> Value {
 }
 
 impl Harness {
-    /// The addresses of all slices, each in brackets after its manager, sorted.
+    /// Returns the addresses of all slices, each in brackets after its manager, sorted.
     pub(crate) fn slices(&self) -> Vec<String> {
         let slice = |slice: Value| {
             let manager = slice["metadata"]["labels"]["endpointslice.kubernetes.io/managed-by"].as_str();

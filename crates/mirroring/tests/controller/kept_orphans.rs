@@ -11,7 +11,7 @@ use crate::controller::harness::{Harness, changed, endpoints, made_of_pods, serv
 
 const CONTROLLER: &str = "kube-controller-manager";
 
-/// A Service that has just lost its selector, slices with these addresses, and Endpoints.
+/// Returns a Service that has just lost its selector, slices with these addresses, and Endpoints.
 async fn orphaned(options: ControllerOptions, slices: &[Vec<String>], endpoints: Value) -> Harness {
     let harness = Harness::start(&server([]), options).await;
     let mut service = service("web");
@@ -36,7 +36,7 @@ async fn one(addresses: &[&str], endpoints: Value) -> Harness {
     orphaned(ControllerOptions::default(), &[slice], endpoints).await
 }
 
-/// The addresses that clients see.
+/// Returns the addresses that clients see.
 fn published(harness: &Harness) -> BTreeSet<String> {
     let slices = harness.server.list("endpointslices");
     let endpoints = slices.iter().flat_map(|slice| slice["endpoints"].as_array().unwrap());

@@ -13,7 +13,7 @@ use crate::controller::harness::{
 const MADE: &str = "endpointslice [192.0.2.1]";
 const MIRRORED: &str = "endpointslicemirroring [192.0.2.1]";
 
-/// A Service with a selector, a slice, and these Endpoints.
+/// Returns a Service with a selector, a slice, and these Endpoints.
 async fn selecting(cleanup: bool, endpoints: Value) -> Harness {
     let options = changed(|options| options.orphaned_slice_cleanup = cleanup);
     let harness = Harness::start(&server([]), options).await;

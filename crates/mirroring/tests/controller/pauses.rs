@@ -17,7 +17,7 @@ fn busy(status: u16, retry_after: u32) -> Fault {
     Fault::Refuse { status, retry_after: Some(retry_after) }
 }
 
-/// The times of the requests, in seconds since the server started.
+/// Returns the times of the requests, in seconds since the server started.
 fn asked(harness: &Harness) -> Vec<u128> {
     harness.timed_writes().iter().map(|(at, _)| at / 1000).collect()
 }

@@ -15,7 +15,7 @@ async fn impatient() -> Running {
     start(|options| options.limits.review = LIMIT).await
 }
 
-/// A fault of every review of the kind.
+/// Returns a fault of every review of the kind.
 fn fault(plural: &'static str, fault: Fault) -> FaultRule {
     FaultRule::on(fault, "create", plural)
 }

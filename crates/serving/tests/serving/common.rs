@@ -48,8 +48,8 @@ pub(crate) fn user(name: &str, groups: &[&str]) -> User {
     User { name: name.to_owned(), groups: groups.iter().map(|group| (*group).to_owned()).collect() }
 }
 
-/// An API server that knows the tokens above, and lets the group `scrapers` and the user `alice`
-/// read `/metrics`.
+/// Returns an API server that knows the tokens above, and lets the group `scrapers` and the user
+/// `alice` read `/metrics`.
 pub(crate) fn api_server() -> EmbeddedApiServer {
     let list = |items: &[&str]| items.iter().map(|item| (*item).to_owned()).collect::<Vec<_>>();
     let now = NOW.parse().unwrap();
@@ -100,7 +100,7 @@ impl Authority {
         self.0.pem()
     }
 
-    /// A certificate for the subject; `change` may change it.
+    /// Returns a certificate for the subject; `change` may change it.
     pub(crate) fn issue(
         &self,
         name: &str,
@@ -112,7 +112,7 @@ impl Authority {
     }
 }
 
-/// A certificate that is signed by its own key.
+/// Returns a certificate that is signed by its own key.
 pub(crate) fn self_signed(name: &str) -> Identity {
     let (params, key) = params(name, None, |_| {});
     Identity { certificate: params.self_signed(&key).unwrap().pem(), key: key.serialize_pem() }
@@ -339,7 +339,7 @@ impl Running {
         Client { identity: Some(identity), ..Client::default() }.get(self.address, target, "").await
     }
 
-    /// How many reviews of a kind the API server was asked.
+    /// Returns how many reviews of a kind the API server was asked.
     pub(crate) fn reviews(&self, plural: &str) -> usize {
         self.api.request_log().iter().filter(|entry| entry.request.path.ends_with(plural)).count()
     }

@@ -31,7 +31,7 @@ fn headers(allowed: &[&str]) -> RequestHeaders {
     }
 }
 
-/// A server with a front proxy's CA, and a client CA.
+/// Returns a server with a front proxy's CA, and a client CA.
 async fn server(client_ca: Option<PathBuf>, proxy_ca: PathBuf) -> Running {
     start(|options| {
         options.client_ca_file = client_ca;

@@ -13,12 +13,12 @@ use crate::common::{Client, Reply, Running, SCRAPER, read_reply, start};
 
 const SHORT: Duration = Duration::from_millis(300);
 
-/// A server with one short time limit.
+/// Returns a server with one short time limit.
 async fn with_limits(change: impl FnOnce(&mut Limits)) -> Running {
     start(|options| change(&mut options.limits)).await
 }
 
-/// The time until the server closes a connection, and what it sends before.
+/// Returns the time until the server closes a connection, and what it sends before.
 async fn closed(stream: &mut (impl AsyncReadExt + Unpin)) -> (Duration, Vec<u8>) {
     let (start, mut sent) = (Instant::now(), Vec::new());
     let ended = tokio::time::timeout(Duration::from_secs(20), stream.read_to_end(&mut sent)).await;

@@ -49,7 +49,7 @@ impl Mounted {
         self.open.load(Ordering::Relaxed)
     }
 
-    /// A stream with an event every 20 ms: the state, and `filler` bytes.
+    /// Returns a stream with an event every 20 ms: the state, and `filler` bytes.
     fn events(&self, filler: usize) -> PageAnswer {
         self.open.fetch_add(1, Ordering::Relaxed);
         let (this, guard) = (self.clone(), OpenStream(Arc::clone(&self.open)));
@@ -82,7 +82,7 @@ impl PageHandler for Mounted {
     }
 }
 
-/// A server with these limits.
+/// Returns a server with these limits.
 async fn with_limits(change: impl FnOnce(&mut Limits)) -> Running {
     start(|options| change(&mut options.limits)).await
 }

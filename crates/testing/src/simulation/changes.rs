@@ -27,8 +27,8 @@ pub fn numbered_pods(
     })
 }
 
-/// A pod as it is before it has an address: created, bound to its node, and twice with one more
-/// restart of its init container.
+/// Returns a pod as it is before it has an address: created, bound to its node, and twice with one
+/// more restart of its init container.
 pub fn without_an_address(pod: &Value) -> [Value; 4] {
     let mut created = pod.clone();
     created["spec"]["nodeName"] = Value::Null;

@@ -89,12 +89,12 @@ impl<C> Simulation<C> {
         }
     }
 
-    /// An object in the namespace `default`.
+    /// Returns an object in the namespace `default`.
     pub fn get(&self, plural: &str, name: &str) -> Option<Value> {
         self.server.get(plural, "default", name)
     }
 
-    /// All objects of a resource.
+    /// Returns all objects of a resource.
     pub fn list(&self, plural: &str) -> Vec<Value> {
         self.server.list(plural)
     }
@@ -111,7 +111,7 @@ impl<C> Simulation<C> {
         Redacted::new(objects.collect::<Vec<_>>())
     }
 
-    /// The events of a component, sorted: `KIND NAMESPACE/NAME: REASON (xCOUNT) MESSAGE`.
+    /// Returns the events of a component, sorted: `KIND NAMESPACE/NAME: REASON (xCOUNT) MESSAGE`.
     ///
     /// # Panics
     ///
@@ -149,7 +149,7 @@ fn collection(plural: &str, namespace: &str) -> String {
     }
 }
 
-/// The path of an object, in the namespace `default` if it lives in one.
+/// Returns the path of an object, in the namespace `default` if it lives in one.
 fn path(plural: &str, name: &str) -> String {
     format!("{}/{name}", collection(plural, "default"))
 }

@@ -7,8 +7,8 @@ use kube_endpoint_embedded_apiserver::{Fault, FaultRule, LoggedRequest, RequestI
 use super::{Simulation, USER_AGENT};
 
 impl<C> Simulation<C> {
-    /// The controller's requests other than lists, watches and events, as `VERB RESOURCE STATUS`.
-    /// The log is empty afterwards.
+    /// Returns the controller's requests other than lists, watches and events, as
+    /// `VERB RESOURCE STATUS`. The log is empty afterwards.
     pub fn requests(&self) -> Vec<String> {
         self.timed_requests().into_iter().map(|(_, request)| request).collect()
     }
@@ -18,8 +18,8 @@ impl<C> Simulation<C> {
         self.take_log(|request| is_ours(request) && !matches!(request.verb, "list" | "watch"))
     }
 
-    /// The controller's writes other than events, as `VERB RESOURCE STATUS`. The log is empty
-    /// afterwards.
+    /// Returns the controller's writes other than events, as `VERB RESOURCE STATUS`. The log is
+    /// empty afterwards.
     pub fn writes(&self) -> Vec<String> {
         self.timed_writes().into_iter().map(|(_, request)| request).collect()
     }

@@ -73,7 +73,7 @@ fn changed(before: &Pods, now: &Pods) -> Vec<ChangedPod> {
     changed.map(of).collect()
 }
 
-/// The object after a plan.
+/// Returns the object after a plan.
 fn carried_out(existing: Option<Arc<Endpoints>>, plan: &Plan) -> Option<Arc<Endpoints>> {
     let writes = &plan.writes;
     assert!(writes.delete.is_empty() && writes.create.len() + writes.update.len() <= 1, "{plan}");

@@ -82,7 +82,7 @@ impl History {
             .with_topology_node_tolerance(if self.tolerance { 0.5 } else { 0.0 })
     }
 
-    /// The capacity of an Endpoints object, so low that many are truncated.
+    /// Returns the capacity of an Endpoints object, so low that many are truncated.
     pub(super) fn endpoints_capacity(&self) -> usize {
         usize::from(self.capacity % 32) + 1
     }
@@ -123,7 +123,8 @@ fn one_of<T: Copy>(choices: &[T], number: u8) -> T {
 }
 
 impl StepInput {
-    /// An Endpoints object as other clients have edited it; none if one of them has deleted it.
+    /// Returns an Endpoints object as other clients have edited it, or `None` if one of them has
+    /// deleted it.
     pub(super) fn edit_endpoints(&self, endpoints: Arc<Endpoints>) -> Option<Arc<Endpoints>> {
         if self.edits.is_empty() {
             return Some(endpoints);

@@ -17,7 +17,7 @@ fn collection(plural: &str, namespace: &str) -> String {
     format!("/{group}/v1/namespaces/{namespace}/{plural}")
 }
 
-/// The path of an object.
+/// Returns the path of an object.
 pub(super) fn path_of(plural: &str, object: &Value) -> String {
     let (namespace, name) = (text(object, "/metadata/namespace"), text(object, "/metadata/name"));
     match plural {

@@ -90,8 +90,8 @@ impl Link {
         }
     }
 
-    /// The server to which the next request goes. It may be another one than before, and is if the
-    /// connection `broke`.
+    /// Returns the server to which the next request goes. It may be another one than before, and is
+    /// if the connection `broke`.
     fn next_server(&self, count: u8, broke: bool) -> u8 {
         if count == 1 {
             return 1;
@@ -223,7 +223,7 @@ fn name_field_manager(request: &mut Request<kube::client::Body>) {
     }
 }
 
-/// The plural name of the kind of a path.
+/// Returns the plural name of the kind of a path.
 fn kind_of(path: &str) -> &'static str {
     const KINDS: [&str; 7] = ["pods", "services", "nodes", "endpoints", "endpointslices", "leases", "events"];
     let parts: Vec<&str> = path.split('/').collect();

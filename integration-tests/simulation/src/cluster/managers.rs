@@ -223,14 +223,14 @@ impl Managers {
         self.slots.lock().entry(manager).or_default().clock += seconds;
     }
 
-    /// The processes that run.
+    /// Returns the processes that run.
     pub(crate) fn running(&self) -> Vec<(Manager, ManagerHandle)> {
         let slots = self.slots.lock();
         let running = slots.iter().filter_map(|(manager, slot)| Some((*manager, slot.running.as_ref()?)));
         running.map(|(manager, running)| (manager, running.handle.clone())).collect()
     }
 
-    /// How many processes ended at a write of an output, and of the Lease.
+    /// Returns how many processes ended at a write of an output, and of the Lease.
     pub(crate) fn killed_at_writes(&self) -> [usize; 2] {
         [0, 1].map(|of: usize| self.killed_at_writes[of].load(Ordering::Relaxed))
     }

@@ -62,7 +62,7 @@ pub(crate) fn text<'a>(object: &'a Value, path: &str) -> &'a str {
 }
 
 impl Cluster {
-    /// A cluster without managers. The objects are part of its initial state.
+    /// Returns a cluster without managers. The objects are part of its initial state.
     pub(crate) fn new(setup: &Setup, watcher: SharedWatcher, objects: Vec<Value>) -> Self {
         let (changes, requests) = (watcher.clone(), watcher.clone());
         let builder = Self::builder(setup, setup.seed, START.parse().unwrap_or_default());
@@ -81,7 +81,7 @@ impl Cluster {
         Self { server, managers, watcher, setup: setup.clone(), faults, saved }
     }
 
-    /// A server without objects.
+    /// Returns a server without objects.
     fn builder(setup: &Setup, seed: u64, now: Timestamp) -> Builder {
         EmbeddedApiServer::builder()
             .seed(seed)
@@ -92,8 +92,8 @@ impl Cluster {
             .track_managers()
     }
 
-    /// A server with the same objects and versions, which goes its own way from now on. Its changes
-    /// are those of no rule; its requests count.
+    /// Returns a server with the same objects and versions, which goes its own way from now on. Its
+    /// changes are those of no rule; its requests count.
     fn fork(&self, number: u8, hits: Arc<AtomicUsize>) -> EmbeddedApiServer {
         let requests = self.watcher.clone();
         let builder =

@@ -40,7 +40,7 @@ impl Servers {
         }
     }
 
-    /// A server as a manager sees it.
+    /// Returns a server as a manager sees it.
     pub(super) fn service(&self, manager: Manager, number: u8) -> ApiService {
         if let Some(other) = self.others.lock().get(&number) {
             return other.replica(number.into()).service();
@@ -90,7 +90,7 @@ impl Servers {
         self.lists.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The lists of whole kinds since the last call.
+    /// Returns the lists of whole kinds since the last call.
     pub(crate) fn take_lists(&self) -> usize {
         self.lists.swap(0, Ordering::Relaxed)
     }

@@ -94,7 +94,7 @@ impl Fault {
     pub const OF_ONE_SERVER: &[&str] =
         &["unreachable", "half-open", "refused", "watches-lag", "other-storage"];
 
-    /// The number of the API server that it concerns; none if it concerns all.
+    /// Returns the number of the API server that it concerns, or `None` if it concerns all.
     pub fn server(&self) -> Option<u8> {
         match *self {
             Self::Unreachable { server, .. }
@@ -117,7 +117,8 @@ pub struct Selection {
     pub server: Option<u8>,
 }
 
-/// The manager that sent a request, by the first letter of its user agent; none for others.
+/// Returns the manager that sent a request, by the first letter of its user agent, or `None` for
+/// others.
 pub fn sender(user_agent: &str) -> Option<Manager> {
     let mut letters = user_agent.chars();
     let manager = match letters.next()? {

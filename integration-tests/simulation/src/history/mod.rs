@@ -46,17 +46,17 @@ pub struct History {
 }
 
 impl History {
-    /// The history of a seed. A share of the seeds belongs to each profile.
+    /// Returns the history of a seed. A share of the seeds belongs to each profile.
     pub fn of(seed: u64) -> Self {
         profile::history(Profile::of(seed), seed)
     }
 
-    /// The history of a seed in one profile.
+    /// Returns the history of a seed in one profile.
     pub fn with_profile(profile: Profile, seed: u64) -> Self {
         profile::history(profile, seed)
     }
 
-    /// When the last step is over.
+    /// Returns when the last step is over.
     pub fn end(&self) -> Duration {
         let ends = self.steps.iter().map(|step| match &step.action {
             Action::Fault(lasts, _) => step.at + *lasts,
@@ -72,7 +72,7 @@ impl History {
 }
 
 impl Action {
-    /// The word of the step.
+    /// Returns the word of the step.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Change(change) => change.word(),

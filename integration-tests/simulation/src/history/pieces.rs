@@ -48,7 +48,7 @@ impl Pieces {
         self.steps.push(Step { at, action: Action::Process(process) });
     }
 
-    /// A time in the span, in milliseconds.
+    /// Returns a time in the span, in milliseconds.
     pub(super) fn moment(&mut self, span: Duration) -> Duration {
         milliseconds(self.random.below(span.as_millis() as u64))
     }
@@ -102,7 +102,7 @@ impl Pieces {
         self.random.chance(70).then(|| self.random.below(2) as u8)
     }
 
-    /// A change of an input or an output.
+    /// Returns a change of an input or an output.
     pub(super) fn change(&mut self) -> Change {
         let service = self.random.below(self.services.into()) as u8;
         let pod = self.random.below(self.pods.into()) as u8;
@@ -210,7 +210,7 @@ impl Pieces {
         self.random.chance(40).then_some(one)
     }
 
-    /// A fault of lists, watches, requests or connections.
+    /// Returns a fault of lists, watches, requests or connections.
     pub(super) fn fault(&mut self) -> Fault {
         let (by, flag) = (self.by(), self.random.chance(50));
         let (verb, output) = (Some(self.random.pick(&WRITES)), Some(self.random.pick(&OUTPUTS)));
@@ -276,7 +276,7 @@ impl Pieces {
         }
     }
 
-    /// A kill, a stop, or a kill at a write.
+    /// Returns a kill, a stop, or a kill at a write.
     pub(super) fn ending(&mut self) -> Process {
         let manager = self.random.pick(&self.managers.clone());
         let away = self.random.logarithmic(20_000) as u32;

@@ -74,7 +74,7 @@ const SHARES: [(Profile, u64); 17] = [
 ];
 
 impl Profile {
-    /// The profile of a seed.
+    /// Returns the profile of a seed.
     pub fn of(seed: u64) -> Self {
         let all: u64 = SHARES.iter().map(|(_, share)| share).sum();
         // 7 has no divisor in common with the sum, so that neighbours differ.
@@ -138,7 +138,7 @@ fn setup(profile: Profile, seed: u64, random: &mut Random) -> Setup {
     }
 }
 
-/// The history of a seed in a profile.
+/// Returns the history of a seed in a profile.
 pub(super) fn history(profile: Profile, seed: u64) -> History {
     let mut random = Random::new(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ profile as u64);
     let setup = setup(profile, seed, &mut random);

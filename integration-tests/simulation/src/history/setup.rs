@@ -70,24 +70,24 @@ impl Field for Gate {
 const BOOKMARKS: Duration = Duration::from_secs(60);
 
 impl Setup {
-    /// The time between bookmarks.
+    /// Returns the time between bookmarks.
     pub fn bookmark_interval(&self) -> Duration {
         BOOKMARKS * self.slowness.max(1).into()
     }
 
-    /// The time within which a silent connection is given up, and a watch is opened anew.
+    /// Returns the time within which a silent connection is given up, and a watch is opened anew.
     pub fn silence(&self) -> Duration {
         Duration::from_secs(3 * 60) * self.slowness.max(1).into()
     }
 
-    /// The time within which everything is right again after the last fault: ten minutes for the
-    /// slow retry of a key, which comes after six minutes at most, and for what its sync then
-    /// finds; the time of silent connections; and the time until a lease expires and is taken.
+    /// Returns the time within which everything is right again after the last fault: ten minutes
+    /// for the slow retry of a key, which comes after six minutes at most, and for what its sync
+    /// then finds; the time of silent connections; and the time until a lease expires and is taken.
     pub fn recovery(&self) -> Duration {
         Duration::from_secs(10 * 60 + 2 * u64::from(self.lease.unwrap_or_default())) + self.silence()
     }
 
-    /// The settings of a manager. `identity` is its holder identity if it takes part in the
+    /// Returns the settings of a manager. `identity` is its holder identity if it takes part in the
     /// election.
     pub fn settings(&self, identity: Option<String>) -> Settings {
         let mut settings = Settings::default();

@@ -28,12 +28,12 @@ pub struct Mutant {
     pub path: PathBuf,
 }
 
-/// The root of the repository.
+/// Returns the root of the repository.
 pub fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// All mutants, by name.
+/// Returns all mutants, by name.
 ///
 /// # Errors
 ///
@@ -78,7 +78,7 @@ impl fmt::Display for Catcher {
     }
 }
 
-/// The file of a named history in a copy of the sources.
+/// Returns the file of a named history in a copy of the sources.
 pub fn history_file(sources: &Path, name: &str) -> PathBuf {
     sources.join(format!("integration-tests/simulation/tests/histories/{name}.txt"))
 }
@@ -103,7 +103,7 @@ fn rows(page: &str) -> BTreeMap<String, (Catcher, String)> {
 }
 
 impl Mutant {
-    /// The first file that it changes, as its diff names it.
+    /// Returns the first file that it changes, as its diff names it.
     pub fn file(&self) -> String {
         let text = fs::read_to_string(&self.path).unwrap_or_default();
         let file = text.lines().find_map(|line| line.strip_prefix("+++ b/"));

@@ -81,7 +81,7 @@ fn read(file: &mut File) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The seed and the rule of a printed violation: `seed SEED: TIME RULE: OBJECT: DETAIL`.
+/// Returns the seed and the rule of a printed violation: `seed SEED: TIME RULE: OBJECT: DETAIL`.
 fn violation(line: &str) -> Option<(u64, String)> {
     let (seed, violation) = line.strip_prefix("seed ")?.split_once(": ")?;
     let (time, rest) = violation.split_once(' ')?;

@@ -33,7 +33,7 @@ impl Workshop {
         Ok(this)
     }
 
-    /// The directory with the copy.
+    /// Returns the directory with the copy.
     pub fn sources(&self) -> &Path {
         &self.sources
     }

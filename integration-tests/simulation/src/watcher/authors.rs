@@ -60,7 +60,7 @@ impl Authors {
         self.creators.clear();
     }
 
-    /// When the Lease last changed hands.
+    /// Returns when the Lease last changed hands.
     pub(super) fn since(&self) -> Duration {
         self.since
     }

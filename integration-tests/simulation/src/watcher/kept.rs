@@ -161,8 +161,8 @@ pub(crate) fn not_all_mirrored_slices_deleted(
     Ok(())
 }
 
-/// A slice that a process created before, and that has a ready endpoint of a new one with the same
-/// ports.
+/// Returns a slice that a process created before, and that has a ready endpoint of a new one with
+/// the same ports.
 pub(crate) fn twin<'a>(
     world: &'a World,
     key: &str,
@@ -182,7 +182,7 @@ pub(crate) fn twin<'a>(
     others.filter(|(_, slice)| is_twin(slice)).map(|(key, _)| key).next()
 }
 
-/// A ready endpoint of a pod that has been gone since before `time`, if there is one.
+/// Returns a ready endpoint of a pod that has been gone since before `time`, if there is one.
 pub(crate) fn long_dead(world: &World, time: std::time::Duration) -> Option<String> {
     for (key, slice) in world.slices.iter().filter(|(_, slice)| slice.managed_by == FROM_PODS) {
         // What a Service without a selector inherits may stay.

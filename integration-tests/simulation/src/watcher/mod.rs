@@ -169,7 +169,7 @@ impl Watcher {
         self.reported.contains(service)
     }
 
-    /// The first rule that did not hold.
+    /// Returns the first rule that did not hold.
     pub(crate) fn violation(&self) -> Option<Violation> {
         self.violation.clone()
     }
@@ -391,8 +391,8 @@ impl Watcher {
         }
     }
 
-    /// Applies the last change. `author` is the user agent of the request that made it; none for
-    /// the server's own.
+    /// Applies the last change. `author` is the user agent of the request that made it, or `None`
+    /// for the server's own.
     pub(crate) fn settle_pending(&mut self, author: Option<&str>) {
         let Some(change) = self.pending.take() else { return };
         let PendingChange { at, plural, key, version, kind, object, previous } = change;
@@ -443,7 +443,7 @@ impl Watcher {
         self.trouble.is_active()
     }
 
-    /// The writes of managers since the last call.
+    /// Returns the writes of managers since the last call.
     pub(crate) fn take_writes(&mut self) -> Vec<String> {
         self.traffic.take_writes()
     }
@@ -454,7 +454,7 @@ impl Watcher {
     }
 }
 
-/// Who holds a Lease.
+/// Returns who holds a Lease.
 fn holder_of(lease: &Value) -> String {
     crate::cluster::text(lease, "/spec/holderIdentity").to_owned()
 }

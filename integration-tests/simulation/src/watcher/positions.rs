@@ -26,7 +26,7 @@ pub(crate) struct Position {
 }
 
 impl Position {
-    /// The lower version of each kind.
+    /// Returns the lower version of each kind.
     fn at_most(self, other: Self) -> Self {
         Self {
             pods: self.pods.min(other.pods),
@@ -62,8 +62,8 @@ impl Positions {
         }
     }
 
-    /// A position that the inputs of every write at this time had reached, if they were read no
-    /// longer ago than `longest`. None if nothing is known.
+    /// Returns a position that the inputs of every write at this time had reached, if they were
+    /// read no longer ago than `longest`. Returns `None` if nothing is known.
     pub(crate) fn surely_read(&self, at: Duration, longest: Duration) -> Option<Position> {
         let is_old = |recorded: Duration| recorded + longest <= at;
         let first = self.0.iter().rposition(|(recorded, _)| is_old(*recorded)).unwrap_or_default();

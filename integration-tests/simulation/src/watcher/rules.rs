@@ -14,13 +14,13 @@ const MOST_MIRRORED: usize = 1000;
 pub(crate) struct Write<'a> {
     pub(crate) plural: &'a str,
     pub(crate) user_agent: &'a str,
-    /// The object before the write; none if it was created.
+    /// The object before the write, or `None` if it was created.
     pub(crate) previous: Option<&'a Value>,
-    /// The object after the write; none if it was deleted.
+    /// The object after the write, or `None` if it was deleted.
     pub(crate) object: Option<&'a Value>,
 }
 
-/// The kinds that managers write.
+/// Returns the kinds that managers write.
 pub(crate) fn only_outputs(write: &Write<'_>) -> Result<(), String> {
     match write.plural {
         "endpoints" | "endpointslices" | "events" | "leases" => Ok(()),
@@ -28,7 +28,7 @@ pub(crate) fn only_outputs(write: &Write<'_>) -> Result<(), String> {
     }
 }
 
-/// A client that is no manager and owns what an object publishes, by its managedFields.
+/// Returns a client that is no manager and owns what an object publishes, by its managedFields.
 pub(crate) fn writer_of_user(object: &Value) -> Option<&str> {
     let publishes =
         |fields: &Value| ["f:subsets", "f:endpoints", "f:ports"].iter().any(|it| !fields[it].is_null());

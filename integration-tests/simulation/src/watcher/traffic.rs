@@ -44,29 +44,30 @@ impl Traffic {
         }
     }
 
-    /// The requests of the hour that ends now.
+    /// Returns the requests of the hour that ends now.
     pub(super) fn take_hour(&mut self) -> usize {
         std::mem::take(&mut self.hour)
     }
 
-    /// The accepted writes of the hour that ends now, and the processes that have lost the Lease.
+    /// Returns the accepted writes of the hour that ends now, and the processes that have lost the
+    /// Lease.
     pub(super) fn take_accepted_and_lost(&mut self) -> (usize, usize) {
         (std::mem::take(&mut self.accepted), std::mem::take(&mut self.lost))
     }
 
-    /// The requests since the last call.
+    /// Returns the requests since the last call.
     pub(super) fn take_span(&mut self) -> usize {
         std::mem::take(&mut self.span)
     }
 
-    /// The writes since the last call.
+    /// Returns the writes since the last call.
     pub(super) fn take_writes(&mut self) -> Vec<String> {
         std::mem::take(&mut self.last_writes)
     }
 }
 
-/// The Service whose outputs a request asks about: it reads one object, or lists what has a label.
-/// Lists of whole kinds, and those that ask for the server's version, ask about none.
+/// Returns the Service whose outputs a request asks about: it reads one object, or lists what has a
+/// label. Lists of whole kinds, and those that ask for the server's version, ask about none.
 pub(super) fn asked_about(logged: &LoggedRequest) -> Option<String> {
     let request = &logged.request;
     let service = match (request.verb, request.plural()) {
@@ -83,8 +84,8 @@ pub(super) fn asked_about(logged: &LoggedRequest) -> Option<String> {
     Some(format!("{}/{service}", request.namespace))
 }
 
-/// The Service of an object: the name of a slice begins with that of its Service, and Endpoints
-/// have the same name. It is empty if a request, as that of a create, names no object.
+/// Returns the Service of an object: the name of a slice begins with that of its Service, and
+/// Endpoints have the same name. It is empty if a request, as that of a create, names no object.
 pub(super) fn service_in(name: &str) -> &str {
     name.split('-').next().unwrap_or_default()
 }
@@ -156,7 +157,7 @@ impl Questions {
 mod tests {
     use super::*;
 
-    /// How many questions are allowed in a row, the first one at `from` milliseconds.
+    /// Returns how many questions are allowed in a row, the first one at `from` milliseconds.
     fn allowed(questions: &mut Questions, from: u64) -> usize {
         let ask = |at: u64| questions.ask(Duration::from_millis(at), "n/s");
         (from..from + 100).map(ask).take_while(Result::is_ok).count()

@@ -45,7 +45,7 @@ impl Transcript {
         }
     }
 
-    /// The lines; the transcript goes on without them.
+    /// Returns the lines; the transcript goes on without them.
     pub(crate) fn take(&mut self) -> Vec<Line> {
         self.lines.take().unwrap_or_default()
     }

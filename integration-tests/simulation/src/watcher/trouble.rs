@@ -193,7 +193,7 @@ impl Trouble {
         self.active().any(undoes) || is_within(self.undone, positions::LONGEST_PLAN, at)
     }
 
-    /// How long ago the inputs of a write of now may have been read.
+    /// Returns how long ago the inputs of a write of now may have been read.
     pub(super) fn longest_plan(&self, at: Duration) -> Duration {
         let is_slow = self.active().any(slows) || is_within(self.slow, positions::LONGEST_PLAN, at);
         if is_slow { positions::LONGEST_PLAN } else { positions::USUAL_PLAN }

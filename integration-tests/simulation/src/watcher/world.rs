@@ -15,7 +15,7 @@ pub(crate) const MIRRORED: &str = "endpointslicemirroring-controller.k8s.io";
 const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
-/// The value of the label of a slice that names its manager.
+/// Returns the value of the label of a slice that names its manager.
 pub(crate) fn managed_by(slice: &Value) -> &str {
     slice["metadata"]["labels"][MANAGED_BY].as_str().unwrap_or_default()
 }
@@ -122,13 +122,14 @@ impl Service {
     }
 }
 
-/// The names of the container ports that a Service's ports lead to; none for a port with a number.
+/// Returns the names of the container ports that a Service's ports lead to, or `None` for a port
+/// with a number.
 fn target_ports(service: &Value) -> Vec<Option<String>> {
     let ports = service["spec"]["ports"].as_array().into_iter().flatten();
     ports.map(|port| port["targetPort"].as_str().map(str::to_owned)).collect()
 }
 
-/// An address as slices have it. Users write others: `2001:db8::0`.
+/// Returns an address as slices have it. Users write others: `2001:db8::0`.
 fn canonical(address: &str) -> String {
     address.parse().map_or_else(|_| address.to_owned(), |address: IpAddr| address.to_string())
 }
@@ -168,7 +169,7 @@ impl Slice {
         }
     }
 
-    /// The slices among which an endpoint occurs once.
+    /// Returns the slices among which an endpoint occurs once.
     fn group(&self) -> (&str, &str, &str, &str) {
         // An address may occur in several subsets of Endpoints, with other ports; a pod has one set
         // of ports.
@@ -252,19 +253,19 @@ impl World {
         }
     }
 
-    /// How many Services and Endpoints there are. Controllers keep something for each.
+    /// Returns how many Services and Endpoints there are. Controllers keep something for each.
     pub(crate) fn owners(&self) -> usize {
         let endpoints = self.endpoints.keys().filter(|key| !self.services.contains_key(*key)).count();
         self.services.len() + endpoints
     }
 
-    /// The slices of a Service.
+    /// Returns the slices of a Service.
     pub(crate) fn slices_of(&self, service: &str) -> impl Iterator<Item = &Slice> {
         let keys = self.slices_of.get(service).into_iter().flatten();
         keys.filter_map(|key| self.slices.get(key))
     }
 
-    /// The number of slices in a namespace.
+    /// Returns the number of slices in a namespace.
     pub(crate) fn slices_in(&self, namespace: &str) -> usize {
         let prefix = format!("{namespace}/");
         self.slices.range(prefix.clone()..).take_while(|(key, _)| key.starts_with(&prefix)).count()
@@ -319,7 +320,7 @@ impl World {
         self.slices.iter().find_map(wrong)
     }
 
-    /// The endpoints that occur twice among the slices of a group that a controller of ours
+    /// Returns the endpoints that occur twice among the slices of a group that a controller of ours
     /// manages. What was made from pods for a Service that has lost its selector is exempt: no
     /// controller writes it any more.
     pub(crate) fn duplicates(&self) -> Vec<String> {

@@ -47,7 +47,8 @@ impl Watcher {
         }
     }
 
-    /// What a process had surely read when it planned a write of now; none if that is not known.
+    /// What a process had surely read when it planned a write of now, or `None` if that is not
+    /// known.
     pub(super) fn surely_read(&self, at: Duration, manager: Manager) -> Option<Position> {
         let longest = self.trouble.longest_plan(at);
         self.positions.get(&manager).and_then(|it| it.lock().surely_read(at, longest))

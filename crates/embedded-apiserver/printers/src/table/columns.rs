@@ -84,7 +84,7 @@ fn columns(resource: &Resource) -> &'static [Column] {
     }
 }
 
-/// The `columnDefinitions` of a resource's table.
+/// Returns the `columnDefinitions` of a resource's table.
 pub(super) fn definitions(resource: &Resource) -> Value {
     columns(resource)
         .iter()
@@ -100,7 +100,7 @@ pub(super) fn definitions(resource: &Resource) -> Value {
         .collect()
 }
 
-/// The cells of one object's row, one for each column.
+/// Returns the cells of one object's row, one for each column.
 pub(super) fn cells(resource: &Resource, object: &Value, now: Timestamp) -> Vec<Value> {
     let name = || json!(text(object, "/metadata/name"));
     let age = || json!(age::since(text(object, "/metadata/creationTimestamp"), now));

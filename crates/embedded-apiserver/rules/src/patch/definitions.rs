@@ -28,7 +28,7 @@ fn describe(definition: &mut Value, of: &str) {
     }
 }
 
-/// The definitions of all kinds and of the types in them, by name, such as
+/// Returns the definitions of all kinds and of the types in them, by name, such as
 /// `io.k8s.api.core.v1.Pod`. References start with `#/definitions/`. No field is marked as
 /// required; validation reports missing fields.
 pub fn definitions() -> Map<String, Value> {

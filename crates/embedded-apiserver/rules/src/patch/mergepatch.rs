@@ -30,7 +30,7 @@ pub(super) enum Error {
     NoDeclaredMergeKey,
 }
 
-/// An object as Go prints a map; upstream's messages contain it.
+/// Returns an object as Go prints a map; upstream's messages contain it.
 pub(super) fn go_format(object: &Map<String, Value>) -> String {
     fn text(value: &Value) -> String {
         match value {

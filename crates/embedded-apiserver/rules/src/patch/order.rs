@@ -6,13 +6,13 @@ use serde_json::{Map, Value};
 
 use super::mergepatch::{Error, PATCH, go_format};
 
-/// The identity of an element: the value of its merge key or, without a merge key, the element
-/// itself.
+/// Returns the identity of an element: the value of its merge key or, without a merge key, the
+/// element itself.
 fn identity<'a>(element: &'a Value, merge_key: &str) -> Option<&'a Value> {
     if merge_key.is_empty() { Some(element) } else { element.get(merge_key) }
 }
 
-/// The index of the element with the same identity as `element`.
+/// Returns the index of the element with the same identity as `element`.
 pub(super) fn position(list: &[Value], element: &Value, merge_key: &str) -> Option<usize> {
     let wanted = identity(element, merge_key)?;
     list.iter().position(|one| identity(one, merge_key) == Some(wanted))

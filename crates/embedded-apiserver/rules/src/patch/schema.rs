@@ -32,7 +32,7 @@ const fn plain_list(merge_key: &'static str) -> Field {
 }
 
 impl Schema {
-    /// How a patch applies to the field `name`.
+    /// Returns how a patch applies to the field `name`.
     pub(crate) fn field(&self, name: &str) -> Field {
         let found = self.0.iter().find(|(known, _)| *known == name);
         found.map_or(object(&PLAIN), |(_, field)| *field)

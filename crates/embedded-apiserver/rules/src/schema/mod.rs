@@ -100,7 +100,7 @@ macro_rules! kinds {
 pub(crate) use kinds;
 
 impl Shape {
-    /// The Go type's name, for error texts.
+    /// Returns the Go type's name, for error texts.
     pub(crate) fn go_name(&self) -> String {
         match self {
             Self::Text(name) => (*name).to_owned(),
@@ -140,7 +140,7 @@ mod tests {
         }
     }
 
-    /// A value with every field set, except those that may hold anything.
+    /// Returns a value with every field set, except those that may hold anything.
     fn sample(shape: &Shape, depth: usize) -> Value {
         match shape {
             Shape::Text(_) => json!("text"),

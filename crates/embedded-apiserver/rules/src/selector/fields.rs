@@ -89,8 +89,8 @@ impl FieldSelector {
     }
 }
 
-/// The selectable fields of a resource, such as `spec.nodeName` of pods. For both versions of
-/// events these are the names of core v1.
+/// Returns the selectable fields of a resource, such as `spec.nodeName` of pods. For both versions
+/// of events these are the names of core v1.
 pub fn selectable_fields(resource: &Resource) -> &'static [&'static str] {
     match (resource.group, resource.plural) {
         ("", "pods") => POD,
@@ -102,8 +102,8 @@ pub fn selectable_fields(resource: &Resource) -> &'static [&'static str] {
     }
 }
 
-/// The value of a field in [`selectable_fields`], empty if absent. An event must be in the core v1
-/// version.
+/// Returns the value of a field in [`selectable_fields`], empty if absent. An event must be in the
+/// core v1 version.
 pub fn field_value<'a>(resource: &Resource, object: &'a Value, field: &str) -> &'a str {
     let text = |path: &str| {
         let mut value = Some(object);
@@ -128,7 +128,7 @@ pub fn field_value<'a>(resource: &Resource, object: &'a Value, field: &str) -> &
     }
 }
 
-/// The selectable field that `field` names.
+/// Returns the selectable field that `field` names.
 fn canonical(resource: &Resource, field: &str) -> Result<&'static str, String> {
     let known = |name: &str| selectable_fields(resource).iter().find(|known| **known == name).copied();
     let unsupported = || format!("field label not supported: {field}");
@@ -165,7 +165,7 @@ fn split_terms(text: &str) -> Vec<&str> {
     terms
 }
 
-/// The field, whether it must be equal, and the value, still escaped.
+/// Returns the field, whether it must be equal, and the value, still escaped.
 fn split_term(term: &str) -> Option<(&str, bool, &str)> {
     term.char_indices().find_map(|(index, _)| {
         [("!=", false), ("==", true), ("=", true)].into_iter().find_map(|(operator, equal)| {

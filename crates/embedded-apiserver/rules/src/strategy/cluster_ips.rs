@@ -51,7 +51,7 @@ impl Allocations {
 }
 
 impl ClusterIps {
-    /// An allocator over one range for each family.
+    /// Returns an allocator over one range for each family.
     ///
     /// # Errors The first range that is not a CIDR of its family.
     pub fn new(ipv4_range: &str, ipv6_range: &str) -> Result<Self, RangeError> {

@@ -191,7 +191,7 @@ impl Walk {
         Ok(Value::Object(out))
     }
 
-    /// The zero value as Go prints it.
+    /// Returns the zero value as Go prints it.
     fn zero(&mut self, shape: &'static Shape) -> Walked {
         Ok(match shape {
             Shape::Text(_) => "".into(),
@@ -225,7 +225,7 @@ impl Walk {
         )
     }
 
-    /// The current path with indexes and keys, as strict decoding prints it.
+    /// Returns the current path with indexes and keys, as strict decoding prints it.
     fn place(&self) -> String {
         let mut place = String::new();
         for step in &self.path {

@@ -44,7 +44,7 @@ impl Guide {
         }
     }
 
-    /// The guide of a field: `None` if there is no such field.
+    /// Returns the guide of a field: `None` if there is no such field.
     fn field(self, key: &str) -> Option<Self> {
         match self {
             Self::Struct(go_type) => {

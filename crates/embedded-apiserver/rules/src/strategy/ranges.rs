@@ -64,7 +64,7 @@ fn number(address: IpAddr) -> u128 {
 }
 
 impl Addresses {
-    /// All addresses of a CIDR except its first and, for IPv4, its last.
+    /// Returns all addresses of a CIDR except its first and, for IPv4, its last.
     pub(super) fn parse(cidr: &str) -> Result<Self, RangeError> {
         let wrong = || RangeError(cidr.to_owned());
         let (address, prefix) = cidr.split_once('/').ok_or_else(wrong)?;

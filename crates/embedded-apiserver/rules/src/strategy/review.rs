@@ -53,7 +53,7 @@ impl Strategy for LocalAccessReviewStrategy {
     }
 }
 
-/// The path of a review as the real server prints it: by the names of its internal type.
+/// Returns the path of a review as the real server prints it: by the names of its internal type.
 fn internal_path(spec: &Value) -> Value {
     let given = &spec["nonResourceAttributes"];
     json!({"Path": given.text("path"), "Verb": given.text("verb")})

@@ -32,7 +32,7 @@ pub(crate) fn is_externally_accessible(service: &Value) -> bool {
     }
 }
 
-/// The node ports of a Service's ports.
+/// Returns the node ports of a Service's ports.
 pub(crate) fn node_ports(service: &Value) -> BTreeSet<i64> {
     spec(service).list("ports").iter().map(|p| p.int("nodePort")).filter(|p| *p != 0).collect()
 }

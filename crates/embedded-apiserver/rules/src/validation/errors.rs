@@ -20,17 +20,17 @@ pub enum Path<'a> {
 }
 
 impl<'a> Path<'a> {
-    /// A field below this one.
+    /// Returns a field below this one.
     pub fn child(&'a self, name: &'a str) -> Self {
         Self::Child(self, name)
     }
 
-    /// An item of this list.
+    /// Returns an item of this list.
     pub fn index(&'a self, index: usize) -> Self {
         Self::Index(self, index)
     }
 
-    /// An entry of this map.
+    /// Returns an entry of this map.
     pub fn key(&'a self, key: &'a str) -> Self {
         Self::Key(self, key)
     }
@@ -52,7 +52,7 @@ pub(crate) struct Raw(pub(crate) String);
 
 /// A bad value: strings are quoted, numbers are plain, and other values are JSON.
 pub trait BadValue {
-    /// The value as the error prints it.
+    /// Returns the value as the error prints it.
     fn shown(&self) -> String;
 }
 
@@ -105,12 +105,12 @@ impl Errors {
         self.0.is_empty()
     }
 
-    /// How many errors there are.
+    /// Returns how many errors there are.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// The errors as causes of a Status.
+    /// Returns the errors as causes of a Status.
     pub(crate) fn into_causes(self) -> Vec<Cause> {
         self.0
     }

@@ -21,7 +21,7 @@ use crate::store::Stored;
 /// How many bytes of a list are encoded before the task yields.
 const CHUNK: usize = 64 * 1024;
 
-/// The event, or an ERROR event if it could not be encoded.
+/// Returns the event, or an ERROR event if it could not be encoded.
 pub(super) fn event_or_error(event: Result<Vec<u8>, Status>) -> Bytes {
     let failed = |status: Status| {
         let error = status.to_json();
@@ -32,8 +32,8 @@ pub(super) fn event_or_error(event: Result<Vec<u8>, Status>) -> Bytes {
 }
 
 impl Form {
-    /// The type with which stored JSON can be encoded directly; `None` for JSON, and for objects
-    /// that must be converted.
+    /// Returns the type with which stored JSON can be encoded directly; `None` for JSON, and for
+    /// objects that must be converted.
     pub(super) fn protobuf_type(self, resource: &Resource) -> Option<Type> {
         if self.encoding != Encoding::Protobuf {
             return None;

@@ -120,7 +120,7 @@ fn utf8(bytes: &[u8]) -> Result<&str, Malformed> {
     std::str::from_utf8(bytes).map_err(|_| Malformed)
 }
 
-/// The zero value of a kind.
+/// Returns the zero value of a kind.
 fn zero(kind: Kind) -> Value {
     match kind {
         Kind::Text | Kind::Quantity => "".into(),
@@ -176,7 +176,7 @@ fn value(kind: Kind, payload: Payload<'_>, depth: usize) -> Result<Option<Value>
     })
 }
 
-/// The bytes of the last field with this number.
+/// Returns the bytes of the last field with this number.
 fn last(bytes: &[u8], wanted: u64) -> Result<Option<&[u8]>, Malformed> {
     let mut found = None;
     for field in Reader(bytes) {
@@ -188,7 +188,7 @@ fn last(bytes: &[u8], wanted: u64) -> Result<Option<&[u8]>, Malformed> {
     Ok(found)
 }
 
-/// The varint of the last field with this number; zero if there is none.
+/// Returns the varint of the last field with this number; zero if there is none.
 fn number(bytes: &[u8], wanted: u64) -> Result<u64, Malformed> {
     let mut found = 0;
     for field in Reader(bytes) {

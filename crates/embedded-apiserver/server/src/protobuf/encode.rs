@@ -28,7 +28,7 @@ pub(super) fn object<'de, D: Deserializer<'de>>(
 /// fields.
 type Slots = Vec<Range<usize>>;
 
-/// The fields of a message, with the fields of its embedded messages in their place.
+/// Returns the fields of a message, with the fields of its embedded messages in their place.
 fn leaves(of: &Message) -> impl Iterator<Item = &Field> {
     of.fields.iter().flat_map(|field| match (field.shape, field.kind) {
         (Shape::Inline, Kind::Message(index)) => table::message(index).fields.iter(),

@@ -82,12 +82,12 @@ pub(crate) struct Type {
 }
 
 impl Type {
-    /// A type from its names.
+    /// Returns a type from its names.
     pub(crate) fn new(api_version: impl Into<Cow<'static, str>>, kind: impl Into<Cow<'static, str>>) -> Self {
         Self { api_version: api_version.into(), kind: kind.into() }
     }
 
-    /// The type that an object's `apiVersion` and `kind` name.
+    /// Returns the type that an object's `apiVersion` and `kind` name.
     pub(crate) fn of(object: &Value) -> Self {
         let text = |name: &str| object[name].as_str().unwrap_or_default().to_owned();
         Self::new(text("apiVersion"), text("kind"))

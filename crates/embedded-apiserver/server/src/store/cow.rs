@@ -22,12 +22,12 @@ pub(crate) struct CowMap {
 }
 
 impl CowMap {
-    /// How many objects there are.
+    /// Returns how many objects there are.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// The leaf that contains the key if any does.
+    /// Returns the leaf that contains the key if any does.
     fn leaf_of(&self, key: &str) -> usize {
         self.leaves
             .partition_point(|leaf| leaf.first().is_some_and(|first| &*first.key <= key))
@@ -43,7 +43,7 @@ impl CowMap {
         (leaf, found)
     }
 
-    /// The object with this key.
+    /// Returns the object with this key.
     pub(crate) fn get(&self, key: &str) -> Option<&Arc<Stored>> {
         let (leaf, found) = self.position(key);
         self.leaves.get(leaf)?.get(found.ok()?)
@@ -90,14 +90,14 @@ impl CowMap {
         Some(removed)
     }
 
-    /// How many objects have a key smaller than this one.
+    /// Returns how many objects have a key smaller than this one.
     pub(crate) fn rank(&self, key: &str) -> usize {
         let (leaf, found) = self.position(key);
         let within = found.unwrap_or_else(|index| index);
         self.leaves[..leaf.min(self.leaves.len())].iter().map(|leaf| leaf.len()).sum::<usize>() + within
     }
 
-    /// A cursor over a snapshot, from `start` to the last key with `prefix`.
+    /// Returns a cursor over a snapshot, from `start` to the last key with `prefix`.
     pub(crate) fn cursor(&self, start: &str, prefix: &str) -> Cursor {
         let (leaf, found) = self.position(start);
         Cursor { map: self.clone(), leaf, index: found.unwrap_or_else(|index| index), prefix: prefix.into() }

@@ -44,7 +44,7 @@ pub(crate) struct History {
 }
 
 impl History {
-    /// An empty history that begins after `version`. It keeps at least one change.
+    /// Returns an empty history that begins after `version`. It keeps at least one change.
     pub(crate) fn new(limits: Limits, version: u64) -> Self {
         Self { events: VecDeque::new(), bytes: 0, limits, floor: version }
     }
@@ -83,7 +83,7 @@ impl History {
         self.floor = version;
     }
 
-    /// The changes after `version`, oldest first.
+    /// Returns the changes after `version`, oldest first.
     pub(crate) fn since(&self, version: u64) -> Result<impl DoubleEndedIterator<Item = &Arc<Event>>, TooOld> {
         if version < self.floor {
             return Err(TooOld { oldest: self.floor });
@@ -92,7 +92,7 @@ impl History {
         Ok(self.events.range(start..))
     }
 
-    /// The version up to which changes were dropped.
+    /// Returns the version up to which changes were dropped.
     pub(crate) fn floor(&self) -> u64 {
         self.floor
     }

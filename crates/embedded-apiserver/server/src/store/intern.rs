@@ -17,7 +17,7 @@ pub(crate) struct Interner {
 }
 
 impl Interner {
-    /// The shared copy of `text`.
+    /// Returns the shared copy of `text`.
     pub(crate) fn text(&mut self, text: &str) -> Text {
         if let Some(known) = self.known.get(text) {
             return known.clone();

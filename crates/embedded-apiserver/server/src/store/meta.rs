@@ -74,7 +74,7 @@ impl Meta {
         Some(&*self.labels[index].1)
     }
 
-    /// The value of a selectable field, by its index in [`selector::selectable_fields`].
+    /// Returns the value of a selectable field, by its index in [`selector::selectable_fields`].
     pub(crate) fn field(&self, index: usize) -> Option<&str> {
         self.fields.get(index).map(|value| &**value)
     }

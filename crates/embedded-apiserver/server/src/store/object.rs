@@ -17,7 +17,7 @@ pub(crate) enum EventKind {
 }
 
 impl EventKind {
-    /// The first bytes of a watch event of this type; the object and [`END`] follow.
+    /// Returns the first bytes of a watch event of this type; the object and [`END`] follow.
     pub(crate) fn prefix(self) -> &'static [u8] {
         match self {
             Self::Added => br#"{"type":"ADDED","object":"#,
@@ -26,7 +26,7 @@ impl EventKind {
         }
     }
 
-    /// The type in a watch event.
+    /// Returns the type in a watch event.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Added => "ADDED",
@@ -140,7 +140,7 @@ impl Stored {
         }
     }
 
-    /// The same object with another version, as an event of another type.
+    /// Returns the same object with another version, as an event of another type.
     pub(crate) fn restamped(&self, kind: EventKind, version: u64) -> Self {
         let text = self.bytes();
         let (before, rest) = text.split_at(self.version_at as usize);
@@ -156,23 +156,23 @@ impl Stored {
         }
     }
 
-    /// The object's JSON.
+    /// Returns the object's JSON.
     pub(crate) fn bytes(&self) -> Bytes {
         self.frame.slice(self.kind.prefix().len()..self.frame.len() - END.len())
     }
 
-    /// The size of its JSON in bytes, with the frame of a watch event.
+    /// Returns the size of its JSON in bytes, with the frame of a watch event.
     pub(crate) fn size(&self) -> usize {
         self.frame.len()
     }
 
-    /// The object's JSON without the opening brace, apiVersion and kind, which items of a list do
-    /// not have.
+    /// Returns the object's JSON without the opening brace, apiVersion and kind, which items of a
+    /// list do not have.
     pub(crate) fn item(&self) -> &[u8] {
         &self.frame[self.kind.prefix().len() + self.rest_at as usize..self.frame.len() - END.len()]
     }
 
-    /// The object as a value.
+    /// Returns the object as a value.
     pub(crate) fn value(&self) -> Value {
         // The bytes come from this server's encoder, so they are valid.
         serde_json::from_slice(&self.bytes()).unwrap_or_default()
@@ -188,12 +188,12 @@ impl Stored {
         }
     }
 
-    /// The namespace, empty for a cluster-scoped object.
+    /// Returns the namespace, empty for a cluster-scoped object.
     pub(crate) fn namespace(&self) -> &str {
         self.key.split_once('/').map_or("", |(namespace, _)| namespace)
     }
 
-    /// The name.
+    /// Returns the name.
     pub(crate) fn name(&self) -> &str {
         self.key.split_once('/').map_or(&*self.key, |(_, name)| name)
     }

@@ -148,7 +148,7 @@ impl Inner {
     }
 }
 
-/// The Status for the deletion of an object that was removed.
+/// Returns the Status for the deletion of an object that was removed.
 fn success(call: &Call<'_>, object: &Value) -> Answer {
     let details = Details {
         name: text(object, "name").to_owned(),

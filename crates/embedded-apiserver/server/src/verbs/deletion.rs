@@ -93,7 +93,7 @@ impl DeleteOptions {
     }
 }
 
-/// The options in a query, as a body would have them.
+/// Returns the options in a query, as a body would have them.
 fn of_query(query: &Query) -> Result<Value, Status> {
     let mut given = json!({"gracePeriodSeconds": query.number("gracePeriodSeconds")?});
     // An empty one is not absent: it is no policy.

@@ -146,7 +146,7 @@ impl Inner {
         }
     }
 
-    /// The metadata and the objects of a list, or of one page of it.
+    /// Returns the metadata and the objects of a list, or of one page of it.
     pub(super) async fn page(&self, call: &Call<'_>) -> Result<(Value, Objects), Refused> {
         let options = ListOptions::read(&call.query, false)?;
         let mut selection = Selection::parse(call.resource, &call.info.namespace, &options)?;
@@ -213,8 +213,8 @@ impl Refused {
     }
 }
 
-/// The response of a list: one buffer if it is small, otherwise a stream of chunks that are encoded
-/// while it is sent.
+/// Returns the response of a list: one buffer if it is small, otherwise a stream of chunks that are
+/// encoded while it is sent.
 pub(crate) fn encode(
     resource: &'static Resource,
     form: Form,

@@ -73,14 +73,14 @@ pub(crate) struct Done {
 }
 
 impl Call<'_> {
-    /// The field manager: the parameter of that name or, without it, the user agent up to its first
-    /// slash.
+    /// Returns the field manager: the parameter of that name or, without it, the user agent up to
+    /// its first slash.
     pub(crate) fn manager(&self) -> String {
         let agent = self.info.user_agent.split('/').next().unwrap_or_default();
         self.query.get("fieldManager").filter(|manager| !manager.is_empty()).unwrap_or(agent).to_owned()
     }
 
-    /// The body as a value, converted if it is protobuf or YAML.
+    /// Returns the body as a value, converted if it is protobuf or YAML.
     pub(crate) fn body(&self) -> Result<Parsed, Status> {
         match self.content_type.as_str() {
             protobuf::CONTENT_TYPE => {
@@ -101,7 +101,7 @@ impl Call<'_> {
         }
     }
 
-    /// The options in the body as a value, converted if they are protobuf or YAML.
+    /// Returns the options in the body as a value, converted if they are protobuf or YAML.
     pub(crate) fn options(&self) -> Result<Value, Status> {
         match self.content_type.as_str() {
             "" | "application/json" | "text/json" => {
@@ -149,7 +149,7 @@ impl Call<'_> {
         Ok(object)
     }
 
-    /// The key of the object in the path.
+    /// Returns the key of the object in the path.
     pub(crate) fn key(&self) -> String {
         crate::server::key_of(self.resource, &self.info.namespace, &self.info.name)
     }

@@ -51,7 +51,7 @@ pub(super) fn check_name(object: &Value, name: &str) -> Result<(), Status> {
     }
 }
 
-/// The subresource in the path, which is no other than `status`.
+/// Returns the subresource in the path, which is no other than `status`.
 pub(super) fn subresource(call: &Call<'_>) -> Subresource {
     if call.info.subresource.is_empty() { Subresource::None } else { Subresource::Status }
 }
@@ -177,7 +177,7 @@ impl Inner {
     }
 }
 
-/// The current object with the uid and the version of an update, which are checked.
+/// Returns the current object with the uid and the version of an update, which are checked.
 fn preconditions_only(current: &Value, update: &Value) -> Value {
     let mut object = current.clone();
     for field in ["uid", "resourceVersion"] {

@@ -146,8 +146,8 @@ impl Inner {
     }
 }
 
-/// When the next bookmark is due. The last one is sent shortly before the end, so that the client
-/// can resume from there.
+/// Returns when the next bookmark is due. The last one is sent shortly before the end, so that the
+/// client can resume from there.
 fn next_bookmark(interval: Duration, deadline: Instant) -> Instant {
     let now = Instant::now();
     let last = deadline.checked_sub(LAST_BOOKMARK).filter(|last| *last > now);
@@ -288,7 +288,7 @@ impl Watcher {
         }
     }
 
-    /// The version that the watch cache has read up to.
+    /// Returns the version that the watch cache has read up to.
     fn reached(&self, store: &Store) -> u64 {
         self.caches.reached(self.table, store.version())
     }

@@ -15,7 +15,7 @@ const ACCEPT: &str = "application/json, */*";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 const SLICES: &str = "/apis/discovery.k8s.io/v1/endpointslices";
 
-/// A request with all headers that client-go sends.
+/// Returns a request with all headers that client-go sends.
 async fn ask(raw: &Raw, method: &str, uri: &str, content_type: &str, body: &Value) -> Reply {
     let body = if body.is_null() { String::new() } else { body.to_string() };
     let request = Request::builder()

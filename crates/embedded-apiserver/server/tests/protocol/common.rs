@@ -13,7 +13,7 @@ pub(crate) const MERGE: &str = "application/merge-patch+json";
 pub(crate) const PODS: &str = "/api/v1/namespaces/default/pods";
 pub(crate) const SERVICES: &str = "/api/v1/namespaces/default/services";
 
-/// A server whose clock starts at a known time, and a way to talk to it.
+/// Returns a server whose clock starts at a known time, and a way to talk to it.
 pub(crate) fn start(builder: Builder) -> (EmbeddedApiServer, Raw) {
     let server = builder.start_time("2026-01-01T00:00:00Z".parse().unwrap()).build().unwrap();
     let raw = Raw::of(server.service());
@@ -41,7 +41,7 @@ impl Reply {
         serde_json::from_slice(&self.text).unwrap()
     }
 
-    /// The object, after a look at the status.
+    /// Returns the object, after a look at the status.
     #[track_caller]
     pub(crate) fn expect(&self, status: u16) -> Value {
         assert_eq!(self.status.as_u16(), status, "{}", String::from_utf8_lossy(&self.text));
@@ -136,7 +136,7 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// The next event; `None` at the end of the stream.
+    /// Returns the next event; `None` at the end of the stream.
     pub(crate) async fn next(&mut self) -> Option<Value> {
         loop {
             if let Some(end) = self.text.iter().position(|byte| *byte == b'\n') {
@@ -148,12 +148,12 @@ impl Events {
         }
     }
 
-    /// The next event as `TYPE name@version`, or `(end)`.
+    /// Returns the next event as `TYPE name@version`, or `(end)`.
     pub(crate) async fn short(&mut self) -> String {
         self.next().await.map_or_else(|| "(end)".to_owned(), |event| short(&event))
     }
 
-    /// The next few events.
+    /// Returns the next few events.
     pub(crate) async fn take(&mut self, count: usize) -> Vec<String> {
         let mut all = Vec::new();
         for _ in 0..count {
@@ -167,7 +167,7 @@ impl Events {
         self.text.is_empty() && self.next().now_or_never().is_none()
     }
 
-    /// The error of the connection, if that is what comes next.
+    /// Returns the error of the connection, if that is what comes next.
     pub(crate) async fn error(&mut self) -> Option<String> {
         self.body.frame().await?.err().map(|error| error.to_string())
     }

@@ -11,7 +11,7 @@ use crate::protocol::common::*;
 const ENDPOINTS: &str = "/api/v1/namespaces/default/endpoints";
 const LOCAL_REVIEWS: &str = "/apis/authorization.k8s.io/v1/namespaces/default/localsubjectaccessreviews";
 
-/// The warnings of a reply, without those of deprecation.
+/// Returns the warnings of a reply, without those of deprecation.
 fn warnings(reply: &Reply) -> Vec<String> {
     let texts = reply.headers.get_all("warning").iter().map(|value| value.to_str().unwrap());
     let texts = texts.filter(|text| !text.contains("is deprecated"));

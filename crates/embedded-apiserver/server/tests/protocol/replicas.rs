@@ -9,8 +9,8 @@ use crate::protocol::common::*;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// A current server, and another one before the same store whose cache of pods is a minute behind
-/// and lacks pod `b` at 6.
+/// Returns a current server, and another one before the same store whose cache of pods is a minute
+/// behind and lacks pod `b` at 6.
 async fn behind() -> (EmbeddedApiServer, Raw, Replica, Raw) {
     let (server, current) = started();
     current.post(PODS, &pod("a")).await.expect(201);

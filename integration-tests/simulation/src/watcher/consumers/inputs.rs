@@ -60,7 +60,7 @@ pub(in super::super) struct Inputs {
     ever: Ever,
 }
 
-/// The pods that a Service selects.
+/// Returns the pods that a Service selects.
 fn app_of(service: &Service) -> Option<App> {
     let app = service.selector.as_ref()?.get("app")?;
     Some((service.key.namespace.to_string(), app.to_string()))
@@ -232,8 +232,8 @@ impl Inputs {
         before
     }
 
-    /// The Services that have been as they are since before `until`, and that were not judged
-    /// since.
+    /// Returns the Services that have been as they are since before `until`, and that were not
+    /// judged since.
     pub(super) fn take_unchanged(&mut self, until: Duration) -> Vec<String> {
         let due = self.changed.iter().filter(|(_, at)| **at <= until);
         let due: Vec<String> = due.map(|(service, _)| service.clone()).collect();
@@ -249,17 +249,17 @@ impl Inputs {
         self.slices.get(self.service_of.get(key)?)?.get(key)
     }
 
-    /// The slices of a Service, by namespace and name.
+    /// Returns the slices of a Service, by namespace and name.
     pub(super) fn slices(&self, service: &str) -> impl Iterator<Item = (&String, &EndpointSlice)> {
         self.slices.get(service).into_iter().flatten()
     }
 
-    /// A Service, whatever is known of it.
+    /// Returns a Service, whatever is known of it.
     pub(super) fn any_service(&self, key: &str) -> Option<&Service> {
         self.services.get(key).map(|(service, _)| service)
     }
 
-    /// A Service, if it is known as it is.
+    /// Returns a Service, if it is known as it is.
     pub(super) fn service(&self, key: &str, known: Horizon) -> Option<&Service> {
         let (service, since) = self.services.get(key)?;
         let is_known = known.holds(*since, |read| read.services);
@@ -305,7 +305,7 @@ impl Inputs {
         self.endpoints.get(&format!("{}/{}", service.key.namespace, service.key.name))
     }
 
-    /// The addresses of one family of the pods of a Service, or of its Endpoints.
+    /// Returns the addresses of one family of the pods of a Service, or of its Endpoints.
     pub(super) fn addresses(&self, service: &Service, family: IpFamily) -> Vec<IpAddr> {
         let pods = app_of(service).and_then(|app| self.pods_of.get(&app)).into_iter().flatten();
         let of_pods = pods.filter_map(|pod| self.pods.get(pod)).flat_map(|pod| &pod.addresses);
@@ -315,7 +315,8 @@ impl Inputs {
         all.filter(|it| it.is_ipv6() == (family == IpFamily::IPv6)).collect()
     }
 
-    /// A client on no node, and those on each node, also as if the traffic policy was `Local`.
+    /// Returns a client on no node, and those on each node, also as if the traffic policy was
+    /// `Local`.
     pub(super) fn clients(&self) -> Vec<Client> {
         let of_nodes = self.nodes.iter().flat_map(|(node, (zone, _))| {
             [false, true].map(|local| Client { node: node.clone(), zone: zone.clone(), local })
@@ -358,7 +359,7 @@ mod tests {
         })
     }
 
-    /// A Service and a node, and the pods with these names.
+    /// Returns a Service and a node, and the pods with these names.
     fn inputs(pods: &[(&str, Value)]) -> Inputs {
         let mut inputs = Inputs::default();
         inputs.apply("services", "n/s", Some(&service("a", false)), at(1), true);

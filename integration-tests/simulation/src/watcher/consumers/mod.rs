@@ -62,7 +62,7 @@ impl Watcher {
         }
     }
 
-    /// The answers to a client that sees nothing of a Service but this slice.
+    /// Returns the answers to a client that sees nothing of a Service but this slice.
     fn answers_of(&self, service: &str, slice: &EndpointSlice) -> Vec<Answer> {
         match (self.inputs.any_service(service), family_of(slice)) {
             (Some(service), Some(family)) => answers(service, [slice], family, &Client::default()),

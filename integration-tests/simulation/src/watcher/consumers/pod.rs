@@ -54,7 +54,7 @@ impl Pod {
         }
     }
 
-    /// The number that a port of a Service leads to.
+    /// Returns the number that a port of a Service leads to.
     pub(super) fn number(&self, port: &ServicePort) -> Option<u16> {
         let number = match &port.target_port {
             TargetPort::Number(0) => port.port,

@@ -37,7 +37,8 @@ pub(super) enum State {
 pub(super) struct Claim {
     pub(super) state: State,
     pub(super) node: String,
-    /// For each port of the Service the number that it leads to; none if the pod has no such port.
+    /// For each port of the Service the number that it leads to, or `None` if the pod has no such
+    /// port.
     pub(super) ports: Vec<Option<u16>>,
 }
 
@@ -56,7 +57,7 @@ pub(super) struct Client {
 /// The answer to one question of a client.
 #[derive(Debug, Default)]
 pub(super) struct Answer {
-    /// The port of the Service that was asked for; none if only addresses were.
+    /// The port of the Service that was asked for, or `None` if only addresses were.
     port: Option<usize>,
     /// Without a port, the number is 0.
     backends: BTreeSet<SocketAddr>,
@@ -89,7 +90,7 @@ impl Answer {
         answer
     }
 
-    /// The socket of an address that this answer is about.
+    /// Returns the socket of an address that this answer is about.
     fn socket(&self, ip: IpAddr, claim: &Claim) -> Option<SocketAddr> {
         if !self.node.is_empty() && claim.node != self.node {
             return None;
@@ -108,7 +109,7 @@ impl Answer {
     }
 }
 
-/// The answers to all questions of a client about the addresses of one family.
+/// Returns the answers to all questions of a client about the addresses of one family.
 pub(super) fn answers<'a>(
     service: &Service,
     slices: impl IntoIterator<Item = &'a EndpointSlice>,
@@ -126,7 +127,7 @@ pub(super) fn answers<'a>(
     ports.map(|(position, routes)| Answer::of_proxy(position, routes, client)).collect()
 }
 
-/// The answers of CoreDNS about a headless Service: its addresses, and those of each port.
+/// Returns the answers of CoreDNS about a headless Service: its addresses, and those of each port.
 fn of_names(service: &Service, slices: &[&EndpointSlice], family: IpFamily) -> Vec<Answer> {
     let named = service.ports.iter().enumerate().filter(|(_, port)| !port.name.is_empty());
     let of_ports = named.map(|(position, port)| {
@@ -196,7 +197,7 @@ pub(super) fn some_client_reaches(of_clients: &[Vec<Answer>], claims: &Claims) -
     Ok(())
 }
 
-/// An address whose pod is not ready, if clients are sent to it though they should not be.
+/// Returns an address whose pod is not ready, if clients are sent to it though they should not be.
 pub(super) fn ready_first(answers: &[Answer], claim: impl Fn(IpAddr) -> Option<Claim>) -> Result<(), Broken> {
     for answer in answers {
         let state = |socket: &SocketAddr| claim(socket.ip()).map(|claim| claim.state);
@@ -227,7 +228,7 @@ mod tests {
         .unwrap()
     }
 
-    /// An endpoint on the node `n0` with a condition for each letter of `rst`.
+    /// Returns an endpoint on the node `n0` with a condition for each letter of `rst`.
     fn endpoint(address: &str, conditions: &str) -> Value {
         let [ready, serving, terminating] = ['r', 's', 't'].map(|it| conditions.contains(it));
         json!({

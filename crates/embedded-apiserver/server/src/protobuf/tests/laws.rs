@@ -19,7 +19,7 @@ impl Dice {
     }
 }
 
-/// A random object of a message, without zero values in fields that are not pointers.
+/// Returns a random object of a message, without zero values in fields that are not pointers.
 fn object(of: &Message, dice: &mut Dice, depth: usize) -> Map<String, Value> {
     let mut object = Map::new();
     for field in &of.fields {

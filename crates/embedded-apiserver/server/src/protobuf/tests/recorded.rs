@@ -46,7 +46,7 @@ fn completed_items(mut list: Value) -> Value {
     list
 }
 
-/// The events of a watch: type and enveloped object.
+/// Returns the events of a watch: type and enveloped object.
 fn events(mut stream: &[u8]) -> Vec<(String, Vec<u8>)> {
     let mut events = Vec::new();
     while let Some((length, rest)) = stream.split_first_chunk::<4>() {
