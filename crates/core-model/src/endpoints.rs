@@ -18,13 +18,14 @@ pub struct Endpoints {
 }
 
 impl Endpoints {
-    /// Namespace and name.
+    /// Returns namespace and name.
     pub fn key(&self) -> ObjectKey {
         self.metadata.key()
     }
 
     /// Drops the addresses of an object that the endpoints controller has written, and keeps a
-    /// summary of them. What other clients write into Endpoints is mirrored, and stays.
+    /// summary of them. The mirroring controller needs the addresses that other clients write, so
+    /// these stay.
     pub fn summarize(&mut self) {
         let manager = self.metadata.labels.get(LABEL_ENDPOINTS_MANAGED_BY);
         if manager.is_some_and(|manager| **manager == *ENDPOINT_CONTROLLER) {

@@ -27,7 +27,7 @@ impl fmt::Display for EventType {
     }
 }
 
-/// An event about the object that was synced. Prints as `Warning REASON message`.
+/// An event about the object of a sync. Prints as `Warning REASON message`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct PlannedEvent {
     /// Normal or Warning.

@@ -5,8 +5,8 @@
 //! | `&Pod`, `&Service`, `&Node`, `&EndpointSlice`, `&Endpoints` | the view of that name | `TryFrom` |
 //! | the views `&EndpointSlice` and `&Endpoints` | the object, as a client sends it | `From` |
 //!
-//! A conversion to a view gives what deserialising the object's JSON gives. The version of
-//! Kubernetes is a feature of `k8s-openapi`, which the user of this crate chooses.
+//! A conversion gives the same view as deserialising the object's JSON. The version of Kubernetes
+//! is a feature of `k8s-openapi`, which the user of this crate chooses.
 //!
 //! ```
 //! use k8s_openapi::api::core::v1 as corev1;
@@ -29,7 +29,7 @@ pub enum ConversionError {
     /// A pod, Service or node without `metadata.name`.
     #[error("the {kind} has no metadata.name")]
     NoName { kind: &'static str },
-    /// `metadata.resourceVersion` is not what the API server writes.
+    /// `metadata.resourceVersion` is not a number, as the API server writes it.
     #[error("{kind} {name:?}: metadata.resourceVersion {value:?} is not a decimal number")]
     ResourceVersion {
         kind: &'static str,

@@ -27,8 +27,9 @@ impl ObjectKey {
 }
 
 impl Hash for ObjectKey {
-    /// As derived, without the mark at the end: the one after the namespace keeps the two apart. So
-    /// a value that is hashed with a key has to come before it.
+    /// Hashes as the derived implementation does, without the mark at the end: the mark after the
+    /// namespace keeps the two apart. So a caller that hashes another value with a key has to hash
+    /// it before the key.
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         self.namespace.hash(hasher);
         hasher.write(self.name.as_bytes());
@@ -120,7 +121,7 @@ pub struct ObjectMeta {
     /// Version, for optimistic concurrency.
     #[serde(skip_serializing_if = "ResourceVersion::is_none")]
     pub resource_version: ResourceVersion,
-    /// Increases with each change of the desired state.
+    /// The API server increases it with each change of the desired state.
     #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
     pub generation: i64,
     /// When it was created.
@@ -130,7 +131,7 @@ pub struct ObjectMeta {
         skip_serializing_if = "Option::is_none"
     )]
     pub creation_timestamp: Option<Timestamp>,
-    /// When it was or will be deleted; set while it is being deleted.
+    /// The end of the grace period; set while the object is being deleted.
     #[serde(
         deserialize_with = "time::optional",
         serialize_with = "time::write_optional",
@@ -143,7 +144,7 @@ pub struct ObjectMeta {
     pub annotations: StringMap,
     #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub owner_references: Vec<OwnerReference>,
-    /// Finalizers: the object stays until all are removed.
+    /// The object stays until clients have removed all of these.
     #[serde(deserialize_with = "text::list", skip_serializing_if = "Vec::is_empty")]
     pub finalizers: Vec<Text>,
 }
@@ -154,8 +155,8 @@ impl ObjectMeta {
         ObjectKey { namespace: self.namespace.clone(), name: self.name.clone() }
     }
 
-    /// Takes over equal strings of `other`, which other objects may hold too: name, prefix and
-    /// owners.
+    /// Takes over name, prefix and owners of `other` where they are equal: other objects may hold
+    /// the same strings.
     pub fn share_strings(&mut self, other: Self) {
         let share = |text: &mut Text, other: Text| {
             if *text == other {
@@ -183,10 +184,10 @@ pub struct OwnerReference {
     pub name: Text,
     #[serde(deserialize_with = "text::or_empty")]
     pub uid: Text,
-    /// Whether this owner is the managing controller.
+    /// True if this owner is the managing controller.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub controller: Option<bool>,
-    /// Whether a foreground deletion of the owner waits until this object is deleted.
+    /// True if a foreground deletion of the owner waits until this object is deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub block_owner_deletion: Option<bool>,
 }
@@ -225,7 +226,7 @@ pub struct ObjectReference {
     pub field_path: Text,
 }
 
-/// Shared by all references to pods.
+/// All references to pods share this string.
 static POD: LazyLock<Text> = LazyLock::new(|| "Pod".into());
 
 impl ObjectReference {

@@ -11,16 +11,16 @@ use crate::{
     Intern, Interner, IpFamily, ObjectKey, ResourceVersion, StringMap, Text, Timestamp, address, text, time,
 };
 
-/// What endpoint controllers read of a pod.
+/// The fields of a pod that endpoint controllers read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pod {
     pub key: ObjectKey,
     pub uid: Text,
-    /// Version of the object that this view was read from.
+    /// Version of the object behind this view.
     pub resource_version: ResourceVersion,
     /// Labels, which Services select by.
     pub labels: StringMap,
-    /// Set when the pod is being deleted.
+    /// Set while the pod is being deleted.
     pub deletion_timestamp: Option<Timestamp>,
     /// The node that it is bound to.
     pub node_name: Option<Text>,
@@ -58,7 +58,7 @@ impl FromIterator<ContainerPort> for ContainerPorts {
     }
 }
 
-/// A named port of a container. Ports without a name are dropped, since no Service can refer to
+/// A named port of a container. A view has no ports without a name, since no Service can refer to
 /// them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -100,7 +100,7 @@ pub struct ReadyCondition {
 impl Pod {
     /// Returns true if two views are equal apart from their versions.
     pub fn same_but_version(&self, other: &Self) -> bool {
-        // Destructured, so that a new field cannot be forgotten.
+        // Without this destructuring, somebody could add a field and forget it here.
         let Self {
             key,
             uid,

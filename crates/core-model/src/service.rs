@@ -14,15 +14,15 @@ use crate::{
     text, time,
 };
 
-/// What endpoint controllers read of a Service.
+/// The fields of a Service that endpoint controllers read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Service {
     pub key: ObjectKey,
     pub uid: Text,
-    /// Version of the object that this view was read from.
+    /// Version of the object behind this view.
     pub resource_version: ResourceVersion,
     pub creation_timestamp: Option<Timestamp>,
-    /// Set when it is being deleted.
+    /// Set while the Service is being deleted.
     pub deletion_timestamp: Option<Timestamp>,
     /// Labels, which slices and Endpoints copy.
     pub labels: StringMap,
@@ -35,13 +35,13 @@ pub struct Service {
     pub cluster_ip: Text,
     pub ip_families: Vec<IpFamily>,
     pub ports: Vec<ServicePort>,
-    /// True if pods that are not ready are published as ready.
+    /// True if the Service publishes pods as ready that are not.
     pub publish_not_ready_addresses: bool,
     /// `spec.trafficDistribution`.
     pub traffic_distribution: Option<Text>,
 }
 
-/// `spec.type`, reduced to what controllers distinguish.
+/// `spec.type`, reduced to the two cases that controllers distinguish.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub enum ServiceType {
     /// An alias of a DNS name, which has no endpoints.
@@ -75,7 +75,7 @@ pub struct ServicePort {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TargetPort {
     Number(i32),
-    /// A name, looked up in each pod.
+    /// A name, which controllers look up in each pod.
     Name(Text),
 }
 
@@ -139,7 +139,7 @@ impl Service {
         self.is_headless().then_some("")
     }
 
-    /// Returns true if its endpoints are made from pods: it has a selector and is not an
+    /// Returns true if controllers make its endpoints from pods: it has a selector and is not an
     /// ExternalName.
     pub fn selects_pods(&self) -> bool {
         self.selector.is_some() && self.service_type != ServiceType::ExternalName

@@ -53,7 +53,7 @@ impl From<IpFamily> for AddressType {
     }
 }
 
-/// A port of a slice. None and the empty string differ, as in upstream's hash.
+/// A port of a slice. `None` and the empty string differ, as in upstream's hash.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct EndpointPort {
@@ -62,7 +62,7 @@ pub struct EndpointPort {
     /// `TCP`, `UDP` or `SCTP`.
     #[serde(deserialize_with = "text::optional", skip_serializing_if = "Option::is_none")]
     pub protocol: Option<Text>,
-    /// Number; none stands for all ports.
+    /// The number, or `None` for all ports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<i32>,
     #[serde(deserialize_with = "text::optional", skip_serializing_if = "Option::is_none")]
@@ -91,7 +91,7 @@ pub struct Endpoint {
     pub node_name: Option<Text>,
     #[serde(deserialize_with = "text::optional", skip_serializing_if = "Option::is_none")]
     pub zone: Option<Text>,
-    /// Which clients should use it. Boxed, because most endpoints have none.
+    /// The clients that should use it. Boxed, because most endpoints have no hints.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hints: Option<Box<EndpointHints>>,
 }
@@ -130,7 +130,7 @@ pub struct Hint {
     pub name: Text,
 }
 
-/// What identifies an endpoint (upstream's endpoint hash): addresses, hostname, and namespace and
+/// The identity of an endpoint (upstream's endpoint hash): addresses, hostname, and namespace and
 /// name of the target. All other fields can change in place.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
@@ -146,7 +146,7 @@ pub struct EndpointIdentity {
 }
 
 impl Endpoint {
-    /// Returns what identifies it.
+    /// Returns the identity of the endpoint.
     pub fn identity(&self) -> EndpointIdentity {
         let mut addresses = self.addresses.clone();
         addresses.sort_unstable();
@@ -160,7 +160,7 @@ impl Endpoint {
     }
 
     /// Returns true if two endpoints of the same identity are equal (upstream
-    /// `EndpointsEqualBeyondHash`). Hints are not compared: they are assigned after the endpoints.
+    /// `EndpointsEqualBeyondHash`). This ignores hints, which a plan assigns after the endpoints.
     pub fn equal_beyond_identity(&self, other: &Self) -> bool {
         self.node_name == other.node_name
             && self.zone == other.zone
@@ -174,7 +174,7 @@ impl Endpoint {
 }
 
 impl EndpointSlice {
-    /// Namespace and name.
+    /// Returns namespace and name.
     pub fn key(&self) -> ObjectKey {
         self.metadata.key()
     }

@@ -11,12 +11,12 @@ use crate::PlanOptions;
 #[non_exhaustive]
 pub struct ControllerOptions {
     pub plan: PlanOptions,
-    /// How many Services are synced at once (`--concurrent-endpoint-syncs`).
+    /// How many Services the controller syncs at once (`--concurrent-endpoint-syncs`).
     pub workers: usize,
     /// Delay of syncs that pods cause, to batch changes (`--endpoint-updates-batch-period`).
     pub batch_period: Duration,
-    /// Gate `EndpointsRepair`: Endpoints that another client changed are synced at once. Upstream
-    /// keeps the change until a pod or the Service changes.
+    /// Gate `EndpointsRepair`: the controller at once syncs Endpoints that another client changed.
+    /// Upstream keeps the change until a pod or the Service changes.
     pub repair: bool,
     /// Options that all controllers share.
     pub runtime: RuntimeOptions,

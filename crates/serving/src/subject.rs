@@ -21,7 +21,7 @@ const USER_ID: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.5768
 /// no user.
 ///
 /// # Errors
-/// If the certificate cannot be decoded, or has an invalid uid. The text says why.
+/// The reason, if the certificate is malformed or has an invalid uid.
 pub(crate) fn user_of(certificate: &CertificateDer<'_>) -> Result<Option<User>, String> {
     let decoded =
         Certificate::from_der(certificate).map_err(|error| format!("cannot be decoded: {error}"))?;

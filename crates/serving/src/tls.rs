@@ -38,7 +38,7 @@ pub enum TlsVersion {
 impl FromStr for TlsVersion {
     type Err = InvalidTlsOption;
 
-    /// Parses Go's name of the version; the empty string is the default.
+    /// Parses Go's name of the version. The empty string means the default.
     fn from_str(name: &str) -> Result<Self, InvalidTlsOption> {
         match name {
             "" | "VersionTLS12" => Ok(Self::V12),
@@ -97,7 +97,7 @@ const ONLY_IN_GO: [&str; 16] = [
     "TLS_RSA_WITH_RC4_128_SHA",
 ];
 
-/// The cipher suites that may be used. The default is every suite that rustls supports.
+/// The cipher suites that clients may use. The default is every suite that rustls supports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CipherSuites {
     allowed: Option<Vec<CipherSuite>>,
@@ -110,7 +110,8 @@ impl CipherSuites {
     ///
     /// # Errors
     ///
-    /// When a name is unknown, or all are known to Go but not supported here.
+    /// [`InvalidTlsOption`] if a name is unknown, or if Go knows all names but this program
+    /// supports none of them.
     pub fn parse<T: AsRef<str>>(names: &[T]) -> Result<Self, InvalidTlsOption> {
         let (mut allowed, mut ignored) = (Vec::new(), Vec::new());
         for name in names.iter().map(AsRef::as_ref) {
@@ -129,19 +130,19 @@ impl CipherSuites {
         }
     }
 
-    /// Go's names of the suites that are available.
+    /// Returns Go's names of the suites that rustls supports.
     pub fn supported() -> Vec<&'static str> {
         SUPPORTED.iter().map(|(name, _)| *name).collect()
     }
 
-    /// Go's names of the suites that are allowed, besides those of TLS 1.3. Returns `None` if all
-    /// are.
+    /// Returns Go's names of the allowed suites, besides those of TLS 1.3, or `None` if all are
+    /// allowed.
     pub fn allowed(&self) -> Option<Vec<&'static str>> {
         let name = |suite| SUPPORTED.iter().find(|(_, supported)| *supported == suite).map(|(name, _)| *name);
         Some(self.allowed.as_ref()?.iter().filter_map(|suite| name(*suite)).collect())
     }
 
-    /// Returns the names that Go knows and this program does not support. They have no effect; a
+    /// Returns the names that Go knows and this program does not support. They have no effect; the
     /// caller should warn.
     pub fn ignored(&self) -> &[String] {
         &self.ignored
@@ -160,11 +161,11 @@ pub(crate) fn provider(suites: &CipherSuites) -> Arc<CryptoProvider> {
     Arc::new(provider)
 }
 
-/// Returns the configuration of all TLS connections. Certificates come from `certificates`, for
-/// each connection anew.
+/// Returns the configuration of all TLS connections. Each connection takes its certificate from
+/// `certificates`.
 ///
 /// # Errors
-/// If no cipher suite is left for the versions.
+/// [`ServingError::Tls`] if no cipher suite is left for the versions.
 pub(crate) fn server_config(
     provider: &Arc<CryptoProvider>,
     minimum: TlsVersion,

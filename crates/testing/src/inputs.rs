@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::Cluster;
 
-/// The views that a plan for one Service takes.
+/// The inputs of a plan for one Service.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Inputs {
@@ -32,7 +32,7 @@ impl Inputs {
     ///
     /// # Panics
     ///
-    /// If there is none.
+    /// If the cluster does not contain it.
     #[track_caller]
     pub fn service(&self) -> &Service {
         let Some(service) = &self.service else { panic!("there is no Service {}", self.key) };
@@ -52,7 +52,7 @@ impl Cluster {
     ///
     /// # Panics
     ///
-    /// If an object has no view.
+    /// If an object is no valid Kubernetes object.
     #[track_caller]
     pub fn plan<R>(&self, service: &str, plan: impl FnOnce(&Inputs) -> R) -> R {
         plan(&self.inputs(service))
@@ -62,7 +62,7 @@ impl Cluster {
     ///
     /// # Panics
     ///
-    /// If an object has no view.
+    /// If an object is no valid Kubernetes object.
     #[track_caller]
     pub fn inputs(&self, service: &str) -> Inputs {
         let view: Option<Service> = self.object("Service", service).map(read);

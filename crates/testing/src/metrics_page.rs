@@ -1,4 +1,4 @@
-//! Reading a page of metrics in Prometheus' text format.
+//! Reads a page of metrics in Prometheus' text format.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -39,8 +39,8 @@ impl MetricsPage {
         value
     }
 
-    /// Returns the sum of all samples of this name that carry all these labels; zero when there are
-    /// none.
+    /// Returns the sum of all samples of this name that carry all these labels, or zero if there
+    /// are none.
     pub fn sum(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
         // The sum of no numbers is -0.0.
         self.matching(name, labels).map(|sample| sample.value).fold(0.0, |sum, value| sum + value)
@@ -57,9 +57,9 @@ impl MetricsPage {
     }
 
     /// Returns the page in a form for snapshots: families sorted by name, one line for each series.
-    /// A histogram has its bounds in one line and the counts of its buckets in another; series in
-    /// which nothing was observed are left out. Durations that the workqueue measures depend on the
-    /// machine and are replaced by `_`.
+    /// A histogram has its bounds in one line and the counts of its buckets in another; the summary
+    /// leaves out series without observations. Durations that the workqueue measures depend on the
+    /// machine: `_` stands for them.
     pub fn summary(&self) -> String {
         let mut families: Vec<String> = self.0.split("\n\n").filter_map(family_summary).collect();
         families.sort_by_key(|family| family.split(' ').nth(2).unwrap_or_default().to_owned());

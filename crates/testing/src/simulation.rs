@@ -1,4 +1,4 @@
-//! A controller on the embedded API server, in this process and under tokio's paused clock.
+//! Runs a controller on the embedded API server, in this process and under tokio's paused clock.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -32,16 +32,16 @@ const LONGEST_SETTLING: Duration = Duration::from_secs(600);
 /// A controller that runs against the embedded API server.
 ///
 /// Start it under a paused clock (`#[tokio::test(start_paused = true)]`): waiting then takes no
-/// real time, and every run is the same. `C` is what the closure that started the controller
-/// returned. Dropping a simulation ends its tasks.
+/// real time, and every run is the same. `C` is the type that the starting closure returns.
+/// Dropping a simulation ends its tasks.
 pub struct Simulation<C = ()> {
     pub server: EmbeddedApiServer,
-    /// What the closure returned that started the controller.
+    /// The value that the starting closure returned.
     pub controller: C,
     environment: Environment,
 }
 
-/// What a test gives to the controller that it starts.
+/// The server, the clients and the clock that a test gives to its controller.
 pub struct Environment {
     server: EmbeddedApiServer,
     metrics: PrometheusHandle,
@@ -89,8 +89,9 @@ impl Simulation {
         simulation
     }
 
-    /// Starts a controller; it runs once the test awaits something. `buckets` are the upper bounds
-    /// of histograms, by name of the metric; other distributions are rendered as summaries.
+    /// Starts a controller, which runs once the test awaits something. `buckets` are the upper
+    /// bounds of histograms, by name of the metric; the page shows other distributions as
+    /// summaries.
     ///
     /// # Panics
     ///
@@ -130,7 +131,7 @@ impl<C> Simulation<C> {
         tokio::time::sleep(time).await;
     }
 
-    /// Sleeps for two milliseconds, in which everything happens that is not delayed.
+    /// Sleeps for two milliseconds: everything that has no delay happens in that time.
     pub async fn moment(&self) {
         self.pass(Duration::from_millis(2)).await;
     }
@@ -185,8 +186,8 @@ impl<C> Simulation<C> {
         MetricsPage::new(self.environment.metrics.render())
     }
 
-    /// From now on the controller's writes are carried out at once, and their responses are delayed
-    /// by `by`.
+    /// Delays the responses to the controller's later writes by `by`. The server still carries the
+    /// writes out at once.
     pub fn answer_late(&self, by: Duration) {
         self.environment.lateness.set(by);
     }
@@ -221,8 +222,7 @@ impl Environment {
 
     /// Runs the controller. [`Simulation::stopped`] waits for it.
     ///
-    /// Metrics that it registers while it runs are recorded like those that it registers when it is
-    /// made.
+    /// [`Simulation::metrics`] also shows the metrics that it registers while it runs.
     pub fn run(&mut self, controller: impl Future<Output = ()> + Send + 'static) {
         let recorder = Arc::clone(&self.recorder);
         let mut controller = Box::pin(controller);

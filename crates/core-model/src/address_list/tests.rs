@@ -83,7 +83,7 @@ proptest! {
                 Step::Share => copies.push((list.clone(), model.clone())),
                 Step::Encode => {
                     for ready in [true, false] {
-                        // A list of its own shares no chunk with another one, so it is encoded
+                        // This list shares no chunk with another one, so the encoder writes it
                         // field by field.
                         let apart = encoded(model.clone().into(), ready);
                         prop_assert_eq!(encoded(list.clone(), ready), apart);

@@ -1,4 +1,5 @@
-//! What is around objects: the envelope of an answer, list metadata, watch events and errors.
+//! Reads and writes the messages around objects: the envelope of an answer, list metadata, watch
+//! events and errors.
 
 use super::meta::version;
 use super::wire::{Fields, Payload};
@@ -20,7 +21,7 @@ pub struct Envelope<'a> {
     pub object: &'a [u8],
 }
 
-/// Why bytes are no envelope.
+/// The reason why bytes are no envelope.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidEnvelope {
@@ -130,11 +131,12 @@ impl<'a> WatchEvent<'a> {
     }
 }
 
-/// Reads the version of a bookmark's object, and whether it ends the initial events of the watch.
+/// Reads the version of a bookmark's object. The second value is true if it ends the initial events
+/// of the watch.
 ///
 /// # Errors
 ///
-/// If the object cannot be decoded.
+/// A [`DecodeError`] if the object is malformed.
 pub fn bookmark(object: &[u8]) -> Result<(ResourceVersion, bool), DecodeError> {
     let (mut resource_version, mut ends_initial_events) = (ResourceVersion::default(), false);
     each_field_of_metadata(Fields::new(object, "the bookmark"), |number, payload| {
@@ -157,7 +159,7 @@ pub fn bookmark(object: &[u8]) -> Result<(ResourceVersion, bool), DecodeError> {
 ///
 /// # Errors
 ///
-/// If the object cannot be decoded.
+/// A [`DecodeError`] if the object is malformed.
 pub fn object_meta(object: &[u8], interner: &mut Interner) -> Result<ObjectMeta, DecodeError> {
     let mut metadata = ObjectMeta::default();
     let mut object = Fields::new(object, "the object");
@@ -169,12 +171,11 @@ pub fn object_meta(object: &[u8], interner: &mut Interner) -> Result<ObjectMeta,
     Ok(metadata)
 }
 
-/// Reads the resource version of an object of any kind; the default if it has none.
+/// Reads the resource version of an object of any kind. Returns the default if it has no version.
 ///
 /// # Errors
 ///
-/// If the fields of the object or of its metadata cannot be told apart, or the version is not a
-/// number.
+/// A [`DecodeError`] if the object or its metadata is malformed, or the version is not a number.
 pub fn resource_version(object: &[u8]) -> Result<ResourceVersion, DecodeError> {
     let mut found = ResourceVersion::default();
     each_field_of_metadata(Fields::new(object, "the object"), |number, payload| {
@@ -260,7 +261,7 @@ pub struct Status {
     pub code: u16,
     /// The reasons of the causes in its details.
     pub causes: Vec<String>,
-    /// The delay in its details, in seconds; zero for none.
+    /// The delay in its details, in seconds; zero if there is none.
     pub retry_after_seconds: u32,
 }
 
@@ -285,7 +286,8 @@ impl Status {
         Ok(status)
     }
 
-    /// Reads a `Status` in its envelope, as an answer has it, or `None` if the answer is none.
+    /// Decodes the `Status` in the envelope of an answer. Returns `None` if the answer is no
+    /// `Status`.
     pub fn of_answer(body: &[u8]) -> Option<Self> {
         let envelope = Envelope::read(body).ok()?;
         (envelope.kind == "Status").then_some(envelope.object).and_then(|object| Self::read(object).ok())
@@ -316,8 +318,9 @@ impl Status {
     }
 }
 
-/// A varint that arrives in pieces: adds its next byte to `number`, of which `bits` are known.
-/// Returns whether the varint is complete, or `None` if it has more than 64 bits.
+/// Reads the next byte of a varint that arrives in pieces: adds it to `number`, which has `bits`
+/// bits so far. Returns `Some(true)` if the varint is complete, and `None` if it has more than 64
+/// bits.
 pub fn continued_varint(byte: u8, number: &mut u64, bits: &mut u32) -> Option<bool> {
     if *bits > 63 {
         return None;

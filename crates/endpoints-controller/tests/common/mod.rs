@@ -82,7 +82,7 @@ pub(crate) fn arcs(pods: impl IntoIterator<Item = Pod>) -> Vec<Arc<Pod>> {
     pods.into_iter().map(Arc::new).collect()
 }
 
-/// Returns the object after a plan is carried out.
+/// Returns the object after the writes of a plan.
 pub(crate) fn apply(existing: Option<Endpoints>, plan: &Plan) -> Option<Endpoints> {
     match (plan.writes.create.as_slice(), plan.writes.update.as_slice()) {
         ([], []) => existing,

@@ -1,11 +1,11 @@
 //! A plan from the pods that have changed since the last one. It equals the plan from all pods,
 //! except that it has verdicts on the changed pods only.
 //!
-//! The steps are those of [`plan`](super::plan()), over those slices that the change concerns: the
+//! The steps are those of [`plan`](super::plan()), over the slices that the change concerns: the
 //! slices that hold endpoints of changed pods, and one that takes new endpoints if these have no
 //! room. All other endpoints of these slices are right as they are, so each of them stands for its
-//! pod. What concerns more slices than these (creating and deleting slices) is left to the plan
-//! from all pods.
+//! pod. The plan from all pods handles changes that concern more slices, and creates and deletes
+//! slices.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,12 +40,12 @@ struct Part<'c, 'a> {
 
 impl PlanState {
     /// Plans the sync after the one whose plan left this state. `changed` are the pods that have
-    /// changed in between, each once and sorted by name; [`PlanInputs::pods`] is not read. Nodes
+    /// changed in between, each once and sorted by name. This ignores [`PlanInputs::pods`]. Nodes
     /// must be the same as for that plan. The plan and the returned state are those of
-    /// [`plan_and_keep`](super::plan_and_keep) with all pods, but there are only verdicts on the
+    /// [`plan_and_keep`](super::plan_and_keep) with all pods, but the plan has only verdicts on the
     /// changed pods.
     ///
-    /// Returns `None` if this has to be planned from all pods, because the slices or the Service
+    /// Returns `None` if the caller has to plan from all pods, because the slices or the Service
     /// are not as the state has them, or because the change concerns more than single slices.
     pub fn plan<'a>(mut self, inputs: &PlanInputs<'a>, changed: &'a [ChangedPod]) -> Option<(Plan, Self)> {
         if !self.meets(inputs) {
@@ -82,7 +82,8 @@ impl PlanState {
         Some((plan, self))
     }
 
-    /// The outer option is none if all slices are needed, the inner one if nothing changes.
+    /// Plans one family. The outer option is `None` if this needs all slices, the inner one if
+    /// nothing changes.
     #[expect(clippy::type_complexity, reason = "used once")]
     fn plan_part<'a>(
         &self,
@@ -95,8 +96,8 @@ impl PlanState {
             return Some(None);
         }
         let existing = inputs.existing_slices;
-        // Without endpoints there is a placeholder, which the first endpoint replaces. And a slice
-        // that becomes empty is deleted, unless it is the last one.
+        // Without endpoints there is a placeholder, which the first endpoint replaces. And a plan
+        // deletes a slice that becomes empty, unless it is the last one.
         if state.endpoints == 0 || part.empties_a_slice(existing) {
             return None;
         }
@@ -122,8 +123,8 @@ impl PlanState {
         Some(Some((sub_plan, moves)))
     }
 
-    /// Takes over what was planned for a family, and returns the numbers of its groups after it.
-    /// `moves` are the changed pods, each with the slice that held its endpoint.
+    /// Takes the plan of a family over into the state, and returns the numbers of its groups after
+    /// it. `moves` are the changed pods, each with the slice that held its endpoint.
     fn carried_out(
         &mut self,
         family: usize,
@@ -237,8 +238,8 @@ impl<'c, 'a> Part<'c, 'a> {
     }
 
     /// Returns the slice besides those of the part that takes new endpoints, as
-    /// [`make_room`](super::sizing::make_room) chooses it. The outer option is none if there is no
-    /// such slice.
+    /// [`make_room`](super::sizing::make_room) chooses it. The outer option is `None` if there is
+    /// no such slice.
     fn slice_to_fill(
         &self,
         state: &PlanState,

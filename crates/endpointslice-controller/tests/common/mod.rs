@@ -1,5 +1,5 @@
-//! Shared by the tests of the plan: a cluster in Kubernetes' JSON form, and a model of the API
-//! server on which plans are carried out, write by write.
+//! Helpers of the plan's tests: a cluster in Kubernetes' JSON form, and a model of the API server
+//! that applies plans write by write.
 #![allow(dead_code, missing_docs, unreachable_pub, clippy::unwrap_used)]
 
 pub mod build;
@@ -14,7 +14,7 @@ use kube_endpoint_endpointslice_controller::{
 };
 use serde::Deserialize;
 
-/// The inputs of a plan, owned.
+/// The inputs of a plan, as owned values.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterState {
@@ -66,7 +66,7 @@ impl ClusterState {
         states
     }
 
-    /// Returns the cluster after a plan is carried out.
+    /// Returns the cluster after the writes of a plan.
     pub fn after(&self, plan: &Plan) -> Self {
         let mut after = self.clone();
         if let Some(last) = self.states(plan).pop() {
@@ -88,7 +88,7 @@ pub fn writes(plan: &Plan) -> Writes<EndpointSlice> {
     all
 }
 
-/// Carries out writes, and adds the slices after each.
+/// Carries out writes, and records the slices after each.
 fn carry_out(
     writes: &Writes<EndpointSlice>,
     slices: &mut BTreeMap<Text, Arc<EndpointSlice>>,

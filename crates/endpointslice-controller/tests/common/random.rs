@@ -27,7 +27,7 @@ pub struct Step {
     pub options: PlanOptions,
 }
 
-/// An edit by another writer. Slice and endpoint are taken modulo their number.
+/// An edit by another writer. The edit takes the indices of slice and endpoint modulo their number.
 #[derive(Clone, Debug)]
 pub struct Edit {
     what: u8,

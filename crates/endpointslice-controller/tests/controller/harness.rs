@@ -45,7 +45,7 @@ pub(crate) fn millis(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// Returns the default options, changed.
+/// Returns the default options after `change`.
 pub(crate) fn changed(change: impl FnOnce(&mut ControllerOptions)) -> ControllerOptions {
     let mut options = ControllerOptions::default();
     change(&mut options);
@@ -77,7 +77,8 @@ impl Harness {
         Self::begin_with(server, options, Cluster::new(KINDS))
     }
 
-    /// As [`Self::begin`], with a cluster whose kinds are listed if the controller reads them.
+    /// As [`Self::begin`], with a given cluster. This lists only the kinds that the controller
+    /// reads.
     pub(crate) fn begin_with(
         server: &EmbeddedApiServer,
         options: ControllerOptions,

@@ -50,7 +50,7 @@ pub(crate) fn service(name: &str) -> Value {
     })
 }
 
-/// Returns a ready node with `cpus` CPUs; without a zone if `zone` is empty.
+/// Returns a ready node with `cpus` CPUs. It has no zone if `zone` is empty.
 pub(crate) fn node(name: &str, zone: &str, cpus: u32) -> Value {
     let labels = if zone.is_empty() { Value::Null } else { json!({"topology.kubernetes.io/zone": zone}) };
     json!({
@@ -72,7 +72,7 @@ pub(crate) fn slice(name: &str, service: &str, manager: &str, ip: &str) -> Value
 }
 
 /// Returns the endpoints of slices, sorted by address: `10.1.0.1`, with `!` if it is not ready, the
-/// zone in brackets and the zones that it is hinted for after an arrow.
+/// zone in brackets and the zones of its hints after an arrow.
 pub(crate) fn endpoints(slices: &[Value]) -> Vec<String> {
     let all = slices.iter().filter_map(|slice| slice["endpoints"].as_array()).flatten();
     let mut all: Vec<String> = all

@@ -22,7 +22,7 @@ pub(crate) fn server(objects: impl IntoIterator<Item = Value>) -> EmbeddedApiSer
     server_builder().load(objects).build().unwrap()
 }
 
-/// Returns the default options, changed.
+/// Returns the default options after `change`.
 pub(crate) fn changed(change: impl FnOnce(&mut ControllerOptions)) -> ControllerOptions {
     let mut options = ControllerOptions::default();
     change(&mut options);
@@ -42,8 +42,8 @@ impl Harness {
         Self::start_after(server, options, None).await
     }
 
-    /// Starts a controller that takes over from another process: until the cache shows this
-    /// version, outputs are compared.
+    /// Starts a controller that takes over from another process: it compares outputs until the
+    /// cache shows this version.
     pub(crate) async fn take_over(server: &EmbeddedApiServer, unread: ResourceVersion) -> Self {
         Self::start_after(server, ControllerOptions::default(), Some(unread)).await
     }
@@ -118,7 +118,7 @@ pub(crate) fn service(name: &str) -> Value {
     })
 }
 
-/// Endpoints with ready addresses, if any, and one port.
+/// Returns Endpoints with ready addresses, if any, and one port.
 pub(crate) fn endpoints(name: &str, addresses: &[&str]) -> Value {
     let addresses: Vec<Value> = addresses.iter().map(|ip| json!({"ip": ip})).collect();
     let subset = json!({"addresses": addresses, "ports": [{"port": 9376, "protocol": "TCP"}]});
@@ -126,7 +126,7 @@ pub(crate) fn endpoints(name: &str, addresses: &[&str]) -> Value {
     json!({"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": name}, "subsets": subsets})
 }
 
-/// Endpoints as the endpoints controller writes them.
+/// Returns Endpoints as the endpoints controller writes them.
 pub(crate) fn of_the_endpoints_controller(mut endpoints: Value) -> Value {
     endpoints["metadata"]["labels"]["endpoints.kubernetes.io/managed-by"] = "endpoint-controller".into();
     endpoints
@@ -140,7 +140,7 @@ pub(crate) fn fields_of(manager: &str, field: &str) -> Value {
     }])
 }
 
-/// Endpoints whose addresses were last written by this field manager.
+/// Returns Endpoints whose addresses this field manager wrote last.
 pub(crate) fn written_by(manager: &str, mut endpoints: Value) -> Value {
     endpoints["metadata"]["managedFields"] = fields_of(manager, "f:subsets");
     endpoints
@@ -185,7 +185,7 @@ impl Harness {
         slices
     }
 
-    /// Name of the only slice.
+    /// Returns the name of the only slice.
     pub(crate) fn slice(&self) -> String {
         let slices = self.server.list("endpointslices");
         assert_eq!(slices.len(), 1);

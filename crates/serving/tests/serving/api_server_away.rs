@@ -1,4 +1,4 @@
-//! The API server does not answer.
+//! Tests with an API server that does not answer.
 #![expect(clippy::disallowed_methods, reason = "it talks over real sockets")]
 
 use std::time::{Duration, Instant};

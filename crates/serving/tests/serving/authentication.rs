@@ -1,4 +1,4 @@
-//! Who gets in: tokens and client certificates.
+//! Tests of tokens and client certificates.
 
 use http::{Request, Response};
 use kube::client::Body;

@@ -1,4 +1,4 @@
-//! The server's certificate and the client CA: where they come from, and what replaces them.
+//! Tests of the sources and the replacement of the server's certificate and the client CA.
 
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
@@ -149,7 +149,7 @@ async fn a_replaced_client_ca_also_applies_to_open_connections() {
     open.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
     open.flush().await.unwrap();
     assert_eq!(crate::common::read_reply(&mut open).await.unwrap().status, 401);
-    // Both, during a rotation.
+    // Both CAs count during a rotation.
     files.write("ca.crt", old.pem() + &new.pem());
     until("both CAs are used", async || server.get_as(&alice, "/metrics").await.status == 200).await;
     assert_eq!(server.get_as(&newer, "/metrics").await.status, 200);

@@ -31,13 +31,13 @@ use tokio_rustls::rustls::{
 
 use crate::mounted::Mounted;
 
-/// May read `/metrics`.
+/// A token whose user may read `/metrics`.
 pub(crate) const SCRAPER: &str = "token-of-the-scraper";
-/// May read nothing.
+/// A token whose user may read nothing.
 pub(crate) const NOBODY: &str = "token-of-somebody-without-rights";
-/// Has expired.
+/// A token that has expired.
 pub(crate) const EXPIRED: &str = "token-that-has-expired";
-/// Not known to the API server.
+/// A token that the API server does not know.
 pub(crate) const WRONG: &str = "token-that-nobody-issued";
 /// All of these are secrets.
 pub(crate) const TOKENS: [&str; 4] = [SCRAPER, NOBODY, EXPIRED, WRONG];
@@ -100,7 +100,7 @@ impl Authority {
         self.0.pem()
     }
 
-    /// Returns a certificate for the subject; `change` may change it.
+    /// Returns a certificate for the subject, after `change`.
     pub(crate) fn issue(
         &self,
         name: &str,
@@ -303,7 +303,7 @@ impl Client<'_> {
 
 pub(crate) async fn read_reply(stream: &mut TlsStream<TcpStream>) -> std::io::Result<Reply> {
     let mut text = Vec::new();
-    // A server that closes a connection without a TLS message has sent everything before.
+    // A server that closes a connection without a TLS message has sent everything by then.
     if let Err(error) = stream.read_to_end(&mut text).await
         && text.is_empty()
     {

@@ -1,4 +1,4 @@
-//! How a test changes and reads the objects on the server.
+//! Lets a test change and read the objects on the server.
 
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ impl<C> Simulation<C> {
     }
 
     /// Removes all faults, then deletes all Services, Endpoints and pods, and lets two hours pass,
-    /// in which every retry comes. What a controller remembers of an object then is a leak.
+    /// in which every retry comes. A controller that still remembers an object leaks memory.
     pub async fn remove_everything(&self) {
         self.server.clear_faults();
         for plural in ["services", "pods", "endpoints"] {
@@ -99,7 +99,7 @@ impl<C> Simulation<C> {
         self.server.list(plural)
     }
 
-    /// Endpoints, EndpointSlices and events, ordered and redacted.
+    /// Returns Endpoints, EndpointSlices and events, ordered and redacted.
     pub fn snapshot(&self) -> Redacted {
         let kinds = [("endpoints", "Endpoints"), ("endpointslices", "EndpointSlice"), ("events", "Event")];
         let objects = kinds.iter().flat_map(|(plural, kind)| {

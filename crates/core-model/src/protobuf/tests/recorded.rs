@@ -1,4 +1,4 @@
-//! What a kube-apiserver 1.36.2 answered, in protobuf and in JSON.
+//! Decodes recorded answers of a kube-apiserver 1.36.2, in protobuf and in JSON.
 
 use std::path::Path;
 
