@@ -1,5 +1,5 @@
-//! What explanations read of objects beyond the views of the plans: why a pod is not ready, and who
-//! wrote an object last. All of it is optional: without it, an explanation says less.
+//! Fields of objects that only explanations read: why a pod is not ready, and who wrote an object
+//! last. All of it is optional: without it, an explanation says less.
 
 use std::collections::BTreeMap;
 
@@ -51,14 +51,13 @@ pub struct ContainerState {
     pub name: Text,
     /// True if it is ready.
     pub ready: bool,
-    /// How often it was restarted.
+    /// The number of restarts.
     pub restarts: u32,
-    /// Why it does not run: reason and message of the state `waiting` or `terminated`. It is `None`
-    /// if it runs.
+    /// Reason and message of the state `waiting` or `terminated`, or `None` if the container runs.
     pub stopped: Option<(Text, Text)>,
 }
 
-/// When an object was written last, and by which field manager.
+/// The time and the field manager of the last write of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LastWrite {
@@ -85,8 +84,8 @@ pub struct RecentEvent {
 }
 
 impl RecentEvent {
-    /// Sums events that say the same, as each instance of a controller reports them. The latest
-    /// come first.
+    /// Merges events that say the same and adds up their counts: each instance of a controller
+    /// reports its own. The latest come first.
     pub(crate) fn summed<'a>(events: impl Iterator<Item = &'a Self>) -> Vec<Self> {
         let mut summed: BTreeMap<(&Text, &Text, &Text), Self> = BTreeMap::new();
         for event in events {
@@ -125,7 +124,7 @@ fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
     Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// Deserialises a time; what is no time is none, since nothing but a message depends on it.
+/// Deserialises a time. An unreadable time becomes `None`: only a message uses it.
 fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
     Ok(Option::<String>::deserialize(deserializer)?.and_then(|text| text.parse().ok()))
 }

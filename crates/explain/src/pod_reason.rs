@@ -1,4 +1,4 @@
-//! The first reason why a pod receives no traffic, or not all of it, from a Service.
+//! The reasons why a pod receives no traffic, or not all of it, from a Service.
 
 mod text;
 mod together;
@@ -86,7 +86,7 @@ pub enum PodReason {
         why: Text,
         /// Message of its state, or empty.
         message: Text,
-        /// How often it was restarted.
+        /// The number of restarts.
         restarts: u32,
     },
     /// [`Code::NodeNotReady`](crate::Code::NodeNotReady)
@@ -147,13 +147,13 @@ pub struct NamedPort {
     pub name: Text,
     /// `TCP`, `UDP` or `SCTP`.
     pub protocol: Text,
-    /// The number, or `None` for a port that is only asked for.
+    /// The number, or `None` for a port that a Service asks for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<i32>,
 }
 
 impl PodReason {
-    /// Returns since when the reason holds, if that is known.
+    /// Returns the time since which the reason holds, if that is known.
     pub fn since(&self) -> Option<Timestamp> {
         match self {
             Self::NotReady { since, .. }
@@ -174,7 +174,7 @@ impl PodReason {
         }
     }
 
-    /// Returns a text that is the same for reasons that can be told as one.
+    /// Returns a text that is the same for reasons that one sentence can tell together.
     pub(crate) fn group(&self) -> String {
         match self {
             Self::NodeNotFound { .. }
@@ -188,8 +188,8 @@ impl PodReason {
         }
     }
 
-    /// Returns true if a pod with this reason receives traffic: at some ports, or although it is
-    /// not ready.
+    /// Returns true if a pod with this reason receives traffic nevertheless: at some ports, or
+    /// although it is not ready.
     pub fn receives_traffic(&self) -> bool {
         matches!(
             self,
@@ -200,14 +200,14 @@ impl PodReason {
         )
     }
 
-    /// Returns true if the reason only follows from a fault of the Service or its slices, which
-    /// counts in its place.
+    /// Returns true if the reason is only a consequence of a fault of the Service or its slices,
+    /// which counts in its place.
     pub(crate) fn is_consequence(&self) -> bool {
         matches!(self, Self::NotWritten | Self::NoServicePorts)
     }
 
-    /// Returns true if nothing is expected of a pod with this reason: it has ended, or soon will
-    /// have.
+    /// Returns true if nobody expects traffic at a pod with this reason: it has ended, or soon
+    /// will.
     pub fn is_ending(&self) -> bool {
         matches!(self, Self::PodFinished | Self::PodTerminating { .. })
     }

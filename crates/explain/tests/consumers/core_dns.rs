@@ -1,5 +1,5 @@
-//! Names of Services and endpoints: the cases of CoreDNS 1.14's `TestEndpointHostname` and
-//! `TestServices` (`plugin/kubernetes/kubernetes_test.go`), and those of `TestServeDNS`,
+//! Tests names of Services and endpoints with the cases of CoreDNS 1.14's `TestEndpointHostname`
+//! and `TestServices` (`plugin/kubernetes/kubernetes_test.go`), and those of `TestServeDNS`,
 //! `TestServeDNSEmptyService` and `TestPreserveCase` that ask for Services.
 //!
 //! The model has no names of pods, reverse names, zone transfers, names of several clusters, and no
@@ -22,7 +22,7 @@ fn srv(port: &str, protocol: &str) -> Question {
     Question::Port { port: port.into(), protocol: protocol.into() }
 }
 
-/// Returns the answer as `NAME HOST PORT`, with what there is of these.
+/// Returns the answer as `NAME HOST PORT`, without absent parts.
 fn answer(dns: CoreDns, service: Value, slices: &[EndpointSlice], question: &Question) -> Vec<String> {
     let records = dns.resolve(&read_service(service), slices, question);
     let print = |record: kube_endpoint_explain::consumers::core_dns::Record| {

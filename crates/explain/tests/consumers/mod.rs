@@ -1,6 +1,5 @@
-//! The models of kube-proxy and CoreDNS against the cases of these programs' own tests, rebuilt as
-//! data under the names that the cases have there, and against answers that the programs have
-//! given.
+//! Tests the models of kube-proxy and CoreDNS with the cases of these programs' own tests, rebuilt
+//! as data under their names there, and with recorded answers of the programs.
 #![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
 
 mod core_dns;
