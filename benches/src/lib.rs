@@ -67,27 +67,27 @@ pub fn recorded_list_in_protobuf(kind: &str) -> Vec<Vec<u8>> {
     <List as prost::Message>::decode(list.object).expect("the fixture is a list").items
 }
 
-/// What is read of an object that equals what was sent: its key, the length of what follows the
-/// metadata, and the metadata.
+/// Reads the parts of an echo that the informer reads if the object equals the one that was sent:
+/// the key, the length of the fields after the metadata, and the metadata.
 ///
 /// # Panics
 ///
-/// When its metadata cannot be decoded.
+/// If the metadata is malformed.
 pub fn decode_echo(object: &[u8], interner: &mut Interner) -> (Option<ObjectKey>, Option<usize>, ObjectMeta) {
     let metadata = object_meta(object, interner).expect("the metadata can be decoded");
     (identity(object).key, fields_after_metadata(object).map(<[u8]>::len), metadata)
 }
 
-/// Keys of Services.
+/// Returns keys of Services.
 pub fn keys(count: usize) -> Vec<ObjectKey> {
     (0..count).map(|number| ObjectKey::new(NAMESPACE, format!("web-{number}"))).collect()
 }
 
-/// Takes each key from a queue, as if it had been processed.
+/// Takes each key from a queue, and marks it done.
 ///
 /// # Panics
 ///
-/// When a key that is ready is not returned at once.
+/// If the queue does not return a ready key at once.
 pub fn take_all(queue: &WorkQueue<ObjectKey>) {
     while !queue.is_empty() {
         let key = queue.get().now_or_never().flatten().expect("a key is ready");
@@ -96,8 +96,8 @@ pub fn take_all(queue: &WorkQueue<ObjectKey>) {
     }
 }
 
-/// Pods as the API server stores them, each with its own name, uid and address, spread over
-/// [`NODES`] nodes, and all with the label `app` of the workload.
+/// Returns pods as the API server stores them, each with its own name, uid and address, on
+/// [`NODES`] nodes in turn, and all with the label `app` of the workload.
 pub fn pods_as_json(workload: &str, count: usize) -> Vec<Value> {
     let template = recorded("Pod").swap_remove(0);
     let pod = |number: usize| {
@@ -140,7 +140,7 @@ pub fn service_as_json(workload: &str) -> Value {
     })
 }
 
-/// Returns the nodes that pods are spread over, in three zones.
+/// Returns the nodes of the pods, in three zones.
 pub fn nodes() -> Vec<Arc<Node>> {
     let node = |number: usize| {
         view(json!({

@@ -1,5 +1,4 @@
-//! A program that runs beside this one, with its output in a file. It is stopped when this is
-//! dropped.
+//! A program that runs beside this one, with its output in a file. Dropping it stops the program.
 
 use std::fs::File;
 use std::os::unix::process::CommandExt;
@@ -16,10 +15,10 @@ use crate::procfs::{self, Memory};
 /// How long a program has to end after SIGTERM.
 const STOP_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// How often the end of a program is looked for.
+/// The time between two checks for the end of a program.
 const POLL: Duration = Duration::from_millis(20);
 
-/// How many lines of the output are shown when a program ends by itself.
+/// How many lines of the output an error shows if a program ends by itself.
 const LAST_LINES: usize = 12;
 
 /// A running program.
@@ -65,7 +64,7 @@ impl Child {
         Ok(Self { name: name.unwrap_or_default(), process, output })
     }
 
-    /// An error if the program has ended.
+    /// Fails if the program has ended.
     pub(crate) fn check(&mut self) -> anyhow::Result<()> {
         match self.process.try_wait()? {
             None => Ok(()),
@@ -84,12 +83,12 @@ impl Child {
         }
     }
 
-    /// CPU seconds so far.
+    /// Returns the CPU seconds so far.
     pub(crate) fn cpu_seconds(&self) -> anyhow::Result<f64> {
         procfs::cpu_seconds(self.process.id())
     }
 
-    /// Memory now.
+    /// Returns the present memory.
     pub(crate) fn memory(&self) -> anyhow::Result<Memory> {
         procfs::memory(self.process.id())
     }

@@ -214,7 +214,7 @@ impl RunOptions {
         Ok(workload)
     }
 
-    /// What is done.
+    /// Returns the parameters of the measurement.
     pub(crate) fn plan(&self) -> Plan {
         let sizes = self.sizes();
         Plan {
@@ -272,7 +272,7 @@ pub(crate) struct GrowthOptions {
     pub(crate) output: Option<PathBuf>,
 }
 
-/// What grows.
+/// The quantity that grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SeriesName {
     /// CPU of a change, by the number of Services

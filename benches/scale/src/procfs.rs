@@ -1,4 +1,4 @@
-//! What Linux tells about a process: CPU time and memory.
+//! Reads CPU time and memory of a process from Linux.
 
 use std::fs::read_to_string;
 
@@ -17,9 +17,9 @@ pub(crate) fn cpu_seconds(pid: u32) -> anyhow::Result<f64> {
 /// The memory of a process in megabytes of 1,048,576 bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Memory {
-    /// The most that was ever resident (`VmHWM`).
+    /// The maximum of the resident memory (`VmHWM`).
     pub(crate) peak: f64,
-    /// What is resident (`VmRSS`).
+    /// The resident memory (`VmRSS`).
     pub(crate) resident: f64,
 }
 
@@ -79,7 +79,7 @@ mod tests {
             assert_eq!(got, want.map_err(str::to_owned), "{status}");
         };
         check("Name:\tx\nVmHWM:\t    2048 kB\nVmRSS:\t    1536 kB\n", Ok((2.0, 1.5)));
-        // A process that has ended and was not waited for has no memory.
+        // A process that has ended has no memory until its parent waits for it.
         check("Name:\tx\nState:\tZ (zombie)\n", Err("it has no VmHWM:"));
     }
 

@@ -14,29 +14,29 @@ pub(crate) type Figures = BTreeMap<String, f64>;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Report {
     pub(crate) workload: Workload,
-    /// What was done after the cold start.
+    /// The work after the cold start.
     pub(crate) work: String,
     pub(crate) server: String,
     pub(crate) cpus: usize,
     /// The load average of the last minute before the first round.
     pub(crate) load_average: Option<f64>,
-    /// The controllers.
+    /// The measured controllers.
     pub(crate) subjects: Vec<Subject>,
     /// The median of the first controller divided by that of the second.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) ratios: Figures,
 }
 
-/// A controller that was measured.
+/// A measured controller.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Subject {
-    /// Its name: that of the program.
+    /// The name of the program.
     pub(crate) name: String,
     pub(crate) command: String,
     pub(crate) rounds: Vec<Figures>,
 }
 
-/// How a figure is written.
+/// The format of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Unit {
     Seconds,
@@ -102,7 +102,7 @@ const METRICS: &[Metric] = &[
     metric("rss_end_mb", "resident memory at the end", Unit::Megabytes),
 ];
 
-/// Figures that are the same for all controllers, so that a ratio says nothing.
+/// Figures that are the same for all controllers, so that a ratio has no meaning.
 const WITHOUT_RATIO: [&str; 7] =
     ["slices", "flips", "flip_rate", "lat_n", "unanswered", "replaced", "big_flips"];
 
@@ -190,7 +190,7 @@ impl Unit {
     }
 }
 
-/// Rows of cells as columns: the first to the left, the others to the right.
+/// Formats rows of cells as columns: aligns the first to the left, the others to the right.
 pub(crate) fn aligned(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
     let width = |column: usize| {

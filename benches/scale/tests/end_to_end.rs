@@ -1,4 +1,4 @@
-//! The program with the real controllers as processes, on embedded API servers.
+//! Runs the program with the real controllers as processes, on embedded API servers.
 #![allow(clippy::unwrap_used)]
 
 use std::io::{BufRead, BufReader};
@@ -148,7 +148,7 @@ fn two_controllers_are_measured_on_the_same_work() {
         is("watch_events", of("slice_writes"));
         assert!(of("all_watch_events") >= 2.0 * of("watch_events"), "{figures:#}");
     }
-    // Counted in hundredths of a second; a single cold start may take less.
+    // The system counts hundredths of a second; a single cold start may take less.
     let server_cpu = |figures: &&Value| {
         ["cold_server_cpu_s", "churn_server_cpu_s"]
             .map(|key| figures[key].as_f64().unwrap())

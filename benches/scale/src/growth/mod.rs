@@ -1,4 +1,4 @@
-//! `scale growth`: how CPU, memory and planning grow with a cluster.
+//! `scale growth`: measures how CPU, memory and planning grow with a cluster.
 
 mod planning;
 mod processes;
@@ -15,10 +15,10 @@ use crate::run::{check_writable, default_command, write};
 use crate::workload::thousands;
 use crate::{print, procfs};
 
-/// What was measured.
+/// The results of `scale growth`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Growth {
-    /// The controller.
+    /// The command of the controller.
     command: String,
     cpus: usize,
     /// The load average of the last minute before the first measurement.
@@ -65,7 +65,7 @@ pub(crate) async fn run(options: &GrowthOptions) -> anyhow::Result<()> {
     }
 }
 
-/// Makes plots of figures that were written before.
+/// Makes plots of figures from a file.
 pub(crate) fn plot(options: &PlotOptions) -> anyhow::Result<()> {
     let named = || format!("{}", options.file.display());
     let text = std::fs::read_to_string(&options.file).with_context(named)?;

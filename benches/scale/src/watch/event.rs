@@ -1,4 +1,4 @@
-//! The events of a watch in JSON, one in each line.
+//! Decodes the events of a watch in JSON, one a line.
 
 use std::borrow::Cow;
 
@@ -8,14 +8,14 @@ use serde::Deserialize;
 #[derive(Default)]
 pub(super) struct Lines {
     buffer: Vec<u8>,
-    /// Where the next line begins.
+    /// The index at which the next line begins.
     start: usize,
-    /// Up to where there is no end of it.
+    /// The index before which there is no end of that line.
     searched: usize,
 }
 
 impl Lines {
-    /// Appends what came next.
+    /// Appends the next piece.
     pub(super) fn push(&mut self, piece: &[u8]) {
         self.buffer.drain(..self.start);
         self.searched -= self.start;

@@ -8,10 +8,10 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Longer than any wait in these tests takes on a busy machine.
+/// A time limit longer than any wait in these tests takes on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A running process. It is killed when this is dropped.
+/// A running process. Dropping this kills it.
 pub(crate) struct Process {
     child: Child,
     lines: Receiver<String>,
@@ -82,20 +82,20 @@ impl Process {
         }
     }
 
-    /// Returns a child whose output is not read.
+    /// Returns a process whose output nobody reads.
     #[cfg(target_os = "linux")]
     pub(crate) fn of(child: Child) -> Self {
         let (_, lines) = channel();
         Self { child, lines, seen: Vec::new() }
     }
 
-    /// Its process ID.
+    /// Returns the process ID.
     #[cfg(target_os = "linux")]
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Returns the lines that were read so far.
+    /// Returns the lines so far.
     pub(crate) fn seen(&self) -> &[String] {
         &self.seen
     }
@@ -104,7 +104,7 @@ impl Process {
     pub(crate) fn finish(mut self) -> Vec<String> {
         self.child.kill().unwrap();
         let mut lines = std::mem::take(&mut self.seen);
-        // It ends with the outputs of the process.
+        // The channel ends with the outputs of the process.
         lines.extend(self.lines.iter());
         lines
     }

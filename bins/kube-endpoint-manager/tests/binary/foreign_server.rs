@@ -1,5 +1,5 @@
-//! A server that is no Kubernetes API server: the process is not ready, and its log says once what
-//! is wrong.
+//! Tests a server that is no Kubernetes API server: the process is not ready, and its log reports
+//! the fault once.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};

@@ -1,4 +1,4 @@
-//! The identity of a candidate for the Lease.
+//! Tests the identity of a candidate for the Lease.
 
 use crate::common::Process;
 

@@ -1,4 +1,4 @@
-//! A process with too few open files, outputs that are closed or full, no home, no folder and no
+//! Tests a process with too few open files, closed or full outputs, no home, no folder and no
 //! certificates.
 
 use std::fs::{File, OpenOptions};
@@ -41,7 +41,7 @@ fn a_limit_of_open_files_that_is_too_low_is_named_on_one_line_and_starts_nothing
     }
 }
 
-/// Returns the limit of this process of open files: the soft one and the hard one.
+/// Returns the soft and the hard limit of a process for open files.
 fn open_files(process: u32) -> [String; 2] {
     let limits = std::fs::read_to_string(format!("/proc/{process}/limits")).unwrap();
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files")).unwrap();

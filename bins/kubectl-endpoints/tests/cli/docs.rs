@@ -1,6 +1,6 @@
-//! The examples of docs/kubectl-plugin.md are what the plugin prints.
+//! Tests that the examples of docs/kubectl-plugin.md equal the output of the plugin.
 //!
-//! A console block runs against the recorded namespace, or against the cluster that the comment
+//! Each console block runs against the recorded namespace, or against the cluster that the comment
 //! before it names. `…` on a line of its own stands for any lines, and `$ echo $?` asks for the
 //! exit code.
 

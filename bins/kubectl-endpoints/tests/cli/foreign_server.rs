@@ -1,4 +1,4 @@
-//! A server that is no Kubernetes API server: no command takes its answers for empty lists.
+//! Tests a server that is no Kubernetes API server: no command takes its answers for empty lists.
 
 use std::net::SocketAddr;
 
