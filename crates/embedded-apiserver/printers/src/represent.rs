@@ -1,10 +1,10 @@
-//! Content negotiation: whether a client wants objects, tables or only metadata, after the
-//! apiserver's `endpoints/handlers/negotiation`, and the metadata-only forms themselves.
+//! Content negotiation: finds out if a client wants objects, tables or only metadata, after the
+//! apiserver's `endpoints/handlers/negotiation`, and makes the metadata-only forms.
 
 use kube_endpoint_apiserver_rules::status::Status;
 use serde_json::{Value, json};
 
-/// A version of the `meta.k8s.io` group, in which tables and partial objects are written.
+/// A version of the `meta.k8s.io` group, for tables and partial objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetaVersion {
     /// `meta.k8s.io/v1`
@@ -14,7 +14,7 @@ pub enum MetaVersion {
 }
 
 impl MetaVersion {
-    /// As in `apiVersion`.
+    /// Returns the version as in `apiVersion`.
     pub fn api_version(self) -> &'static str {
         match self {
             Self::V1 => "meta.k8s.io/v1",
@@ -48,7 +48,7 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// In the order in which a wildcard selects them.
+    /// All encodings, in the order in which a wildcard selects them.
     const ALL: [Self; 3] = [Self::Json, Self::Yaml, Self::Protobuf];
 
     /// Returns the media type.
@@ -70,12 +70,12 @@ impl Encoding {
 }
 
 /// Returns the encoding and the representation that an `Accept` header selects. An empty header and
-/// `*/*` select the object in JSON. Elements that cannot be served are skipped: other media types,
-/// unknown representations, tables in protobuf.
+/// `*/*` select the object in JSON. This skips elements that the server cannot serve: other media
+/// types, unknown representations, tables in protobuf.
 ///
 /// # Errors
-/// 406 NotAcceptable if no element can be served. The message lists the media types of watches if
-/// `watch` is true.
+/// 406 NotAcceptable if the server can serve no element. The message lists the media types of
+/// watches if `watch` is true.
 pub fn negotiate(accept: &str, watch: bool) -> Result<(Encoding, Representation), Status> {
     if accept.trim().is_empty() {
         return Ok((Encoding::Json, Representation::Object));
@@ -156,7 +156,7 @@ impl<'a> MediaRange<'a> {
         self.parameter("q").and_then(|q| q.parse().ok()).unwrap_or(1.0)
     }
 
-    /// The comparison of `goautoneg`: by quality, and wildcards last.
+    /// Compares as `goautoneg` does: by quality, and wildcards last.
     fn goes_before(&self, other: &Self) -> bool {
         let wildcard = |range: &Self| (range.media_type.starts_with("*/"), range.media_type.ends_with("/*"));
         let ((any, any_subtype), (other_any, other_any_subtype)) = (wildcard(self), wildcard(other));

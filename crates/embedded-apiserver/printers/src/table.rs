@@ -1,5 +1,5 @@
 //! Objects as tables for people (`meta.k8s.io` Table), with the columns of upstream's
-//! `pkg/printers/internalversion`. Columns of priority 1 are shown by `-o wide`.
+//! `pkg/printers/internalversion`. `-o wide` shows columns of priority 1.
 
 mod age;
 mod columns;
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::represent::{self, MetaVersion};
 
-/// What each row contains in addition to its cells.
+/// The part of the object that each row contains in addition to its cells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IncludeObject {
     None,
@@ -28,7 +28,7 @@ pub enum IncludeObject {
 }
 
 impl IncludeObject {
-    /// Parses the `includeObject` query parameter; an unknown value is rejected (400).
+    /// Parses the `includeObject` query parameter. Rejects an unknown value (400).
     pub fn parse(parameter: Option<&str>) -> Result<Self, Status> {
         match parameter {
             None | Some("" | "Metadata") => Ok(Self::Metadata),
@@ -46,11 +46,11 @@ impl IncludeObject {
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     pub version: MetaVersion,
-    /// What each row contains in addition to its cells.
+    /// The part of the object that each row contains in addition to its cells.
     pub include: IncludeObject,
-    /// True if to include column definitions: in a watch only the first event has them.
+    /// True if the table has column definitions: in a watch only the first event has them.
     pub headers: bool,
-    /// The time relative to which ages are computed.
+    /// The time up to which ages count.
     pub now: Timestamp,
 }
 

@@ -23,7 +23,7 @@ pub fn version() -> Value {
     })
 }
 
-/// Go's name of an architecture.
+/// Returns Go's name of an architecture.
 fn go_arch(arch: &str) -> &str {
     match arch {
         "x86_64" => "amd64",

@@ -1,4 +1,4 @@
-//! Making HTTP responses: objects, Status errors, text, warnings.
+//! Makes HTTP responses: objects, Status errors, text, warnings.
 
 use std::collections::BTreeSet;
 
@@ -14,12 +14,12 @@ use crate::body::{self, Body};
 use crate::protobuf;
 use crate::yaml;
 
-/// How many characters the warnings of one response have together, as upstream's
+/// The maximum number of characters of all warnings of a response, as upstream's
 /// `truncateAtTotalRunes`.
 const MOST_WARNED: usize = 4096;
 
-/// How many characters a warning has where all of them together are too long, as upstream's
-/// `truncateItemRunes`.
+/// The maximum number of characters of a warning if all of them together are too long, as
+/// upstream's `truncateItemRunes`.
 const LONGEST_WARNING: usize = 256;
 
 /// The response of a handler.
@@ -59,7 +59,7 @@ pub(crate) fn object(encoding: Encoding, status: StatusCode, object: &Value) -> 
     }
 }
 
-/// Returns an answer that is made while it is read.
+/// Returns an answer that the server makes while the client reads it.
 pub(crate) fn stream(media_type: &'static str, body: Body) -> Answer {
     with_type(StatusCode::OK, media_type, body)
 }
@@ -93,8 +93,8 @@ pub(crate) fn error(encoding: Encoding, status: &Status) -> Answer {
     response
 }
 
-/// Adds `Warning: 299 - "text"` headers, each text once. Characters that are not allowed in a
-/// header are dropped. Texts that are too long together are cut and then left out, as upstream,
+/// Adds `Warning: 299 - "text"` headers, each text once. It drops characters that a header must not
+/// contain. If the texts are too long together, it cuts them and then leaves some out, as upstream,
 /// since clients limit the size of a response's head.
 pub(crate) fn warn(mut response: Answer, warnings: impl IntoIterator<Item = String>) -> Answer {
     let mut known = BTreeSet::new();

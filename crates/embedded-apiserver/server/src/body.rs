@@ -6,7 +6,7 @@ use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 
-/// The connection broke while a response was being read; only faults cause this.
+/// The connection broke while the client read a response. Only faults cause this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("connection reset while the answer was being read")]
 pub struct ConnectionReset;

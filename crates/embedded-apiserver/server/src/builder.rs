@@ -33,10 +33,10 @@ const LOG_BYTES: usize = 32 * 1024 * 1024;
 /// The default for the history of a resource.
 const HISTORY: Limits = Limits { changes: 10_000, bytes: 64 * 1024 * 1024 };
 
-/// Why a server could not be built.
+/// The reason why building a server failed.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    /// An initial object could not be loaded.
+    /// Loading an initial object failed.
     #[error(transparent)]
     Load(#[from] LoadError),
     /// A range of cluster IPs is invalid.
@@ -103,7 +103,7 @@ impl Builder {
         self
     }
 
-    /// Sets the server's time when it is built; it advances with tokio's clock. Default:
+    /// Sets the server's start time, which advances with tokio's clock. Default:
     /// 2026-01-01T00:00:00Z, so that runs repeat. Pass the system's time if people look at the
     /// objects' ages with kubectl.
     pub fn start_time(mut self, time: Timestamp) -> Self {
@@ -111,21 +111,22 @@ impl Builder {
         self
     }
 
-    /// Initial objects, stored unchanged: see [`EmbeddedApiServer::load`]. Lists are flattened.
+    /// Adds initial objects, which the server stores unchanged: see [`EmbeddedApiServer::load`]. It
+    /// flattens lists.
     pub fn load(mut self, objects: impl IntoIterator<Item = Value>) -> Self {
         self.objects.extend(objects);
         self
     }
 
-    /// Sets how many changes of each resource are kept for watches and for reads of older states.
-    /// Default: 10,000.
+    /// Sets how many changes of each resource the server keeps for watches and for reads of older
+    /// states. Default: 10,000.
     pub fn history(mut self, changes: usize) -> Self {
         self.history.changes = changes;
         self
     }
 
-    /// Sets how many bytes of changed objects are kept of each resource for watches and for reads
-    /// of older states. The latest change is always kept. Default: 64 MiB.
+    /// Sets how many bytes of changed objects of each resource the server keeps for watches and for
+    /// reads of older states. It always keeps the latest change. Default: 64 MiB.
     pub fn history_bytes(mut self, bytes: usize) -> Self {
         self.history.bytes = bytes;
         self
@@ -138,15 +139,14 @@ impl Builder {
         self
     }
 
-    /// Calls `observer` with each request that is logged, in the order of the log. It must not
-    /// wait.
+    /// Calls `observer` with each logged request, in the order of the log. It must not wait.
     pub fn on_request(mut self, observer: impl Fn(&LoggedRequest) + Send + Sync + 'static) -> Self {
         self.observer = Some(Box::new(observer));
         self
     }
 
     /// Calls `observer` with each change of the store, in the order of resource versions. Initial
-    /// objects and restores are no changes. The store is locked meanwhile: the observer must
+    /// objects and restores are no changes. The call holds the lock of the store: the observer must
     /// neither wait nor use the server.
     pub fn on_change(mut self, observer: impl Fn(&StoreChange<'_>) + Send + Sync + 'static) -> Self {
         self.change_observer = Some(Box::new(observer));
@@ -172,7 +172,7 @@ impl Builder {
         self
     }
 
-    /// Disables the garbage collector: dependents of deleted owners are kept.
+    /// Disables the garbage collector: the server keeps dependents of deleted owners.
     pub fn without_garbage_collector(mut self) -> Self {
         self.collects_garbage = false;
         self
@@ -198,8 +198,8 @@ impl Builder {
         self.token(token, user)
     }
 
-    /// Adds a rule that allows actions in subject access reviews. Requests to the server itself are
-    /// not authorized.
+    /// Adds a rule that allows actions in subject access reviews. The server does not authorize
+    /// requests to itself.
     pub fn policy_rule(mut self, rule: PolicyRule) -> Self {
         self.reviews.rules.push(rule);
         self
@@ -219,8 +219,8 @@ impl Builder {
         self
     }
 
-    /// Tracks in the managedFields of Endpoints and EndpointSlices who has set which field. Objects
-    /// that are loaded keep theirs.
+    /// Tracks in the managedFields of Endpoints and EndpointSlices who has set which field. Loaded
+    /// objects keep theirs.
     pub fn track_managers(mut self) -> Self {
         self.tracks_managers = true;
         self

@@ -1,11 +1,11 @@
-//! Changes of the store, for observers in the same process.
+//! Reports changes of the store to observers in the same process.
 
 use kube_endpoint_apiserver_rules::resource::Resource;
 use serde_json::Value;
 
 use crate::store::{Event, EventKind, resource_of_table};
 
-/// What happened to an object.
+/// The kind of a change of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeKind {
     Added,
@@ -20,7 +20,7 @@ pub struct StoreChange<'a> {
     event: &'a Event,
 }
 
-/// Is called with each change.
+/// A function that the store calls with each change.
 pub(crate) type ChangeObserver = Box<dyn Fn(&StoreChange<'_>) + Send + Sync>;
 
 impl<'a> StoreChange<'a> {
@@ -47,7 +47,7 @@ impl<'a> StoreChange<'a> {
         self.event.version
     }
 
-    /// Empty for cluster-scoped objects.
+    /// Returns the object's namespace, which is empty for cluster-scoped objects.
     pub fn namespace(&self) -> &str {
         self.event.object.namespace()
     }
@@ -57,13 +57,13 @@ impl<'a> StoreChange<'a> {
         self.event.object.name()
     }
 
-    /// Returns the object after the change; after a deletion the last state with the version of the
-    /// deletion.
+    /// Returns the object after the change, or, after a deletion, its last state with the version
+    /// of the deletion.
     pub fn object(&self) -> Value {
         self.event.object.value()
     }
 
-    /// Returns the object before the change, or `None` if it was created.
+    /// Returns the object before the change, or `None` after a create.
     pub fn previous(&self) -> Option<Value> {
         self.event.previous.as_ref().map(|object| object.value())
     }

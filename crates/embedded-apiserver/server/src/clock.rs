@@ -19,7 +19,7 @@ impl Clock {
         Self { start, anchor: Instant::now() }
     }
 
-    /// Time since the server was built.
+    /// Returns the time since the server was built.
     pub(crate) fn elapsed(&self) -> Duration {
         Instant::now().saturating_duration_since(self.anchor)
     }

@@ -1,4 +1,4 @@
-//! The log of requests and responses, for assertions in tests.
+//! Logs requests and responses, for assertions in tests.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use crate::request::RequestInfo;
 
-/// The bytes of each text of a request that are kept.
+/// The maximum number of bytes of each text of a logged request.
 const LONGEST_TEXT: usize = 4096;
 
 /// One request and the status of its response.
@@ -30,10 +30,10 @@ impl LoggedRequest {
     }
 }
 
-/// Is called with each request when it is logged.
+/// A function that the log calls with each new entry.
 pub(crate) type Observer = Box<dyn Fn(&LoggedRequest) + Send + Sync>;
 
-/// A bounded log of requests, and counts of writes that are not bounded by it.
+/// A bounded log of requests, and counts of writes without that bound.
 pub(crate) struct RequestLog {
     max_bytes: usize,
     observer: Option<Observer>,
@@ -59,11 +59,11 @@ impl RequestLog {
         Self { max_bytes, observer, state: Mutex::default() }
     }
 
-    /// Adds a request. Long texts of it are cut.
+    /// Adds a request, and cuts its long texts.
     pub(crate) fn push(&self, mut entry: LoggedRequest) {
         entry.request.cut_texts(LONGEST_TEXT);
         let mut state = self.state.lock();
-        // Under the lock, so that the observer sees the order of the log.
+        // The call is under the lock, so that the observer sees the order of the log.
         if let Some(observer) = &self.observer {
             observer(&entry);
         }

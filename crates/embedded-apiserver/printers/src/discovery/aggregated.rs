@@ -58,7 +58,7 @@ fn group(name: &str) -> Value {
 }
 
 fn entry(resource: &Resource) -> Value {
-    // The real server names the group and version only where they are not those of the list.
+    // The real server names the group and version only if they differ from those of the list.
     let kind = json!({"group": "", "version": "", "kind": resource.kind});
     let mut entry = json!({
         "resource": resource.plural,

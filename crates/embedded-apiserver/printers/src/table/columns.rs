@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::view::text;
 use super::{age, endpoints, event, node, pod, service};
 
-/// Name, whether only `-o wide` shows it, and description.
+/// Name, true if only `-o wide` shows the column, and description.
 type Column = (&'static str, bool, &'static str);
 
 const NAME: Column = ("Name", false, "The name, unique within a namespace.");

@@ -18,7 +18,7 @@ pub(super) fn subsets(endpoints: &Value) -> String {
             all.extend(addresses.iter().map(|address| host_port(text(address, "/ip"), port)));
         }
     }
-    // Unlike other lists, subsets without any address are shown as an empty cell.
+    // Unlike other lists, subsets without any address have an empty cell.
     let empty = if list(endpoints, "/subsets").is_empty() { "<none>" } else { "" };
     shortened(&all, empty)
 }
@@ -27,8 +27,8 @@ fn host_port(ip: &str, port: i64) -> String {
     if ip.contains(':') { format!("[{ip}]:{port}") } else { format!("{ip}:{port}") }
 }
 
-/// Returns the port numbers of an EndpointSlice; a port without a number is shown by name or as a
-/// star.
+/// Returns the port numbers of an EndpointSlice. The name or a star stands for a port without a
+/// number.
 pub(super) fn slice_ports(slice: &Value) -> String {
     let ports: Vec<String> = list(slice, "/ports")
         .iter()

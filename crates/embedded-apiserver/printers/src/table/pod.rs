@@ -19,7 +19,7 @@ struct Summary<'a> {
 impl<'a> Summary<'a> {
     fn add_restarts(&mut self, status: &'a Value) {
         self.restarts += number(status, "/restartCount");
-        // Times of one format and zone can be compared as text.
+        // Times of one format and zone compare as text.
         self.last_restart = self.last_restart.max(text(status, "/lastState/terminated/finishedAt"));
     }
 }
@@ -82,8 +82,8 @@ fn summarize(pod: &Value) -> Summary<'_> {
     summary
 }
 
-/// Summaries of all init containers and, for the restarts, of the sidecars alone. The first has a
-/// reason while the pod is being initialized.
+/// Returns summaries of all init containers and, for the restarts, of the sidecars alone. The first
+/// has a reason while the pod initializes.
 fn init_containers(pod: &Value) -> (Summary<'_>, Summary<'_>) {
     let (mut all, mut sidecars) = (Summary::default(), Summary::default());
     let specs = list(pod, "/spec/initContainers");
@@ -115,7 +115,7 @@ fn init_containers(pod: &Value) -> (Summary<'_>, Summary<'_>) {
     (all, sidecars)
 }
 
-/// Returns why a container terminated: a reason, a signal or an exit code.
+/// Returns the reason, the signal or the exit code of a terminated container.
 fn ending(status: &Value) -> String {
     match (text(status, "/state/terminated/reason"), number(status, "/state/terminated/signal")) {
         ("", 0) => format!("ExitCode:{}", number(status, "/state/terminated/exitCode")),

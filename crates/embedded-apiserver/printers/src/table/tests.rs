@@ -1,4 +1,4 @@
-//! Tables of each kind, as a person sees them.
+//! Tests the tables of each kind, as a person sees them.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
-//! Access to single fields of an object. A field that is absent or of another type reads as empty,
-//! since a table can be made of any object.
+//! Reads single fields of an object. A field that is absent or of another type reads as empty,
+//! since any object can have a table.
 
 use serde_json::Value;
 

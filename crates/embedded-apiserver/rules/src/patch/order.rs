@@ -1,6 +1,6 @@
-//! Lists in strategic merge patches: finding elements by merge key, and the order of a merged list.
+//! Lists in strategic merge patches: finds elements by merge key, and orders a merged list.
 //! Elements in the patch keep the order of the patch; elements that only the server has keep their
-//! relative position as far as possible.
+//! relative position if possible.
 
 use serde_json::{Map, Value};
 
@@ -57,7 +57,7 @@ pub(super) fn check_order(patch: &[Value], order: &[Value], merge_key: &str) -> 
 }
 
 /// Sorts `merged`: elements in `order` as there, the others (which only the server has) as in
-/// `server`. Elements of both groups are interleaved by their positions in `server`.
+/// `server`. The positions in `server` interleave the two groups.
 pub(super) fn arrange(merged: Vec<Value>, order: &[Value], server: &[Value], merge_key: &str) -> Vec<Value> {
     let place = |list: &[Value], element: &Value| position(list, element, merge_key);
     let (mut ordered, mut others): (Vec<Value>, Vec<Value>) =

@@ -1,8 +1,8 @@
 //! The fields of each kind and how Go prints them: the tables that guide decoding.
 //!
 //! The tables describe the Go types of the real server, without their semantics. Decoding an object
-//! by its table gives exactly the object that the real server would store: unknown fields and zero
-//! values of `omitempty` fields are dropped, and fields that Go always prints are added.
+//! by its table gives exactly the object that the real server would store: it drops unknown fields
+//! and zero values of `omitempty` fields, and adds fields that Go always prints.
 
 pub(crate) mod core;
 pub(crate) mod discovery;
@@ -33,14 +33,14 @@ pub(crate) enum Shape {
     Map(&'static Shape),
 }
 
-/// When a field is printed.
+/// The condition for printing a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Presence {
-    /// Always, if necessary with its zero value.
+    /// Go always prints it, if necessary with its zero value.
     Keep,
-    /// Unless it has its zero value.
+    /// Go prints it unless it has its zero value.
     Omit,
-    /// When it is set: a pointer with `omitempty`.
+    /// Go prints it if it is set: a pointer with `omitempty`.
     Opt,
 }
 

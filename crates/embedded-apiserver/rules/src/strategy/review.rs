@@ -1,5 +1,5 @@
-//! Reviews, which are answered and not stored, after `pkg/apis/authorization/validation` and
-//! `pkg/registry/authentication/tokenreview/storage.go`.
+//! Reviews, which the server answers and does not store, after `pkg/apis/authorization/validation`
+//! and `pkg/registry/authentication/tokenreview/storage.go`.
 
 use serde_json::{Value, json};
 
@@ -59,7 +59,7 @@ fn internal_path(spec: &Value) -> Value {
     json!({"Path": given.text("path"), "Verb": given.text("verb")})
 }
 
-/// Checks what all access reviews have in common.
+/// Checks the common part of all access reviews.
 fn validate_spec(spec: &Value, names_subject: bool, errors: &mut Errors) {
     let root = Path::Root("spec");
     match (spec.has("resourceAttributes"), spec.has("nonResourceAttributes")) {

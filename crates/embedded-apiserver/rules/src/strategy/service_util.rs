@@ -22,7 +22,7 @@ pub(crate) fn is_headless(service: &Value) -> bool {
     matches!(spec(service).list("clusterIPs"), [only] if only == "None")
 }
 
-/// Returns true if the Service can be reached from outside of the cluster.
+/// Returns true if clients outside of the cluster can reach the Service.
 pub(crate) fn is_externally_accessible(service: &Value) -> bool {
     let spec = spec(service);
     match spec.text("type") {

@@ -1,4 +1,4 @@
-//! Decoding, defaults, preparation and validation, case by case, after upstream's.
+//! Tests decoding, defaults, preparation and validation case by case, after upstream's tests.
 //!
 //! A case changes a small valid object of a kind by a merge patch.
 

@@ -33,8 +33,8 @@ const ENVELOPE_END: &[u8] = b"\x1a\x00\x22\x00";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Malformed;
 
-/// Decodes a request's body to JSON. Zero values of fields that are not pointers are omitted. An
-/// object without `apiVersion` and `kind` is decoded as one of `resource`.
+/// Decodes a request's body to JSON. It omits zero values of fields that are not pointers, and
+/// decodes an object without `apiVersion` and `kind` as one of `resource`.
 ///
 /// # Errors
 /// 400 BadRequest for a body that is not protobuf, or of a kind that this server does not have.
@@ -107,8 +107,8 @@ impl Type {
         wire::wrap(out, start, 1);
     }
 
-    /// Encodes an object, in its envelope. Members of `json` that the message does not have are
-    /// skipped: from a whole object, `PartialObjectMetadata` takes the metadata.
+    /// Encodes an object, in its envelope. It skips members of `json` that the message does not
+    /// have: from a whole object, `PartialObjectMetadata` takes the metadata.
     pub(crate) fn encode<'de, D>(&self, json: D) -> Result<Vec<u8>, Status>
     where
         D: Deserializer<'de, Error = serde_json::Error>,

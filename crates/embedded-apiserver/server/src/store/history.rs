@@ -1,5 +1,5 @@
-//! The latest changes of one resource, which watches replay and from which older states are
-//! reconstructed.
+//! The latest changes of one resource, which watches replay and from which reads reconstruct older
+//! states.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,7 +11,8 @@ use super::object::{EventKind, Stored};
 pub(crate) struct Event {
     pub(crate) version: u64,
     pub(crate) kind: EventKind,
-    /// The object after the change; for a deletion the last state with the version of the deletion.
+    /// The object after the change, or, for a deletion, its last state with the version of the
+    /// deletion.
     pub(crate) object: Arc<Stored>,
     /// The object before the change.
     pub(crate) previous: Option<Arc<Stored>>,
@@ -24,7 +25,7 @@ pub(crate) struct TooOld {
     pub(crate) oldest: u64,
 }
 
-/// How much history a server keeps of each resource.
+/// The limits of a resource's history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
     pub(crate) changes: usize,
@@ -39,7 +40,7 @@ pub(crate) struct History {
     /// The size of the objects in `events`.
     bytes: usize,
     limits: Limits,
-    /// All changes after this version are in `events`.
+    /// `events` has all changes after this version.
     floor: u64,
 }
 
@@ -75,8 +76,7 @@ impl History {
         self.floor = self.floor.max(version);
     }
 
-    /// Drops all changes; the history begins after `version`, which may be an earlier one than
-    /// before.
+    /// Drops all changes. The history then begins after `version`, which may be lower than before.
     pub(crate) fn reset(&mut self, version: u64) {
         self.events.clear();
         self.bytes = 0;
@@ -92,7 +92,7 @@ impl History {
         Ok(self.events.range(start..))
     }
 
-    /// Returns the version up to which changes were dropped.
+    /// Returns the version up to which this has dropped changes.
     pub(crate) fn floor(&self) -> u64 {
         self.floor
     }

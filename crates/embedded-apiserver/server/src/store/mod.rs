@@ -1,5 +1,5 @@
 //! The store: a sorted copy-on-write map and a bounded history for each resource, and one counter
-//! of resource versions. Everything here is synchronous and is called with the server's lock held.
+//! of resource versions. Everything here is synchronous, and callers hold the server's lock.
 
 mod cow;
 mod history;
@@ -24,7 +24,7 @@ use crate::watch_cache::WatchCaches;
 use history::History;
 use intern::Interner;
 
-/// Objects of one resource, what happened to them lately, and a notifier for those who watch.
+/// The objects of one resource, their latest changes, and a notifier for watchers.
 pub(crate) struct Table {
     /// The objects, in the order of their keys.
     pub(crate) objects: CowMap,
@@ -33,13 +33,13 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Returns a receiver that is notified of each change of the resource.
+    /// Returns a receiver that learns of each change of the resource.
     pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
         self.notifier.subscribe()
     }
 
     /// Returns the objects at `version`, reconstructed by undoing later changes. The cost is
-    /// proportional to the number of changes undone.
+    /// proportional to the number of these changes.
     pub(crate) fn at(&self, version: u64) -> Result<CowMap, TooOld> {
         let mut objects = self.objects.clone();
         for event in self.history.since(version)?.rev() {
@@ -69,7 +69,7 @@ pub(crate) struct Store {
     /// The locations of all objects by uid.
     owners: BTreeMap<Text, Place>,
     observer: Option<ChangeObserver>,
-    /// Those of other servers before this store.
+    /// The watch caches of other servers before this store.
     caches: Vec<WatchCaches>,
 }
 
@@ -87,11 +87,10 @@ static STORAGES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
 /// The number of tables.
 pub(crate) static TABLES: LazyLock<usize> = LazyLock::new(|| STORAGES.len());
 
-/// Returns the resource in whose version the objects of a table are stored: the first with its
-/// storage name.
+/// Returns the resource in whose version a table stores objects: the first with its storage name.
 pub(crate) fn resource_of_table(table: usize) -> &'static Resource {
     let name = STORAGES.get(table).copied().unwrap_or_default();
-    // Every table was created for a resource, so the default is never used.
+    // Every table belongs to a resource, so this never returns the default.
     resource::all().find(|r| r.storage == name).unwrap_or(&resource::NAMESPACES)
 }
 
@@ -132,7 +131,7 @@ impl Store {
         self.version
     }
 
-    /// One table by number.
+    /// Returns one table by number.
     pub(crate) fn table(&self, table: usize) -> &Table {
         &self.tables[table]
     }

@@ -39,8 +39,8 @@ impl EventKind {
 /// The last bytes of a watch event.
 const END: &[u8] = b"}\n";
 
-/// An object's JSON with a gap for its resource version, so that it can be encoded before the
-/// version is known.
+/// An object's JSON with a gap for its resource version, so that encoding need not know the
+/// version.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Encoded {
     text: Vec<u8>,
@@ -51,7 +51,7 @@ pub(crate) struct Encoded {
 }
 
 impl Encoded {
-    /// Encodes an object. `apiVersion` and `kind` come first; its resourceVersion is left out.
+    /// Encodes an object, with `apiVersion` and `kind` first, and without its resourceVersion.
     pub(crate) fn of(object: &Value) -> Self {
         let mut text = Vec::with_capacity(1024);
         text.push(b'{');

@@ -42,7 +42,7 @@ pub(crate) struct Call<'a> {
     /// The negotiated output.
     pub(crate) form: Form,
     pub(crate) body: Bytes,
-    /// The request's content type without parameters, lower case; empty for none.
+    /// The request's content type without parameters, in lower case. Empty if there is none.
     pub(crate) content_type: String,
     /// Notified when the listener shuts down.
     pub(crate) closing: Option<Closing>,
@@ -56,7 +56,7 @@ pub(crate) struct Call<'a> {
 /// The object that results from a write.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// The object as it is stored or, if it was deleted, as it was last stored.
+    /// The object as it is stored or, after a deletion, as last stored.
     Stored(Arc<Stored>),
     /// The object of a dry run, or the last state of an object that the write removed.
     Shown(Value),
@@ -66,7 +66,7 @@ pub(crate) enum Outcome {
 #[derive(Debug)]
 pub(crate) struct Done {
     pub(crate) outcome: Outcome,
-    /// True if it was created.
+    /// True if the write created the object.
     pub(crate) created: bool,
     /// Texts for `Warning` headers.
     pub(crate) warnings: Vec<String>,
@@ -111,13 +111,13 @@ impl Call<'_> {
         }
     }
 
-    /// Decodes an object of the request's resource. Unknown fields and keys that occur twice are
-    /// rejected, warned of or ignored, as `fieldValidation` says.
+    /// Decodes an object of the request's resource. It rejects, warns of or ignores unknown fields
+    /// and keys that occur twice, as `fieldValidation` says.
     pub(crate) fn decode(&self, body: Parsed) -> Result<Value, Status> {
         let WithWarnings { mut object, mut warnings } = strategy::decode(self.resource, body.value)?;
         if self.info.subresource.is_empty() && [&PODS, &NODES].contains(&self.resource) {
-            // What is stored as given must have the right types too, or typed clients cannot decode
-            // any list of them.
+            // Fields that the server stores as given must have the right types, too: typed clients
+            // could otherwise decode no list with this object.
             protobuf::check_types(&object).map_err(|why| strategy::cannot_be_handled(self.resource, &why))?;
         }
         warnings.splice(..0, body.strict);
@@ -144,7 +144,7 @@ impl Call<'_> {
             ));
         }
         unset(&mut object, "selfLink");
-        // A patch is decoded again on each attempt.
+        // The server decodes the result of a patch again on each attempt.
         *self.warnings.lock() = warnings;
         Ok(object)
     }
@@ -178,12 +178,12 @@ impl Call<'_> {
     }
 }
 
-/// What is wrong with a body that is not JSON, in upstream's words.
+/// Returns the error of a body that is not JSON, in upstream's words.
 fn not_json(error: &serde_json::Error) -> String {
     format!("couldn't get version/kind; json parse error: {error}")
 }
 
-/// 415, listing the accepted types.
+/// Returns 415 with the accepted types.
 fn unsupported_media_type() -> Status {
     let accepted = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
     let format = "the body of the request was in an unknown format - accepted media types include";

@@ -153,12 +153,12 @@ impl Message {
         *parent.one(*last).unwrap().as_ref().unwrap_err()
     }
 
-    /// `metadata.name`
+    /// Returns `metadata.name`.
     pub(crate) fn name(&self) -> String {
         self.text(&[1, 1])
     }
 
-    /// `metadata.resourceVersion`
+    /// Returns `metadata.resourceVersion`.
     pub(crate) fn version(&self) -> String {
         self.text(&[1, 6])
     }
@@ -226,7 +226,7 @@ impl Events {
         Self { body: response.into_body(), bytes: Vec::new() }
     }
 
-    /// Returns the type and the enveloped object of the next event; `None` at the end of the
+    /// Returns the type and the enveloped object of the next event, or `None` at the end of the
     /// stream.
     pub(crate) async fn next(&mut self) -> Option<(String, Vec<u8>)> {
         loop {

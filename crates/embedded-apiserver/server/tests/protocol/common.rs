@@ -1,4 +1,4 @@
-//! What the protocol tests share: a server, and requests to it as plain HTTP without any client in
+//! Helpers of the protocol tests: a server, and requests to it as plain HTTP without any client in
 //! between.
 
 use bytes::Bytes;
@@ -41,14 +41,14 @@ impl Reply {
         serde_json::from_slice(&self.text).unwrap()
     }
 
-    /// Returns the object, after a look at the status.
+    /// Checks the status, and returns the object.
     #[track_caller]
     pub(crate) fn expect(&self, status: u16) -> Value {
         assert_eq!(self.status.as_u16(), status, "{}", String::from_utf8_lossy(&self.text));
         self.json()
     }
 
-    /// Checks that it is an error with this code and reason, and gives its message.
+    /// Checks that it is an error with this code and reason, and returns its message.
     #[track_caller]
     pub(crate) fn refused(&self, code: u16, reason: &str) -> String {
         let status = self.expect(code);
@@ -136,7 +136,7 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// Returns the next event; `None` at the end of the stream.
+    /// Returns the next event, or `None` at the end of the stream.
     pub(crate) async fn next(&mut self) -> Option<Value> {
         loop {
             if let Some(end) = self.text.iter().position(|byte| *byte == b'\n') {
@@ -167,7 +167,7 @@ impl Events {
         self.text.is_empty() && self.next().now_or_never().is_none()
     }
 
-    /// Returns the error of the connection, if that is what comes next.
+    /// Returns the error of the connection, if it comes next.
     pub(crate) async fn error(&mut self) -> Option<String> {
         self.body.frame().await?.err().map(|error| error.to_string())
     }
@@ -226,12 +226,12 @@ pub(crate) fn version_of(object: &Value) -> u64 {
     object["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap()
 }
 
-/// Lets everything that is due run, and time pass.
+/// Runs everything that is due, and lets time pass.
 pub(crate) async fn pass(seconds: u64) {
     tokio::time::sleep(std::time::Duration::from_secs(seconds)).await;
 }
 
-/// Everything up to the end of the stream.
+/// Returns all events up to the end of the stream.
 pub(crate) async fn drain(mut events: Events) -> Vec<String> {
     let mut all = Vec::new();
     while let Some(event) = events.next().await {

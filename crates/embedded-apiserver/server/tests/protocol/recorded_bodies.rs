@@ -1,5 +1,5 @@
-//! Answers that were recorded from a kube-apiserver 1.36.2: bodies that say something twice or nest
-//! deeply, YAML, reviews, managedFields, discovery.
+//! Compares with recorded answers of a kube-apiserver 1.36.2: bodies with repeated keys or deep
+//! nesting, YAML, reviews, managedFields, discovery.
 
 use http::Request;
 use http_body_util::Full;

@@ -1,4 +1,4 @@
-//! `shardSelector`, compared with the answers of a kube-apiserver 1.36.2 whose feature gate
+//! Compares `shardSelector` with the answers of a kube-apiserver 1.36.2 whose feature gate
 //! `ShardedListAndWatch` is on.
 
 use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::protocol::common::*;
 
-/// The namespaces, of which three are in the second half: `cart`, `catalog` and `media`.
+/// The namespaces. Three are in the second half: `cart`, `catalog` and `media`.
 const NAMESPACES: [&str; 10] =
     ["auth", "billing", "cart", "catalog", "media", "orders", "search", "shop", "stock", "users"];
 
