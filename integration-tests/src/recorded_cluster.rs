@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::conformance::{Compare, ConformanceError, Snapshot, drop_hints, normal::normal_form};
 
-/// Whether hints are part of the normal form.
+/// Keeps hints in the normal form, or drops them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hints {
     Keep,
@@ -26,7 +26,7 @@ impl RecordedCluster {
     ///
     /// # Errors
     ///
-    /// When the file cannot be read or is not JSON.
+    /// An error if reading the file fails or it is not JSON.
     pub fn load() -> Result<Self, ConformanceError> {
         let path = Self::path();
         let text =
@@ -47,7 +47,7 @@ impl RecordedCluster {
     }
 
     /// Returns the namespace, nodes, pods, Services and the Endpoints that no controller wrote, in
-    /// an order in which they can be created.
+    /// an order in which a client can create them.
     pub fn inputs(&self) -> Vec<&Value> {
         ["Namespace", "Node", "Pod", "Service", "Endpoints"]
             .into_iter()
@@ -83,8 +83,8 @@ fn is_output(item: &Value) -> bool {
 /// Returns the normal form of a `List` of objects of one namespace, as printed by
 /// `kubectl get ... -o json`.
 ///
-/// The namespace is that of the first item that has one. Uids are replaced by references to the
-/// pods, Services and Endpoints of the list, so that lists from different clusters can be compared.
+/// The namespace is that of the first item that has one. References to the pods, Services and
+/// Endpoints of the list replace uids, so that lists from different clusters are comparable.
 pub fn normal_form_of_list(list: &Value, compare: &Compare, hints: Hints) -> Value {
     let namespace = list["items"]
         .as_array()

@@ -1,4 +1,4 @@
-//! The embedded API server gives the answers that a real one gave to the same requests.
+//! Tests that the embedded API server gives the answers of a real one to the same requests.
 //!
 //! To play the cases on a real cluster and compare its answers with the recorded ones, give a
 //! kubeconfig of a user who may do everything in a cluster of no importance: the cases create and

@@ -1,5 +1,5 @@
-//! Checks the pages in `docs/`: the tests and gates that `parity.md` and `reliability.md` name
-//! exist, and so do the paths that any page names.
+//! Checks that the tests and gates in `parity.md` and `reliability.md` exist, and the paths in all
+//! pages of `docs/`.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -174,8 +174,8 @@ fn source_files() -> Vec<PathBuf> {
     files
 }
 
-/// Checks code spans that begin with a top-level directory, the targets of relative links, and the
-/// ends of paths of source files, such as `controller/sync.rs`. Globs are skipped.
+/// This checks code spans that begin with a top-level directory, the targets of relative links, and
+/// the ends of paths of source files, such as `controller/sync.rs`. It skips globs.
 #[test]
 fn every_path_that_a_page_names_exists() {
     let tops = ["crates/", "bins/", "benches/", "docs/", "integration-tests/", "deploy/", ".ci/"];

@@ -31,7 +31,7 @@ fn places(rule: impl Fn(&Path, &str) -> Vec<usize>) -> Vec<String> {
         .collect()
 }
 
-/// Returns the lines at which a `select!` begins whose branches are polled in random order.
+/// Returns the lines at which a `select!` begins that polls its branches in random order.
 fn unbiased(source: &str) -> Vec<usize> {
     let begins = |(before, _): &(&str, &str)| before.matches('\n').count() + 1;
     let macros = source.match_indices("select!").map(|(at, _)| source.split_at(at));
@@ -67,7 +67,7 @@ const UNSAFE: [&str; 2] = ["bins/kube-endpoint-manager/src/heap.rs", "crates/api
 
 #[test]
 fn only_these_files_are_exempt_from_the_lint_for_unsafe() {
-    // Not in one word, because this file is searched too.
+    // The word has two parts, because the test searches this file, too.
     let exemption = concat!("unsafe", "_code");
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().canonicalize().unwrap();
     let exempt: Vec<PathBuf> = sources()
@@ -115,7 +115,7 @@ fn every_file_of_a_test_program_is_declared() {
     let mut checked = 0;
     for (path, _) in sources.iter().filter(|(path, _)| programs.iter().any(|it| path.starts_with(it))) {
         let folder = path.parent().unwrap();
-        // `name/mod.rs` is declared where `name.rs` would be.
+        // The parent of `name.rs` also declares `name/mod.rs`.
         let (name, folder) = match path.file_stem().unwrap().to_str().unwrap() {
             "main" => continue,
             "mod" => (folder.file_name().unwrap().to_str().unwrap(), folder.parent().unwrap()),
@@ -137,8 +137,8 @@ fn every_file_of_a_test_program_is_declared() {
     assert!(checked > 60, "only {checked} files were checked");
 }
 
-/// Returns the lines of comments that are wider than 100 columns, but for code, tables and what has
-/// no blank to break at.
+/// Returns the lines of comments that are wider than 100 columns, except code, tables and texts
+/// without a blank.
 fn too_wide(source: &str) -> Vec<usize> {
     let mut in_code = false;
     let mut found = Vec::new();

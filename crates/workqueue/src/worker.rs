@@ -91,7 +91,7 @@ pub enum Disposition {
 pub struct Attempt<'a, K, T, E> {
     pub key: &'a K,
     pub result: &'a Result<T, E>,
-    /// What the worker loop did with the key.
+    /// The action of the worker loop on the key.
     pub disposition: Disposition,
     pub elapsed: Duration,
 }

@@ -1,4 +1,4 @@
-//! Each target runs on its seeds, and the fuzz targets are those of this crate.
+//! Runs each target on its seeds, and checks that the fuzz targets are those of this crate.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;

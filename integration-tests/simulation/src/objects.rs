@@ -19,12 +19,12 @@ pub(crate) fn ports(ports: u8) -> Value {
         0 => json!([{"name": "web", "port": 80, "targetPort": "web"}, {"name": "raw", "port": 81}]),
         1 => json!([{"name": "web", "port": 80, "targetPort": 8080}]),
         2 => json!([{"name": "raw", "port": 81, "protocol": "UDP"}]),
-        // Only headless Services may have none.
+        // Only headless Services may have no ports.
         _ => json!([]),
     }
 }
 
-/// Ports of which one leads to this target.
+/// Returns ports. One of them leads to this target.
 pub(crate) fn ports_to(target: TargetPort) -> Value {
     let word = target.word();
     let target = word.parse::<u16>().map_or_else(|_| json!(word), |number| json!(number));
@@ -59,11 +59,11 @@ pub(crate) fn selector(app: Option<u8>) -> Value {
     app.map_or(Value::Null, |app| json!({"app": format!("a{app}")}))
 }
 
-/// What differs between pods.
+/// The fields in which pods differ.
 pub(crate) struct Pod {
     pub(crate) name: String,
     pub(crate) namespace: &'static str,
-    /// Three numbers below 256, of which addresses are made.
+    /// Three numbers below 256, for the addresses.
     pub(crate) address: [u8; 3],
     pub(crate) app: u8,
     pub(crate) ready: bool,
@@ -95,7 +95,7 @@ impl Pod {
         }
     }
 
-    /// One of the many pods of a scaled app.
+    /// Returns one of the many pods of a scaled app.
     pub(crate) fn scaled(app: u8, number: u16, ready: bool) -> Self {
         let [high, low] = number.to_be_bytes();
         Self {
@@ -157,7 +157,7 @@ pub(crate) fn node(name: u8, zone: u8) -> Value {
     })
 }
 
-/// Endpoints of a Service without a selector.
+/// Returns Endpoints of a Service without a selector.
 pub(crate) fn endpoints(service: u8, addresses: &[u8], families: u8) -> Value {
     let of = |number: &u8| {
         let (v4, v6) = (format!("192.0.2.{number}"), format!("2001:db8::{number}"));
@@ -176,7 +176,7 @@ pub(crate) fn endpoints(service: u8, addresses: &[u8], families: u8) -> Value {
     })
 }
 
-/// Endpoints with the label of the endpoints controller.
+/// Returns Endpoints with the label of the endpoints controller.
 pub(crate) fn labelled_endpoints(service: u8) -> Value {
     let mut endpoints = endpoints(service, &[1], 0);
     endpoints["metadata"]["labels"] = json!({"endpoints.kubernetes.io/managed-by": "endpoint-controller"});

@@ -1,4 +1,4 @@
-//! Random choices from a seed.
+//! Makes random choices from a seed.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -8,7 +8,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 pub(crate) struct Random(ChaCha8Rng);
 
 impl Random {
-    /// Returns the choices of a seed.
+    /// Creates the source of a seed.
     pub(crate) fn new(seed: u64) -> Self {
         Self(ChaCha8Rng::seed_from_u64(seed))
     }
@@ -23,16 +23,16 @@ impl Random {
         first + self.below(end.saturating_sub(first))
     }
 
-    /// True in `percent` of 100 cases.
+    /// Returns true in `percent` of 100 cases.
     pub(crate) fn chance(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
 
-    /// One of the items.
+    /// Returns one of the items.
     ///
     /// # Panics
     ///
-    /// If there are none.
+    /// If there are no items.
     pub(crate) fn pick<T: Clone>(&mut self, items: &[T]) -> T {
         items[self.below(items.len() as u64) as usize].clone()
     }

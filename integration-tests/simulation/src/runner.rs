@@ -27,13 +27,13 @@ pub struct Run {
     pub statistics: Statistics,
     /// The seeds that failed, in order.
     pub failures: Vec<Failure>,
-    /// The seed that took longest, and how long.
+    /// The slowest seed, and its time.
     pub slowest: (u64, Duration),
     pub took: Duration,
 }
 
 /// Plays the histories of the seeds on all cores, all in one profile if there is one. It stops
-/// after `most_failures`. `done` is called after each run, with the number of failures so far.
+/// after `most_failures`. It calls `done` after each run, with the number of failures so far.
 pub fn run_seeds(
     seeds: Range<u64>,
     profile: Option<Profile>,

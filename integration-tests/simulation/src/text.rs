@@ -1,4 +1,4 @@
-//! Steps of histories as text: a word for what happens, then its fields as `name=value`.
+//! The text of steps of histories: a word for the action, then its fields as `name=value`.
 //!
 //! The macros make the type, its text, its parser and its list of words from one table, so that the
 //! two cannot differ.
@@ -6,22 +6,22 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Why a text is no step.
+/// The reason why a text is no step.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TextError {
     /// The first word is not known.
     #[error("{0:?} is not the name of a step")]
     Unknown(String),
-    /// A field has no value, or none that it can have.
+    /// A field has no value, or an invalid one.
     #[error("the field {field} of {text:?} is missing or has no valid value")]
     Field { field: &'static str, text: String },
 }
 
-/// A type that fields of steps have.
+/// A type of fields of steps.
 pub trait Field: Sized {
     /// Returns the value without spaces.
     fn write(&self) -> String;
-    /// Returns the value of a text, or `None` if it has none.
+    /// Parses a value. Returns `None` if the text is invalid.
     fn read(text: &str) -> Option<Self>;
 }
 
@@ -62,7 +62,7 @@ impl<T: Field> Field for Vec<T> {
     }
 }
 
-/// A time as hours, minutes, seconds and milliseconds, such as `26:01:02.500`.
+/// Writes a time as hours, minutes, seconds and milliseconds, such as `26:01:02.500`.
 impl Field for Duration {
     fn write(&self) -> String {
         let seconds = self.as_secs();
@@ -113,8 +113,8 @@ macro_rules! read_field {
     };
 }
 
-/// An enum whose variants are written as a word and fields. A text may lack the fields that have a
-/// default.
+/// Defines an enum whose variants have a word and fields as their text. A text may lack the fields
+/// that have a default.
 macro_rules! text_enum {
     (
         $(#[$meta:meta])* pub enum $name:ident {
@@ -168,7 +168,7 @@ macro_rules! text_enum {
     };
 }
 
-/// An enum of words only, for a field.
+/// Defines an enum of words for a field.
 macro_rules! word_enum {
     ($(#[$meta:meta])* pub enum $name:ident { $( $(#[$variant_meta:meta])* $word:literal $variant:ident )* }) => {
         $(#[$meta])*
@@ -197,7 +197,8 @@ macro_rules! word_enum {
     };
 }
 
-/// A struct that is written as a word and fields. A text may lack the fields that have a default.
+/// Defines a struct whose text is a word and fields. A text may lack the fields that have a
+/// default.
 macro_rules! text_struct {
     ($(#[$meta:meta])* $word:literal pub struct $name:ident {
         $( $(#[$field_meta:meta])* $field:ident : $type:ty $(= $default:expr)? ),* $(,)?

@@ -1,4 +1,4 @@
-//! The same history gives the same run, event for event.
+//! Tests that the same history gives the same run, event for event.
 
 use std::process::Command;
 

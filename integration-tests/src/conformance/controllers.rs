@@ -48,7 +48,7 @@ pub fn upstream_settings(parts: Parts) -> Settings {
 ///
 /// # Errors
 ///
-/// When a controller does not start.
+/// An error if a controller does not start.
 pub async fn start_controllers(
     client: ApiClient,
     parts: Parts,
@@ -61,7 +61,7 @@ pub async fn start_controllers(
 ///
 /// # Errors
 ///
-/// When a controller does not start.
+/// An error if a controller does not start.
 pub async fn start_controllers_with(
     client: ApiClient,
     settings: &Settings,

@@ -1,8 +1,9 @@
-//! The normal form: equal for two correct runs, although their names, uids and orders differ.
+//! Makes the normal form: it is equal for two correct runs, although their names, uids and orders
+//! differ.
 //!
 //! It has Endpoints by name, groups of interchangeable slices, and events without their counts. The
-//! README beside the recordings lists its rules. Expectations are sorted with [`in_order`] too, so
-//! the order in a file does not matter.
+//! README beside the recordings lists its rules. [`in_order`] sorts expectations, too, so the order
+//! in a file does not matter.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -13,7 +14,7 @@ use super::{Compare, Snapshot};
 /// The annotation with the time of the change that caused an output.
 pub const TRIGGER_TIME: &str = "endpoints.kubernetes.io/last-change-trigger-time";
 
-/// The maximum number of endpoints in a slice where the sizes of slices are not compared.
+/// The maximum number of endpoints in a slice if a step does not compare the sizes of slices.
 const MOST_ENDPOINTS: usize = 100;
 
 /// Returns the normal form of a snapshot of `namespace`, weakened as `compare` says.
@@ -169,7 +170,7 @@ impl<'a> Symbols<'a> {
         ))
     }
 
-    /// Groups of interchangeable slices.
+    /// Returns groups of interchangeable slices.
     fn groups(&self, slices: &[Value], compare: &Compare) -> Vec<Value> {
         let mut groups: BTreeMap<String, Group> = BTreeMap::new();
         for slice in slices {
@@ -239,7 +240,7 @@ fn hint_counts(endpoints: &mut [Value]) -> Value {
     json!(counts)
 }
 
-/// "TYPE REASON KIND/NAME" of an event, if an endpoint controller reports it.
+/// Returns "TYPE REASON KIND/NAME" of an event, if an endpoint controller reports it.
 fn event(event: &Value) -> Option<Value> {
     let reporter = event["reportingComponent"].as_str().filter(|name| !name.is_empty());
     let reporter = reporter.or(event["source"]["component"].as_str()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The operations of a scenario as plain requests through a [`kube::Client`].
+//! Carries out the operations of a scenario as plain requests through a [`kube::Client`].
 
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{Method, Request};
@@ -56,22 +56,22 @@ pub enum Op {
         kind: Kind,
         name: String,
         patch: Value,
-        /// The subresource to patch, if not the object itself.
+        /// The subresource to patch, or `None` for the object itself.
         subresource: Option<String>,
-        /// The content type, if not that of a merge patch.
+        /// The content type, or `None` for a merge patch.
         r#type: Option<String>,
     },
     Delete {
         kind: Kind,
         name: String,
-        /// The grace period in seconds; without it the object's own.
+        /// The grace period in seconds, or `None` for the object's own.
         grace_period_seconds: Option<i64>,
     },
     /// Patches every slice that carries a Service's name.
     PatchSlices {
         service: String,
         patch: Value,
-        /// The content type, if not that of a merge patch.
+        /// The content type, or `None` for a merge patch.
         r#type: Option<String>,
     },
     /// Deletes every slice that carries a Service's name.
@@ -96,7 +96,7 @@ pub struct Api {
 }
 
 impl Api {
-    /// Requests go through `client`, those about namespaced kinds to `namespace`.
+    /// Sends requests through `client`, those about namespaced kinds to `namespace`.
     pub fn new(client: Client, namespace: impl Into<String>) -> Self {
         Self { client, namespace: namespace.into() }
     }
@@ -110,7 +110,7 @@ impl Api {
     ///
     /// # Errors
     ///
-    /// When the server refuses a request.
+    /// An error if the server refuses a request.
     pub async fn run(&self, op: &Op) -> Result<(), ConformanceError> {
         match op {
             Op::Create { object } => self.create(object.clone()).await,
@@ -141,7 +141,7 @@ impl Api {
     ///
     /// # Errors
     ///
-    /// When the server refuses one of the two requests, or the kind of `object` is unknown.
+    /// An error if the server refuses one of the two requests, or the kind of `object` is unknown.
     pub async fn create(&self, mut object: Value) -> Result<(), ConformanceError> {
         let kind = Kind::deserialize(&object["kind"])
             .map_err(|source| ConformanceError::Malformed { what: object.to_string(), source })?;
@@ -162,7 +162,7 @@ impl Api {
     ///
     /// # Errors
     ///
-    /// When the server refuses the request.
+    /// An error if the server refuses the request.
     pub async fn delete(&self, kind: Kind, name: &str, grace: Option<i64>) -> Result<(), ConformanceError> {
         self.send(Method::DELETE, self.path(kind, name, None), Some((&delete_options(grace), JSON))).await?;
         Ok(())
@@ -179,7 +179,7 @@ impl Api {
     ///
     /// # Errors
     ///
-    /// When the server refuses the request.
+    /// An error if the server refuses the request.
     pub async fn list(&self, kind: Kind) -> Result<Vec<Value>, ConformanceError> {
         self.list_path(kind.collection(&self.namespace)).await
     }

@@ -1,4 +1,4 @@
-//! Settling under a paused clock, with a server whose outputs are a function of time.
+//! Tests settling under a paused clock, with a server whose outputs are a function of time.
 
 use std::convert::Infallible;
 use std::time::Duration;

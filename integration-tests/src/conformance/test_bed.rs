@@ -1,4 +1,4 @@
-//! The server and the controllers on which scenarios are played.
+//! The server and the controllers for scenarios.
 
 use std::path::Path;
 
@@ -49,7 +49,7 @@ impl TestBed {
     ///
     /// # Errors
     ///
-    /// When the server or a controller does not start.
+    /// An error if the server or a controller does not start.
     pub async fn in_process(parts: Parts) -> Result<Self, ConformanceError> {
         Self::in_process_with(&upstream_settings(parts)).await
     }
@@ -58,7 +58,7 @@ impl TestBed {
     ///
     /// # Errors
     ///
-    /// When the server or a controller does not start.
+    /// An error if the server or a controller does not start.
     pub async fn in_process_with(settings: &Settings) -> Result<Self, ConformanceError> {
         Self::in_process_on([], settings).await
     }
@@ -67,7 +67,7 @@ impl TestBed {
     ///
     /// # Errors
     ///
-    /// When the server or a controller does not start.
+    /// An error if the server or a controller does not start.
     pub async fn in_process_on(
         objects: impl IntoIterator<Item = Value>,
         settings: &Settings,
@@ -92,7 +92,7 @@ impl TestBed {
     ///
     /// # Errors
     ///
-    /// [`ConformanceError::Kubeconfig`] when no client can be made from the file.
+    /// [`ConformanceError::Kubeconfig`] if the file allows no client.
     pub async fn of_kubeconfig(path: &Path) -> Result<Self, ConformanceError> {
         let failed = |reason: String| ConformanceError::Kubeconfig { path: path.to_owned(), reason };
         let kubeconfig = Kubeconfig::read_from(path).map_err(|error| failed(error.to_string()))?;
@@ -113,7 +113,7 @@ impl TestBed {
         self.embedded.as_ref().map(|(server, _)| server)
     }
 
-    /// Returns true if the controllers are still running. Those of a cluster are assumed to be.
+    /// Returns true if the controllers are still running. It assumes that those of a cluster are.
     pub fn controllers_are_alive(&mut self) -> bool {
         self.embedded.as_mut().is_none_or(|(_, controllers)| controllers.are_alive())
     }
@@ -123,13 +123,12 @@ impl TestBed {
         &self.pace
     }
 
-    /// Returns true if the server is used by more than one scenario, so that each must clean up
-    /// after itself.
+    /// Returns true if several scenarios use the server, so that each must clean up after itself.
     pub fn outlives_scenarios(&self) -> bool {
         self.outlives_scenarios
     }
 
-    /// Returns the namespace for a scenario. It is unique where the server outlives the scenario,
+    /// Returns the namespace for a scenario. It is unique if the server outlives the scenario,
     /// otherwise constant.
     #[expect(clippy::disallowed_methods, reason = "names on a real server must be unique")]
     pub fn namespace_for(&self, scenario: &str) -> String {

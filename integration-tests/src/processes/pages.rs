@@ -1,4 +1,4 @@
-//! The pages that a replica serves.
+//! Reads the pages that a replica serves.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use super::server::{SCRAPER, user_token};
 ///
 /// # Panics
 ///
-/// If there is none.
+/// If there is no free port.
 pub fn free_port() -> u16 {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
 }
@@ -52,7 +52,7 @@ impl Pages {
     ///
     /// # Errors
     ///
-    /// If there is no answer.
+    /// An error if there is no answer.
     pub async fn read(&self, path: &str) -> Result<(u16, String), Box<dyn std::error::Error + Send + Sync>> {
         self.request(path, None).await
     }
@@ -61,7 +61,7 @@ impl Pages {
     ///
     /// # Errors
     ///
-    /// If there is no answer, or another one than 200.
+    /// An error if the answer is not 200, or there is no answer.
     pub async fn metric(&self, name: &str) -> Result<Option<f64>, Box<dyn std::error::Error + Send + Sync>> {
         let (status, page) = self.request("/metrics", Some(user_token(SCRAPER))).await?;
         if status != 200 {
@@ -84,7 +84,7 @@ impl Pages {
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).await?;
         let stream = tls.connect("127.0.0.1".try_into()?, stream).await?;
         let (mut sender, connection) = handshake(TokioIo::new(stream)).await?;
-        // It ends with the answer.
+        // The task ends with the answer.
         tokio::spawn(connection);
         let mut request = Request::get(path).header(HOST, "127.0.0.1").header(CONNECTION, "close");
         if let Some(token) = token {

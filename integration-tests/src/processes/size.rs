@@ -1,4 +1,4 @@
-//! How large the load is, and the times of the lease.
+//! The size of the load, and the times of the lease.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ pub struct Size {
     /// `--kube-api-qps`
     pub qps: u32,
     pub lease: LeaseTimes,
-    /// How long the server is away where a test lets it go away.
+    /// How long the server is away in a test that takes it away.
     pub outage: Duration,
     /// How long the load runs before and after a fault.
     pub steady: Duration,
@@ -96,14 +96,14 @@ impl Size {
         }
     }
 
-    /// Returns the same size for a test that shares the cores with another one, unless its figures
-    /// are to be published.
+    /// Returns the same size for a test that shares the cores with another one, unless the size is
+    /// the full one.
     pub fn sharing_cores(self) -> Self {
         Self { shares_cores: self != Self::FULL, ..self }
     }
 
-    /// Returns how long a change may remain unanswered when the leader dies without releasing the
-    /// lease: the standbys wait for the lease duration, and then have a second, or two if they
+    /// Returns how long a change may wait for its answer after the leader dies without releasing
+    /// the lease: the standbys wait for the lease duration, and then have a second, or two if they
     /// share the cores.
     pub fn longest_gap_after_kill(&self) -> Duration {
         self.lease.duration + Duration::from_secs(if self.shares_cores { 2 } else { 1 })

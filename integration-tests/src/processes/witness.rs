@@ -1,5 +1,5 @@
-//! What the API server saw: its request log, one JSON line for each request, and what follows from
-//! it.
+//! Reads the request log of the API server, one JSON line for each request, and derives tenures and
+//! answers from it.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Seek, SeekFrom};
@@ -13,35 +13,35 @@ use super::cluster::service_of;
 /// The kinds that the controllers write.
 const OUTPUTS: [&str; 2] = ["endpoints", "endpointslices"];
 
-/// One request, in the order in which the server answered them.
+/// One request. The log has requests in the order of their answers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Line {
-    /// When the request arrived, in microseconds since the server started.
+    /// The arrival of the request, in microseconds since the server started.
     pub received: u64,
-    /// When the answer was ready, in microseconds since the server started.
+    /// The time of the answer, in microseconds since the server started.
     pub at: u64,
     pub user: String,
     /// `User-Agent`.
     pub agent: String,
     /// Such as `update`.
     pub verb: String,
-    /// Such as `endpointslices`; empty for none.
+    /// Such as `endpointslices`, or empty.
     pub resource: String,
-    /// Such as `status`; empty for none.
+    /// Such as `status`, or empty.
     pub subresource: String,
-    /// Empty for none.
+    /// Empty if there is no name.
     pub name: String,
-    /// HTTP status, 0 if the connection broke.
+    /// HTTP status, or 0 if the connection broke.
     pub status: u16,
 }
 
 impl Line {
-    /// Returns when the request arrived, since the server started.
+    /// Returns the arrival of the request, as the time since the server started.
     pub fn arrival(&self) -> Duration {
         Duration::from_micros(self.received)
     }
 
-    /// Returns when the answer was ready, since the server started.
+    /// Returns the time of the answer, since the server started.
     pub fn time(&self) -> Duration {
         Duration::from_micros(self.at)
     }
@@ -81,7 +81,7 @@ impl Witness {
     ///
     /// # Panics
     ///
-    /// If the log cannot be read.
+    /// If reading the log fails.
     pub fn lines(&mut self) -> &[Line] {
         let mut file = File::open(&self.path).unwrap();
         file.seek(SeekFrom::Start(self.read)).unwrap();
@@ -100,14 +100,15 @@ impl Witness {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tenure {
     pub user: String,
-    /// When the first of the writes was answered.
+    /// The time of the answer to the first of the writes.
     pub first: Duration,
-    /// When the last of the writes was answered.
+    /// The time of the answer to the last of the writes.
     pub last: Duration,
     pub writes: usize,
 }
 
-/// Returns who wrote outputs, in order. If each user occurs once, no two wrote at the same time.
+/// Returns the users that wrote outputs, in order. If each user occurs once, no two wrote at the
+/// same time.
 pub fn tenures(lines: &[Line]) -> Vec<Tenure> {
     let mut tenures: Vec<Tenure> = Vec::new();
     for line in lines.iter().filter(|line| line.writes_output()) {
@@ -127,10 +128,11 @@ pub fn tenures(lines: &[Line]) -> Vec<Tenure> {
 /// A change of a pod and the first write for its Service after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// When the request for the change arrived.
+    /// The arrival of the request for the change.
     pub changed: Duration,
     pub service: String,
-    /// How long it took until a write of an output of the Service arrived; `None` if none did.
+    /// The time until a write of an output of the Service arrived, or `None` if there was no such
+    /// write.
     pub after: Option<Duration>,
 }
 
@@ -162,7 +164,7 @@ pub fn answers(lines: &[Line], resource: &str) -> Vec<Answer> {
 ///
 /// # Panics
 ///
-/// If there are no answers, or a change was not answered.
+/// If there are no changes, or a change has no answer.
 pub fn worst(answers: &[Answer]) -> Duration {
     let unanswered: Vec<&Answer> = answers.iter().filter(|answer| answer.after.is_none()).collect();
     assert!(unanswered.is_empty(), "changes without an answer: {unanswered:?}");

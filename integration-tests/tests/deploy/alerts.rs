@@ -1,5 +1,5 @@
-//! The alert rules: their expressions name existing metrics, each has a section in
-//! docs/operations.md, and none fires while all is well.
+//! Tests the alert rules: their expressions name existing metrics, each has a section in
+//! docs/operations.md, and no alert fires while all is well.
 
 use std::collections::BTreeSet;
 
@@ -78,8 +78,7 @@ fn firing(page: &str) -> Vec<String> {
     fire.map(|alert| alert["alert"].as_str().unwrap().to_owned()).collect()
 }
 
-/// A trial: the lease is reserved for kube-controller-manager, and the replicas stand by for as
-/// long as that.
+/// This is a trial: kube-controller-manager has reserved the lease, and the replicas stand by.
 pub(crate) fn no_alert_fires_behind_a_reserved_lease() {
     let page = &REPLICAS.behind_reserved_lease;
     assert!(page.contains(r#"leader_election_master_status{name="kube-endpoint-manager"} 0"#), "{page}");
@@ -88,7 +87,7 @@ pub(crate) fn no_alert_fires_behind_a_reserved_lease() {
 
 pub(crate) fn no_leader_fires_when_nobody_holds_the_lease_or_it_cannot_be_read() {
     assert_eq!(firing(&REPLICAS.without_lease), ["KubeEndpointManagerNoLeader"]);
-    // One replica that knows better is enough.
+    // One replica that knows the holder is enough.
     let expression = |alert: &Value| alert["expr"].as_str().unwrap().to_owned();
     let alerts = alerts();
     let no_leader = alerts.iter().find(|alert| alert["alert"] == "KubeEndpointManagerNoLeader").unwrap();

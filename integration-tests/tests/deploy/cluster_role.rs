@@ -1,6 +1,6 @@
-//! The permissions in the manifests are those that the manager uses: each request of all
-//! conformance scenarios, of a run with faults, and of replicas that serve and elect a leader, is
-//! allowed; and each permission is used or is on a list with a reason.
+//! Tests that the permissions in the manifests are those that the manager uses: they allow each
+//! request of all conformance scenarios, of a run with faults, and of replicas that serve and elect
+//! a leader; and some request uses each permission, or a list gives a reason for it.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::manifests::{KUSTOMIZATIONS, rendered};
 use crate::rbac::{Attributes, Granted, Rule, allowed, granted};
 use crate::replicas::REPLICAS;
 
-/// Permissions that only admission plugins ask for, so that no request shows their use.
+/// Permissions for which only admission plugins ask, so that no request shows their use.
 const NOT_REQUESTED: [(&str, &str, &str); 4] = [
     // OpenShift's RestrictedEndpointsAdmission, for addresses in the pod and Service networks.
     ("create", "", "endpoints/restricted"),
@@ -25,7 +25,8 @@ const NOT_REQUESTED: [(&str, &str, &str); 4] = [
     ("update", "", "endpoints/finalizers"),
 ];
 
-/// What every authenticated user may do in every cluster: the ClusterRole `system:discovery`.
+/// Returns the rights of every authenticated user in every cluster: the ClusterRole
+/// `system:discovery`.
 fn discovery() -> Granted {
     let urls =
         ["/api", "/api/*", "/apis", "/apis/*", "/healthz", "/livez", "/readyz", "/version", "/version/"];
@@ -77,9 +78,9 @@ async fn of_scenario(scenario: &Scenario) -> BTreeSet<Attributes> {
     requests(bed.server().unwrap())
 }
 
-/// Returns the requests of the controllers when connections break, the server answers 404 to writes
-/// and refuses others for so long that events repeat, and Endpoints are left from a Service that
-/// was deleted while no controller ran.
+/// Returns the requests of the controllers in a run in which connections break, the server answers
+/// 404 to writes and refuses others until events repeat, and Endpoints are left from a Service that
+/// somebody deleted while no controller ran.
 async fn of_faults() -> BTreeSet<Attributes> {
     let service = |selector: &str| {
         json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "namespace": "default", "uid": "1"},
@@ -125,7 +126,7 @@ async fn of_faults() -> BTreeSet<Attributes> {
     requests(server)
 }
 
-/// Returns all requests that the tests of permissions are about.
+/// Returns all requests for the tests of permissions.
 fn all_requests() -> BTreeSet<Attributes> {
     let scenarios: Vec<Scenario> =
         recordings().unwrap().iter().map(|file| Scenario::read(file).unwrap()).collect();
@@ -147,7 +148,7 @@ fn all_requests() -> BTreeSet<Attributes> {
     assert!(all.len() > 100, "{all:?}");
     all.extend(paused(of_faults()));
     all.extend(REPLICAS.requests.iter().cloned());
-    // The replicas told of their leadership, in the namespace of the lease.
+    // The replicas recorded events about their leadership, in the namespace of the lease.
     assert!(all.contains(&Attributes::of("POST", "/api/v1/namespaces/kube-system/events", "")), "{all:?}");
     all
 }

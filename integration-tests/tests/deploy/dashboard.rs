@@ -1,4 +1,4 @@
-//! The Grafana dashboard: its queries name existing metrics, and its panels do not overlap.
+//! Tests the Grafana dashboard: its queries name existing metrics, and its panels do not overlap.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Evaluates PromQL over metrics pages that do not change: as much of it as the alerts have.
+//! Evaluates the part of PromQL that the alerts use, over metrics pages that do not change.
 //! Counters do not grow, so that the functions of a range give 0.
 
 use std::collections::BTreeMap;
@@ -135,7 +135,7 @@ impl Series {
             }
             ("absent", of) if self.vector(of).is_empty() => vec![(Labels::new(), 1.0)],
             ("absent", _) => Vec::new(),
-            // Of a histogram without observations.
+            // This is the value for a histogram without observations.
             ("histogram_quantile", of) => {
                 let without_bucket = |(mut labels, _): (Labels, f64)| {
                     labels.remove("le");

@@ -1,4 +1,4 @@
-//! The image's recipe fits the workspace and the manifests.
+//! Tests that the image's recipe fits the workspace and the manifests.
 
 use std::fs::read_to_string;
 
@@ -56,7 +56,7 @@ pub(crate) fn the_build_context_has_all_members_of_the_workspace() {
         let folder = member.split(['/', '"']).next().unwrap();
         assert!(kept.contains(&folder), "deploy/Dockerfile.dockerignore leaves out {folder}");
     }
-    // What the recipe executes.
+    // The recipe executes these scripts.
     let recipe = dockerfile();
     let scripts: Vec<&str> = recipe
         .split(|c: char| !(c.is_alphanumeric() || "/-_.".contains(c)))

@@ -11,11 +11,11 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The kustomizations whose objects are applied to a cluster.
+/// The kustomizations whose objects users apply to a cluster.
 pub(crate) const KUSTOMIZATIONS: [&str; 4] =
     ["deploy/base", "deploy/overlays/kubeadm", "deploy/overlays/k3s", "deploy/overlays/monitored"];
 
-/// The kustomization of the static pod, which is given to the kubelet.
+/// The kustomization of the static pod, which the kubelet gets.
 pub(crate) const STATIC_POD: &str = "deploy/overlays/kubeadm/static-pod";
 
 /// Returns the objects of a kustomization.

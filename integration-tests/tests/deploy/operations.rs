@@ -1,4 +1,4 @@
-//! `docs/operations.md`: the metrics that it names exist, and it lists every permission.
+//! Tests that the metrics in `docs/operations.md` exist, and that the page lists every permission.
 
 use std::collections::BTreeSet;
 use std::fs::read_to_string;

@@ -10,14 +10,14 @@ use crate::metrics_page::MetricsPage;
 /// Labels that Prometheus adds to each series of a target.
 const OF_TARGET: [&str; 2] = ["job", "instance"];
 
-/// Labels whose values appear only once a request was answered in that way.
+/// Labels whose values appear only after such an answer.
 const OPEN_ENDED: [&str; 1] = ["code"];
 
 /// Checks an expression. Returns the labels that its result can have.
 ///
 /// # Errors
 ///
-/// What is wrong.
+/// A text about the fault.
 pub(crate) fn check(query: &str, page: &MetricsPage) -> Result<BTreeSet<String>, String> {
     let expression = parse(query).map_err(|error| format!("{query}: {error}"))?;
     labels(&expression, page).map_err(|error| format!("{query}: {error}"))

@@ -9,7 +9,7 @@ use kube_endpoint_integration_tests::running_manager::{RunningManager, settings,
 use kube_endpoint_manager_core::{Gate, Gates, Settings};
 use serde_json::Value;
 
-/// Longer than the controllers take for anything that these tests start.
+/// A time longer than the controllers take for any change of these tests.
 pub(crate) const LONG: Duration = Duration::from_secs(120);
 
 /// Returns the gates with which each test runs: only `gate` on, and all off.

@@ -49,7 +49,7 @@ impl WebDriver {
         self.send(Method::DELETE, "", None).await;
     }
 
-    /// Loads an address and waits until it is loaded.
+    /// Loads an address and waits for the end of loading.
     pub(crate) async fn open(&self, address: &str) {
         self.send(Method::POST, "/url", Some(json!({"url": address}))).await;
     }
@@ -108,7 +108,7 @@ async fn request(
 ) -> Result<Value, Box<dyn std::error::Error + Send + Sync>> {
     let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
     let (mut sender, connection) = handshake(TokioIo::new(stream)).await?;
-    // It ends with the answer.
+    // The task ends with the answer.
     tokio::spawn(connection);
     let body = body.map(|body| body.to_string()).unwrap_or_default();
     let request = Request::builder()

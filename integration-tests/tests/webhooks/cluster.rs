@@ -14,7 +14,7 @@ use kube_endpoint_manager_core::{ApiClient, ContentType, ControllerStatus, Gates
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
-/// Changes an object that is created or updated. The number is that of the request.
+/// A function that changes the object of a create or an update. The number is that of the request.
 pub(crate) type Webhook = fn(&mut Value, usize);
 
 pub(crate) struct Cluster {
@@ -42,14 +42,14 @@ pub(crate) fn service(namespace: &str, name: &str, number: usize, selects: bool)
             "ports": [{"port": 80, "protocol": "TCP", "targetPort": 8080}]}})
 }
 
-/// Endpoints that somebody writes.
+/// Returns Endpoints that somebody writes.
 pub(crate) fn endpoints(namespace: &str, name: &str, ips: &[&str]) -> Value {
     let addresses: Vec<Value> = ips.iter().map(|ip| json!({"ip": ip})).collect();
     json!({"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": name, "namespace": namespace},
         "subsets": [{"addresses": addresses, "ports": [{"port": 8080, "protocol": "TCP"}]}]})
 }
 
-/// Returns the objects of a namespace: `web` with so many pods, and `db`.
+/// Returns the objects of a namespace: `web` with this number of pods, and `db`.
 pub(crate) fn objects(namespace: &str, number: usize, pods: usize) -> Vec<Value> {
     let addresses = ["192.0.2.1", "192.0.2.2", "192.0.2.3"];
     let mut objects = vec![
@@ -73,7 +73,7 @@ pub(crate) fn server(objects: impl IntoIterator<Item = Value>) -> EmbeddedApiSer
         .unwrap()
 }
 
-/// Settings with which objects can be rewritten: they are sent as JSON.
+/// Returns settings with JSON, so that a webhook can rewrite the objects.
 pub(crate) fn settings_of_tests(max_endpoints_per_slice: usize) -> Settings {
     let mut settings = settings(Gates::default());
     settings.content_type = ContentType::Json;
@@ -95,7 +95,7 @@ async fn rewritten(request: Request<Body>, webhook: Webhook, turn: &AtomicUsize)
 }
 
 impl Cluster {
-    /// Returns a manager on a server whose webhook rewrites what is created and updated.
+    /// Starts a manager on a server whose webhook rewrites the objects of creates and updates.
     pub(crate) fn rewriting(server: EmbeddedApiServer, settings: &Settings, webhook: Webhook) -> Self {
         let (service, turn) = (server.service(), Arc::new(AtomicUsize::new(0)));
         let client = ApiClient::for_tests(tower::service_fn(move |request: Request<Body>| {
@@ -127,7 +127,7 @@ impl Cluster {
         self.manager.status().controllers.try_into().unwrap()
     }
 
-    /// What `/statusz` prints.
+    /// Returns the text of `/statusz`.
     pub(crate) fn printed_status(&self) -> String {
         self.manager.status().to_string()
     }

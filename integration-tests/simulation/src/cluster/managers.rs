@@ -1,4 +1,4 @@
-//! The manager processes: how they start, end and are started anew.
+//! Starts, ends and restarts the manager processes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::history::{Manager, Setup};
 use crate::random::Random;
 use crate::watcher::SharedWatcher;
 
-/// How long a process is away that has ended by itself.
+/// The time after which a process restarts that has ended by itself.
 const RESTART: Duration = Duration::from_secs(2);
 
 /// A process that runs.
@@ -33,9 +33,9 @@ struct Running {
 struct Slot {
     running: Option<Running>,
     generation: u64,
-    /// How far the clock of its host is ahead.
+    /// The number of seconds by which the clock of its host is ahead.
     clock: i64,
-    /// True if it is started anew when it ends.
+    /// True if it restarts when it ends.
     is_kept: bool,
 }
 
@@ -62,7 +62,7 @@ impl Managers {
         })
     }
 
-    /// Starts a process, and starts it anew when it ends by itself. Does nothing if it runs.
+    /// Starts a process, and restarts it when it ends by itself. Does nothing if it runs.
     pub(crate) fn start(self: &Arc<Self>, manager: Manager) {
         let (generation, clock) = {
             let mut slots = self.slots.lock();
@@ -158,7 +158,7 @@ impl Managers {
         }
     }
 
-    /// Starts a process unless it was started or stopped meanwhile.
+    /// Starts a process unless a step has started or stopped it meanwhile.
     fn start_if(self: &Arc<Self>, manager: Manager, generation: u64) {
         let slots = self.slots.lock();
         let is_next = slots.get(&manager).is_some_and(|slot| slot.is_kept && slot.generation == generation);
@@ -168,12 +168,12 @@ impl Managers {
         }
     }
 
-    /// Ends a process as SIGKILL does, and starts it anew after a time. Returns whether it ran.
+    /// Ends a process as SIGKILL does, and restarts it after a time. Returns true if it ran.
     pub(crate) fn kill(self: &Arc<Self>, manager: Manager, away: Option<Duration>) -> bool {
         self.leave(manager, away, |running| running.link.kill())
     }
 
-    /// Ends a process as SIGTERM does, and starts it anew after a time. Returns whether it ran.
+    /// Ends a process as SIGTERM does, and restarts it after a time. Returns true if it ran.
     pub(crate) fn stop(self: &Arc<Self>, manager: Manager, away: Option<Duration>) -> bool {
         self.leave(manager, away, |running| {
             if let Some(stop) = running.stop.take() {
@@ -210,7 +210,7 @@ impl Managers {
         has_run
     }
 
-    /// Ends a process at one of its next writes of outputs, or of the Lease. It is started anew two
+    /// Ends a process at one of its next writes of outputs, or of the Lease. It restarts two
     /// seconds later.
     pub(crate) fn kill_at_write(&self, manager: Manager, lease: bool, writes: u8, applied: bool) {
         if let Some(Some(running)) = self.slots.lock().get(&manager).map(|slot| &slot.running) {
@@ -230,7 +230,7 @@ impl Managers {
         running.map(|(manager, running)| (manager, running.handle.clone())).collect()
     }
 
-    /// Returns how many processes ended at a write of an output, and of the Lease.
+    /// Returns how many processes have ended at a write of an output, and of the Lease.
     pub(crate) fn killed_at_writes(&self) -> [usize; 2] {
         [0, 1].map(|of: usize| self.killed_at_writes[of].load(Ordering::Relaxed))
     }

@@ -1,5 +1,5 @@
-//! Histories: what happens to a cluster at which time, as plain data that a seed determines and
-//! that has a text.
+//! Histories: the steps of a run with their times, as plain data that a seed determines and that
+//! has a text.
 
 mod change;
 mod fault;
@@ -20,28 +20,28 @@ pub use setup::Setup;
 
 use crate::text::{Field, TextError};
 
-/// What happens at one time.
+/// The action of a step.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     Change(Change),
     /// A fault begins, and ends after this time.
     Fault(Duration, Fault),
-    /// Something happens to a process, a clock or the storage.
+    /// An action on a process, a clock or the storage.
     Process(Process),
 }
 
-/// What happens, and when, as the time since the managers were started.
+/// An action, and its time since the start of the managers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
     pub at: Duration,
     pub action: Action,
 }
 
-/// The settings of a run and what happens in it, in the order of time.
+/// The settings of a run and its steps, in the order of time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct History {
     pub setup: Setup,
-    /// What happens. Steps at 0 are made before the managers start.
+    /// The steps. Those at 0 come before the managers start.
     pub steps: Vec<Step>,
 }
 
@@ -56,7 +56,7 @@ impl History {
         profile::history(profile, seed)
     }
 
-    /// Returns when the last step is over.
+    /// Returns the time at which the last step is over.
     pub fn end(&self) -> Duration {
         let ends = self.steps.iter().map(|step| match &step.action {
             Action::Fault(lasts, _) => step.at + *lasts,
@@ -98,7 +98,7 @@ impl fmt::Display for Step {
     }
 }
 
-/// One step each line, after a line with the setup.
+/// Prints a line with the setup, then one line for each step.
 impl fmt::Display for History {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.setup)?;
@@ -127,7 +127,7 @@ impl FromStr for Step {
     }
 }
 
-/// Empty lines and lines that begin with `#` are skipped.
+/// Parses the lines, and skips empty ones and those that begin with `#`.
 impl FromStr for History {
     type Err = TextError;
 

@@ -7,8 +7,8 @@ use super::super::{Fault, Kind, Process};
 pub(super) const SERVERS: u8 = 3;
 
 impl Pieces {
-    /// Servers are behind, each by another time, while one after another hangs, refuses, is
-    /// restarted or has a storage of its own.
+    /// Adds steps in which servers lag by different times, while one after another hangs, refuses,
+    /// restarts or has a storage of its own.
     pub(super) fn servers(&mut self) {
         let span = seconds(self.random.between(60, 300));
         for server in (1..=SERVERS).map(Some) {
@@ -38,8 +38,8 @@ impl Pieces {
                 }
                 2 => {
                     self.fault_at(at, lasts, Fault::OtherStorage { server: number });
-                    // A process never sees what a watch of one storage skips after a list of the
-                    // other.
+                    // A process never sees changes that a watch of one storage skips after a list
+                    // of the other.
                     for manager in self.managers.clone() {
                         self.process_at(at + lasts + seconds(1), Process::Kill { manager, away: 100 });
                     }
