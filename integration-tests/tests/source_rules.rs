@@ -228,3 +228,76 @@ fn public_types_traits_functions_and_modules_have_docs() {
     let found = places(|path, text| if is_checked(path) { undocumented(text) } else { Vec::new() });
     assert!(found.is_empty(), "without docs:\n{}", found.join("\n"));
 }
+
+/// The crates whose comments do not keep the rules of [`unclear`] yet.
+const UNCLEAR: [&str; 6] =
+    ["api-client", "api-writer", "controller-runtime", "informer", "manager", "tracker"];
+
+/// Returns the lines at which a sentence of a comment begins that is hard to read: its first word
+/// hides who does what, or it contains a phrase that readers stumble over. A question may begin
+/// with "What".
+fn unclear(source: &str) -> Vec<usize> {
+    const WORDS: [&str; 4] = ["Whether ", "Has ", "What ", "None "];
+    const PHRASES: [&str; 7] = [
+        " of which",
+        " for so long",
+        " all the same",
+        " ever more",
+        " none if",
+        " as far as",
+        "eturns whether ",
+    ];
+    let mut found = Vec::new();
+    // The text since the last end of a sentence, and the line at which it begins.
+    let (mut sentence, mut begin) = (String::new(), 0);
+    let mut end = |sentence: &mut String, begin: usize| {
+        let begins_badly = WORDS.iter().any(|it| sentence.starts_with(it)) && !sentence.ends_with("? ");
+        if begins_badly || PHRASES.iter().any(|it| format!(" {sentence}").contains(it)) {
+            found.push(begin);
+        }
+        sentence.clear();
+    };
+    let mut in_code = false;
+    for (number, line) in source.lines().enumerate() {
+        let text = line.trim_start().strip_prefix("//").map(|it| it.trim_start_matches(['/', '!']).trim());
+        let text = text.unwrap_or_default();
+        in_code = !text.is_empty() && in_code != text.starts_with("```");
+        let item = text.strip_prefix("- ").or_else(|| text.strip_prefix("* "));
+        if text.is_empty() || text.starts_with(['|', '#']) || in_code || item.is_some() {
+            end(&mut sentence, begin);
+        }
+        if in_code {
+            continue;
+        }
+        for word in item.unwrap_or(text).split_whitespace() {
+            if sentence.is_empty() {
+                begin = number + 1;
+            }
+            sentence.push_str(word);
+            sentence.push(' ');
+            if word.ends_with(['.', '!', '?']) {
+                end(&mut sentence, begin);
+            }
+        }
+    }
+    end(&mut sentence, begin);
+    found
+}
+
+#[test]
+fn sentences_in_comments_name_who_does_what() {
+    let check = |source: &str, want: &[usize]| assert_eq!(unclear(source), want, "{source}");
+    check(
+        "/// Whether it is.\nfn a() {}\n// None if not.\n\n//! It is. Has it\n//! done. It is never more.",
+        &[1, 3, 5],
+    );
+    check("// A list:\n// - What is.\n// - a\n// It is one, all\n// the same.\ncode();", &[2, 3]);
+    check("// ```\n// What is.\n// ```\n// Then\n// What is it?\nlet a = \"What is\";", &[]);
+
+    let is_exempt = |path: &Path| {
+        UNCLEAR.iter().any(|name| path.components().any(|it| it.as_os_str() == *name))
+            && path.components().any(|it| it.as_os_str() == "crates")
+    };
+    let found = places(|path, text| if is_exempt(path) { Vec::new() } else { unclear(text) });
+    assert!(found.is_empty(), "sentences that are hard to read:\n{}", found.join("\n"));
+}
