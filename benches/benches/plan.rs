@@ -11,12 +11,12 @@ use tokio::time::Instant;
 
 const SIZES: [usize; 4] = [1_000, 5_000, 10_000, 100_000];
 
-/// The only Service of a namespace.
+/// Returns the only Service of a namespace.
 fn size(pods: usize) -> Size {
     Size { services: 1, pods, other_pods: 0 }
 }
 
-/// The time of so many rounds, each of which flips another pod.
+/// Returns the time of `rounds` rounds. Each round flips another pod.
 fn flips(
     service: &mut PlannedService,
     rounds: u64,
@@ -24,7 +24,8 @@ fn flips(
 ) -> Duration {
     let mut total = Duration::ZERO;
     for number in 0..rounds {
-        // Among the first thousand addresses, so that each flip changes the Endpoints too.
+        // The pod is among the first thousand addresses, so that each flip changes the Endpoints,
+        // too.
         let flipped = service.flipped(usize::try_from(number * 37).unwrap_or_default() % 500);
         service.apply(flipped);
         let pods = service.read_changed();
@@ -33,7 +34,7 @@ fn flips(
     total
 }
 
-/// The time that `work` takes, added to `total`.
+/// Runs `work` and adds its time to `total`.
 fn timed<T>(total: &mut Duration, work: impl FnOnce() -> T) -> T {
     let start = Instant::now();
     let result = black_box(work());

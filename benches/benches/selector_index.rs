@@ -1,4 +1,4 @@
-//! Applies one pod event, which finds the Services that it affects. The time must not depend on the
+//! Applies one pod event, and finds the Services that it affects. The time must not depend on the
 //! number of Services or of other pods.
 
 use criterion::{BenchmarkId, Criterion};

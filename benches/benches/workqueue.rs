@@ -1,4 +1,5 @@
-//! The queue: keys that are added and processed, added again while queued, and added after a delay.
+//! The queue: adds and processes keys, adds them again while they are queued, and adds them after a
+//! delay.
 
 use std::time::Duration;
 

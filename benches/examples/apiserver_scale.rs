@@ -1,5 +1,5 @@
-//! What the embedded API server costs at the size of a large cluster: 150,000 pods, 10,000
-//! Services, 5,000 nodes.
+//! Measures the embedded API server at the size of a large cluster: 150,000 pods, 10,000 Services,
+//! 5,000 nodes.
 //!
 //! `cargo run --release -p kube-endpoint-benches --example apiserver_scale` prints a table of times
 //! and of resident memory, from `/proc/self/status`. It fails when memory exceeds the limit.
@@ -19,8 +19,8 @@ use tower::ServiceExt;
 
 /// The limit of resident memory, in bytes.
 const LIMIT: u64 = 1_500_000_000;
-/// Parsed objects take several times the memory of their text, so they are created and loaded in
-/// batches.
+/// Parsed objects take several times the memory of their text, so the program creates and loads
+/// them in batches.
 const BATCH: usize = 2_000;
 const NAMESPACES: usize = 100;
 const WATCHERS: usize = 50;
@@ -182,7 +182,7 @@ async fn read(answer: Response<Body>) -> Outcome<Read> {
     Ok(read)
 }
 
-/// Resident memory in bytes.
+/// Returns the resident memory in bytes.
 fn resident() -> Outcome<u64> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no VmRSS")?;

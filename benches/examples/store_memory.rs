@@ -1,10 +1,10 @@
-//! What the informer's stores hold, in bytes for each pod, by kind of object.
+//! Measures the memory of the informer's stores, in bytes for each pod, by kind of object.
 //!
 //! `cargo run --release -p kube-endpoint-benches --example store_memory -- [PODS SERVICES NODES]`
 //! fills the stores as reflectors do, once with label sets that the pods of a Service share and
-//! once with labels of their own for each pod. It prints what was allocated by kind and at most,
-//! and the growth of the resident memory. Without arguments it has the size of a cluster at
-//! Kubernetes' supported limits.
+//! once with labels of their own for each pod. It prints the allocated bytes by kind, their
+//! maximum, and the growth of the resident memory. Without arguments it has the size of a cluster
+//! at Kubernetes' supported limits.
 #![allow(clippy::print_stdout, reason = "this is its output")]
 
 #[path = "store_memory/fill.rs"]
@@ -20,7 +20,7 @@ static ALLOCATED: PeakAlloc = PeakAlloc;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments: Vec<String> = std::env::args().skip(1).collect();
-    // The highest resident memory is that of a process, so each case is one.
+    // The highest resident memory is a figure of a process, so each case is a process of its own.
     if let Some(case) = arguments.iter().position(|one| one == "shared" || one == "unique") {
         let unique_labels = arguments.remove(case) == "unique";
         let mut numbers = arguments.iter().map(|number| number.parse::<usize>());

@@ -1,5 +1,5 @@
-//! Instruction counts: what Callgrind wrote, the committed table, and what must hold between and
-//! among them.
+//! Instruction counts: reads Callgrind's output and the committed table, compares them, and checks
+//! how counts grow.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,21 +10,21 @@ const HEADER: &str = "\
 # figure fails the gate. docs/performance.md (\"Instruction counts\") says how the figures are counted, and when to change them.
 ";
 
-/// A count over so many percent of its figure is a regression.
+/// A count over this percentage of its figure is a regression.
 const MOST_PERCENT: u64 = 105;
-/// A count under so many percent of its figure asks for a new figure, because the old one would let
+/// A count under this percentage of its figure needs a new figure, because the old one would let
 /// later changes pass.
 const LEAST_PERCENT: u64 = 90;
 
-/// How a cost may grow with the size of a cluster.
+/// A limit for the growth of a cost with the size of a cluster.
 struct Law {
-    /// What grows, for messages.
+    /// The growing quantity, for messages.
     grows: &'static str,
-    /// The cost is the sum of the counts whose names begin with this.
+    /// The small cost is the sum of the counts whose names begin with this.
     small: &'static str,
-    /// The same in a larger cluster.
+    /// The prefix for the cost in a larger cluster.
     large: &'static str,
-    /// The cost is less than so many percent of the small one.
+    /// The large cost must be less than this percentage of the small one.
     less_than_percent: u64,
 }
 
@@ -64,7 +64,7 @@ impl Counts {
     ///
     /// # Errors
     ///
-    /// A text that says which name has two counts.
+    /// A text that names a benchmark with two counts.
     pub fn from_list(list: Vec<(String, u64)>) -> Result<Self, String> {
         let mut counts = Self::default();
         for (name, count) in list {
@@ -81,7 +81,7 @@ impl Counts {
     ///
     /// # Errors
     ///
-    /// A text that says which line is wrong.
+    /// A text that names the wrong line.
     pub fn from_table(text: &str) -> Result<Self, String> {
         let read = |line: &str| {
             let (name, count) = line.rsplit_once(' ').unwrap_or((line, ""));
@@ -93,12 +93,12 @@ impl Counts {
         Self::from_list(lines.map(read).collect::<Result<_, String>>()?)
     }
 
-    /// The sum of the counts whose names begin with a prefix.
+    /// Returns the sum of the counts whose names begin with a prefix.
     fn sum(&self, prefix: &str) -> u64 {
         self.0.iter().filter(|(name, _)| name.starts_with(prefix)).map(|(_, count)| count).sum()
     }
 
-    /// The table that [`from_table`](Self::from_table) reads.
+    /// Returns the table that [`from_table`](Self::from_table) reads.
     pub fn to_table(&self) -> String {
         let width = self.0.keys().map(String::len).max().unwrap_or(0);
         let mut table = HEADER.to_owned();
@@ -109,8 +109,8 @@ impl Counts {
     }
 }
 
-/// Compares counts with the committed figures, and checks how they grow. Returns a table for
-/// people, and one text for each problem.
+/// Compares counts with the committed figures, and checks their growth. Returns a table for people,
+/// and one text for each problem.
 pub fn report(committed: &Counts, counted: &Counts) -> (String, Vec<String>) {
     let mut table = String::new();
     let mut problems = Vec::new();
@@ -152,12 +152,12 @@ pub fn report(committed: &Counts, counted: &Counts) -> (String, Vec<String>) {
     (table, problems)
 }
 
-/// The number of instructions of each counted call, in order, from a profile with a dump for each
-/// of them.
+/// Returns the number of instructions of each counted call, in order, from a profile with a dump
+/// for each of them.
 ///
 /// # Errors
 ///
-/// A text that says what is missing.
+/// A text that names the missing part.
 pub fn counts_of_calls(profile: &str) -> Result<Vec<u64>, String> {
     let dumps = profile.split("\ndesc: Trigger: ").skip(1);
     let of_calls = dumps.filter(|dump| !dump.starts_with("Program termination"));
@@ -180,7 +180,7 @@ fn compare(figure: u64, count: u64) -> Option<String> {
         .then(|| format!("{counts}, which is less than {LEAST_PERCENT} %: lower the figure with --update"))
 }
 
-/// `1234567` as `1,234,567`.
+/// Formats `1234567` as `1,234,567`.
 fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -197,7 +197,7 @@ fn thousands(number: u64) -> String {
 mod tests {
     use super::*;
 
-    /// Counts in which each law holds.
+    /// Returns counts that meet each limit.
     fn lawful() -> Counts {
         let names = LAWS.iter().flat_map(|law| [law.small, law.large]);
         Counts(names.map(|name| (name.to_owned(), 1_000)).collect())

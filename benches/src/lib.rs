@@ -20,7 +20,7 @@ pub const NAMESPACE: &str = "shop";
 /// The number of nodes.
 pub const NODES: usize = 60;
 
-/// The objects of one kind in the recorded sample cluster.
+/// Returns the objects of one kind in the recorded sample cluster.
 ///
 /// # Panics
 ///
@@ -39,7 +39,8 @@ fn recorded_answer(name: &str) -> Vec<u8> {
     std::fs::read(folder.join(name)).expect("the fixture can be read")
 }
 
-/// The items of a list that a real API server answered in JSON. `kind` is the plural resource name.
+/// Returns the items of a list that a real API server answered in JSON. `kind` is the plural
+/// resource name.
 ///
 /// # Panics
 ///
@@ -50,7 +51,7 @@ pub fn recorded_list_in_json(kind: &str) -> Vec<String> {
     list["items"].as_array().expect("the fixture is a list").iter().map(Value::to_string).collect()
 }
 
-/// The items of the same list in protobuf.
+/// Returns the items of the same list in protobuf.
 ///
 /// # Panics
 ///
@@ -66,27 +67,27 @@ pub fn recorded_list_in_protobuf(kind: &str) -> Vec<Vec<u8>> {
     <List as prost::Message>::decode(list.object).expect("the fixture is a list").items
 }
 
-/// What is read of an object that equals what was sent: its key, the length of what follows the
-/// metadata, and the metadata.
+/// Reads the parts of an echo that the informer reads if the object equals the one that was sent:
+/// the key, the length of the fields after the metadata, and the metadata.
 ///
 /// # Panics
 ///
-/// When its metadata cannot be decoded.
+/// If the metadata is malformed.
 pub fn decode_echo(object: &[u8], interner: &mut Interner) -> (Option<ObjectKey>, Option<usize>, ObjectMeta) {
     let metadata = object_meta(object, interner).expect("the metadata can be decoded");
     (identity(object).key, fields_after_metadata(object).map(<[u8]>::len), metadata)
 }
 
-/// Keys of Services.
+/// Returns keys of Services.
 pub fn keys(count: usize) -> Vec<ObjectKey> {
     (0..count).map(|number| ObjectKey::new(NAMESPACE, format!("web-{number}"))).collect()
 }
 
-/// Takes each key from a queue, as if it had been processed.
+/// Takes each key from a queue, and marks it done.
 ///
 /// # Panics
 ///
-/// When a key that is ready is not returned at once.
+/// If the queue does not return a ready key at once.
 pub fn take_all(queue: &WorkQueue<ObjectKey>) {
     while !queue.is_empty() {
         let key = queue.get().now_or_never().flatten().expect("a key is ready");
@@ -95,8 +96,8 @@ pub fn take_all(queue: &WorkQueue<ObjectKey>) {
     }
 }
 
-/// Pods as the API server stores them, each with its own name, uid and address, spread over
-/// [`NODES`] nodes, and all with the label `app` of the workload.
+/// Returns pods as the API server stores them, each with its own name, uid and address, on
+/// [`NODES`] nodes in turn, and all with the label `app` of the workload.
 pub fn pods_as_json(workload: &str, count: usize) -> Vec<Value> {
     let template = recorded("Pod").swap_remove(0);
     let pod = |number: usize| {
@@ -117,18 +118,18 @@ pub fn pods_as_json(workload: &str, count: usize) -> Vec<Value> {
     (0..count).map(pod).collect()
 }
 
-/// The same pods as views, which share strings as in a store.
+/// Returns the same pods as views, which share strings as in a store.
 pub fn pods(workload: &str, count: usize) -> Vec<Arc<Pod>> {
     let mut interner = Interner::default();
     pods_as_json(workload, count).into_iter().map(|pod| Arc::new(stored(pod, &mut interner))).collect()
 }
 
-/// A Service that selects the pods of a workload.
+/// Returns a Service that selects the pods of a workload.
 pub fn service(workload: &str) -> Service {
     view(service_as_json(workload))
 }
 
-/// The same Service as a client would create it.
+/// Returns the same Service as a client would create it.
 pub fn service_as_json(workload: &str) -> Value {
     json!({
         "apiVersion": "v1",
@@ -139,7 +140,7 @@ pub fn service_as_json(workload: &str) -> Value {
     })
 }
 
-/// The nodes that pods are spread over, in three zones.
+/// Returns the nodes of the pods, in three zones.
 pub fn nodes() -> Vec<Arc<Node>> {
     let node = |number: usize| {
         view(json!({

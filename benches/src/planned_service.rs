@@ -1,5 +1,5 @@
-//! A Service in the informer's stores, the queue that its pods' changes add it to, and what its
-//! plans keep: the path of one pod event through the program, without requests.
+//! The path of one pod event through the program, without requests: a Service in the informer's
+//! stores, the queue, and the state of its plans.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,15 +25,15 @@ const WORKLOAD: &str = "web";
 /// The size of a namespace.
 #[derive(Clone, Copy, Debug)]
 pub struct Size {
-    /// The Services, with the one that is planned.
+    /// The number of Services, including the planned one.
     pub services: usize,
-    /// The pods of the Service that is planned.
+    /// The number of pods of the planned Service.
     pub pods: usize,
-    /// The pods of the other Services, which get one each in turn.
+    /// The number of pods of the other Services, which get one each in turn.
     pub other_pods: usize,
 }
 
-/// What a plan reads of the pods.
+/// The pods that a plan reads.
 #[derive(Debug)]
 pub enum Pods {
     /// Every pod of the Service.
@@ -42,7 +42,7 @@ pub enum Pods {
     Changed(Vec<ChangedPod>),
 }
 
-/// A Service whose slices and Endpoints are as they should be, until a pod changes.
+/// A Service with up-to-date slices and Endpoints, until a pod changes.
 #[derive(Debug)]
 pub struct PlannedService {
     cluster: Cluster,
@@ -66,8 +66,8 @@ impl Handler for Queues {
 }
 
 impl PlannedService {
-    /// A namespace whose Services have no slices and no Endpoints. Only the first Service can be
-    /// planned.
+    /// Returns a namespace whose Services have no slices and no Endpoints. Callers can plan only
+    /// the first Service.
     pub fn without_plans(size: Size) -> Self {
         let cluster = Cluster::new([Kind::Pods, Kind::Services]);
         let name = |number: usize| if number == 0 { WORKLOAD.to_owned() } else { format!("other-{number}") };
@@ -104,7 +104,7 @@ impl PlannedService {
     }
 
     /// As [`without_plans`](Self::without_plans), then plans the slices and the Endpoints, and
-    /// flips some pods: what was encoded once is kept.
+    /// flips some pods, so that chunks keep their encodings.
     pub fn new(size: Size) -> Self {
         let mut planned = Self::without_plans(size);
         planned.complete_slices();
@@ -122,7 +122,7 @@ impl PlannedService {
         planned
     }
 
-    /// The stores.
+    /// Returns the stores.
     pub fn cluster(&self) -> &Cluster {
         &self.cluster
     }
@@ -141,8 +141,8 @@ impl PlannedService {
     pub fn complete_endpoints(&mut self) {
         let all = self.read_all();
         self.trigger_time(&all);
-        // A plan that creates leaves no state. This one is short, because all pods are planned
-        // next.
+        // A plan that creates leaves no state. This one is short, because the next one plans all
+        // pods.
         let Pods::All(pods) = &all else { return };
         let first = Pods::All(pods.iter().take(endpoints::plan::MAX_CAPACITY).cloned().collect());
         let created = self.plan_endpoints(&first);
@@ -152,7 +152,7 @@ impl PlannedService {
         assert!(self.endpoints_state.is_some(), "the Endpoints are complete");
     }
 
-    /// A pod of the Service, ready if it was not and the reverse, as the next event of the watch
+    /// Changes the readiness of a pod of the Service, and returns it as the next event of the watch
     /// shows it.
     pub fn flipped(&mut self, number: usize) -> Pod {
         let key = ObjectKey { name: pod_name(number), ..self.service.key.clone() };
@@ -183,7 +183,7 @@ impl PlannedService {
     ///
     /// # Panics
     ///
-    /// When another Service is queued, or none.
+    /// If this does not queue exactly the Service.
     pub fn apply(&mut self, pod: Pod) {
         self.cluster.apply(StreamEvent::Applied(pod));
         let key = self.queue.get().now_or_never().flatten().expect("the change queues the Service");
@@ -200,11 +200,11 @@ impl PlannedService {
         Pods::All(pods)
     }
 
-    /// Reads the pods that have changed since they were read last.
+    /// Reads the pods that have changed since the last call.
     ///
     /// # Panics
     ///
-    /// When the Service has too few pods to have a log of changes.
+    /// If the Service has too few pods for a log of changes.
     pub fn read_changed(&mut self) -> Pods {
         let cursor = self.cursor.as_ref().expect("the list has a log");
         let changed = self.cluster.changed_pods(&self.service.key, cursor);
@@ -226,7 +226,7 @@ impl PlannedService {
     ///
     /// # Panics
     ///
-    /// When the changed pods cannot be planned with the state.
+    /// If the state cannot plan the changed pods.
     pub fn plan_slices(&mut self, pods: &Pods) -> Vec<EndpointSlice> {
         let mut existing = self.cluster.slices_of(&self.service.key);
         let options = slices::PlanOptions::default();
@@ -253,7 +253,7 @@ impl PlannedService {
     ///
     /// # Panics
     ///
-    /// When the changed pods cannot be planned with the state.
+    /// If the state cannot plan the changed pods.
     pub fn plan_endpoints(&mut self, pods: &Pods) -> Option<Endpoints> {
         let existing = self.cluster.endpoints(&self.service.key);
         let inputs = endpoints::PlanInputs::new(&self.service, &[]);
@@ -274,7 +274,7 @@ impl PlannedService {
         plan.writes.create.into_iter().chain(plan.writes.update).next()
     }
 
-    /// Shows the stores the echoes of writes.
+    /// Applies the echoes of writes to the stores.
     pub fn store_slices(&mut self, written: Vec<EndpointSlice>) {
         for (number, mut slice) in written.into_iter().enumerate() {
             let metadata = &mut slice.metadata;
@@ -289,7 +289,7 @@ impl PlannedService {
         }
     }
 
-    /// Shows the stores the echo of a write.
+    /// Applies the echo of a write to the stores.
     pub fn store_endpoints(&mut self, written: Option<Endpoints>) {
         if let Some(mut written) = written {
             self.version += 1;
@@ -303,8 +303,7 @@ fn pod_name(number: usize) -> Text {
     format!("{WORKLOAD}-{number:06}").into()
 }
 
-/// One pod for each workload named, which differ in name, uid, address and node from one that was
-/// decoded.
+/// Returns one pod for each workload. They differ in name, uid, address and node.
 fn many_pods(workloads: impl Iterator<Item = String>) -> Vec<Pod> {
     let template = Pod::clone(&pods(WORKLOAD, 1)[0]);
     let nodes: Vec<Text> = nodes().iter().map(|node| node.name.clone()).collect();

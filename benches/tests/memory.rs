@@ -1,7 +1,7 @@
-//! What the stores hold for each pod. Fails if that is more than 110 % of the figure that was
-//! measured when it changed last.
+//! Measures the bytes that the stores hold for each pod. Fails if they exceed 110 % of the figure
+//! in the test.
 //!
-//! The figures are bytes that were asked for, without what an allocator adds. The example
+//! The figures are requested bytes, without the overhead of an allocator. The example
 //! `store_memory` prints them by kind of object, for any size of cluster; docs/performance.md has
 //! those of the largest.
 #![allow(clippy::print_stdout, reason = "a test that passes shows its figure when asked to")]
@@ -15,11 +15,11 @@ use peak_alloc::PeakAlloc;
 #[global_allocator]
 static ALLOCATED: PeakAlloc = PeakAlloc;
 
-/// What 15,000 pods of 1,000 Services on 500 nodes take, at most and in the end, each in bytes for
-/// each pod.
+/// Each case has the bytes for each of 15,000 pods of 1,000 Services on 500 nodes, at most and in
+/// the end.
 #[test]
 fn the_stores_hold_no_more_for_each_pod_than_before() {
-    // One test, because the allocations of another one would count.
+    // This is one test, because the allocations of another one would count.
     for (unique_labels, at_most, in_the_end) in [(false, 871, 791), (true, 975, 909)] {
         let size = Size { pods: 15_000, services: 1_000, nodes: 500, namespaces: 50, unique_labels };
         ALLOCATED.reset_peak_usage();
@@ -37,7 +37,7 @@ fn the_stores_hold_no_more_for_each_pod_than_before() {
                 "{what}: {when} {now} bytes for each pod, which is more than 110 % of {figure}: make it less, or say \
                  in docs/performance.md why not, and change the figure"
             );
-            // A figure that is far too high would let later changes pass.
+            // A figure that is much too high would let later changes pass.
             assert!(
                 now * 110 >= figure * 100,
                 "{what}: {when} {now} bytes for each pod, which is much less than {figure}: lower the figure"

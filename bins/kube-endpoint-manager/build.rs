@@ -1,12 +1,12 @@
-//! Hands the commit that the binary is built from to the compiler, for `--version`.
+//! Hands the commit of the sources to the compiler, for `--version`.
 //!
-//! The environment variable `KUBE_ENDPOINT_MANAGER_COMMIT` states it; without it git is asked, and
-//! without git, or outside of a checkout, it is `unknown`. The build is repeated when the variable
-//! changes or another commit is checked out.
+//! The commit is the value of the environment variable `KUBE_ENDPOINT_MANAGER_COMMIT`. Without it
+//! the script asks git, and without git, or outside of a checkout, it is `unknown`. Cargo runs the
+//! script again when the variable or the checked-out commit changes.
 //!
 //! `KUBE_ENDPOINT_MANAGER_LINKER_SCRIPT` names a script for the linker of the program;
-//! `deploy/build-with-profile` makes one that puts the functions beside one another that the
-//! program executes. For musl, the linker packs the relocations.
+//! `deploy/build-with-profile` makes one that puts the executed functions beside one another. For
+//! musl, the linker packs the relocations.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -26,8 +26,8 @@ fn main() {
 }
 
 /// A program for musl on x86-64 relocates itself, and reads a bitmap of addresses instead of 24
-/// bytes for each: half a megabyte less in memory. It needs musl 1.2.4; a static one gets what Rust
-/// brings, which is older before Rust 1.93. Programs for glibc would need version 2.36.
+/// bytes for each: half a megabyte less in memory. It needs musl 1.2.4; a static program gets the
+/// musl of Rust, which is older before Rust 1.93. Programs for glibc would need version 2.36.
 fn pack_relocations() {
     if is("CARGO_CFG_TARGET_ENV", "musl") && minor_version().is_some_and(|minor| minor >= 93) {
         println!("cargo::rustc-link-arg-bin=kube-endpoint-manager=-z");
@@ -35,7 +35,7 @@ fn pack_relocations() {
     }
 }
 
-/// The 95 of Rust 1.95.0.
+/// Returns the minor version of the compiler, such as 95 for Rust 1.95.0.
 fn minor_version() -> Option<u32> {
     let output = Command::new(env::var_os("RUSTC")?).arg("--version").output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
@@ -53,7 +53,7 @@ fn use_linker_script() {
     let Some(script) = env::var_os(LINKER_SCRIPT).filter(|script| !script.is_empty()) else { return };
     let script = Path::new(&script).display();
     println!("cargo::rerun-if-changed={script}");
-    // Compilers that link and linkers themselves know this option.
+    // Both linkers and compilers that link know this option.
     println!("cargo::rustc-link-arg-bin=kube-endpoint-manager=-T");
     println!("cargo::rustc-link-arg-bin=kube-endpoint-manager={script}");
 }
@@ -62,7 +62,7 @@ fn is_commit(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
 }
 
-/// The commit that is checked out, if the workspace is the root of a git repository and not a copy
+/// Returns the checked-out commit, if the workspace is the root of a git repository and not a copy
 /// within another.
 fn commit_of_checkout() -> Option<String> {
     let folder = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR")?);
@@ -72,8 +72,8 @@ fn commit_of_checkout() -> Option<String> {
     {
         return None;
     }
-    // Each commit and each checkout appends to this log. Where git keeps none, cargo would repeat
-    // the build each time.
+    // Each commit and each checkout appends to this log. If git keeps no such log, cargo would
+    // repeat the build each time.
     let log = root.join(git(root, &["rev-parse", "--git-path", "logs/HEAD"])?);
     if log.exists() {
         println!("cargo::rerun-if-changed={}", log.display());

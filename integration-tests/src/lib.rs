@@ -1,6 +1,5 @@
-//! What the tests of the whole system share: the conformance recordings, the recorded cluster,
-//! managers that run in this process, processes of the real binary, and tests that need other
-//! programs.
+//! Helpers of the tests of the whole system: the conformance recordings, the recorded cluster,
+//! managers in this process, processes of the real binary, and tests that need other programs.
 
 pub mod conformance;
 pub mod differential;
@@ -9,7 +8,7 @@ pub mod programs;
 pub mod recorded_cluster;
 pub mod running_manager;
 
-/// The examples of the guide, compiled and run.
+/// Compiles and runs the examples of the guide.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/snapshot-testing.md")]
 struct SnapshotTestingGuide;

@@ -1,5 +1,5 @@
-//! Tests that need a program which a machine may lack: kubectl, a browser, git. Where it is
-//! missing, they are ignored, and the line of each says what to install. The harness of the
+//! Runs tests that need a program that a machine may lack: kubectl, a browser, git. If it is
+//! missing, the harness ignores them, and the line of each says what to install. The harness of the
 //! standard library cannot ignore a test when it runs, so the test programs that have such tests
 //! have none (`harness = false`), and list their tests in `main`:
 //!
@@ -12,9 +12,8 @@
 //! }
 //! ```
 //!
-//! A function that is not listed is dead code, which Clippy reports. With
-//! `KUBE_ENDPOINT_REQUIRE_PROGRAMS=1` in the environment a test fails whose program is missing; the
-//! CI gate sets it.
+//! An unlisted function is dead code, which Clippy reports. With `KUBE_ENDPOINT_REQUIRE_PROGRAMS=1`
+//! in the environment a test fails whose program is missing; the CI gate sets it.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -29,7 +28,7 @@ const REQUIRE: &str = "KUBE_ENDPOINT_REQUIRE_PROGRAMS";
 /// warning.
 const RENDERING_KUBECTL: u32 = 27;
 
-/// Why tests cannot run here.
+/// The reason why tests cannot run here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Missing {
     /// A program is missing; the text says what to install.
@@ -39,11 +38,12 @@ pub enum Missing {
     Cluster(String),
 }
 
-/// Says what is missing for a test, if anything.
+/// A function that returns an error if something is missing for a test.
 pub type Needs = fn() -> Result<(), Missing>;
 
-/// A test is a function without arguments, with a path of its own. The first part of the list says
-/// what the tests need; `async` before a test runs it on a runtime of tokio's with several threads.
+/// Makes the list of a program's tests. A test is a function without arguments, with a path of its
+/// own. The first part of the list says what the tests need; `async` before a test runs it on a
+/// runtime of tokio's with several threads.
 #[macro_export]
 macro_rules! tests {
     ($needs:expr => $(async $test:path),+ $(,)?) => {{
@@ -58,8 +58,8 @@ macro_rules! tests {
     }};
 }
 
-/// The test `name`, which is ignored or fails if something is missing. [`tests!`](crate::tests)
-/// calls it.
+/// Makes the test `name`, which the harness ignores or fails if something is missing.
+/// [`tests!`](crate::tests) calls it.
 pub fn test(name: &str, missing: &Result<(), Missing>, run: impl FnOnce() + Send + 'static) -> Trial {
     let is_required = std::env::var_os(REQUIRE).is_some_and(|value| !value.is_empty());
     let turn = Turn::new(missing, is_required);
@@ -107,31 +107,32 @@ pub fn block_on(test: impl Future<Output = ()>) {
     runtime.unwrap_or_else(|error| panic!("no runtime: {error}")).block_on(test);
 }
 
-/// For tests that run everywhere.
+/// The needs of tests that run everywhere.
 ///
 /// # Errors
 ///
-/// Never.
+/// This never fails.
 pub const fn nothing() -> Result<(), Missing> {
     Ok(())
 }
 
-/// kubectl, of any version since 1.20: the program that `KUBECTL` names, or the one in `PATH`.
+/// Checks for kubectl, of any version since 1.20: the program that `KUBECTL` names, or the one in
+/// `PATH`.
 ///
 /// # Errors
 ///
-/// When there is none.
+/// [`Missing`] if there is no kubectl.
 pub fn kubectl() -> Result<(), Missing> {
     let needed =
         "kubectl is missing: install it (Debian: kubernetes-client), or set KUBECTL to the path of one";
     find(&kubectl_program()).map(|_| ()).ok_or_else(|| Missing::Program(needed.to_owned()))
 }
 
-/// A kubectl that renders the kustomizations in `deploy/`.
+/// Checks for a kubectl that renders the kustomizations in `deploy/`.
 ///
 /// # Errors
 ///
-/// When there is none, or it is too old.
+/// [`Missing`] if there is no kubectl, or it is too old.
 pub fn kubectl_that_renders() -> Result<(), Missing> {
     kubectl()?;
     let output = Command::new(kubectl_program()).args(["version", "--client", "--output=json"]).output();
@@ -139,12 +140,12 @@ pub fn kubectl_that_renders() -> Result<(), Missing> {
     check_kubectl(&found)
 }
 
-/// The program that `KUBECTL` names, or `kubectl`.
+/// Returns the program that `KUBECTL` names, or `kubectl`.
 pub fn kubectl_program() -> OsString {
     std::env::var_os("KUBECTL").unwrap_or_else(|| "kubectl".into())
 }
 
-/// Checks what `kubectl version --client --output=json` prints.
+/// Checks the output of `kubectl version --client --output=json`.
 fn check_kubectl(version: &str) -> Result<(), Missing> {
     let version: serde_json::Value = serde_json::from_str(version).unwrap_or_default();
     let minor = version["clientVersion"]["minor"].as_str().unwrap_or_default();
@@ -158,49 +159,49 @@ fn check_kubectl(version: &str) -> Result<(), Missing> {
     )))
 }
 
-/// Chromium and chromedriver; see [`browser_programs`].
+/// Checks for Chromium and chromedriver; see [`browser_programs`].
 ///
 /// # Errors
 ///
-/// When one of them is missing.
+/// [`Missing`] if one of them is missing.
 pub fn browser() -> Result<(), Missing> {
     let needed = "chromium or chromedriver is missing: install both (Debian: chromium, chromium-driver)";
     browser_programs().map(|_| ()).ok_or_else(|| Missing::Program(needed.to_owned()))
 }
 
-/// The paths of Chromium, under one of its names, and of chromedriver.
+/// Returns the paths of Chromium, under one of its names, and of chromedriver.
 pub fn browser_programs() -> Option<(PathBuf, PathBuf)> {
     let found = |name: &&str| find(&OsString::from(name));
     let chromium = ["chromium", "chromium-browser", "google-chrome"].iter().find_map(found);
     chromium.zip(found(&"chromedriver"))
 }
 
-/// The programs for which `deploy/build-with-profile` is written.
+/// Checks for the programs that run `deploy/build-with-profile`.
 ///
 /// # Errors
 ///
-/// When one of them is missing.
+/// [`Missing`] if one of them is missing.
 pub fn bash_and_awk() -> Result<(), Missing> {
     ["bash", "awk"].into_iter().try_for_each(program)
 }
 
-/// git.
+/// Checks for git.
 ///
 /// # Errors
 ///
-/// When it is missing.
+/// [`Missing`] if there is no git.
 pub fn git() -> Result<(), Missing> {
     program("git")
 }
 
-/// A program whose package has its name.
+/// Checks for a program whose package has its name.
 fn program(name: &str) -> Result<(), Missing> {
     let needed = || Missing::Program(format!("{name} is missing: install {name}"));
     find(&name.into()).map(|_| ()).ok_or_else(needed)
 }
 
-/// The program that the system would start: a path as it is, and a name in one of the folders of
-/// `PATH`.
+/// Returns the path of the program that the system would start: a path itself, or a name in one of
+/// the folders of `PATH`.
 fn find(program: &OsString) -> Option<PathBuf> {
     find_in(program, &std::env::var_os("PATH").unwrap_or_default())
 }

@@ -8,12 +8,10 @@ use serde_json::Value;
 
 use crate::conformance::{Compare, ConformanceError, Snapshot, drop_hints, normal::normal_form};
 
-/// Whether hints are part of the normal form.
+/// Keeps hints in the normal form, or drops them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hints {
-    /// They are kept.
     Keep,
-    /// They are dropped.
     Drop,
 }
 
@@ -28,7 +26,7 @@ impl RecordedCluster {
     ///
     /// # Errors
     ///
-    /// When the file cannot be read or is not JSON.
+    /// An error if reading the file fails or it is not JSON.
     pub fn load() -> Result<Self, ConformanceError> {
         let path = Self::path();
         let text =
@@ -38,18 +36,18 @@ impl RecordedCluster {
         Ok(Self { list })
     }
 
-    /// The path of the fixture.
+    /// Returns the path of the fixture.
     pub fn path() -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/shop-cluster.json")
     }
 
-    /// The whole fixture, a `List`.
+    /// Returns the whole fixture, a `List`.
     pub fn list(&self) -> &Value {
         &self.list
     }
 
-    /// The namespace, nodes, pods, Services and the Endpoints that no controller wrote, in an order
-    /// in which they can be created.
+    /// Returns the namespace, nodes, pods, Services and the Endpoints that no controller wrote, in
+    /// an order in which a client can create them.
     pub fn inputs(&self) -> Vec<&Value> {
         ["Namespace", "Node", "Pod", "Service", "Endpoints"]
             .into_iter()
@@ -57,12 +55,12 @@ impl RecordedCluster {
             .collect()
     }
 
-    /// The Endpoints and EndpointSlices that the controllers wrote.
+    /// Returns the Endpoints and EndpointSlices that the controllers wrote.
     pub fn outputs(&self) -> Vec<&Value> {
         self.items().filter(|item| is_output(item)).collect()
     }
 
-    /// The normal form of the outputs and of the Endpoints that no controller wrote.
+    /// Returns the normal form of the outputs and of the Endpoints that no controller wrote.
     pub fn expected(&self, compare: &Compare, hints: Hints) -> Value {
         normal_form_of_list(&self.list, compare, hints)
     }
@@ -82,11 +80,11 @@ fn is_output(item: &Value) -> bool {
     }
 }
 
-/// The normal form of a `List` of objects of one namespace, as printed by
+/// Returns the normal form of a `List` of objects of one namespace, as printed by
 /// `kubectl get ... -o json`.
 ///
-/// The namespace is that of the first item that has one. Uids are replaced by references to the
-/// pods, Services and Endpoints of the list, so that lists from different clusters can be compared.
+/// The namespace is that of the first item that has one. References to the pods, Services and
+/// Endpoints of the list replace uids, so that lists from different clusters are comparable.
 pub fn normal_form_of_list(list: &Value, compare: &Compare, hints: Hints) -> Value {
     let namespace = list["items"]
         .as_array()

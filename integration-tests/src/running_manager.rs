@@ -1,4 +1,4 @@
-//! A manager that runs on an embedded API server in this process.
+//! Runs a manager on an embedded API server in this process.
 
 #![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
 
@@ -21,7 +21,7 @@ pub struct RunningManager {
     stop: oneshot::Sender<()>,
 }
 
-/// Settings with `gates` and without a client-side rate limit.
+/// Returns settings with `gates` and without a client-side rate limit.
 pub fn settings(gates: Gates) -> Settings {
     let mut settings = Settings::default();
     settings.gates = gates;
@@ -80,7 +80,7 @@ impl RunningManager {
         Self { handle, manager, stop }
     }
 
-    /// What it is doing: the data of `/statusz`.
+    /// Returns its status: the data of `/statusz`.
     pub fn status(&self) -> ManagerStatus {
         self.handle.status()
     }
@@ -97,8 +97,8 @@ impl RunningManager {
     }
 }
 
-/// Runs a manager on `server` for `time` and returns the write requests that the server received
-/// meanwhile, events included: method, path and status of each.
+/// Runs a manager on `server` for `time` and returns the write requests that the server received in
+/// that time, events included: method, path and status of each.
 ///
 /// # Panics
 ///
@@ -111,7 +111,8 @@ pub async fn writes_within(server: &EmbeddedApiServer, settings: &Settings, time
     writes(server)
 }
 
-/// The write requests in the server's log, events included: method, path and status of each.
+/// Returns the write requests in the server's log, events included: method, path and status of
+/// each.
 pub fn writes(server: &EmbeddedApiServer) -> Vec<String> {
     let log = server.request_log();
     let writes = log.iter().filter(|it| !matches!(it.request.method.as_str(), "GET" | "HEAD"));

@@ -1,11 +1,11 @@
 //! Plays each recording on its own server and controllers in this process, under a paused clock,
 //! once in protobuf and once in JSON.
 //!
-//! If `CONFORMANCE_KUBECONFIG` is set, the recordings are also played against that cluster, one
+//! If `CONFORMANCE_KUBECONFIG` is set, the test also plays the recordings against that cluster, one
 //! after another and in real time. This project's controllers must run there with
-//! `--compatibility=upstream`, which is what the recordings show, and the cluster must have no
-//! ready nodes of its own, because hints depend on all nodes. `CONFORMANCE_SCENARIOS` selects
-//! recordings by name, separated by commas.
+//! `--compatibility=upstream`, the behaviour in the recordings, and the cluster must have no ready
+//! nodes of its own, because hints depend on all nodes. `CONFORMANCE_SCENARIOS` selects recordings
+//! by name, separated by commas.
 
 use std::error::Error;
 use std::io::Write;
@@ -110,8 +110,8 @@ fn every_recording_is_a_test() {
     assert_eq!(names, LISTED);
 }
 
-/// Runs without controllers, so that only the operations of the recordings and the server are
-/// tested.
+/// This runs without controllers, and so tests only the operations of the recordings and the
+/// server.
 #[tokio::test(start_paused = true)]
 async fn the_server_accepts_every_operation() {
     let mut refused = Vec::new();
@@ -143,8 +143,8 @@ fn is_of_endpoints(op: &Op) -> bool {
     matches!(op, Op::Delete { kind: Kind::Endpoints, .. })
 }
 
-/// Runs without controllers and compares no outputs: it tests the connection to a cluster and the
-/// clean-up.
+/// This runs without controllers and compares no outputs: it tests the connection to a cluster and
+/// the clean-up.
 #[tokio::test]
 async fn a_scenario_cleans_up_the_cluster() {
     let server = EmbeddedApiServer::builder().build().unwrap();

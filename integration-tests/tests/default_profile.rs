@@ -1,5 +1,5 @@
-//! Plays the recordings with the default feature gates: only the steps that a gate is meant to
-//! change differ.
+//! Plays the recordings with the default feature gates, and checks that only the expected steps
+//! differ.
 
 #![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
 
@@ -10,14 +10,13 @@ use kube_endpoint_integration_tests::conformance::{
 };
 use kube_endpoint_manager_core::Gates;
 
-/// The expected differences: the scenario, its first step that differs, and the gate that causes
-/// it.
+/// The expected differences: the scenario, its first differing step, and the gate that causes it.
 const EXPECTED: &[(&str, &str, &str)] = &[
     ("selector-removed-and-restored", "the selector goes", "OrphanedSliceCleanup"),
     ("topology-node-without-zone", "its zone label arrives", "NodeZoneResync"),
 ];
 
-/// The steps of a scenario whose outputs differ from the recording.
+/// Returns the steps of a scenario whose outputs differ from the recording.
 fn differences(name: &str) -> Vec<String> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();

@@ -1,5 +1,5 @@
-//! After each step of each recording, once the outputs equal those of upstream's controllers,
-//! `diff` with upstream's behaviour finds nothing to change.
+//! Tests that after each step of each recording, once the outputs equal those of upstream's
+//! controllers, `diff` with upstream's behaviour finds no changes.
 #![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
 
 use std::cell::Cell;
@@ -9,7 +9,7 @@ use kube_endpoint_explain::text::Colors;
 use kube_endpoint_explain::{Objects, Options, diff};
 use kube_endpoint_integration_tests::conformance::{Parts, Scenario, TestBed, play_and_check, recordings};
 
-/// The objects of a server that explanations read.
+/// Returns the objects of a server that explanations read.
 fn objects(server: &EmbeddedApiServer) -> Objects {
     let kinds = [
         ("nodes", "Node"),
@@ -27,13 +27,13 @@ fn objects(server: &EmbeddedApiServer) -> Objects {
     Objects::read(kinds.into_iter().flat_map(of_kind)).unwrap()
 }
 
-/// Returns what would change, as text; none if nothing would.
+/// Returns the changes as text, or `None` if there are no changes.
 fn changes(objects: &Objects, options: &Options) -> Option<String> {
     let diff = diff(objects, options).unwrap();
     (!diff.is_empty()).then(|| diff.text().render(Colors::Off))
 }
 
-/// The steps after which upstream's controllers had not settled: they hint nothing when a node's
+/// The steps after which upstream's controllers had not settled: they set no hints when a node's
 /// zone becomes known, until something else starts a sync of the Service.
 const NOT_SETTLED: [(&str, &str); 1] = [("topology-node-without-zone", "its zone label arrives")];
 
@@ -72,7 +72,7 @@ async fn nothing_would_change_after_any_step() {
     assert!(steps.get() > 80, "only {} steps were compared", steps.get());
 }
 
-/// The comparison finds what a controller that is stopped has not written.
+/// The comparison finds the missing writes of a stopped controller.
 #[tokio::test(start_paused = true)]
 async fn a_missed_step_is_found() {
     let scenario = Scenario::recorded("ready-and-not-ready").unwrap();

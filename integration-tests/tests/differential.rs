@@ -1,4 +1,4 @@
-//! The embedded API server gives the answers that a real one gave to the same requests.
+//! Tests that the embedded API server gives the answers of a real one to the same requests.
 //!
 //! To play the cases on a real cluster and compare its answers with the recorded ones, give a
 //! kubeconfig of a user who may do everything in a cluster of no importance: the cases create and
@@ -44,7 +44,7 @@ fn shown(answer: &Answer) -> serde_json::Value {
     serde_json::to_value(answer).unwrap()
 }
 
-/// The differences between the recorded answers of a case and others.
+/// Returns the differences between the recorded answers of a case and others.
 fn differences(case: &Case, answers: &[Answer], intended: bool) -> Vec<String> {
     let mut found = Vec::new();
     for (number, (exchange, answer)) in case.exchanges.iter().zip(answers).enumerate() {

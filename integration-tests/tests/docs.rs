@@ -1,5 +1,5 @@
-//! Checks the pages in `docs/`: the tests and gates that `parity.md` and `reliability.md` name
-//! exist, and so do the paths that any page names.
+//! Checks that the tests and gates in `parity.md` and `reliability.md` exist, and the paths in all
+//! pages of `docs/`.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +14,7 @@ fn parity() -> String {
     read_to_string(root().join("docs/parity.md")).unwrap()
 }
 
-/// The pages in `docs/` and at the root, with their file names.
+/// Returns the pages in `docs/` and at the root, with their file names.
 fn pages() -> Vec<(String, String)> {
     let docs = read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().path());
     let at_root = ["README.md", "CONTRIBUTING.md"].map(|name| root().join(name));
@@ -22,12 +22,12 @@ fn pages() -> Vec<(String, String)> {
     files.map(|path| (path.display().to_string(), read_to_string(&path).unwrap())).collect()
 }
 
-/// The texts between single backticks, outside fenced code blocks.
+/// Returns the texts between single backticks, outside fenced code blocks.
 fn code_spans(page: &str) -> Vec<&str> {
     page.split("```").step_by(2).flat_map(|text| text.split('`').skip(1).step_by(2)).collect()
 }
 
-/// The tests that a text names in the form `path.rs::test`.
+/// Returns the tests that a text names in the form `path.rs::test`.
 fn named_tests(text: &str) -> BTreeSet<(&str, &str)> {
     code_spans(text).into_iter().filter_map(|span| span.split_once(".rs::")).collect()
 }
@@ -157,7 +157,7 @@ fn every_mutant_has_a_row_in_reliability() {
     }
 }
 
-/// All Rust source files below the directories of the workspace's crates.
+/// Returns all Rust source files below the directories of the workspace's crates.
 fn source_files() -> Vec<PathBuf> {
     let mut files = Vec::new();
     let mut folders: Vec<PathBuf> =
@@ -174,8 +174,8 @@ fn source_files() -> Vec<PathBuf> {
     files
 }
 
-/// Checks code spans that begin with a top-level directory, the targets of relative links, and the
-/// ends of paths of source files, such as `controller/sync.rs`. Globs are skipped.
+/// This checks code spans that begin with a top-level directory, the targets of relative links, and
+/// the ends of paths of source files, such as `controller/sync.rs`. It skips globs.
 #[test]
 fn every_path_that_a_page_names_exists() {
     let tops = ["crates/", "bins/", "benches/", "docs/", "integration-tests/", "deploy/", ".ci/"];

@@ -1,5 +1,5 @@
-//! A server that stores something else than it was sent, under the version that it answers: writes
-//! stay bounded.
+//! Tests that writes stay bounded on a server that stores other bytes than it got, under the
+//! version that it answers.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -17,8 +17,7 @@ use kube_endpoint_manager_core::{ApiClient, ContentType, Gates, Settings};
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
-/// Bytes that the server finds in the place of others of the same length: the first ones and the
-/// second ones by turns.
+/// Bytes, and two replacements of the same length that the server stores by turns.
 type Replaced = (&'static [u8], [&'static [u8]; 2]);
 
 /// Replaces bytes in the body of a request, if it creates or updates a slice or Endpoints.
@@ -43,7 +42,7 @@ async fn mutated(request: Request<Body>, replaced: &[Replaced], turn: &AtomicUsi
     Request::from_parts(head, Body::from(body))
 }
 
-/// Services with two pods each.
+/// Returns Services with two pods each.
 fn objects(services: usize) -> Vec<Value> {
     let pod = |app: &str, name: &str, ip: &str| {
         json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default", "labels": {"app": app}},
@@ -120,8 +119,8 @@ async fn what_a_mutating_webhook_changes_is_written_again_ever_more_slowly() {
     const WEBHOOK: &[Replaced] = &[(b"10.0.0.2", [b"10.9.9.9"; 2])];
     for content_type in ContentType::ALL {
         let (slices, endpoints) = Box::pin(writes_in_an_hour(content_type, WEBHOOK)).await;
-        // An update that leaves the stored object as it is has no echo; it is repeated after twice
-        // as long each time.
+        // An update that does not change the stored object has no echo; the manager repeats it
+        // after twice as long each time.
         assert!((2..16).contains(&slices), "{content_type:?}: {slices} writes of slices");
         assert!((2..16).contains(&endpoints), "{content_type:?}: {endpoints} writes of Endpoints");
     }
@@ -151,7 +150,7 @@ async fn a_field_that_the_server_does_not_know_is_written_a_few_times() {
     }
 }
 
-/// More writes wait for their echoes than objects are held for a comparison.
+/// More writes wait for their echoes than the manager holds objects for a comparison.
 #[tokio::test(start_paused = true)]
 async fn what_a_mutating_webhook_changes_in_hundreds_of_objects_is_written_again() {
     const SERVICES: usize = 300;

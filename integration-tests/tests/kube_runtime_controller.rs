@@ -75,14 +75,14 @@ fn pod(name: &str, ready: bool) -> Value {
     })
 }
 
-/// A server with the Service `web`, and the controller running on it.
+/// Returns a server with the Service `web`, and the controller running on it.
 fn start(config: watcher::Config) -> EmbeddedApiServer {
     let server = EmbeddedApiServer::builder().seed(1).load([service()]).build().unwrap();
     tokio::spawn(run(Client::new(server.service(), "default"), config));
     server
 }
 
-/// The annotation of the Service `web` after `seconds` of the paused clock.
+/// Returns the annotation of the Service `web` after `seconds` of the paused clock.
 async fn count_after(server: &EmbeddedApiServer, seconds: u64) -> Value {
     tokio::time::sleep(Duration::from_secs(seconds)).await;
     server.get("services", "default", "web").unwrap()["metadata"]["annotations"][ANNOTATION].clone()

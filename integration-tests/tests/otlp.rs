@@ -1,4 +1,4 @@
-//! Traces as a collector receives them: OTLP over gRPC, on a socket.
+//! Tests traces as a collector receives them: OTLP over gRPC, on a socket.
 #![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
 #![expect(clippy::disallowed_methods, reason = "it talks over real sockets")]
 
@@ -26,7 +26,7 @@ use tokio::net::TcpListener;
 /// How long a shutdown may wait for the last spans.
 const LIMIT: Duration = Duration::from_secs(1);
 
-/// A collector that keeps what it receives.
+/// A collector that keeps the requests that it receives.
 #[derive(Clone, Default)]
 struct Collector(Arc<Mutex<Vec<ExportTraceServiceRequest>>>);
 
@@ -55,7 +55,7 @@ impl Collector {
         address
     }
 
-    /// The name of the service, and all spans.
+    /// Returns the name of the service, and all spans.
     fn received(&self) -> (String, Vec<Span>) {
         let requests = self.0.lock().unwrap();
         let resources = requests.iter().flat_map(|request| &request.resource_spans);
@@ -84,8 +84,8 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// Runs the controllers on a server with one Service, with traces to this address. Returns the
-/// trace contexts that the server received with creates, how long the Service waited for its slice,
-/// and how long it took to end the traces.
+/// trace contexts that the server received with creates, the time that the Service waited for its
+/// slice, and the time that ending the traces took.
 async fn run(endpoint: SocketAddr) -> (Vec<String>, Duration, Duration) {
     let settings =
         TracingSettings { endpoint: format!("http://{endpoint}"), sampling_rate_per_million: 1_000_000 };
@@ -126,7 +126,7 @@ async fn run(endpoint: SocketAddr) -> (Vec<String>, Duration, Duration) {
     (contexts, waited, ending.elapsed())
 }
 
-// One test, because the traces of a process are global.
+// This is one test, because the traces of a process are global.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_collector_receives_each_sync_with_its_cause_and_requests_and_an_unreachable_one_delays_nothing() {
     // A port that refuses connections, and one that accepts them and never answers.

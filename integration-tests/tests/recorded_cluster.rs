@@ -13,12 +13,12 @@ use kube_endpoint_integration_tests::running_manager::{settings, writes_within};
 use kube_endpoint_manager_core::{ContentType, Gates, Settings};
 
 fn server(objects: Vec<serde_json::Value>) -> EmbeddedApiServer {
-    // Later than all timestamps in the fixture.
+    // This is later than all timestamps in the fixture.
     let start: Timestamp = "2026-12-01T00:00:00Z".parse().unwrap();
     EmbeddedApiServer::builder().start_time(start).load(objects).build().unwrap()
 }
 
-/// The state of a server as a `List`, like the fixture.
+/// Returns the state of a server as a `List`, like the fixture.
 fn list_of(server: &EmbeddedApiServer) -> serde_json::Value {
     let kinds = [
         ("nodes", "v1", "Node"),
@@ -37,7 +37,7 @@ fn list_of(server: &EmbeddedApiServer) -> serde_json::Value {
     serde_json::json!({"apiVersion": "v1", "kind": "List", "items": items.collect::<Vec<_>>()})
 }
 
-/// Both profiles of gates, each in both formats.
+/// Returns both profiles of gates, each in both formats.
 fn all_settings() -> impl Iterator<Item = Settings> {
     let profiles = [Gates::default(), Gates::upstream()];
     profiles.into_iter().flat_map(|gates| {

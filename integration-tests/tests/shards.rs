@@ -1,5 +1,5 @@
-//! Managers that share a cluster: by the labels of Services, and by namespaces. The server's
-//! request log says who wrote what.
+//! Tests managers that share a cluster: by the labels of Services, and by namespaces. The server's
+//! request log names the writers.
 
 #![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
 
@@ -17,7 +17,7 @@ fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// The settings of the manager that syncs the Services with this label.
+/// Returns the settings of the manager that syncs the Services with this label.
 fn shard(name: &str) -> Settings {
     let mut settings = settings(Gates::default());
     settings.service_selector = Some(format!("shard={name}").parse().unwrap());
@@ -55,7 +55,7 @@ fn endpoints(namespace: &str, name: &str, address: &str) -> Value {
         "subsets": [{"addresses": [{"ip": address}], "ports": [{"port": 80}]}]})
 }
 
-/// Endpoints that a controller has written.
+/// Returns Endpoints that a controller has written.
 fn made_endpoints(namespace: &str, name: &str, address: &str) -> Value {
     let mut endpoints = endpoints(namespace, name, address);
     endpoints["metadata"]["managedFields"] = json!([{
@@ -78,8 +78,8 @@ async fn delete_service(server: &EmbeddedApiServer, name: &str) {
     services.delete(name, &Default::default()).await.unwrap();
 }
 
-/// The writes of endpoint objects by the manager of this name, from the entry `since` of the log
-/// on.
+/// Returns the writes of endpoint objects by the manager of this name, from the entry `since` of
+/// the log on.
 fn writes_of(server: &EmbeddedApiServer, name: &str, since: usize) -> Vec<String> {
     let log = server.request_log();
     let own = |entry: &&LoggedRequest| {
@@ -91,7 +91,7 @@ fn writes_of(server: &EmbeddedApiServer, name: &str, since: usize) -> Vec<String
     log[since..].iter().filter(own).map(line).collect()
 }
 
-/// The addresses in the slices of a Service, and in its Endpoints.
+/// Returns the addresses in the slices of a Service, and in its Endpoints.
 fn published(
     server: &EmbeddedApiServer,
     namespace: &str,
@@ -123,7 +123,7 @@ async fn a_service_that_is_relabelled_keeps_its_outputs_and_is_synced_by_the_sha
     let server = server();
     server.create(service("default", "web", "a", Some("web"))).await.unwrap();
     server.create(service("default", "db", "b", Some("db"))).await.unwrap();
-    // Mirrored: no selector, and Endpoints that a user wrote.
+    // This Service is mirrored: it has no selector, and a user wrote its Endpoints.
     server.create(service("default", "ext", "a", None)).await.unwrap();
     server.create(endpoints("default", "ext", "192.0.2.1")).await.unwrap();
     server
@@ -147,7 +147,7 @@ async fn a_service_that_is_relabelled_keeps_its_outputs_and_is_synced_by_the_sha
         relabel(&server, "web", joined);
         relabel(&server, "ext", joined);
         sleep(seconds(10)).await;
-        // The labels of the Service are copied to its outputs by the shard that it joined.
+        // The new shard of the Service copies its labels to the outputs.
         assert_eq!(writes_of(&server, left, before), [""; 0], "round {round}");
         let address = format!("10.0.0.{}", round + 2);
         server.load([pod("default", &format!("web-{}", round + 2), "web", &address)]).unwrap();
@@ -209,7 +209,7 @@ async fn what_a_service_left_that_was_deleted_while_no_shard_ran_is_deleted_by_t
         endpoints["metadata"]["labels"] = json!({"shard": shard});
         endpoints
     };
-    // No Service exists. A mirrored slice without its Endpoints is left, too.
+    // There is no Service. A mirrored slice without its Endpoints is left, too.
     let slice = |name: &str, shard: &str| {
         json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4", "endpoints": [],
             "metadata": {"name": name, "namespace": "default", "labels": {"shard": shard,
@@ -350,7 +350,8 @@ async fn mirrored_slices_outlast_a_cache_that_does_not_show_their_service_yet() 
     }
 }
 
-/// What two shards of the namespaces do on a server that selects shards, or does not.
+/// Runs two shards of the namespaces on a server that selects shards, or does not. Returns their
+/// requests.
 async fn two_shards(server: EmbeddedApiServer, gate: bool) -> (Vec<LoggedRequest>, f64) {
     let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
     let handle = recorder.handle();
@@ -397,7 +398,7 @@ async fn two_shards(server: EmbeddedApiServer, gate: bool) -> (Vec<LoggedRequest
     (reads.collect(), dropped)
 }
 
-/// How many of these requests ask for a shard.
+/// Returns the number of these requests that ask for a shard.
 fn asking(reads: &[LoggedRequest]) -> usize {
     reads.iter().filter(|entry| entry.request.parameter("shardSelector").is_some()).count()
 }

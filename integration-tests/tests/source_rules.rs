@@ -4,7 +4,7 @@
 use std::fs::{read_dir, read_to_string};
 use std::path::{Path, PathBuf};
 
-/// All Rust source files of the workspace, with their contents.
+/// Returns all Rust source files of the workspace, with their contents.
 fn sources() -> Vec<(PathBuf, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut folders: Vec<PathBuf> =
@@ -23,7 +23,15 @@ fn sources() -> Vec<(PathBuf, String)> {
     files
 }
 
-/// The lines at which a `select!` begins whose branches are polled in random order.
+/// Returns the places at which `rule` finds something, as `path:line`.
+fn places(rule: impl Fn(&Path, &str) -> Vec<usize>) -> Vec<String> {
+    let found = sources().into_iter().map(|(path, text)| (rule(&path, &text), path));
+    found
+        .flat_map(|(lines, path)| lines.into_iter().map(move |line| format!("{}:{line}", path.display())))
+        .collect()
+}
+
+/// Returns the lines at which a `select!` begins that polls its branches in random order.
 fn unbiased(source: &str) -> Vec<usize> {
     let begins = |(before, _): &(&str, &str)| before.matches('\n').count() + 1;
     let macros = source.match_indices("select!").map(|(at, _)| source.split_at(at));
@@ -46,13 +54,7 @@ fn every_select_is_biased() {
     let with_select = sources.iter().filter(|(_, text)| text.contains("select! {\n")).count();
     assert!(with_select > 20, "only {with_select} files with a select were found");
     let this = Path::new(file!()).file_name();
-    let found: Vec<String> = sources
-        .iter()
-        .filter(|(path, _)| path.file_name() != this)
-        .flat_map(|(path, text)| {
-            unbiased(text).into_iter().map(move |line| format!("{}:{line}", path.display()))
-        })
-        .collect();
+    let found = places(|path, text| if path.file_name() == this { Vec::new() } else { unbiased(text) });
     assert!(
         found.is_empty(),
         "without `biased;` tokio polls the branches in random order:\n{}",
@@ -65,7 +67,7 @@ const UNSAFE: [&str; 2] = ["bins/kube-endpoint-manager/src/heap.rs", "crates/api
 
 #[test]
 fn only_these_files_are_exempt_from_the_lint_for_unsafe() {
-    // Not in one word, because this file is searched too.
+    // The word has two parts, because the test searches this file, too.
     let exemption = concat!("unsafe", "_code");
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().canonicalize().unwrap();
     let exempt: Vec<PathBuf> = sources()
@@ -113,7 +115,7 @@ fn every_file_of_a_test_program_is_declared() {
     let mut checked = 0;
     for (path, _) in sources.iter().filter(|(path, _)| programs.iter().any(|it| path.starts_with(it))) {
         let folder = path.parent().unwrap();
-        // `name/mod.rs` is declared where `name.rs` would be.
+        // The parent of `name.rs` also declares `name/mod.rs`.
         let (name, folder) = match path.file_stem().unwrap().to_str().unwrap() {
             "main" => continue,
             "mod" => (folder.file_name().unwrap().to_str().unwrap(), folder.parent().unwrap()),
@@ -135,8 +137,8 @@ fn every_file_of_a_test_program_is_declared() {
     assert!(checked > 60, "only {checked} files were checked");
 }
 
-/// The lines of comments that are wider than 100 columns, but for code, tables and what has no
-/// blank to break at.
+/// Returns the lines of comments that are wider than 100 columns, except code, tables and texts
+/// without a blank.
 fn too_wide(source: &str) -> Vec<usize> {
     let mut in_code = false;
     let mut found = Vec::new();
@@ -167,11 +169,135 @@ fn comments_fit_in_100_columns() {
     check(&format!("//! ```\n//! x\n//! ```\n//! {wide}"), &[4]);
     check(&format!("// {}", "x".repeat(200)), &[]);
 
-    let found: Vec<String> = sources()
-        .iter()
-        .flat_map(|(path, text)| {
-            too_wide(text).into_iter().map(move |line| format!("{}:{line}", path.display()))
-        })
-        .collect();
+    let found = places(|_, text| too_wide(text));
     assert!(found.is_empty(), "comments wider than 100 columns:\n{}", found.join("\n"));
+}
+
+/// Returns the lines that declare something public without a doc comment, and 1 if the file does
+/// not open with one. Fields and variants need none: most of their names say enough.
+fn undocumented(source: &str) -> Vec<usize> {
+    const KINDS: [&str; 8] = ["fn", "struct", "enum", "trait", "type", "const", "static", "mod"];
+    let lines: Vec<&str> = source.lines().collect();
+    let mut found = Vec::new();
+    if !source.starts_with("//!") {
+        found.push(1);
+    }
+    let mut in_trait = false;
+    for (at, line) in lines.iter().enumerate() {
+        if !line.starts_with([' ', '}']) {
+            in_trait = line.starts_with("pub trait ");
+        }
+        let rest = match line.trim_start().strip_prefix("pub ") {
+            Some(rest) => rest,
+            None if in_trait && line.starts_with("    ") && !line.starts_with("     ") => line.trim_start(),
+            None => continue,
+        };
+        let kind = rest.split(' ').find(|word| !["async", "unsafe"].contains(word));
+        // A file `name.rs` has the docs of `mod name;`, and `$name` is a macro's.
+        let is_checked = kind.is_some_and(|kind| KINDS.contains(&kind))
+            && !(kind == Some("mod") && rest.ends_with(';'))
+            && !rest.contains('$');
+        let above = lines[..at].iter().rev().map(|line| line.trim());
+        let mut attributes_and_docs = above.take_while(|it| !it.is_empty() && !it.ends_with(['{', '}', ';']));
+        if is_checked && !attributes_and_docs.any(|it| it.starts_with("///")) {
+            found.push(at + 1);
+        }
+    }
+    found
+}
+
+#[test]
+fn public_types_traits_functions_and_modules_have_docs() {
+    let check = |source: &str, want: &[usize]| {
+        assert_eq!(undocumented(&format!("//! A module.\n{source}")), want, "{source}");
+    };
+    check("/// A doc.\n#[must_use]\npub fn a() {}\n\npub fn b() {}", &[6]);
+    check("/// A doc.\npub struct A {\n    pub b: u8,\n}\npub const fn b() {}\nfn c() {}", &[6]);
+    check(
+        "/// A doc.\npub trait A {\n    fn a();\n    /// A doc.\n    fn b();\n}\nimpl A for B {\n    fn a() {}",
+        &[4],
+    );
+    check("pub(crate) fn a() {}\npub use a;\npub mod b;\npub mod c {}", &[5]);
+    assert_eq!(undocumented("fn a() {}"), [1]);
+
+    let is_checked = |path: &Path| {
+        path.components().any(|it| it.as_os_str() == "src")
+            && path.file_stem().is_some_and(|name| name != "tests")
+            && !path.components().any(|it| it.as_os_str() == "tests")
+    };
+    let found = places(|path, text| if is_checked(path) { undocumented(text) } else { Vec::new() });
+    assert!(found.is_empty(), "without docs:\n{}", found.join("\n"));
+}
+
+/// The crates whose comments do not keep the rules of [`unclear`] yet.
+const UNCLEAR: [&str; 6] =
+    ["api-client", "api-writer", "controller-runtime", "informer", "manager", "tracker"];
+
+/// Returns the lines at which a sentence of a comment begins that is hard to read: its first word
+/// hides who does what, or it contains a phrase that readers stumble over. A question may begin
+/// with "What".
+fn unclear(source: &str) -> Vec<usize> {
+    const WORDS: [&str; 4] = ["Whether ", "Has ", "What ", "None "];
+    const PHRASES: [&str; 7] = [
+        " of which",
+        " for so long",
+        " all the same",
+        " ever more",
+        " none if",
+        " as far as",
+        "eturns whether ",
+    ];
+    let mut found = Vec::new();
+    // The text since the last end of a sentence, and the line at which it begins.
+    let (mut sentence, mut begin) = (String::new(), 0);
+    let mut end = |sentence: &mut String, begin: usize| {
+        let begins_badly = WORDS.iter().any(|it| sentence.starts_with(it)) && !sentence.ends_with("? ");
+        if begins_badly || PHRASES.iter().any(|it| format!(" {sentence}").contains(it)) {
+            found.push(begin);
+        }
+        sentence.clear();
+    };
+    let mut in_code = false;
+    for (number, line) in source.lines().enumerate() {
+        let text = line.trim_start().strip_prefix("//").map(|it| it.trim_start_matches(['/', '!']).trim());
+        let text = text.unwrap_or_default();
+        in_code = !text.is_empty() && in_code != text.starts_with("```");
+        let item = text.strip_prefix("- ").or_else(|| text.strip_prefix("* "));
+        if text.is_empty() || text.starts_with(['|', '#']) || in_code || item.is_some() {
+            end(&mut sentence, begin);
+        }
+        if in_code {
+            continue;
+        }
+        for word in item.unwrap_or(text).split_whitespace() {
+            if sentence.is_empty() {
+                begin = number + 1;
+            }
+            sentence.push_str(word);
+            sentence.push(' ');
+            if word.ends_with(['.', '!', '?']) {
+                end(&mut sentence, begin);
+            }
+        }
+    }
+    end(&mut sentence, begin);
+    found
+}
+
+#[test]
+fn sentences_in_comments_name_who_does_what() {
+    let check = |source: &str, want: &[usize]| assert_eq!(unclear(source), want, "{source}");
+    check(
+        "/// Whether it is.\nfn a() {}\n// None if not.\n\n//! It is. Has it\n//! done. It is never more.",
+        &[1, 3, 5],
+    );
+    check("// A list:\n// - What is.\n// - a\n// It is one, all\n// the same.\ncode();", &[2, 3]);
+    check("// ```\n// What is.\n// ```\n// Then\n// What is it?\nlet a = \"What is\";", &[]);
+
+    let is_exempt = |path: &Path| {
+        UNCLEAR.iter().any(|name| path.components().any(|it| it.as_os_str() == *name))
+            && path.components().any(|it| it.as_os_str() == "crates")
+    };
+    let found = places(|path, text| if is_exempt(path) { Vec::new() } else { unclear(text) });
+    assert!(found.is_empty(), "sentences that are hard to read:\n{}", found.join("\n"));
 }

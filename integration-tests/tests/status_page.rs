@@ -1,5 +1,5 @@
-//! The status page of a manager process, through the kubectl plugin's `ui`, with the rights of a
-//! user.
+//! Tests the status page of a manager process, through the kubectl plugin's `ui`, with the rights
+//! of a user.
 #![allow(clippy::unwrap_used)]
 #![expect(clippy::disallowed_methods, reason = "it waits for real processes")]
 
@@ -14,10 +14,10 @@ use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, PolicyRule, User};
 use kube_endpoint_integration_tests::processes::{binary, plugin};
 use serde_json::{Value, json};
 
-/// Longer than any wait here takes on a busy machine.
+/// A time limit longer than any wait here takes on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A process that is killed when this is dropped.
+/// A process. Dropping this kills it.
 struct Process(Child);
 
 impl Drop for Process {
@@ -37,7 +37,7 @@ fn start(command: &mut Command, wanted: &str) -> (Process, String) {
     let (sender, lines) = channel();
     for output in outputs {
         let sender = sender.clone();
-        // Reads to the end, so that the process never waits for a reader.
+        // The thread reads to the end, so that the process never waits for a reader.
         std::thread::spawn(move || {
             for line in BufReader::new(output).lines().map_while(Result::ok) {
                 let _ = sender.send(line);
@@ -88,7 +88,7 @@ impl Browser {
         browser
     }
 
-    /// Requests what is below the path of the pages.
+    /// Requests a path below that of the pages.
     fn send(&self, below: &str, headers: &str) -> TcpStream {
         let target = format!("{}{below}", if self.pages.is_empty() { "/ui" } else { &self.pages });
         let mut stream = TcpStream::connect(&self.host).unwrap();
@@ -104,8 +104,7 @@ impl Browser {
         answer
     }
 
-    /// The status and the JSON of an answer. A body that is sent in chunks is one chunk here or
-    /// more.
+    /// Returns the status and the JSON of an answer. A body in chunks has one or more chunks here.
     fn json(&self, below: &str) -> (u16, Value) {
         let answer = self.get(below);
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
@@ -183,8 +182,8 @@ async fn the_plugin_shows_the_page_of_a_manager_with_the_rights_of_its_user() {
         let location = format!("location: {}/\r\n", browser.pages);
         assert!(redirected.starts_with("HTTP/1.1 303 ") && redirected.contains(&location), "{redirected}");
 
-        // Two events: a manager that did not send, or a proxy that held back, would make this time
-        // out.
+        // The test waits for two events: it would time out if the manager did not send, or the
+        // proxy held them back.
         let (mut stream, mut text) = (browser.send("/api/events", ""), String::new());
         while text.matches("event: status\n").count() < 2 {
             let mut bytes = [0; 4096];

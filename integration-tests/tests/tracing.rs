@@ -1,5 +1,5 @@
-//! Traces: with an OpenTelemetry provider and propagator installed, each sync is a span, each of
-//! its requests is a child, and each write carries the child's context.
+//! Tests traces: with an OpenTelemetry provider and propagator, each sync is a span, each of its
+//! requests is a child, and each write carries the child's context.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -50,7 +50,7 @@ async fn a_sync_is_a_span_and_its_writes_are_children_that_the_server_is_told_of
     provider.force_flush().unwrap();
 
     let spans = spans.get_finished_spans().unwrap();
-    // A span is finished before its parent.
+    // A span ends before its parent.
     let [create, sync] = spans.as_slice() else { panic!("{spans:#?}") };
     assert_eq!((&*sync.name, &*create.name), ("sync", "POST"));
     assert!(attribute(sync, "key").contains("web"));

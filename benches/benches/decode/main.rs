@@ -1,6 +1,6 @@
-//! Decoding what a real API server sent: from protobuf and from JSON straight into views; for
-//! comparison, from JSON into a tree of everything, and from protobuf with messages derived with
-//! prost. Encoding what is written.
+//! Decodes recorded answers of a real API server: from protobuf and from JSON straight into views;
+//! for comparison, from JSON into a tree of everything, and from protobuf with messages derived
+//! with prost. Also encodes the objects that controllers write.
 
 mod prost_pod;
 
@@ -41,7 +41,7 @@ fn decode(criterion: &mut Criterion) {
     encode::<EndpointSlice>(criterion, "endpointslices");
     encode::<Endpoints>(criterion, "endpoints");
 
-    // As in a list, equal parts of pods are shared.
+    // As in a list, pods share equal parts.
     let texts: Vec<String> = pods_as_json("web", 1000).iter().map(Value::to_string).collect();
     let mut group = criterion.benchmark_group("decode/1,000 pods of one workload");
     group.throughput(Throughput::Elements(texts.len() as u64));

@@ -103,8 +103,8 @@ fn time(time: Option<RawTime>) -> Option<Timestamp> {
     time?.seconds.and_then(|seconds| Timestamp::from_second(seconds).ok())
 }
 
-/// Decodes a pod and makes its view. Invalid addresses are left out, for a comparison of the cost
-/// only.
+/// Decodes a pod and makes its view. It drops invalid addresses: the benchmark compares only the
+/// cost.
 pub(crate) fn view(item: &[u8], interner: &mut Interner) -> Pod {
     let RawPod { metadata, spec, status } = RawPod::decode(item).expect("a recorded pod can be decoded");
     let optional = |text: String| (!text.is_empty()).then(|| text.into());

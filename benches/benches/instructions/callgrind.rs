@@ -10,19 +10,19 @@ use kube_endpoint_benches::instructions::counts_of_calls;
 /// The argument that makes this program run one group; the next argument is its name.
 pub(crate) const COUNT: &str = "--count";
 
-/// The function whose calls are counted. Callgrind finds functions by their names.
+/// The function whose calls Callgrind counts. It finds functions by their names.
 const COUNTED_FUNCTION: &str = "*counted_call*";
-/// The function after which the count is written; Callgrind does one thing only for one function.
+/// The function after which Callgrind writes the count. It does only one thing for a function.
 const WRITTEN_FUNCTION: &str = "*written_after_call*";
 
 /// The C library chooses its functions for strings and memory by the features of the processor.
 /// Without these, it chooses the same ones on each x86-64.
 const TUNABLES: &str = "glibc.cpu.hwcaps=-AVX512F,-AVX512VL,-AVX512BW,-AVX2,-AVX_Fast_Unaligned_Load,-BMI2,-ERMS,-FSRM,-SSSE3,-SSE4_1,-SSE4_2";
 
-/// What follows the name of a benchmark in the output of the counted program.
+/// The text after the name of a benchmark in the output of the counted program.
 const COUNTED: &str = " was counted";
 
-/// Runs benchmarks, and prints their names in the order in which they are counted.
+/// Runs benchmarks, and prints their names in the order of their counts.
 pub(crate) struct Counter;
 
 #[inline(never)]
@@ -36,7 +36,7 @@ fn counted_call(work: &mut dyn FnMut()) {
 }
 
 impl Counter {
-    /// Counts the instructions of `work`. What its result holds is dropped after the count.
+    /// Counts the instructions of `work`. The count does not include dropping the result.
     pub(crate) fn count<T>(&self, name: &str, work: impl FnOnce() -> T) -> T {
         let mut work = Some(work);
         let mut result = None;

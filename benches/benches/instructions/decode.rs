@@ -12,10 +12,10 @@ use serde::de::DeserializeOwned;
 
 use crate::callgrind::Counter;
 
-/// What is counted. Its result holds everything that it used, so that no drop is counted.
+/// The work to count. Its result holds everything that it used, so that the count includes no drop.
 type Work = Box<dyn FnOnce() -> Box<dyn Any>>;
 
-/// Takes each item. The views of an earlier list are held, as in a store that lists again.
+/// Takes each item. It holds the views of an earlier list, as a store that lists again does.
 fn each<I: 'static, T: 'static>(items: Vec<I>, decode: impl Fn(&I, &mut Interner) -> T + 'static) -> Work {
     let mut interner = Interner::default();
     let held: Vec<T> = items.iter().map(|item| decode(item, &mut interner)).collect();

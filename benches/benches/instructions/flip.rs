@@ -5,7 +5,7 @@ use kube_endpoint_core_model::protobuf::ObjectToWrite;
 
 use crate::callgrind::Counter;
 
-/// A Service with so many pods, which is the only one of its namespace.
+/// Returns the size of a namespace whose only Service has this number of pods.
 const fn alone(pods: usize) -> Size {
     Size { services: 1, pods, other_pods: 0 }
 }
@@ -43,6 +43,6 @@ fn count(name: &str, size: Size, counter: &Counter) {
     let endpoints = counter.count(&count("plan the Endpoints"), || service.plan_endpoints(&changed));
     let endpoints = endpoints.expect("the Endpoints are written");
     counter.count(&count("encode the Endpoints"), || endpoints.to_protobuf());
-    // The process ends soon; dropping each object takes a tenth of its time.
+    // The process ends soon, and dropping each object would take a tenth of its time.
     std::mem::forget((service, changed, slices, endpoints));
 }

@@ -27,7 +27,7 @@ struct Group {
     run: fn(&Counter),
 }
 
-/// The first takes as long as the others together.
+/// The first group takes as long as the others together.
 static GROUPS: [Group; 5] = [
     Group { name: "large", run: flip::large },
     Group { name: "flip", run: flip::flip },

@@ -15,7 +15,7 @@ use kube_endpoint_informer::{Cluster, Kind, Object, StreamEvent};
 use prost::Message;
 use serde_json::json;
 
-/// How many objects there are, and how different.
+/// The numbers of objects, and their variety.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Size {
     pub(crate) pods: usize,
@@ -26,7 +26,7 @@ pub(crate) struct Size {
     pub(crate) unique_labels: bool,
 }
 
-/// The stores, and what the reflectors keep beside them.
+/// The stores, and the state that the reflectors keep beside them.
 pub(crate) struct Filled {
     cluster: Cluster,
     interners: Vec<Interner>,
@@ -146,7 +146,7 @@ impl Size {
     }
 }
 
-/// Fills the stores, kind by kind. `filled` is called with each kind after it was applied.
+/// Fills the stores, kind by kind. It calls `filled` after each kind.
 pub(crate) fn fill(size: Size, mut filled: impl FnMut(Kind)) -> Filled {
     let cluster = Cluster::new(Kind::ALL);
     let version = ResourceVersion(1_000_000);
@@ -185,7 +185,7 @@ pub(crate) fn fill(size: Size, mut filled: impl FnMut(Kind)) -> Filled {
 }
 
 impl Filled {
-    /// The numbers of objects, and of strings, maps and lists that the reflectors share.
+    /// Returns the numbers of objects, and of strings, maps and lists that the reflectors share.
     pub(crate) fn describe(&self) -> String {
         let counts = Kind::ALL.map(|kind| format!("{} {}", self.cluster.count(kind), kind.name()));
         let parts: usize = self.interners.iter().map(Interner::len).sum();
@@ -193,7 +193,7 @@ impl Filled {
     }
 }
 
-/// Applies what is planned for all Services as the list that the server then answers.
+/// Applies the planned objects of all Services as the list that the server then answers.
 fn write<T: Object + ObjectToWrite>(
     cluster: &Cluster,
     plan: impl Fn(&ObjectKey) -> Vec<T>,

@@ -17,10 +17,10 @@ use kube_endpoint_api_client::{
 use kube_endpoint_core_model::causes;
 use serde_json::{Value, json};
 
-/// How many requests are under way at a time while objects are made or removed.
+/// How many requests are under way at a time while this program makes or removes objects.
 const CONCURRENCY: usize = 32;
 
-/// How often a request is sent if no answer arrives or the server asks to wait.
+/// How often this program sends a request if no answer arrives or the server asks to wait.
 const ATTEMPTS: u32 = 5;
 
 /// The media type of merge patches.
@@ -34,7 +34,7 @@ pub(crate) struct Api {
 }
 
 impl Api {
-    /// Reads the kubeconfig. The server is not contacted.
+    /// Reads the kubeconfig, without a request to the server.
     pub(crate) async fn new(kubeconfig: &Path) -> anyhow::Result<Self> {
         let named = || format!("kubeconfig {}", kubeconfig.display());
         let read = read_kubeconfig(Some(kubeconfig)).with_context(named)?;
@@ -46,13 +46,13 @@ impl Api {
         Ok(Self { config, client })
     }
 
-    /// The same server over connections of its own.
+    /// Returns the same server over connections of its own.
     pub(crate) async fn with_own_connections(&self) -> anyhow::Result<Self> {
         let client = client_from_config(self.config.clone()).await?;
         Ok(Self { client, ..self.clone() })
     }
 
-    /// The URL, without password.
+    /// Returns the URL, without password.
     pub(crate) fn url(&self) -> String {
         without_credentials(&self.config.cluster_url)
     }
@@ -102,13 +102,13 @@ impl Api {
         }
     }
 
-    /// Reads an object, or `None` if there is none.
+    /// Reads an object. Returns `None` if it does not exist.
     pub(crate) async fn get(&self, path: &str) -> anyhow::Result<Option<Value>> {
         let (status, body) = self.call(Method::GET, path, None, &[StatusCode::NOT_FOUND]).await?;
         Ok(if status == StatusCode::NOT_FOUND { None } else { Some(serde_json::from_slice(&body)?) })
     }
 
-    /// Creates an object. Returns whether it was not there yet.
+    /// Creates an object. Returns false if it exists already.
     pub(crate) async fn create(&self, path: &str, object: &Value) -> anyhow::Result<bool> {
         let mut attempt = 1;
         loop {
@@ -116,7 +116,7 @@ impl Api {
             if status != StatusCode::CONFLICT || already_exists(&body) {
                 return Ok(status != StatusCode::CONFLICT);
             }
-            // A server that has just started answers so until it can allocate addresses.
+            // A server that has just started gives this answer until it can allocate addresses.
             if attempt == ATTEMPTS {
                 bail!("POST {path}: {}", refusal(status, &body));
             }
@@ -130,7 +130,7 @@ impl Api {
         self.call(Method::PATCH, path, Some(patch), &[]).await.map(|_| ())
     }
 
-    /// Deletes an object, which may be gone already. `None`: with the grace period of its own.
+    /// Deletes an object, which may be gone already. `None` stands for its own grace period.
     pub(crate) async fn delete(&self, path: &str, grace: Option<u32>) -> anyhow::Result<()> {
         let options = grace.map(
             |seconds| json!({"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": seconds}),
@@ -152,7 +152,7 @@ impl Api {
         }
     }
 
-    /// The version of a list, and whether it has items.
+    /// Returns the version of a list, and true if it has items.
     pub(crate) async fn position(&self, path: &str) -> anyhow::Result<(String, bool)> {
         let (_, body) = self.call(Method::GET, &format!("{path}?limit=1"), None, &[]).await?;
         let list: Value = serde_json::from_slice(&body).with_context(|| format!("GET {path}"))?;
@@ -199,19 +199,19 @@ async fn whole(answer: Response<AnswerBody>) -> anyhow::Result<(StatusCode, Byte
     Ok((status, answer.into_body().collect().await?.to_bytes()))
 }
 
-/// The status and message of an answer that is an error.
+/// Returns a text with the status and the message of an error.
 fn refusal(status: StatusCode, body: &[u8]) -> String {
     let message = serde_json::from_slice::<Value>(body).ok();
     let message = message.as_ref().and_then(|it| it["message"].as_str()).unwrap_or_default();
     format!("{status}: {message}").trim_end_matches([' ', ':']).to_owned()
 }
 
-/// Returns true if a conflict means that there is such an object. Others pass.
+/// Returns true if a conflict means that the object exists. Other conflicts pass.
 fn already_exists(body: &[u8]) -> bool {
     serde_json::from_slice::<Value>(body).is_ok_and(|status| status["reason"] == "AlreadyExists")
 }
 
-/// A continue token as part of a query.
+/// Returns a continue token as part of a query.
 fn escaped(token: &str) -> String {
     percent_encoding::utf8_percent_encode(token, percent_encoding::NON_ALPHANUMERIC).to_string()
 }

@@ -1,5 +1,4 @@
-//! A program that runs beside this one, with its output in a file. It is stopped when this is
-//! dropped.
+//! A program that runs beside this one, with its output in a file. Dropping it stops the program.
 
 use std::fs::File;
 use std::os::unix::process::CommandExt;
@@ -16,10 +15,10 @@ use crate::procfs::{self, Memory};
 /// How long a program has to end after SIGTERM.
 const STOP_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// How often the end of a program is looked for.
+/// The time between two checks for the end of a program.
 const POLL: Duration = Duration::from_millis(20);
 
-/// How many lines of the output are shown when a program ends by itself.
+/// How many lines of the output an error shows if a program ends by itself.
 const LAST_LINES: usize = 12;
 
 /// A running program.
@@ -29,7 +28,7 @@ pub(crate) struct Child {
     output: NamedTempFile,
 }
 
-/// The words of a command, with the path of the kubeconfig in them.
+/// Returns the words of a command, with the path of the kubeconfig in them.
 pub(crate) fn words(command: &str, kubeconfig: &Path) -> anyhow::Result<Vec<String>> {
     let words = shlex::split(command)
         .with_context(|| format!("the command `{command}` has a quotation mark without its counterpart"))?;
@@ -43,7 +42,7 @@ pub(crate) fn words(command: &str, kubeconfig: &Path) -> anyhow::Result<Vec<Stri
     Ok(words.iter().map(|word| word.replace("{kubeconfig}", path)).collect())
 }
 
-/// The name of the program of a command, for people.
+/// Returns the name of the program of a command, for people.
 pub(crate) fn program_name(command: &str) -> String {
     let words = shlex::split(command).unwrap_or_default();
     let program = words.iter().find(|word| *word != "env" && !word.contains('='));
@@ -65,7 +64,7 @@ impl Child {
         Ok(Self { name: name.unwrap_or_default(), process, output })
     }
 
-    /// An error if the program has ended.
+    /// Fails if the program has ended.
     pub(crate) fn check(&mut self) -> anyhow::Result<()> {
         match self.process.try_wait()? {
             None => Ok(()),
@@ -84,12 +83,12 @@ impl Child {
         }
     }
 
-    /// CPU seconds so far.
+    /// Returns the CPU seconds so far.
     pub(crate) fn cpu_seconds(&self) -> anyhow::Result<f64> {
         procfs::cpu_seconds(self.process.id())
     }
 
-    /// Memory now.
+    /// Returns the present memory.
     pub(crate) fn memory(&self) -> anyhow::Result<Memory> {
         procfs::memory(self.process.id())
     }
@@ -134,7 +133,7 @@ fn append(path: &Path) -> anyhow::Result<File> {
     Ok(File::options().append(true).open(path)?)
 }
 
-/// The last lines of a text, indented.
+/// Returns the last lines of a text, indented.
 fn last_lines(text: &str, count: usize) -> String {
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     let lines = lines[lines.len().saturating_sub(count)..].iter();

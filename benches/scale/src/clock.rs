@@ -1,4 +1,4 @@
-//! The time of the system. Durations are measured with tokio's clock.
+//! Reads the time of the system. The program measures durations with tokio's clock.
 
 /// Now.
 #[expect(
@@ -9,7 +9,7 @@ pub(crate) fn now() -> jiff::Timestamp {
     jiff::Timestamp::now()
 }
 
-/// Now, as Kubernetes writes times: in seconds.
+/// Returns the current time as Kubernetes writes it, in seconds.
 pub(crate) fn now_in_seconds() -> String {
     now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

@@ -1,5 +1,4 @@
-//! Fills an API server with a workload, or finds out that it is filled already, and removes it
-//! again.
+//! Fills an API server with a workload, or finds it there already, and removes it again.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -18,21 +17,19 @@ const OWNER_LABEL: &str = "kube-endpoint-scale/prefix";
 /// The annotation of namespaces with the sizes of the workload.
 const SHAPE_ANNOTATION: &str = "kube-endpoint-scale/workload";
 
-/// How long namespaces may take to go, and how often that is looked at.
+/// How long namespaces may take to disappear, and the time between two checks.
 const GONE_TIMEOUT: Duration = Duration::from_secs(600);
 const GONE_POLL: Duration = Duration::from_millis(200);
 
 /// An API server with a workload in it.
 pub(crate) struct Filled {
-    /// The sizes.
     pub(crate) workload: Workload,
-    /// The names of the objects.
     pub(crate) names: Names,
     /// The pods that are successors.
     pub(crate) successors: BTreeSet<usize>,
 }
 
-/// What a server holds already.
+/// The objects that a server holds already.
 #[derive(Default)]
 struct Found {
     nodes: BTreeSet<String>,
@@ -44,13 +41,13 @@ struct Found {
 }
 
 impl Filled {
-    /// The path of a pod as it is now.
+    /// Returns the path of a pod as it is now.
     pub(crate) fn pod_path(&self, pod: usize, successor: bool) -> String {
         let namespace = self.names.namespace(&self.workload, self.workload.namespace_of_pod(pod));
         format!("/api/v1/namespaces/{namespace}/pods/{}", self.names.pod(pod, successor))
     }
 
-    /// The path of the list in which a pod is created.
+    /// Returns the path of the list in which a pod is created.
     pub(crate) fn pods_path(&self, pod: usize) -> String {
         let namespace = self.names.namespace(&self.workload, self.workload.namespace_of_pod(pod));
         format!("/api/v1/namespaces/{namespace}/pods")
@@ -70,7 +67,7 @@ impl Filled {
     }
 }
 
-/// Makes the objects that are missing, and makes all pods ready.
+/// Makes the missing objects, and makes all pods ready.
 ///
 /// # Errors
 ///
@@ -84,7 +81,7 @@ pub(crate) async fn fill(api: &Api, workload: &Workload, names: &Names) -> anyho
     found.nodes.extend(nodes["items"].as_array().into_iter().flatten().map(name_of));
     let namespaces: Vec<String> =
         (0..workload.namespaces).map(|number| names.namespace(workload, number)).collect();
-    // Nothing is made before everything was checked.
+    // This checks everything before it makes anything.
     let mut existing = BTreeSet::new();
     for namespace in &namespaces {
         if let Some(object) = api.get(&format!("/api/v1/namespaces/{namespace}")).await? {
@@ -133,7 +130,7 @@ fn check_owner(namespace: &Value, workload: &Workload, names: &Names) -> anyhow:
     Ok(())
 }
 
-/// Notes what a namespace holds, and refuses it if something in it is foreign.
+/// Notes the objects of a namespace, and refuses it if an object in it is foreign.
 async fn look_into(api: &Api, namespace: &str, names: &Names, found: &mut Found) -> anyhow::Result<()> {
     let _progress = Progress::waiting(format!("reading {namespace}"));
     let mut foreign = None;
@@ -228,7 +225,8 @@ async fn make_pods(api: &Api, filled: &Filled, found: &Found) -> anyhow::Result<
     for_each(0..workload.all_pods(), async |number| {
         let successor = found.successors.contains(&number);
         if successor && found.pods.contains(&names.pod(number, false)) {
-            // A rollout was interrupted between the new pod and the end of the old one.
+            // Somebody interrupted a rollout between the creation of the new pod and the end of the
+            // old one.
             api.delete(&filled.pod_path(number, false), Some(0)).await?;
         }
         let name = names.pod(number, successor);
@@ -254,7 +252,7 @@ pub(crate) async fn remove_outputs(api: &Api, filled: &Filled) -> anyhow::Result
         lists.push(format!("/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices"));
     }
     for_each(&lists, async |list| api.call(Method::DELETE, list, None, &[]).await.map(|_| ())).await?;
-    // What a garbage collector and an API server do with it must not count for the controller.
+    // The work of a garbage collector and an API server must not count for the controller.
     for _ in 0..10 {
         tokio::time::sleep(Duration::from_millis(100)).await;
         progress.tick();
@@ -269,8 +267,7 @@ pub(crate) async fn remove_outputs(api: &Api, filled: &Filled) -> anyhow::Result
     Ok(())
 }
 
-/// Removes all namespaces and nodes that were made with this prefix. Returns how many namespaces
-/// and nodes.
+/// Removes all namespaces and nodes with this prefix. Returns the numbers of namespaces and nodes.
 pub(crate) async fn clean(api: &Api, names: &Names) -> anyhow::Result<(usize, usize)> {
     let selector = format!("?labelSelector={}%3D{}", OWNER_LABEL.replace('/', "%2F"), names.prefix);
     let mut removed = Vec::new();
@@ -284,7 +281,7 @@ pub(crate) async fn clean(api: &Api, names: &Names) -> anyhow::Result<(usize, us
             if kind == "namespaces" {
                 empty(api, name).await?;
             }
-            // It may be on its way already.
+            // The object may be on its way out already.
             let gone = [StatusCode::NOT_FOUND, StatusCode::CONFLICT];
             api.call(Method::DELETE, &format!("{path}/{name}"), None, &gone).await?;
             progress.step();
@@ -298,7 +295,7 @@ pub(crate) async fn clean(api: &Api, names: &Names) -> anyhow::Result<(usize, us
     Ok((removed[0], removed[1]))
 }
 
-/// Waits until a list is empty: what is in a namespace goes first.
+/// Waits until a list is empty: the objects in a namespace go first.
 async fn gone(api: &Api, list: &str, kind: &str) -> anyhow::Result<()> {
     let progress = Progress::waiting(format!("until the {kind} are gone"));
     for _ in 0..GONE_TIMEOUT.as_millis() / GONE_POLL.as_millis() {

@@ -31,7 +31,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use options::{Command, Options};
 
-/// Exit code after Ctrl-C, as shells have it.
+/// The exit code after Ctrl-C, as in shells.
 const INTERRUPTED: u8 = 130;
 
 fn main() -> ExitCode {
@@ -48,7 +48,7 @@ fn main() -> ExitCode {
                 return fail(&format!("cannot start: {error}"), ExitCode::FAILURE);
             }
         };
-        // What runs is dropped, which stops the controller and the embedded server.
+        // Ctrl-C drops the running work, which stops the controller and the embedded server.
         tokio::select! {
             biased;
             _ = signals.0.recv() => fail("interrupted", ExitCode::from(INTERRUPTED)),
@@ -61,11 +61,11 @@ fn main() -> ExitCode {
     })
 }
 
-/// Each watcher is a connection if the server speaks HTTP/1, also on the side of the embedded
-/// server, which inherits the limit.
+/// Raises the limit of open files. Each watcher is a connection if the server speaks HTTP/1, also
+/// on the side of the embedded server, which inherits the limit.
 fn raise_file_limit() {
     let limit = getrlimit(Resource::Nofile);
-    // If that is refused, connections fail with an error that says so.
+    // If the system refuses that, connections fail with an error that says so.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
 
@@ -90,7 +90,7 @@ fn print(text: &str) -> anyhow::Result<()> {
 }
 
 fn fail(error: &str, code: ExitCode) -> ExitCode {
-    // `eprintln!` would panic if standard error cannot be written.
+    // `eprintln!` would panic if writing to standard error fails.
     let _ = writeln!(std::io::stderr(), "error: {error}");
     code
 }

@@ -1,4 +1,4 @@
-//! One round of one controller: cold start, and then the work.
+//! Measures one round of one controller: cold start, and then the work.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -27,36 +27,34 @@ use crate::workload::{LONG_AGO, Workload};
 /// How many changes are under way at a time.
 const FLIPS_UNDER_WAY: usize = 32;
 
-/// How long changes may take to be seen.
+/// How long slices may take to show a change.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How often the state of a measurement is looked at.
+/// The time between two looks at the state of a measurement.
 const POLL: Duration = Duration::from_millis(50);
 
-/// What is done after the cold start.
+/// The work after the cold start.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Work {
     /// Random pods become ready or unready.
     Churn,
-    /// All pods of the large Service, or all pods, are replaced.
+    /// Successors replace all pods of the large Service, or all pods.
     Rollout,
-    /// The small Services are changed, alone and while the large one changes so many times a
-    /// second.
+    /// The small Services change, alone and while the large one changes this many times a second.
     Neighbours(f64),
 }
 
-/// How to measure.
+/// The parameters of a measurement.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    /// What is done after the cold start.
+    /// The work after the cold start.
     pub(crate) work: Work,
-    /// How many changes.
     pub(crate) flips: usize,
-    /// How many changes, or pods replaced, a second.
+    /// The number of changes, or replaced pods, a second.
     pub(crate) rate: f64,
-    /// How many watchers of slices there are.
+    /// The number of watchers of slices.
     pub(crate) watchers: usize,
-    /// How long nothing may be written until a cold start or a rollout counts as finished.
+    /// The time without a write after which a cold start or a rollout counts as finished.
     pub(crate) settle: Duration,
     /// How long a cold start may take.
     pub(crate) patience: Duration,
@@ -82,7 +80,7 @@ struct Cpu {
     server: Option<f64>,
 }
 
-/// Measures one controller once, beginning without Endpoints and slices.
+/// Measures one controller once, starting without Endpoints and slices.
 pub(crate) async fn round(
     server: &Server,
     filled: &mut Filled,
@@ -141,8 +139,8 @@ impl Round<'_> {
         Ok(())
     }
 
-    /// Waits until everything is published and nothing is written for a while. Returns when the
-    /// last write was seen.
+    /// Waits until the controller has published everything and has not written for a while. Returns
+    /// the time of the last write.
     pub(crate) async fn settled(
         &mut self,
         start: Instant,
@@ -161,7 +159,7 @@ impl Round<'_> {
                 progress.at(slices.min(endpoints));
             }
             let last = last.max(start);
-            // A controller of slices alone is fine too.
+            // A controller of slices alone is fine, too.
             let complete = slices == endpoints && (in_endpoints == addresses || in_endpoints == 0);
             if complete && last.elapsed() >= self.plan.settle {
                 return Ok(last);
@@ -185,7 +183,7 @@ impl Round<'_> {
         let unready = flips.run(self.server, self.filled, &self.watches, &progress).await?;
         let took = start.elapsed();
         self.answers().await?;
-        // What is written late belongs to it.
+        // Late writes belong to the work.
         tokio::time::sleep(Duration::from_secs(2).min(self.plan.settle)).await;
         self.child.check()?;
         let cpu = self.end("churn", before)?;
@@ -200,7 +198,7 @@ impl Round<'_> {
         self.make_ready(unready).await
     }
 
-    /// Begins to count. Returns what the counters are.
+    /// Begins to count. Returns the present counters.
     pub(crate) fn begin(&mut self) -> anyhow::Result<Before> {
         let cpu = self.cpu()?;
         let writes = self.watches.seen(|seen| {
@@ -210,7 +208,8 @@ impl Round<'_> {
         Ok(Before { cpu, writes, one: self.watches.one_watcher(), all: self.watches.all_watchers() })
     }
 
-    /// Notes what was counted since the beginning. Returns the CPU seconds of the controller.
+    /// Notes the differences of the counters since `before`. Returns the CPU seconds of the
+    /// controller.
     pub(crate) fn end(&mut self, work: &str, before: Before) -> anyhow::Result<f64> {
         let after = self.cpu()?;
         let writes = self.watches.seen(|seen| (seen.slices.writes, seen.endpoints.writes))?;
@@ -232,7 +231,7 @@ impl Round<'_> {
         Ok(cpu)
     }
 
-    /// Waits until slices show all changes, but not for ever.
+    /// Waits until slices show all changes, for a limited time.
     pub(crate) async fn answers(&mut self) -> anyhow::Result<()> {
         let start = Instant::now();
         while start.elapsed() < ANSWER_TIMEOUT && self.watches.seen(|seen| !seen.waiting.is_empty())? {
@@ -242,7 +241,7 @@ impl Round<'_> {
         Ok(())
     }
 
-    /// The latencies of some places.
+    /// Returns the latencies of some places.
     pub(crate) fn latencies(&self, of: impl Fn(Place) -> bool) -> anyhow::Result<Vec<f64>> {
         self.watches.seen(|seen| {
             seen.latencies.iter().filter(|(place, _)| of(*place)).map(|(_, millis)| *millis).collect()
@@ -265,7 +264,7 @@ impl Round<'_> {
     }
 }
 
-/// The counters when work began.
+/// The counters at the begin of the work.
 #[derive(Clone, Copy)]
 pub(crate) struct Before {
     cpu: Cpu,
@@ -278,16 +277,14 @@ pub(crate) struct Before {
 pub(crate) struct Flips {
     /// The pods to choose from.
     pub(crate) pods: Vec<usize>,
-    /// How many changes.
     pub(crate) count: usize,
     /// How many a second.
     pub(crate) rate: f64,
-    /// The seed of the choice.
     pub(crate) seed: u64,
 }
 
 impl Flips {
-    /// The pod of each change, and whether it becomes ready.
+    /// Returns the pod of each change, and true if it becomes ready.
     fn choices(&self) -> impl Iterator<Item = (usize, bool)> + '_ {
         let mut random = ChaCha8Rng::seed_from_u64(self.seed);
         let mut unready = BTreeSet::new();
@@ -365,16 +362,15 @@ impl Flips {
     }
 }
 
-/// What changes did.
+/// The state after changes.
 #[derive(Default)]
 pub(crate) struct Flipped {
-    /// How many there were.
     pub(crate) count: usize,
     /// The pods that are unready now.
     pub(crate) unready: BTreeSet<usize>,
 }
 
-/// Where a pod is published.
+/// Returns the places that publish a pod.
 fn places(workload: &Workload, pod: usize) -> impl Iterator<Item = Place> {
     let selected = workload.selected_by(pod);
     let of_service = selected.service.map(|_| (false, pod));

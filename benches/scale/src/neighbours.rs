@@ -1,4 +1,4 @@
-//! Whether a large Service that changes all the time delays the others.
+//! Measures how much a large Service that changes all the time delays the others.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -6,8 +6,7 @@ use std::time::Duration;
 use crate::measure::{Flips, Round};
 use crate::progress::Progress;
 
-/// The changes of the large Service go on as long as those of the others. This many a second are
-/// enough for hours.
+/// The number of changes of the large Service, which go on as long as those of the others.
 const ENDLESS: usize = usize::MAX;
 
 /// Measures the small Services alone, and then beside the large one.

@@ -191,7 +191,7 @@ impl RunOptions {
         self.preset.map_or(Sizes::DEFAULT, Sizes::of)
     }
 
-    /// The sizes of the cluster.
+    /// Returns the sizes of the cluster.
     pub(crate) fn workload(&self) -> Result<Workload, String> {
         let sizes = self.sizes();
         let services = self.services.unwrap_or(sizes.services);
@@ -214,7 +214,7 @@ impl RunOptions {
         Ok(workload)
     }
 
-    /// What is done.
+    /// Returns the parameters of the measurement.
     pub(crate) fn plan(&self) -> Plan {
         let sizes = self.sizes();
         Plan {
@@ -272,7 +272,7 @@ pub(crate) struct GrowthOptions {
     pub(crate) output: Option<PathBuf>,
 }
 
-/// What grows.
+/// The quantity that grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SeriesName {
     /// CPU of a change, by the number of Services

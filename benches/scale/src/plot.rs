@@ -1,4 +1,4 @@
-//! Charts as SVG. The background is white, so that they can be read on pages of any colour.
+//! Draws charts as SVG. The background is white, so that they are readable on pages of any colour.
 
 use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::prelude::*;
@@ -19,26 +19,22 @@ const TEXT: RGBColor = RGBColor(33, 37, 41);
 /// A chart. Its x axis is logarithmic.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Chart {
-    /// The name of the file.
     pub(crate) name: String,
-    /// What it shows.
     pub(crate) title: String,
-    /// What the x axis counts.
     pub(crate) x: String,
-    /// What the y axis measures, with its unit.
+    /// The quantity on the y axis, with its unit.
     pub(crate) y: String,
     /// True if the y axis is logarithmic; otherwise it begins at 0.
     pub(crate) y_is_logarithmic: bool,
-    /// The lines.
     pub(crate) lines: Vec<Line>,
 }
 
 /// A line of a chart.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Line {
-    /// Its name in the legend.
+    /// The name in the legend.
     pub(crate) name: String,
-    /// Its points, by x.
+    /// The points, in the order of x.
     pub(crate) points: Vec<(f64, f64)>,
 }
 
@@ -58,7 +54,7 @@ pub(crate) fn svg(chart: &Chart) -> anyhow::Result<String> {
         let decades = 10_f64.powf(low.log10().floor())..10_f64.powf(high.log10().ceil()).max(low * 10.0);
         draw(chart, decades.log_scale())
     } else {
-        // The legend has its place above the lines.
+        // The legend is above the lines.
         draw(chart, 0.0..high * 1.45)
     };
     drawn.map_err(|error| anyhow::anyhow!("cannot draw the chart {}: {error}", chart.name))
@@ -116,7 +112,7 @@ where
     Ok(text)
 }
 
-/// A number at an axis.
+/// Returns a number at an axis.
 fn axis_number(value: f64) -> String {
     if value >= 10.0 || value == 0.0 {
         thousands(value.round() as usize)

@@ -1,10 +1,10 @@
-//! What Linux tells about a process: CPU time and memory.
+//! Reads CPU time and memory of a process from Linux.
 
 use std::fs::read_to_string;
 
 use anyhow::{Context, bail};
 
-/// The CPU seconds of a process, of all its threads, in user and kernel mode. Linux counts
+/// Returns the CPU seconds of a process, of all its threads, in user and kernel mode. Linux counts
 /// hundredths of seconds.
 pub(crate) fn cpu_seconds(pid: u32) -> anyhow::Result<f64> {
     let path = format!("/proc/{pid}/stat");
@@ -17,13 +17,13 @@ pub(crate) fn cpu_seconds(pid: u32) -> anyhow::Result<f64> {
 /// The memory of a process in megabytes of 1,048,576 bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Memory {
-    /// The most that was ever resident (`VmHWM`).
+    /// The maximum of the resident memory (`VmHWM`).
     pub(crate) peak: f64,
-    /// What is resident (`VmRSS`).
+    /// The resident memory (`VmRSS`).
     pub(crate) resident: f64,
 }
 
-/// The memory of a process.
+/// Returns the memory of a process.
 pub(crate) fn memory(pid: u32) -> anyhow::Result<Memory> {
     let path = format!("/proc/{pid}/status");
     let status =
@@ -31,12 +31,12 @@ pub(crate) fn memory(pid: u32) -> anyhow::Result<Memory> {
     parse_memory(&status).with_context(|| format!("{path} has an unknown form"))
 }
 
-/// The load average of the last minute.
+/// Returns the load average of the last minute.
 pub(crate) fn load_average() -> Option<f64> {
     read_to_string("/proc/loadavg").ok()?.split(' ').next()?.parse().ok()
 }
 
-/// The ticks of user and kernel mode, fields 14 and 15 of `/proc/PID/stat`.
+/// Returns the ticks of user and kernel mode, fields 14 and 15 of `/proc/PID/stat`.
 fn parse_cpu_ticks(stat: &str) -> anyhow::Result<u64> {
     // Field 2 is the name of the program in parentheses. It may contain spaces and parentheses.
     let (_, fields) = stat.rsplit_once(')').context("it has no name")?;
@@ -79,7 +79,7 @@ mod tests {
             assert_eq!(got, want.map_err(str::to_owned), "{status}");
         };
         check("Name:\tx\nVmHWM:\t    2048 kB\nVmRSS:\t    1536 kB\n", Ok((2.0, 1.5)));
-        // A process that has ended and was not waited for has no memory.
+        // A process that has ended has no memory until its parent waits for it.
         check("Name:\tx\nState:\tZ (zombie)\n", Err("it has no VmHWM:"));
     }
 

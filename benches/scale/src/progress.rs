@@ -1,12 +1,12 @@
-//! Progress bars on standard error, if that is a terminal.
+//! Shows progress bars on standard error, if that is a terminal.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// Shows how much of a piece of work is done. It disappears when it is dropped.
+/// Shows how much of a piece of work is done. Dropping it removes the bar.
 pub(crate) struct Progress(ProgressBar);
 
 impl Progress {
-    /// A bar of so many steps.
+    /// Returns a bar of this number of steps.
     pub(crate) fn steps(what: impl Into<String>, steps: usize) -> Self {
         Self::on(
             ProgressDrawTarget::stderr(),
@@ -16,7 +16,7 @@ impl Progress {
         )
     }
 
-    /// A line for work of unknown length.
+    /// Returns a line for work of unknown length.
     pub(crate) fn waiting(what: impl Into<String>) -> Self {
         Self::on(ProgressDrawTarget::stderr(), "{msg}  {elapsed}", what.into(), 0)
     }
@@ -31,12 +31,12 @@ impl Progress {
         Self(bar)
     }
 
-    /// A step is done.
+    /// Adds a finished step.
     pub(crate) fn step(&self) {
         self.0.inc(1);
     }
 
-    /// So many steps are done.
+    /// Sets the number of finished steps.
     pub(crate) fn at(&self, done: usize) {
         self.0.set_position(done as u64);
     }

@@ -13,35 +13,30 @@ pub(crate) type Figures = BTreeMap<String, f64>;
 /// The result of a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Report {
-    /// The sizes.
     pub(crate) workload: Workload,
-    /// What was done after the cold start.
+    /// The work after the cold start.
     pub(crate) work: String,
-    /// The API server.
     pub(crate) server: String,
-    /// The number of CPUs.
     pub(crate) cpus: usize,
     /// The load average of the last minute before the first round.
     pub(crate) load_average: Option<f64>,
-    /// The controllers.
+    /// The measured controllers.
     pub(crate) subjects: Vec<Subject>,
     /// The median of the first controller divided by that of the second.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) ratios: Figures,
 }
 
-/// A controller that was measured.
+/// A measured controller.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Subject {
-    /// Its name: that of the program.
+    /// The name of the program.
     pub(crate) name: String,
-    /// The command that ran it.
     pub(crate) command: String,
-    /// The figures of each round.
     pub(crate) rounds: Vec<Figures>,
 }
 
-/// How a figure is written.
+/// The format of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Unit {
     Seconds,
@@ -107,19 +102,19 @@ const METRICS: &[Metric] = &[
     metric("rss_end_mb", "resident memory at the end", Unit::Megabytes),
 ];
 
-/// Figures that are the same for all controllers, so that a ratio says nothing.
+/// Figures that are the same for all controllers, so that a ratio has no meaning.
 const WITHOUT_RATIO: [&str; 7] =
     ["slices", "flips", "flip_rate", "lat_n", "unanswered", "replaced", "big_flips"];
 
 impl Subject {
-    /// The median of a figure over all rounds.
+    /// Returns the median of a figure over all rounds.
     pub(crate) fn median(&self, key: &str) -> Option<f64> {
         let values: Vec<f64> = self.rounds.iter().filter_map(|round| round.get(key).copied()).collect();
         median(&values)
     }
 }
 
-/// The medians of the first controller divided by those of the second.
+/// Returns the medians of the first controller divided by those of the second.
 pub(crate) fn ratios(subjects: &[Subject]) -> Figures {
     let [first, second] = subjects else { return Figures::new() };
     let keys = METRICS.iter().map(|metric| metric.key).filter(|key| !WITHOUT_RATIO.contains(key));
@@ -128,7 +123,7 @@ pub(crate) fn ratios(subjects: &[Subject]) -> Figures {
 }
 
 impl Report {
-    /// The table for people.
+    /// Returns the table for people.
     pub(crate) fn table(&self) -> String {
         let mut rows = vec![self.head()];
         for metric in METRICS {
@@ -195,7 +190,7 @@ impl Unit {
     }
 }
 
-/// Rows of cells as columns: the first to the left, the others to the right.
+/// Formats rows of cells as columns: aligns the first to the left, the others to the right.
 pub(crate) fn aligned(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
     let width = |column: usize| {

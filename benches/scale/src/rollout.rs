@@ -1,4 +1,4 @@
-//! A rollout: each pod is replaced by a successor, at a fixed rate.
+//! A rollout: replaces each pod by a successor, at a fixed rate.
 
 use std::time::Duration;
 
@@ -10,12 +10,11 @@ use crate::measure::Round;
 use crate::progress::Progress;
 use crate::workload::{self, Names, Workload};
 
-/// From the creation of a pod until it is ready, and from the beginning of its end until it is
-/// gone.
+/// The time from the creation of a pod until it is ready, and from its deletion until it is gone.
 const KUBELET: Duration = Duration::from_secs(1);
 
-/// How long it may take until everything is published after the last pod was replaced, for each
-/// pod.
+/// How long the controller may take for each pod until it has published everything after the last
+/// replacement.
 const PATIENCE_PER_POD: Duration = Duration::from_secs(1);
 
 /// Replaces all pods of the large Service, or all pods if there is none.
@@ -65,7 +64,7 @@ pub(crate) async fn measure(round: &mut Round<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What a Deployment, a scheduler and kubelets do to replace a pod.
+/// Replaces a pod as a Deployment, a scheduler and kubelets do.
 struct Replacement {
     api: Api,
     old: String,

@@ -13,14 +13,14 @@ use crate::server::{Server, Transport};
 use crate::workload::{Names, Workload, counted};
 use crate::{print, procfs};
 
-/// The program that is measured if no command is given.
+/// The program that this measures without a command.
 const DEFAULT_PROGRAM: &str = "kube-endpoint-manager";
 
-/// Its flags. The limits are those with which controllers are compared: a client limit would hide
-/// what they can do.
+/// Its flags. The limits are those of comparisons of controllers: a client limit would hide their
+/// speed.
 const DEFAULT_FLAGS: &str = "--kubeconfig={kubeconfig} --kube-api-qps=5000 --kube-api-burst=10000 --leader-elect=false --secure-port=0";
 
-/// The command that is measured if none is given: the program beside this one.
+/// Returns the default command: the program beside this one.
 pub(crate) fn default_command() -> anyhow::Result<String> {
     let program = std::env::current_exe()?.with_file_name(DEFAULT_PROGRAM);
     if !program.is_file() {
@@ -81,7 +81,7 @@ pub(crate) async fn run(options: &RunOptions) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Removes what was made with a prefix.
+/// Removes the objects with a prefix.
 pub(crate) async fn clean(options: &CleanOptions) -> anyhow::Result<()> {
     let server = Server::of_kubeconfig(&options.kubeconfig, None).await?;
     let names = Names { prefix: options.prefix.clone() };
@@ -99,7 +99,7 @@ pub(crate) fn write(file: &Path, text: &str) -> anyhow::Result<()> {
     std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
 }
 
-/// An error if the file cannot be written: better before the measurement than after it.
+/// Fails if the file is not writable: better before the measurement than after it.
 pub(crate) fn check_writable(file: &Path) -> anyhow::Result<()> {
     let named = || format!("cannot write {}", file.display());
     let existed = file.exists();

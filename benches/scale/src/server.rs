@@ -11,13 +11,13 @@ use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
 use crate::api::Api;
 use crate::procfs;
 
-/// What the embedded server prints when it listens and its kubeconfig is written.
+/// The line that the embedded server prints once it listens and has written its kubeconfig.
 const READY: &str = "ready";
 
-/// The program that runs, also if another one was built in its place meanwhile.
+/// The running program, even if somebody has built another one in its place meanwhile.
 const THIS_PROGRAM: &str = "/proc/self/exe";
 
-/// How the embedded server is reached.
+/// The transport of the embedded server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Transport {
     /// Without TLS.
@@ -27,7 +27,7 @@ pub(crate) enum Transport {
 }
 
 impl Transport {
-    /// The one that the flag `--tls` chooses.
+    /// Returns the transport that the flag `--tls` chooses.
     pub(crate) fn with_tls(tls: bool) -> Self {
         if tls { Self::Tls } else { Self::Plain }
     }
@@ -35,11 +35,8 @@ impl Transport {
 
 /// An API server.
 pub(crate) struct Server {
-    /// Requests to it.
     pub(crate) api: Api,
-    /// The path of a kubeconfig.
     pub(crate) kubeconfig: PathBuf,
-    /// What it is, for people.
     pub(crate) description: String,
     pid: Option<u32>,
     _embedded: Option<Embedded>,
@@ -59,7 +56,7 @@ impl Server {
         Ok(Self { api, kubeconfig, description, pid, _embedded: None })
     }
 
-    /// Starts the embedded server. It ends when this is dropped.
+    /// Starts the embedded server. Dropping this ends it.
     pub(crate) async fn embedded(transport: Transport) -> anyhow::Result<Self> {
         let embedded = Embedded::start(transport)?;
         let kubeconfig = embedded.kubeconfig();
@@ -74,13 +71,13 @@ impl Server {
         Ok(Self { api, kubeconfig, description, pid, _embedded: Some(embedded) })
     }
 
-    /// Its CPU seconds so far, if its process is known.
+    /// Returns its CPU seconds so far, or `None` if its process is not known.
     pub(crate) fn cpu_seconds(&self) -> anyhow::Result<Option<f64>> {
         self.pid.map(procfs::cpu_seconds).transpose().context("the process of the API server")
     }
 }
 
-/// The process of the embedded server. It is this program with another command.
+/// The process of the embedded server: this program with another command.
 struct Embedded {
     process: std::process::Child,
     folder: tempfile::TempDir,
@@ -115,14 +112,14 @@ impl Embedded {
 
 impl Drop for Embedded {
     fn drop(&mut self) {
-        // It holds nothing that outlives it.
+        // The server has no state that outlives it.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// Runs the embedded server until standard input is closed: also if the program that started it is
-/// killed.
+/// Runs the embedded server until standard input closes, which also happens if somebody kills the
+/// program that started it.
 pub(crate) async fn serve(kubeconfig: &Path, transport: Transport) -> anyhow::Result<()> {
     let server =
         EmbeddedApiServer::builder().start_time(crate::clock::now()).request_log_bytes(1 << 20).build()?;

@@ -1,6 +1,7 @@
-//! Percentiles, medians and ratios.
+//! Computes percentiles, medians and ratios.
 
-/// The value below which a part of the values lies, by nearest rank. `None` without values.
+/// Returns the value below which a part of the values lies, by nearest rank, or `None` without
+/// values.
 pub(crate) fn percentile(values: &[f64], part: f64) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -8,7 +9,7 @@ pub(crate) fn percentile(values: &[f64], part: f64) -> Option<f64> {
     sorted.get(rank.min(sorted.len().saturating_sub(1))).copied()
 }
 
-/// The middle value; of an even number of values the mean of both.
+/// Returns the middle value, or the mean of the two middle ones.
 pub(crate) fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -20,8 +21,8 @@ pub(crate) fn median(values: &[f64]) -> Option<f64> {
     }
 }
 
-/// `1/8.3` where the first figure is clearly lower, otherwise with two digits. Empty where there is
-/// no ratio.
+/// Formats a ratio: as `1/8.3` if the first figure is clearly lower, otherwise with two digits.
+/// Returns an empty text if there is no ratio.
 pub(crate) fn ratio(first: f64, second: f64) -> String {
     let ratio = first / second;
     if !ratio.is_finite() || ratio == 0.0 {

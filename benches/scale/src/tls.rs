@@ -19,7 +19,7 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
-/// The pause after a connection could not be accepted.
+/// The pause after accepting a connection has failed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves on loopback until the runtime ends, and returns a kubeconfig.
@@ -59,7 +59,7 @@ async fn accept(listener: TcpListener, acceptor: TlsAcceptor, service: ApiServic
 }
 
 async fn connection(stream: TcpStream, acceptor: TlsAcceptor, service: ApiService) {
-    // Small answers must not be delayed; a socket without the option still works.
+    // The option keeps the kernel from delaying small answers; a socket without it still works.
     let _ = stream.set_nodelay(true);
     let Ok(stream) = acceptor.accept(stream).await else { return };
     let builder = auto::Builder::new(TokioExecutor::new());

@@ -1,4 +1,4 @@
-//! Watches of EndpointSlices and Endpoints, and how many events and bytes came.
+//! Watches EndpointSlices and Endpoints, and counts events and bytes.
 
 mod event;
 mod seen;
@@ -22,7 +22,7 @@ pub(crate) use seen::{Place, Seen};
 /// How many watches share connections. A kube-apiserver allows 100 streams on one.
 const WATCHES_PER_CLIENT: usize = 50;
 
-/// What all watchers of slices received.
+/// The counters of all watchers of slices.
 #[derive(Debug, Default)]
 struct Received {
     events: AtomicU64,
@@ -34,12 +34,12 @@ struct Received {
 pub(crate) struct Traffic {
     /// Events.
     pub(crate) events: u64,
-    /// Bytes of JSON, without what HTTP and TLS add.
+    /// Bytes of JSON, without the overhead of HTTP and TLS.
     pub(crate) bytes: u64,
 }
 
 impl Traffic {
-    /// What came since `before`.
+    /// Returns the difference from `before`.
     pub(crate) fn since(self, before: Self) -> Self {
         Self { events: self.events - before.events, bytes: self.bytes - before.bytes }
     }
@@ -57,7 +57,7 @@ impl Received {
     }
 }
 
-/// Watches that end when this is dropped.
+/// Watches. Dropping this ends them.
 pub(crate) struct Watches {
     seen: Arc<Mutex<Seen>>,
     first: Arc<Received>,
@@ -67,7 +67,7 @@ pub(crate) struct Watches {
 
 impl Watches {
     /// Watches the slices `watchers` times, and the Endpoints once, from versions at which there
-    /// were none of them.
+    /// were no such objects.
     pub(crate) async fn start(
         api: &Api,
         workload: &Workload,
@@ -115,7 +115,7 @@ impl Watches {
         Ok(watches)
     }
 
-    /// Reads or changes what was seen.
+    /// Calls `read` with the state that the watches have seen.
     ///
     /// # Errors
     ///
@@ -128,12 +128,12 @@ impl Watches {
         Ok(read(&mut seen))
     }
 
-    /// What one watcher of slices received.
+    /// Returns the traffic of one watcher of slices.
     pub(crate) fn one_watcher(&self) -> Traffic {
         self.first.now()
     }
 
-    /// What all watchers of slices received.
+    /// Returns the traffic of all watchers of slices.
     pub(crate) fn all_watchers(&self) -> Traffic {
         self.all.now()
     }
@@ -145,7 +145,8 @@ impl Drop for Watches {
     }
 }
 
-/// The paths of the lists of slices and of Endpoints: of one namespace if there is only one.
+/// Returns the paths of the lists of slices and of Endpoints, for one namespace if there is only
+/// one.
 fn paths(workload: &Workload, names: &Names) -> (String, String) {
     if workload.namespaces > 1 {
         return ("/apis/discovery.k8s.io/v1/endpointslices".into(), "/api/v1/endpoints".into());
@@ -157,7 +158,7 @@ fn paths(workload: &Workload, names: &Names) -> (String, String) {
     )
 }
 
-/// Counts events and bytes without looking at them.
+/// Counts events and bytes without decoding them.
 async fn count(api: &Api, path: &str, version: &str, all: &Received) -> anyhow::Result<()> {
     let mut body = api.watch(path, version).await?.into_body();
     while let Some(frame) = body.frame().await {
@@ -168,7 +169,7 @@ async fn count(api: &Api, path: &str, version: &str, all: &Received) -> anyhow::
     bail!("the server ended it")
 }
 
-/// One watch whose events are decoded.
+/// A watch that decodes its events.
 struct Follower {
     api: Api,
     kind: Kind,

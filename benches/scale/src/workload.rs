@@ -1,19 +1,19 @@
-//! What a cluster holds: how many Services, pods and nodes, which Service selects which pod, and
-//! the objects themselves.
+//! The content of a cluster: the numbers of Services, pods and nodes, the Services that select a
+//! pod, and the objects themselves.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// Pods that have addresses of their own in one range.
+/// The number of pods with addresses of their own in one range.
 const MAX_PODS: usize = 1_000_000;
 
-/// When pods that were not flipped became ready.
+/// The time at which pods became ready that no change has flipped.
 pub(crate) const LONG_AGO: &str = "2024-01-01T00:00:00Z";
 
 /// The sizes of a cluster.
 ///
-/// Pods have numbers. The first [`Self::pods`] are spread over the Services. The next ones, if
-/// [`Self::own_big`], are those of the large Service only. The last [`Self::idle_pods`] belong to
+/// Pods have numbers. The first [`Self::pods`] belong to the small Services in turn. The next ones,
+/// if [`Self::own_big`], belong to the large Service only. The last [`Self::idle_pods`] belong to
 /// no Service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Workload {
@@ -21,18 +21,17 @@ pub(crate) struct Workload {
     pub(crate) services: usize,
     /// How many of them have pods.
     pub(crate) services_with_pods: usize,
-    /// Pods that are spread over these.
+    /// The number of pods of these Services.
     pub(crate) pods: usize,
-    /// Pods of the large Service. 0: there is none.
+    /// The number of pods of the large Service, or 0 if there is no such Service.
     pub(crate) big: usize,
     /// True if the pods of the large Service belong to no other. Otherwise they are the first of
     /// [`Self::pods`].
     pub(crate) own_big: bool,
     /// Pods that no Service selects.
     pub(crate) idle_pods: usize,
-    /// Nodes.
     pub(crate) nodes: usize,
-    /// Namespaces that the Services are spread over.
+    /// The number of namespaces of the Services.
     pub(crate) namespaces: usize,
     /// True if each pod has a label that no other pod has.
     pub(crate) unique_labels: bool,
@@ -41,14 +40,14 @@ pub(crate) struct Workload {
 /// The Services that select a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SelectedBy {
-    /// The number of a Service.
+    /// The number of a small Service.
     pub(crate) service: Option<usize>,
-    /// The large Service.
+    /// True if the large Service selects it.
     pub(crate) big: bool,
 }
 
 impl Workload {
-    /// Says what is wrong with the sizes.
+    /// Checks the sizes. The error names the fault.
     pub(crate) fn check(&self) -> Result<(), String> {
         if self.services == 0 || self.pods == 0 || self.nodes == 0 || self.namespaces == 0 {
             return Err("--services, --pods, --nodes and --namespaces must be at least 1".into());
@@ -74,34 +73,35 @@ impl Workload {
         Ok(())
     }
 
-    /// All pods.
+    /// Returns the number of all pods.
     pub(crate) fn all_pods(&self) -> usize {
         self.pods + if self.own_big { self.big } else { 0 } + self.idle_pods
     }
 
-    /// The endpoints that slices must hold in the end.
+    /// Returns the number of endpoints that slices must hold in the end.
     pub(crate) fn endpoints_in_slices(&self) -> usize {
         self.pods + self.big
     }
 
-    /// The addresses that Endpoints must hold in the end: at most 1,000 for each Service.
+    /// Returns the number of addresses that Endpoints must hold in the end: at most 1,000 for each
+    /// Service.
     pub(crate) fn addresses_in_endpoints(&self) -> usize {
         let (each, rest) = (self.pods / self.services_with_pods, self.pods % self.services_with_pods);
         let limited = |count: usize| count.min(1_000);
         rest * limited(each + 1) + (self.services_with_pods - rest) * limited(each) + limited(self.big)
     }
 
-    /// The namespace of a Service.
+    /// Returns the namespace of a Service.
     pub(crate) fn namespace_of_service(&self, service: usize) -> usize {
         service % self.namespaces
     }
 
-    /// The numbers of the pods that only the large Service selects.
+    /// Returns the numbers of the pods that only the large Service selects.
     pub(crate) fn pods_of_big_only(&self) -> std::ops::Range<usize> {
         self.pods..self.pods + if self.own_big { self.big } else { 0 }
     }
 
-    /// Which Services select a pod.
+    /// Returns the Services that select a pod.
     pub(crate) fn selected_by(&self, pod: usize) -> SelectedBy {
         if pod < self.pods {
             let service = Some(pod % self.services_with_pods);
@@ -110,18 +110,18 @@ impl Workload {
         SelectedBy { service: None, big: self.pods_of_big_only().contains(&pod) }
     }
 
-    /// The namespace of a pod.
+    /// Returns the namespace of a pod.
     pub(crate) fn namespace_of_pod(&self, pod: usize) -> usize {
         self.selected_by(pod).service.map_or(0, |service| self.namespace_of_service(service))
     }
 
-    /// The sizes in one line. Namespaces carry it, so that objects are not used for another
-    /// workload.
+    /// Returns the sizes in one line. Namespaces carry it, so that nobody uses the objects for
+    /// another workload.
     pub(crate) fn shape(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// The sizes for people.
+    /// Returns the sizes for people.
     pub(crate) fn describe(&self) -> String {
         let mut text = format!(
             "{}, {}, {}, {}",
@@ -144,13 +144,13 @@ impl Workload {
     }
 }
 
-/// A count with separators of thousands and the noun in singular or plural.
+/// Returns a count with separators of thousands and the noun in singular or plural.
 pub(crate) fn counted(count: usize, noun: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{} {noun}{plural}", thousands(count))
 }
 
-/// A number with separators of thousands.
+/// Returns a number with separators of thousands.
 pub(crate) fn thousands(number: usize) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -163,45 +163,44 @@ pub(crate) fn thousands(number: usize) -> String {
     text
 }
 
-/// The names of objects: all begin with the prefix.
+/// The names of objects, which all begin with the prefix.
 #[derive(Clone, Debug)]
 pub(crate) struct Names {
-    /// The value of `--prefix`.
     pub(crate) prefix: String,
 }
 
 impl Names {
-    /// A namespace. The first one is named by the prefix alone if it is the only one.
+    /// Returns the name of a namespace: the prefix alone if it is the only one.
     pub(crate) fn namespace(&self, workload: &Workload, number: usize) -> String {
         if workload.namespaces == 1 { self.prefix.clone() } else { format!("{}-{number}", self.prefix) }
     }
 
-    /// A Service.
+    /// Returns a Service.
     pub(crate) fn service(&self, number: usize) -> String {
         format!("{}-s{number}", self.prefix)
     }
 
-    /// The large Service.
+    /// Returns the large Service.
     pub(crate) fn big(&self) -> String {
         format!("{}-big", self.prefix)
     }
 
-    /// A node.
+    /// Returns a node.
     pub(crate) fn node(&self, number: usize) -> String {
         format!("{}-node-{number}", self.prefix)
     }
 
-    /// A pod. A rollout replaces each pod by its successor, whose name ends with `b`, and the next
-    /// rollout replaces that one.
+    /// Returns the name of a pod. A rollout replaces each pod by its successor, whose name ends
+    /// with `b`, and the next rollout replaces that one.
     pub(crate) fn pod(&self, number: usize, successor: bool) -> String {
         format!("{}-p{number}{}", self.prefix, if successor { "b" } else { "" })
     }
 
-    /// The number of a pod, and whether it is a successor.
+    /// Returns the number of a pod, and true if it is a successor.
     pub(crate) fn pod_number(&self, name: &str) -> Option<(usize, bool)> {
         let number = name.strip_prefix(&self.prefix)?.strip_prefix("-p")?;
         let (number, successor) = number.strip_suffix('b').map_or((number, false), |number| (number, true));
-        // `from_str` would take a sign too.
+        // `from_str` would accept a sign, too.
         let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
         digits.then(|| number.parse().ok()).flatten().map(|number| (number, successor))
     }
@@ -212,13 +211,13 @@ impl Names {
     }
 }
 
-/// The address of a pod.
+/// Returns the address of a pod.
 pub(crate) fn address(number: usize, successor: bool) -> String {
     let second = if successor { 128 } else { 64 } + number / 62_500;
     format!("10.{second}.{}.{}", number / 250 % 250, number % 250 + 1)
 }
 
-/// A Service.
+/// Returns a Service.
 pub(crate) fn service(name: &str, selector: Value) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Service", "metadata": {"name": name},
@@ -226,17 +225,17 @@ pub(crate) fn service(name: &str, selector: Value) -> Value {
     })
 }
 
-/// The selector of a Service.
+/// Returns the selector of a Service.
 pub(crate) fn selector_of_service(number: usize) -> Value {
     json!({"app": format!("s{number}")})
 }
 
-/// The selector of the large Service.
+/// Returns the selector of the large Service.
 pub(crate) fn selector_of_big() -> Value {
     json!({"tier": "all"})
 }
 
-/// A node in one of three zones.
+/// Returns a node in one of three zones.
 pub(crate) fn node(name: &str, number: usize, owner: (&str, &str)) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Node",
@@ -244,12 +243,12 @@ pub(crate) fn node(name: &str, number: usize, owner: (&str, &str)) -> Value {
     })
 }
 
-/// The status of a node that is ready.
+/// Returns the status of a node that is ready.
 pub(crate) fn node_status() -> Value {
     json!({"status": {"allocatable": {"cpu": "8"}, "conditions": [{"type": "Ready", "status": "True"}]}})
 }
 
-/// A pod of the usual size. A server stores it without status.
+/// Returns a pod of the usual size. A server stores it without status.
 pub(crate) fn pod(workload: &Workload, names: &Names, number: usize, successor: bool) -> Value {
     let name = names.pod(number, successor);
     let selected = workload.selected_by(number);
@@ -279,7 +278,7 @@ pub(crate) fn pod(workload: &Workload, names: &Names, number: usize, successor: 
     })
 }
 
-/// The status of a running pod, as a merge patch.
+/// Returns the status of a running pod, as a merge patch.
 pub(crate) fn pod_status(address: &str, ready: bool, since: &str) -> Value {
     let status = if ready { "True" } else { "False" };
     json!({"status": {

@@ -1,4 +1,4 @@
-//! The program with the real controllers as processes, on embedded API servers.
+//! Runs the program with the real controllers as processes, on embedded API servers.
 #![allow(clippy::unwrap_used)]
 
 use std::io::{BufRead, BufReader};
@@ -17,7 +17,7 @@ fn scale() -> Command {
     Command::new(env!("CARGO_BIN_EXE_scale"))
 }
 
-/// The controllers of this project.
+/// Returns the controllers of this project.
 fn manager() -> String {
     let program = binary(Path::new(env!("CARGO_BIN_EXE_scale")));
     format!("'{}' --kubeconfig={{kubeconfig}} --leader-elect=false --secure-port=0", program.display())
@@ -66,7 +66,7 @@ impl Server {
         self.folder.path().join("kubeconfig")
     }
 
-    /// A run on this server.
+    /// Returns a run on this server.
     fn run(&self, flags: &[&str]) -> Command {
         let mut command = scale();
         command
@@ -148,7 +148,7 @@ fn two_controllers_are_measured_on_the_same_work() {
         is("watch_events", of("slice_writes"));
         assert!(of("all_watch_events") >= 2.0 * of("watch_events"), "{figures:#}");
     }
-    // Counted in hundredths of a second; a single cold start may take less.
+    // The system counts hundredths of a second; a single cold start may take less.
     let server_cpu = |figures: &&Value| {
         ["cold_server_cpu_s", "churn_server_cpu_s"]
             .map(|key| figures[key].as_f64().unwrap())

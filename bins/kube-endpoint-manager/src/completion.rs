@@ -10,12 +10,12 @@ use kube_endpoint_manager_core::Options;
 const PROGRAM: &str = "kube-endpoint-manager";
 const NAME: &str = "completion";
 
-/// What the help text of the program says about completions.
+/// The part of the program's help text about completions.
 pub(crate) const USAGE: &str =
     "kube-endpoint-manager completion bash|zsh|fish prints a script that completes flags in a shell.";
 
-/// The subcommand. It is not part of the command that runs the controllers: that would take each
-/// misplaced word for the name of a subcommand.
+/// Returns the subcommand. It is not part of the command that runs the controllers, which would
+/// then take each misplaced word for the name of a subcommand.
 fn subcommand() -> Command {
     let shell = Arg::new("shell")
         .required(true)
@@ -32,11 +32,11 @@ fn subcommand() -> Command {
         .arg(shell)
 }
 
-/// The script, if the command line asks for one.
+/// Returns the script, if the command line asks for one.
 ///
 /// # Errors
 ///
-/// When the shell is missing or not supported, and when help is asked for.
+/// An error if the shell is missing or not supported, or if the command line asks for help.
 pub(crate) fn requested(words: &[OsString]) -> Result<Option<Vec<u8>>, clap::Error> {
     if words.get(1).is_none_or(|word| word != NAME) {
         return Ok(None);
@@ -48,7 +48,7 @@ pub(crate) fn requested(words: &[OsString]) -> Result<Option<Vec<u8>>, clap::Err
         _ => Shell::Bash,
     };
     let mut script = Vec::new();
-    // The flags of kube-controller-manager that change nothing are not completed.
+    // The script does not complete the flags of kube-controller-manager that change nothing here.
     let mut command = Options::command().subcommand(subcommand());
     clap_complete::generate(shell, &mut command, PROGRAM, &mut script);
     Ok(Some(script))

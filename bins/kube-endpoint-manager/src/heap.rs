@@ -7,8 +7,8 @@
 /// memory of another arena. Here usually only one thread works at a time, so threads rarely wait
 /// for the lock of the arena.
 ///
-/// If `MALLOC_ARENA_MAX` is in the environment, or `GLIBC_TUNABLES` sets `glibc.malloc.arena_max`,
-/// nothing is changed.
+/// It changes nothing if `MALLOC_ARENA_MAX` is in the environment, or `GLIBC_TUNABLES` sets
+/// `glibc.malloc.arena_max`.
 pub(crate) fn limit_to_one_arena() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     if !is_set_by_environment() {

@@ -17,16 +17,16 @@ use kube_endpoint_manager_core::{
     raise_open_files_limit,
 };
 
-/// Exit code for invalid input. Nothing has been started.
+/// The exit code for invalid input. The program has started nothing.
 const INVALID_INPUT: u8 = 2;
 
-/// Characters of an error that are printed at most: it may quote a file or a server.
+/// The maximum number of characters of a printed error, which may quote a file or a server.
 const LONGEST_ERROR: usize = 4000;
 
-/// How long the last lines of the log have to be written.
+/// The time limit for writing the last lines of the log.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The version, and the commit that the binary was built from.
+/// The version, and the commit of the sources.
 const VERSION: &str =
     concat!(env!("CARGO_PKG_VERSION"), " (commit ", env!("KUBE_ENDPOINT_MANAGER_COMMIT"), ")");
 
@@ -93,8 +93,8 @@ fn run_logged(command_line: &CommandLine, log: &LinePrinter) -> ExitCode {
     }
 }
 
-/// Reports an error of clap's, or prints the help text or the version, which it takes for errors
-/// too.
+/// Reports an error of clap's, or prints the help text or the version, which clap also returns as
+/// errors.
 fn refuse_arguments(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() {
         return printed(error.print());
@@ -114,7 +114,8 @@ fn print(text: &[u8]) -> ExitCode {
     printed(output.write_all(text).and_then(|()| output.flush()))
 }
 
-/// The exit code after a text was printed. A reader that has gone, such as `head`, is no error.
+/// Returns the exit code after printing a text. A reader that has gone, such as `head`, is no
+/// error.
 fn printed(result: std::io::Result<()>) -> ExitCode {
     match result {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
@@ -133,8 +134,8 @@ fn on_one_line(explanation: &str) -> String {
     let error = paragraphs.next().unwrap_or_default();
     let error = error.trim_start_matches("error: ").to_owned();
     match paragraphs.find_map(|paragraph| paragraph.strip_prefix("tip: ").map(str::to_owned)) {
-        // That tip explains how to pass a value that begins with a dash, which is not what was
-        // meant.
+        // The other tip explains how to pass a value that begins with a dash, which the user did
+        // not mean.
         Some(tip) if !tip.contains("'-- ") => format!("{error}; {tip} (see --help)"),
         _ => format!("{error} (see --help)"),
     }
@@ -146,6 +147,6 @@ fn refuse(error: &str) -> ExitCode {
 }
 
 fn print_error(message: &str) {
-    // `eprintln!` would panic if standard error cannot be written.
+    // `eprintln!` would panic if writing to standard error fails.
     let _ = writeln!(std::io::stderr(), "error: {}", harmless(message, LONGEST_ERROR));
 }

@@ -10,14 +10,13 @@ use kube_endpoint_manager_core::{
 
 use crate::signals::{exit_on_second_signal, shutdown_signal};
 
-/// How long the last spans have to be sent.
+/// The time limit for sending the last spans.
 const TRACES_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Why a run ended without a signal.
+/// The reason why a run ended without a signal.
 pub(crate) enum RunError {
-    /// The input is invalid. Nothing has been started.
+    /// The input is invalid. The program has started nothing.
     InvalidInput(anyhow::Error),
-    /// The manager failed.
     Failed(anyhow::Error),
 }
 
@@ -29,7 +28,7 @@ fn failed(error: impl Into<anyhow::Error>) -> RunError {
     RunError::Failed(error.into())
 }
 
-/// The system refuses a thread or a handler.
+/// Makes the error of a system that refuses a thread or a handler.
 fn no_signals(error: std::io::Error) -> RunError {
     RunError::Failed(anyhow::anyhow!("cannot wait for signals: {error}"))
 }
@@ -41,12 +40,12 @@ pub(crate) async fn run(
 ) -> Result<(), RunError> {
     let mut settings = settings.clone();
     if let Some(election) = &mut settings.leader_election {
-        // Not from --seed: replicas may be started with the same one.
+        // This does not use --seed: replicas may have the same one.
         let random = || u128::from(random_seed());
         election.set_default_identity(random() << 64 | random());
     }
     let pages = page_sources(command_line, &settings, version).map_err(failed)?;
-    // After the recorder of metrics is installed.
+    // This comes after the installation of the metrics recorder.
     let traces = Traces::start(settings.tracing.as_ref()).map_err(invalid_input)?;
     let ended = Box::pin(run_traced(&command_line.options, &settings, pages, version)).await;
     traces.shut_down(TRACES_TIMEOUT).await;
@@ -67,7 +66,7 @@ async fn run_traced(
         let now = jiff::Timestamp::now();
         return Box::pin(embedded::run(options, settings, pages, version, now, seed, shutdown)).await;
     }
-    // The pages have their own.
+    // The pages have a version of their own.
     let _ = version;
     exit_on_second_signal(None).map_err(no_signals)?;
     let mut shutdown = std::pin::pin!(shutdown);
@@ -87,7 +86,7 @@ async fn run_traced(
     manager.run(shutdown).await.map_err(failed)
 }
 
-/// The client of the controllers, and that of leader election.
+/// Returns the client of the controllers, and that of leader election.
 async fn clients(
     options: &Options,
     settings: &Settings,
@@ -98,7 +97,8 @@ async fn clients(
     Ok((client, Some(connect_for_lease(kubeconfig, master, election).await?)))
 }
 
-/// What the served pages show, if anything is served. From here on metrics are recorded.
+/// Returns the sources of the served pages, if the program serves any. From here on the process
+/// records metrics.
 fn page_sources(
     command_line: &CommandLine,
     settings: &Settings,
@@ -108,8 +108,8 @@ fn page_sources(
     settings.serving.is_some().then(install).transpose()
 }
 
-/// A random number, the default of `--seed`. The standard library seeds the keys of its hash maps
-/// from the operating system.
+/// Returns a random number, the default of `--seed`. The standard library seeds the keys of its
+/// hash maps from the operating system.
 #[expect(clippy::disallowed_types, reason = "the binary hands the seed in")]
 fn random_seed() -> u64 {
     std::hash::RandomState::new().hash_one(std::process::id())
@@ -134,10 +134,10 @@ mod embedded {
     use super::{RunError, failed, invalid_input, names, no_signals};
     use crate::signals::exit_on_second_signal;
 
-    /// How long after a signal the process exits at the latest.
+    /// The time limit for the exit after a signal.
     const EXIT_TIMEOUT: Duration = Duration::from_secs(9);
 
-    /// How long the last lines have to be written.
+    /// The time limit for writing the last lines.
     const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
     #[expect(clippy::disallowed_methods, reason = "the binary hands the system's time in")]
@@ -168,7 +168,7 @@ mod embedded {
             let _ = version;
             None
         };
-        // Last, because until here an input can still turn out to be invalid.
+        // This is last, because until here an input can still turn out to be invalid.
         embedded.write_kubeconfig().await.map_err(invalid_input)?;
         let kubeconfig = embedded.kubeconfig.display();
         let printer = LinePrinter::new(std::io::stdout());

@@ -18,7 +18,7 @@ struct ShutdownSignals {
 }
 
 impl ShutdownSignals {
-    /// Signals that arrive from now on.
+    /// Starts to listen for signals.
     fn new() -> std::io::Result<Self> {
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
@@ -36,34 +36,34 @@ impl ShutdownSignals {
 ///
 /// # Errors
 ///
-/// When the signal handlers cannot be installed.
+/// The operating system's error, if it refuses the signal handlers.
 pub(crate) fn shutdown_signal() -> std::io::Result<impl Future<Output = ()>> {
     let mut signals = ShutdownSignals::new()?;
     Ok(async move { signals.next().await })
 }
 
 /// Exits the process with code 1 on a second SIGTERM or SIGINT, or `limit` after the first one if
-/// it is given. Signals within [`SAME_REQUEST`] of the first one are ignored. This has a thread and
+/// it is given. It ignores signals within [`SAME_REQUEST`] of the first one. This has a thread and
 /// a runtime of its own, because all threads of the program's runtime may be blocked by an output
 /// that nobody reads.
 ///
 /// # Errors
 ///
-/// When the operating system refuses a thread, or the signal handlers cannot be installed.
+/// The operating system's error, if it refuses a thread or the signal handlers.
 pub(crate) fn exit_on_second_signal(limit: Option<Duration>) -> std::io::Result<()> {
     let (started, starts) = sync_channel(1);
     let thread = std::thread::Builder::new().name("exit-on-signal".to_owned());
-    // The thread makes the runtime. If it were made here and the thread refused, it would be
-    // dropped within the program's runtime, which panics.
+    // The thread makes the runtime. If this function made it and the system refused the thread,
+    // this would drop the runtime within the program's runtime, which panics.
     thread.spawn(move || match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime.block_on(exit_on_signals(limit, &started)),
         Err(error) => drop(started.send(Err(error))),
     })?;
-    // It takes less than a millisecond.
+    // The wait takes less than a millisecond.
     starts.recv().unwrap_or_else(|error| Err(std::io::Error::other(error)))
 }
 
-/// Tells `started` when signals are waited for.
+/// Tells `started` once it waits for signals.
 async fn exit_on_signals(limit: Option<Duration>, started: &SyncSender<std::io::Result<()>>) {
     let mut signals = match ShutdownSignals::new() {
         Ok(signals) => signals,

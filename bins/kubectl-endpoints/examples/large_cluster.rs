@@ -1,4 +1,4 @@
-//! Starts the embedded API server with a large cluster in which nothing is wrong, for measurements:
+//! Starts the embedded API server with a large cluster without faults, for measurements:
 //!
 //! ```console
 //! $ cargo run --release -p kubectl-endpoints --example large_cluster -- 10000 10

@@ -1,8 +1,9 @@
 //! `cleanup`: finds leftovers, and deletes them with `--yes`.
 //!
-//! Lists of metadata tell what may be a leftover. What is reported was confirmed by reading the
-//! Service and the owners one by one. Before an object is deleted they are read once more, and the
-//! uid and the version of the object are preconditions: what changed since the list stays.
+//! It looks for possible leftovers in lists of metadata, and confirms each by reading its Service
+//! and its owners one by one before it reports it. Before it deletes an object, it reads them once
+//! more, and the uid and the version of the object are preconditions: an object that has changed
+//! since the list stays.
 
 use std::collections::HashMap;
 
@@ -19,11 +20,12 @@ use kube_endpoint_explain::leftovers::{
 
 use crate::reader::{Kind, Reader};
 
-/// Finds the leftovers of a namespace, or of all. Deletes them if `delete` says so.
+/// Finds the leftovers of a namespace, or of all namespaces. Deletes them if `delete` is true.
 ///
 /// # Errors
 ///
-/// If the Services cannot be listed, the server does not answer, or the namespace does not exist.
+/// An error if the server refuses to list Services or does not answer, or if the namespace does not
+/// exist.
 pub(crate) async fn run(reader: &Reader, namespace: Option<&str>, delete: bool) -> anyhow::Result<Cleanup> {
     let mut found = Cleanup::default();
     let candidates = candidates(reader, namespace, &mut found.not_read).await?;
@@ -59,8 +61,8 @@ fn kind_of(kind: OutputKind) -> Kind {
     }
 }
 
-/// Returns the objects that the lists show to be leftovers, or do not show to be in use, by
-/// namespace, kind and name.
+/// Returns the objects that are leftovers or not in use by these lists, by namespace, kind and
+/// name.
 async fn candidates(
     reader: &Reader,
     namespace: Option<&str>,
@@ -69,8 +71,8 @@ async fn candidates(
     let mut managed = Vec::new();
     let mut uids: HashMap<Reference, String> = HashMap::new();
     let managers = format!("{LABEL_MANAGED_BY} in ({ENDPOINTSLICE_CONTROLLER},{MIRRORING_CONTROLLER})");
-    // Services are last: a slice whose Service is younger than the list of slices is not taken for
-    // a leftover.
+    // Services come last, so that a slice whose Service is younger than the list of slices is no
+    // leftover.
     let mut endpoints_known = true;
     for kind in [Kind::EndpointSlice, Kind::Endpoints, Kind::Service] {
         let params = match kind {
@@ -116,7 +118,7 @@ async fn candidates(
     Ok(managed)
 }
 
-/// Reads what the object depends on, and judges it.
+/// Reads the objects on which the decision depends, and judges the object.
 async fn confirm(reader: &Reader, object: &Managed) -> Judgement {
     let mut found: HashMap<Reference, Presence> = HashMap::new();
     for reference in object.references() {
@@ -133,7 +135,7 @@ async fn confirm(reader: &Reader, object: &Managed) -> Judgement {
     })
 }
 
-/// Deletes an object, if it is still the one that was listed.
+/// Deletes an object, if it is still the one in the list.
 async fn delete_one(reader: &Reader, object: &Managed) -> (Outcome, String) {
     let preconditions = Preconditions {
         uid: Some(object.uid.to_string()),

@@ -21,8 +21,8 @@ use crate::{FAILED, cleanup, completion, manifests, top, ui};
 /// The page that describes the codes.
 const HELP: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/docs/verdicts.md");
 
-/// How often a cluster is read for a diff, and how long to wait in between: what is under way is
-/// written by then.
+/// How often a diff reads a cluster, and how long it waits in between: controllers finish writes
+/// under way in that time.
 const READINGS: usize = 3;
 const BETWEEN_READINGS: Duration = Duration::from_secs(3);
 
@@ -30,7 +30,7 @@ const BETWEEN_READINGS: Duration = Duration::from_secs(3);
 ///
 /// # Errors
 ///
-/// If the arguments are invalid, or the cluster or a file cannot be read.
+/// An error if the arguments are invalid, or reading the cluster or a file fails.
 pub(crate) async fn run(command_line: &CommandLine) -> anyhow::Result<u8> {
     let global = &command_line.global;
     let output = Output::new(global);
@@ -53,7 +53,7 @@ pub(crate) async fn run(command_line: &CommandLine) -> anyhow::Result<u8> {
     }
 }
 
-/// Returns the time against which ages are computed.
+/// Returns the time up to which ages count.
 #[expect(clippy::disallowed_methods, reason = "the binary hands the system's time in")]
 pub(crate) fn current_time() -> Timestamp {
     Timestamp::now()
@@ -86,8 +86,8 @@ async fn run_explain(global: &Global, output: Output, options: Options, subject:
         let mut read = async || explain_service(&reader, &key, &options, &mut notes).await;
         let (mut explanation, mut now) = read().await?;
         if explanation.codes().iter().any(is_behind) {
-            // The lists of a cluster that changes do not show the same moment. What is under way is
-            // written by then.
+            // The lists of a changing cluster do not show the same moment. Controllers finish
+            // writes under way by the second reading.
             tokio::time::sleep(BETWEEN_READINGS).await;
             (explanation, now) = read().await?;
         }
@@ -195,7 +195,7 @@ async fn run_lint(
 }
 
 async fn run_cleanup(global: &Global, output: Output, scope: Scope, delete: bool) -> anyhow::Result<u8> {
-    // Nothing is deleted whose report could not be printed.
+    // The command deletes nothing if it could not print the report.
     output.check_format()?;
     let Connection { client, namespace, .. } = connect(global).await?;
     let reader = Reader::new(client.kube().clone());

@@ -1,11 +1,11 @@
-//! Completion of commands, flags and names.
+//! Completes commands, flags and names.
 //!
-//! kubectl calls a program `kubectl_complete-endpoints` with the words of the command line, the
-//! last of which is to be completed. It expects one candidate a line, with a description after a
-//! tab, and a number at the end that says what else the shell may complete (Cobra's
-//! `ShellCompDirective`). That program is a script which calls `kubectl-endpoints __complete`.
+//! kubectl calls a program `kubectl_complete-endpoints` with the words of the command line, to
+//! complete the last one. It expects one candidate a line, with a description after a tab, and a
+//! number at the end that says what else the shell may complete (Cobra's `ShellCompDirective`).
+//! That program is a script that calls `kubectl-endpoints __complete`.
 //!
-//! [`wanted`] is pure: it tells from the words what is to be completed.
+//! [`wanted`] is pure: it finds the wanted candidates from the words.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -31,11 +31,11 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// The script that kubectl calls.
 const SCRIPT: &str = "#!/usr/bin/env sh\nexec kubectl-endpoints __complete \"$@\"\n";
 
-/// Nothing may be added: no file names.
+/// The shell must not add file names.
 const NO_FILES: u8 = 4;
 /// No space follows the candidate.
 const NO_SPACE: u8 = 2;
-/// File names are completed.
+/// The shell completes file names.
 const FILES: u8 = 0;
 
 /// Prints a script.
@@ -65,18 +65,24 @@ enum Names {
     Contexts,
 }
 
-/// What is to be completed.
+/// The wanted candidates.
 #[derive(Debug, PartialEq, Eq)]
 enum Wanted {
     /// One of these candidates, each with a description.
-    One { candidates: Vec<(String, String)>, directive: u8 },
+    One {
+        candidates: Vec<(String, String)>,
+        directive: u8,
+    },
     /// A name, after some text that is not a part of it.
-    Name { names: Names, before: String, prefix: String },
-    /// A file.
+    Name {
+        names: Names,
+        before: String,
+        prefix: String,
+    },
     File,
 }
 
-/// The flags that say which cluster and namespace names come from.
+/// The flags that choose the cluster and the namespace of names.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Place {
     kubeconfig: Option<String>,
@@ -94,7 +100,7 @@ pub(crate) async fn complete(words: &[OsString]) -> anyhow::Result<()> {
         Wanted::Name { names, before, prefix } => {
             let found = tokio::time::timeout(PATIENCE, names_of(names, &place)).await;
             let all_names = found.ok().and_then(Result::ok).unwrap_or_default();
-            // A shell inserts what is printed here into the command line.
+            // A shell inserts this output into the command line.
             let matching = all_names
                 .into_iter()
                 .filter(|name| name.starts_with(&prefix) && name.chars().all(is_harmless));
@@ -115,7 +121,7 @@ pub(crate) async fn complete(words: &[OsString]) -> anyhow::Result<()> {
     print(&format!("{lines}:{directive}\n"))
 }
 
-/// Tells what the last of the words is to be completed to.
+/// Returns the candidates that can complete the last word.
 fn wanted(words: &[String]) -> (Wanted, Place) {
     let root = CommandLine::command();
     let Some((last, words)) = words.split_last() else { return (subcommands(&root, ""), Place::default()) };
@@ -168,7 +174,7 @@ impl Place {
     }
 }
 
-/// Returns the flag that a word is, and the value that it has after `=`, or after a letter.
+/// Returns the flag of a word, and its value after `=`, or after a letter.
 fn flag_of<'a, 'w>(
     root: &'a clap::Command,
     command: &'a clap::Command,
@@ -208,7 +214,7 @@ fn about(text: Option<&clap::builder::StyledStr>) -> String {
     text.lines().next().unwrap_or_default().to_owned()
 }
 
-/// What the value of a flag or of an argument can be.
+/// Returns the possible values of a flag or of an argument.
 fn values(arg: &Arg, prefix: &str) -> Wanted {
     let name = |names, before: &str, prefix: &str| Wanted::Name {
         names,
@@ -226,7 +232,7 @@ fn values(arg: &Arg, prefix: &str) -> Wanted {
             Some((kind, prefix)) => name(Names::Services, &format!("{kind}/"), prefix),
         },
         "ignore" => {
-            // A list: what is before the last comma stays.
+            // In a list, the text before the last comma stays.
             let (before, prefix) = match prefix.rfind(',') {
                 Some(at) => prefix.split_at(at + 1),
                 None => ("", prefix),
@@ -283,7 +289,7 @@ mod tests {
         wanted(&line.split(' ').map(str::to_owned).collect::<Vec<_>>())
     }
 
-    /// The candidates of a line, or what is read.
+    /// Returns a text for the candidates of a line, or for the names to read.
     fn text(line: &str) -> String {
         match ask(line).0 {
             Wanted::One { candidates, directive } => {

@@ -10,17 +10,17 @@ use crate::args::Global;
 /// A client, and its context.
 pub(crate) struct Connection {
     pub(crate) client: ApiClient,
-    /// That of the command line, or of the context.
+    /// The namespace of the command line, or of the context.
     pub(crate) namespace: String,
     /// Name of the context; empty in a pod.
     pub(crate) context: String,
 }
 
-/// Makes a client. The server is not contacted.
+/// Makes a client, without a request to the server.
 ///
 /// # Errors
 ///
-/// If there is no kubeconfig, or it cannot be used.
+/// An error if there is no usable kubeconfig.
 pub(crate) async fn connect(global: &Global) -> anyhow::Result<Connection> {
     let (config, context) = config(global).await?;
     let namespace = global.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
@@ -31,7 +31,7 @@ pub(crate) async fn connect(global: &Global) -> anyhow::Result<Connection> {
 ///
 /// # Errors
 ///
-/// If there is none, or it cannot be read.
+/// An error if there is no readable kubeconfig.
 pub(crate) fn kubeconfig(global: &Global) -> Result<Kubeconfig, KubeconfigError> {
     read_kubeconfig(global.kubeconfig.as_deref())
 }
@@ -40,7 +40,7 @@ pub(crate) fn kubeconfig(global: &Global) -> Result<Kubeconfig, KubeconfigError>
 ///
 /// # Errors
 ///
-/// If there is no kubeconfig, or it cannot be used.
+/// An error if there is no usable kubeconfig.
 pub(crate) async fn config(global: &Global) -> anyhow::Result<(Config, String)> {
     let mut kubeconfig = match kubeconfig(global) {
         Ok(kubeconfig) => kubeconfig,

@@ -21,7 +21,7 @@ use kube_endpoint_core_model::causes;
 
 use args::CommandLine;
 
-/// Exit code of a command that failed; 1 stands for a difference or a problem that was found.
+/// The exit code of a failed command; 1 stands for a difference or a problem.
 const FAILED: u8 = 2;
 
 fn main() -> ExitCode {
@@ -38,14 +38,14 @@ fn main() -> ExitCode {
 async fn run() -> anyhow::Result<u8> {
     let words: Vec<OsString> = std::env::args_os().skip(1).collect();
     match words.split_first() {
-        // What is to be completed is no command line yet.
+        // An incomplete command line is no error yet.
         Some((first, words)) if first == completion::REQUEST => completion::complete(words).await.map(|()| 0),
         _ => match CommandLine::try_parse() {
             Ok(command_line) => commands::run(&command_line).await,
             // The help text and the version.
             Err(error) if !error.use_stderr() => output::printed(error.print()).map(|()| 0),
             Err(error) => {
-                // Where standard error cannot be written, the exit code says it.
+                // If writing to standard error fails, only the exit code tells the error.
                 let _ = error.print();
                 Ok(FAILED)
             }

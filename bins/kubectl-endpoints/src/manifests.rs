@@ -1,5 +1,4 @@
-//! Reads the manifests that `render` is given, and says of each object what an API server would
-//! say.
+//! Reads the manifests of `render`, and checks each object as an API server would.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
@@ -11,21 +10,21 @@ use kube_endpoint_apiserver_rules::status::Status;
 use kube_endpoint_explain::Objects;
 use serde_json::{Value, json};
 
-/// The endings of the files of a folder that are read, as kubectl's.
+/// The endings of the files that this reads from a folder, as kubectl's.
 const ENDINGS: [&str; 3] = ["json", "yaml", "yml"];
 
-/// The namespace of objects that name none, unless one is given.
+/// The namespace of objects without one, if the command line gives no other.
 const DEFAULT_NAMESPACE: &str = "default";
 
-/// The objects that were read.
+/// The objects of all files.
 #[derive(Default)]
 pub(crate) struct Manifests {
     pub(crate) objects: Objects,
-    /// The objects that a server would refuse, with the file: texts of one or several lines.
+    /// Texts of one or several lines about objects that a server would refuse, with the file.
     pub(crate) refused: Vec<String>,
-    /// Notes on objects that were skipped and on assumptions, as sentences.
+    /// Notes on skipped objects and on assumptions, as sentences.
     pub(crate) notes: Vec<String>,
-    /// How many objects of each kind there are.
+    /// The number of objects of each kind.
     kinds: BTreeMap<String, usize>,
     /// Each object by resource, namespace and name, with its file.
     places: BTreeMap<(String, String, String), String>,
@@ -36,7 +35,7 @@ pub(crate) struct Manifests {
 ///
 /// # Errors
 ///
-/// If a file cannot be read, or is no manifest.
+/// An error if reading a file fails, or a file is no manifest.
 pub(crate) fn read(paths: &[PathBuf], namespace: Option<&str>) -> anyhow::Result<Manifests> {
     let mut all = Manifests::default();
     for path in paths {
@@ -86,7 +85,7 @@ fn bytes_of(path: &Path) -> std::io::Result<Vec<u8>> {
 }
 
 impl Manifests {
-    /// Returns why there is nothing to render, if that is so.
+    /// Returns the reason why there is nothing to render, or `None` if there is something.
     pub(crate) fn why_nothing(&self) -> Option<String> {
         if self.kinds.is_empty() {
             return Some("nothing was read that is an object; give manifests, or what `kubectl get services,pods,nodes -o yaml` prints".to_owned());
@@ -126,13 +125,13 @@ impl Manifests {
         Ok(())
     }
 
-    /// Returns the object as a server stores it, or what the server or kubectl says.
+    /// Returns the object as a server stores it, or the error of the server or kubectl.
     fn accept(&mut self, object: Object, file: &str, namespace: Option<&str>) -> Result<Value, String> {
         let Some(resource) = object.resource else { return Ok(object.value) };
         let (is_stored, mut name) = (object.is_stored(), object.name().to_owned());
         let mut value = object.value;
         if let ("", Some(prefix)) = (&*name, value["metadata"]["generateName"].as_str()) {
-            // The server's name would be a random one.
+            // A server would choose a random name.
             name = format!("{prefix}{:05}", self.places.len());
             value["metadata"]["name"] = name.as_str().into();
         }
@@ -158,15 +157,14 @@ impl Manifests {
             return Err(format!("{exists}: the first is in {before}; leave one of them out"));
         }
         self.places.insert(key, file.to_owned());
-        // A server has looked at it already, perhaps one with other rules.
+        // A server has checked it already, perhaps one with other rules.
         if is_stored {
             return Ok(value);
         }
         manifest::create(resource, value).map_err(|status| Refusal(&status).to_string())
     }
 
-    /// Adds the nodes that pods are bound to and that were not read: pods of nodes that do not
-    /// exist are not published.
+    /// Adds the missing nodes of pods: controllers do not publish pods of nodes that do not exist.
     fn assume_nodes(&mut self) -> anyhow::Result<()> {
         let known =
             |name: &str| self.places.contains_key(&("nodes".to_owned(), String::new(), name.to_owned()));

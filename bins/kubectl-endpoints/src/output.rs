@@ -11,10 +11,10 @@ use serde_saphyr::DoubleQuoted;
 
 use crate::args::{Format, Global, When};
 
-/// Characters of a line on standard error that are shown at most.
+/// The maximum number of characters of a line on standard error.
 const LONGEST_NOTE: usize = 4000;
 
-/// How to print.
+/// The format of the output.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Output {
     pub(crate) format: Format,
@@ -32,7 +32,7 @@ impl Output {
         Self { format: global.output, colors: if wanted { Colors::On } else { Colors::Off } }
     }
 
-    /// Returns how wide text is.
+    /// Returns the layout of text.
     pub(crate) fn layout(self) -> Layout {
         let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
         let layout = if self.format == Format::Wide { Layout::WIDE } else { Layout::NARROW };
@@ -79,7 +79,7 @@ fn yaml(value: &Value) -> anyhow::Result<String> {
     Ok(shown.into_owned())
 }
 
-/// A value whose strings are in double quotes where only these can escape a character.
+/// A value that quotes strings with double quotes if only these can escape a character.
 struct Quoted<'v>(&'v Value);
 
 /// A string of such a value.
@@ -113,7 +113,7 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     printed(output.write_all(text.as_bytes()).and_then(|()| output.flush()))
 }
 
-/// The result of a text that was printed. A reader that has gone, such as `head`, is no error.
+/// Returns the result of printing a text. A reader that has gone, such as `head`, is no error.
 pub(crate) fn printed(result: std::io::Result<()>) -> anyhow::Result<()> {
     match result {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
@@ -124,7 +124,7 @@ pub(crate) fn printed(result: std::io::Result<()>) -> anyhow::Result<()> {
 /// Prints lines to standard error. They may quote a server or a file.
 pub(crate) fn print_note(note: &str) {
     for line in note.lines() {
-        // `eprintln!` would panic if standard error cannot be written.
+        // `eprintln!` would panic if writing to standard error fails.
         let _ = writeln!(std::io::stderr(), "{}", harmless(line, LONGEST_NOTE));
     }
 }

@@ -1,17 +1,17 @@
-//! A progress bar on a terminal, while a list of several pages is read.
+//! A progress bar on a terminal, while the program reads a list of several pages.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// Shows how much of a list was read. A list of one page shows nothing.
+/// Shows how much of a list the program has read. A list of one page shows nothing.
 pub(crate) struct Progress(ProgressBar);
 
 impl Progress {
-    /// Shows it on standard error, if that is a terminal.
+    /// Returns a progress on standard error, if that is a terminal.
     pub(crate) fn on_stderr() -> Self {
         Self::on(ProgressDrawTarget::stderr())
     }
 
-    /// Shows nothing.
+    /// Returns a progress that shows nothing.
     pub(crate) fn hidden() -> Self {
         Self::on(ProgressDrawTarget::hidden())
     }
@@ -26,8 +26,8 @@ impl Progress {
         Self(bar)
     }
 
-    /// A page was read, and another one follows. `read` objects were read so far, and the server
-    /// estimates how many remain.
+    /// Notes a page, after which another one follows. `read` is the number of objects so far;
+    /// `remaining` is the server's estimate of the rest.
     pub(crate) fn page(&self, plural: &str, read: usize, remaining: Option<i64>) {
         let remaining = remaining.and_then(|count| usize::try_from(count).ok()).unwrap_or_default();
         if self.0.is_finished() {
@@ -40,7 +40,7 @@ impl Progress {
         self.0.tick();
     }
 
-    /// The list was read.
+    /// Notes the end of the list.
     pub(crate) fn end(&self) {
         self.0.finish_and_clear();
     }

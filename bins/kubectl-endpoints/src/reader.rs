@@ -19,16 +19,16 @@ use serde_json::{Value, json};
 use crate::progress::Progress;
 use failed::{Failed, forbidden};
 
-/// Objects of one page, as many as kubectl asks for.
+/// The number of objects of a page, as in kubectl.
 const PAGE: u32 = 500;
 
-/// Nodes that are read one by one at most; beyond, all are listed.
+/// The maximum number of nodes to read one by one; for more, the reader lists all.
 const SINGLE_NODES: usize = 100;
 
-/// Requests that are sent at once.
+/// The number of concurrent requests.
 const AT_ONCE: usize = 16;
 
-/// The kinds that are read.
+/// The kinds of the objects that commands read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Service,
@@ -71,20 +71,19 @@ impl fmt::Display for Kind {
     }
 }
 
-/// What was read for one Service or pod.
+/// The objects of one Service or pod.
 #[derive(Default)]
 pub(crate) struct Reading {
     pub(crate) objects: Objects,
-    /// Names and labels of pods that may nearly match; none if they were not asked for.
+    /// Names and labels of pods that may nearly match, or `None` if the command does not need them.
     pub(crate) metadata: Option<Vec<(Text, StringMap)>>,
-    /// What could not be read, as sentences.
+    /// Sentences about the kinds that could not be read.
     pub(crate) notes: Vec<String>,
-    /// What could be read.
     pub(crate) known: Known,
 }
 
 impl Reading {
-    /// Notes that a kind may not be read.
+    /// Notes that the user may not read a kind.
     fn not_read(&mut self, kind: Kind, note: &str) {
         let (known, consequence) = match kind {
             Kind::Pod => (&mut self.known.pods, "What Services with a selector should have is not known."),
@@ -126,7 +125,7 @@ impl Reader {
         Self { client, progress: Progress::on_stderr() }
     }
 
-    /// A reader that shows no progress.
+    /// Returns a reader that shows no progress.
     pub(crate) fn quiet(client: Client) -> Self {
         Self { client, progress: Progress::hidden() }
     }
@@ -139,7 +138,7 @@ impl Reader {
         }
     }
 
-    /// Reads one object; none if there is none.
+    /// Reads one object. Returns `None` if it does not exist.
     async fn get(&self, kind: Kind, namespace: &str, name: &str) -> Result<Option<Value>, Error> {
         if !can_be_a_name(name) {
             return Ok(None);
@@ -151,7 +150,7 @@ impl Reader {
         object.map(|object| json_of(kind, &object)).transpose()
     }
 
-    /// Reads the Service or pod that is to be explained.
+    /// Reads the Service or pod to explain.
     async fn subject(&self, kind: Kind, key: &ObjectKey) -> anyhow::Result<Value> {
         let word = if kind == Kind::Pod { "pod" } else { "Service" };
         ensure!(!key.name.is_empty(), "the name of the {word} is empty");
@@ -165,8 +164,8 @@ impl Reader {
         Ok(object)
     }
 
-    /// Returns an error if a namespace does not exist: its name may be mistyped. If that may not be
-    /// read, it is taken to exist.
+    /// Returns an error if a namespace does not exist: its name may be mistyped. If the user may
+    /// not read namespaces, this assumes that it exists.
     pub(crate) async fn check_namespace(&self, namespace: &str) -> anyhow::Result<()> {
         match self.uid(Kind::Namespace, &ObjectKey::new("", namespace)).await {
             Ok(None) => bail!("there is no namespace {namespace}"),
@@ -174,8 +173,8 @@ impl Reader {
         }
     }
 
-    /// Lists objects page by page. No two pages are held at once. If the list changed so much
-    /// meanwhile that the server cannot continue it, it is listed again as a whole, as client-go
+    /// Lists objects page by page, and holds only one page at a time. If the list has changed so
+    /// much that the server cannot continue it, this lists all objects in one request, as client-go
     /// does.
     async fn pages<T>(
         &self,
@@ -229,7 +228,7 @@ impl Reader {
         .await
     }
 
-    /// Lists the metadata of objects. Returns a note if that is forbidden.
+    /// Lists the metadata of objects. Returns a note if the server forbids that.
     pub(crate) async fn list_metadata(
         &self,
         kind: Kind,
@@ -250,7 +249,7 @@ impl Reader {
         forbidden(read.await, kind, namespace)
     }
 
-    /// Reads the uid of an object; none if there is none.
+    /// Reads the uid of an object. Returns `None` if it does not exist.
     pub(crate) async fn uid(&self, kind: Kind, key: &ObjectKey) -> Result<Option<String>, Error> {
         if !can_be_a_name(&key.name) {
             return Ok(None);
@@ -283,7 +282,7 @@ impl Reader {
         self.list(kind, namespace, params, |object| Ok(objects.add(object)?)).await
     }
 
-    /// Reads all that a Service depends on.
+    /// Reads all objects on which the explanation of a Service depends.
     pub(crate) async fn service(&self, key: &ObjectKey) -> anyhow::Result<Reading> {
         let namespace = &*key.namespace;
         let object = self.subject(Kind::Service, key).await?;
@@ -314,7 +313,8 @@ impl Reader {
         Ok(reading)
     }
 
-    /// Reads a pod, the Services of its namespace, and all that those depend on which select it.
+    /// Reads a pod, the Services of its namespace, and all objects on which the explanations of the
+    /// selecting ones depend.
     pub(crate) async fn pod(&self, key: &ObjectKey) -> anyhow::Result<Reading> {
         let namespace = &*key.namespace;
         let object = self.subject(Kind::Pod, key).await?;
@@ -349,8 +349,7 @@ impl Reader {
                 Ok(objects.add(pod)?)
             });
             if let Some(note) = forbidden(listed.await, Kind::Pod, Some(namespace))? {
-                // The verdict on a pod does not depend on other pods, but what slices should be
-                // does.
+                // The verdict on a pod does not depend on other pods, but the desired slices do.
                 let consequence = "Slices and Endpoints are not compared with what they should be.";
                 reading.notes.push(format!("{note} {consequence}"));
                 reading.known.pods = false;
@@ -365,9 +364,9 @@ impl Reader {
         Ok(reading)
     }
 
-    /// Reads all Services of a namespace, or of all, with all that they depend on. What may not be
-    /// read is noted, but without Services nothing can be said. A namespace that does not exist is
-    /// an error.
+    /// Reads all Services of a namespace, or of all namespaces, with all objects on which their
+    /// explanations depend. It notes the kinds that the user may not read, but fails without
+    /// Services. A namespace that does not exist is an error.
     pub(crate) async fn all(&self, namespace: Option<&str>) -> anyhow::Result<Reading> {
         let mut reading = Reading::default();
         let listed = self.add(&mut reading.objects, Kind::Service, namespace, ListParams::default()).await;
@@ -388,8 +387,9 @@ impl Reader {
         Ok(reading)
     }
 
-    /// Reads the nodes of a Service's pods, or all nodes. If that is forbidden, they are taken to
-    /// be ready. Their zones are not known then, so slices cannot be compared.
+    /// Reads the nodes of a Service's pods, or all nodes. If the server forbids that, this assumes
+    /// that they are ready. Their zones are not known then, so the explanation cannot compare
+    /// slices.
     async fn nodes(&self, reading: &mut Reading, names: BTreeSet<String>, all: bool) -> anyhow::Result<()> {
         let read = if all || names.len() > SINGLE_NODES {
             self.add(&mut reading.objects, Kind::Node, None, ListParams::default()).await
@@ -412,8 +412,8 @@ impl Reader {
         reading.assume_nodes(names)
     }
 
-    /// Reads all nodes if a hint is for a node or a zone that none of those read is or has. It may
-    /// not exist, and kube-proxy sends nobody there then. `all` tells that all nodes are read
+    /// Reads all nodes if a hint is for a node or a zone that is not among those read: it may not
+    /// exist, and kube-proxy then sends nobody there. `all` is true if this has read all nodes
     /// already.
     async fn hinted_nodes(
         &self,
@@ -481,8 +481,8 @@ impl Reader {
     }
 }
 
-/// Checks that an answer is of one of these kinds. What a server of something else answers is not
-/// an empty list, and no object.
+/// Checks that an answer is of one of these kinds. So nobody takes the answer of another kind of
+/// server for an empty list, or for an object.
 fn check_kind(types: Option<&TypeMeta>, expected: &[&str]) -> Result<(), Error> {
     let kind = types.map(|types| types.kind.as_str()).unwrap_or_default();
     if expected.contains(&kind) {
@@ -496,8 +496,8 @@ fn check_kind(types: Option<&TypeMeta>, expected: &[&str]) -> Result<(), Error> 
     Err(Error::Service(why.into()))
 }
 
-/// Returns false if no object that is read has such a name. A name that an object refers to, such
-/// as that of an owner, may be any text, and would lead to another path.
+/// Returns false if no object can have such a name. A reference, such as that of an owner, may
+/// contain any text, which would lead to another path.
 fn can_be_a_name(name: &str) -> bool {
     !matches!(name, "" | "." | "..")
         && name.bytes().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'.'))
@@ -510,7 +510,7 @@ fn needs_all_nodes(objects: &Objects, service: &Service) -> bool {
         || objects.policies(&service.key).is_some_and(TrafficPolicies::uses_local)
 }
 
-/// Returns a selector as the query parameter has it.
+/// Returns a selector as a query parameter.
 fn as_text(selector: &StringMap) -> String {
     selector.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",")
 }

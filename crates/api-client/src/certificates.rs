@@ -137,9 +137,7 @@ impl fmt::Display for CertificatePlace {
 /// The time in which a certificate is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CertificateLifetime {
-    /// Its begin.
     pub start: Timestamp,
-    /// Its end.
     pub end: Timestamp,
 }
 
@@ -211,7 +209,6 @@ pub(crate) fn in_pem(text: &[u8]) -> Vec<CertificateDer<'static>> {
 /// A certificate or a bundle of CAs that is in use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateInUse {
-    /// Its purpose.
     pub usage: CertificateUse,
     /// The place that it comes from.
     pub place: CertificatePlace,

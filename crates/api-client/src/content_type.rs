@@ -12,7 +12,6 @@ pub enum ContentType {
     /// Kubernetes' protobuf, which costs client and server least. Answers may be JSON all the same.
     #[default]
     Protobuf,
-    /// JSON.
     Json,
 }
 

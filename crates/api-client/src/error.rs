@@ -22,9 +22,7 @@ pub enum ClientError {
     File {
         /// The content that the file holds.
         what: &'static str,
-        /// Where it is.
         path: PathBuf,
-        /// Why it cannot be read.
         why: std::io::Error,
     },
     /// A file was read, but does not hold what it should.
@@ -32,7 +30,6 @@ pub enum ClientError {
     Content {
         /// The content that the file should hold.
         what: &'static str,
-        /// Where it is.
         path: PathBuf,
         /// The error in its content.
         why: String,

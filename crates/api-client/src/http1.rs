@@ -48,7 +48,6 @@ struct State {
     is_busy: bool,
     /// When a write may be tried again. None if they are answered.
     off: Option<Instant>,
-    /// The last pause.
     pause: Duration,
     /// The writes that wait for an answer.
     under_way: usize,

@@ -38,7 +38,6 @@ pub enum PluginError {
          the kubeconfig{hint}"
     )]
     Start {
-        /// The command.
         command: String,
         /// The error of the operating system.
         why: std::io::Error,
@@ -50,16 +49,11 @@ pub enum PluginError {
         "the credential plugin {command} needs a terminal (interactiveMode: Always), and standard input is none; use a \
          credential that needs no person"
     )]
-    Terminal {
-        /// The command.
-        command: String,
-    },
+    Terminal { command: String },
     /// The plugin reported a failure.
     #[error("the credential plugin {command} failed with {status}{output}; run it by hand to see why")]
     Failed {
-        /// The command.
         command: String,
-        /// How it ended.
         status: ExitStatus,
         /// The last line of its standard error, or nothing.
         output: String,
@@ -69,18 +63,12 @@ pub enum PluginError {
         "the credential plugin {command} did not end within {} s and was killed; run it by hand to see what it waits for",
         limit.as_secs_f64()
     )]
-    TimedOut {
-        /// The command.
-        command: String,
-        /// The time limit.
-        limit: Duration,
-    },
+    TimedOut { command: String, limit: Duration },
     /// The plugin exited with 0, but did not print a credential.
     #[error(
         "the credential plugin {command} printed no usable ExecCredential: {why}; run it by hand to see its output"
     )]
     Answer {
-        /// The command.
         command: String,
         /// The error in its output.
         why: String,
@@ -102,7 +90,6 @@ pub(crate) struct Validity {
     /// When a new one should be asked for: a minute before the end, or a tenth of the lifetime if
     /// that is less.
     pub(crate) renew: Instant,
-    /// When it ends.
     pub(crate) end: Instant,
 }
 

@@ -39,7 +39,6 @@ pub enum WriteError {
     Busy {
         /// HTTP status.
         code: u16,
-        /// The server's message.
         message: String,
         /// The delay that the server asked for; more than zero.
         retry_after: Option<Duration>,
@@ -50,7 +49,6 @@ pub enum WriteError {
     Refused {
         /// HTTP status.
         code: u16,
-        /// The server's message.
         message: String,
     },
     /// The server failed (5xx without Retry-After). It is unknown whether the write was carried
@@ -59,7 +57,6 @@ pub enum WriteError {
     Failed {
         /// HTTP status.
         code: u16,
-        /// The server's message.
         message: String,
     },
     /// The write was not begun, because the process does not hold the lease, or is about to release

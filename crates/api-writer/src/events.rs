@@ -27,13 +27,9 @@ const LONGEST_QUEUE: usize = 1000;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EventSubject {
-    /// API version.
     pub api_version: Text,
-    /// Kind.
     pub kind: Text,
-    /// Name.
     pub name: Text,
-    /// Namespace.
     pub namespace: Text,
     /// Version of the object that the event was made from; empty for an object that was not
     /// created.

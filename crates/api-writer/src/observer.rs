@@ -9,9 +9,7 @@ use crate::tracked::Operation;
 /// One write that was sent, and how it ended.
 #[derive(Debug)]
 pub struct WriteRecord<'a> {
-    /// The kind of write.
     pub operation: Operation,
-    /// Kind of the object.
     pub kind: &'static str,
     /// The object; for a create, under the name that was sent.
     pub object: &'a ObjectKey,

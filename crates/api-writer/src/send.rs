@@ -34,7 +34,6 @@ pub(crate) struct Answer {
 /// The media types of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Formats {
-    /// The type of the body.
     content_type: HeaderValue,
     /// The types that the answer may have.
     accept: HeaderValue,

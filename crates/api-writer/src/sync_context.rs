@@ -15,9 +15,7 @@ tokio::task_local! {
 pub struct SyncContext {
     /// Name of the controller's queue.
     pub queue: Arc<str>,
-    /// The key that is synced.
     pub key: ObjectKey,
-    /// What started the sync.
     pub causes: Vec<&'static str>,
     details: Mutex<SyncDetails>,
 }

@@ -29,11 +29,8 @@ pub struct TrackedWriter {
 /// The kind of a write, as the `operation` label of metrics has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// Creates an object.
     Create,
-    /// Replaces an object.
     Update,
-    /// Deletes an object.
     Delete,
 }
 
@@ -84,11 +81,9 @@ impl<T> Default for Carried<T> {
 /// A write that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailedWrite {
-    /// The kind of write.
     pub operation: Operation,
     /// The object; for a create, under the name that was sent.
     pub object: ObjectKey,
-    /// The error.
     pub error: WriteError,
 }
 

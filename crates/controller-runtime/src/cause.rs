@@ -11,11 +11,8 @@ use tokio::time::Instant;
 pub enum Cause {
     /// The last sync of the key failed.
     Retry = 0,
-    /// A pod changed.
     Pod = 1,
-    /// The Service changed.
     Service = 2,
-    /// A node changed.
     Node = 3,
     /// An EndpointSlice changed that the controller does not write.
     EndpointSlice = 4,
@@ -23,7 +20,6 @@ pub enum Cause {
     Endpoints = 5,
     /// Another client changed or deleted an output.
     ForeignWrite = 6,
-    /// The periodic resync.
     Resync = 7,
     /// Writes succeed again after an outage.
     OutageEnded = 8,

@@ -14,7 +14,6 @@ use crate::SyncError;
 /// A key whose retries have all failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlowRetry {
-    /// The key.
     pub key: ObjectKey,
     /// The error of its last sync.
     pub error: String,

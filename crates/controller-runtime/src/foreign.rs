@@ -99,7 +99,6 @@ impl Undone {
 /// What follows from a foreign change.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
-    /// After which delay to sync.
     pub(crate) delay: Duration,
     /// True if the change is a new one.
     pub(crate) is_new: bool,

@@ -41,7 +41,6 @@ impl<P> fmt::Debug for KeptPlan<P> {
 /// A plan, and what it leaves.
 #[derive(Debug)]
 pub struct Planned<T, P> {
-    /// The plan.
     pub plan: T,
     /// The trigger time of what it writes.
     pub trigger_time: Option<Timestamp>,

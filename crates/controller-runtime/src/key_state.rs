@@ -25,7 +25,6 @@ pub(crate) struct KeyState<S> {
     pub(crate) last_events: Option<Vec<PlannedEvent>>,
     /// What few keys have.
     pub(crate) rare: Rare,
-    /// The controller's own.
     pub(crate) own: S,
 }
 

@@ -11,7 +11,6 @@ const KEPT: usize = 20;
 /// An object that another client has written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecentForeignWrite {
-    /// The object.
     pub object: ObjectKey,
     /// When the cache showed the last of the writes.
     pub at: Timestamp,

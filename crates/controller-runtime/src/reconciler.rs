@@ -150,7 +150,6 @@ pub trait Reconciler: Sized + Send + Sync + 'static {
 pub enum ForeignWrite {
     /// It was created or changed.
     Applied,
-    /// It was deleted.
     Deleted,
     /// It was changed or deleted while a write of our own was in flight.
     DuringOwnWrite,

@@ -74,7 +74,6 @@ pub enum Completion {
 /// Progress of [`Runtime::carry_out`], for metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// A write succeeded.
     Wrote(Operation),
     /// All writes of the sub-plan of this index succeeded.
     SubPlan(usize),

@@ -9,14 +9,12 @@ use crate::Text;
 /// A family of IP addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum IpFamily {
-    /// IPv4.
     IPv4,
-    /// IPv6.
     IPv6,
 }
 
 impl IpFamily {
-    /// The family of an address.
+    /// Returns the family of an address.
     pub fn of(address: &IpAddr) -> Self {
         match address {
             IpAddr::V4(_) => Self::IPv4,
@@ -38,9 +36,9 @@ pub fn parse_sloppy(text: &str) -> Option<IpAddr> {
     Some(address.to_canonical())
 }
 
-/// Prints an address. The first sync of a Service prints those of all pods, so IPv4 does not go
-/// through `Display`, which costs nearly three times as much, and its digits are not put into a
-/// string first.
+/// Prints an address. The first sync of a Service prints the addresses of all pods, so this prints
+/// IPv4 without `Display`, which costs nearly three times as much, and without a string for the
+/// digits.
 pub fn to_text(address: &IpAddr) -> Text {
     let IpAddr::V4(address) = address else { return address.to_string().into() };
     let mut text = [0; "255.255.255.255".len()];
@@ -107,7 +105,7 @@ fn sloppy_v6(text: &str) -> Option<Ipv6Addr> {
     Some(Ipv6Addr::from(groups))
 }
 
-/// The groups between colons; the last may be a dotted IPv4 address where `at_end`.
+/// Returns the groups between colons. If `at_end`, the last one may be a dotted IPv4 address.
 fn groups(text: &str, at_end: bool) -> Option<Vec<u16>> {
     if text.is_empty() {
         return Some(Vec::new());

@@ -1,9 +1,9 @@
-//! A list of addresses whose copies share what they have in common.
+//! A list of addresses whose copies share equal chunks.
 //!
-//! The addresses of a large Service are written as a whole when one of them changes. So the list is
-//! cut into chunks, which are shared between the plan, what it keeps for the next plan, and the
-//! store. A change copies one chunk. A chunk that is shared also keeps its encoding, so that a
-//! write encodes only the chunks that have changed since the last one.
+//! The endpoints controller writes all addresses of a large Service when one of them changes. So
+//! the list consists of chunks, which the plan, the state for the next plan and the store share. A
+//! change copies one chunk. A shared chunk also keeps its encoding, so that a write encodes only
+//! the chunks that have changed since the last one.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -42,7 +42,7 @@ struct Encoded {
 }
 
 impl Clone for Chunk {
-    /// Copies the addresses: a chunk is cloned to be changed.
+    /// Copies the addresses, because a list clones a chunk to change it.
     fn clone(&self) -> Self {
         Self::from(self.addresses.clone())
     }
@@ -59,13 +59,13 @@ impl Chunk {
         &self.addresses
     }
 
-    /// The sum of what the addresses add to a digest.
+    /// Returns what the addresses add to a digest, as a sum.
     pub(crate) fn digest(&self) -> u128 {
         *self.digest.get_or_init(|| digest_of_addresses(&self.addresses))
     }
 
-    /// The encoding as values of a field, if it is kept. `encode` makes it; it is called if nothing
-    /// is kept yet.
+    /// Returns the encoding as values of `field`. If the chunk keeps none yet, this calls `encode`
+    /// and keeps the result. Returns `None` if the chunk keeps the encoding for another field.
     pub(crate) fn kept(&self, field: u64, encode: impl FnOnce() -> Box<[u8]>) -> Option<&[u8]> {
         let encoded = self.encoded.get_or_init(|| Encoded { field, bytes: encode() });
         (encoded.field == field).then_some(&encoded.bytes)
@@ -94,7 +94,7 @@ impl AddressList {
         self.chunks.get(chunk)?.addresses.get(offset)
     }
 
-    /// Returns an address, to be changed.
+    /// Returns a mutable reference to an address.
     pub fn get_mut(&mut self, index: usize) -> Option<&mut EndpointAddress> {
         let (chunk, offset) = self.place(index)?;
         self.change(chunk)?.get_mut(offset)
@@ -112,8 +112,8 @@ impl AddressList {
         }
     }
 
-    /// Finds an address in a list that is sorted as `compare` says: `Ok` with its index, or `Err`
-    /// with the index at which it belongs.
+    /// Finds an address in a list that is sorted by `compare`. Returns `Ok` with its index, or
+    /// `Err` with the index at which to insert it.
     pub fn binary_search_by(&self, compare: impl Fn(&EndpointAddress) -> Ordering) -> Result<usize, usize> {
         let begins_after =
             |chunk: &Arc<Chunk>| chunk.addresses.first().map(&compare) == Some(Ordering::Greater);
@@ -158,7 +158,7 @@ impl AddressList {
         } else if let Some(next) = self.chunks.get(at + 1)
             && left + next.addresses.len() <= CHUNK / 2
         {
-            // Small neighbours are merged, so that a shrinking list does not end with a chunk for
+            // This merges small neighbours, so that a shrinking list does not end with a chunk for
             // each address.
             let next = self.chunks.remove(at + 1);
             self.change(at)?.extend(next.addresses.iter().cloned());
@@ -183,7 +183,7 @@ impl AddressList {
         }
     }
 
-    /// Gives back memory that was reserved for more addresses.
+    /// Frees the memory that is reserved for more addresses.
     pub(crate) fn shrink_to_fit(&mut self) {
         self.chunks.shrink_to_fit();
         self.chunks.last_mut().into_iter().for_each(|last| change(last).shrink_to_fit());
@@ -198,7 +198,7 @@ impl AddressList {
         &self.chunks
     }
 
-    /// The chunk that holds the address at an index, and the address's index in it.
+    /// Returns the chunk that holds the address at an index, and the address's index in it.
     fn place(&self, index: usize) -> Option<(usize, usize)> {
         let mut offset = index;
         for (at, chunk) in self.chunks.iter().enumerate() {
@@ -215,7 +215,7 @@ impl AddressList {
     }
 }
 
-/// The addresses of a chunk that nobody else holds.
+/// Returns the addresses of a chunk for a change. If others share the chunk, this clones it first.
 fn change(chunk: &mut Arc<Chunk>) -> &mut Vec<EndpointAddress> {
     let chunk = Arc::make_mut(chunk);
     (chunk.encoded, chunk.digest) = (OnceLock::new(), OnceLock::new());
@@ -237,7 +237,7 @@ impl FromIterator<EndpointAddress> for AddressList {
             if chunk.is_empty() {
                 return list;
             }
-            // A store holds them for long.
+            // A store holds the addresses for long, so they get no more memory than they need.
             chunk.shrink_to_fit();
             list.len += chunk.len();
             list.chunks.push(Arc::new(chunk.into()));
@@ -278,7 +278,7 @@ impl IndexMut<usize> for AddressList {
 }
 
 impl PartialEq for AddressList {
-    /// Compares the addresses. Chunks that both lists share are not looked at.
+    /// Compares the addresses, except those in chunks that both lists share.
     fn eq(&self, other: &Self) -> bool {
         if self.len != other.len {
             return false;
@@ -332,7 +332,7 @@ impl<'de> Deserialize<'de> for AddressList {
     }
 }
 
-/// Reads addresses into chunks, so that a long list is not held twice.
+/// Reads addresses into chunks one by one, so that memory never holds a long list twice.
 struct Addresses;
 
 impl<'de> Visitor<'de> for Addresses {

@@ -1,9 +1,9 @@
-//! Errors and texts of others on one line, for logs and for people.
+//! Formats errors on one line, for logs and for people.
 
 use std::error::Error;
 
-/// Formats an error and its sources on one line. A source whose text the line already contains is
-/// not repeated.
+/// Formats an error and its sources on one line. It leaves out a source whose text the line already
+/// contains.
 pub fn causes(error: &dyn Error) -> String {
     let mut line = error.to_string();
     let mut next = error.source();

@@ -4,19 +4,19 @@ use std::sync::Arc;
 
 use crate::{Pod, Text};
 
-/// A pod of a list that has changed since the list was read: it joined, left, or has another view.
+/// A pod of a list that has changed since somebody read the list: it joined, left, or has another
+/// view.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChangedPod {
-    /// Its name.
     pub name: Text,
-    /// Earlier views that had another uid or other addresses than the view that followed, or that
-    /// no view followed.
+    /// Earlier views whose uid or addresses differ from those of the next view, and the last view
+    /// of a pod that left.
     pub replaced: Vec<Arc<Pod>>,
-    /// The current view; none if it is no longer in the list.
+    /// The current view, or `None` if it is no longer in the list.
     pub now: Option<Arc<Pod>>,
 }
 
-/// What a change of a pod can affect (upstream `podEndpointsChanged`).
+/// The effects that a change of a pod can have (upstream `podEndpointsChanged`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PodChange {
@@ -33,8 +33,8 @@ impl PodChange {
 
     /// Compares two views of one pod.
     pub fn between(old: &Pod, new: &Pod) -> Self {
-        // Without an address there is no endpoint. A scheduler binds such a pod, an init container
-        // restarts, a kubelet rejects it.
+        // Without an address there is no endpoint: a scheduler binds such a pod, an init container
+        // restarts, or a kubelet rejects it.
         let has_address = |pod: &Pod| pod.has_pod_ip || !pod.pod_ips.is_empty();
         Self {
             membership: old.labels != new.labels
@@ -56,7 +56,7 @@ impl PodChange {
         }
     }
 
-    /// Returns true if no endpoint can be affected.
+    /// Returns true if the change can affect no endpoint.
     pub fn is_none(self) -> bool {
         !self.endpoint && !self.membership
     }
@@ -111,7 +111,7 @@ mod tests {
         check(&bound, |pod| pod.has_pod_ip = true, true, false);
     }
 
-    /// The statuses of containers are not read, so that only the version differs.
+    /// A view does not contain the statuses of containers, so only the version differs.
     #[test]
     fn an_init_container_that_restarts_changes_no_endpoint() {
         let pod = |version: &str, restarts: u32, status: serde_json::Value| -> Pod {

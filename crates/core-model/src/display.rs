@@ -1,4 +1,4 @@
-//! The text form of what plans write: one layout for EndpointSlices and Endpoints, so that all
+//! Prints the objects that plans write: EndpointSlices and Endpoints have one layout, so that all
 //! plans print alike.
 //!
 //! ```text
@@ -24,7 +24,7 @@ pub trait PlannedObject {
     /// Returns the metadata.
     fn metadata(&self) -> &ObjectMeta;
 
-    /// Writes what follows the name on the first line, if anything.
+    /// Writes the rest of the first line after the name, if any.
     ///
     /// # Errors
     ///
@@ -149,8 +149,8 @@ impl Display for AddressType {
 }
 
 impl Display for EndpointPort {
-    /// Prints as `name=80/TCP(application protocol)`; the name and the application protocol only if
-    /// set.
+    /// Prints `name=80/TCP(application protocol)`, without the name and the application protocol if
+    /// they are not set.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         if let Some(name) = self.name.as_deref().filter(|name| !name.is_empty()) {
             write!(f, "{name}=")?;
@@ -176,8 +176,8 @@ impl Display for EndpointsPort {
 }
 
 impl Display for Endpoint {
-    /// Prints on one line: state, addresses, and what is set of hostname, target, node, zone and
-    /// hints.
+    /// Prints on one line the state, the addresses, and hostname, target, node, zone and hints if
+    /// they are set.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.conditions, self.addresses.join(" "))?;
         if let Some(hostname) = &self.hostname {
@@ -210,7 +210,7 @@ impl Display for EndpointConditions {
 }
 
 impl Display for EndpointAddress {
-    /// Prints on one line: the IP, and what is set of hostname, target and node.
+    /// Prints on one line the IP, and hostname, target and node if they are set.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str(&self.ip)?;
         if !self.hostname.is_empty() {

@@ -11,7 +11,6 @@ use crate::{Intern, Interner, ObjectKey, ObjectMeta, ObjectReference, Text, text
 /// A v1 Endpoints object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Endpoints {
-    /// Metadata.
     pub metadata: ObjectMeta,
     /// The addresses, grouped by their ports.
     #[serde(default, skip_serializing_if = "Subsets::is_empty")]
@@ -19,13 +18,14 @@ pub struct Endpoints {
 }
 
 impl Endpoints {
-    /// Namespace and name.
+    /// Returns namespace and name.
     pub fn key(&self) -> ObjectKey {
         self.metadata.key()
     }
 
     /// Drops the addresses of an object that the endpoints controller has written, and keeps a
-    /// summary of them. What other clients write into Endpoints is mirrored, and stays.
+    /// summary of them. The mirroring controller needs the addresses that other clients write, so
+    /// these stay.
     pub fn summarize(&mut self) {
         let manager = self.metadata.labels.get(LABEL_ENDPOINTS_MANAGED_BY);
         if manager.is_some_and(|manager| **manager == *ENDPOINT_CONTROLLER) {
@@ -53,16 +53,13 @@ pub struct EndpointSubset {
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct EndpointAddress {
-    /// The IP address.
     #[serde(deserialize_with = "text::or_empty")]
     pub ip: Text,
     /// DNS name under the Service, or empty.
     #[serde(deserialize_with = "text::or_empty", skip_serializing_if = "is_default")]
     pub hostname: Text,
-    /// Node that it runs on.
     #[serde(deserialize_with = "text::optional", skip_serializing_if = "Option::is_none")]
     pub node_name: Option<Text>,
-    /// The object behind it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_ref: Option<ObjectReference>,
 }
@@ -74,13 +71,11 @@ pub struct EndpointsPort {
     /// Name, or empty.
     #[serde(deserialize_with = "text::or_empty", skip_serializing_if = "is_default")]
     pub name: Text,
-    /// Number.
     #[serde(deserialize_with = "or_default")]
     pub port: i32,
     /// `TCP`, `UDP` or `SCTP`.
     #[serde(deserialize_with = "text::or_empty", skip_serializing_if = "is_default")]
     pub protocol: Text,
-    /// What is spoken on it.
     #[serde(deserialize_with = "text::optional", skip_serializing_if = "Option::is_none")]
     pub app_protocol: Option<Text>,
 }

@@ -7,14 +7,12 @@ use serde::Serialize;
 /// The type of a Kubernetes event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum EventType {
-    /// `Normal`
     Normal,
-    /// `Warning`
     Warning,
 }
 
 impl EventType {
-    /// The type as the API spells it.
+    /// Returns the type as the API spells it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Normal => "Normal",
@@ -29,13 +27,12 @@ impl fmt::Display for EventType {
     }
 }
 
-/// An event about the object that was synced. Prints as `Warning REASON message`.
+/// An event about the object of a sync. Prints as `Warning REASON message`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct PlannedEvent {
     /// Normal or Warning.
     #[serde(rename = "type")]
     pub event_type: EventType,
-    /// Machine-readable reason.
     pub reason: &'static str,
     /// Message for people, as upstream writes it.
     pub message: String,

@@ -1,14 +1,14 @@
-//! Text of others, made so that a terminal, a page or a log shows it and is not changed by it.
+//! Escapes text of others, so that a terminal, a page or a log shows it without interpreting it.
 //!
-//! Names are validated by the API server; messages, annotations, reasons, images and what a server
-//! or webhook answers are not.
+//! The API server validates names, but not messages, annotations, reasons, images and the answers
+//! of a webhook.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Returns true if a character is shown as what it is and changes nothing around it. Control
-/// characters, marks that turn the direction of text, and characters without a width are not
-/// harmless.
+/// Returns true if a terminal shows the character itself and the text around it does not change.
+/// Control characters, marks that turn the direction of text, and characters without a width are
+/// not harmless.
 pub fn is_harmless(c: char) -> bool {
     let is_hidden = matches!(c,
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'
@@ -20,8 +20,8 @@ pub fn is_harmless(c: char) -> bool {
 }
 
 /// Returns at most `max_chars` characters of a text for a terminal or a line of a log, and an
-/// ellipsis if there are more. Characters that are not harmless are written as Rust writes them:
-/// `\n`, `\u{1b}`.
+/// ellipsis if there are more. It escapes characters that are not harmless as Rust does: `\n`,
+/// `\u{1b}`.
 pub fn harmless(text: &str, max_chars: usize) -> Cow<'_, str> {
     let end = text.char_indices().nth(max_chars).map(|(end, _)| end);
     let shown = end.and_then(|end| text.get(..end)).unwrap_or(text);
@@ -39,8 +39,8 @@ pub fn harmless(text: &str, max_chars: usize) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Returns JSON in which the strings contain no character that is not harmless: JSON's own escapes
-/// stand for them. Line ends between values stay.
+/// Returns the JSON with JSON's own escapes for the characters in strings that are not harmless.
+/// Line ends between values stay.
 pub fn harmless_json(json: &str) -> Cow<'_, str> {
     escaped(json, |c, out| match c {
         '\n' => out.push(c),
@@ -112,7 +112,7 @@ mod tests {
         assert_eq!(harmless_json("\"\u{e0041}\""), r#""\udb40\udc41""#);
     }
 
-    /// Any characters, many of them harmful.
+    /// Returns texts of any characters, many of them harmful.
     fn text() -> impl proptest::strategy::Strategy<Value = String> {
         let c = proptest::prop_oneof![
             proptest::char::any(),
@@ -127,7 +127,7 @@ mod tests {
         fn no_text_harms(text in text(), max_chars in 0_usize..50) {
             let shown = harmless(&text, max_chars);
             proptest::prop_assert!(shown.chars().all(is_harmless), "{shown:?}");
-            // Nothing is escaped twice, and what is harmless stays.
+            // Escaping a second time changes nothing, and harmless characters stay.
             proptest::prop_assert_eq!(&harmless(&shown, usize::MAX), &shown);
             let json = serde_json::to_string(&text).unwrap();
             let shown = harmless_json(&json);

@@ -13,7 +13,7 @@ use crate::pod::{ContainerPort, ContainerPorts};
 use crate::{StringMap, Text};
 use recent::Recent;
 
-/// A view whose repeated parts can be shared.
+/// A view that can share its repeated parts with other views.
 pub trait Intern {
     /// Replaces repeated parts by shared copies.
     fn intern(&mut self, interner: &mut Interner);
@@ -173,9 +173,9 @@ impl Interner {
     }
 }
 
-/// A map whose strings are shared, so that the same strings have the same addresses, except empty
-/// ones. Addresses are shorter than what they point to, and are hashed and compared instead. A map
-/// that is held here holds its strings, so no other string gets their addresses.
+/// A map of shared strings: the same strings have the same addresses, except empty ones. So this
+/// hashes and compares the addresses instead of the longer strings. The interner holds the map, and
+/// with it its strings, so no other string gets their addresses.
 #[derive(Debug)]
 struct SharedMap(StringMap);
 

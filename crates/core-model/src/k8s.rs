@@ -5,8 +5,8 @@
 //! | `&Pod`, `&Service`, `&Node`, `&EndpointSlice`, `&Endpoints` | the view of that name | `TryFrom` |
 //! | the views `&EndpointSlice` and `&Endpoints` | the object, as a client sends it | `From` |
 //!
-//! A conversion to a view gives what deserialising the object's JSON gives. The version of
-//! Kubernetes is a feature of `k8s-openapi`, which the user of this crate chooses.
+//! A conversion gives the same view as deserialising the object's JSON. The version of Kubernetes
+//! is a feature of `k8s-openapi`, which the user of this crate chooses.
 //!
 //! ```
 //! use k8s_openapi::api::core::v1 as corev1;
@@ -28,16 +28,11 @@ mod write;
 pub enum ConversionError {
     /// A pod, Service or node without `metadata.name`.
     #[error("the {kind} has no metadata.name")]
-    NoName {
-        /// Kind of the object.
-        kind: &'static str,
-    },
-    /// `metadata.resourceVersion` is not what the API server writes.
+    NoName { kind: &'static str },
+    /// `metadata.resourceVersion` is not a number, as the API server writes it.
     #[error("{kind} {name:?}: metadata.resourceVersion {value:?} is not a decimal number")]
     ResourceVersion {
-        /// Kind of the object.
         kind: &'static str,
-        /// Name of the object.
         name: String,
         /// The value that was found.
         value: String,
@@ -45,11 +40,8 @@ pub enum ConversionError {
     /// A field has a value that the API does not define.
     #[error("{kind} {name:?}: {field} is {value:?}; expected one of {expected}")]
     UnknownValue {
-        /// Kind of the object.
         kind: &'static str,
-        /// Name of the object.
         name: String,
-        /// Path of the field.
         field: &'static str,
         /// The value that was found.
         value: String,

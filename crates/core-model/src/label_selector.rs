@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::StringMap;
 
-/// A selector by labels. An object is selected if it meets all requirements; a selector without any
+/// A selector by labels. It selects an object that meets all requirements; without requirements it
 /// selects everything.
 ///
 /// ```
@@ -65,13 +65,13 @@ pub enum InvalidLabelSelector {
 }
 
 impl LabelSelector {
-    /// Returns true if labels meet all requirements. A label that is absent meets `!=`, `notin` and
+    /// Returns true if labels meet all requirements. An absent label meets `!=`, `notin` and
     /// `!key`.
     pub fn matches(&self, labels: &StringMap) -> bool {
         self.0.iter().all(|requirement| requirement.matches(labels))
     }
 
-    /// Returns true if everything is selected.
+    /// Returns true if this selects everything.
     pub fn is_everything(&self) -> bool {
         self.0.is_empty()
     }
@@ -139,8 +139,8 @@ impl Requirement {
     }
 }
 
-/// Returns true if a text is not empty, begins and ends with such a byte, and has only these and
-/// inner ones.
+/// Returns true if a text is not empty, begins and ends with an `outer` byte, and has only `outer`
+/// and `inner` ones.
 fn ends_with(text: &str, outer: impl Fn(u8) -> bool, inner: impl Fn(u8) -> bool) -> bool {
     let bytes = text.as_bytes();
     bytes.iter().all(|byte| outer(*byte) || inner(*byte))
@@ -162,7 +162,7 @@ enum Token<'a> {
 /// The longer ones come first.
 const SYMBOLS: [&str; 9] = ["==", "!=", "=", "!", "(", ")", ",", ">", "<"];
 
-/// White space, as apimachinery's lexer has it.
+/// Returns true for white space, as apimachinery's lexer does.
 fn is_space(character: char) -> bool {
     matches!(character, ' ' | '\t' | '\r' | '\n')
 }
@@ -188,7 +188,7 @@ fn tokens(text: &str) -> Vec<Token<'_>> {
     tokens
 }
 
-/// A value of a label, which may be empty.
+/// Returns a value of a label, which may be empty.
 fn checked_value(text: &str) -> Result<String, InvalidLabelSelector> {
     if text.is_empty() || is_name(text) {
         return Ok(text.to_owned());
@@ -223,7 +223,7 @@ impl FromStr for LabelSelector {
         }
         let parts: Result<Vec<_>, _> = requirements(text).into_iter().map(Requirement::parse).collect();
         let mut parts = parts?;
-        // Equal selectors are written alike, whatever their order.
+        // Equal selectors print alike, whatever their order.
         parts.sort_unstable();
         parts.dedup();
         Ok(Self(parts.into()))

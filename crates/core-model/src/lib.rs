@@ -1,5 +1,5 @@
-//! What pods, services, nodes and slices mean for endpoints: views and rules, with no client, no
-//! runtime and no clock.
+//! Views of pods, Services, nodes and slices, and the rules that tell what they mean for endpoints,
+//! with no client, no runtime and no clock.
 //!
 //! A view holds the fields of an object that endpoint controllers read. It deserialises from the
 //! API's JSON and skips all other fields while parsing; `null` and absent lists are empty. The
@@ -63,6 +63,6 @@ pub use time::Timestamp;
 pub use verdict::{LeftOut, PodVerdict, Verdict};
 pub use writes::Writes;
 
-/// A shared, immutable string. It takes one pointer, and cloning one copies that. Comparing two
-/// handles of one string compares the pointers only.
+/// A shared, immutable string. It takes one pointer, which cloning copies. Comparing two handles of
+/// one string compares the pointers only.
 pub type Text = arcstr::ArcStr;

@@ -12,20 +12,19 @@ pub struct LogLimit(Mutex<State>);
 struct State {
     /// When the current minute began.
     began: Option<Instant>,
-    /// Lines in it.
     lines: u32,
     left_out: u64,
 }
 
 impl LogLimit {
-    /// Lines that are let through in a minute.
+    /// The number of lines of one [`PERIOD`](Self::PERIOD) that get through.
     pub const LINES: u32 = 20;
-    /// The time for which so many lines are let through.
+    /// The time in which [`LINES`](Self::LINES) lines get through.
     pub const PERIOD: Duration = Duration::from_secs(60);
 
-    /// Returns none if a line is left out. Otherwise returns how many lines were left out since the
-    /// last one that was let through, or `Some(None)` if there were none: `tracing` leaves a field
-    /// out that is none.
+    /// Returns `None` if the caller must leave the line out. Otherwise it returns how many lines
+    /// the limit has left out since the last one that got through: `Some(None)` stands for zero,
+    /// because `tracing` leaves out a field that is `None`.
     pub fn admit(&self, now: Instant) -> Option<Option<u64>> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let state = &mut *state;

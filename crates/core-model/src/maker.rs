@@ -1,5 +1,5 @@
-//! Who made an Endpoints object or a slice. A label is no proof: users copy labels, and tools
-//! restore them.
+//! Finds out who made an Endpoints object or a slice. A label is no proof: users copy labels, and
+//! tools restore them.
 //!
 //! ```
 //! use kube_endpoint_core_model::maker::{CONTROLLERS, Content, Maker, Provenance};
@@ -43,7 +43,7 @@ pub const KUBE_ENDPOINT_MANAGER: &str = "kube-endpoint-manager";
 /// The field managers under which controllers write Endpoints and slices.
 pub const CONTROLLERS: [&str; 2] = [KUBE_CONTROLLER_MANAGER, KUBE_ENDPOINT_MANAGER];
 
-/// The kinds that controllers make. The content of an object is what it publishes.
+/// The kinds that controllers make, each with the fields that count as its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
     /// The `subsets` of Endpoints.
@@ -52,7 +52,7 @@ pub enum Content {
     Slice,
 }
 
-/// Who made an object, or wrote its content.
+/// The maker of an object, or the writer of its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Maker {
     /// A controller, by the name of its field manager.
@@ -97,7 +97,8 @@ struct Entry {
     fields: BTreeMap<Text, Field>,
 }
 
-/// A field that an entry owns. Of `metadata` its maps and their keys are read, of others nothing.
+/// A field that an entry owns. Of `metadata` this reads the maps and their keys, of the other
+/// fields only the name.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 enum Field {
@@ -120,7 +121,7 @@ impl Content {
         }
     }
 
-    /// The values of the label on objects of the controllers.
+    /// Returns the values of the label on objects of the controllers.
     fn labelled(self) -> &'static [&'static str] {
         match self {
             Self::Endpoints => &[ENDPOINT_CONTROLLER],
@@ -130,12 +131,12 @@ impl Content {
 }
 
 impl Provenance {
-    /// The uid of the object, a precondition of its deletion.
+    /// Returns the uid of the object, a precondition of its deletion.
     pub fn uid(&self) -> &Text {
         &self.uid
     }
 
-    /// The version of the object, a precondition of its deletion.
+    /// Returns the version of the object, a precondition of its deletion.
     pub fn version(&self) -> ResourceVersion {
         self.resource_version
     }
@@ -143,8 +144,8 @@ impl Provenance {
     /// Decides whether one of the `controllers`, which are field managers such as [`CONTROLLERS`],
     /// made the object:
     ///
-    /// - An object whose label names another manager is that manager's. A slice without the label
-    ///   is nobody's. Endpoints need no label, because kube-controller-manager sets it since
+    /// - If the label names another manager, the object is that manager's. A slice without the
+    ///   label is nobody's. Endpoints need no label, because kube-controller-manager sets it since
     ///   Kubernetes 1.33 only.
     /// - Each owner of the content has to be one of the controllers. If nobody owns any content,
     ///   because there is none, this holds for the owners of the label and, if nobody owns that
@@ -174,9 +175,9 @@ impl Provenance {
     /// Returns the last writer of the content: the manager of the newest entry that owns some of
     /// it. If several entries are equally new, one of a controller counts.
     ///
-    /// In doubt this names a controller, and [`Self::maker`] another client: an entry that owns
-    /// what only controllers set is a controller's under any name, because distributions that run
-    /// all components in one process write under another one.
+    /// In doubt this names a controller, while [`Self::maker`] names another client: an entry that
+    /// owns a field that only controllers set is a controller's under any name, because
+    /// distributions that run all components in one process write under another name.
     pub fn last_writer(&self, content: Content, controllers: &[&str]) -> Maker {
         let owners = self.owners(|entry| entry.owns(content));
         let Some(newest) = owners.first().map(|entry| &entry.time) else { return Maker::Unknown };
@@ -190,7 +191,7 @@ impl Provenance {
         }
     }
 
-    /// The entries that match, the newest first.
+    /// Returns the entries that match, the newest first.
     fn owners(&self, matches: impl Fn(&Entry) -> bool) -> Vec<&Entry> {
         let mut owners: Vec<&Entry> = self.managed_fields.iter().filter(|entry| matches(entry)).collect();
         owners.sort_by(|one, two| two.time.cmp(&one.time).then_with(|| one.manager.cmp(&two.manager)));
@@ -209,7 +210,7 @@ impl Entry {
         maps.get(map).is_some_and(|keys| keys.contains_key(key))
     }
 
-    /// Returns true if it owns what only controllers set.
+    /// Returns true if it owns a field that only controllers set.
     fn has_sign(&self, content: Content) -> bool {
         self.sets("f:labels", &format!("f:{}", content.label()))
             || self.sets("f:annotations", &format!("f:{ANNOTATION_TRIGGER_TIME}"))

@@ -16,20 +16,20 @@ use crate::{StringMap, Text, Timestamp, text, time};
 pub struct ObjectKey {
     /// The namespace, or empty.
     pub namespace: Text,
-    /// The name.
     pub name: Text,
 }
 
 impl ObjectKey {
-    /// A key of two strings.
+    /// Returns a key of two strings.
     pub fn new(namespace: impl Into<Text>, name: impl Into<Text>) -> Self {
         Self { namespace: namespace.into(), name: name.into() }
     }
 }
 
 impl Hash for ObjectKey {
-    /// As derived, without the mark at the end: the one after the namespace keeps the two apart. So
-    /// a value that is hashed with a key has to come before it.
+    /// Hashes as the derived implementation does, without the mark at the end: the mark after the
+    /// namespace keeps the two apart. So a caller that hashes another value with a key has to hash
+    /// it before the key.
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         self.namespace.hash(hasher);
         hasher.write(self.name.as_bytes());
@@ -114,16 +114,14 @@ pub struct ObjectMeta {
     /// Prefix of a generated name.
     #[serde(deserialize_with = "text::or_empty", skip_serializing_if = "is_default")]
     pub generate_name: Text,
-    /// Namespace.
     #[serde(deserialize_with = "text::or_empty", skip_serializing_if = "is_default")]
     pub namespace: Text,
-    /// Uid.
     #[serde(deserialize_with = "text::or_empty", skip_serializing_if = "is_default")]
     pub uid: Text,
     /// Version, for optimistic concurrency.
     #[serde(skip_serializing_if = "ResourceVersion::is_none")]
     pub resource_version: ResourceVersion,
-    /// Increases with each change of the desired state.
+    /// The API server increases it with each change of the desired state.
     #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
     pub generation: i64,
     /// When it was created.
@@ -133,23 +131,20 @@ pub struct ObjectMeta {
         skip_serializing_if = "Option::is_none"
     )]
     pub creation_timestamp: Option<Timestamp>,
-    /// When it was or will be deleted; set while it is being deleted.
+    /// The end of the grace period; set while the object is being deleted.
     #[serde(
         deserialize_with = "time::optional",
         serialize_with = "time::write_optional",
         skip_serializing_if = "Option::is_none"
     )]
     pub deletion_timestamp: Option<Timestamp>,
-    /// Labels.
     #[serde(skip_serializing_if = "StringMap::is_empty")]
     pub labels: StringMap,
-    /// Annotations.
     #[serde(skip_serializing_if = "StringMap::is_empty")]
     pub annotations: StringMap,
-    /// Owners.
     #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub owner_references: Vec<OwnerReference>,
-    /// Finalizers: the object stays until all are removed.
+    /// The object stays until clients have removed all of these.
     #[serde(deserialize_with = "text::list", skip_serializing_if = "Vec::is_empty")]
     pub finalizers: Vec<Text>,
 }
@@ -160,8 +155,8 @@ impl ObjectMeta {
         ObjectKey { namespace: self.namespace.clone(), name: self.name.clone() }
     }
 
-    /// Takes over equal strings of `other`, which other objects may hold too: name, prefix and
-    /// owners.
+    /// Takes over name, prefix and owners of `other` where they are equal: other objects may hold
+    /// the same strings.
     pub fn share_strings(&mut self, other: Self) {
         let share = |text: &mut Text, other: Text| {
             if *text == other {
@@ -183,19 +178,16 @@ pub struct OwnerReference {
     /// `v1` or `group/v1`.
     #[serde(deserialize_with = "text::or_empty")]
     pub api_version: Text,
-    /// Kind of the owner.
     #[serde(deserialize_with = "text::or_empty")]
     pub kind: Text,
-    /// Name of the owner.
     #[serde(deserialize_with = "text::or_empty")]
     pub name: Text,
-    /// Uid of the owner.
     #[serde(deserialize_with = "text::or_empty")]
     pub uid: Text,
-    /// Whether this owner is the managing controller.
+    /// True if this owner is the managing controller.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub controller: Option<bool>,
-    /// Whether a foreground deletion of the owner waits until this object is deleted.
+    /// True if a foreground deletion of the owner waits until this object is deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub block_owner_deletion: Option<bool>,
 }
@@ -218,34 +210,27 @@ impl OwnerReference {
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ObjectReference {
-    /// Kind.
     #[serde(deserialize_with = "text::or_empty", skip_serializing_if = "is_default")]
     pub kind: Text,
-    /// Namespace.
     #[serde(deserialize_with = "text::or_empty", skip_serializing_if = "is_default")]
     pub namespace: Text,
-    /// Name.
     #[serde(deserialize_with = "text::or_empty", skip_serializing_if = "is_default")]
     pub name: Text,
-    /// Uid.
     #[serde(deserialize_with = "text::or_empty", skip_serializing_if = "is_default")]
     pub uid: Text,
-    /// API version.
     #[serde(deserialize_with = "text::or_empty", skip_serializing_if = "is_default")]
     pub api_version: Text,
-    /// Version.
     #[serde(deserialize_with = "text::or_empty", skip_serializing_if = "is_default")]
     pub resource_version: Text,
-    /// Part of the object.
     #[serde(deserialize_with = "text::or_empty", skip_serializing_if = "is_default")]
     pub field_path: Text,
 }
 
-/// Shared by all references to pods.
+/// All references to pods share this string.
 static POD: LazyLock<Text> = LazyLock::new(|| "Pod".into());
 
 impl ObjectReference {
-    /// A reference to the pod of this key and uid, as endpoints have it (`targetRef`).
+    /// Returns a reference to the pod of this key and uid, as endpoints have it (`targetRef`).
     pub fn to_pod(key: &ObjectKey, uid: &Text) -> Self {
         Self {
             kind: POD.clone(),

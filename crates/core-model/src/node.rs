@@ -11,12 +11,11 @@ use crate::pod::{RawCondition, RawMeta, ready_condition};
 use crate::well_known::{LABEL_ZONE, LABELS_CONTROL_PLANE};
 use crate::{Intern, Interner, ResourceVersion, Text, quantity};
 
-/// What endpoint controllers read of a node.
+/// The fields of a node that endpoint controllers read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Node {
-    /// Name.
     pub name: Text,
-    /// Version of the object that this view was read from.
+    /// Version of the object behind this view.
     pub resource_version: ResourceVersion,
     /// The value of the zone label, if it is set and not empty.
     pub zone: Option<Text>,

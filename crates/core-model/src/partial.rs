@@ -1,4 +1,4 @@
-//! Which writes of a plan are safe when objects that it creates could not be created.
+//! Chooses the writes of a plan that are safe when the API server has refused creates of the plan.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,16 +10,16 @@ use crate::{Endpoint, EndpointSlice, ObjectKey, Writes};
 /// A slice that a plan updates or deletes.
 struct Change {
     old: Arc<EndpointSlice>,
-    /// What the plan makes of it; none if it deletes the slice.
+    /// The slice after the plan, or `None` if the plan deletes it.
     new: Option<EndpointSlice>,
-    /// True if the change would remove the only entry of a ready endpoint. If so, entries are only
-    /// removed from the slice.
+    /// True if the change would remove the only entry of a ready endpoint. If so, the reduced write
+    /// only removes entries from the slice.
     unsafe_now: bool,
 }
 
-/// Reduces the writes of a plan to those that are safe when `missing`, slices that the plan
-/// creates, do not exist. `rest` are the plan's updates and deletes, none of which has been carried
-/// out, and `existing` are the slices that they concern.
+/// Reduces the writes of a plan to those that are safe although the slices in `missing`, which the
+/// plan creates, do not exist. `rest` are the plan's updates and deletes, before the first of them,
+/// and `existing` are the slices that they concern.
 ///
 /// After the returned writes
 ///
@@ -27,10 +27,10 @@ struct Change {
 ///   had, or the planned one;
 /// - no endpoint is ready that the plan removes or makes unready.
 ///
-/// An update or delete that takes the only entry from such an endpoint is replaced by an update
-/// that removes those entries of the slice that the plan places elsewhere or nowhere, and marks
-/// those unready that the plan makes unready. An update for which `existing` has no slice of the
-/// same version is left out.
+/// If an update or delete takes the only entry from such an endpoint, this replaces it by an update
+/// that removes the entries that the plan places elsewhere or nowhere, and that makes the entries
+/// unready that the plan makes unready. It leaves out an update for which `existing` has no slice
+/// of the same version.
 pub fn writes_without(
     existing: &[Arc<EndpointSlice>],
     rest: Writes<EndpointSlice>,
@@ -95,7 +95,7 @@ pub fn writes_without(
     writes
 }
 
-/// The changes that remove the ready entry of an endpoint, by endpoint.
+/// Returns the changes that remove the ready entry of an endpoint, by endpoint.
 fn removers(changes: &[Change]) -> BTreeMap<EndpointIdentity, Vec<usize>> {
     let mut removers: BTreeMap<EndpointIdentity, Vec<usize>> = BTreeMap::new();
     for (index, change) in changes.iter().enumerate() {
@@ -111,8 +111,8 @@ fn removers(changes: &[Change]) -> BTreeMap<EndpointIdentity, Vec<usize>> {
     removers
 }
 
-/// An entry of a slice whose planned change is not safe; none if the plan places the endpoint
-/// elsewhere or nowhere.
+/// Returns an entry of a slice whose planned change is not safe, or `None` if the plan places the
+/// endpoint elsewhere or nowhere.
 fn kept(
     mut endpoint: Endpoint,
     unplaced: &BTreeMap<EndpointIdentity, EndpointConditions>,
@@ -130,7 +130,7 @@ fn entries<'a>(
     slices.into_iter().flat_map(|slice| &slice.endpoints).map(|it| (it.identity(), it.conditions))
 }
 
-/// Readiness that is not set means ready.
+/// Absent readiness means ready.
 fn is_ready(conditions: EndpointConditions) -> bool {
     conditions.ready != Some(false)
 }

@@ -11,30 +11,25 @@ use crate::{
     Intern, Interner, IpFamily, ObjectKey, ResourceVersion, StringMap, Text, Timestamp, address, text, time,
 };
 
-/// What endpoint controllers read of a pod.
+/// The fields of a pod that endpoint controllers read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pod {
-    /// Namespace and name.
     pub key: ObjectKey,
-    /// Uid.
     pub uid: Text,
-    /// Version of the object that this view was read from.
+    /// Version of the object behind this view.
     pub resource_version: ResourceVersion,
     /// Labels, which Services select by.
     pub labels: StringMap,
-    /// Set when the pod is being deleted.
+    /// Set while the pod is being deleted.
     pub deletion_timestamp: Option<Timestamp>,
     /// The node that it is bound to.
     pub node_name: Option<Text>,
-    /// `spec.hostname`.
     pub hostname: Option<Text>,
-    /// `spec.subdomain`.
     pub subdomain: Option<Text>,
     /// The named ports of all containers, then of all restartable init containers, in order.
     pub ports: ContainerPorts,
-    /// `status.phase`.
     pub phase: PodPhase,
-    /// `status.podIP`; none if it is absent or invalid.
+    /// `status.podIP`, or `None` if it is absent or invalid.
     pub pod_ip: Option<IpAddr>,
     /// The valid addresses of `status.podIPs`.
     pub pod_ips: Box<[IpAddr]>,
@@ -42,7 +37,6 @@ pub struct Pod {
     pub has_pod_ip: bool,
     /// An invalid entry of `status.podIPs`.
     pub invalid_pod_ip: Option<Text>,
-    /// The `Ready` condition.
     pub ready: Option<ReadyCondition>,
 }
 
@@ -64,15 +58,13 @@ impl FromIterator<ContainerPort> for ContainerPorts {
     }
 }
 
-/// A named port of a container. Ports without a name are dropped, since no Service can refer to
+/// A named port of a container. A view has no ports without a name, since no Service can refer to
 /// them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ContainerPort {
-    /// Name.
     #[serde(default, deserialize_with = "text::or_empty")]
     pub name: Text,
-    /// Number.
     #[serde(default, deserialize_with = "or_default")]
     pub container_port: i32,
     /// `TCP`, `UDP` or `SCTP`.
@@ -85,7 +77,6 @@ pub struct ContainerPort {
 pub enum PodPhase {
     /// Not yet running.
     Pending,
-    /// Running.
     Running,
     /// All containers exited with success; final.
     Succeeded,
@@ -109,7 +100,7 @@ pub struct ReadyCondition {
 impl Pod {
     /// Returns true if two views are equal apart from their versions.
     pub fn same_but_version(&self, other: &Self) -> bool {
-        // Destructured, so that a new field cannot be forgotten.
+        // Without this destructuring, somebody could add a field and forget it here.
         let Self {
             key,
             uid,

@@ -1,12 +1,12 @@
-//! Ports: the target port of a Service in a pod, and sets of ports.
+//! Finds the target ports of a Service in a pod, and compares sets of ports.
 
 use crate::pod::Pod;
 use crate::service::{Service, ServicePort, TargetPort};
 use crate::slice::EndpointPort;
 
-/// Returns the number of a Service's target port in a pod (upstream `FindPort`). A named port is
-/// looked up in the containers, then in the restartable init containers, by name and protocol. None
-/// if the pod has no such port.
+/// Returns the number of a Service's target port in a pod (upstream `FindPort`). It looks a named
+/// port up by name and protocol in the containers, then in the restartable init containers. Returns
+/// `None` if the pod has no such port.
 pub fn find_port(pod: &Pod, port: &ServicePort) -> Option<i32> {
     match &port.target_port {
         TargetPort::Number(number) => Some(*number),
@@ -19,7 +19,7 @@ pub fn find_port(pod: &Pod, port: &ServicePort) -> Option<i32> {
 }
 
 /// Returns the ports of a slice that holds this pod (upstream `getEndpointPorts`), in the Service's
-/// order. Ports that the pod lacks are left out, so the list can be empty.
+/// order, without those that the pod lacks. So the list can be empty.
 pub fn slice_ports(pod: &Pod, service: &Service) -> Vec<EndpointPort> {
     service
         .ports

@@ -1,4 +1,4 @@
-//! Whether a Service publishes pods that are not ready.
+//! Decides if a Service publishes pods that are not ready.
 
 use std::fmt;
 
@@ -7,10 +7,9 @@ use serde::Serialize;
 use crate::well_known::ANNOTATION_TOLERATE_UNREADY;
 use crate::{Service, Text, go_bool};
 
-/// An annotation that is ignored because its value is not a boolean. Prints as a sentence.
+/// An annotation that has no effect because its value is not a boolean. Prints as a sentence.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct UnreadableAnnotation {
-    /// The annotation.
     pub annotation: &'static str,
     /// Its value.
     pub value: Text,
@@ -22,17 +21,17 @@ impl fmt::Display for UnreadableAnnotation {
     }
 }
 
-/// Returns true if pods that are not ready, or are being deleted, are published as ready. This is
-/// the one rule for Endpoints and for EndpointSlices.
+/// Returns true if the Service publishes pods as ready that are not ready, or that are being
+/// deleted. This is the one rule for Endpoints and for EndpointSlices.
 ///
 /// Without `tolerate_annotation` the answer is `spec.publishNotReadyAddresses`, as upstream's
-/// `syncService` (endpoints) and `podToEndpoint` (slices) read it. The annotation is not read, not
-/// even to warn about it.
+/// `syncService` (endpoints) and `podToEndpoint` (slices) read it. This does not read the
+/// annotation, not even to warn about it.
 ///
 /// With `tolerate_annotation` the annotation that the field replaced,
 /// [`ANNOTATION_TOLERATE_UNREADY`], overrides the field in both directions, as upstream's
 /// controllers did until they dropped the annotation. If its value is not a boolean by the rules of
-/// Go's `strconv.ParseBool`, the field counts and the annotation is returned as a warning.
+/// Go's `strconv.ParseBool`, the field counts, and this returns the annotation as a warning.
 pub fn publish_not_ready(
     service: &Service,
     tolerate_annotation: bool,

@@ -1,17 +1,19 @@
-//! The canonical form of v1 Endpoints: of all lists of subsets with the same meaning, one.
+//! The canonical form of v1 Endpoints: all lists of subsets with the same meaning have the same
+//! one.
 
 use std::collections::BTreeMap;
 
 use crate::endpoints::{AddressList, EndpointAddress, EndpointSubset, EndpointsPort};
 
-/// Brings subsets into canonical form (upstream `RepackSubsets`): ports that are served by the same
-/// addresses in the same state share a subset, each address is listed once for each port, and not
-/// ready wins over ready.
+/// Brings subsets into canonical form (upstream `RepackSubsets`): ports that the same addresses
+/// serve in the same state share a subset, each address is there once for each port, and not ready
+/// wins over ready.
 ///
-/// Two addresses are the same if IP and target uid are; hostname, node and target are taken from
-/// the first one found. Addresses are sorted by IP text, then uid; ports and subsets are sorted by
-/// port, where upstream sorts them by hash. A subset without addresses is dropped. So is a subset
-/// without ports if its addresses serve ports in the same state elsewhere.
+/// Two addresses are the same if their IP and target uid are equal; the first one determines
+/// hostname, node and target. The result has addresses in the order of their IP text, then uid, and
+/// ports and subsets in the order of ports, while upstream sorts them by hash. It has no subset
+/// without addresses, and no subset without ports whose addresses serve ports in the same state
+/// elsewhere.
 pub fn repack(subsets: &[EndpointSubset]) -> Vec<EndpointSubset> {
     repack_by(subsets, |_, _| 0)
 }
@@ -24,7 +26,7 @@ pub fn repack_by_place(subsets: &[EndpointSubset]) -> Vec<EndpointSubset> {
     repack_by(subsets, |port, place| if port.app_protocol.is_some() { place } else { 0 })
 }
 
-/// Ranks of addresses among the distinct ones, each with whether the address is ready.
+/// Ranks of addresses among the distinct ones. The second value is true if the address is ready.
 type Ranked = Vec<(usize, bool)>;
 
 /// Two ports are the same if they are equal and `distinction` returns the same number for both.
@@ -61,12 +63,12 @@ fn repack_by(
 
     let mut by_addresses: BTreeMap<Ranked, Vec<EndpointsPort>> = BTreeMap::new();
     for (port, mut own) in by_port {
-        // False sorts before true, so that not ready is kept.
+        // False sorts before true, so that not ready wins.
         own.sort_unstable();
         own.dedup_by_key(|(rank, _)| *rank);
         let ports = by_addresses.entry(own).or_default();
-        // Equal ports of two places that have the same addresses are merged: the API server refuses
-        // duplicate ports.
+        // This merges equal ports of two places that have the same addresses: the API server
+        // refuses duplicate ports.
         ports.extend(port.map(|(port, _)| port).filter(|port| ports.last() != Some(port)).cloned());
     }
 
@@ -86,7 +88,7 @@ fn repack_by(
     packed
 }
 
-/// Returns the distinct addresses in order, and for each address found its rank among them.
+/// Returns the distinct addresses in order, and for each found address its rank among them.
 fn rank<'a>(found: &[&'a EndpointAddress]) -> (Vec<&'a EndpointAddress>, Vec<usize>) {
     // The sort is stable: of equal addresses the one found first stays first.
     let mut order: Vec<(usize, &'a EndpointAddress)> = found.iter().copied().enumerate().collect();
@@ -105,7 +107,7 @@ fn rank<'a>(found: &[&'a EndpointAddress]) -> (Vec<&'a EndpointAddress>, Vec<usi
 }
 
 impl EndpointAddress {
-    /// Returns what identifies the address within Endpoints: the IP as written, and the target's
+    /// Returns the identity of the address within Endpoints: the IP as written, and the target's
     /// uid or the empty string.
     pub fn identity(&self) -> (&str, &str) {
         (&self.ip, self.target_ref.as_ref().map_or("", |target| &target.uid))
@@ -144,7 +146,8 @@ mod tests {
     use super::*;
     use crate::ObjectReference;
 
-    /// `"10.0.0.1 !10.0.0.2/uid : a=80 b=81"`; an exclamation mark stands for not ready.
+    /// Parses a subset from `"10.0.0.1 !10.0.0.2/uid : a=80 b=81"`. An exclamation mark stands for
+    /// not ready.
     fn subset(text: &str) -> EndpointSubset {
         let (addresses, ports) = text.split_once(':').unwrap();
         let address = |word: &str| {

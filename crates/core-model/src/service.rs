@@ -14,18 +14,15 @@ use crate::{
     text, time,
 };
 
-/// What endpoint controllers read of a Service.
+/// The fields of a Service that endpoint controllers read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Service {
-    /// Namespace and name.
     pub key: ObjectKey,
-    /// Uid.
     pub uid: Text,
-    /// Version of the object that this view was read from.
+    /// Version of the object behind this view.
     pub resource_version: ResourceVersion,
-    /// When it was created.
     pub creation_timestamp: Option<Timestamp>,
-    /// Set when it is being deleted.
+    /// Set while the Service is being deleted.
     pub deletion_timestamp: Option<Timestamp>,
     /// Labels, which slices and Endpoints copy.
     pub labels: StringMap,
@@ -33,21 +30,18 @@ pub struct Service {
     pub annotations: StringMap,
     /// Selects the pods; without a selector, someone else writes the endpoints.
     pub selector: Option<StringMap>,
-    /// `spec.type`.
     pub service_type: ServiceType,
     /// `spec.clusterIP`; may be empty or `None`.
     pub cluster_ip: Text,
-    /// `spec.ipFamilies`.
     pub ip_families: Vec<IpFamily>,
-    /// Ports.
     pub ports: Vec<ServicePort>,
-    /// True if pods that are not ready are published as ready.
+    /// True if the Service publishes pods as ready that are not.
     pub publish_not_ready_addresses: bool,
     /// `spec.trafficDistribution`.
     pub traffic_distribution: Option<Text>,
 }
 
-/// `spec.type`, reduced to what controllers distinguish.
+/// `spec.type`, reduced to the two cases that controllers distinguish.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub enum ServiceType {
     /// An alias of a DNS name, which has no endpoints.
@@ -73,7 +67,6 @@ pub struct ServicePort {
     pub port: i32,
     /// Number or name of the port of the pod.
     pub target_port: TargetPort,
-    /// Application protocol.
     #[serde(deserialize_with = "text::optional")]
     pub app_protocol: Option<Text>,
 }
@@ -81,9 +74,8 @@ pub struct ServicePort {
 /// A port of a pod: its number, or the name of a container's port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TargetPort {
-    /// A number.
     Number(i32),
-    /// A name, looked up in each pod.
+    /// A name, which controllers look up in each pod.
     Name(Text),
 }
 
@@ -140,13 +132,14 @@ impl Service {
         self.cluster_ip.is_empty() || *self.cluster_ip == *CLUSTER_IP_NONE
     }
 
-    /// Returns the value of the label `service.kubernetes.io/headless` on its slices and Endpoints;
-    /// none if they have no such label. kube-proxy ignores slices that have it, whatever the value.
+    /// Returns the value of the label `service.kubernetes.io/headless` on its slices and Endpoints,
+    /// or `None` if they have no such label. kube-proxy ignores slices that have it, whatever the
+    /// value.
     pub fn headless_label(&self) -> Option<&'static str> {
         self.is_headless().then_some("")
     }
 
-    /// Returns true if its endpoints are made from pods: it has a selector and is not an
+    /// Returns true if controllers make its endpoints from pods: it has a selector and is not an
     /// ExternalName.
     pub fn selects_pods(&self) -> bool {
         self.selector.is_some() && self.service_type != ServiceType::ExternalName

@@ -12,11 +12,9 @@ use crate::{
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EndpointSlice {
-    /// Metadata.
     pub metadata: ObjectMeta,
     /// Type of the addresses; immutable.
     pub address_type: AddressType,
-    /// Endpoints.
     #[serde(default, deserialize_with = "or_default")]
     pub endpoints: Vec<Endpoint>,
     /// The ports that each endpoint serves.
@@ -27,10 +25,8 @@ pub struct EndpointSlice {
 /// Type of the addresses of a slice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum AddressType {
-    /// IPv4 addresses.
     #[default]
     IPv4,
-    /// IPv6 addresses.
     IPv6,
     /// Domain names.
     #[serde(rename = "FQDN")]
@@ -57,20 +53,18 @@ impl From<IpFamily> for AddressType {
     }
 }
 
-/// A port of a slice. None and the empty string differ, as in upstream's hash.
+/// A port of a slice. `None` and the empty string differ, as in upstream's hash.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct EndpointPort {
-    /// Name.
     #[serde(deserialize_with = "text::optional", skip_serializing_if = "Option::is_none")]
     pub name: Option<Text>,
     /// `TCP`, `UDP` or `SCTP`.
     #[serde(deserialize_with = "text::optional", skip_serializing_if = "Option::is_none")]
     pub protocol: Option<Text>,
-    /// Number; none stands for all ports.
+    /// The number, or `None` for all ports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<i32>,
-    /// Application protocol.
     #[serde(deserialize_with = "text::optional", skip_serializing_if = "Option::is_none")]
     pub app_protocol: Option<Text>,
 }
@@ -82,7 +76,6 @@ pub struct Endpoint {
     /// Addresses of this endpoint. Any of them can be used.
     #[serde(deserialize_with = "text::list")]
     pub addresses: Vec<Text>,
-    /// Conditions.
     #[serde(deserialize_with = "or_default")]
     pub conditions: EndpointConditions,
     /// DNS name under the Service.
@@ -94,13 +87,11 @@ pub struct Endpoint {
     /// Node labels of the v1beta1 API, which old objects still have.
     #[serde(skip_serializing_if = "StringMap::is_empty")]
     pub deprecated_topology: StringMap,
-    /// Node that it runs on.
     #[serde(deserialize_with = "text::optional", skip_serializing_if = "Option::is_none")]
     pub node_name: Option<Text>,
-    /// Zone that it runs in.
     #[serde(deserialize_with = "text::optional", skip_serializing_if = "Option::is_none")]
     pub zone: Option<Text>,
-    /// Which clients should use it. Boxed, because most endpoints have none.
+    /// The clients that should use it. Boxed, because most endpoints have no hints.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hints: Option<Box<EndpointHints>>,
 }
@@ -115,7 +106,6 @@ pub struct EndpointConditions {
     /// It can serve, terminating or not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub serving: Option<bool>,
-    /// It is terminating.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub terminating: Option<bool>,
 }
@@ -136,12 +126,11 @@ pub struct EndpointHints {
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Hint {
-    /// Its name.
     #[serde(deserialize_with = "text::or_empty", skip_serializing_if = "is_default")]
     pub name: Text,
 }
 
-/// What identifies an endpoint (upstream's endpoint hash): addresses, hostname, and namespace and
+/// The identity of an endpoint (upstream's endpoint hash): addresses, hostname, and namespace and
 /// name of the target. All other fields can change in place.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
@@ -157,7 +146,7 @@ pub struct EndpointIdentity {
 }
 
 impl Endpoint {
-    /// Returns what identifies it.
+    /// Returns the identity of the endpoint.
     pub fn identity(&self) -> EndpointIdentity {
         let mut addresses = self.addresses.clone();
         addresses.sort_unstable();
@@ -171,7 +160,7 @@ impl Endpoint {
     }
 
     /// Returns true if two endpoints of the same identity are equal (upstream
-    /// `EndpointsEqualBeyondHash`). Hints are not compared: they are assigned after the endpoints.
+    /// `EndpointsEqualBeyondHash`). This ignores hints, which a plan assigns after the endpoints.
     pub fn equal_beyond_identity(&self, other: &Self) -> bool {
         self.node_name == other.node_name
             && self.zone == other.zone
@@ -185,7 +174,7 @@ impl Endpoint {
 }
 
 impl EndpointSlice {
-    /// Namespace and name.
+    /// Returns namespace and name.
     pub fn key(&self) -> ObjectKey {
         self.metadata.key()
     }

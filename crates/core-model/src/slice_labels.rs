@@ -3,7 +3,7 @@
 use crate::well_known::{LABEL_HEADLESS, LABEL_MANAGED_BY, LABEL_SERVICE_NAME};
 use crate::{EndpointSlice, Service, StringMap, Text};
 
-/// Returns true if the controller sets this label, so that the Service's value is not copied
+/// Returns true if the controller sets this label itself instead of copying the Service's value
 /// (upstream `isReservedLabelKey`).
 pub fn is_reserved(label: &str) -> bool {
     matches!(label, LABEL_SERVICE_NAME | LABEL_MANAGED_BY | LABEL_HEADLESS)
@@ -30,9 +30,9 @@ pub fn headless_label_is_right(labels: &StringMap, service: &Service) -> bool {
     labels.get(LABEL_HEADLESS).map(|value| &**value) == service.headless_label()
 }
 
-/// Returns true if a slice must be updated because of labels that are copied from the Service.
-/// Reserved labels are not compared, as upstream; [`headless_label_is_right`] compares the headless
-/// one.
+/// Returns true if the labels that a slice copies from the Service are outdated, so that the
+/// controller must update the slice. As upstream, this ignores reserved labels;
+/// [`headless_label_is_right`] compares the headless one.
 pub fn differ_from_service(slice_labels: &StringMap, service: &Service) -> bool {
     let own = slice_labels.iter().filter(|(key, _)| !is_reserved(key));
     let wanted = service.labels.iter().filter(|(key, _)| !is_reserved(key));
@@ -41,7 +41,7 @@ pub fn differ_from_service(slice_labels: &StringMap, service: &Service) -> bool 
 
 /// Returns a filter of the slices that a controller plans over: those whose label names it as the
 /// manager, and that are not being deleted. Most slices of a Service share their labels with the
-/// one before, for which the label has been looked up.
+/// slice before: the filter then need not look the label up again.
 pub fn planned_by(manager: &str) -> impl FnMut(&EndpointSlice) -> bool {
     let mut last: Option<(StringMap, bool)> = None;
     move |slice| {

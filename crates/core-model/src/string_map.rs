@@ -9,8 +9,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::Text;
 use crate::text::OrEmpty;
 
-/// A map from string to string, sorted by key. Cloning copies a pointer; equal maps can be shared
-/// by an [`Interner`](crate::Interner).
+/// A map from string to string, sorted by key. Cloning copies a pointer; an
+/// [`Interner`](crate::Interner) lets equal maps share memory.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StringMap(pub(crate) Arc<[(Text, Text)]>);
 
@@ -146,7 +146,7 @@ impl<'de> Visitor<'de> for Pairs {
     }
 }
 
-/// A key; none if it is not wanted.
+/// A key, or `None` if the caller does not want it.
 struct Key {
     wanted: fn(&str) -> bool,
 }

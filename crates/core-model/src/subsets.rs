@@ -1,7 +1,7 @@
-//! The subsets of an Endpoints object, or what a store keeps of them.
+//! The subsets of an Endpoints object, or the summary of them that a store keeps.
 //!
 //! The endpoints controller can make the content of its objects again, so a store need not hold it:
-//! a digest tells whether an object has the content that is wanted.
+//! a digest is enough to compare an object with the wanted content.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::{Index, IndexMut};
@@ -15,30 +15,27 @@ use crate::repack::{repack, same_but_versions};
 /// The subsets of an Endpoints object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subsets {
-    /// All of them.
     Listed(Vec<EndpointSubset>),
-    /// What is kept of them.
     Summarized(SubsetsSummary),
 }
 
-/// What is kept of subsets instead of their addresses.
+/// The summary that a store keeps instead of addresses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct SubsetsSummary {
-    /// Number of subsets.
     pub subsets: usize,
     /// Number of ready addresses. An address in two subsets counts twice.
     pub ready: usize,
     /// Number of addresses that are not ready.
     pub not_ready: usize,
-    /// Is the same for subsets that have the same canonical form apart from resource versions of
-    /// targets, unless one of them lists an address twice for the same port, or twice with another
-    /// hostname, node or target. Not the same in two processes.
+    /// A digest. It is the same for subsets that have the same canonical form apart from resource
+    /// versions of targets, unless one of them lists an address twice for the same port, or twice
+    /// with another hostname, node or target. It differs between two processes.
     pub digest: u128,
 }
 
 impl Subsets {
-    /// Returns the subsets; none if they are not kept.
+    /// Returns the subsets, or `None` if this is only a summary.
     pub fn listed(&self) -> Option<&[EndpointSubset]> {
         match self {
             Self::Listed(subsets) => Some(subsets),
@@ -46,7 +43,7 @@ impl Subsets {
         }
     }
 
-    /// Returns the subsets, to be changed; none if they are not kept.
+    /// Returns a mutable reference to the subsets, or `None` if this is only a summary.
     pub fn listed_mut(&mut self) -> Option<&mut Vec<EndpointSubset>> {
         match self {
             Self::Listed(subsets) => Some(subsets),
@@ -73,7 +70,7 @@ impl Subsets {
         }
     }
 
-    /// Returns what a store keeps of the subsets.
+    /// Returns the summary that a store keeps.
     pub fn summary(&self) -> SubsetsSummary {
         match self {
             Self::Listed(subsets) => {
@@ -88,8 +85,8 @@ impl Subsets {
     /// targets. Of subsets that are not kept the digests are compared.
     pub fn is_equivalent_to(&self, wanted: &[EndpointSubset]) -> bool {
         match self {
-            // Another writer may have used another form. The wanted subsets need not be canonical
-            // either: after truncation two of them may have the same addresses.
+            // Another writer may have used a form that is not canonical. The wanted subsets need
+            // not be canonical either: after truncation two of them may have the same addresses.
             Self::Listed(subsets) => {
                 same_but_versions(subsets, wanted) || same_but_versions(&repack(subsets), &repack(wanted))
             }
@@ -99,8 +96,8 @@ impl Subsets {
 }
 
 /// Computes the sum over all triples of an address, its state and a port, so that neither their
-/// order matters nor how they are distributed over subsets. Chunks of addresses remember what they
-/// add.
+/// order nor their distribution over subsets matters. Chunks of addresses remember their part of
+/// the sum.
 fn digest(subsets: &[EndpointSubset]) -> u128 {
     // Any two odd numbers.
     const READY: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
@@ -124,8 +121,8 @@ fn digest(subsets: &[EndpointSubset]) -> u128 {
     subsets.iter().map(of_subset).fold(0, u128::wrapping_add)
 }
 
-/// What addresses add to a digest: all but the resource versions of their targets. A missing node
-/// name equals an empty one.
+/// Returns the part of a digest that comes from addresses: from all fields but the resource
+/// versions of their targets. A missing node name equals an empty one.
 pub(crate) fn digest_of_addresses(addresses: &[EndpointAddress]) -> u128 {
     let mut hashed = Hashed::default();
     let of_address = |address: &EndpointAddress| {
@@ -141,19 +138,19 @@ pub(crate) fn digest_of_addresses(addresses: &[EndpointAddress]) -> u128 {
     addresses.iter().map(of_address).fold(0, u128::wrapping_add)
 }
 
-/// The bytes of a value that is hashed. They are collected because each is hashed twice, and
-/// because one long write costs less than many short ones.
+/// Collects the bytes of a value before hashing them, because this hashes each byte twice, and one
+/// long write costs less than many short ones.
 struct Hashed(Vec<u8>);
 
 impl Default for Hashed {
-    /// With room for an address.
+    /// Reserves room for an address.
     fn default() -> Self {
         Self(Vec::with_capacity(256))
     }
 }
 
 impl Hashed {
-    /// Twice 64 bits of what is written.
+    /// Returns two hashes of 64 bits of the bytes that `write` writes.
     fn digest(&mut self, write: impl FnOnce(&mut Self)) -> u128 {
         self.0.clear();
         write(self);
@@ -173,7 +170,7 @@ impl Hasher for Hashed {
     }
 
     fn finish(&self) -> u64 {
-        // Of no use here: digests are made of all bytes.
+        // Nobody calls this: `digest` hashes all bytes.
         0
     }
 }
@@ -250,14 +247,13 @@ mod tests {
         vec(subset, 0..4)
     }
 
-    /// The number of triples of address, state and port.
+    /// Returns the number of triples of address, state and port.
     fn triples(subsets: &[EndpointSubset]) -> usize {
         let addresses = |subset: &EndpointSubset| subset.addresses.len() + subset.not_ready_addresses.len();
         subsets.iter().map(|subset| addresses(subset) * subset.ports.len().max(1)).sum()
     }
 
-    /// Returns true if addresses that are the same have the same hostname, node and target,
-    /// wherever they are listed.
+    /// Returns true if the same addresses have the same hostname, node and target in all places.
     fn is_consistent(subsets: &[EndpointSubset]) -> bool {
         let lists = subsets.iter().flat_map(|subset| [&subset.addresses, &subset.not_ready_addresses]);
         let all: Vec<&EndpointAddress> = lists.flatten().collect();

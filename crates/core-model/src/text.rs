@@ -1,5 +1,5 @@
-//! Deserialising strings in place: a string that is parsed is not copied, and one that is kept is
-//! copied once.
+//! Deserialises strings in place: it parses a string without a copy, and copies a string that it
+//! keeps once.
 //!
 //! serde deserialises a `Cow<str>` always as a `String`. That is one more copy for each string of
 //! each object of a list.
@@ -12,11 +12,12 @@ use serde::{Deserialize, Deserializer};
 
 use crate::Text;
 
-/// Deserialises an optional string with `read`, which borrows it from the input; `null` is none.
+/// Deserialises an optional string with `read`, which borrows it from the input. `null` becomes
+/// `None`.
 ///
 /// # Errors
 ///
-/// The error of `read`, and an error if the value is not a string.
+/// The error of `read`, or an error if the value is not a string.
 pub(crate) fn through<'de, D, T, E>(
     deserializer: D,
     read: impl FnOnce(&str) -> Result<T, E>,
@@ -67,23 +68,23 @@ pub(crate) fn optional<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Opt
     through(deserializer, kept)
 }
 
-/// Deserialises a string; `null` is the empty string, as in Go.
+/// Deserialises a string. As in Go, `null` becomes the empty string.
 pub(crate) fn or_empty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Text, D::Error> {
     Ok(optional(deserializer)?.unwrap_or_default())
 }
 
-/// Deserialises an optional string; the empty string is none.
+/// Deserialises an optional string. The empty string becomes `None`.
 pub(crate) fn non_empty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Text>, D::Error> {
     Ok(optional(deserializer)?.filter(|text| !text.is_empty()))
 }
 
-/// Deserialises a list of strings; `null` is an empty list.
+/// Deserialises a list of strings. `null` becomes an empty list.
 pub(crate) fn list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Text>, D::Error> {
     let items = Option::<Vec<OrEmpty>>::deserialize(deserializer)?.unwrap_or_default();
     Ok(items.into_iter().map(|OrEmpty(text)| text).collect())
 }
 
-/// A string that is deserialised with [`or_empty`].
+/// A string that deserialises with [`or_empty`].
 #[derive(Deserialize)]
 pub(crate) struct OrEmpty(#[serde(deserialize_with = "or_empty")] pub(crate) Text);
 

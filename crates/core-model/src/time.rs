@@ -12,7 +12,7 @@ pub fn rfc3339(time: Timestamp) -> String {
     time.to_string()
 }
 
-/// Deserialises an optional time; `null` and the empty string are none.
+/// Deserialises an optional time. `null` and the empty string become `None`.
 pub(crate) fn optional<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
     let read = |text: &str| match text {
         "" => Ok(None),

@@ -1,4 +1,4 @@
-//! Verdicts: for each pod of a Service, whether it is published, and if not the first reason why.
+//! Verdicts on the pods of a Service: each is published, or is left out for a first reason.
 
 use std::fmt;
 
@@ -6,13 +6,12 @@ use serde::Serialize;
 
 use crate::{IpFamily, ObjectKey, Text};
 
-/// What a plan decided about one pod. Prints as `pod NAME: VERDICT`.
+/// The decision of a plan about one pod. Prints as `pod NAME: VERDICT`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PodVerdict {
-    /// The pod.
     pub pod: ObjectKey,
-    /// The decision. A pod of a dual-stack Service is published if it is published for at least one
-    /// address family.
+    /// A pod of a dual-stack Service is published if it is published for at least one address
+    /// family.
     #[serde(flatten)]
     pub verdict: Verdict,
 }
@@ -26,11 +25,11 @@ pub enum Verdict {
     Published {
         /// The condition `ready`: the endpoint may receive traffic.
         ready: bool,
-        /// The condition `serving`: the pod is ready, whether or not it is being deleted.
+        /// The condition `serving`: the pod is ready, even if it is being deleted.
         serving: bool,
         /// The condition `terminating`: the pod is being deleted.
         terminating: bool,
-        /// Names of the Service's ports that the pod lacks. It is not published under these.
+        /// Names of the Service's ports that the pod lacks, so that it is not published under them.
         missing_ports: Vec<Text>,
     },
     /// The pod is not published.
@@ -49,16 +48,13 @@ pub enum LeftOut {
     NoAddress,
     /// The pod is being deleted, and v1 Endpoints hold no such pods.
     Terminating,
-    /// The informer does not know the pod's node, or does not know it yet.
+    /// The informer does not know the pod's node, or not yet.
     NodeNotFound {
         /// The node that the pod names.
         node: Text,
     },
     /// The text of the pod's address is not an IP address.
-    InvalidAddress {
-        /// That text.
-        address: Text,
-    },
+    InvalidAddress { address: Text },
     /// The pod has no address of the wanted family.
     NoAddressOfFamily {
         /// The wanted family.
@@ -75,7 +71,7 @@ pub enum LeftOut {
 }
 
 impl LeftOut {
-    /// Returns the stable code of the reason, in kebab case; it never changes once released.
+    /// Returns the stable code of the reason, in kebab case. It never changes once released.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Terminal => "terminal",

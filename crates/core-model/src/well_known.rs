@@ -8,7 +8,7 @@ pub const LABEL_MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 pub const LABEL_HEADLESS: &str = "service.kubernetes.io/headless";
 /// Label of Endpoints: the controller that manages them.
 pub const LABEL_ENDPOINTS_MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
-/// Label of Endpoints: they are not mirrored if its value is `true`.
+/// Label of Endpoints: the mirroring controller ignores them if its value is `true`.
 pub const LABEL_SKIP_MIRROR: &str = "endpointslice.kubernetes.io/skip-mirror";
 /// Label of a node: its zone.
 pub const LABEL_ZONE: &str = "topology.kubernetes.io/zone";
@@ -20,13 +20,13 @@ pub const LABELS_CONTROL_PLANE: [&str; 2] =
 pub const ANNOTATION_TRIGGER_TIME: &str = "endpoints.kubernetes.io/last-change-trigger-time";
 /// Annotation of Endpoints that hold more than 1000 addresses.
 pub const ANNOTATION_OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";
-/// Value of [`ANNOTATION_OVER_CAPACITY`] if addresses were left out.
+/// Value of [`ANNOTATION_OVER_CAPACITY`] if the controller left addresses out.
 pub const TRUNCATED: &str = "truncated";
 /// Annotation of a Service: topology mode.
 pub const ANNOTATION_TOPOLOGY_MODE: &str = "service.kubernetes.io/topology-mode";
 /// Deprecated form of [`ANNOTATION_TOPOLOGY_MODE`]. It wins if both are set.
 pub const ANNOTATION_TOPOLOGY_AWARE_HINTS: &str = "service.kubernetes.io/topology-aware-hints";
-/// Old annotation of a Service: pods that are not ready are published.
+/// Old annotation of a Service: controllers publish pods that are not ready.
 pub const ANNOTATION_TOLERATE_UNREADY: &str = "service.alpha.kubernetes.io/tolerate-unready-endpoints";
 /// Annotation of Endpoints that are a leader-election lock.
 pub const ANNOTATION_LEADER: &str = "control-plane.alpha.kubernetes.io/leader";

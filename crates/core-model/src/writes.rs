@@ -1,17 +1,17 @@
-//! What a plan writes.
+//! The writes of a plan.
 
 use std::sync::Arc;
 
 use serde::Serialize;
 
-/// The writes to objects of one kind that a plan asks for, in the order in which they are carried
-/// out: creates, then updates, then deletes, each list front to back. The first write that fails
-/// ends the list: the writes after it are not tried in that sync.
+/// The writes to objects of one kind that a plan asks for. A sync carries them out in this order:
+/// creates, then updates, then deletes, each list front to back. It stops at the first write that
+/// fails.
 ///
-/// `Display` prints one line for each write, followed by the content of what is written, indented.
+/// `Display` prints one line for each write, and below it, indented, the content of the object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Writes<T> {
-    /// Objects to create. An object without a name is named from its `generateName`.
+    /// Objects to create. The API server names an object without a name from its `generateName`.
     pub create: Vec<T>,
     /// Objects to replace, with the name, uid and resource version of the existing object.
     pub update: Vec<T>,

@@ -1,5 +1,5 @@
-//! A view made from a `k8s-openapi` object is the view read from the object's JSON, and a view that
-//! is written makes the same JSON either way.
+//! Tests that the view from a `k8s-openapi` object equals the view from the object's JSON, and that
+//! both ways of writing a view give the same JSON.
 
 use std::fmt::Debug;
 
@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-/// Both ways to the view agree, errors included; returns the view.
+/// Checks that both ways to the view agree, errors included. Returns the view.
 fn check_read<K, V>(object: &Value) -> Option<V>
 where
     K: DeserializeOwned,
@@ -32,7 +32,7 @@ where
     }
 }
 
-/// Both ways to JSON agree.
+/// Checks that both ways to JSON agree.
 fn check_written<K, V>(view: &V)
 where
     K: Serialize + for<'a> From<&'a V>,
@@ -105,7 +105,7 @@ fn errors_name_the_object_the_field_and_the_value() {
     );
 }
 
-/// An object with some of these fields.
+/// Returns an object with some of these fields.
 fn object(fields: Vec<(&'static str, BoxedStrategy<Value>)>) -> BoxedStrategy<Value> {
     let fields: Vec<_> = fields
         .into_iter()
@@ -115,7 +115,7 @@ fn object(fields: Vec<(&'static str, BoxedStrategy<Value>)>) -> BoxedStrategy<Va
     fields.prop_map(move |fields| Value::Object(fields.into_iter().filter_map(present).collect())).boxed()
 }
 
-/// The objects of a strategy with further fields, which each of them has.
+/// Returns the objects of a strategy, each with all of these further fields.
 fn with(
     objects: BoxedStrategy<Value>,
     fields: Vec<(&'static str, BoxedStrategy<Value>)>,

@@ -1,5 +1,5 @@
-//! Objects that no API server should return: each view is an error that says what is wrong, or a
-//! sensible value, and never a panic.
+//! Tests objects that no API server should return: each view is an error that says what is wrong,
+//! or a sensible value, and never a panic.
 
 use std::fmt::Debug;
 
@@ -80,13 +80,13 @@ fn errors_say_what_was_found_and_what_would_be_right() {
 
 #[test]
 fn unusual_but_meaningful_values_are_read() {
-    // The API refuses these numbers; what a number means is not for a view to say.
+    // The API refuses these numbers; a view does not interpret them.
     let service: Service =
         serde_json::from_value(with(service(), "/spec/ports/0/targetPort", json!(-1))).unwrap();
     assert_eq!(format!("{:?}", service.ports[0].target_port), "Number(-1)");
     let slice: EndpointSlice = serde_json::from_value(with(slice(), "/ports/0/port", json!(-1))).unwrap();
     assert_eq!(slice.ports[0].port, Some(-1));
-    // An invalid address is left out of the addresses and kept for the error message.
+    // The view leaves an invalid address out of the addresses and keeps it for the error message.
     let garbage = json!([{"ip": "no address"}, {"ip": null}, {}, {"ip": "10.0.0.1"}]);
     let pod: Pod = serde_json::from_value(with(pod(), "/status/podIPs", garbage)).unwrap();
     assert_eq!(pod.pod_ips.len(), 1);
@@ -97,7 +97,7 @@ fn unusual_but_meaningful_values_are_read() {
     assert_eq!(endpoints.subsets[0].ports[0].port, 0);
 }
 
-/// Any JSON, of which some is what stands in objects.
+/// Returns any JSON, often values that objects contain.
 fn any_json() -> impl Strategy<Value = Value> {
     let words = prop::sample::select(vec![
         "",
@@ -151,7 +151,7 @@ fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Every place in a value.
+/// Collects every place in a value.
 fn places(value: &Value, here: &str, all: &mut Vec<String>) {
     all.push(here.to_owned());
     match value {
@@ -166,7 +166,7 @@ fn places(value: &Value, here: &str, all: &mut Vec<String>) {
     }
 }
 
-/// An object with something else in some of its places.
+/// Returns the object with other values in some of its places.
 fn damaged(object: Value) -> impl Strategy<Value = Value> {
     let damage = prop::collection::vec((any::<prop::sample::Index>(), any_json()), 1..4);
     damage.prop_map(move |damage| {
@@ -179,7 +179,7 @@ fn damaged(object: Value) -> impl Strategy<Value = Value> {
     })
 }
 
-/// Reads a view twice: what a text says does not depend on how it is read.
+/// Reads a view in two ways, and checks that the results agree.
 fn check<T: DeserializeOwned + Debug + PartialEq>(object: &Value) -> Result<(), TestCaseError> {
     let from_text = serde_json::from_str::<T>(&object.to_string()).map_err(drop);
     let from_tree = serde_json::from_value::<T>(object.clone()).map_err(drop);

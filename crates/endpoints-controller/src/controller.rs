@@ -1,4 +1,4 @@
-//! The controller around the plan: what starts a sync, and what a sync does.
+//! The controller around the plan: it queues Services, and syncs them.
 //!
 //! Upstream: `pkg/controller/endpoint/endpoints_controller.go`.
 
@@ -27,33 +27,34 @@ const SPACING: Spacing = Spacing::new(Duration::from_micros(100), Duration::from
 /// The endpoints controller.
 pub type EndpointsController = Controller<EndpointsReconciler>;
 
-/// What the endpoints controller does; see [`Reconciler`].
+/// Syncs Services for the endpoints controller; see [`Reconciler`].
 #[derive(Debug)]
 pub struct EndpointsReconciler {
     options: ControllerOptions,
 }
 
-/// The state that is kept for a Service.
+/// The state that the controller keeps for a Service.
 #[derive(Debug, Default, PartialEq)]
 pub struct ServiceState {
     /// Why Endpoints that have no Service may be left over.
     leftover: Leftover,
-    /// What the plan of the last sync left, if all its writes succeeded.
+    /// The state that the plan of the last sync left, if all its writes succeeded.
     kept: Option<KeptPlan<PlanState>>,
 }
 
-/// Why Endpoints that have no Service may be left over. The strongest reason counts.
+/// Why the controller may delete Endpoints that have no Service. The strongest reason counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum Leftover {
-    /// Nothing tells that there was a Service: a client may create it later. A sync deletes
+    /// There may never have been a Service, and a client may create it later. A sync deletes
     /// nothing.
     #[default]
     No,
-    /// There was no Service when the controller began. What a controller made is deleted.
+    /// There was no Service when the controller began. A sync deletes Endpoints that a controller
+    /// made.
     AtStart,
-    /// The Service was seen to be deleted. Its Endpoints are deleted, unless another client has
-    /// written addresses into them: the API server deletes Endpoints with their Service, so these
-    /// are newer.
+    /// The controller saw the deletion of the Service. A sync deletes its Endpoints, unless another
+    /// client has written addresses into them: the API server deletes Endpoints with their Service,
+    /// so these are newer.
     ServiceDeleted,
 }
 
@@ -85,9 +86,9 @@ impl Reconciler for EndpointsReconciler {
     }
 
     /// Queues the Endpoints that have no Service (upstream `checkLeftoverEndpoints`), except
-    /// leader-election locks, and those that another process cleans up. The Service may have been
-    /// deleted while no controller ran, or a client may create it later: the sync finds out who
-    /// made the Endpoints.
+    /// leader-election locks, and those that another process cleans up. Somebody may have deleted
+    /// the Service while no controller ran, or may create it later: the sync finds out who made the
+    /// Endpoints.
     fn start(&self, runtime: &Runtime<Self>) {
         if !self.options.leftovers_at_start {
             return;
@@ -119,8 +120,8 @@ impl Reconciler for EndpointsReconciler {
     fn on_endpoints(&self, runtime: &Runtime<Self>, change: &Change<Endpoints>) {
         let Some(endpoints) = &change.new else { return };
         let key = endpoints.key();
-        // Compared without a lock. A sync that takes the state meanwhile finds none, and plans from
-        // all pods.
+        // This compares without a lock. A sync that takes the state meanwhile finds none, and plans
+        // from all pods.
         let Some(mut kept) = runtime.with_state(&key, |state| state.kept.take()) else { return };
         kept.state.settle(endpoints);
         runtime.with_state(&key, |state| {

@@ -10,14 +10,13 @@ use crate::PlanOptions;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ControllerOptions {
-    /// Options of the plan.
     pub plan: PlanOptions,
-    /// How many Services are synced at once (`--concurrent-endpoint-syncs`).
+    /// How many Services the controller syncs at once (`--concurrent-endpoint-syncs`).
     pub workers: usize,
     /// Delay of syncs that pods cause, to batch changes (`--endpoint-updates-batch-period`).
     pub batch_period: Duration,
-    /// Gate `EndpointsRepair`: Endpoints that another client changed are synced at once. Upstream
-    /// keeps the change until a pod or the Service changes.
+    /// Gate `EndpointsRepair`: the controller at once syncs Endpoints that another client changed.
+    /// Upstream keeps the change until a pod or the Service changes.
     pub repair: bool,
     /// When the controller starts, it deletes Endpoints that the controller made and whose Service
     /// is gone, as upstream's `checkLeftoverEndpoints`.

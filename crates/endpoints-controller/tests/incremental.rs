@@ -30,10 +30,10 @@ enum Edit {
     Delete,
 }
 
-/// One sync, and what happened before it.
+/// One sync, and the changes before it.
 #[derive(Clone, Debug)]
 struct Step {
-    /// Pods, by number, with their new state; none if the pod is deleted. One number may come
+    /// Pods, by number, with their new state, or `None` if the pod is deleted. One number may come
     /// twice.
     pods: Vec<(usize, Option<Pod>)>,
     edit: Option<Edit>,
@@ -263,8 +263,8 @@ fn many_plans_of_a_history_are_made_from_the_changed_pods() {
     assert!(planned.beyond.min(planned.moved_beyond).min(planned.moved_back) > 5, "{planned:?}");
 }
 
-/// Five pods `p0` to `p4` with the addresses 10.0.0.10 to 14, of which `p3` is not ready; their
-/// Endpoints as they are after two syncs, and the state.
+/// Returns five pods `p0` to `p4` with the addresses 10.0.0.10 to 14, where only `p3` is not ready;
+/// their Endpoints after two syncs, and the state.
 fn settled(capacity: usize) -> (Service, PlanOptions, Vec<Arc<Pod>>, Arc<Endpoints>, PlanState) {
     let service = service(&[("http", "8080")]);
     let options = PlanOptions::default().with_capacity(capacity);
@@ -283,8 +283,8 @@ fn at(number: u8, address: u8, ready: bool) -> Pod {
     if ready { pod } else { unready(pod) }
 }
 
-/// The plan when these pods change. None if it has to be made from all pods. `later` is what the
-/// cache has of other pods.
+/// Returns the plan when these pods change, or `None` if it needs all pods. `later` are other pods
+/// as the cache has them.
 fn planned(capacity: usize, changes: &[(u8, Option<Pod>)], later: &[Pod]) -> Option<Plan> {
     let (service, options, pods, existing, state) = settled(capacity);
     let changed: Vec<ChangedPod> = changes
@@ -306,7 +306,8 @@ fn planned(capacity: usize, changes: &[(u8, Option<Pod>)], later: &[Pod]) -> Opt
     state.plan(&inputs, Some(&existing), &changed, find).map(|(plan, _)| plan)
 }
 
-/// The addresses that are written when these pods change; none if nothing is written.
+/// Returns the addresses that the controller writes when these pods change, or `None` if it writes
+/// nothing.
 fn written(capacity: usize, changes: &[(u8, Option<Pod>)]) -> Option<String> {
     let plan = planned(capacity, changes, &[]).unwrap();
     let written = plan.writes.update.first()?;
@@ -329,7 +330,7 @@ fn one_change_is_merged_into_the_object() {
     check(9, &[(1, None)], Some("024 3"));
     check(9, &[(1, Some(at(1, 9, true)))], Some("0249 3"));
     check(9, &[(7, Some(at(7, 7, true)))], Some("01247 3"));
-    // Beyond the capacity.
+    // The pod is beyond the capacity.
     check(3, &[(1, Some(at(1, 1, false)))], Some("024 "));
     check(3, &[(4, None)], None);
     check(3, &[(1, None), (4, None)], Some("02 3"));
@@ -351,7 +352,7 @@ fn verdicts_are_on_changed_pods_and_on_those_that_were_moved() {
     check(9, &[(1, Some(at(1, 1, false)))], "p1 false");
     check(9, &[(1, None)], "");
     check(9, &[(1, Some(terminating(at(1, 1, true))))], "p1 Terminating");
-    // Four are ready, of which three fit.
+    // Four are ready, and three of them fit.
     check(3, &[(1, Some(at(1, 1, false)))], "p1 OverCapacity, p4 true");
     check(3, &[(4, Some(at(4, 4, true)))], "p4 OverCapacity");
     check(3, &[(1, None), (4, None)], "p3 false");
@@ -361,7 +362,7 @@ fn verdicts_are_on_changed_pods_and_on_those_that_were_moved() {
     check(4, &[(0, None), (7, Some(at(7, 0, true)))], "p7 true");
 }
 
-/// The next sync plans with what has changed.
+/// The next sync plans with the changed pods.
 #[test]
 fn a_pod_that_is_moved_back_must_be_as_it_was() {
     let check = |later: &[Pod], want: Option<&str>| {

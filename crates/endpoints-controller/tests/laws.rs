@@ -82,7 +82,7 @@ fn a_service() -> impl Strategy<Value = Service> {
     })
 }
 
-/// An object of any writer.
+/// Returns an object of any writer.
 fn an_object() -> impl Strategy<Value = Option<Endpoints>> {
     let address = (1..9u8, 0..14usize, any::<bool>()).prop_map(|(n, pod, targeted)| EndpointAddress {
         ip: format!("10.0.0.{n}").into(),

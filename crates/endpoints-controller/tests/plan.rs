@@ -18,7 +18,7 @@ fn rendered(service: &Service, pods: impl IntoIterator<Item = Pod>) -> String {
     run(service, &arcs(pods), None, &PlanOptions::default()).to_string()
 }
 
-/// The object after a first sync.
+/// Returns the object after a first sync.
 fn synced(service: &Service, pods: &[Arc<Pod>], options: &PlanOptions) -> Endpoints {
     apply(None, &run(service, pods, None, options)).unwrap()
 }
@@ -203,7 +203,7 @@ fn services_without_selector_get_no_endpoints() {
     check(Service { service_type: kind, ..service(&[("http", "80")]) });
 }
 
-/// Changes of the existing object, and whether the controller writes because of them.
+/// Each case changes the existing object, and says if the controller then writes.
 #[test]
 fn a_headless_label_that_is_left_of_a_service_of_the_same_name_is_removed_unless_as_upstream() {
     let (web, pods) = (service(&[("http", "80")]), arcs([pod("a", &["10.0.0.1"])]));

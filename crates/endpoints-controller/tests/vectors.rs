@@ -73,8 +73,8 @@ fn with_upstreams_options_every_result_is_upstreams() {
     }
 }
 
-/// With the default options these are not written: the Service itself has the headless label, and
-/// what upstream writes equals the existing object.
+/// With the default options the plan does not write these: the Service itself has the headless
+/// label, and upstream writes an object that equals the existing one.
 const WRITES_LESS: [&str; 11] = [
     "1-9-1", "1-9-2", "1-19-1", "1-30-1", "1-35-1", "1-36-2", "1-57-2", "1-71-1", "1-72-1", "1-72-2",
     "1-81-2",

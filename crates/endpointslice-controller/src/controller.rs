@@ -1,4 +1,4 @@
-//! The controller around the plan: what starts a sync, and what a sync does.
+//! The controller around the plan: it queues Services, and syncs them.
 //!
 //! Upstream: `pkg/controller/endpointslice/endpointslice_controller.go`.
 
@@ -27,37 +27,38 @@ pub const EVENT_COMPONENT: &str = "endpoint-slice-controller";
 pub const QUEUE_NAME: &str = "endpoint_slice";
 /// A change of a slice waits at least this long for others before it starts a sync.
 pub const SLICE_CHANGE_DELAY: Duration = Duration::from_secs(1);
-/// A write is one slice, but changes of pods in the same slice are written together. The more
-/// slices there are, the fewer changes share one.
+/// A write is one slice, and changes of pods in the same slice share it. The more slices there are,
+/// the fewer changes share one.
 const SPACING: Spacing = Spacing::new(Duration::from_micros(50), Duration::from_millis(100));
 
 /// The endpointslice controller.
 pub type EndpointSliceController = Controller<EndpointSliceReconciler>;
 
-/// What the endpointslice controller does; see [`Reconciler`].
+/// Syncs Services for the endpointslice controller; see [`Reconciler`].
 pub struct EndpointSliceReconciler {
     options: ControllerOptions,
     topology: RwLock<Arc<TopologyState>>,
     nodes_changed: Notify,
-    /// Whether nodes have changed since `topology` was computed; locked while it is computed.
+    /// True if nodes have changed since a sync computed `topology`. Locked during that computation.
     topology_outdated: Mutex<bool>,
-    /// The number of changes that may have changed the zone of a pod, or whether its node is known.
+    /// Counts the changes of nodes after which pods may have another zone, or a known or unknown
+    /// node.
     zones_version: AtomicU64,
     metrics: Metrics,
 }
 
-/// The state that is kept for a Service.
+/// The state that the controller keeps for a Service.
 #[derive(Debug, Default, PartialEq)]
 pub struct ServiceState {
     /// [`Plan::hinted`](crate::Plan::hinted) of the last sync.
     hinted: HintedState,
-    /// What it adds to the gauges.
+    /// The part of this Service in the gauges.
     share: Option<Share>,
-    /// What the plan of the last sync left, if all its writes succeeded.
+    /// The state that the plan of the last sync left, if all its writes succeeded.
     kept: Option<KeptPlan<KeptSlices>>,
 }
 
-/// What a plan leaves for the next one.
+/// The state that a plan leaves for the next one.
 pub(crate) struct KeptSlices {
     plan: PlanState,
     /// [`EndpointSliceReconciler::zones_version`] before the plan.
@@ -128,8 +129,8 @@ impl Reconciler for EndpointSliceReconciler {
     fn on_endpoint_slice(&self, runtime: &Runtime<Self>, change: &Change<EndpointSlice>) {
         let Some(slice) = &change.new else { return };
         let Some(service) = slice.service_key() else { return };
-        // Compared without a lock. A sync that takes the state meanwhile finds none, and plans from
-        // all pods.
+        // This compares without a lock. A sync that takes the state meanwhile finds none, and plans
+        // from all pods.
         let Some(mut kept) = runtime.with_state(&service, |state| state.kept.take()) else { return };
         kept.state.plan.settle(slice);
         runtime.with_state(&service, |state| {

@@ -1,9 +1,9 @@
 //! Metrics of this controller, under upstream's names (`endpointslice/metrics`), and one of our
 //! own.
 //!
-//! Handles are taken from the recorder that is current when the controller is built; those of the
-//! gauges from the one that is current when it starts to sync. A standby builds the controllers and
-//! does not start them, so it has no gauges: sums over all replicas count each object once.
+//! A new controller takes its handles from the current recorder; it takes those of the gauges when
+//! it starts to sync. A standby builds the controllers and does not start them, so it has no
+//! gauges: sums over all replicas count each object once.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -31,11 +31,11 @@ const TRIGGER_TO_WRITE: &str = "endpoint_slice_controller_trigger_to_write_secon
 const TOPOLOGY_LABELS: [&str; 2] = ["Disabled", "Auto"];
 const TRAFFIC_LABELS: [&str; 4] = ["", "PreferClose", "PreferSameZone", "PreferSameNode"];
 
-/// Histograms of this crate whose buckets an exporter has to set, with upstream's buckets.
+/// Returns the histograms of this crate for an exporter, with upstream's buckets.
 pub fn buckets() -> Vec<(&'static str, Vec<f64>)> {
     let doubling =
         |first: f64, count: i32| (0..count).map(|power| first * 2f64.powi(power)).collect::<Vec<_>>();
-    // Upstream sets none for this one: the defaults of the Prometheus client.
+    // Upstream sets no buckets for this one, so it has the defaults of the Prometheus client.
     let default = vec![0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
     vec![
         (ADDED, doubling(2.0, 15)),
@@ -45,7 +45,7 @@ pub fn buckets() -> Vec<(&'static str, Vec<f64>)> {
     ]
 }
 
-/// How a sync ended, as the `result` label has it.
+/// The result of a sync, for the label `result`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SyncResult {
     Success,
@@ -53,7 +53,7 @@ pub(crate) enum SyncResult {
     Error,
 }
 
-/// What one Service adds to the gauges.
+/// The part of one Service in the gauges.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Share {
     endpoints: usize,
@@ -180,8 +180,8 @@ impl Metrics {
         self.trigger_to_write.record(seconds);
     }
 
-    /// Counts what a plan found, before it is carried out. Returns what the Service adds to the
-    /// gauges from now on.
+    /// Counts the results of a plan, before its writes. Returns the new part of the Service in the
+    /// gauges.
     pub(crate) fn planned(&self, plan: &Plan, max_endpoints_per_slice: usize) -> Share {
         for address_type in plan.address_type_stats() {
             self.added.record(address_type.endpoints_added as f64);
@@ -196,14 +196,14 @@ impl Metrics {
         }
     }
 
-    /// Counts the writes of a sub-plan whose writes all succeeded.
+    /// Counts the writes of a sub-plan after all of them have succeeded.
     pub(crate) fn carried_out(&self, stats: &PlanStats, address_type: &AddressTypeStats) {
         let by_traffic = &self.changed_per_sync[usize::from(stats.topology_auto)];
         by_traffic[traffic_index(stats)].record(address_type.slices_changed as f64);
     }
 
-    /// Replaces what one Service adds to the gauges; none before its first plan, and after it was
-    /// deleted.
+    /// Replaces the part of one Service in the gauges. It is `None` before its first plan, and
+    /// after its deletion.
     pub(crate) fn replace(&self, old: Option<Share>, share: Option<Share>) {
         if old == share {
             return;

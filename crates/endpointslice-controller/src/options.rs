@@ -10,21 +10,20 @@ use crate::PlanOptions;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ControllerOptions {
-    /// Options of the plan.
     pub plan: PlanOptions,
-    /// How many Services are synced at once (`--concurrent-service-endpoint-syncs`).
+    /// How many Services the controller syncs at once (`--concurrent-service-endpoint-syncs`).
     pub workers: usize,
     /// Delay of syncs that pods cause, to batch changes (`--endpointslice-updates-batch-period`).
     pub batch_period: Duration,
-    /// Gate `NodeZoneResync`: Services with endpoints on a node are synced when its zone appears or
-    /// changes, and Services whose topology hints were withdrawn when the zones allow hints again.
+    /// Gate `NodeZoneResync`: the controller syncs Services with endpoints on a node when its zone
+    /// appears or changes, and Services that lost their topology hints when the zones allow hints
+    /// again.
     pub node_zone_resync: bool,
-    /// Gate `MissingNodeResync`: Services with pods on a node are synced when the node appears, and
-    /// a minute after it is deleted.
+    /// Gate `MissingNodeResync`: the controller syncs Services with pods on a node when the node
+    /// appears, and a minute after its deletion.
     pub missing_node_resync: bool,
-    /// Gate `WritesAfterFailedCreate`: when a slice cannot be created, updates and deletes that
-    /// only remove endpoints or make them unready are still carried out. Upstream ends the sync
-    /// there.
+    /// Gate `WritesAfterFailedCreate`: after a failed create, a sync still carries out updates and
+    /// deletes that only remove endpoints or make them unready. Upstream ends the sync there.
     pub writes_after_failed_create: bool,
     /// Options that all controllers share.
     pub runtime: RuntimeOptions,

@@ -1,10 +1,10 @@
-//! The plan of one sync of a Service: which slices it should have, and which writes that takes. A
-//! function of its inputs, without clock, randomness, log or client.
+//! The plan of one sync of a Service: the slices that it should have, and the writes to get there.
+//! A function of its inputs, without clock, randomness, log or client.
 //!
 //! The steps, one module each: `pods` decides which pods are published and groups them by ports;
 //! `packing` decides which slices there are and which endpoints each holds, in phases that its
-//! documentation lists; `drafts` builds the slices that are written; `hints` and `topology_hints`
-//! set hints; `family` runs these steps for one address family.
+//! documentation lists; `drafts` builds the slices to write; `hints` and `topology_hints` set
+//! hints; `family` runs these steps for one address family.
 //!
 //! [`PlanState`] plans the next sync from what has changed since (`incremental`), by the same steps
 //! over fewer slices.
@@ -47,9 +47,9 @@ pub fn plan(inputs: &PlanInputs<'_>) -> Plan {
     plan_of(inputs, &mut Candidates::new(inputs))
 }
 
-/// As [`plan`], and a state from which the next sync can be planned by what has changed. It counts
-/// only if all writes of the plan succeed. None if the next plan depends on more than changed pods,
-/// as [`PlanState`] lists.
+/// As [`plan`], and returns the state from which [`PlanState::plan`] plans the next sync by the
+/// changed pods. The state counts only if all writes of the plan succeed. It is `None` if the next
+/// plan depends on more than changed pods, as [`PlanState`] lists.
 pub fn plan_and_keep(inputs: &PlanInputs<'_>) -> (Plan, Option<PlanState>) {
     let mut candidates = Candidates::new(inputs);
     let plan = plan_of(inputs, &mut candidates);
@@ -108,7 +108,7 @@ fn plan_stats(service: &Service, strategy: Strategy) -> PlanStats {
     }
 }
 
-/// Sets the trigger time on all slices that are written, or removes an old one (upstream
+/// Sets the trigger time on all slices of the plan's writes, or removes an old one (upstream
 /// `addTriggerTimeAnnotation`).
 fn stamp(inputs: &PlanInputs<'_>, plan: &mut Plan) {
     let time = inputs.trigger_time.map(rfc3339);

@@ -6,8 +6,8 @@ use kube_endpoint_core_model::{PlannedEvent, Service, Text};
 
 use crate::PlanError;
 
-/// The error of a sync and its event. The message is formatted as upstream's aggregate: several
-/// errors are in brackets. It names at most ten pods and ten writes.
+/// Returns the error of a sync and its event. The message has the form of upstream's aggregate,
+/// with several errors in brackets. It names at most ten pods and ten writes.
 pub(crate) fn sync_error(
     service: &Service,
     pods_left_out: &[PlanError],

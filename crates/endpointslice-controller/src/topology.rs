@@ -1,5 +1,5 @@
-//! Topology mode `Auto`: how the cluster's CPU is spread over zones, and how many endpoints each
-//! zone should have.
+//! Topology mode `Auto`: the distribution of the cluster's CPU over zones, and the number of
+//! endpoints that each zone should have.
 
 mod allocation;
 mod state;

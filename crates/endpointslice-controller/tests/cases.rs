@@ -1,4 +1,4 @@
-//! How many writes each change takes, and which events it causes.
+//! Tests how many writes each change takes, and which events it causes.
 
 use crate::common::ClusterState;
 use crate::common::build::{http, node, terminating, unready, web};
@@ -16,7 +16,7 @@ fn check(cluster: &ClusterState, creates: usize, updates: usize, deletes: usize)
     assert_eq!(crate::common::missed(cluster, &plan), None, "\n{plan}");
 }
 
-/// A synced Service with so many pods, in slices of at most three.
+/// Returns a synced Service with this number of pods, in slices of at most three.
 fn synced(pods: usize) -> ClusterState {
     web(&["a", "b"]).pods(&[("a", pods)]).synced()
 }
@@ -77,7 +77,7 @@ fn writes_of_service_changes() {
     }
     check(&change(|_| {}), 0, 0, 0);
     check(&change(|service| service.labels = [("a", "b")].into_iter().collect()), 0, 2, 0);
-    // Reserved labels of the Service are not copied.
+    // A slice does not get reserved labels of the Service.
     check(
         &change(|service| service.labels = [("kubernetes.io/service-name", "x")].into_iter().collect()),
         0,

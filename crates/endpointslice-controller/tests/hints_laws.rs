@@ -15,7 +15,7 @@ fn ready(is_true: bool) -> Option<ReadyCondition> {
     Some(ReadyCondition { is_true, last_transition: None })
 }
 
-/// A Service with topology mode `Auto`.
+/// Returns a Service with topology mode `Auto`.
 fn cluster((cpu, zone_of_pod, not_ready, max): &Spec) -> ClusterState {
     let node = |(at, cpu): (usize, &i64)| Node {
         name: format!("n{at}").into(),
@@ -64,7 +64,7 @@ fn specs() -> impl Strategy<Value = Spec> {
     )
 }
 
-/// The zone that each pod is hinted for.
+/// Returns the zone in the hint of each pod.
 fn hints(cluster: &ClusterState) -> BTreeMap<Text, Option<Text>> {
     let slices = cluster.existing_slices.iter().flatten();
     let hint = |endpoint: &kube_endpoint_core_model::Endpoint| {
@@ -101,9 +101,9 @@ fn follow(cluster: &ClusterState, flips: &[usize]) -> TestCaseResult {
         let has_hints = |hints: &BTreeMap<Text, Option<Text>>| hints.values().any(Option::is_some);
         if has_hints(&before) && has_hints(&hints) {
             let moved = hints.iter().filter(|(pod, zone)| before.get(*pod) != Some(zone)).count();
-            // The hint of the pod itself, one that replaces it, and those that were not moved
-            // before because less than a whole endpoint was missing: in practice one or two, rarely
-            // three.
+            // The hints that may move are that of the pod itself, one that replaces it, and those
+            // that stayed before because less than a whole endpoint was missing: in practice one or
+            // two, rarely three.
             prop_assert!(moved <= 2 + next.nodes.len(), "{moved} hints moved");
             prop_assert!(written <= 1 + next.nodes.len(), "{written} writes");
         }

@@ -14,17 +14,17 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestCaseResult;
 
-/// One sync, and what happened before it.
+/// One sync, and the changes before it.
 #[derive(Clone, Debug)]
 struct Step {
-    /// Pods, by number, with their new state; none if the pod is deleted.
+    /// Pods, by number, with their new state, or `None` if the pod is deleted.
     pods: Vec<(usize, Option<Pod>)>,
     /// Edits of slices by other clients.
     edits: Vec<Edit>,
     service: Option<Service>,
     nodes: Option<Vec<Node>>,
     trigger_time: bool,
-    /// After so many writes a write fails.
+    /// If set, the write after this number of writes fails.
     fails: Option<usize>,
 }
 
@@ -37,8 +37,8 @@ struct History {
     steps: Vec<Step>,
 }
 
-/// Mostly Services whose pods have one set of ports and no topology hints, since others have no
-/// state.
+/// Returns mostly Services whose pods have one set of ports and no topology hints, since others
+/// have no state.
 fn a_service() -> impl Strategy<Value = Service> {
     (service(), 0u8..8).prop_map(|(mut service, kind)| {
         if kind > 0 {
@@ -51,7 +51,7 @@ fn a_service() -> impl Strategy<Value = Service> {
     })
 }
 
-/// Mostly pods on a node that exists.
+/// Returns mostly pods on a node that exists.
 fn a_pod() -> impl Strategy<Value = Option<Pod>> {
     (pod(), 0u8..20).prop_map(|(pod, elsewhere)| {
         let on_first = |pod: Pod| Pod { node_name: Some("n0".into()), ..pod };
@@ -96,7 +96,7 @@ fn history() -> impl Strategy<Value = History> {
     )
 }
 
-/// The slices after the first writes of a plan; all, if none fails.
+/// Returns the slices after the first `fails` writes of a plan, or after all if no write fails.
 fn carried_out(cluster: &ClusterState, plan: &Plan, fails: Option<usize>) -> Vec<Arc<EndpointSlice>> {
     let before = cluster.existing_slices.clone().unwrap_or_default();
     let states = cluster.states(plan);
@@ -106,7 +106,7 @@ fn carried_out(cluster: &ClusterState, plan: &Plan, fails: Option<usize>) -> Vec
         None => states.last(),
     };
     let mut after = after.cloned().unwrap_or(before.clone());
-    // The store keeps what has not changed.
+    // The store keeps unchanged slices.
     for slice in &mut after {
         if let Some(same) = before.iter().find(|before| before == &slice) {
             *slice = Arc::clone(same);
@@ -207,8 +207,8 @@ proptest! {
     }
 }
 
-/// A Service with an address type and one port, `count` pods that are ready, and slices with room
-/// for four endpoints. Returns the cluster when its slices exist, and the state.
+/// Makes a Service with an address type and one port, `count` ready pods, and slices with room for
+/// four endpoints. Returns the cluster with its slices, and the state.
 fn settled(count: usize) -> (ClusterState, PlanState) {
     let service: Service = serde_json::from_value(serde_json::json!({
         "metadata": {"name": "web", "namespace": "ns", "uid": "svc"},
@@ -250,8 +250,8 @@ fn ready_pod(number: usize, is_true: bool) -> Pod {
     }
 }
 
-/// What is planned from these changes of ten pods: the number of updates, none if all pods are
-/// needed.
+/// Plans from these changes of ten pods. Returns the number of updates, or `None` if the plan needs
+/// all pods.
 fn updates(changes: &[(usize, Option<Pod>)], edit: fn(&mut ClusterState)) -> Option<usize> {
     let (mut cluster, state) = settled(10);
     edit(&mut cluster);
@@ -278,11 +278,11 @@ fn changes_of_single_slices_are_planned_from_the_changed_pods() {
     check(&[(3, unready(3)), (4, unready(4))], Some(2));
     check(&[(3, None)], Some(1));
     check(&[(3, None), (10, ready(10))], Some(1));
-    // Into the slice with room.
+    // The pod goes into the slice with room.
     check(&[(10, ready(10))], Some(1));
     check(&[(10, ready(10)), (11, ready(11))], Some(1));
     check(&[(3, moved(3, 30))], Some(1));
-    // A slice has to be created or deleted.
+    // The plan has to create or delete a slice.
     check(&[(10, ready(10)), (11, ready(11)), (12, ready(12))], None);
     check(&[(8, None), (9, None)], None);
     // A node is missing.

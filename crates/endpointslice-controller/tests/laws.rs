@@ -66,16 +66,16 @@ fn publishes_each_endpoint_once(cluster: &ClusterState) -> TestCaseResult {
     Ok(())
 }
 
-/// Every pod that is ready before and after the sync is ready in some slice after each single
-/// write.
+/// Checks that every pod that is ready before and after the sync is ready in some slice after each
+/// single write.
 fn keeps_ready_pods_published(cluster: &ClusterState) -> TestCaseResult {
     let plan = cluster.plan();
     prop_assert_eq!(missed(cluster, &plan), None, "after a write of\n{}", plan);
     Ok(())
 }
 
-/// kube-proxy ignores slices with the label, and reads those of headless Services without it for
-/// nothing.
+/// Checks the label: kube-proxy ignores slices with it, and reads those of headless Services
+/// without it for nothing.
 fn labels_slices_of_headless_services_only(cluster: &ClusterState) -> TestCaseResult {
     let mut cluster = cluster.clone();
     cluster.options.headless_label_repair = true;
@@ -98,8 +98,8 @@ fn merging_adds_at_most_one_write(cluster: &ClusterState) -> TestCaseResult {
     Ok(())
 }
 
-/// Every pod that is published before and after the sync, ready or not, is in some slice after each
-/// single write, unless this does not hold for the plan without merging either.
+/// Checks that every pod that is published before and after the sync, ready or not, is in some
+/// slice after each single write, unless this also fails for the plan without merging.
 fn merging_keeps_pods_published(cluster: &ClusterState) -> TestCaseResult {
     let interrupted = |cluster: &ClusterState| {
         let plan = cluster.plan();

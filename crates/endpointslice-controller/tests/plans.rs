@@ -12,7 +12,7 @@ macro_rules! shows {
     };
 }
 
-/// Six pods in two full slices.
+/// Returns six pods in two full slices.
 fn six() -> ClusterState {
     web(&["a", "b"]).pods(&[("a", 3), ("b", 3)]).synced()
 }

@@ -49,8 +49,8 @@ fn vectors() -> Vec<Vector> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// The cluster of a vector. The gate `HeadlessLabelRepair` is off: with it, some plans write more
-/// than upstream.
+/// Returns the cluster of a vector. The gate `HeadlessLabelRepair` is off: with it, some plans
+/// write more than upstream.
 fn cluster(vector: &Vector, safe_write_order: bool) -> ClusterState {
     let mut cluster: ClusterState = serde_json::from_value(vector.cluster.clone()).unwrap();
     cluster.options.headless_label_repair = false;
@@ -153,7 +153,7 @@ fn compare(vector: Vector, safe_write_order: bool) -> Result<usize, String> {
     if problems.is_empty() { Ok(theirs - plan.write_count()) } else { Err(problems.join("\n  ")) }
 }
 
-/// Checks that all vectors have upstream's result except for those named, which must differ.
+/// Checks that all vectors have upstream's result except for those in `but`, which must differ.
 fn check(safe_write_order: bool, but: &[&str]) {
     let (mut differ, mut fewer, mut named) = (Vec::new(), Vec::new(), Vec::new());
     for vector in vectors() {

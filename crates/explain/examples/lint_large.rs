@@ -1,5 +1,4 @@
-//! Measures `lint` as a pure function: 10,000 Services, none of which selects a pod, and 100,000
-//! pods.
+//! Measures `lint` as a pure function, with 100,000 pods and 10,000 Services that select no pod.
 //!
 //! ```console
 //! $ cargo run --release -p kube-endpoint-explain --example lint_large -- 100
@@ -23,7 +22,7 @@ fn main() {
     let mut objects = Objects::new();
     for at in 0..SERVICES {
         let (name, namespace) = (format!("web-{at:05}"), format!("team-{:03}", at / in_namespace));
-        // Each other selector has one requirement, and each other two.
+        // Every second selector has one requirement, the others two.
         let mut selector = json!({"app": format!("{name}-old")});
         if at % 2 == 0 {
             selector["part-of"] = "shop".into();

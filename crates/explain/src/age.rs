@@ -2,8 +2,8 @@
 
 use kube_endpoint_core_model::Timestamp;
 
-/// Formats a number of seconds with at most two units, such as `42s`, `5m10s`, `3h` or `12d`. Less
-/// than nothing is `0s`.
+/// Formats a number of seconds with at most two units, such as `42s`, `5m10s`, `3h` or `12d`. A
+/// negative number becomes `0s`.
 pub fn seconds(seconds: i64) -> String {
     const UNITS: [(i64, &str); 3] = [(86_400, "d"), (3_600, "h"), (60, "m")];
     const NEXT: [(i64, &str); 3] = [(3_600, "h"), (60, "m"), (1, "s")];

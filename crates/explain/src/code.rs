@@ -1,18 +1,18 @@
-//! Codes: the stable names of everything that an explanation can say. `docs/verdicts.md` has a
-//! section for each.
+//! Codes: the stable names of all findings of an explanation. `docs/verdicts.md` has a section for
+//! each.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
-/// How bad a finding is. Ordered from the best to the worst.
+/// The severity of a finding. Ordered from the best to the worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Worth knowing; nothing has to be done.
+    /// Worth knowing, without anything to do.
     Info,
-    /// Part of what the Service should do does not work, or stops working soon.
+    /// Part of the Service does not work, or stops working soon.
     Warning,
     /// Clients get no answer, or wrong ones.
     Error,
@@ -36,8 +36,8 @@ pub struct UnknownCode(pub String);
 macro_rules! codes {
     ($($variant:ident $id:literal $name:literal $severity:ident $title:literal)*) => {
         /// A stable code. Prints and serialises as its identifier, such as `EP012`. Neither
-        /// identifiers nor names change once released, and the identifier of a code that is
-        /// withdrawn is not used again.
+        /// identifiers nor names change once released, and a new code never gets the identifier of
+        /// a withdrawn one.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[non_exhaustive]
         pub enum Code {
@@ -63,7 +63,7 @@ macro_rules! codes {
                 match self { $(Self::$variant => Severity::$severity),* }
             }
 
-            /// Returns what the code stands for, as one sentence.
+            /// Returns the meaning of the code, as one sentence.
             pub fn title(self) -> &'static str {
                 match self { $(Self::$variant => $title),* }
             }

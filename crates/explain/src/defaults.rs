@@ -1,13 +1,13 @@
-//! What the API server adds to an object that comes from a file: the defaults of the fields that
-//! plans read.
+//! Sets the defaults of the fields that plans read, as the API server does, for objects from a
+//! file.
 
 use serde_json::{Value, json};
 
 /// Namespace of an object that names none.
 const DEFAULT_NAMESPACE: &str = "default";
 
-/// Sets the defaults of an object. One that has a version comes from an API server and stays as it
-/// is, but for the namespace.
+/// Sets the defaults of an object. An object with a version comes from an API server, so this sets
+/// only its namespace.
 pub(crate) fn set(object: &mut Value, kind: &str) {
     if !object["metadata"].is_object() {
         return;

@@ -1,5 +1,5 @@
-//! What explanations read of objects beyond the views of the plans: why a pod is not ready, and who
-//! wrote an object last. All of it is optional: without it, an explanation says less.
+//! Fields of objects that only explanations read: why a pod is not ready, and who wrote an object
+//! last. All of it is optional: without it, an explanation says less.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,6 @@ use serde::{Deserialize, Deserializer, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PodDetails {
-    /// `status.conditions`.
     pub conditions: Vec<PodCondition>,
     /// The condition types of `spec.readinessGates`.
     pub readiness_gates: Vec<Text>,
@@ -29,7 +28,6 @@ impl PodDetails {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodCondition {
-    /// Its type.
     #[serde(rename = "type", deserialize_with = "or_default")]
     pub condition_type: Text,
     /// `True`, `False` or `Unknown`.
@@ -50,18 +48,16 @@ pub struct PodCondition {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ContainerState {
-    /// Its name.
     pub name: Text,
     /// True if it is ready.
     pub ready: bool,
-    /// How often it was restarted.
+    /// The number of restarts.
     pub restarts: u32,
-    /// Why it does not run: reason and message of the state `waiting` or `terminated`. None if it
-    /// runs.
+    /// Reason and message of the state `waiting` or `terminated`, or `None` if the container runs.
     pub stopped: Option<(Text, Text)>,
 }
 
-/// When an object was written last, and by which field manager.
+/// The time and the field manager of the last write of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LastWrite {
@@ -80,20 +76,16 @@ pub struct RecentEvent {
     /// `Normal` or `Warning`.
     #[serde(rename = "type")]
     pub event_type: Text,
-    /// Machine-readable reason.
     pub reason: Text,
-    /// Message for people.
     pub message: Text,
-    /// How often it happened.
     pub count: u32,
-    /// When it happened last.
     #[serde(serialize_with = "write_optional_time", skip_serializing_if = "Option::is_none")]
     pub last: Option<Timestamp>,
 }
 
 impl RecentEvent {
-    /// Sums events that say the same, as each instance of a controller reports them. The latest
-    /// come first.
+    /// Merges events that say the same and adds up their counts: each instance of a controller
+    /// reports its own. The latest come first.
     pub(crate) fn summed<'a>(events: impl Iterator<Item = &'a Self>) -> Vec<Self> {
         let mut summed: BTreeMap<(&Text, &Text, &Text), Self> = BTreeMap::new();
         for event in events {
@@ -132,7 +124,7 @@ fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
     Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// Deserialises a time; what is no time is none, since nothing but a message depends on it.
+/// Deserialises a time. An unreadable time becomes `None`: only a message uses it.
 fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
     Ok(Option::<String>::deserialize(deserializer)?.and_then(|text| text.parse().ok()))
 }
@@ -242,7 +234,8 @@ struct RawManager {
     time: Option<Timestamp>,
 }
 
-/// Reads from `metadata.managedFields` who wrote an object last; none if the object does not say.
+/// Reads from `metadata.managedFields` who wrote an object last, or `None` if the object does not
+/// say.
 pub(crate) fn last_write(object: &serde_json::Value) -> Option<LastWrite> {
     let raw = RawManaged::deserialize(object).ok()?;
     let writes = raw.metadata.managed_fields.into_iter();

@@ -1,4 +1,4 @@
-//! Diff: what the controllers would change in the objects of a cluster.
+//! Diff: finds the changes that the controllers would make in the objects of a cluster.
 
 use std::collections::BTreeSet;
 
@@ -10,15 +10,12 @@ use serde_json::{Value, json};
 
 use crate::{Objects, Options, Planned};
 
-/// What happens to an object.
+/// The kind of change of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verb {
-    /// It is created.
     Create,
-    /// It is replaced.
     Update,
-    /// It is deleted.
     Delete,
 }
 
@@ -27,18 +24,17 @@ pub enum Verb {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Change {
-    /// The Service that it is for.
+    /// The Service of the object.
     pub service: ObjectKey,
     /// `EndpointSlice` or `Endpoints`.
     pub kind: &'static str,
-    /// What happens.
     pub verb: Verb,
-    /// The object; its name ends with `*` if it is generated.
+    /// The object. Its name ends with `*` if the API server will generate it.
     pub object: ObjectKey,
     /// The fields that differ, by path.
     pub fields: Vec<FieldChange>,
     /// The change as a unified diff of the object in YAML, as it is and as it should be. Items of
-    /// lists are in the order of the existing object.
+    /// lists have the order of the existing object.
     pub unified: String,
 }
 
@@ -47,25 +43,26 @@ pub struct Change {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct FieldChange {
-    /// Its path, such as `endpoints[10.1.0.1].conditions.ready`. Items of lists are named by
-    /// address or port, if they have one.
+    /// Its path, such as `endpoints[10.1.0.1].conditions.ready`. An item of a list appears by its
+    /// address or port, if it has one.
     pub path: String,
-    /// The value that it has, as JSON; none if there is none.
+    /// The present value, as JSON, or `None` if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub old: Option<String>,
-    /// The value that it should have, as JSON; none if there should be none.
+    /// The desired value, as JSON, or `None` if there should be none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub new: Option<String>,
 }
 
-/// What the controllers would change.
+/// The changes that the controllers would make.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Diff {
     /// The writes, by Service.
     pub changes: Vec<Change>,
-    /// What could not be read, as sentences. Changes that depend on it are not found.
+    /// Sentences about the kinds that could not be read. The diff lacks the changes that depend on
+    /// them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_read: Vec<String>,
 }
@@ -91,8 +88,8 @@ impl Diff {
         }
     }
 
-    /// Returns the changes that all of some readings of a cluster have in common. What only one of
-    /// them shows was under way.
+    /// Returns the changes that all of these readings of a cluster have in common. A change in only
+    /// some of them was under way.
     pub fn persisting(readings: &[Self]) -> Self {
         let Some((last, earlier)) = readings.split_last() else { return Self::default() };
         let earlier: Vec<BTreeSet<Change>> =
@@ -107,7 +104,7 @@ impl Diff {
 }
 
 impl Change {
-    /// Returns a copy that can be compared with that of another reading.
+    /// Returns a copy to compare with that of another reading.
     fn without_order(&self) -> Self {
         let mut copy = self.clone();
         copy.fields.sort();
@@ -116,24 +113,23 @@ impl Change {
     }
 }
 
-/// Why a difference cannot be told. It does not happen with the objects that this crate makes.
+/// The reason why this cannot show a difference. It does not happen with the objects that this
+/// crate makes.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DiffError {
-    /// An object is no JSON.
     #[error("an object cannot be written as JSON: {0}")]
     Json(#[from] serde_json::Error),
-    /// An object is no YAML.
     #[error("an object cannot be written as YAML: {0}")]
     Yaml(String),
 }
 
-/// Returns what the controllers would change for all Services and Endpoints. The trigger time is
-/// not compared: it says why an object is written, and is no reason to write one.
+/// Returns the changes that the controllers would make for all Services and Endpoints. It ignores
+/// the trigger time, which tells why a controller wrote an object, and is no reason to write one.
 ///
 /// # Errors
 ///
-/// None: the objects serialise to JSON and YAML.
+/// This does not fail: the objects serialise to JSON and YAML.
 pub fn diff(objects: &Objects, options: &Options) -> Result<Diff, DiffError> {
     let topology = objects.topology(options.slices.topology_node_tolerance);
     let mut keys: BTreeSet<&ObjectKey> = objects.services().collect();
@@ -193,7 +189,7 @@ fn add<'o, T: PlannedObject + Serialize + 'o>(
     Ok(())
 }
 
-/// Returns an object as JSON, without what every write changes.
+/// Returns an object as JSON, without the fields that every write changes.
 fn comparable<T: Serialize>(object: Option<&T>) -> Result<Value, serde_json::Error> {
     let mut json = object.map(serde_json::to_value).transpose()?.unwrap_or_default();
     if let Some(metadata) = json.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -229,8 +225,8 @@ fn unified(kind: &str, object: &ObjectKey, old: &Value, new: &Value) -> Result<S
     Ok(diff.unified_diff().context_radius(CONTEXT).header(&old_label, &new_label).to_string())
 }
 
-/// Returns a value whose lists have the order of another value; items that the other lacks are
-/// last. What only the order tells apart is equal to the controllers.
+/// Returns a value whose lists have the order of another value, with items that the other lacks
+/// last. To the controllers, two lists that differ only in their order are equal.
 fn ordered_as(value: &Value, other: &Value) -> Value {
     match (value, other) {
         (Value::Object(fields), other) => {
@@ -298,7 +294,7 @@ fn leaf(path: &str, old: &Value, new: &Value, changes: &mut Vec<FieldChange>) {
 }
 
 /// Returns the items of a list, each with a name that does not depend on the order: address, port,
-/// owner. Two items of one name are numbered.
+/// owner. A number distinguishes two items of one name.
 fn named(list: &Value) -> Vec<(String, Value)> {
     let mut named: Vec<(String, Value)> = Vec::new();
     for item in list.as_array().into_iter().flatten() {

@@ -16,14 +16,14 @@ use crate::pod::{Judged, Place, PodExplanation, Publication, ports_of};
 use crate::traffic::Served;
 use crate::{Code, Fault, Known, Objects, Options, Planned, PodReason, age, faults, hint, planned, traffic};
 
-/// Events that an explanation shows at most.
+/// The maximum number of events in an explanation.
 const EVENTS: usize = 5;
 
-/// Why a Service has the endpoints that it has. None if the objects do not contain it.
+/// Explains why a Service has its endpoints. Returns `None` if the objects do not contain the
+/// Service.
 ///
-/// `now` is the time against which ages are computed. `metadata` are names and labels of pods of
-/// the namespace, from which nearly matching pods are found; without it, the pods of `objects` are
-/// used.
+/// Ages count up to `now`. `metadata` are names and labels of pods of the namespace, among which
+/// this looks for nearly matching pods; without it, it looks at the pods of `objects`.
 pub fn explain(
     objects: &Objects,
     key: &ObjectKey,
@@ -142,7 +142,7 @@ pub(crate) fn explain_with(
     })
 }
 
-/// Returns the endpoints of all slices, by name of the pod that they stand for.
+/// Returns the endpoints of all slices, by the name of their pod.
 fn places(
     service: &Service,
     served: &Served,
@@ -238,33 +238,32 @@ fn endpoints_summary(objects: &Objects, key: &ObjectKey) -> Option<EndpointsSumm
     })
 }
 
-/// Which Services should publish a pod, and what each says.
+/// The Services that should publish a pod, and their explanations of it.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct PodServices {
-    /// The pod.
     pub pod: ObjectKey,
-    /// What each Service that selects it says, by name of the Service.
+    /// The explanations of the Services that select it, by name of the Service.
     pub services: Vec<ServiceSays>,
     /// Services that do not select it because of one label.
     pub nearly: Vec<NearService>,
-    /// What could not be read, as sentences.
+    /// Sentences about the kinds that could not be read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_read: Vec<String>,
 }
 
-/// What one Service says about a pod.
+/// The explanation of a pod for one Service.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ServiceSays {
-    /// Name of the Service.
     pub service: Text,
-    /// The code: [`Code::Published`] if nothing is wrong, [`Code::NotKnown`] if slices could not be
-    /// read that would tell.
+    /// The code: [`Code::Published`] if nothing is wrong, [`Code::NotKnown`] if the slices that
+    /// would tell could not be read.
     pub code: Code,
-    /// Whether the Service sends the pod traffic; none if slices could not be read that would tell.
+    /// True if the Service sends the pod traffic, or `None` if the slices that would tell could not
+    /// be read.
     pub receives: Option<bool>,
     /// The explanation of the pod.
     pub pod: PodExplanation,
@@ -275,17 +274,15 @@ pub struct ServiceSays {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct NearService {
-    /// Name of the Service.
     pub service: Text,
-    /// The label.
     pub near: NearMatch,
 }
 
-/// Explains which Services of its namespace should publish a pod. None if the objects do not
-/// contain the pod.
+/// Explains which Services of its namespace should publish a pod. Returns `None` if the objects do
+/// not contain the pod.
 ///
-/// If pods are not [known](crate::Known), the objects need not contain others: what is said about a
-/// pod does not depend on them, except that slices tell whether a pod that is being deleted is the
+/// If pods are not [known](crate::Known), the objects need not contain other pods: the explanation
+/// of a pod does not depend on them, except that slices tell if a pod that is being deleted is the
 /// last one.
 pub fn explain_pod(
     objects: &Objects,
@@ -316,7 +313,7 @@ pub fn explain_pod(
     Some(PodServices { pod: key.clone(), services, nearly, not_read: Vec::new() })
 }
 
-/// Returns what a Service says about a pod.
+/// Returns the explanation of a pod for a Service.
 fn says(service: &Service, pod: PodExplanation, options: &Options) -> ServiceSays {
     let known = options.known;
     let may_be_last = !service.is_headless() && pod.is_ending_and_serving();
@@ -338,8 +335,8 @@ impl PodServices {
         Self { not_read, ..self }
     }
 
-    /// Returns true if slices could not be read that would tell whether a Service sends the pod
-    /// traffic.
+    /// Returns true if it is unknown for some Service if it sends the pod traffic, because slices
+    /// could not be read.
     pub fn is_unknown(&self) -> bool {
         self.services.iter().any(|says| says.receives.is_none())
     }

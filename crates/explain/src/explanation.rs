@@ -13,20 +13,17 @@ use crate::pod::PodExplanation;
 use crate::pod_reason::{PodReason, Together};
 use crate::{Code, Open, ServedBy, Severity};
 
-/// Why a Service has the endpoints that it has.
+/// The reasons why a Service has its endpoints.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Explanation {
-    /// The Service.
     pub service: ObjectKey,
-    /// The verdict in one line.
     pub verdict: ServiceVerdict,
-    /// Who sends clients to its endpoints.
+    /// The program that sends clients to its endpoints.
     pub served_by: ServedBy,
-    /// Numbers of pods.
     pub pods_by_publication: Counts,
-    /// What is wrong with the Service, its slices and its Endpoints; the worst is first.
+    /// The faults of the Service, its slices and its Endpoints, the worst first.
     pub faults: Faults,
     /// The pods that it selects, by name.
     pub pods: Vec<PodExplanation>,
@@ -35,7 +32,6 @@ pub struct Explanation {
     pub nearly_matching: Vec<NearMatch>,
     /// The slices that are labelled with its name.
     pub slices: Vec<SliceSummary>,
-    /// Its Endpoints.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub endpoints: Option<EndpointsSummary>,
     /// The last write and the newest change.
@@ -43,22 +39,23 @@ pub struct Explanation {
     /// Events about the Service, the latest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<RecentEvent>,
-    /// What to do, the most important first.
+    /// The advice, the most important first.
     pub to_do: Vec<Advice>,
-    /// What could not be read, as sentences. Problems that depend on it are not found.
+    /// Sentences about the kinds that could not be read. The explanation lacks problems that depend
+    /// on them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_read: Vec<String>,
 }
 
-/// Whether a Service works.
+/// The state of a Service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Status {
-    /// All that should be published is.
+    /// All pods that should receive traffic do.
     Ok,
     /// It has no endpoints, by design.
     NoEndpoints,
-    /// What could be read does not tell which of the others it is.
+    /// The readable objects do not tell which of the others it is.
     Unknown,
     /// It receives traffic, and something is wrong.
     Degraded,
@@ -71,13 +68,12 @@ pub enum Status {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ServiceVerdict {
-    /// Whether it works.
     pub status: Status,
-    /// The code of what matters most; [`Code::Published`] if nothing is wrong.
+    /// The code of the most important finding; [`Code::Published`] if nothing is wrong.
     pub code: Code,
-    /// How bad that is.
     pub severity: Severity,
-    /// Endpoints that receive traffic and what matters most, as one sentence.
+    /// The number of endpoints that receive traffic and the most important finding, as one
+    /// sentence.
     pub message: String,
 }
 
@@ -86,23 +82,21 @@ pub struct ServiceVerdict {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Counts {
-    /// All that are selected.
     pub selected: usize,
-    /// Those that should receive traffic; without a selector, or if pods are not known, those that
-    /// slices hold as ready.
+    /// The number that should receive traffic; without a selector, or if pods are not known, the
+    /// number that slices hold as ready.
     pub ready: usize,
-    /// Those that are listed as not ready.
+    /// The number that slices list as not ready.
     pub not_ready: usize,
-    /// Those that are not listed.
+    /// The number that slices do not list.
     pub left_out: usize,
-    /// Of the ones that should receive traffic, those that some client is sent to, if that is
-    /// known.
+    /// How many of the `ready` ones some client is sent to, or `None` if that is not known.
     pub receiving: Option<usize>,
-    /// Those that are being deleted and receive traffic until then, because no endpoint is ready
-    /// that these clients could be sent to instead.
+    /// The number that are being deleted and receive traffic until then, because their clients have
+    /// no ready endpoint.
     pub ending: usize,
-    /// Endpoints that others than the controller wrote, that are ready and receive traffic, and
-    /// that are none of these pods.
+    /// The number of ready endpoints that receive traffic, that the controller did not write, and
+    /// that belong to no pod of the Service.
     pub others: usize,
 }
 
@@ -118,23 +112,18 @@ impl Counts {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct SliceSummary {
-    /// Its name.
     pub name: Text,
-    /// Its manager, if it names one.
+    /// The manager that its label names.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub manager: Option<Text>,
-    /// Type of its addresses.
     pub address_type: AddressType,
-    /// Its ports, as text.
     pub ports: Vec<String>,
-    /// Number of endpoints.
     pub endpoints: usize,
-    /// Number of ready endpoints.
     pub ready: usize,
-    /// Maximum number of endpoints, if this controller fills it.
+    /// The maximum number of its endpoints, if the EndpointSlice controller fills it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity: Option<usize>,
-    /// When it was written last, and by whom.
+    /// The time and the field manager of its last write.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_write: Option<LastWrite>,
 }
@@ -144,23 +133,22 @@ pub struct SliceSummary {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct EndpointsSummary {
-    /// Number of ready addresses.
     pub ready: usize,
     /// Number of addresses that are not ready.
     pub not_ready: usize,
     /// True if it is annotated as truncated.
     pub truncated: bool,
-    /// When it was written last, and by whom.
+    /// The time and the field manager of its last write.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_write: Option<LastWrite>,
 }
 
-/// How old the outputs are.
+/// The age of the outputs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Freshness {
-    /// Time of the last write of a slice or the Endpoints, as the objects say.
+    /// Time of the last write of a slice or the Endpoints, from their metadata.
     #[serde(serialize_with = "write_optional_time", skip_serializing_if = "Option::is_none")]
     pub last_write: Option<Timestamp>,
     /// Its age in seconds.
@@ -174,18 +162,14 @@ pub struct Freshness {
     pub newest_change_seconds: Option<i64>,
 }
 
-/// What to do about one code.
+/// The remedy for one code.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Advice {
-    /// The code.
     pub code: Code,
-    /// How bad it is.
     pub severity: Severity,
-    /// What was found.
     pub message: String,
-    /// What to do, as a sentence.
     pub remedy: String,
     /// Number of pods that it concerns; zero if it concerns the Service itself.
     pub pods: usize,
@@ -222,11 +206,11 @@ impl Serialize for Faults {
     }
 }
 
-/// Pods that an advice names at most.
+/// The maximum number of pods that an advice names.
 const EXAMPLES: usize = 3;
 
 impl Explanation {
-    /// Returns the codes of all that was found, sorted, each once.
+    /// Returns the codes of all findings, sorted, each once.
     pub fn codes(&self) -> Vec<Code> {
         let of_pods = self.pods.iter().filter_map(|pod| pod.reason.as_ref()).map(Problem::code);
         let mut codes: Vec<Code> = self.faults.iter().map(Problem::code).chain(of_pods).collect();
@@ -247,9 +231,9 @@ impl Explanation {
     }
 }
 
-/// Returns what to do: one advice for each fault, and one for each reason of pods, the worst first.
-/// A pod's reason counts as an error if no pod receives traffic, and at least as a warning if only
-/// pods that are being deleted do.
+/// Returns one advice for each fault, and one for each reason of pods, the worst first. A pod's
+/// reason counts as an error if no pod receives traffic, and at least as a warning if only pods
+/// that are being deleted do.
 pub(crate) fn advice(
     namespace: &str,
     faults: &[Fault],
@@ -295,8 +279,8 @@ pub(crate) fn advice(
             examples: pods.iter().take(EXAMPLES).map(|(name, _)| (*name).clone()).collect(),
         });
     }
-    // Of the same severity: the most pods first; what concerns the Service itself concerns all of
-    // them.
+    // Advice of the same severity comes in the order of the number of pods; advice about the
+    // Service itself concerns all of them.
     let concerned = |advice: &Advice| if advice.pods == 0 { usize::MAX } else { advice.pods };
     all.sort_by_key(|advice| {
         (std::cmp::Reverse(advice.severity), std::cmp::Reverse(concerned(advice)), advice.code)
@@ -304,7 +288,7 @@ pub(crate) fn advice(
     all
 }
 
-/// Returns the verdict. `advice` is sorted, `open` is what could not be found out.
+/// Returns the verdict. `advice` is sorted; `open` is the open question, if there is one.
 pub(crate) fn verdict(
     counts: Counts,
     what: &str,
@@ -344,8 +328,8 @@ pub(crate) fn verdict(
     ServiceVerdict { status, code: cause.map_or(Code::Published, |cause| cause.code), severity, message }
 }
 
-/// Returns how many receive traffic, or should if that is not known; none if there is nothing to
-/// count, or none should.
+/// Returns a text with the number of pods that receive traffic, or that should if the former is not
+/// known. Returns `None` if there is nothing to count, or no pod should receive traffic.
 fn numbers(counts: Counts, what: &str, served_by: &ServedBy) -> Option<String> {
     let all = counts.selected;
     if counts.receiving.is_none() && counts.ready == 0 {

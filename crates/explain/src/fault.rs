@@ -1,4 +1,4 @@
-//! What can be wrong with a Service itself, its slices and its Endpoints.
+//! The possible faults of a Service itself, its slices and its Endpoints.
 
 mod consumers;
 mod families;
@@ -15,7 +15,7 @@ use crate::details::write_optional_time;
 use crate::near::NearMatch;
 use crate::{NamedPort, Open};
 
-/// Something that is wrong. Serialises with the tag `fault`, which holds the name of the code.
+/// A fault. Serialises with the tag `fault`, which holds the name of the code.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "fault", rename_all = "kebab-case", rename_all_fields = "camelCase")]
 #[non_exhaustive]
@@ -25,7 +25,7 @@ pub enum Fault {
         /// The kinds that could not be read, as the API names them: `pods`, `endpointslices`,
         /// `endpoints` or `nodes`.
         kinds: Vec<&'static str>,
-        /// What is not known without them.
+        /// The question that stays open without them.
         open: Open,
     },
     /// [`Code::NoPodMatches`](crate::Code::NoPodMatches)
@@ -50,10 +50,9 @@ pub enum Fault {
     NoServicePorts,
     /// [`Code::HeadlessWithoutNames`](crate::Code::HeadlessWithoutNames)
     HeadlessWithoutNames {
-        /// A subdomain that pods have in place of the Service's name; empty if they have a hostname
-        /// only.
+        /// The subdomain of pods that is not the Service's name, or empty if they have only a
+        /// hostname.
         subdomain: Text,
-        /// The Service's name.
         service: Text,
     },
     /// [`Code::NoZones`](crate::Code::NoZones)
@@ -62,10 +61,7 @@ pub enum Fault {
         nodes: Vec<Text>,
     },
     /// [`Code::UnknownTrafficDistribution`](crate::Code::UnknownTrafficDistribution)
-    UnknownTrafficDistribution {
-        /// The value.
-        value: Text,
-    },
+    UnknownTrafficDistribution { value: Text },
     /// [`Code::TopologyHintsWithheld`](crate::Code::TopologyHintsWithheld)
     TopologyHintsWithheld {
         /// The reason, as the controller's event gives it.
@@ -73,27 +69,23 @@ pub enum Fault {
     },
     /// [`Code::AnnotationIgnored`](crate::Code::AnnotationIgnored)
     AnnotationIgnored {
-        /// The annotation.
         annotation: Text,
         /// Its value.
         value: Text,
     },
     /// [`Code::EndpointsNotMirrored`](crate::Code::EndpointsNotMirrored)
     EndpointsNotMirrored {
-        /// Why not.
         cause: String,
-        /// The Endpoints.
         endpoints: Text,
-        /// The label or annotation that prevents it.
+        /// The label or annotation that prevents mirroring.
         key: Text,
     },
     /// [`Code::AddressNotMirrored`](crate::Code::AddressNotMirrored)
     AddressNotMirrored {
         /// The addresses, as the Endpoints spell them.
         addresses: Vec<Text>,
-        /// Why they are not mirrored.
         cause: String,
-        /// How many addresses of a subset are mirrored at most, if these are too many.
+        /// The maximum number of mirrored addresses of a subset, if these exceed it.
         maximum: Option<usize>,
     },
     /// [`Code::NoAddressesWritten`](crate::Code::NoAddressesWritten)
@@ -105,8 +97,8 @@ pub enum Fault {
         /// The ports of ready endpoints that the Service does not have, or that have no number;
         /// each name and protocol once.
         has: Vec<NamedPort>,
-        /// The IP family whose endpoints lack them; none if there are no ready endpoints of other
-        /// families, or they lack them, too.
+        /// The IP family whose endpoints lack the ports, or `None` if there are no ready endpoints
+        /// of other families, or they lack the ports, too.
         #[serde(skip_serializing_if = "Option::is_none")]
         family: Option<IpFamily>,
         /// True if no endpoint has any port of the Service.
@@ -123,7 +115,6 @@ pub enum Fault {
     },
     /// [`Code::SlicesIgnored`](crate::Code::SlicesIgnored)
     SlicesIgnored {
-        /// The slices.
         slices: Vec<Text>,
         /// The Endpoints that have the label, from which kube-controller-manager mirrors it.
         endpoints: Option<Text>,
@@ -134,25 +125,20 @@ pub enum Fault {
     NoLocalEndpoint {
         /// The policy that is `Local`.
         policy: LocalPolicy,
-        /// Nodes that have an endpoint which their own clients are sent to.
+        /// The number of nodes with an endpoint for their own clients.
         with: usize,
-        /// The nodes that have none. Empty if nodes are not known.
+        /// The nodes without such an endpoint. Empty if nodes are not known.
         without: Vec<Text>,
         /// True if all nodes are known.
         are_nodes_known: bool,
     },
     /// [`Code::OtherProxy`](crate::Code::OtherProxy)
     OtherProxy {
-        /// The proxy that the label names; may be empty.
+        /// The proxy that the label names. May be empty.
         proxy: Text,
     },
     /// [`Code::SliceUnused`](crate::Code::SliceUnused)
-    SliceUnused {
-        /// The slice.
-        slice: Text,
-        /// Why it is not used.
-        cause: UnusedSlice,
-    },
+    SliceUnused { slice: Text, cause: UnusedSlice },
     /// [`Code::HintsIgnored`](crate::Code::HintsIgnored)
     HintsIgnored {
         /// The addresses of ready endpoints that have no hint.
@@ -164,28 +150,22 @@ pub enum Fault {
     SlicesBehind(Behind),
     /// [`Code::WrongOwner`](crate::Code::WrongOwner)
     WrongOwner {
-        /// The slice.
         slice: Text,
-        /// Kind, name and uid of its owner; none if it has none.
+        /// Kind, name and uid of its owner, or `None` if it has no owner.
         owner: Option<String>,
     },
     /// [`Code::ForeignSlice`](crate::Code::ForeignSlice)
     ForeignSlice {
-        /// The slice.
         slice: Text,
         /// The manager that its label names.
         manager: Text,
     },
     /// [`Code::UnmanagedSlice`](crate::Code::UnmanagedSlice)
-    UnmanagedSlice {
-        /// The slice.
-        slice: Text,
-    },
+    UnmanagedSlice { slice: Text },
     /// [`Code::OrphanedSlice`](crate::Code::OrphanedSlice)
     OrphanedSlice {
-        /// The slice.
         slice: Text,
-        /// The Service that it names.
+        /// The Service that the slice names.
         service: Text,
     },
     /// [`Code::DuplicateEndpoint`](crate::Code::DuplicateEndpoint)
@@ -194,8 +174,8 @@ pub enum Fault {
         addresses: Vec<Text>,
         /// Slices that hold the first of them.
         slices: Vec<Text>,
-        /// Those that the slices hold with different conditions or hints, or, if a traffic policy
-        /// is `Local`, on different nodes.
+        /// The endpoints that the slices hold with different conditions or hints, or, if a traffic
+        /// policy is `Local`, on different nodes.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         undefined: Vec<Text>,
     },
@@ -203,31 +183,20 @@ pub enum Fault {
     EndpointsTruncated {
         /// Number of addresses that the object holds.
         held: usize,
-        /// Number of pods that it would hold if there were no limit.
+        /// Number of pods that it would hold without a limit.
         wanted: usize,
     },
     /// [`Code::EndpointsBehind`](crate::Code::EndpointsBehind)
     EndpointsBehind(Behind),
     /// [`Code::OrphanedEndpoints`](crate::Code::OrphanedEndpoints)
-    OrphanedEndpoints {
-        /// The object.
-        endpoints: ObjectKey,
-    },
+    OrphanedEndpoints { endpoints: ObjectKey },
     /// [`Code::SlicesLeftBehind`](crate::Code::SlicesLeftBehind)
-    SlicesLeftBehind {
-        /// The slices.
-        slices: Vec<Text>,
-    },
+    SlicesLeftBehind { slices: Vec<Text> },
     /// [`Code::SliceTerminating`](crate::Code::SliceTerminating)
-    SliceTerminating {
-        /// The slice.
-        slice: Text,
-        /// Its finalizers.
-        finalizers: Vec<Text>,
-    },
+    SliceTerminating { slice: Text, finalizers: Vec<Text> },
     /// [`Code::EndpointsWrittenByOthers`](crate::Code::EndpointsWrittenByOthers)
     EndpointsWrittenByOthers {
-        /// The client that wrote them last, if that is known.
+        /// The client that wrote the Endpoints last, if that is known.
         by: Option<Text>,
     },
 }
@@ -251,14 +220,14 @@ impl fmt::Display for LocalPolicy {
     }
 }
 
-/// Why kube-proxy uses no endpoint of a slice. Serialises with the tag `why`.
+/// The reason why kube-proxy uses no endpoint of a slice. Serialises with the tag `why`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "why", rename_all = "kebab-case", rename_all_fields = "camelCase")]
 #[non_exhaustive]
 pub enum UnusedSlice {
     /// It has none of the Service's ports.
     Ports {
-        /// Its ports; each name and protocol once.
+        /// The ports of the slice, each name and protocol once.
         has: Vec<NamedPort>,
         /// The ports of the Service.
         wanted: Vec<NamedPort>,
@@ -272,27 +241,27 @@ pub enum UnusedSlice {
     },
 }
 
-/// What the controllers have not written yet.
+/// The writes that the controllers still have to make.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Behind {
-    /// Number of creates that are due.
+    /// Number of due creates.
     pub create: usize,
-    /// Number of updates that are due.
+    /// Number of due updates.
     pub update: usize,
-    /// Number of deletes that are due.
+    /// Number of due deletes.
     pub delete: usize,
-    /// Time of the newest change that is not published; none if it is not known.
+    /// Time of the newest unpublished change, or `None` if it is not known.
     #[serde(serialize_with = "write_optional_time")]
     pub since: Option<Timestamp>,
     /// Age of that change in seconds, if it is known.
     pub seconds: Option<i64>,
-    /// True if that is longer than a controller takes that works.
+    /// True if that is longer than a working controller takes.
     pub is_late: bool,
 }
 
 impl Behind {
-    /// Returns what is due of a kind of object.
+    /// Returns the due writes of a kind of object.
     pub(crate) fn of<T: PlannedObject>(writes: &kube_endpoint_core_model::Writes<T>) -> Self {
         Self {
             create: writes.create.len(),
@@ -304,12 +273,12 @@ impl Behind {
         }
     }
 
-    /// Returns true if nothing is due.
+    /// Returns true if no write is due.
     pub fn is_empty(&self) -> bool {
         self.create + self.update + self.delete == 0
     }
 
-    /// Writes what is due, and how old the newest change is.
+    /// Prints the due writes, and the age of the newest change.
     fn fmt(&self, f: &mut fmt::Formatter<'_>, what: &str) -> fmt::Result {
         let due = [("create", self.create), ("update", self.update), ("delete", self.delete)];
         let due = due.iter().filter(|(_, count)| *count > 0);

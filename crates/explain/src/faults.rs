@@ -1,4 +1,4 @@
-//! Looks for what is wrong with a Service itself, its slices and its Endpoints.
+//! Looks for faults of a Service itself, its slices and its Endpoints.
 
 mod consumers;
 mod duplicates;
@@ -23,7 +23,7 @@ use crate::{Fault, Objects, Open, Options, Planned, age, hint, traffic};
 
 use duplicates::duplicates;
 
-/// What faults are looked for in.
+/// The objects in which this looks for faults.
 pub(crate) struct Looked<'a> {
     pub(crate) objects: &'a Objects,
     pub(crate) service: &'a Service,
@@ -68,7 +68,8 @@ impl Looked<'_> {
         faults
     }
 
-    /// What is not known because a kind could not be read. An alias has no endpoints.
+    /// Adds the questions that stay open because a kind could not be read. An alias has no
+    /// endpoints.
     fn of_reading(&self, faults: &mut Vec<Fault>) {
         let is_alias = faults.iter().any(|fault| matches!(fault, Fault::ExternalName));
         let slices = self.objects.slices_of(&self.service.key);
@@ -121,8 +122,8 @@ impl Looked<'_> {
         self.of_names(faults);
     }
 
-    /// Pods of a headless Service get DNS names if their subdomain is its name. None is expected if
-    /// no pod has a hostname.
+    /// Looks at the DNS names of pods, which those of a headless Service get if their subdomain is
+    /// its name. If no pod has a hostname, nobody expects such names.
     fn of_names(&self, faults: &mut Vec<Fault>) {
         let service = self.service;
         let named: Vec<&Arc<Pod>> = self.pods.iter().filter(|pod| pod.hostname.is_some()).collect();
@@ -131,7 +132,8 @@ impl Looked<'_> {
         }
         if !named.iter().any(|pod| pod.hostname_for(service).is_some()) {
             let subdomain = named.iter().find_map(|pod| pod.subdomain.clone());
-            // Another headless Service, whose name the subdomain is, gives them their names.
+            // The pods may get their names from another headless Service, whose name is their
+            // subdomain.
             let other = subdomain.as_ref().map(|name| kube_endpoint_core_model::ObjectKey {
                 namespace: service.key.namespace.clone(),
                 name: name.clone(),
@@ -172,7 +174,7 @@ impl Looked<'_> {
         }
     }
 
-    /// Slices that were made from pods when the Service selected pods.
+    /// Looks for slices that were made from pods when the Service selected pods.
     fn of_left_slices(&self, faults: &mut Vec<Fault>) {
         let slices = self.objects.slices_of(&self.service.key).iter();
         let left = slices.filter(|slice| slice.is_managed_by(ENDPOINTSLICE_CONTROLLER));
@@ -182,8 +184,8 @@ impl Looked<'_> {
         }
     }
 
-    /// A Service without a selector: somebody else writes its endpoints. Slices tell which ports
-    /// and addresses it has, even if its Endpoints may not be read.
+    /// Looks at a Service without a selector, whose endpoints somebody else writes. Slices tell
+    /// which ports and addresses it has, even if the reader may not read its Endpoints.
     fn without_selector(&self, faults: &mut Vec<Fault>) {
         self.of_left_slices(faults);
         let known = self.options.known;
@@ -225,8 +227,8 @@ impl Looked<'_> {
         }
     }
 
-    /// Returns why slices are not used, and will not be when the Endpoints are mirrored as they are
-    /// now.
+    /// Returns the faults of slices that kube-proxy does not use now, nor after the controller has
+    /// mirrored the present Endpoints.
     fn slices_that_stay_unused(&self) -> Vec<Fault> {
         let slices = self.objects.slices_of(&self.service.key);
         let now = traffic::unused(self.service, slices);
@@ -250,8 +252,8 @@ impl Looked<'_> {
         for slice in slices {
             let name = slice.metadata.name.clone();
             match slice.metadata.labels.get(LABEL_MANAGED_BY) {
-                // Whoever writes the endpoints of a Service without a selector need not say so: the
-                // API server does not, for the Service `kubernetes`.
+                // The writer of the endpoints of a Service without a selector need not name itself
+                // as manager: the API server does not, for the Service `kubernetes`.
                 None if !self.service.selects_pods() => {}
                 None => faults.push(Fault::UnmanagedSlice { slice: name.clone() }),
                 Some(manager) if is_known(manager, self.options) => {}
@@ -301,7 +303,7 @@ impl Looked<'_> {
         }
     }
 
-    /// Adds how old the newest change is.
+    /// Adds the age of the newest change.
     fn aged(&self, due: Behind) -> Behind {
         let seconds = self.newest.map(|time| age::since(time, self.now));
         let is_late = seconds.is_none_or(|seconds| seconds > self.options.late_after);
@@ -313,7 +315,7 @@ pub(crate) fn is_mirrored(slice: &Arc<EndpointSlice>) -> bool {
     slice.is_managed_by(MIRRORING_CONTROLLER)
 }
 
-/// Returns the label or annotation of Endpoints that prevents that they are mirrored.
+/// Returns the label or annotation of Endpoints that prevents mirroring.
 fn prevents(cause: NotMirrored) -> Option<&'static str> {
     match cause {
         NotMirrored::SkipLabel => Some(LABEL_SKIP_MIRROR),
@@ -322,7 +324,7 @@ fn prevents(cause: NotMirrored) -> Option<&'static str> {
     }
 }
 
-/// Returns a fault for each reason why addresses of Endpoints are not mirrored.
+/// Returns a fault for each reason why the controller does not mirror addresses of Endpoints.
 fn not_mirrored(verdicts: &[AddressVerdict]) -> impl Iterator<Item = Fault> {
     let mut skipped: BTreeMap<&SkipReason, Vec<Text>> = BTreeMap::new();
     for one in verdicts {
@@ -331,7 +333,7 @@ fn not_mirrored(verdicts: &[AddressVerdict]) -> impl Iterator<Item = Fault> {
         }
     }
     skipped.into_iter().map(|(reason, mut addresses)| {
-        // As text, .10 would come before .2.
+        // In the order of texts, .10 would come before .2.
         addresses.sort_by_cached_key(|address| (address::parse_sloppy(address), address.clone()));
         let maximum = match reason {
             SkipReason::OverMaximum { max } => Some(*max),

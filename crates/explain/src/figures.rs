@@ -1,9 +1,9 @@
-//! Figures of a running cluster: how ready the Services are, how full their slices are, how often
-//! slices are written, and how long a change takes until it is written. For `top` and the status
-//! page.
+//! Figures of a running cluster, for `top` and the status page: how many endpoints of a Service are
+//! ready, how full its slices are, how often controllers write slices, and how long they take to
+//! write a change.
 //!
-//! [`Figures`] consumes changes of slices in the order in which they are seen. It takes no clock:
-//! each change and each question carries the time.
+//! [`Figures`] takes changes of slices in the order in which the caller sees them. It takes no
+//! clock: each change and each question carries the time.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -15,13 +15,13 @@ use serde::Serialize;
 
 use crate::traffic;
 
-/// Seconds of one bucket: writes are counted in buckets.
+/// The length of a bucket of writes, in seconds.
 pub const BUCKET_SECONDS: i64 = 10;
 
-/// Number of buckets that are kept: 15 minutes.
+/// The number of kept buckets: 15 minutes.
 pub const BUCKETS: usize = 90;
 
-/// Delays that are kept at most, the latest ones.
+/// The maximum number of kept delays.
 const MAX_DELAYS: usize = 4096;
 
 /// Number of classes of fill: 0 to 9 % of a slice's capacity, 10 to 19 %, and so on; full slices
@@ -32,13 +32,13 @@ pub const FILL_CLASSES: usize = 10;
 /// slices, and those that somebody else writes, may reach this one.
 const API_MAX_ENDPOINTS: usize = 1000;
 
-/// What is known about all Services.
+/// The figures of all Services.
 #[derive(Clone, Debug, Default)]
 pub struct Figures {
     max_endpoints: usize,
     services: BTreeMap<ObjectKey, ServiceState>,
     writes: Writes,
-    /// Bucket and milliseconds, the latest last.
+    /// The bucket and the milliseconds of each delay, the latest last.
     delays: VecDeque<(i64, u64)>,
 }
 
@@ -58,13 +58,14 @@ struct SliceState {
     ready: usize,
     /// Number of endpoints that it can hold.
     capacity: usize,
-    /// The slice without its endpoints: by its labels, ports and type of addresses, kube-proxy uses
-    /// it or not.
+    /// The slice without its endpoints: its labels, ports and type of addresses decide if
+    /// kube-proxy uses it.
     slice: EndpointSlice,
 }
 
 impl SliceState {
-    /// `max_endpoints` is the capacity of the EndpointSlice controller's slices.
+    /// Returns the state of a slice. `max_endpoints` is the capacity of the EndpointSlice
+    /// controller's slices.
     fn of(slice: &EndpointSlice, max_endpoints: usize) -> Self {
         let is_ready = |endpoint: &&Endpoint| endpoint.conditions.ready != Some(false);
         let endpoints = slice.endpoints.len();
@@ -74,7 +75,7 @@ impl SliceState {
         Self {
             endpoints,
             ready: slice.endpoints.iter().filter(is_ready).count(),
-            // The controller that wrote it may have a higher limit than is known here.
+            // The controller that wrote the slice may have a higher limit than `max_endpoints`.
             capacity: capacity.max(endpoints),
             slice: without_endpoints(slice),
         }
@@ -83,15 +84,15 @@ impl SliceState {
 
 impl ServiceState {
     /// Returns the number of endpoints of a slice that receive traffic. It is an estimate: an
-    /// endpoint that several slices hold counts for each. Explanations ask the model of kube-proxy,
-    /// which takes too long for all Services.
+    /// endpoint that several slices hold counts for each. Explanations use the model of kube-proxy
+    /// instead, which takes too long for all Services.
     fn ready(&self, slice: &SliceState) -> usize {
         let is_used = self.service.as_ref().is_none_or(|service| traffic::uses(service, &slice.slice));
         if is_used { slice.ready } else { 0 }
     }
 }
 
-/// Numbers of writes by bucket; buckets without a write are left out.
+/// Numbers of writes by bucket, without empty buckets.
 #[derive(Clone, Debug, Default)]
 struct Writes(VecDeque<(i64, u32)>);
 
@@ -100,7 +101,7 @@ impl Writes {
         let bucket = bucket_of(at);
         match self.0.iter_mut().rev().find(|(of, _)| *of == bucket) {
             Some((_, count)) => *count += 1,
-            // Times ascend, but for a clock that was set back.
+            // Times ascend, unless somebody sets the clock back.
             None => self.0.push_back((bucket, 1)),
         }
         while self.0.len() > BUCKETS {
@@ -124,26 +125,23 @@ fn bucket_of(time: Timestamp) -> i64 {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Row {
-    /// The Service.
     pub service: ObjectKey,
     /// Number of ready endpoints in the slices that the Service uses
     /// ([`Place::used`](crate::Place)), or in all slices if there is no Service. An endpoint of
     /// several slices counts for each.
     pub ready: usize,
-    /// Number of endpoints.
     pub endpoints: usize,
-    /// Number of slices.
     pub slices: usize,
-    /// How full its slices are, in percent of their capacity; none without slices.
+    /// The fill of its slices, in percent of their capacity, or `None` without slices.
     pub fill_percent: Option<usize>,
     /// Writes of its slices in the last minute.
     pub writes_last_minute: u32,
     /// Writes of its slices in the last 15 minutes.
     pub writes: u32,
-    /// Milliseconds from the newest change to its write, as it was seen here; none if none was
-    /// seen.
+    /// Milliseconds from the newest change until this process saw its write, or `None` if it has
+    /// seen no write.
     pub delay_millis: Option<u64>,
-    /// Time of the last write that was seen.
+    /// Time of the last write that this process has seen.
     #[serde(serialize_with = "crate::details::write_optional_time", skip_serializing_if = "Option::is_none")]
     pub last_write: Option<Timestamp>,
 }
@@ -153,34 +151,30 @@ pub struct Row {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Totals {
-    /// Number of Services.
     pub services: usize,
-    /// Number of slices.
     pub slices: usize,
-    /// Number of endpoints.
     pub endpoints: usize,
-    /// Number of ready endpoints.
     pub ready: usize,
     /// Writes of slices in the last minute.
     pub writes_last_minute: u32,
     /// Writes of slices in each bucket of the last 15 minutes, the oldest first.
     pub writes: Vec<u32>,
-    /// Milliseconds from a change to its write that half of the writes of the last 15 minutes took
-    /// at most.
+    /// The median of the milliseconds from a change to its write, over the last 15 minutes.
     pub delay_millis_50: Option<u64>,
-    /// The same for 99 % of the writes.
+    /// The 99th percentile of the same.
     pub delay_millis_99: Option<u64>,
     /// Number of slices by fill, in tenths of their capacity.
     pub slices_by_fill: [usize; FILL_CLASSES],
 }
 
 impl Figures {
-    /// No Services yet. `max_endpoints` is the capacity of a slice of the EndpointSlice controller.
+    /// Creates figures without Services. `max_endpoints` is the capacity of a slice of the
+    /// EndpointSlice controller.
     pub fn new(max_endpoints: usize) -> Self {
         Self { max_endpoints: max_endpoints.max(1), ..Self::default() }
     }
 
-    /// A Service was created, changed or deleted. One without slices is counted, too.
+    /// Takes a created, changed or deleted Service. A Service without slices counts, too.
     pub fn service(&mut self, service: &Service, exists: bool) {
         let held = exists.then(|| service.clone());
         if let Some(state) = self.services.get_mut(&service.key) {
@@ -192,8 +186,8 @@ impl Figures {
         self.forget(&service.key);
     }
 
-    /// A slice changed. If `is_write` is false, it was there before anybody looked: it is counted,
-    /// and its write is not.
+    /// Takes a changed slice. If `is_write` is false, the slice was there before the caller looked:
+    /// the slice counts, but not as a write.
     pub fn slice(
         &mut self,
         old: Option<&EndpointSlice>,
@@ -311,8 +305,8 @@ fn without_endpoints(slice: &EndpointSlice) -> EndpointSlice {
     EndpointSlice { metadata, address_type, ports, ..EndpointSlice::default() }
 }
 
-/// Returns the milliseconds from the change that caused a write to the time at which it was seen.
-/// None if the write names no new change. A clock that is behind counts as no delay.
+/// Returns the milliseconds from the change that caused a write to `at`. Returns `None` if the
+/// write names no new change. A negative delay, from a clock that is behind, counts as zero.
 fn delay_of(old: Option<&EndpointSlice>, new: &EndpointSlice, at: Timestamp) -> Option<u64> {
     let trigger = |slice: &EndpointSlice| slice.metadata.annotations.get(ANNOTATION_TRIGGER_TIME).cloned();
     let text = trigger(new).filter(|text| old.and_then(trigger).as_ref() != Some(text))?;

@@ -1,5 +1,4 @@
-//! Findings: a code, its severity, a sentence that says what was found, and one that says what to
-//! do.
+//! Findings: a code, its severity, a message, and a remedy.
 
 use std::fmt;
 
@@ -7,12 +6,12 @@ use serde::Serialize;
 
 use crate::{Code, Severity};
 
-/// Something that can be found. `Display` says what was found, as one sentence without a full stop.
+/// A finding. `Display` prints the message, one sentence without a full stop.
 pub trait Problem: fmt::Display {
     /// Returns the code.
     fn code(&self) -> Code;
 
-    /// Returns what to do, as one sentence without a full stop.
+    /// Returns the remedy, one sentence without a full stop.
     fn remedy(&self) -> String;
 
     /// Returns the severity.

@@ -1,4 +1,4 @@
-//! Why an endpoint has the hints that it has, or none.
+//! Finds the reason why an endpoint has its hints, or no hints.
 
 use std::fmt;
 
@@ -6,13 +6,13 @@ use kube_endpoint_core_model::{AddressType, Endpoint, Text};
 use kube_endpoint_endpointslice_controller::Plan;
 use serde::Serialize;
 
-/// Why an endpoint has its hints, or none. Prints as the end of a sentence. Serialises with the tag
-/// `why`.
+/// The reason why an endpoint has its hints, or no hints. Prints as the end of a sentence.
+/// Serialises with the tag `why`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "why", rename_all = "kebab-case", rename_all_fields = "camelCase")]
 #[non_exhaustive]
 pub enum HintReason {
-    /// The Service asks for none.
+    /// The Service asks for no hints.
     NotAsked,
     /// Only ready endpoints have hints.
     NotReady,
@@ -34,8 +34,8 @@ pub enum HintReason {
         /// The reason, as the controller's event gives it.
         message: String,
     },
-    /// The hints are not what the Service asks for: the slice is behind, or another client wrote
-    /// it.
+    /// The hints differ from those that the Service asks for: the slice is behind, or another
+    /// client wrote it.
     Unexpected,
 }
 
@@ -68,7 +68,7 @@ pub(crate) fn withheld(plan: &Plan, address_type: AddressType) -> Option<&str> {
     })
 }
 
-/// Returns why an endpoint of a slice has its hints, or none.
+/// Returns the reason why an endpoint of a slice has its hints, or no hints.
 pub(crate) fn reason(plan: &Plan, address_type: AddressType, endpoint: &Endpoint) -> HintReason {
     let hints = endpoint.hints.as_ref();
     let for_zones: Vec<&Text> =

@@ -1,10 +1,10 @@
-//! Leftovers: slices and Endpoints that a controller made, and whose Service or owner does not
-//! exist any more.
+//! Finds leftovers: slices and Endpoints that a controller made, and whose Service or owner does
+//! not exist any more.
 //!
-//! What a controller did not make is never a leftover. Its label is no proof, because users copy
-//! labels: [`Provenance::maker`] decides who made it. [`Managed::judge`] decides about one object;
-//! what exists is handed in, so that a list can tell what to look at and single reads can confirm
-//! it.
+//! An object that no controller made is never a leftover. Its label is no proof, because users copy
+//! labels: [`Provenance::maker`] decides who made it. [`Managed::judge`] decides about one object.
+//! The caller hands in which objects exist, so that it can look for candidates with a list and
+//! confirm them with single reads.
 
 use std::fmt;
 
@@ -22,19 +22,17 @@ use serde_json::Value;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Managed {
-    /// Its kind.
     pub kind: OutputKind,
-    /// Its key.
     pub key: ObjectKey,
-    /// Its uid, a precondition of its deletion.
+    /// The uid, a precondition of its deletion.
     pub uid: Text,
-    /// Its version, a precondition of its deletion.
+    /// The version, a precondition of its deletion.
     pub resource_version: Text,
     service: Option<Text>,
     owners: Vec<Owner>,
     is_lock: bool,
     is_deleted: bool,
-    /// Its label names the mirroring controller.
+    /// True if its label names the mirroring controller.
     is_mirrored: bool,
     maker: Maker,
 }
@@ -42,9 +40,7 @@ pub struct Managed {
 /// Kinds of objects that the controllers write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum OutputKind {
-    /// An EndpointSlice.
     EndpointSlice,
-    /// An Endpoints object.
     Endpoints,
 }
 
@@ -68,9 +64,8 @@ struct Owner {
 /// An object on which another depends: a Service, or the Endpoints that a slice mirrors.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Reference {
-    /// True if it is a Service. Otherwise it is an Endpoints object.
+    /// True for a Service, false for an Endpoints object.
     pub is_service: bool,
-    /// Its key.
     pub key: ObjectKey,
 }
 
@@ -80,27 +75,24 @@ impl fmt::Display for Reference {
     }
 }
 
-/// Whether an object exists.
+/// The existence of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Presence {
-    /// It does not exist.
     Absent,
     /// It exists and has this uid.
     Present(Text),
-    /// That could not be found out, and why.
+    /// The caller could not find out, for this reason.
     Unknown(String),
 }
 
-/// Why an object is a leftover. Prints as a sentence without a full stop.
+/// The reason why an object is a leftover. Prints as a sentence without a full stop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// Its Service does not exist.
     NoService(Text),
-    /// Its owner does not exist: kind and name, and whether another object has that name now.
+    /// Its owner does not exist.
     NoOwner {
-        /// The owner.
         owner: Reference,
-        /// Its uid.
         uid: Text,
         /// True if another object of that name exists.
         is_replaced: bool,
@@ -125,14 +117,12 @@ impl fmt::Display for Reason {
 /// The decision about one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Judgement {
-    /// It is a leftover.
     Leftover(Reason),
-    /// It is in use.
     InUse,
-    /// It has to stay, though nothing uses it: why, as a sentence without a full stop.
+    /// It has to stay although nothing uses it. The reason is a sentence without a full stop.
     Kept(String),
-    /// It may be a leftover, but what would tell could not be read: why, as a sentence without a
-    /// full stop.
+    /// It may be a leftover, but the objects that would tell could not be read. The reason is a
+    /// sentence without a full stop.
     Unchecked(String),
 }
 
@@ -150,12 +140,12 @@ struct RawMetadata {
 }
 
 impl Managed {
-    /// Reads the metadata of an object. Returns none if its label names none of the controllers,
-    /// unless it is Endpoints that one of them made: before Kubernetes 1.33 these have no label.
+    /// Reads the metadata of an object. Returns `None` if its label names no controller, unless it
+    /// is Endpoints that a controller made: before Kubernetes 1.33 these have no label.
     ///
     /// # Errors
     ///
-    /// If the value is no metadata.
+    /// An error if the value is no metadata.
     pub fn read(kind: OutputKind, metadata: &Value) -> Result<Option<Self>, serde_json::Error> {
         let raw = RawMetadata::deserialize(metadata)?;
         let (content, label, managers) = match kind {
@@ -194,8 +184,8 @@ impl Managed {
         Reference { is_service, key }
     }
 
-    /// Returns the owners that can be looked up, each with its uid; none if there is one that
-    /// cannot.
+    /// Returns the owners, each with its uid, or `None` if one of them is of a kind that nobody can
+    /// look up here.
     fn owners(&self) -> Option<Vec<(Reference, &Text)>> {
         let owner = |owner: &'_ Owner| match &*owner.kind {
             "Service" => Some(self.reference(true, &owner.name)),
@@ -215,8 +205,8 @@ impl Managed {
         all
     }
 
-    /// Decides about the object. It is a leftover if a controller made it, and its Service or all
-    /// of its owners do not exist.
+    /// Judges the object. It is a leftover if a controller made it, and its Service or all of its
+    /// owners do not exist.
     pub fn judge(&self, look: impl Fn(&Reference) -> Presence) -> Judgement {
         if self.is_deleted {
             return Judgement::Kept("it is being deleted, and finalizers hold it".to_owned());
@@ -258,7 +248,7 @@ impl Managed {
         }
     }
 
-    /// Decides about an object that nobody uses.
+    /// Judges an object that nobody uses.
     fn left_over(&self, reason: Reason) -> Judgement {
         let why = match &self.maker {
             Maker::Controller(_) => return Judgement::Leftover(reason),
@@ -267,7 +257,7 @@ impl Managed {
             }
             Maker::Unknown => format!("{reason}, but its managedFields do not tell who wrote it"),
         };
-        // Upstream's controller goes by the label alone, and so does ours.
+        // Upstream's controller and ours look at the label alone.
         let others = if self.is_mirrored {
             "; cleanup keeps it, but the EndpointSlice-mirroring controller, which its label names, deletes or \
              changes it"
@@ -278,39 +268,35 @@ impl Managed {
     }
 }
 
-/// What became of a leftover.
+/// The result of cleaning a leftover up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// It was found; nothing was to be deleted.
+    /// The program found it, and was not to delete it.
     Found,
-    /// It was deleted.
     Deleted,
     /// Somebody else deleted it meanwhile.
     Gone,
     /// It is no leftover, because no controller made it, or something else needs it.
     Kept,
-    /// It stays, because what would tell whether it is a leftover could not be read.
+    /// It stays, because the objects that would tell if it is a leftover could not be read.
     Unchecked,
-    /// The server refused to delete it, as it does if it changed meanwhile, or did not answer.
+    /// The server refused to delete it, for example because it has changed meanwhile, or did not
+    /// answer.
     Failed,
 }
 
-/// One leftover, and what became of it.
+/// One leftover, and the result of cleaning it up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CleanupItem {
-    /// Its kind.
     pub kind: OutputKind,
-    /// Its key.
     pub object: ObjectKey,
-    /// Its uid.
     pub uid: Text,
-    /// Why it is a leftover, as a sentence without a full stop.
+    /// The reason why it is a leftover, as a sentence without a full stop.
     pub reason: String,
-    /// What became of it.
     pub outcome: Outcome,
-    /// Why it was not deleted; empty if it was, or should not be.
+    /// The reason why it still exists, or empty if it was deleted or should stay.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
 }
@@ -321,14 +307,14 @@ pub struct CleanupItem {
 pub struct Cleanup {
     /// The leftovers, by namespace, kind and name.
     pub items: Vec<CleanupItem>,
-    /// What could not be read, as sentences.
+    /// Sentences about the kinds that could not be read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_read: Vec<String>,
 }
 
 impl Cleanup {
-    /// Returns the exit code: 1 if leftovers remain, 2 if none do but some objects could not be
-    /// read, otherwise 0. An object that is kept is no leftover.
+    /// Returns the exit code: 1 if leftovers remain, 2 if no leftovers remain but some objects
+    /// could not be read, otherwise 0. A kept object is no leftover.
     pub fn exit_code(&self) -> u8 {
         let any = |outcomes: &[Outcome]| self.items.iter().any(|item| outcomes.contains(&item.outcome));
         if any(&[Outcome::Found, Outcome::Failed]) {

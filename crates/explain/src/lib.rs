@@ -1,14 +1,15 @@
-//! Why a pod is or is not published for a Service, what is wrong with a Service, and what the
+//! Explains why a Service publishes a pod or not, finds faults of Services, and shows what the
 //! controllers would change.
 //!
 //! Everything here is a function of [`Objects`]: the objects of a cluster, or of files. The
-//! functions call the plans of the three controllers, so that what is explained is what is written.
+//! functions call the plans of the three controllers, so that they explain exactly what the
+//! controllers write.
 //!
-//! - [`explain()`] explains one Service, [`explain_pod`] one pod. Each thing that can be wrong has
-//!   a stable [`Code`], a sentence that says what was found, and one that says what to do.
-//! - [`lint()`] lists everything that is wrong with all Services, [`diff()`] what the controllers
-//!   would change, and [`render()`] what they would write if there was nothing yet.
-//! - [`consumers`] are models of kube-proxy and CoreDNS, by which explanations say who receives
+//! - [`explain()`] explains one Service, [`explain_pod`] one pod. Each possible fault has a stable
+//!   [`Code`], a message and a remedy.
+//! - [`lint()`] lists the faults of all Services, [`diff()`] the changes that the controllers would
+//!   make, and [`render()`] the objects that they would write if there were none yet.
+//! - [`consumers`] has models of kube-proxy and CoreDNS, from which explanations know who receives
 //!   traffic.
 //! - [`figures`] counts writes, readiness and fill while a cluster runs.
 //! - [`leftovers`] tells which slices and Endpoints belong to Services that do not exist any more.

@@ -1,4 +1,4 @@
-//! Lint: everything that is wrong with the Services of a cluster, the worst first.
+//! Lint: lists all faults of the Services of a cluster, the worst first.
 
 use std::collections::BTreeSet;
 
@@ -20,32 +20,27 @@ use crate::{Code, Explanation, Fault, NearIndex, Objects, Options, Severity};
 pub struct Lint {
     /// Kind of the object: `Service`, `EndpointSlice` or `Endpoints`.
     pub kind: &'static str,
-    /// The object.
     pub object: ObjectKey,
-    /// The code.
     pub code: Code,
-    /// Name of the code.
     pub name: &'static str,
-    /// How bad it is.
     pub severity: Severity,
-    /// What was found.
     pub message: String,
-    /// What to do.
     pub remedy: String,
-    /// Number of pods that it concerns; zero if it concerns the object itself.
+    /// Number of pods with the problem, or zero if the object itself has it.
     pub pods: usize,
 }
 
-/// Everything that was found.
+/// The report of a lint.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct LintReport {
     /// The problems, the worst first, then by object.
     pub problems: Vec<Lint>,
-    /// Number of Services that were looked at.
+    /// Number of checked Services.
     pub services: usize,
-    /// What could not be read, as sentences. Problems that depend on it are not found.
+    /// Sentences about the kinds that could not be read. The report lacks problems that depend on
+    /// them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_read: Vec<String>,
 }
@@ -57,7 +52,7 @@ impl LintReport {
     }
 
     /// Returns the exit code of a program that checks a cluster: 1 if there is an error or a
-    /// warning, 2 if there is none but some objects could not be read, otherwise 0.
+    /// warning, otherwise 2 if some objects could not be read, otherwise 0.
     pub fn exit_code(&self) -> u8 {
         match self.problems.iter().any(|lint| lint.severity > Severity::Info) {
             true => 1,
@@ -67,16 +62,16 @@ impl LintReport {
     }
 }
 
-/// Which problems are reported.
+/// Selects the problems of a report.
 #[derive(Clone, Debug, Default)]
 pub struct LintOptions {
-    /// Codes that are left out.
+    /// Codes that the report leaves out.
     pub ignore: BTreeSet<Code>,
-    /// True if those of severity `info` are included.
+    /// True if the report includes problems of severity `info`.
     pub include_info: bool,
 }
 
-/// Looks at all Services, and at slices and Endpoints whose Service does not exist.
+/// Checks all Services, and slices and Endpoints whose Service does not exist.
 pub fn lint(objects: &Objects, now: Timestamp, options: &Options, lint_options: &LintOptions) -> LintReport {
     let topology = objects.topology(options.slices.topology_node_tolerance);
     let mut problems = Vec::new();
@@ -108,8 +103,8 @@ pub fn lint(objects: &Objects, now: Timestamp, options: &Options, lint_options: 
 
 fn of_service(explanation: Option<Explanation>, key: &ObjectKey) -> impl Iterator<Item = Lint> {
     let advice = explanation.map(|explanation| explanation.to_do).unwrap_or_default();
-    // What could not be read is told once for all Services, unless it is why one that is down is
-    // listed.
+    // The report tells once for all Services which kinds could not be read, and in addition for
+    // each Service that seems down because of it.
     let is_told = |advice: &Advice| advice.code == Code::NotKnown && advice.severity < Severity::Error;
     advice.into_iter().filter(move |advice| !is_told(advice)).map(|advice| Lint {
         kind: "Service",
@@ -127,7 +122,7 @@ fn of_service(explanation: Option<Explanation>, key: &ObjectKey) -> impl Iterato
     })
 }
 
-/// Slices and Endpoints that a controller made, and whose Service does not exist.
+/// Returns the slices and Endpoints that a controller made, and whose Service does not exist.
 fn of_leftovers(objects: &Objects, options: &Options) -> Vec<Lint> {
     let is_ours = |slice: &EndpointSlice| {
         let managers = [&*options.slices.manager, ENDPOINTSLICE_CONTROLLER, MIRRORING_CONTROLLER];

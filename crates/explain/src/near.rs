@@ -1,4 +1,4 @@
-//! Pods that nearly match a selector: all labels but one are as the Service asks.
+//! Finds pods that nearly match a selector: all labels but one are as the Service asks.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -7,10 +7,10 @@ use std::sync::Arc;
 use kube_endpoint_core_model::{StringMap, Text};
 use serde::Serialize;
 
-/// Pods that a list of names holds at most.
+/// The maximum number of names in a list of pods.
 const MAX_NAMES: usize = 5;
 
-/// Groups that are listed at most.
+/// The maximum number of listed groups.
 const MAX_GROUPS: usize = 20;
 
 /// Pods that differ from a selector in the same way. Prints as
@@ -23,16 +23,14 @@ pub struct NearMatch {
     pub label: Text,
     /// The value that the selector asks for.
     pub wanted: Text,
-    /// The value that the pods have; none if they lack the label.
+    /// The value that the pods have, or `None` if they lack the label.
     pub found: Option<Text>,
-    /// Number of pods.
     pub count: usize,
-    /// Names of some of them.
     pub pods: Vec<Text>,
 }
 
 impl NearMatch {
-    /// Returns how the label differs, without the pods.
+    /// Returns a text that says how the label differs, without the pods.
     pub fn differs(&self) -> String {
         let Self { label, wanted, found, .. } = self;
         match found {
@@ -65,9 +63,9 @@ impl fmt::Display for NearMatch {
     }
 }
 
-/// Returns the pods that meet all requirements of a selector but one, grouped by that label and the
-/// value that they have. The largest group is first. A selector with a single requirement counts
-/// those pods whose value is similar: otherwise every pod of the namespace would nearly match.
+/// Returns the pods that meet all requirements of a selector but one, grouped by that label and
+/// their value of it. The largest group is first. For a selector with a single requirement, only
+/// pods with a similar value count: otherwise every pod of the namespace would nearly match.
 ///
 /// For many selectors, make a [`NearIndex`] of the pods once.
 pub fn near_matches<'a>(
@@ -87,18 +85,18 @@ pub struct NearMatches {
     pub pods: usize,
 }
 
-/// The pods of a namespace, prepared for [`near`](Self::near). Pods with the same labels are looked
-/// at once, and a selector is compared with those that have one of its labels. What selectors have
-/// in common is computed once: most selectors of a namespace differ in one value.
+/// The pods of a namespace, prepared for [`near`](Self::near). It looks at pods with the same
+/// labels once, and compares a selector only with pods that have one of its labels. It computes the
+/// common part of selectors once: most selectors of a namespace differ in one value.
 #[derive(Debug, Default)]
 pub struct NearIndex {
     sets: Vec<LabelSet>,
     /// Positions in `sets`, by label and value, and by label.
     by_pair: HashMap<(Text, Text), Vec<usize>>,
     by_label: HashMap<Text, Vec<usize>>,
-    /// What was computed for a label and the other requirements of a selector.
+    /// The results for a label and the other requirements of a selector.
     known: HashMap<(Text, StringMap), Arc<Values>>,
-    /// Label sets that were compared with a requirement.
+    /// The number of label sets that this has compared with a requirement.
     compared: usize,
 }
 
@@ -127,8 +125,8 @@ struct Group {
 }
 
 impl NearIndex {
-    /// Prepares pods, given by name and labels. Of the pods with the same labels the first are
-    /// named.
+    /// Prepares pods, given by name and labels. Results name the first of the pods with the same
+    /// labels.
     pub fn new<'a>(pods: impl IntoIterator<Item = (&'a Text, &'a StringMap)>) -> Self {
         let mut positions: HashMap<&StringMap, usize> = HashMap::new();
         let mut index = Self::default();
@@ -229,14 +227,14 @@ impl NearIndex {
 struct Form {
     lower: String,
     chars: usize,
-    /// How often each letter occurs, in classes.
+    /// How often letters of each class occur.
     letters: [u8; CLASSES],
 }
 
 /// Classes of letters.
 const CLASSES: usize = 32;
 
-/// Edits that lead from a value to a similar one at most.
+/// The maximum number of edits between two similar values.
 const MAX_EDITS: usize = 2;
 
 impl Form {
@@ -265,7 +263,7 @@ impl Form {
         if self.chars.abs_diff(other.chars) > MAX_EDITS {
             return false;
         }
-        // An edit changes the counts of two classes by one at most.
+        // An edit changes the counts of at most two classes by one.
         let counts = self.letters.iter().zip(&other.letters);
         let differing: usize = counts.map(|(one, two)| usize::from(one.abs_diff(*two))).sum();
         if differing > 2 * MAX_EDITS {
@@ -409,7 +407,8 @@ mod tests {
         assert_eq!((found.groups.len(), found.pods), (MAX_GROUPS, 50));
     }
 
-    /// The work grows with the label sets and not with pods or with Services times label sets.
+    /// The work grows with the number of label sets, not with that of pods or of Services times
+    /// label sets.
     #[test]
     fn label_sets_are_compared_once_for_all_selectors_of_a_namespace() {
         let pods: Vec<(Text, StringMap)> = (0..10_000)
@@ -424,7 +423,8 @@ mod tests {
             assert_eq!(index.near(&labels(&[("part-of", "shop"), ("app", &wanted)])).pods, 10_000);
             assert_eq!(index.near(&labels(&[("app", &wanted)])).pods, 0);
         }
-        // Once for the selectors with two requirements, and once for those with one.
+        // The index compares each label set once for the selectors with two requirements, and once
+        // for those with one.
         assert_eq!(index.compared, 1_000);
     }
 }

@@ -1,5 +1,4 @@
-//! The objects that explanations read, from a cluster or from files, indexed by the Services that
-//! they belong to.
+//! The objects that explanations read, from a cluster or from files, indexed by their Services.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -15,21 +14,18 @@ use crate::consumers::kube_proxy::{Nodes, TrafficPolicies};
 use crate::defaults;
 use crate::details::{self, LastWrite, PodDetails, RecentEvent};
 
-/// Why an object cannot be read.
+/// The reason why an object cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ObjectError {
-    /// It has no kind.
     #[error("an object has no `kind`; expected one of Kubernetes' objects, or a List of them")]
     NoKind,
     /// A field is not as the API defines it.
     #[error("{kind} {name:?}: {source}")]
     Invalid {
-        /// Kind of the object.
         kind: String,
-        /// Its name, or empty.
+        /// The name, or empty.
         name: String,
-        /// What is wrong.
         source: serde_json::Error,
     },
 }
@@ -38,7 +34,7 @@ pub enum ObjectError {
 #[derive(Clone, Debug, Default)]
 pub struct Objects {
     pub(crate) services: BTreeMap<ObjectKey, Arc<Service>>,
-    /// The fields of Services that only kube-proxy reads. The views leave them out.
+    /// The fields of Services that only kube-proxy reads, and that views lack.
     policies: HashMap<ObjectKey, TrafficPolicies>,
     pub(crate) pods: BTreeMap<ObjectKey, Arc<Pod>>,
     pub(crate) pod_details: HashMap<ObjectKey, PodDetails>,
@@ -48,7 +44,7 @@ pub struct Objects {
     /// Slices by the Service that their label names.
     pub(crate) slices: BTreeMap<ObjectKey, Vec<Arc<EndpointSlice>>>,
     pub(crate) endpoints: BTreeMap<ObjectKey, Arc<Endpoints>>,
-    /// When slices and Endpoints were written last.
+    /// The last writes of slices and Endpoints.
     pub(crate) slice_writes: HashMap<ObjectKey, LastWrite>,
     pub(crate) endpoints_writes: HashMap<ObjectKey, LastWrite>,
     pub(crate) pods_created: HashMap<ObjectKey, Timestamp>,
@@ -61,7 +57,7 @@ pub struct Objects {
     repeated: Repeated,
 }
 
-/// What many objects repeat. A copy of the objects begins without it.
+/// The shared parts of many objects. A copy of the objects starts with an empty set.
 #[derive(Debug, Default)]
 struct Repeated(Interner);
 
@@ -72,7 +68,7 @@ impl Clone for Repeated {
 }
 
 impl Objects {
-    /// No objects.
+    /// Returns an empty set of objects.
     pub fn new() -> Self {
         Self::default()
     }
@@ -92,7 +88,7 @@ impl Objects {
         Ok(all)
     }
 
-    /// Adds an object or a List. Kinds that no explanation reads are skipped; see
+    /// Adds an object or a List. It skips kinds that no explanation reads; see
     /// [`Self::take_skipped_kinds`].
     ///
     /// # Errors
@@ -125,7 +121,7 @@ impl Objects {
                 let created =
                     object["metadata"]["creationTimestamp"].as_str().and_then(|time| time.parse().ok());
                 self.pods_created.extend(created.map(|time| (pod.key.clone(), time)));
-                // Nothing is said about the conditions of a pod that is ready.
+                // Explanations do not use the conditions of a ready pod.
                 let details = if pod.is_ready() { None } else { Some(view(&object, &kind)?) };
                 self.add_pod(Arc::new(pod), details);
             }
@@ -156,7 +152,7 @@ impl Objects {
         Ok(())
     }
 
-    /// The kinds of the objects that were skipped since the last call.
+    /// Returns the kinds of the objects that this has skipped since the last call.
     pub fn take_skipped_kinds(&mut self) -> BTreeSet<String> {
         std::mem::take(&mut self.skipped)
     }
@@ -169,7 +165,7 @@ impl Objects {
         self.services.insert(service.key.clone(), service);
     }
 
-    /// Adds a pod, and what is known beyond its view.
+    /// Adds a pod, and details that its view lacks.
     pub fn add_pod(&mut self, pod: Arc<Pod>, details: Option<PodDetails>) {
         if let Some(old) = self.pods.insert(pod.key.clone(), Arc::clone(&pod)) {
             for (label, value) in old.labels.iter() {
@@ -201,8 +197,8 @@ impl Objects {
         }
     }
 
-    /// Adds a slice, and who wrote it last. A slice without the label with the Service's name is
-    /// skipped.
+    /// Adds a slice, and its last write. It skips a slice without the label with the Service's
+    /// name.
     pub fn add_slice(&mut self, slice: Arc<EndpointSlice>, last_write: Option<LastWrite>) {
         let key = slice.key();
         self.slice_writes.extend(last_write.map(|write| (key.clone(), write)));
@@ -213,7 +209,7 @@ impl Objects {
         slices.insert(at, slice);
     }
 
-    /// Adds Endpoints, and who wrote them last.
+    /// Adds Endpoints, and their last write.
     pub fn add_endpoints(&mut self, endpoints: impl Into<Arc<Endpoints>>, last_write: Option<LastWrite>) {
         let endpoints = endpoints.into();
         let key = endpoints.key();
@@ -269,13 +265,13 @@ impl Objects {
         self.pods_of(namespace).map(|pod| (&pod.key.name, &pod.labels))
     }
 
-    /// Returns the nodes on which clients are.
+    /// Returns the nodes of clients.
     pub(crate) fn client_nodes(&self) -> Nodes<'_> {
         Nodes { by_name: &self.nodes, by_zone: &self.zones }
     }
 
-    /// Returns true if slices of a Service have a hint for a node or a zone that none of the nodes
-    /// here is or has.
+    /// Returns true if slices of a Service have a hint for a node or a zone that does not exist
+    /// here.
     pub fn has_hints_for_others(&self, service: &ObjectKey) -> bool {
         let endpoints = self.slices_of(service).iter().flat_map(|slice| &slice.endpoints);
         endpoints.filter_map(|endpoint| endpoint.hints.as_deref()).any(|hints| {
@@ -289,8 +285,8 @@ impl Objects {
         self.pods.values().filter_map(|pod| pod.node_name.clone()).collect()
     }
 
-    /// Returns how the CPU of all nodes is spread over zones. `tolerance` is the share of nodes
-    /// that may lack zone or CPU.
+    /// Returns the distribution of the CPU of all nodes over zones. `tolerance` is the share of
+    /// nodes that may lack zone or CPU.
     pub fn topology(&self, tolerance: f64) -> TopologyState {
         TopologyState::from_nodes(self.nodes.values().map(|node| &**node), tolerance)
     }

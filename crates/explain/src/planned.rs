@@ -1,4 +1,4 @@
-//! What the controllers would write for one Service: their plans, called with the objects at hand.
+//! Computes the writes of the controllers for one Service, by calling their plans.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use kube_endpoint_mirroring as mirroring;
 
 use crate::Objects;
 
-/// Options of the controllers whose writes are explained, and limits of the explanation.
+/// Options of the explained controllers, and limits of the explanation.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Options {
@@ -23,26 +23,24 @@ pub struct Options {
     pub endpoints: endpoints::PlanOptions,
     /// Options of the mirroring controller.
     pub mirroring: mirroring::PlanOptions,
-    /// Seconds after which a change that is not published is late: it is a fault, and not just
-    /// under way.
+    /// Seconds after which an unpublished change is late, and so a fault instead of a write under
+    /// way.
     pub late_after: i64,
-    /// What the objects contain of the cluster.
+    /// The kinds of the cluster that the objects contain.
     pub known: Known,
 }
 
-/// Which kinds of objects could be read. What is not known is neither compared nor reported as
-/// missing.
+/// The kinds of objects that could be read. Explanations neither compare objects of other kinds nor
+/// report them as missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Known {
-    /// Pods. Without them, nothing is said about selectors, and no writes for Services with one are
-    /// computed.
+    /// Pods. Without them, explanations say nothing about selectors, and assume no writes for
+    /// Services with a selector.
     pub pods: bool,
-    /// Nodes. Without them, the nodes of pods are taken to be ready, and slices are not compared
-    /// with what they should be.
+    /// Nodes. Without them, explanations assume that the nodes of pods are ready, and do not
+    /// compare slices with the desired ones.
     pub nodes: bool,
-    /// EndpointSlices.
     pub slices: bool,
-    /// Endpoints.
     pub endpoints: bool,
 }
 
@@ -75,8 +73,8 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Returns the options with which objects are written whenever Kubernetes' own controllers
-    /// write them.
+    /// Returns the options with which the plans write objects whenever Kubernetes' own controllers
+    /// do.
     pub fn upstream() -> Self {
         Self {
             slices: slices::PlanOptions::default()
@@ -150,7 +148,7 @@ impl Planned {
                         .with_existing(existing)
                         .with_options(&options.endpoints),
                 );
-                // With upstream's options some objects are written at each sync.
+                // With upstream's options the controllers write some objects at each sync.
                 plan.writes.update.retain(|new| existing.is_none_or(|old| differ(old, new)));
                 if !known.endpoints {
                     plan.writes = Writes::default();
@@ -163,7 +161,7 @@ impl Planned {
                         .with_existing_slices(&mirrored)
                         .with_options(&options.mirroring)
                 })
-                // A cache may hold a summary of what another controller has written.
+                // A cache may hold only a summary of Endpoints that another controller has written.
                 .filter(|inputs| !mirroring::plan::lacks_content(inputs))
                 .map(|inputs| mirroring::plan(&inputs)),
         }
@@ -189,14 +187,14 @@ fn differ(old: &Endpoints, new: &Endpoints) -> bool {
         || new.subsets.listed().is_some_and(|wanted| !old.subsets.is_equivalent_to(wanted))
 }
 
-/// Returns the pods that a Service selects, sorted by name; none if it makes no endpoints from
-/// pods.
+/// Returns the pods that a Service selects, sorted by name. The list is empty if controllers do not
+/// make its endpoints from pods.
 pub(crate) fn pods_of(objects: &Objects, service: &Service) -> Vec<Arc<Pod>> {
     let selector = service.selector.as_ref().filter(|_| service.selects_pods());
     selector.map(|selector| objects.selected(&service.key.namespace, selector)).unwrap_or_default()
 }
 
-/// Returns the time of the newest change that should be published: of the Service, or of the
+/// Returns the time of the newest change that the outputs should show: of the Service, or of the
 /// readiness, creation or deletion of one of its pods.
 pub(crate) fn newest_change(objects: &Objects, service: &Service, pods: &[Arc<Pod>]) -> Option<Timestamp> {
     let of_pod = |pod: &Arc<Pod>| {

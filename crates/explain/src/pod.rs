@@ -13,15 +13,15 @@ use crate::hint::HintReason;
 use crate::pod_reason::{NamedPort, PodReason};
 use crate::{Code, Severity};
 
-/// What a Service's clients see of a pod.
+/// The state of a pod for a Service's clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Publication {
     /// It receives traffic.
     Ready,
-    /// It is listed, but receives no new traffic.
+    /// Slices list it, but it receives no new traffic.
     NotReady,
-    /// It is not listed, or under none of the Service's ports.
+    /// Slices do not list it, or under no port of the Service.
     LeftOut,
 }
 
@@ -29,37 +29,34 @@ pub enum Publication {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct PodExplanation {
-    /// Namespace of the pod; not serialised, because it is that of the Service.
+    /// Namespace of the pod. It is not serialised, because it is that of the Service.
     pub namespace: Text,
-    /// Name of the pod.
     pub name: Text,
-    /// Its addresses.
     pub addresses: Vec<IpAddr>,
-    /// Its node.
     pub node: Option<Text>,
-    /// Its named ports.
     pub ports: Vec<NamedPort>,
-    /// What clients should see of it.
+    /// The desired state of the pod for clients.
     pub publication: Publication,
-    /// The first reason why it receives no traffic, or not all of it; none if nothing is wrong.
+    /// The first reason why it receives no traffic, or not all of it, or `None` if nothing is
+    /// wrong.
     pub reason: Option<PodReason>,
     /// The slices that hold it now.
     pub places: Vec<Place>,
 }
 
 impl PodExplanation {
-    /// Returns true if a slice that is used holds one of its addresses as ready.
+    /// Returns true if a slice that the Service uses holds one of its addresses as ready.
     pub fn is_held_as_ready(&self) -> bool {
         self.places.iter().any(|place| place.used && place.ready && self.owns(&place.addresses))
     }
 
-    /// Returns true if some client is sent to the pod.
+    /// Returns true if the pod receives traffic from some client.
     pub fn is_sent_traffic(&self) -> bool {
         self.places.iter().any(|place| self.owns(place.sent()))
     }
 
-    /// Returns true if clients are sent to the pod although it is being deleted: no endpoint is
-    /// ready, or its slice does not tell yet. It still answers.
+    /// Returns true if the pod receives traffic although it is being deleted: no endpoint is ready,
+    /// or its slice does not show the deletion yet. It still answers.
     pub fn is_last_resort(&self) -> bool {
         let is_up = |place: &Place| place.last_resort || (place.ready && self.is_ending_and_serving());
         self.publication == Publication::NotReady
@@ -123,29 +120,25 @@ impl Serialize for PodExplanation {
     }
 }
 
-/// An endpoint of a slice that stands for a pod.
+/// The endpoint of a pod in a slice.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Place {
-    /// Name of the slice.
     pub slice: Text,
-    /// The endpoint's addresses.
     pub addresses: Vec<Text>,
     /// True if the Service uses the slice. kube-proxy ignores slices without any of the Service's
     /// ports, those of an IP family that the Service does not have, and those with the label of
-    /// headless Services. A headless Service uses all.
+    /// headless Services. A headless Service uses all slices.
     pub used: bool,
     /// True if kube-proxy or DNS sends some client to the endpoint.
     pub receives: bool,
-    /// The first ones of its addresses that clients are sent to: kube-proxy reads one, DNS all.
+    /// How many of its addresses, from the first on, clients use: kube-proxy reads one, DNS all.
     #[serde(skip)]
     pub(crate) sent: usize,
-    /// The condition `ready`.
     pub ready: bool,
-    /// True if it is terminating and still serving: clients use it as long as no endpoint is ready.
+    /// True if it is terminating and still serving: clients use it while no endpoint is ready.
     pub last_resort: bool,
-    /// The endpoint's zone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub zone: Option<Text>,
     /// The zones whose clients should use it.
@@ -154,7 +147,7 @@ pub struct Place {
     /// The nodes whose clients should use it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub for_nodes: Vec<Text>,
-    /// Why it has these hints, or none.
+    /// The reason why it has these hints, or no hints.
     pub hint: HintReason,
 }
 
@@ -164,7 +157,7 @@ impl Place {
     }
 }
 
-/// What the reason of a pod depends on.
+/// The inputs of the reason of a pod.
 pub(crate) struct Judged<'a> {
     pub(crate) service: &'a Service,
     pub(crate) pod: &'a Pod,
@@ -177,7 +170,7 @@ pub(crate) struct Judged<'a> {
 }
 
 impl Judged<'_> {
-    /// Returns what clients see of the pod, and the first reason against it.
+    /// Returns the state of the pod for clients, and the first reason against it.
     pub(crate) fn judge(&self) -> (Publication, Option<PodReason>) {
         match self.in_slices {
             Verdict::LeftOut(reason) => (Publication::LeftOut, Some(self.left_out(reason))),
@@ -231,7 +224,7 @@ impl Judged<'_> {
                 PodReason::NoAddressOfFamily { family: *family, has: self.pod.pod_ips.to_vec() }
             }
             LeftOut::OverCapacity => PodReason::OverCapacity,
-            // The plan for slices has no such verdict: it names the ports that are missing.
+            // The plan for slices has no such verdict: it names the missing ports.
             _ => PodReason::PortNameNotFound { wanted: self.wanted(|_| true), has: ports_of(self.pod) },
         }
     }
@@ -265,7 +258,7 @@ impl Judged<'_> {
         self.details?.containers.iter().find_map(stopped)
     }
 
-    /// Returns why a pod that is published is not ready.
+    /// Returns the reason why a published pod is not ready.
     fn not_ready(&self, serving: bool, terminating: bool) -> PodReason {
         if terminating {
             return PodReason::PodTerminating { until: self.pod.deletion_timestamp, serving };
@@ -315,8 +308,8 @@ impl Judged<'_> {
         self.pod.ready.filter(|ready| !ready.is_true).and_then(|ready| ready.last_transition)
     }
 
-    /// Returns the reason of a pod that lacks ports of the Service, of which the plan gives the
-    /// names.
+    /// Returns the reason of a pod that lacks ports of the Service. `missing` are their names from
+    /// the plan.
     fn ports_not_found(&self, missing: &[Text]) -> Option<PodReason> {
         if missing.is_empty() {
             return None;

@@ -1,4 +1,4 @@
-//! The first reason why a pod receives no traffic, or not all of it, from a Service.
+//! The reasons why a pod receives no traffic, or not all of it, from a Service.
 
 mod text;
 mod together;
@@ -67,7 +67,7 @@ pub enum PodReason {
     ReadinessGateNotMet {
         /// Type of the condition that the gate asks for.
         gate: Text,
-        /// Status of that condition; none if the pod has no such condition.
+        /// Status of that condition, or `None` if the pod has no such condition.
         status: Option<Text>,
         /// Time of the last change of the condition.
         #[serde(serialize_with = "write_optional_time")]
@@ -75,26 +75,22 @@ pub enum PodReason {
     },
     /// [`Code::ContainerNotReady`](crate::Code::ContainerNotReady)
     ContainerNotReady {
-        /// Names of the containers.
         containers: Vec<Text>,
-        /// Since when.
         #[serde(serialize_with = "write_optional_time")]
         since: Option<Timestamp>,
     },
     /// [`Code::ContainerNotRunning`](crate::Code::ContainerNotRunning)
     ContainerNotRunning {
-        /// Name of the container.
         container: Text,
         /// Reason of its state, such as `CrashLoopBackOff`.
         why: Text,
         /// Message of its state, or empty.
         message: Text,
-        /// How often it was restarted.
+        /// The number of restarts.
         restarts: u32,
     },
     /// [`Code::NodeNotReady`](crate::Code::NodeNotReady)
     NodeNotReady {
-        /// The node.
         node: Text,
         /// Since when the pod is not ready.
         #[serde(serialize_with = "write_optional_time")]
@@ -104,7 +100,6 @@ pub enum PodReason {
     NotScheduled {
         /// The scheduler's message, or empty.
         message: Text,
-        /// Since when.
         #[serde(serialize_with = "write_optional_time")]
         since: Option<Timestamp>,
     },
@@ -149,17 +144,16 @@ pub enum PodReason {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NamedPort {
-    /// The name.
     pub name: Text,
     /// `TCP`, `UDP` or `SCTP`.
     pub protocol: Text,
-    /// The number; none for a port that is only asked for.
+    /// The number, or `None` for a port that a Service asks for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<i32>,
 }
 
 impl PodReason {
-    /// Returns since when the reason holds, if that is known.
+    /// Returns the time since which the reason holds, if that is known.
     pub fn since(&self) -> Option<Timestamp> {
         match self {
             Self::NotReady { since, .. }
@@ -180,7 +174,7 @@ impl PodReason {
         }
     }
 
-    /// Returns a text that is the same for reasons that can be told as one.
+    /// Returns a text that is the same for reasons that one sentence can tell together.
     pub(crate) fn group(&self) -> String {
         match self {
             Self::NodeNotFound { .. }
@@ -194,8 +188,8 @@ impl PodReason {
         }
     }
 
-    /// Returns true if a pod with this reason receives traffic: at some ports, or although it is
-    /// not ready.
+    /// Returns true if a pod with this reason receives traffic nevertheless: at some ports, or
+    /// although it is not ready.
     pub fn receives_traffic(&self) -> bool {
         matches!(
             self,
@@ -206,14 +200,14 @@ impl PodReason {
         )
     }
 
-    /// Returns true if the reason only follows from a fault of the Service or its slices, which
-    /// counts in its place.
+    /// Returns true if the reason is only a consequence of a fault of the Service or its slices,
+    /// which counts in its place.
     pub(crate) fn is_consequence(&self) -> bool {
         matches!(self, Self::NotWritten | Self::NoServicePorts)
     }
 
-    /// Returns true if nothing is expected of a pod with this reason: it has ended, or soon will
-    /// have.
+    /// Returns true if nobody expects traffic at a pod with this reason: it has ended, or soon
+    /// will.
     pub fn is_ending(&self) -> bool {
         matches!(self, Self::PodFinished | Self::PodTerminating { .. })
     }

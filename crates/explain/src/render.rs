@@ -1,4 +1,4 @@
-//! Render: the objects that the controllers would write for Services that have none yet.
+//! Render: makes the objects that the controllers would write for Services without outputs.
 
 use std::collections::BTreeSet;
 
@@ -9,27 +9,26 @@ use serde_json::{Value, json};
 
 use crate::{Objects, Options, Planned};
 
-/// Services that [`notes`] names at most.
+/// The maximum number of Services that [`notes`] names.
 const NOTES: usize = 20;
 
-/// What the controllers would write for one name.
+/// The objects that the controllers would write for one name.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Rendered {
-    /// The Service, or the Endpoints that are mirrored.
+    /// The Service, or the mirrored Endpoints.
     pub object: ObjectKey,
-    /// The slices. Their names are generated when they are created.
+    /// The slices. The API server will generate their names.
     pub slices: Vec<EndpointSlice>,
-    /// The Endpoints, if they are made from pods.
+    /// The Endpoints, if the endpoints controller makes them from pods.
     pub endpoints: Vec<Endpoints>,
-    /// A verdict on each pod.
     pub verdicts: Vec<PodVerdict>,
 }
 
-/// Returns what the controllers would write if there were no slices, and no Endpoints but those
-/// that other clients wrote. One entry for each Service and for each Endpoints object without a
-/// Service of that name, by key.
+/// Returns the objects that the controllers would write if there were no slices, and no Endpoints
+/// but those that other clients wrote. The list has one entry for each Service and for each
+/// Endpoints object without a Service of that name, by key.
 pub fn render(objects: &Objects, options: &Options) -> Vec<Rendered> {
     let topology = objects.topology(options.slices.topology_node_tolerance);
     let mut inputs = objects.clone();
@@ -59,8 +58,8 @@ pub fn render(objects: &Objects, options: &Options) -> Vec<Rendered> {
     keys.into_iter().map(render).collect()
 }
 
-/// Returns what a reader of rendered objects should know: for which Services nothing is written, or
-/// nothing is published, and why. Sentences, without what [`Rendered::verdicts`] say of single
+/// Returns notes for a reader of rendered objects, as sentences: the Services for which the
+/// controllers write or publish nothing, and why. [`Rendered::verdicts`] has the reasons of single
 /// pods.
 pub fn notes(objects: &Objects, rendered: &[Rendered]) -> Vec<String> {
     let mut notes: Vec<String> = rendered.iter().filter_map(|one| note(objects, one)).collect();
@@ -120,7 +119,7 @@ fn note(objects: &Objects, one: &Rendered) -> Option<String> {
 ///
 /// # Errors
 ///
-/// None: the objects serialise to JSON.
+/// This does not fail: the objects serialise to JSON.
 pub fn to_list(rendered: &[Rendered]) -> Result<Value, serde_json::Error> {
     let mut items = Vec::new();
     for one in rendered {

@@ -1,6 +1,6 @@
-//! Lint reports in SARIF 2.1.0 (OASIS), which code hosts and CI systems show. It has the properties
-//! that GitHub's code scanning requires of an upload ("SARIF support for code scanning" in its
-//! documentation), and keeps to its limits.
+//! Writes lint reports in SARIF 2.1.0 (OASIS), which code hosts and CI systems show. They have the
+//! properties that GitHub's code scanning requires of an upload ("SARIF support for code scanning"
+//! in its documentation), and keep to its limits.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use crate::{Code, Severity};
 
 const SCHEMA: &str = "https://json.schemastore.org/sarif-2.1.0.json";
 
-/// Results that GitHub accepts in one run. The worst are first.
+/// The number of results that GitHub accepts in one run. The report has the worst first.
 const MAX_RESULTS: usize = 25_000;
 
 fn level(severity: Severity) -> &'static str {
@@ -21,12 +21,13 @@ fn level(severity: Severity) -> &'static str {
 }
 
 impl LintReport {
-    /// Returns the report as a SARIF log with one run. Its rules are all codes, whatever was found.
-    /// `version` is that of the program, and `help` the address of the page that describes the
-    /// codes.
+    /// Returns the report as a SARIF log with one run. Its rules are all codes, even those without
+    /// a result. `version` is that of the program, and `help` the address of the page that
+    /// describes the codes.
     ///
     /// Each result has a logical location, `namespace/kind/name`, and a physical one of the same
-    /// path, which need not be a file. What could not be read is a notification of the invocation.
+    /// path, which need not be a file. The invocation has a notification for each kind that could
+    /// not be read.
     pub fn sarif(&self, version: &str, help: &str) -> Value {
         let rule = |code: &Code| {
             let page = format!("{help}#{}-{}", code.id().to_lowercase(), code.name());

@@ -1,5 +1,5 @@
 //! Counts the endpoints of a Service that receive traffic, by the models of its consumers, and
-//! tells what is not known.
+//! finds the questions that stay open.
 
 mod served;
 mod unused;
@@ -20,27 +20,27 @@ pub use served::ServedBy;
 pub(crate) use served::{Served, uses};
 pub(crate) use unused::{has_ready, is_labelled_headless, of_slice, unused};
 
-/// What is not known about a Service because a kind of object could not be read.
+/// A question about a Service that stays open because a kind of object could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Open {
-    /// Whether it receives traffic.
+    /// Does it receive traffic?
     Traffic,
-    /// Why no endpoint receives traffic.
+    /// Why does no endpoint receive traffic?
     NoTraffic,
-    /// Why some endpoints receive no traffic.
+    /// Why do some endpoints receive no traffic?
     LessTraffic,
-    /// Whether more endpoints should receive traffic than those that do.
+    /// Should more endpoints receive traffic than those that do?
     MoreTraffic,
 }
 
 impl Open {
-    /// Returns true if the status of the Service depends on it.
+    /// Returns true if the status of the Service depends on the answer.
     pub fn hides_status(self) -> bool {
         matches!(self, Self::Traffic | Self::MoreTraffic)
     }
 
-    /// Returns what is not known, as the subject of a sentence.
+    /// Returns the question as the subject of a sentence.
     pub(crate) fn subject(self) -> &'static str {
         match self {
             Self::Traffic => "whether the Service receives traffic",
@@ -51,7 +51,7 @@ impl Open {
     }
 }
 
-/// Returns true if kube-proxy uses an endpoint with these conditions as long as none is ready.
+/// Returns true if kube-proxy uses an endpoint with these conditions while no endpoint is ready.
 pub(crate) fn is_last_resort(conditions: EndpointConditions) -> bool {
     conditions.ready == Some(false)
         && conditions.serving != Some(false)
@@ -62,8 +62,8 @@ fn is_ready(conditions: EndpointConditions) -> bool {
     conditions.ready != Some(false)
 }
 
-/// Counts the pods of a Service. Without slices, it is known that none receives traffic only if
-/// none should.
+/// Counts the pods of a Service. If slices are unknown, the number of pods that receive traffic is
+/// known only if no pod should receive any.
 pub(crate) fn count_pods(service: &Service, pods: &[PodExplanation], known: Known) -> Counts {
     let of = |publication| pods.iter().filter(|pod| pod.publication == publication).count();
     let ready = of(Publication::Ready);
@@ -81,8 +81,8 @@ pub(crate) fn count_pods(service: &Service, pods: &[PodExplanation], known: Know
     }
 }
 
-/// Counts the ready endpoints of slices that `manager` does not write, that receive traffic and are
-/// none of the pods.
+/// Counts the ready endpoints that receive traffic, in slices that `manager` does not write, except
+/// those of the pods.
 pub(crate) fn count_others(
     served: &Served,
     pods: &[PodExplanation],
@@ -133,7 +133,7 @@ pub(crate) fn count_endpoints(served: &Served, slices: &[Arc<EndpointSlice>], kn
     }
 }
 
-/// Returns what is not known about a Service, and which kinds would tell.
+/// Returns the open question about a Service, and the kinds that would answer it.
 pub(crate) fn not_known(
     service: &Service,
     served: &Served,
@@ -163,7 +163,7 @@ pub(crate) fn not_known(
     };
     let is_due = |pod: &PodExplanation| matches!(pod.reason, Some(PodReason::NotWritten));
     let kinds = if !selects {
-        // Slices that are not mirrored have no source that would tell more.
+        // Only mirrored slices have a source, the Endpoints, that would tell more.
         let matters = slices.is_empty() || slices.iter().any(is_mirrored);
         unread(&[(known.endpoints || !matters, "endpoints")])
     } else if known.pods {
@@ -180,7 +180,7 @@ pub(crate) fn not_known(
 }
 
 /// Returns true if an endpoint of one of the Service's families receives no traffic and is not
-/// being deleted. Endpoints of other families may be listed on purpose.
+/// being deleted. Somebody may list endpoints of other families on purpose.
 fn is_less_than_listed(service: &Service, served: &Served, slices: &[Arc<EndpointSlice>]) -> bool {
     slices.iter().filter(|slice| unused::has_family(service, slice)).any(|slice| {
         let addresses_sent = served.endpoints_of(slice);

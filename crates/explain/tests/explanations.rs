@@ -1,5 +1,5 @@
-//! Parts of explanations: hints and why, ages, events, and pods that one label keeps from a
-//! Service.
+//! Tests parts of explanations: hints and their reasons, ages, events, and pods that one label
+//! keeps from a Service.
 #![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
 
 use kube_endpoint_core_model::{ObjectKey, Timestamp};
@@ -37,7 +37,7 @@ fn explained(cluster: &Cluster) -> Explanation {
     explained_at(cluster, "2026-01-01T00:10:00Z")
 }
 
-/// One line for each pod: its zone, the zones and nodes that it serves, and why.
+/// Returns one line for each pod: its zone, the zones and nodes that it serves, and the reason.
 fn hints(cluster: Cluster) -> String {
     let explanation = explained(&settled(cluster));
     let lines = explanation.pods.iter().map(|pod| {
@@ -67,7 +67,7 @@ fn hints_are_explained() {
     insta::assert_snapshot!(texts.map(|(what, text)| format!("{what}\n{text}\n")).join("\n"));
 }
 
-/// A slice that is not written yet is no fault as long as the controller may be about to write it.
+/// A missing write of a slice is no fault while the controller may be about to make it.
 #[test]
 fn a_change_is_late_after_half_a_minute() {
     let cluster = Cluster::new().node("a").service("web").pods("web", 1);
@@ -83,7 +83,7 @@ fn a_change_is_late_after_half_a_minute() {
     check("2026-01-01T00:00:36Z", Severity::Error);
 }
 
-/// Each instance of a controller reports its own.
+/// Each instance of a controller reports its own event.
 #[test]
 fn events_that_say_the_same_are_one() {
     let event = |name: String, event_type: &str, message: &str, minute: Option<u32>| {

@@ -1,6 +1,6 @@
-//! Each manifest of `integration-tests/faults` has one fault. The fault is explained with the code
-//! that the manifest names, its remedy works, and `docs/verdicts.md` describes each code with an
-//! example from these manifests.
+//! Tests the manifests of `integration-tests/faults`, which have one fault each: the explanation
+//! has the code that the manifest names, the remedy works, and `docs/verdicts.md` describes each
+//! code with an example from these manifests.
 #![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,26 +17,24 @@ use kube_endpoint_testing::Cluster;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// A manifest with one fault, in the namespace `default`, where the Service is called `web`.
+/// A manifest with one fault of the Service `web` in the namespace `default`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Fault {
-    /// What has happened.
     about: String,
     /// The code that the explanation contains.
     code: String,
-    /// The code of the verdict, if it is another one.
+    /// The code of the verdict, if it differs.
     verdict: Option<String>,
-    /// The controllers that run before the remedy; without the field, all of them.
+    /// The controllers that run before the remedy, or `None` for all of them.
     controllers: Option<Vec<String>>,
     /// Capacity of Endpoints objects, if it is not the default.
     endpoints_capacity: Option<usize>,
-    /// Kinds that may not be read: `pods`, `nodes`, `endpointslices` or `endpoints`.
+    /// Kinds that the reader may not read: `pods`, `nodes`, `endpointslices` or `endpoints`.
     #[serde(default)]
     forbidden: Vec<String>,
     /// The objects, before the controllers write.
     objects: Vec<Value>,
-    /// What mends the fault.
     remedy: Vec<Remedy>,
 }
 
@@ -44,12 +42,17 @@ struct Fault {
 #[serde(rename_all = "camelCase")]
 enum Remedy {
     /// A merge patch.
-    Patch { kind: String, name: String, merge: Value },
-    /// A new object.
+    Patch {
+        kind: String,
+        name: String,
+        merge: Value,
+    },
     Create(Value),
-    /// The deletion of an object.
-    Delete { kind: String, name: String },
-    /// All kinds may be read.
+    Delete {
+        kind: String,
+        name: String,
+    },
+    /// The reader may read all kinds.
     Permit(bool),
     /// All controllers run from now on.
     StartControllers(bool),
@@ -61,7 +64,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../integration-tests/faults")
 }
 
-/// All manifests, by file name.
+/// Returns all manifests, by file name.
 fn manifests() -> BTreeMap<String, Fault> {
     let files = std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path());
     let read = |path: PathBuf| {
@@ -81,7 +84,7 @@ struct State {
     cluster: Cluster,
     controllers: BTreeSet<String>,
     options: Options,
-    /// What the explanation may read; the controllers read all.
+    /// The kinds that the explanation may read; the controllers read all.
     known: Known,
 }
 
@@ -108,8 +111,8 @@ impl State {
         Objects::read(self.cluster.objects().iter().cloned()).unwrap()
     }
 
-    /// The objects that may be read. Nodes that may not be read are taken to be ready, as the
-    /// plugin does.
+    /// Returns the objects that the explanation may read. As the plugin does, it assumes that other
+    /// nodes are ready.
     fn readable(&self) -> Objects {
         let may = |object: &&Value| match object["kind"].as_str().unwrap() {
             "Pod" => self.known.pods,
@@ -124,7 +127,7 @@ impl State {
         self.options.clone().with_known(self.known)
     }
 
-    /// Carries out what the controllers write, until they write nothing.
+    /// Carries out the writes of the controllers, until they write nothing.
     fn settled(mut self) -> Self {
         for _ in 0..5 {
             let before = self.cluster.clone();
@@ -191,13 +194,13 @@ fn code(text: &str) -> Code {
     text.parse().unwrap()
 }
 
-/// What an operator reads about a fault: the message and the remedy.
+/// Returns the message and the remedy that an operator reads about a fault.
 fn found(state: &State, wanted: Code) -> Option<(String, String)> {
     if let Some(lint) = state.linted().problems.into_iter().find(|lint| lint.code == wanted) {
         return Some((lint.message, lint.remedy));
     }
     let explained = state.explained()?;
-    // What could not be read is in the notes of lint.
+    // The notes of lint tell which kinds could not be read.
     if let Some(advice) = explained.to_do.into_iter().find(|advice| advice.code == wanted) {
         return Some((advice.message, advice.remedy));
     }
@@ -271,7 +274,7 @@ fn what_an_operator_reads_about_each_fault() {
     insta::assert_snapshot!(texts);
 }
 
-/// What `docs/verdicts.md` must contain of one code, besides its explanation.
+/// Returns the part of `docs/verdicts.md` about one code that must equal the program's output.
 fn section(wanted: Code, manifests: &BTreeMap<String, Fault>) -> String {
     let mut text = format!(
         "## {} {}\n\n*{}.* {}\n",
@@ -293,7 +296,7 @@ fn section(wanted: Code, manifests: &BTreeMap<String, Fault>) -> String {
     text
 }
 
-/// A text without its line breaks.
+/// Returns a text without its line breaks.
 fn words(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -315,7 +318,7 @@ fn the_page_about_verdicts_describes_each_code() {
     for code in Code::ALL {
         let section = section(*code, &manifests);
         let found = page.split("\n## ").find(|found| found.starts_with(code.id())).unwrap_or_default();
-        // The explanation is between the paragraphs.
+        // The explanation of the code is between these paragraphs.
         let found = words(&format!("## {found}"));
         if section.split("\n\n").any(|part| !found.contains(&words(part))) {
             missing.push_str(&section);
@@ -327,7 +330,7 @@ fn the_page_about_verdicts_describes_each_code() {
 }
 
 /// The API server writes the slice of its own Service without a manager, and labels the Endpoints
-/// so that they are not mirrored.
+/// so that the controller does not mirror them.
 #[test]
 fn nothing_is_wrong_with_the_service_of_the_api_server() {
     let objects = Objects::read([

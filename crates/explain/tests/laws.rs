@@ -1,4 +1,4 @@
-//! Laws that hold for random clusters.
+//! Tests laws for random clusters.
 #![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +15,7 @@ use kube_endpoint_testing::Cluster;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// One random pod: what differs from a pod that is ready.
+/// The way in which a random pod differs from a ready pod.
 #[derive(Clone, Copy, Debug)]
 enum PodKind {
     Ready,
@@ -78,8 +78,8 @@ fn cluster() -> impl Strategy<Value = Cluster> {
     })
 }
 
-/// Ports of a Service, of Endpoints or of a slice: the name and the protocol differ, or there are
-/// none.
+/// Returns ports of a Service, of Endpoints or of a slice: with other names and protocols, or no
+/// ports.
 fn ports() -> impl Strategy<Value = Value> {
     let all = [
         json!([]),
@@ -91,8 +91,8 @@ fn ports() -> impl Strategy<Value = Value> {
     prop::sample::select(all.to_vec())
 }
 
-/// A Service without a selector, and Endpoints, mirrored or not, a slice that somebody wrote, or
-/// both.
+/// Returns a Service without a selector, and Endpoints, mirrored or not, a slice that somebody
+/// wrote, or both.
 fn by_hand() -> impl Strategy<Value = Cluster> {
     let bits = prop::collection::vec(any::<bool>(), 6);
     (ports(), ports(), ports(), ports(), bits).prop_map(|(service, first, second, of_slice, bits)| {
@@ -177,7 +177,7 @@ proptest! {
         prop_assert_eq!(diff(&objects, &Options::default()).unwrap().exit_code(), 1);
     }
 
-    /// Whoever may not read all kinds reads nothing that is contradicted by those kinds.
+    /// A reader who may not read all kinds gets no statement that those kinds contradict.
     #[test]
     fn less_to_read_makes_no_other_claim(cluster in cluster(), is_settled in any::<bool>(), may in prop::collection::vec(any::<bool>(), 4)) {
         let cluster = if is_settled { settled(cluster) } else { cluster };
@@ -189,7 +189,7 @@ proptest! {
             "Endpoints" => known.endpoints,
             _ => true,
         };
-        // The plugin takes nodes to be ready that it may not read.
+        // The plugin assumes that nodes are ready that it may not read.
         let assumed = |name: &str| json!({"kind": "Node", "metadata": {"name": name},
             "status": {"conditions": [{"type": "Ready", "status": "True"}]}});
         let assumed: Vec<Value> = ["a", "b", "nowhere"].into_iter().filter(|_| !known.nodes).map(assumed).collect();
@@ -205,8 +205,8 @@ proptest! {
         prop_assert!(part.status == Status::Ok || part.code != Code::Published);
     }
 
-    /// The same for endpoints that are written by hand; and a Service that is down has a cause, and
-    /// something to do.
+    /// The same holds for endpoints that somebody writes by hand; and a Service that is down has a
+    /// cause and a remedy.
     #[test]
     fn no_service_without_a_selector_is_down_without_a_cause(cluster in by_hand(), may in prop::collection::vec(any::<bool>(), 2)) {
         let full = explained(&objects(cluster.objects()));
@@ -230,8 +230,8 @@ proptest! {
         prop_assert!(part.status != Status::Degraded || full.status != Status::Ok, "{:?}\n{:?}", part, full);
     }
 
-    /// Whatever explain calls an error or a warning is in lint, and a code that means that nothing
-    /// is wrong stands for nothing else.
+    /// Lint has every finding that explain calls an error or a warning, and no finding has the code
+    /// that means that nothing is wrong.
     #[test]
     fn a_verdict_and_lint_agree(cluster in cluster(), is_settled in any::<bool>()) {
         let objects = objects(if is_settled { settled(cluster) } else { cluster }.objects());
@@ -243,7 +243,7 @@ proptest! {
         prop_assert_eq!(verdict.status == Status::Ok, verdict.code == Code::Published);
     }
 
-    /// The code that writes is the code that explains.
+    /// The explanation and the plan are the same code, so they agree.
     #[test]
     fn a_pod_is_explained_as_the_plan_decides(cluster in cluster()) {
         let objects = objects(settled(cluster).objects());
@@ -276,9 +276,9 @@ proptest! {
         }
     }
 
-    /// An explanation looks at no single client. Nevertheless an endpoint is said to receive
+    /// An explanation looks at no single client. Nevertheless it says that an endpoint receives
     /// traffic if kube-proxy of some node sends a client of the Service there, and only then; and
-    /// what receives none although it is ready has a reason.
+    /// it has a reason for each ready endpoint that receives none.
     #[test]
     fn an_endpoint_receives_traffic_if_some_client_is_sent_there(
         cluster in cluster(),
@@ -286,7 +286,7 @@ proptest! {
         policies in prop::collection::vec(any::<bool>(), 3),
     ) {
         let mut cluster = settled(cluster);
-        // Nothing says yet that hints keep clients from an endpoint.
+        // Explanations do not yet say that hints keep clients from an endpoint.
         let is_kept_by_hints = others.iter().any(|(.., zone)| *zone == 2);
         for (at, (pod, port, node, ready, zone)) in others.into_iter().enumerate() {
             let mut endpoint = json!({"addresses": [format!("10.1.0.{}", pod + 1)],
@@ -327,7 +327,7 @@ proptest! {
         if explanation.served_by == ServedBy::KubeProxy {
             for pod in &explanation.pods {
                 let is_sent = pod.addresses.iter().any(|address| sent.contains(address));
-                // A pod with the address of an endpoint of somebody else is not that endpoint.
+                // An endpoint of somebody else with the address of a pod is not the pod's.
                 let is_held = pod.places.iter().any(|place| place.used);
                 prop_assert_eq!(pod.is_sent_traffic(), is_sent && is_held, "{:?}", pod);
             }
@@ -346,7 +346,7 @@ proptest! {
         prop_assert_eq!(forwards, backwards);
     }
 
-    /// Grouping pods by their labels, and what selectors have in common, make no difference.
+    /// Grouping pods by their labels, and sharing the common parts of selectors, changes no result.
     #[test]
     fn pods_nearly_match_together_as_they_do_alone(
         pods in prop::collection::vec(labels(), 0..12),

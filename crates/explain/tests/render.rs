@@ -1,5 +1,5 @@
-//! Objects of files, as a person writes them, are rendered as if the API server had set its
-//! defaults.
+//! Tests that render treats objects of files, as a person writes them, as if the API server had set
+//! its defaults.
 #![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
 
 use kube_endpoint_explain::render::to_list;

@@ -1,5 +1,5 @@
-//! The recorded namespace of a real cluster: its two faulty Services and its pods that are not
-//! ready are explained.
+//! Explains the recorded namespace of a real cluster: its two faulty Services and its pods that are
+//! not ready.
 #![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
 
 use kube_endpoint_core_model::{ObjectKey, Timestamp};
@@ -14,7 +14,7 @@ fn objects() -> Objects {
     Objects::read([list]).unwrap()
 }
 
-/// Some minutes after the last change in the fixture.
+/// Returns a time some minutes after the last change in the fixture.
 fn now() -> Timestamp {
     "2026-11-20T12:25:00Z".parse().unwrap()
 }

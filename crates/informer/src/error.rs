@@ -30,9 +30,7 @@ pub(crate) enum ListWatchError {
     Api {
         /// HTTP status.
         code: u16,
-        /// Machine-readable reason.
         reason: String,
-        /// Human-readable message.
         message: String,
         /// The delay that the server asked for, 60 s at most. Only 429 and 5xx have one.
         retry_after: Option<Duration>,
@@ -49,7 +47,6 @@ pub(crate) enum ListWatchError {
         "the API server's version {server} is lower than {position}, which was read before: {STORAGE_WENT_BACK}"
     )]
     VersionWentBack {
-        /// The version of a list.
         server: ResourceVersion,
         /// The version of the last event, bookmark or complete list.
         position: ResourceVersion,

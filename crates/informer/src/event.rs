@@ -18,7 +18,6 @@ pub enum StreamEvent<T> {
     Deleted(T),
     /// An object was deleted whose last state could not be decoded.
     DeletedFinalStateUnknown {
-        /// Namespace and name.
         key: ObjectKey,
         /// The version of the deletion.
         resource_version: ResourceVersion,
@@ -30,7 +29,6 @@ pub enum StreamEvent<T> {
         items: Vec<T>,
         /// Objects that exist but could not be decoded. The store keeps its last views of them.
         undecodable: Vec<ObjectKey>,
-        /// The version of the list.
         resource_version: ResourceVersion,
     },
     /// All events up to this version have been sent.
@@ -74,7 +72,6 @@ impl<T> Clone for Change<T> {
 pub struct Origin {
     /// What its list and watch covers.
     pub scope: Scope,
-    /// When it arrived.
     pub arrived: Instant,
 }
 
@@ -83,7 +80,6 @@ pub struct Origin {
 /// and the lists are empty.
 #[derive(Clone, Debug)]
 pub struct PodEvent {
-    /// The pod.
     pub change: Change<Pod>,
     /// What changed; everything for a created or deleted pod.
     pub changed: PodChange,

@@ -16,15 +16,11 @@ use crate::{Cluster, Origin, Scope, StreamEvent};
 /// A kind that the informer layer watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// v1 Pod.
     Pods,
-    /// v1 Service.
     Services,
-    /// v1 Node.
     Nodes,
     /// `discovery.k8s.io/v1` EndpointSlice.
     EndpointSlices,
-    /// v1 Endpoints.
     Endpoints,
 }
 
@@ -111,7 +107,6 @@ impl<const N: usize> From<[Kind; N]> for Kinds {
 pub struct Resource {
     /// Path of the list over all namespaces.
     pub path: &'static str,
-    /// The `kind` of a list.
     pub list_kind: &'static str,
 }
 

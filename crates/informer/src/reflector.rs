@@ -36,7 +36,6 @@ use crate::{ApiClient, Cluster, KindFailure, Object, Origin, ReflectorOptions, S
 pub(crate) struct Reflector<'a, T> {
     client: ApiClient,
     pub(crate) cluster: &'a Cluster,
-    /// What it covers.
     pub(crate) scope: Scope,
     target: Target,
     pub(crate) options: ReflectorOptions,

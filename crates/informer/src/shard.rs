@@ -38,7 +38,6 @@ pub enum InvalidShard {
     /// The index is not below the count.
     #[error("the index must be lower than the count, as in 0/3, 1/3 and 2/3")]
     Index,
-    /// There are too many shards.
     #[error("the count must be at most {MAX_COUNT}")]
     Count,
 }

@@ -1,4 +1,4 @@
-//! What an election wants done, and what comes of it.
+//! The requests that the state machine asks the elector to send, and their answers.
 
 use std::time::Duration;
 
@@ -15,14 +15,14 @@ pub(crate) enum Request {
     Update(Lease),
 }
 
-/// What to do next.
+/// Tells the elector what to do next.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Action {
     /// Send a request. If no answer arrives within the timeout, the answer is [`Answer::Unknown`].
     Send {
         request: Request,
         timeout: Duration,
-        /// True if this is a renewal before which the leader had to read the Lease.
+        /// True if this renews the Lease after the leader had to read it.
         slow_path: bool,
     },
     /// Wait for an answer or an event, until this time if there is one.
@@ -36,11 +36,14 @@ pub(crate) enum Action {
 pub(crate) enum Answer {
     /// The Lease as it is stored.
     Lease(Lease),
-    /// There is no such Lease.
     NotFound(String),
-    /// The write was not carried out: another client has changed the Lease, or created it, since it
-    /// was read.
+    /// The API server refused the write: another client has changed or created the Lease since this
+    /// candidate read it.
     Conflict(String),
-    /// The request failed. A write may have been carried out all the same if `may_be_applied`.
-    Failed { why: String, may_be_applied: bool },
+    /// The request failed. If `may_be_applied`, the API server may have carried out the write
+    /// nevertheless.
+    Failed {
+        why: String,
+        may_be_applied: bool,
+    },
 }

@@ -21,7 +21,7 @@ use crate::options::{ElectorOptions, InvalidElectorOptions};
 use crate::requests::LeaseClient;
 use crate::state::{Election, RequestError};
 
-/// Events of the watch that wait while the election is busy. The election never is for long.
+/// The capacity of the channel from the watch to the election, which never stays busy for long.
 const EVENTS: usize = 16;
 
 /// A lower version of the Lease counts if a second answer has one too, this time later.
@@ -47,20 +47,22 @@ pub struct Elector {
     lower_since: Option<Instant>,
     on_went_back: Option<HistoryObserver>,
     reported_error: Option<RequestError>,
-    /// Until when a deleted Lease is left to its last holder, as last logged.
+    /// The time in the last log line that says until when this standby leaves a deleted Lease to
+    /// its last holder.
     reported_deletion: Option<Instant>,
 }
 
 impl Elector {
-    /// An elector, and the receiver of what it finds out. Nothing is sent before [`Elector::run`].
+    /// Returns an elector, and a receiver of its [`Leadership`]. The elector sends nothing before
+    /// [`Elector::run`].
     ///
     /// `client` should not be that of the controllers: its requests must not wait behind theirs.
-    /// The elector has a rate limit of its own. `clock` gives the times that are written into the
-    /// Lease. `seed` determines all jitter. Metrics are registered with the current recorder.
+    /// The elector has a rate limit of its own. It writes the times of `clock` into the Lease, and
+    /// `seed` determines all jitter. It registers its metrics with the current recorder.
     ///
     /// # Errors
     ///
-    /// If [`ElectorOptions::validate`] refuses the options.
+    /// The error of [`ElectorOptions::validate`].
     pub fn new(
         client: ApiClient,
         options: ElectorOptions,
@@ -111,7 +113,7 @@ impl Elector {
         self
     }
 
-    /// The liveness check of this elector.
+    /// Returns the liveness check of this elector.
     pub fn health(&self) -> LeaseHealth {
         self.health.clone()
     }
@@ -119,13 +121,14 @@ impl Elector {
     /// Takes part in the election until `stop` completes or the Lease is lost.
     ///
     /// `stop` must complete only when this process begins no more writes. Until then a leader
-    /// renews the Lease. Its output are the versions of the last writes, none if they are not
-    /// known; they are left to the next leader. Then the Lease is released, which takes at most
-    /// half of the renew deadline. If this future is dropped instead, the Lease expires.
+    /// renews the Lease. `stop` returns the versions of the last writes, or `None` if the process
+    /// does not know them. The elector then releases the Lease, with these versions for the next
+    /// leader, within half of the renew deadline. If the caller drops this future instead, the
+    /// Lease expires.
     ///
     /// # Errors
     ///
-    /// If this process was the leader and is not any more. It must exit.
+    /// This process was the leader and no longer is: it must exit.
     pub async fn run(
         mut self,
         stop: impl Future<Output = Option<LastWrites>>,
@@ -164,8 +167,8 @@ impl Elector {
             };
             tokio::select! {
                 biased;
-                // An answer that arrives together with the stop says whether there is a lease to
-                // release. Requests are limited in rate, so answers do not hold up the stop.
+                // The answer comes before the stop, because it may tell that there is a Lease to
+                // release. The rate limit of the requests keeps answers from delaying the stop.
                 answer = answer_to(&mut request) => {
                     request = None;
                     self.compare_versions(&answer);
@@ -246,7 +249,7 @@ impl Elector {
         self.leadership.send_replace(now);
     }
 
-    /// Upstream: `LeaseLock.RecordEvent`.
+    /// Records that `<identity> <what>`. Upstream: `LeaseLock.RecordEvent`.
     fn record_event(&self, what: &str) {
         let Some(events) = &self.events else { return };
         let subject = match self.election.lease() {
@@ -260,7 +263,7 @@ impl Elector {
         );
     }
 
-    /// Logs until when a standby leaves a deleted Lease to its last holder, once.
+    /// Logs once until when a standby leaves a deleted Lease to its last holder.
     fn report_deletion(&mut self) {
         let now = Instant::now();
         let until = self.election.deleted_until(now);
@@ -315,7 +318,7 @@ impl Elector {
     }
 }
 
-/// The answer to the request that is under way; pending if none is.
+/// Waits for the answer to the request that is under way, or for ever if there is none.
 async fn answer_to<F: Future<Output = Answer> + ?Sized>(request: &mut Option<Pin<Box<F>>>) -> Answer {
     match request {
         Some(request) => request.await,

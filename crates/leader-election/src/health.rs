@@ -6,19 +6,19 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// How long a leader may stay unrenewed past the expiry of its Lease before it counts as dead.
-/// kube-controller-manager passes this value to `NewLeaderHealthzAdaptor`.
+/// How long past the expiry of its Lease a leader still counts as alive. kube-controller-manager
+/// passes this value to `NewLeaderHealthzAdaptor`.
 const TOLERANCE: Duration = Duration::from_secs(20);
 
-/// Tells whether a leader is alive although it does not renew its Lease. Clones share the state. A
-/// standby is always healthy.
+/// Fails for a leader that has stopped renewing its Lease without exiting. A standby is always
+/// healthy. Clones share the state.
 ///
-/// A leader that cannot renew exits after the renew deadline. This check finds one that did not,
-/// because its elector is not scheduled any more.
+/// A leader that cannot renew exits after the renew deadline. This check finds a leader that did
+/// not, because its elector does not run any more.
 #[derive(Clone, Debug)]
 pub struct LeaseHealth {
     lease: Arc<str>,
-    /// When the Lease expires; none unless this process leads.
+    /// When the Lease expires, or `None` if this process does not lead.
     expiry: Arc<Mutex<Option<Instant>>>,
 }
 
@@ -26,7 +26,6 @@ pub struct LeaseHealth {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("failed election to renew leadership on lease {lease}: it expired {expired:?} ago")]
 pub struct LeaseOverdue {
-    /// The name of the Lease.
     pub lease: String,
     /// How long ago the Lease expired.
     pub expired: Duration,
@@ -53,8 +52,8 @@ impl LeaseHealth {
         }
     }
 
-    /// How long ago the Lease that this process holds expired; none if that is at most 20 s, or
-    /// this process does not lead.
+    /// Returns how long ago the Lease expired that this process holds, or `None` if that is at most
+    /// 20 s, or this process does not lead.
     pub fn overdue(&self) -> Option<Duration> {
         let expiry = (*self.expiry.lock())?;
         let expired = Instant::now().saturating_duration_since(expiry);

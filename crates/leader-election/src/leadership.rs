@@ -1,4 +1,4 @@
-//! What an elector reports.
+//! The states and errors that an elector reports.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,10 +7,10 @@ use std::time::Duration;
 use kube_endpoint_core_model::ResourceVersion;
 use tokio::time::Instant;
 
-/// The annotation of a released Lease that has the versions of the last writes.
+/// The annotation in which a leader that releases the Lease leaves the versions of its last writes.
 pub const LAST_WRITES_ANNOTATION: &str = "kube-endpoint-manager/last-writes";
 
-/// Whether this process leads.
+/// The role of this process in the election.
 ///
 /// It changes from `Standby` to `Leading` at most once, and from there to `Contested` and back. It
 /// ends with `Lost`, or with `Standby` if it was stopped.
@@ -18,13 +18,13 @@ pub const LAST_WRITES_ANNOTATION: &str = "kube-endpoint-manager/last-writes";
 pub enum Leadership {
     /// Another process may lead.
     Standby {
-        /// The holder of the Lease when it was last seen; none if it was not seen, or had no
-        /// holder.
+        /// The holder of the Lease when this process last read it, or `None` if it had no holder or
+        /// was never read.
         leader: Option<String>,
     },
     /// This process leads.
     Leading {
-        /// No write may begin, or be under way, after this time. Each renewal moves it.
+        /// No write may begin, or be under way, after this time. Each renewal sets a later one.
         until: Instant,
         /// The last writes of the previous leader, if it released the Lease and left them. None if
         /// it did not: its last writes are unknown. The value changes only if the Lease is contested;
@@ -48,14 +48,14 @@ pub enum Leadership {
 /// For a resource that the leader reads and does not write, it is the version of the last change
 /// that it has read.
 ///
-/// It includes the writes of earlier leaders: a leader begins with what it waited for when it took
-/// over. A resource that is missing is one of which the leader knew nothing; the successor has to
-/// find out by itself, as it does without any [`LastWrites`].
+/// It includes the writes of earlier leaders: a leader begins with the versions that it waited for
+/// when it took over. If a resource is missing, the leader knew nothing about it: the successor has
+/// to find its version out by itself, as it does without any [`LastWrites`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LastWrites(pub BTreeMap<String, ResourceVersion>);
 
 impl LastWrites {
-    /// The version of the last write of a resource.
+    /// Returns the version of the last write of a resource.
     pub fn get(&self, plural: &str) -> Option<ResourceVersion> {
         self.0.get(plural).copied()
     }
@@ -81,10 +81,9 @@ impl<S: Into<String>> FromIterator<(S, ResourceVersion)> for LastWrites {
     }
 }
 
-/// How an elector ended that was stopped.
+/// The end of an elector that its caller stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// It was a standby.
     Standby,
     /// It led and released the Lease.
     Released,
@@ -95,7 +94,7 @@ pub enum Ended {
     },
 }
 
-/// Why a leader does not lead any more. The process must exit.
+/// The reason why a leader no longer leads. The process must exit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LeaderElectionError {
     /// No renewal succeeded within the renew deadline.
@@ -103,7 +102,6 @@ pub enum LeaderElectionError {
     RenewDeadline {
         /// Namespace and name of the Lease.
         lease: String,
-        /// The renew deadline.
         renew_deadline: Duration,
         /// The error of the last attempt.
         why: String,

@@ -1,8 +1,8 @@
 //! A Lease as the API server sends it.
 //!
-//! It is kept as JSON, so that an update writes back every field that this crate does not know.
-//! Fields that are absent or have the wrong type count as client-go's zero values: a person may
-//! have edited the Lease.
+//! This crate keeps it as JSON, so that an update writes back every field that the crate does not
+//! know. Fields that are absent or have the wrong type count as client-go's zero values: a person
+//! may have edited the Lease.
 
 use std::time::Duration;
 
@@ -12,17 +12,17 @@ use serde_json::{Map, Value, json};
 
 use crate::leadership::{LAST_WRITES_ANNOTATION, LastWrites};
 
-/// A Lease. Cheap enough to clone: a holder, two times and some metadata.
+/// A Lease. A clone is cheap: a holder, two times and some metadata.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Lease(Value);
 
-/// The fields that change with each renewal and each new holder. A standby sees that a leader is
-/// alive when they change.
+/// The fields that change with each renewal and each new holder. When they change, a standby knows
+/// that the leader is alive.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Record(Value);
 
 impl Lease {
-    /// A Lease that does not exist yet.
+    /// Returns a Lease to be created.
     pub(crate) fn new(namespace: &str, name: &str) -> Self {
         Self(json!({
             "apiVersion": "coordination.k8s.io/v1",
@@ -32,7 +32,7 @@ impl Lease {
         }))
     }
 
-    /// Takes an answer of the API server; none if it is not a Lease.
+    /// Returns the Lease in an answer of the API server, or `None` if the answer is not a Lease.
     pub(crate) fn from_json(value: Value) -> Option<Self> {
         (value["kind"] == "Lease" && value["metadata"].is_object()).then_some(Self(value))
     }
@@ -45,7 +45,7 @@ impl Lease {
         self.0["metadata"]["name"].as_str().unwrap_or_default()
     }
 
-    /// The Lease as the object of an event.
+    /// Returns the Lease as the object of an event.
     pub(crate) fn event_subject(&self) -> EventSubject {
         let metadata = &self.0["metadata"];
         let text = |field: &str| metadata[field].as_str().unwrap_or_default().into();
@@ -59,30 +59,31 @@ impl Lease {
         }
     }
 
-    /// The resource version; zero if it cannot be compared.
+    /// Returns the resource version; zero if it cannot be compared.
     pub(crate) fn version(&self) -> ResourceVersion {
         self.0["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok()).unwrap_or_default()
     }
 
-    /// The holder; empty if nobody holds the Lease.
+    /// Returns the holder; empty if nobody holds the Lease.
     pub(crate) fn holder(&self) -> &str {
         self.0["spec"]["holderIdentity"].as_str().unwrap_or_default()
     }
 
-    /// For how long the record is valid after it was seen; none if the Lease does not tell.
+    /// Returns how long a candidate that has just seen the record must respect it, or `None` if the
+    /// Lease does not tell.
     pub(crate) fn duration(&self) -> Option<Duration> {
         let seconds = self.0["spec"]["leaseDurationSeconds"].as_u64().filter(|seconds| *seconds > 0)?;
         Some(Duration::from_secs(seconds.min(i32::MAX as u64)))
     }
 
-    /// How often the holder has changed.
+    /// Returns how often the holder has changed.
     pub(crate) fn transitions(&self) -> i32 {
         let transitions = self.0["spec"]["leaseTransitions"].as_i64().unwrap_or_default();
         i32::try_from(transitions.max(0)).unwrap_or(i32::MAX)
     }
 
-    /// Returns true if the last holder has released the Lease: it cleared the holder, and set a
-    /// duration of 1 s as client-go does or removed the duration.
+    /// Returns true if the last holder has released the Lease: it cleared the holder, and either
+    /// set a duration of 1 s, as client-go does, or removed the duration.
     pub(crate) fn is_released(&self) -> bool {
         self.holder().is_empty() && self.duration().is_none_or(|duration| duration <= Duration::from_secs(1))
     }
@@ -91,9 +92,9 @@ impl Lease {
         Record(self.0["spec"].clone())
     }
 
-    /// The last writes that the holder left when it released the Lease. None if the annotation is
-    /// missing, cannot be read, or was made for another release: holders that do not know it keep
-    /// it.
+    /// Returns the last writes that the holder left when it released the Lease, or `None` if the
+    /// annotation is missing, unreadable, or from an earlier release: holders that do not know the
+    /// annotation keep it.
     pub(crate) fn last_writes(&self) -> Option<LastWrites> {
         if !self.is_released() {
             return None;
@@ -112,7 +113,7 @@ impl Lease {
         versions.iter().map(read).collect()
     }
 
-    /// The Lease with `identity` as its new holder. `lease_duration` is in seconds.
+    /// Returns the Lease with `identity` as its new holder. `lease_duration` is in seconds.
     pub(crate) fn acquired(mut self, identity: &str, lease_duration: i32, now: Timestamp) -> Self {
         self.set("acquireTime", micro_time(now));
         // A Lease that does not exist yet has no version. Its first holder is no transition.
@@ -121,7 +122,7 @@ impl Lease {
         self.renewed(identity, lease_duration, now)
     }
 
-    /// The Lease, renewed by its holder.
+    /// Returns the Lease with the time of a renewal by its holder.
     pub(crate) fn renewed(mut self, identity: &str, lease_duration: i32, now: Timestamp) -> Self {
         if self.0["spec"]["acquireTime"].is_null() {
             self.set("acquireTime", micro_time(now));
@@ -136,7 +137,7 @@ impl Lease {
         self
     }
 
-    /// The Lease without a holder, as client-go leaves it, and with the last writes.
+    /// Returns the Lease without a holder, as client-go leaves it, and with the last writes.
     pub(crate) fn released(mut self, now: Timestamp, last_writes: Option<&LastWrites>) -> Self {
         self.set("holderIdentity", "");
         self.set("leaseDurationSeconds", 1);
@@ -167,7 +168,7 @@ impl Lease {
     }
 }
 
-/// A time as a Lease has it: with microseconds, as Kubernetes' `MicroTime`.
+/// Returns a time as a Lease has it: with microseconds, as Kubernetes' `MicroTime`.
 fn micro_time(time: Timestamp) -> Value {
     time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string().into()
 }

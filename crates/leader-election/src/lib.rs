@@ -2,9 +2,9 @@
 //! `tools/leaderelection`.
 //!
 //! An [`Elector`] tries to acquire the Lease. While it holds the Lease, it renews it. It publishes
-//! what it knows as [`Leadership`]. A leader that cannot renew the Lease in time has lost it for
-//! good: [`Elector::run`] returns an error, and the process must exit. So a process is a standby,
-//! then perhaps the leader, then ends.
+//! its role as [`Leadership`]. A leader that cannot renew the Lease in time has lost it for good:
+//! [`Elector::run`] returns an error, and the process must exit. So a process is a standby, then
+//! perhaps the leader, then ends.
 //!
 //! # Rules
 //!

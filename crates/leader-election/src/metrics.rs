@@ -1,5 +1,5 @@
-//! The metrics of leader election: two under the names, labels and meanings of component-base's
-//! `metrics/prometheus/clientgo/leaderelection`, and one more.
+//! The metrics of leader election: two have the names, labels and meanings of component-base's
+//! `metrics/prometheus/clientgo/leaderelection`; [`LEASE_HELD`] is this crate's own.
 
 use metrics::{Counter, Gauge, counter, describe_counter, describe_gauge, gauge};
 

@@ -1,4 +1,4 @@
-//! What a candidate has seen of the Lease, and when it is free for the candidate.
+//! Records which Lease a candidate has seen, and computes when the candidate may take it.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::lease::Lease;
 
-/// What a watch shows.
+/// A change that a watch reports.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Event {
     /// The Lease was created or changed.
@@ -17,7 +17,7 @@ pub(crate) enum Event {
 }
 
 impl Event {
-    /// The Lease of the event.
+    /// Returns the Lease of the event.
     pub(crate) fn lease(&self) -> &Lease {
         let (Self::Applied(lease) | Self::Deleted(lease)) = self;
         lease
@@ -27,18 +27,18 @@ impl Event {
 /// The Lease as last seen, on the clock of this process.
 #[derive(Debug)]
 pub(crate) struct Observation {
-    /// This candidate's lease duration: how long a record without a duration is valid, and how long
-    /// at most the record of a deleted Lease is.
+    /// This candidate's lease duration. A record without a duration is valid for this time, and the
+    /// record of a deleted Lease for at most this time.
     own_duration: Duration,
     lease: Option<Lease>,
-    /// When the present state was seen first: the record of the Lease, or that there is no Lease.
+    /// When this candidate first saw the present record, or first learned that there is no Lease.
     since: Option<Instant>,
-    /// When the record of the last holder expires. Until then the Lease is not free, unless that
-    /// holder has released it.
+    /// When the record of the last holder expires. Until then no other candidate may take the
+    /// Lease, unless that holder has released it.
     reserved: Option<Instant>,
-    /// The newest version that was seen.
+    /// The newest version that this candidate has seen.
     newest: ResourceVersion,
-    /// When a watch showed that version, if it was a watch.
+    /// When a watch showed that version, or `None` if an answer did.
     shown: Option<Instant>,
 }
 
@@ -54,12 +54,12 @@ impl Observation {
         }
     }
 
-    /// The Lease; none if it was not seen or was deleted.
+    /// Returns the Lease, or `None` if this candidate has not seen it or somebody has deleted it.
     pub(crate) fn lease(&self) -> Option<&Lease> {
         self.lease.as_ref()
     }
 
-    /// The holder; empty if there is none.
+    /// Returns the holder; empty if there is none.
     pub(crate) fn holder(&self) -> &str {
         self.lease.as_ref().map_or("", Lease::holder)
     }
@@ -76,10 +76,11 @@ impl Observation {
         }
     }
 
-    /// Takes the answer that there is no Lease.
+    /// Takes an answer that says that there is no Lease.
     ///
-    /// A duration that was seen before may be any number that a person wrote. A live holder
-    /// restores the Lease within a retry period, so this candidate's duration is enough.
+    /// The record of the deleted Lease stays valid for this candidate's lease duration at most: its
+    /// own may be any number that a person wrote, and a live holder restores the Lease within a
+    /// retry period.
     pub(crate) fn absent(&mut self, now: Instant) {
         self.reserved = self.reserved.map(|reserved| reserved.min(now + self.own_duration));
         if self.lease.take().is_some() || self.since.is_none() {
@@ -113,19 +114,19 @@ impl Observation {
         self.lease = Some(lease);
     }
 
-    /// When the Lease is free for another holder; none if nothing was seen.
+    /// Returns when this candidate may take the Lease, or `None` if it has seen nothing.
     ///
-    /// A Lease that is deleted, or whose holder is removed by somebody who is not the holder, is
-    /// free when the last record that was seen expires. Its holder may be alive, and restores the
-    /// Lease with its next renewal. A deleted Lease is free after this candidate's lease duration
-    /// at the latest.
+    /// If somebody other than the holder deletes the Lease or removes its holder, the Lease is free
+    /// when the last record that this candidate saw expires: the holder may be alive, and then
+    /// restores the Lease with its next renewal. A deleted Lease is free after this candidate's
+    /// lease duration at the latest.
     pub(crate) fn free_at(&self) -> Option<Instant> {
         let since = self.since?;
         Some(self.reserved.map_or(since, |reserved| reserved.max(since)))
     }
 
-    /// Until when a Lease that does not exist is left to its last holder; none if the Lease exists
-    /// or had no holder.
+    /// Returns the time until which candidates leave a Lease that does not exist to its last
+    /// holder, or `None` if the Lease exists or had no holder.
     pub(crate) fn deleted_until(&self) -> Option<Instant> {
         self.reserved.filter(|_| self.lease.is_none())
     }

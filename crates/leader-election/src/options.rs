@@ -6,17 +6,17 @@ use std::time::Duration;
 /// retry period more.
 pub(crate) const JITTER_FACTOR: f64 = 1.2;
 
-/// Which Lease an elector acquires, and its time limits.
+/// Names the Lease that an elector acquires, and its time limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ElectorOptions {
     /// The namespace of the Lease.
     pub namespace: String,
-    /// The name of the Lease.
     pub name: String,
     /// The holder identity of this process. No other process may have it.
     pub identity: String,
     /// How long a standby waits after the last renewal that it saw
-    /// (`--leader-elect-lease-duration`). The Lease has it in whole seconds, rounded down.
+    /// (`--leader-elect-lease-duration`). The elector writes it into the Lease in whole seconds,
+    /// rounded down.
     pub lease_duration: Duration,
     /// How long a leader goes on without a successful renewal (`--leader-elect-renew-deadline`).
     pub renew_deadline: Duration,
@@ -24,10 +24,9 @@ pub struct ElectorOptions {
     pub retry_period: Duration,
 }
 
-/// Options that an elector refuses.
+/// The reason why an elector refuses its options.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidElectorOptions {
-    /// A time limit is zero.
     #[error("the {0} of leader election must be greater than zero")]
     Zero(&'static str),
     /// The lease duration is too long for a Lease.
@@ -37,23 +36,12 @@ pub enum InvalidElectorOptions {
     #[error(
         "the lease duration {lease_duration:?}, in whole seconds, must be greater than the renew deadline {renew_deadline:?}"
     )]
-    RenewDeadline {
-        /// The lease duration.
-        lease_duration: Duration,
-        /// The renew deadline.
-        renew_deadline: Duration,
-    },
+    RenewDeadline { lease_duration: Duration, renew_deadline: Duration },
     /// The renew deadline is too short for the retry period.
     #[error(
         "the renew deadline {renew_deadline:?} must be greater than {JITTER_FACTOR} times the retry period {retry_period:?}"
     )]
-    RetryPeriod {
-        /// The renew deadline.
-        renew_deadline: Duration,
-        /// The retry period.
-        retry_period: Duration,
-    },
-    /// A name is empty.
+    RetryPeriod { renew_deadline: Duration, retry_period: Duration },
     #[error("the {0} of leader election must not be empty")]
     Empty(&'static str),
     /// A name cannot be part of a path.
@@ -62,8 +50,8 @@ pub enum InvalidElectorOptions {
 }
 
 impl ElectorOptions {
-    /// Options with client-go's recommended time limits: a lease duration of 15 s, a renew deadline
-    /// of 10 s and a retry period of 2 s.
+    /// Returns options with client-go's recommended time limits: a lease duration of 15 s, a renew
+    /// deadline of 10 s and a retry period of 2 s.
     pub fn new(namespace: impl Into<String>, name: impl Into<String>, identity: impl Into<String>) -> Self {
         Self {
             namespace: namespace.into(),
@@ -75,17 +63,17 @@ impl ElectorOptions {
         }
     }
 
-    /// The Lease, as `namespace/name`.
+    /// Returns the Lease as `namespace/name`.
     pub fn lease(&self) -> String {
         format!("{}/{}", self.namespace, self.name)
     }
 
-    /// The lease duration as the Lease has it.
+    /// Returns the lease duration in whole seconds, as the Lease has it.
     pub(crate) fn lease_duration_seconds(&self) -> i32 {
         i32::try_from(self.lease_duration.as_secs()).unwrap_or(i32::MAX)
     }
 
-    /// Checks client-go's conditions on the time limits, and that the names can be used.
+    /// Checks client-go's conditions on the time limits, and that the names can be part of a path.
     ///
     /// # Errors
     ///

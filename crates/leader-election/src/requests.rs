@@ -1,4 +1,4 @@
-//! The requests for one Lease, and what their answers mean.
+//! Sends the requests for one Lease, and classifies their answers.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::action::{Answer, Request};
 use crate::lease::Lease;
 use crate::options::ElectorOptions;
 
-/// The most bytes of an answer. A Lease has some hundred; etcd stores at most 1.5 MiB.
+/// The longest answer, in bytes. A Lease has some hundred bytes; etcd stores at most 1.5 MiB.
 const MAX_ANSWER: usize = 2 << 20;
 /// Requests per second and their burst: client-go's defaults. An elector sends one request in two
 /// seconds.
@@ -123,7 +123,7 @@ fn message(status: StatusCode, body: &[u8]) -> String {
     }
 }
 
-/// What an answer with this status means. After a 5xx a write may have been carried out.
+/// Classifies an answer by its status. After a 5xx, the API server may have carried out a write.
 fn classify(status: StatusCode, body: &[u8], is_write: bool) -> Answer {
     if status.is_success() {
         let lease = serde_json::from_slice(body).ok().and_then(Lease::from_json);
@@ -133,7 +133,7 @@ fn classify(status: StatusCode, body: &[u8], is_write: bool) -> Answer {
         );
     }
     let why = message(status, body);
-    // A proxy answers 404 too. Only an API server knows that there is no Lease.
+    // A proxy may answer 404, too. Only an API server knows that there is no Lease.
     if status == StatusCode::NOT_FOUND && is_status_not_found(body) {
         return Answer::NotFound(why);
     }

@@ -1,7 +1,7 @@
 //! The election as a pure state machine: client-go's `tryAcquireOrRenew`, one request at a time.
 //!
-//! [`Election`] takes what happens (an answer, a watch event, the time) and says what to do next
-//! ([`Action`]). It reads no clock and sends nothing, so the model test runs several of them on one
+//! [`Election`] takes answers, watch events and the time, and returns what to do next as an
+//! [`Action`]. It reads no clock and sends nothing, so the model test runs several of them on one
 //! simulated Lease.
 //!
 //! An *attempt* is a series of requests. A leader updates the Lease that it knows (the fast path),
@@ -25,8 +25,8 @@ use crate::lease::Lease;
 use crate::observation::{Event, Observation};
 use crate::options::{ElectorOptions, JITTER_FACTOR};
 
-/// What a watch shows can start an attempt. This part of a retry period is the shortest time
-/// between the beginnings of two attempts, in case somebody edits the Lease in a loop.
+/// A watch event can start an attempt. A retry period divided by this is the shortest time between
+/// the beginnings of two attempts, in case somebody edits the Lease in a loop.
 const SPACING: u32 = 20;
 /// The most reads in one attempt.
 const MAX_READS: u32 = 2;
@@ -73,16 +73,16 @@ pub(crate) struct Election {
     step: Step,
     /// When the last attempt began.
     attempt: Instant,
-    /// How often it has read the Lease.
+    /// How often that attempt has read the Lease.
     reads: u32,
-    /// When the Lease was free for the last attempt that found it free.
+    /// The value of [`Observation::free_at`] at the last attempt that found the Lease free.
     tried: Option<Instant>,
     observed: Observation,
-    /// The last writes that the Lease showed when this candidate last tried to acquire it. If an
-    /// earlier try is the one that was carried out, the Lease showed the same then: each try has
-    /// the version of the Lease as its precondition.
+    /// The last writes that the Lease showed when this candidate last tried to acquire it. If the
+    /// API server carried out an earlier try, the Lease showed the same then: each try has the
+    /// version of the Lease as its precondition.
     inherited: Option<LastWrites>,
-    /// True if such a try may have been carried out although no answer said so.
+    /// True if the API server may have carried out such a try although no answer said so.
     may_hold: bool,
     last_error: Option<RequestError>,
     /// The holder that the Lease shows although this candidate leads.
@@ -92,15 +92,14 @@ pub(crate) struct Election {
 /// Why a request failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RequestError {
-    /// Another client has changed the Lease since it was read. That is how all candidates but one
-    /// fail to acquire it.
+    /// Another client has changed the Lease since this candidate read it. All candidates but one
+    /// fail to acquire the Lease in this way.
     Conflict(String),
-    /// Anything else.
     Other(String),
 }
 
 impl RequestError {
-    /// The explanation.
+    /// Returns the message of the API server or the client.
     pub(crate) fn why(&self) -> &str {
         let (Self::Conflict(why) | Self::Other(why)) = self;
         why
@@ -142,14 +141,15 @@ impl Election {
         }
     }
 
-    /// When the Lease expires for the others, if this candidate leads.
+    /// Returns when the Lease expires for the other candidates, or `None` if this candidate does
+    /// not lead.
     pub(crate) fn expiry(&self) -> Option<Instant> {
         let Phase::Leading { until, .. } = self.phase else { return None };
         Some(until + (self.options.lease_duration - self.options.renew_deadline))
     }
 
-    /// Returns true if somebody holds the Lease, as far as this candidate can tell: it leads, or
-    /// its last request was answered and the record of another holder is valid.
+    /// Returns true if this candidate knows that somebody holds the Lease: it leads, or the API
+    /// server answered its last request and the record of another holder is valid.
     pub(crate) fn is_held(&self, now: Instant) -> bool {
         match self.phase {
             Phase::Leading { until, .. } => now < until,
@@ -161,18 +161,18 @@ impl Election {
         }
     }
 
-    /// The error of the last request; none if it had none.
+    /// Returns the error of the last request, or `None` if it succeeded.
     pub(crate) fn last_error(&self) -> Option<&RequestError> {
         self.last_error.as_ref()
     }
 
-    /// The Lease as it was last seen; none if it did not exist then.
+    /// Returns the Lease as this candidate last saw it, or `None` if it did not exist then.
     pub(crate) fn lease(&self) -> Option<&Lease> {
         self.observed.lease()
     }
 
-    /// Until when a standby leaves a Lease that was deleted to its last holder; none if there is
-    /// nothing to wait for.
+    /// Returns the time until which this standby leaves a deleted Lease to its last holder, or
+    /// `None` if it waits for no holder.
     pub(crate) fn deleted_until(&self, now: Instant) -> Option<Instant> {
         match self.phase {
             Phase::Standby => self.observed.deleted_until().filter(|until| *until > now),
@@ -180,7 +180,7 @@ impl Election {
         }
     }
 
-    /// What to do now. `wall_clock` is written into the Lease and has no other use.
+    /// Returns what to do now. `wall_clock` goes into the Lease and has no other use.
     pub(crate) fn next(&mut self, now: Instant, wall_clock: Timestamp) -> Action {
         let limit = self.limit();
         if limit.is_some_and(|limit| limit <= now) {
@@ -217,7 +217,7 @@ impl Election {
         }
     }
 
-    /// Takes the answer to the request that was sent last.
+    /// Takes the answer to the last request.
     pub(crate) fn answered(&mut self, answer: Answer, now: Instant) {
         let Step::Sent(purpose, sent) = self.step else { return };
         self.reads += u32::from(purpose == Purpose::Read);
@@ -249,7 +249,7 @@ impl Election {
             return;
         }
         if let Step::Due(_) = self.step {
-            // It was decided on an older state.
+            // The election decided on that request from an older state.
             self.step = Step::Due(Purpose::Read);
         }
         let Phase::Leading { .. } = self.phase else { return };
@@ -267,19 +267,19 @@ impl Election {
         }
     }
 
-    /// Returns true if the Lease has this candidate as its holder, as last seen.
+    /// Returns true if this candidate was the holder when it last saw the Lease.
     fn is_holder(&self) -> bool {
         self.observed.holder() == self.options.identity
     }
 
-    /// The holder, if it is another candidate.
+    /// Returns the holder, if it is another candidate.
     fn other_holder(&self) -> Option<String> {
         let holder = self.observed.holder();
         (!holder.is_empty() && !self.is_holder()).then(|| holder.to_owned())
     }
 
-    /// When a leader renews the Lease next: at the regular time, or soon if somebody else has
-    /// deleted it or changed what keeps others from taking it.
+    /// Returns when a leader renews the Lease next: at the regular time, or soon if somebody else
+    /// has deleted the Lease or changed the fields that keep others from taking it.
     fn next_renewal(&self, regular: Instant) -> Instant {
         let duration = self.observed.lease().and_then(Lease::duration);
         let is_intact =
@@ -287,7 +287,7 @@ impl Election {
         if is_intact { regular } else { self.attempt + self.options.retry_period / SPACING }
     }
 
-    /// The time after which a leader has lost the Lease, or gives up releasing it.
+    /// Returns the time after which a leader has lost the Lease, or gives up releasing it.
     fn limit(&self) -> Option<Instant> {
         match self.phase {
             Phase::Leading { until, .. } => Some(until),
@@ -296,7 +296,8 @@ impl Election {
         }
     }
 
-    /// When the next attempt begins: a standby also begins one when the Lease becomes free, once.
+    /// Returns when the next attempt begins: at `next`, or, for a standby, when the Lease becomes
+    /// free, once.
     fn wake(&self, next: Instant) -> Instant {
         match (&self.phase, self.observed.free_at()) {
             (Phase::Standby, Some(free)) if self.tried != Some(free) => {
@@ -329,7 +330,7 @@ impl Election {
         if exists { Request::Update(lease) } else { Request::Create(lease) }
     }
 
-    /// Decides what follows from a read.
+    /// Chooses the next step after the Lease was read.
     fn decide(&mut self, now: Instant) {
         let free = self.observed.free_at().filter(|free| *free <= now);
         match (&self.phase, self.other_holder()) {
@@ -355,7 +356,7 @@ impl Election {
         }
     }
 
-    /// A renewal that was sent at `sent` was carried out.
+    /// Notes that the API server carried out a renewal that the elector sent at `sent`.
     fn renewed(&mut self, sent: Instant, now: Instant) {
         let until = sent + self.options.renew_deadline;
         if let Some(holder) = self.other_holder() {
@@ -373,8 +374,8 @@ impl Election {
                 self.contested = None;
             }
             Phase::Standby if until <= now => {
-                // This process was suspended and holds a Lease that has run out. It may renew it if
-                // it still can.
+                // This process was suspended and holds a Lease that has run out. It tries to renew
+                // the Lease: no other candidate has taken it.
                 self.may_hold = true;
                 self.step = Step::Waiting(now);
             }

@@ -1,5 +1,5 @@
-//! The watch of one Lease. It supplements polling: it delivers what it can, for ever, and its
-//! failures concern nobody.
+//! Watches one Lease, so that the elector learns of changes before its next poll. The watch never
+//! ends: after a failure it begins anew, and meanwhile the elector polls.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -17,17 +17,17 @@ use crate::observation::Event;
 use crate::options::ElectorOptions;
 use crate::requests::LeaseClient;
 
-/// How long the API server keeps a watch open at least; at most twice as long. As client-go's
-/// reflector.
+/// The shortest time for which the API server keeps a watch open; the longest is twice that.
+/// client-go's reflector does the same.
 const WATCH_TIMEOUT: Duration = Duration::from_secs(300);
-/// A line that is longer ends the watch.
+/// The longest line, in bytes. A longer one ends the watch.
 const MAX_LINE: usize = 2 << 20;
 
 /// Watches the Lease and sends its events.
 ///
-/// A watch begins with the present state, so nothing has to be listed after a failure. A watch that
-/// is silent for a lease duration is opened anew: its connection may be dead, because a leader
-/// renews more often. Watches are opened at most once in a retry period.
+/// A watch begins with the present state, so the caller lists nothing after a failure. If a watch
+/// is silent for a lease duration, this function opens a new one: a leader renews more often, so
+/// the connection may be dead. It opens at most one watch in a retry period.
 pub(crate) async fn watch(
     client: LeaseClient,
     options: ElectorOptions,
@@ -83,7 +83,8 @@ async fn read(mut body: AnswerBody, options: &ElectorOptions, events: &Sender<Ev
     }
 }
 
-/// Decodes a line; none for bookmarks and what this version does not know.
+/// Decodes a line. Returns `None` for a bookmark, and for a type of event that this version does
+/// not know.
 fn event(line: &[u8]) -> Result<Option<Event>, String> {
     if line.trim_ascii().is_empty() {
         return Ok(None);

@@ -16,7 +16,6 @@ pub enum ConnectError {
     /// The kubeconfig file cannot be read or is invalid.
     #[error("kubeconfig {path}: {why}")]
     Kubeconfig {
-        /// The file.
         path: PathBuf,
         /// What is wrong, and what to do.
         why: String,

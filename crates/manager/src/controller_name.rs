@@ -11,7 +11,6 @@ const OTHERS: &str = include_str!("upstream_controllers.txt");
 /// What `--controllers` selects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Selection {
-    /// The controllers to run.
     pub(crate) controllers: Vec<ControllerName>,
     /// The names of controllers that kube-controller-manager has and this program has not.
     pub(crate) ignored: Vec<String>,

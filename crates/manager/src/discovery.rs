@@ -108,7 +108,6 @@ pub(crate) async fn run(
 /// The outcome of a request for a list of resources.
 #[derive(Debug, PartialEq)]
 enum Reply {
-    /// The list.
     Listed,
     /// A 404 as an API server gives it, told in words.
     NotServed(String),

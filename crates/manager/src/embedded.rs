@@ -26,10 +26,8 @@ pub(crate) const SAMPLE: &str = include_str!("../sample/shop.json");
 /// Why the embedded API server did not start. Nothing is left running.
 #[derive(Debug, thiserror::Error)]
 pub enum EmbeddedError {
-    /// A manifest cannot be read.
     #[error("cannot read the manifest {path}: {why}")]
     Unreadable {
-        /// The file.
         path: PathBuf,
         /// The error of the operating system.
         why: std::io::Error,
@@ -39,7 +37,6 @@ pub enum EmbeddedError {
     Invalid {
         /// The file, or the sample.
         path: PathBuf,
-        /// What is wrong, and where.
         why: ManifestError,
     },
     /// The objects cannot be loaded.
@@ -50,9 +47,7 @@ pub enum EmbeddedError {
     Refused {
         /// The file, or the sample.
         path: PathBuf,
-        /// Kind of the object.
         kind: String,
-        /// Name of the object.
         name: String,
         /// The message of the server's `Status`.
         why: String,
@@ -70,9 +65,7 @@ pub enum EmbeddedError {
 
 /// A running embedded API server.
 pub struct Embedded {
-    /// The server.
     pub server: EmbeddedApiServer,
-    /// The listening socket.
     pub listener: Listener,
     /// The path of the kubeconfig for it, which [`Embedded::write_kubeconfig`] writes.
     pub kubeconfig: PathBuf,

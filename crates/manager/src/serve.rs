@@ -43,11 +43,9 @@ pub enum ServeError {
     /// A kubeconfig for reviews cannot be used.
     #[error("invalid value {path:?} for {option}: {why}")]
     Connect {
-        /// The option.
         option: &'static str,
         /// Its value.
         path: PathBuf,
-        /// What is wrong with it.
         why: ConnectError,
     },
 }
@@ -162,7 +160,6 @@ impl Manager {
 pub struct Serving {
     /// Where it listens, if the operating system says.
     pub address: Option<SocketAddr>,
-    /// Its health checks.
     pub health: HealthChecks,
 }
 

@@ -15,12 +15,7 @@ pub enum TracingError {
     #[error(
         "cannot send traces to {endpoint}: {why}; give the address of a collector that speaks OTLP over gRPC"
     )]
-    Endpoint {
-        /// The endpoint.
-        endpoint: String,
-        /// What is wrong with it.
-        why: String,
-    },
+    Endpoint { endpoint: String, why: String },
     /// The build has no OTLP.
     #[error(
         "this program was built without traces; build it with the feature otlp, or leave out --tracing-endpoint"

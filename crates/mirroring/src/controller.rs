@@ -1,4 +1,4 @@
-//! The controller around the plan: what starts a sync, and what a sync does.
+//! The controller around the plan: it queues Endpoints, and syncs them.
 //!
 //! Upstream: `pkg/controller/endpointslicemirroring/endpointslicemirroring_controller.go`.
 
@@ -33,33 +33,32 @@ pub const QUEUE_NAME: &str = "endpoint_slice_mirroring";
 /// Services.
 pub type MirroringController = Controller<MirroringReconciler>;
 
-/// What the mirroring controller does; see [`Reconciler`].
+/// Syncs Endpoints for the mirroring controller; see [`Reconciler`].
 pub struct MirroringReconciler {
     options: ControllerOptions,
     metrics: Metrics,
-    /// Up to where Endpoints had been read when the first sync began.
+    /// The version up to which the cache had read Endpoints when the first sync began.
     started_at: OnceLock<ResourceVersion>,
 }
 
-/// What is kept of an Endpoints object that is mirrored.
+/// The state that the controller keeps for a mirrored Endpoints object.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct EndpointsState {
-    /// What it adds to the gauges.
+    /// The part of this object in the gauges.
     share: Option<Share>,
     /// The Endpoints, if the cache holds only a summary of their addresses.
     content: Option<Arc<Endpoints>>,
     /// Who wrote the addresses of a version of the Endpoints.
     written_by: Option<(ResourceVersion, Maker)>,
-    /// Who made a version of a slice that is kept because no controller did, or because it does not
-    /// tell, by its name.
+    /// The makers of kept slices, by name and with the version: another client, or an unknown one.
     made_by: BTreeMap<Text, (ResourceVersion, Maker)>,
-    /// Slices made from pods that are kept, as they were reported.
+    /// The slices made from pods that the controller keeps, as the last events reported them.
     kept_orphans: KeptOrphans,
 }
 
-/// Returns true if nothing is mirrored, and nothing is to be, because the Service has a selector.
-/// Then a change of the Endpoints does not matter. (Upstream syncs, and finds nothing to do.) If
-/// the Service has lost its selector in the meantime, its own change starts a sync, as does a
+/// Returns true if there are no mirrored slices, and there need not be any, because the Service has
+/// a selector. Then a change of the Endpoints does not matter. (Upstream syncs, and finds nothing
+/// to do.) If the Service loses its selector in the meantime, that change starts a sync, as does a
 /// mirrored slice that the cache shows later.
 fn is_left_to_selector(runtime: &Runtime<MirroringReconciler>, key: &ObjectKey) -> bool {
     let cluster = runtime.cluster();
@@ -102,14 +101,14 @@ impl Reconciler for MirroringReconciler {
     fn on_service(&self, runtime: &Runtime<Self>, change: &Change<Service>) {
         let (old, new) = (change.old.as_deref(), change.new.as_deref());
         let lacks_selector = |service: &Service| service.selector.is_none();
-        // Which labels are mirrored depends on it.
+        // The labels of the mirrored slices depend on it.
         let changes_labels = |old: &Service, new: &Service| {
             self.options.plan.headless_label_repair
                 && lacks_selector(new)
                 && old.is_headless() != new.is_headless()
         };
         let matters = match (old, new) {
-            // A Service may have been deleted and created again while no watch was open.
+            // A user may have deleted the Service and created it again while no watch was open.
             (Some(old), Some(new)) => {
                 lacks_selector(old) != lacks_selector(new) || old.uid != new.uid || changes_labels(old, new)
             }
@@ -121,8 +120,8 @@ impl Reconciler for MirroringReconciler {
     }
 
     fn on_endpoints(&self, runtime: &Runtime<Self>, change: &Change<Endpoints>) {
-        // Endpoints that are not mirrored, and were not before, do not matter: slices that are left
-        // of them start a sync.
+        // Endpoints that the controller mirrors neither now nor before the change do not matter:
+        // slices that are left of them start a sync.
         let matters = [&change.old, &change.new].into_iter().flatten().any(|it| mirrorable(it).is_ok());
         if matters && let Some(endpoints) = change.latest() {
             let key = endpoints.key();

@@ -1,6 +1,6 @@
 //! Metrics of this controller, under upstream's names (`endpointslicemirroring/metrics`).
 //!
-//! Handles are taken from the recorder that is current when the controller is built.
+//! A new controller takes its handles from the current recorder.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -24,7 +24,7 @@ const SLICES: &str = "endpoint_slice_mirroring_controller_num_endpoint_slices";
 const DESIRED_SLICES: &str = "endpoint_slice_mirroring_controller_desired_endpoint_slices";
 const CHANGES: &str = "endpoint_slice_mirroring_controller_changes";
 
-/// Histograms of this crate whose buckets an exporter has to set, with upstream's buckets.
+/// Returns the histograms of this crate for an exporter, with upstream's buckets.
 pub fn buckets() -> Vec<(&'static str, Vec<f64>)> {
     let doubling = |first: f64| (0..15).map(|power| first * 2f64.powi(power)).collect::<Vec<_>>();
     vec![
@@ -36,7 +36,7 @@ pub fn buckets() -> Vec<(&'static str, Vec<f64>)> {
     ]
 }
 
-/// What one Endpoints object adds to the gauges, and the sum over all of them.
+/// The part of one Endpoints object in the gauges, or the sum over all of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Share {
     endpoints: usize,
@@ -129,8 +129,8 @@ impl Metrics {
         self.changes[operation as usize].increment(1);
     }
 
-    /// Counts what a plan found, before it is carried out. Returns what the Endpoints add to the
-    /// gauges from now on.
+    /// Counts the results of a plan, before its writes. Returns the new part of the Endpoints in
+    /// the gauges.
     pub(crate) fn planned(&self, stats: &PlanStats) -> Share {
         self.added.record(stats.added as f64);
         self.updated.record(stats.updated as f64);
@@ -143,8 +143,8 @@ impl Metrics {
         }
     }
 
-    /// Replaces what one Endpoints object adds to the gauges; none before its first plan, and when
-    /// it is not mirrored.
+    /// Replaces the part of one Endpoints object in the gauges. It is `None` before its first plan,
+    /// and while it is not mirrored.
     pub(crate) fn replace(&self, old: Option<Share>, share: Option<Share>) {
         if old == share {
             return;

@@ -10,22 +10,20 @@ use crate::PlanOptions;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ControllerOptions {
-    /// Options of the plan.
     pub plan: PlanOptions,
-    /// How many Endpoints objects are synced at once
+    /// How many Endpoints objects the controller syncs at once
     /// (`--mirroring-concurrent-service-endpoint-syncs`).
     pub workers: usize,
     /// How long syncs that slices cause wait for more of the kind
     /// (`--mirroring-endpointslice-updates-batch-period`).
     pub batch_period: Duration,
-    /// Gate `OrphanedSliceCleanup`: if a Service has no selector any more, slices that were made
-    /// from its pods are deleted once mirrored slices replace them; see
+    /// Gate `OrphanedSliceCleanup`: if a Service has no selector any more, the controller deletes
+    /// the slices that were made from its pods once mirrored slices replace them; see
     /// [`judge_orphans`](crate::judge_orphans). Upstream leaves both in place, and clients use
     /// endpoints that no controller maintains.
     pub orphaned_slice_cleanup: bool,
-    /// Gate `WritesAfterFailedCreate`: when a slice cannot be created, updates and deletes that
-    /// only remove endpoints or make them unready are still carried out. Upstream ends the sync
-    /// there.
+    /// Gate `WritesAfterFailedCreate`: after a failed create, a sync still carries out updates and
+    /// deletes that only remove endpoints or make them unready. Upstream ends the sync there.
     pub writes_after_failed_create: bool,
     /// Options that all controllers share.
     pub runtime: RuntimeOptions,

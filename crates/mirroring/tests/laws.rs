@@ -90,7 +90,7 @@ fn endpoints() -> impl Strategy<Value = Endpoints> {
     )
 }
 
-/// Slices of any writer.
+/// Returns slices of any writer.
 fn slices() -> impl Strategy<Value = Vec<Arc<EndpointSlice>>> {
     let kind = prop::sample::select(vec![AddressType::IPv4, AddressType::IPv6, AddressType::Fqdn]);
     let slice = (kind, vec(1..5u8, 0..4), vec(1..4i32, 0..3), 0..4u8);
@@ -164,7 +164,7 @@ fn addresses(subsets: &[EndpointSubset]) -> usize {
     subsets.iter().map(|subset| subset.addresses.len() + subset.not_ready_addresses.len()).sum()
 }
 
-/// Counts the verdicts by whether the address is mirrored.
+/// Counts the mirrored and the skipped addresses.
 fn counts(plan: &Plan) -> (usize, usize) {
     let mirrored = |one: &&AddressVerdict| matches!(one.verdict, MirrorVerdict::Mirrored { .. });
     let count = plan.verdicts.iter().filter(mirrored).count();
@@ -209,8 +209,8 @@ proptest! {
     fn slices_of_a_service_that_is_not_headless_lack_the_headless_label(
         mut given in endpoints(), existing in slices(), max in 0..6usize,
     ) {
-        // Nothing would be created for Endpoints that are being deleted, but what is there is still
-        // updated.
+        // The controller would create nothing for Endpoints that are being deleted, but it still
+        // updates existing slices.
         given.metadata.deletion_timestamp = None;
         for slice in apply(existing.clone(), &run(&given, &existing, max)) {
             prop_assert!(!slice.metadata.labels.contains_key(LABEL_HEADLESS), "{}", slice.metadata.name);

@@ -10,7 +10,7 @@ use kube_endpoint_core_model::{AddressType, Endpoint, EndpointPort, EndpointSlic
 use kube_endpoint_mirroring::OrphanVerdict::{self, AskWhoWrote, Kept, Redirected, Replaced};
 use kube_endpoint_mirroring::{KeptOrphans, KeptReason, OrphanInputs, judge_orphans, kept_events};
 
-/// A slice of ready endpoints; an address that ends in `!` is not ready.
+/// Returns a slice of ready endpoints; an address that ends in `!` is not ready.
 fn slice(name: &str, port: i32, addresses: &[&str]) -> Arc<EndpointSlice> {
     let endpoint = |address: &&str| Endpoint {
         addresses: vec![address.trim_end_matches('!').into()],

@@ -162,7 +162,7 @@ fn of_a_summary_of_addresses_nothing_is_planned() {
     let service = Service { key: ObjectKey::new("n", "db"), ..Service::default() };
     assert!(lacks_content(&PlanInputs::new(&service, &summarized)));
     assert!(!lacks_content(&PlanInputs::new(&service, &given)));
-    // The addresses do not decide whether Endpoints are mirrored at all.
+    // The addresses have no influence on mirroring as such.
     summarized.metadata.labels = pairs(&[(LABEL_SKIP_MIRROR, "true")]);
     assert!(!lacks_content(&PlanInputs::new(&service, &summarized)));
     assert_eq!(run(&summarized, &there).writes.delete, there);
@@ -222,7 +222,7 @@ fn slices_are_deleted_if_nothing_is_mirrored() {
     assert_snapshot!("every_address_of_endpoints_that_are_not_mirrored_has_a_verdict", skipped);
 }
 
-/// Changes of the existing slice, and whether the controller writes because of them.
+/// Each case changes the existing slice, and says if the controller then writes.
 #[test]
 fn what_counts_as_a_change() {
     let mut given = endpoints(json!([{"addresses": [
@@ -275,7 +275,7 @@ fn what_counts_as_a_change() {
     );
 }
 
-/// The labels of the slice, and whether a slice with the label is written.
+/// Each case gives the labels of the slice, and says if the plan writes a slice with the label.
 #[test]
 fn the_headless_label_is_copied_for_a_headless_service_or_as_upstream() {
     let mut given = one_address();
@@ -299,7 +299,7 @@ fn the_headless_label_is_copied_for_a_headless_service_or_as_upstream() {
     check(true, "10.96.0.1", false, true, false);
     check(true, "None", true, true, false);
     check(true, "None", false, true, false);
-    // Of an ExternalName, which has no cluster IP.
+    // An ExternalName has no cluster IP.
     check(true, "", true, true, false);
     for repair in [true, false] {
         check(false, "10.96.0.1", repair, false, true);

@@ -80,7 +80,7 @@ fn sorted(mut groups: Vec<Value>) -> Vec<Value> {
 }
 
 /// Vectors for which the plan has fewer writes than upstream, with the same result: the Endpoints
-/// have a label that the controller sets on slices, and upstream takes it for missing at every
+/// have a label that the controller sets on slices, and upstream considers it missing at every
 /// sync.
 const WRITES_LESS: [&str; 1] = ["1-100-2"];
 

@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use crate::connection::{Shared, serve};
 use crate::connections::Connections;
 
-/// Connections that the kernel keeps until they are accepted.
+/// The number of connections that the kernel keeps until this process accepts them.
 const BACKLOG: i32 = 1024;
 
 /// The pause before accepting again when the system has no resources for another connection.
@@ -33,7 +33,8 @@ fn listen_on(address: SocketAddr, both_families: bool) -> std::io::Result<TcpLis
     if address.is_ipv6() {
         socket.set_only_v6(!both_families)?;
     }
-    // Otherwise a restarted process waits until the connections of the one before are forgotten.
+    // Otherwise a restarted process waits until the kernel forgets the connections of the one
+    // before.
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
@@ -59,8 +60,8 @@ pub(crate) async fn accept(listener: TcpListener, shared: Arc<Shared>, connectio
                 let task = tasks.spawn(serve(stream, Arc::clone(&shared), place));
                 connections.started(number, task);
                 if has_closed {
-                    // So that the memory of the connections that were closed is free before many
-                    // more are accepted.
+                    // This frees the memory of closed connections before the process accepts many
+                    // more.
                     tokio::task::yield_now().await;
                 }
             }

@@ -1,4 +1,4 @@
-//! What a page may find out about its reader: may they list objects of a kind?
+//! Tells a page if its reader may list the objects of a kind.
 
 use std::sync::Arc;
 
@@ -28,13 +28,12 @@ impl std::fmt::Debug for Access {
 }
 
 impl Access {
-    /// May read everything; nobody is asked. For a page that only the owner of the cluster can
-    /// open.
+    /// Grants everything without asking, for a page that only the owner of the cluster can open.
     pub fn everything() -> Self {
         Self(Rights::Everything)
     }
 
-    /// May read nothing; nobody is asked. A path that needs no authentication is read with it.
+    /// Grants nothing without asking, for a path that needs no authentication.
     pub fn nothing() -> Self {
         Self(Rights::Nothing)
     }
@@ -43,9 +42,8 @@ impl Access {
         Self(Rights::User { user: Arc::new(user), authorization })
     }
 
-    /// Returns a value that is equal for two readers if and only if they have the same user name,
-    /// uid, groups and extra fields, as far as a hash can tell: decisions about one hold for the
-    /// other.
+    /// Returns a hash of the reader's user name, uid, groups and extra fields. Decisions about one
+    /// reader hold for all others with the same hash.
     pub fn reader(&self) -> [u8; 32] {
         match &self.0 {
             Rights::Everything => [1; 32],
@@ -54,13 +52,14 @@ impl Access {
         }
     }
 
-    /// Whether the reader may list the objects of a resource, such as `endpointslices` of the group
-    /// `discovery.k8s.io`, in a namespace; without one, in all. The API server is asked
-    /// (`SubjectAccessReview`), and its answer is kept for as long as those about paths.
+    /// Returns true if the reader may list the objects of a resource, such as `endpointslices` of
+    /// the group `discovery.k8s.io`, in a namespace, or in all namespaces if it is `None`. It asks
+    /// the API server (`SubjectAccessReview`), and keeps the answer for the same time as answers
+    /// about paths.
     ///
     /// # Errors
     ///
-    /// If the API server gives no answer, or too many questions are being asked.
+    /// [`Unanswered`] if the API server gives no answer, or too many questions are open.
     pub async fn may_list(
         &self,
         group: &str,

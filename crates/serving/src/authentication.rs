@@ -1,4 +1,5 @@
-//! Who sends a request: headers of a front proxy, client certificates and bearer tokens.
+//! Finds out who sends a request: from headers of a front proxy, client certificates and bearer
+//! tokens.
 
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
@@ -21,19 +22,19 @@ use crate::reviews::{Reviewer, Unanswered};
 use crate::turns::{Client, Turns};
 use crate::user::User;
 
-/// Tokens whose users are remembered, and invalid ones that are.
+/// How many tokens with a user the cache remembers, and how many invalid ones.
 const REMEMBERED_TOKENS: NonZeroUsize = NonZeroUsize::new(4096).expect("not zero");
 
-/// How long a verified certificate is not verified again on the same connection.
+/// How long a connection relies on one verification of its client's certificate.
 const CERTIFICATE_TTL: Duration = Duration::from_secs(10);
 
-/// The request has credentials that are not valid, or could not be checked, for example because
-/// there are too many tokens to check. The answer is 401 in all cases, as upstream's.
+/// The request has credentials that are not valid, or that the server could not check, for example
+/// because there are too many tokens to check. The answer is 401 in all cases, as upstream's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Unauthorized;
 
-/// The certificates of a connection's client, and what was found for them: the user, and the
-/// headers that are believed if the client is a front proxy.
+/// The certificates of a connection's client, and the results of verifying them: the user, and the
+/// headers that count if the client is a front proxy.
 pub(crate) struct Peer {
     chain: Vec<CertificateDer<'static>>,
     address: IpAddr,
@@ -41,10 +42,9 @@ pub(crate) struct Peer {
     headers: Mutex<Option<Verified<Arc<RequestHeaders>>>>,
 }
 
-/// What a certificate stands for.
+/// The result of verifying a certificate.
 struct Verified<T> {
     found: Result<Option<T>, Unauthorized>,
-    /// The generation of the CA.
     generation: u64,
     at: Instant,
 }
@@ -88,7 +88,7 @@ struct TokenStatus {
 }
 
 impl Authentication {
-    /// Without a reviewer, every token is ignored.
+    /// Creates an authentication. Without a reviewer it ignores every token.
     pub(crate) fn new(
         client_ca: Arc<ClientCa>,
         proxy_ca: Arc<ProxyCa>,
@@ -109,7 +109,7 @@ impl Authentication {
         Ok(Self { client_ca, proxy_ca, tokens, time, turns })
     }
 
-    /// The user of a request with these headers.
+    /// Returns the user of a request with these headers.
     pub(crate) async fn user(&self, peer: &Peer, headers: &HeaderMap) -> Result<User, Unauthorized> {
         let proxied = self.user_of_front_proxy(peer, headers).await;
         if let Ok(Some(user)) = proxied {
@@ -130,7 +130,7 @@ impl Authentication {
         }
     }
 
-    /// The user that a front proxy names.
+    /// Returns the user that a front proxy names.
     async fn user_of_front_proxy(
         &self,
         peer: &Peer,
@@ -148,8 +148,8 @@ impl Authentication {
         self.verified(peer, &peer.user, self.client_ca.generation(), verify).await
     }
 
-    /// Returns what the client's certificate stands for, and remembers it for a while. Verifying
-    /// takes a turn: a client chooses the sizes of the keys in its chain.
+    /// Verifies the client's certificate, and remembers the result for a while. Verifying takes a
+    /// turn, because a client chooses the sizes of the keys in its chain.
     async fn verified<T: Clone>(
         &self,
         peer: &Peer,
@@ -189,14 +189,13 @@ impl Authentication {
 }
 
 impl Tokens {
-    /// The user of a token.
+    /// Returns the user of a token.
     async fn user(&self, token: &str) -> Result<Option<User>, Unauthorized> {
         let key = self.hasher.hash(token.as_bytes());
         let ttl = self.ttl;
         let ask = |expired: Option<Option<User>>| {
             let reviewer = Arc::clone(&self.reviewer);
-            // Whoever sends any number of invented tokens does not delay those who were let in
-            // before.
+            // A client that sends many invented tokens does not delay clients with known tokens.
             let question = reviewer.question(TokenSpec { token }, expired.flatten().is_some())?;
             Ok(async move {
                 let status: TokenStatus = reviewer.ask(question).await?;
@@ -213,11 +212,11 @@ impl Tokens {
     }
 }
 
-/// The token in the `Authorization` header, by upstream's rules: whatever is no bearer token is
-/// ignored.
+/// Returns the bearer token in the `Authorization` header. As upstream, it ignores all other
+/// credentials there.
 ///
 /// # Errors
-/// If the header has characters that no token has.
+/// [`Unauthorized`] if the header has characters that no token has.
 fn bearer_token(headers: &HeaderMap) -> Result<Option<&str>, Unauthorized> {
     let Some(value) = headers.get(header::AUTHORIZATION) else { return Ok(None) };
     let value = value.to_str().map_err(|_| Unauthorized)?;

@@ -1,4 +1,4 @@
-//! What a user may do: the API server decides.
+//! Asks the API server what a user may do.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -14,36 +14,36 @@ use crate::hash::Hasher;
 use crate::reviews::{Reviewer, Unanswered};
 use crate::user::User;
 
-/// Decisions of each sort that are remembered, as upstream's.
+/// How many allowing decisions the cache remembers, and how many denying ones, as upstream's.
 const REMEMBERED_DECISIONS: NonZeroUsize = NonZeroUsize::new(8192).expect("not zero");
 
 /// Members of this group may do everything: upstream's `AlwaysAllowGroups`.
 const MASTERS: &str = "system:masters";
 
-/// Whether the request is allowed.
+/// The API server's decision about a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
     Allowed,
-    /// With the reason that the API server gives, which may be empty.
+    /// The reason is the API server's, and may be empty.
     Denied(String),
 }
 
-/// What a user wants to do.
+/// An action that a user wants to take.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Attributes<'a> {
-    /// To do something with a decoded path.
+    /// An action on a decoded path.
     Path {
         /// Such as `get`.
         verb: &'a str,
         path: &'a str,
     },
-    /// To do something with the objects of a resource.
+    /// An action on the objects of a resource.
     Resource {
         /// Such as `list`.
         verb: &'a str,
         group: &'a str,
         resource: &'a str,
-        /// None for all.
+        /// `None` stands for all.
         namespace: Option<&'a str>,
     },
 }
@@ -68,7 +68,7 @@ struct AccessStatus {
 }
 
 impl Authorization {
-    /// Without a reviewer, only system:masters may read anything.
+    /// Creates an authorization. Without a reviewer, only system:masters may read anything.
     pub(crate) fn new(
         reviewer: Option<Reviewer>,
         allowed_ttl: Duration,
@@ -79,15 +79,15 @@ impl Authorization {
         Ok(Self { reviewer: reviewer.map(Arc::new), hasher, allowed_ttl, denied_ttl, cache })
     }
 
-    /// A value that tells users apart, and says nothing about them to others.
+    /// Returns a hash that tells users apart, and that reveals nothing about them.
     pub(crate) fn identity(&self, user: &User) -> [u8; 32] {
         self.hasher.hash(json!(user).to_string().as_bytes())
     }
 
-    /// Whether `user` may do what `attributes` say.
+    /// Returns the decision about an action of `user`.
     ///
     /// # Errors
-    /// If the API server gave no answer, or there are too many questions.
+    /// [`Unanswered`] if the API server gave no answer, or too many questions are open.
     pub(crate) async fn decide(
         &self,
         user: &User,
@@ -114,7 +114,8 @@ impl Authorization {
         let key = self.hasher.hash(spec.to_string().as_bytes());
         let (allowed_ttl, denied_ttl) = (self.allowed_ttl, self.denied_ttl);
         let ask = |before: Option<Decision>| {
-            // A flood of other questions must not keep out who was allowed before.
+            // A flood of other questions must not keep a user out whom the API server has allowed
+            // before.
             let question = reviewer.question(spec, before == Some(Decision::Allowed))?;
             Ok(async move {
                 let status: AccessStatus = reviewer.ask(question).await?;
@@ -131,8 +132,8 @@ impl Authorization {
     }
 }
 
-/// Characters of a reason that are kept. It is for people, and thousands of long ones would take
-/// memory.
+/// How many characters of a reason the cache keeps. A reason is for people, and thousands of long
+/// ones would take memory.
 const LONGEST_REASON: usize = 512;
 
 #[cfg(test)]
@@ -146,8 +147,8 @@ mod tests {
 
     type Answer = Result<Decision, Unanswered>;
 
-    /// An API server on which prometheus may read `/metrics`, and what decides about a user and a
-    /// path.
+    /// Returns an API server on which prometheus may read `/metrics`, and a function that decides
+    /// about a user and a path.
     fn decider(ttl: Duration) -> (EmbeddedApiServer, impl Fn(&str, String) -> BoxFuture<'static, Answer>) {
         let rule = PolicyRule {
             subjects: vec!["prometheus".to_owned()],
@@ -177,7 +178,7 @@ mod tests {
             // The decision expires.
             tokio::time::sleep(ttl).await;
             let mut flood = Vec::new();
-            // What is asked at once, what waits, and what is refused.
+            // Some questions are asked at once, some wait, and the rest are refused.
             for wave in 0..3 {
                 let path = |number| format!("/{round}/{wave}/{number}");
                 flood.extend((0..1000).map(|number| tokio::spawn(decide("other", path(number)))));

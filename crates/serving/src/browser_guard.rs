@@ -8,13 +8,13 @@
 //!   itself.
 //! - `Origin`, if there is one, has to be that host, and `Sec-Fetch-Site`, if there is one,
 //!   `same-origin` or `none`.
-//! - Only `GET` of paths under `/ui` is let through.
-//! - A random token is in the address that is printed. It is exchanged for a cookie that no script
-//!   reads (`HttpOnly`) and that no other site's request carries (`SameSite=Strict`); the address
-//!   without the token is then loaded.
+//! - Only `GET` of paths under `/ui` gets through.
+//! - The printed address contains a random token. The guard exchanges it for a cookie that no
+//!   script reads (`HttpOnly`) and that no other site's request carries (`SameSite=Strict`); the
+//!   browser then loads the address without the token.
 //! - Cookies do not distinguish ports: the browser would send this one to any other server of the
-//!   machine whose page is open. So it is for a random path below `/ui` only, which no other page
-//!   knows, and all pages are below that path.
+//!   machine whose page is open. So the cookie is for a random path below `/ui` only, which no
+//!   other page knows, and all pages are below that path.
 
 use std::net::SocketAddr;
 
@@ -30,7 +30,7 @@ use ring::rand::SecureRandom;
 use crate::error::ServingError;
 use crate::hash::Hasher;
 
-/// The paths that are let through: this one, and those below it.
+/// The guard lets requests through for this path, and for those below it.
 const PREFIX: &str = "/ui";
 
 /// The query parameter that holds the token.
@@ -39,7 +39,7 @@ const TOKEN: &str = "token";
 /// Bytes of a token and of a cookie.
 const SECRET_BYTES: usize = 32;
 
-/// Lets the browser of one user through. Make one for each listener.
+/// Lets only the browser of one user through. Make one guard for each listener.
 pub struct BrowserGuard {
     address: SocketAddr,
     token: String,
@@ -55,7 +55,7 @@ impl std::fmt::Debug for BrowserGuard {
     }
 }
 
-/// What to do with a request.
+/// The guard's decision about a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// Answer it. Its path is now that of the page.
@@ -64,24 +64,18 @@ pub enum Decision {
     Exchange {
         /// The path without the token.
         location: String,
-        /// The cookie.
         cookie: String,
     },
     /// Answer with this status and this text.
-    Refuse {
-        /// The status.
-        status: StatusCode,
-        /// Why, and what to do.
-        message: &'static str,
-    },
+    Refuse { status: StatusCode, message: &'static str },
 }
 
 impl BrowserGuard {
-    /// A guard with a new random token. `address` is what the listener is bound to.
+    /// Returns a guard with a new random token. `address` is that of the listener.
     ///
     /// # Errors
     ///
-    /// If the system has no randomness.
+    /// [`ServingError::Random`] if the system has no randomness.
     pub fn new(address: SocketAddr) -> Result<Self, ServingError> {
         let place = format!("{PREFIX}/~{}", secret()?);
         Ok(Self { address, token: secret()?, cookie: secret()?, place, hasher: Hasher::new()? })
@@ -93,7 +87,8 @@ impl BrowserGuard {
         format!("http://{}{PREFIX}/?{TOKEN}={}", self.address, self.token)
     }
 
-    /// Decides about a request. If it is let through, the secret part of its path is removed.
+    /// Decides about a request. If the request gets through, this removes the secret part of its
+    /// path.
     pub fn check(&self, parts: &mut Parts) -> Decision {
         let refuse = |status, message| Decision::Refuse { status, message };
         let Some(host) = own_host(&*parts) else {
@@ -152,13 +147,14 @@ impl BrowserGuard {
         }
     }
 
-    /// What follows the secret part of a path; none if that is missing or another one.
+    /// Returns the rest of a path after its secret part, or `None` if the secret is missing or
+    /// wrong.
     fn below_place<'p>(&self, path: &'p str) -> Option<&'p str> {
         let (place, below) = path.split_at_checked(self.place.len())?;
         ((below.is_empty() || below.starts_with('/')) && self.is_same(place, &self.place)).then_some(below)
     }
 
-    /// Sets the cookie and leads to a page.
+    /// Sets the cookie and redirects to a page.
     fn exchange(&self, below: &str, query: &str) -> Decision {
         let place = &self.place;
         let below = if below.is_empty() { "/" } else { below };
@@ -170,19 +166,20 @@ impl BrowserGuard {
         }
     }
 
-    /// Two runs at the same time do not take each other's place.
+    /// Returns a name that differs between two runs at the same time, so that neither replaces the
+    /// other's cookie.
     fn cookie_name(&self) -> String {
         format!("kube-endpoints-{}", self.address.port())
     }
 
-    /// Compares two secrets. How long it takes does not tell how much of them is the same.
+    /// Compares two secrets in a time that does not tell how much of them is the same.
     fn is_same(&self, one: &str, other: &str) -> bool {
         self.hasher.hash(one.as_bytes()) == self.hasher.hash(other.as_bytes())
     }
 }
 
-/// Adds what every answer to a browser has: it is not stored, not framed, not sniffed, and not
-/// named to other sites.
+/// Adds the headers of every answer to a browser, which forbid to store the page, to frame it, to
+/// guess its type, and to name it to other sites.
 pub fn add_browser_headers(headers: &mut HeaderMap) {
     for (name, value) in [
         (CACHE_CONTROL, "no-store"),
@@ -203,8 +200,8 @@ fn secret() -> Result<String, ServingError> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Returns the host that the request names, if it is one that only this machine has. The port may
-/// be another one, as it is behind a forwarded port.
+/// Returns the host that the request names, if only this machine has it. The port may differ from
+/// the listener's, as it does behind a forwarded port.
 fn own_host(parts: &Parts) -> Option<String> {
     let headers = parts.headers.get_all(HOST).iter().map(|value| value.to_str().ok().map(str::to_owned));
     let uri = parts.uri.authority().map(|authority| Some(authority.to_string()));
@@ -230,8 +227,7 @@ fn is_own_page(headers: &HeaderMap, host: &str) -> bool {
         && all(HeaderName::from_static("sec-fetch-site"), &|site| matches!(site, "same-origin" | "none"))
 }
 
-/// Returns true if a path is that of a page, written plainly: no escapes, no empty segments, no `.`
-/// and `..`.
+/// Returns true if a path is that of a page, without escapes, empty segments, `.` and `..`.
 fn is_page(path: &str) -> bool {
     let Some(rest) = path.strip_prefix(PREFIX) else { return false };
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '~' | '/');
@@ -258,7 +254,7 @@ mod tests {
         BrowserGuard::new(([127, 0, 0, 1], 4711).into()).unwrap()
     }
 
-    /// A request with these headers.
+    /// Returns a request with these headers.
     fn request(method: &str, uri: &str, headers: &[(&str, &str)]) -> Parts {
         let mut builder = http::Request::builder().method(method).uri(uri);
         for (name, value) in headers {
@@ -267,7 +263,8 @@ mod tests {
         builder.body(()).unwrap().into_parts().0
     }
 
-    /// The status with which a request with the cookie is answered; 200 if it is let through.
+    /// Checks the status of the answer to a request with the cookie; 200 if the guard lets it
+    /// through.
     #[track_caller]
     fn check(method: &str, uri: &str, headers: &[(&str, &str)], want: u16) {
         let guard = guard();

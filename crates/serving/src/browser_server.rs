@@ -29,8 +29,8 @@ use crate::timed_io::TimedIo;
 /// The pause before accepting again when the system has no resources for another connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// A server on loopback whose port is open. Its reader may see everything, so it lets only the
-/// browser in that has the address with its token ([`BrowserGuard`]).
+/// A server on loopback whose port is open. Its reader may see everything, so it lets in only the
+/// browser that has the address with the token ([`BrowserGuard`]).
 pub struct BrowserServer {
     listener: TcpListener,
     shared: Arc<Shared>,
@@ -48,8 +48,8 @@ impl BrowserServer {
     ///
     /// # Errors
     ///
-    /// If the address is not one of loopback, is in use or is not available, or if the system has
-    /// no randomness.
+    /// A [`ServingError`] if the address is not on loopback, is in use or is not available, or if
+    /// the system has no randomness.
     pub async fn bind(
         address: SocketAddr,
         pages: MountedPages,
@@ -102,7 +102,7 @@ impl BrowserServer {
 }
 
 async fn serve(stream: TcpStream, shared: &Arc<Shared>) {
-    // Small events must not be delayed; a socket without the option still works.
+    // The option keeps the kernel from delaying small events; a socket without it still works.
     let _ = stream.set_nodelay(true);
     let limits = &shared.limits;
     let service = service_fn(|request| {

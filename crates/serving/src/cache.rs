@@ -1,5 +1,5 @@
-//! A bounded cache of answers, which expire. Concurrent questions for the same answer are asked
-//! once. Any number of refusals displaces no favourable answer.
+//! A bounded cache of answers, which expire. It asks once for concurrent callers that need the same
+//! answer. Refusals, however many, displace no favourable answer.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-/// An answer, and how long it may be used again. Without a time it is not kept.
+/// An answer, and how long the cache may use it. `None` keeps it out of the cache.
 pub(crate) type Answer<V> = (V, Option<Duration>);
 
 type Asking<V, E> = Shared<BoxFuture<'static, Result<V, E>>>;
@@ -23,7 +23,7 @@ type Asking<V, E> = Shared<BoxFuture<'static, Result<V, E>>>;
 type Answers<K, V> = LruCache<K, (V, Instant)>;
 
 struct State<K: Hash + Eq, V, E> {
-    /// A key is in one of the two.
+    /// A key is in one of these two.
     favourable: Answers<K, V>,
     others: Answers<K, V>,
     asking: HashMap<K, Asking<V, E>>,
@@ -40,7 +40,7 @@ impl<K: Hash + Eq, V: Clone, E> State<K, V, E> {
     }
 }
 
-/// The answers that were given lately. Errors are not kept.
+/// The latest answers. The cache keeps no errors.
 pub(crate) struct Cache<K: Hash + Eq, V, E> {
     state: Mutex<State<K, V, E>>,
     is_favourable: fn(&V) -> bool,
@@ -52,11 +52,12 @@ where
     V: Clone + Send + Sync + 'static,
     E: Clone + Send + Sync + 'static,
 {
-    /// A cache of at most `size` favourable answers and as many others. If there is one more, the
-    /// one of its sort that was used least recently is dropped: clients without credentials can
-    /// cause any number of the others.
+    /// Returns a cache of at most `size` favourable answers and `size` others. It then drops the
+    /// least recently used one of the same sort, because clients without credentials can cause any
+    /// number of unfavourable answers.
     pub(crate) fn new(size: NonZeroUsize, is_favourable: fn(&V) -> bool) -> Arc<Self> {
-        // A list grows with its content: an `LruCache` with a capacity allocates all of it.
+        // An unbounded list grows with its content: an `LruCache` with a capacity allocates all of
+        // it at once.
         let answers = || {
             let mut answers = LruCache::unbounded();
             answers.resize(size);
@@ -66,10 +67,11 @@ where
         Arc::new(Self { state: Mutex::new(state), is_favourable })
     }
 
-    /// The answer for `key`: from the cache, or from a question that is being asked, or from `ask`,
-    /// which is called with the last answer if that has expired, and may refuse. The question is
-    /// asked in a task of its own, so that a caller that goes away takes it from no other; a
-    /// refused one starts no task. `interrupted` is the error of a task that did not end.
+    /// Returns the answer for `key`: from the cache, from a question that is under way, or from the
+    /// question that `ask` returns. `ask` gets the last answer if that has expired, and may refuse.
+    /// The question runs in a task of its own, so that a caller that goes away does not take it
+    /// from the others; a refusal starts no task. `interrupted` is the error if the task does not
+    /// end.
     pub(crate) async fn get<F>(
         self: &Arc<Self>,
         key: K,
@@ -105,7 +107,7 @@ where
         asking.await
     }
 
-    /// The questions that are being asked.
+    /// Returns the number of questions that are under way.
     #[cfg(test)]
     pub(crate) fn open(&self) -> usize {
         self.state.lock().asking.len()
@@ -115,7 +117,7 @@ where
     where
         F: Future<Output = Result<Answer<V>, E>> + Send + 'static,
     {
-        // Removes the question however the task ends.
+        // This removes the question however the task ends.
         let entry = Entry { cache: Arc::clone(self), key };
         tokio::spawn(async move {
             let answer = question.await;
@@ -161,7 +163,8 @@ mod tests {
     struct Asked(AtomicUsize);
 
     impl Asked {
-        /// Answers `key * 10` after a second; negative numbers are errors, and zero is not kept.
+        /// Answers `key * 10` after a second. Negative numbers are errors, and the cache does not
+        /// keep zero.
         fn ask(
             self: &Arc<Self>,
             key: i32,
@@ -177,7 +180,7 @@ mod tests {
             }
         }
 
-        /// A question that is not refused.
+        /// Returns a question that is not refused.
         #[expect(clippy::unnecessary_wraps, reason = "the type that `Cache::get` takes")]
         fn start(
             self: &Arc<Self>,
@@ -277,7 +280,7 @@ mod tests {
         for key in [1, 2, 1, 3, 1, 2] {
             assert_eq!(cache.get(key, |_| asked.start(key), "interrupted").await, Ok(key * 10));
         }
-        // 3 took the place of 2, which was asked again.
+        // The answer for 3 displaced that for 2, so the cache asked for 2 again.
         assert_eq!((asked.count(), cache.state.lock().others.len()), (4, 2));
     }
 

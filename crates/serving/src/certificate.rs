@@ -1,4 +1,4 @@
-//! The server's certificate and key: where they come from, and what replaces them while the server
+//! The server's certificate and key: loads or generates them, and replaces them while the server
 //! runs.
 
 use std::fmt;
@@ -25,45 +25,40 @@ use crate::stored_pair;
 /// The names of the generated files in a certificate directory, without extension.
 const PAIR_NAME: &str = "kube-endpoint-manager";
 
-/// Where the server's certificate comes from. The order of upstream's `SecureServingOptions`:
+/// The source of the server's certificate, in the order of upstream's `SecureServingOptions`:
 /// files, then the certificate directory, then memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CertificateSource {
     /// `--tls-cert-file` and `--tls-private-key-file`: PEM files, the certificate followed by its
     /// intermediates.
-    Files {
-        /// The certificate.
-        certificate: PathBuf,
-        /// Its key.
-        key: PathBuf,
-    },
+    Files { certificate: PathBuf, key: PathBuf },
     /// `--cert-dir`: the pair `kube-endpoint-manager.crt` and `kube-endpoint-manager.key` in this
-    /// directory. If they do not exist, a self-signed pair is generated and stored there.
+    /// directory. If they do not exist, the server generates a self-signed pair and stores it
+    /// there.
     Directory(PathBuf),
-    /// A self-signed certificate that is not stored.
+    /// A self-signed certificate that the server generates and does not store.
     Memory,
 }
 
-/// What an update found.
+/// The result of reading the files.
 #[derive(Debug, PartialEq, Eq)]
 enum Seen {
-    /// The content that is in use, or was refused: certificate and key.
+    /// The certificate and the key, which the server uses or has refused.
     Content(Vec<u8>, Vec<u8>),
-    /// The error of reading.
     Error(String),
 }
 
 /// The current certificate. TLS connections take it from here.
 pub(crate) struct ServerCertificate {
     files: Option<(PathBuf, PathBuf)>,
-    /// True if the files are those of a certificate directory.
+    /// True if the files are in a certificate directory.
     stored: bool,
     address: IpAddr,
     provider: Arc<CryptoProvider>,
     current: RwLock<Arc<CertifiedKey>>,
     /// When the certificate in memory was made.
     made: Mutex<Timestamp>,
-    /// What was seen last, so that an error is logged once.
+    /// The result of the last read, so that the log has an error once.
     seen: Mutex<Option<Seen>>,
 }
 
@@ -108,7 +103,7 @@ impl ServerCertificate {
         })
     }
 
-    /// The certificate with its chain, and where it is from.
+    /// Returns the certificate with its chain, and its source.
     pub(crate) fn in_use(&self) -> CertificateInUse {
         let place = match self.files.clone() {
             Some((certificate, key)) if self.stored => CertificatePlace::Stored { certificate, key },
@@ -121,7 +116,7 @@ impl ServerCertificate {
     }
 
     /// Reads the files again, or generates another certificate before the one in memory expires. If
-    /// the files hold no usable pair, the certificate before stays in use, and a warning is logged
+    /// the files hold no usable pair, the certificate before stays in use, and this logs a warning
     /// once. This reads files, so it must not run on a thread of the runtime.
     pub(crate) fn reload(&self, now: Timestamp) {
         let Some(files) = &self.files else {
@@ -191,7 +186,7 @@ fn generated(
     certified_key(&nowhere, certificate.as_bytes(), key.as_bytes(), provider)
 }
 
-/// A pair that fits together.
+/// Returns the certificate with its key, if the key belongs to it.
 pub(crate) fn certified_key(
     (certificate_path, key_path): &(PathBuf, PathBuf),
     certificate: &[u8],
@@ -208,7 +203,7 @@ pub(crate) fn certified_key(
             "holds no certificate; it must hold PEM blocks that begin with BEGIN CERTIFICATE".to_owned(),
         ));
     }
-    // The error of the parser may quote the line, which may be of the key.
+    // The parser's error may quote a line of the key, so the log must not show it.
     let key = PrivateKeyDer::from_pem_slice(key)
         .map_err(|_| wrong(key_path, "holds no private key in PEM, PKCS #8, PKCS #1 or SEC 1".to_owned()))?;
     let version = chain.first().and_then(|certificate| unusable_version(certificate));

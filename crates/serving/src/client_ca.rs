@@ -1,8 +1,9 @@
-//! The CAs that sign certificates of clients and of front proxies, and their verification.
+//! Verifies the certificates of clients and of front proxies, and keeps the CAs that sign them.
 //!
 //! As in upstream, the TLS handshake accepts any client certificate (its owner has to have the
-//! key), and the certificate is verified when a request uses it. So a new CA also applies to open
-//! connections, and a client with a certificate that is not valid here may still use a token.
+//! key), and the server verifies the certificate when a request uses it. So a new CA also applies
+//! to open connections, and a client with a certificate that is not valid here may still use a
+//! token.
 
 use std::fmt;
 use std::path::Path;
@@ -84,22 +85,23 @@ impl ClientCertVerifier for AnyClientCertificate {
 }
 
 struct State<R> {
-    /// Without a CA, client certificates are ignored.
+    /// `None` while there is no CA: the server then ignores client certificates.
     trusted: Option<(Arc<dyn ClientCertVerifier>, Arc<R>)>,
-    /// The CA that is trusted, with its place and its lifetime.
+    /// The CA that the server trusts, with its place and its lifetime.
     in_use: Option<CertificateInUse>,
-    /// The bundle and the rules that were seen last, in use or refused.
+    /// The bundle and the rules of the last update, which the server uses or has refused.
     seen: Option<(Vec<u8>, R)>,
-    /// The error that was logged last.
+    /// The error that the log has last.
     error: Option<String>,
     generation: u64,
 }
 
-/// The bundle of CA certificates in use, and rules that go with it. Both are replaced at once.
+/// The bundle of CA certificates in use, and rules that go with it. An update replaces both at
+/// once.
 pub(crate) struct Ca<R> {
     provider: Arc<CryptoProvider>,
     usage: CertificateUse,
-    /// Whose certificates it signs, for the log.
+    /// The kind of client whose certificates it signs, for the log.
     of: &'static str,
     state: RwLock<State<R>>,
 }
@@ -111,15 +113,16 @@ pub(crate) type ClientCa = Ca<()>;
 pub(crate) type ProxyCa = Ca<RequestHeaders>;
 
 impl ClientCa {
-    /// No CA yet.
+    /// Returns a value that has no CA yet.
     pub(crate) fn of_clients(provider: Arc<CryptoProvider>) -> Self {
         Self::new(provider, CertificateUse::ClientCa, "client")
     }
 
-    /// The user of a certificate chain; `None` if there is no CA, or the certificate names no user.
+    /// Returns the user of a certificate chain, or `None` if there is no CA, or the certificate
+    /// names no user.
     ///
     /// # Errors
-    /// If the certificate is not valid now, or no known CA has signed it for clients.
+    /// The reason, if the certificate is not valid now, or no known CA has signed it for clients.
     pub(crate) fn user(&self, chain: &[CertificateDer<'_>], now: UnixTime) -> Result<Option<User>, String> {
         match self.verify(chain, now)? {
             Some((certificate, _)) => user_of(certificate),
@@ -129,16 +132,17 @@ impl ClientCa {
 }
 
 impl ProxyCa {
-    /// No CA yet.
+    /// Returns a value that has no CA yet.
     pub(crate) fn of_front_proxies(provider: Arc<CryptoProvider>) -> Self {
         Self::new(provider, CertificateUse::FrontProxyCa, "front proxy")
     }
 
-    /// The headers in which the owner of a certificate chain names users; `None` if there is no CA.
+    /// Returns the headers in which the owner of a certificate chain names users, or `None` if
+    /// there is no CA.
     ///
     /// # Errors
-    /// If the certificate is not valid now, no known CA has signed it for clients, or its common
-    /// name is not allowed.
+    /// The reason, if the certificate is not valid now, no known CA has signed it for clients, or
+    /// its common name is not allowed.
     pub(crate) fn headers(
         &self,
         chain: &[CertificateDer<'_>],
@@ -159,7 +163,7 @@ impl<R: Clone + PartialEq> Ca<R> {
         Self { provider, usage, of, state: RwLock::new(state) }
     }
 
-    /// The bundle that certificates are verified with, if there is one.
+    /// Returns the bundle with which the server verifies certificates, if there is one.
     pub(crate) fn in_use(&self) -> Option<CertificateInUse> {
         self.state.read().in_use.clone()
     }
@@ -175,7 +179,7 @@ impl<R: Clone + PartialEq> Ca<R> {
             .map_err(|why| ServingError::Content { path: path.to_owned(), why })
     }
 
-    /// Reads the file again. A problem is logged once, and the bundle before stays in use.
+    /// Reads the file again. It logs a problem once, and then keeps the bundle before.
     pub(crate) fn reload(&self, path: &Path, rules: &R) {
         let place = CertificatePlace::File(path.to_owned());
         match std::fs::read(path) {
@@ -184,15 +188,15 @@ impl<R: Clone + PartialEq> Ca<R> {
         }
     }
 
-    /// Takes a bundle, from wherever it was read. A problem is logged once, and the bundle before
-    /// stays in use.
+    /// Takes a bundle, from a file or the ConfigMap. It logs a problem once, and then keeps the
+    /// bundle before.
     pub(crate) fn update(&self, bundle: Vec<u8>, rules: &R, place: &CertificatePlace) {
         if let Err(why) = self.replace(bundle, rules, place) {
             self.problem(place, why);
         }
     }
 
-    /// Logs a problem unless it was the last one logged.
+    /// Logs a problem unless the log already has it last.
     pub(crate) fn problem(&self, place: &CertificatePlace, why: String) {
         let mut state = self.state.write();
         if state.error.as_ref() == Some(&why) {
@@ -228,13 +232,13 @@ impl<R: Clone + PartialEq> Ca<R> {
         Ok(())
     }
 
-    /// A number that changes with the bundle.
+    /// Returns a number that changes with the bundle.
     pub(crate) fn generation(&self) -> u64 {
         self.state.read().generation
     }
 
-    /// Verifies a certificate chain. Returns the first certificate and the rules; `None` if there
-    /// is no CA or no certificate.
+    /// Verifies a certificate chain. Returns the first certificate and the rules, or `None` if
+    /// there is no CA or no certificate.
     fn verify<'c, 'd>(
         &self,
         chain: &'c [CertificateDer<'d>],

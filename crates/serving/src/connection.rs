@@ -32,10 +32,10 @@ use crate::service::{Answered, Service};
 use crate::timed_io::TimedIo;
 use crate::turns::Turns;
 
-/// How long a connection has to end once it has been told to.
+/// The time limit for a connection to end after the server has told it to.
 const CLOSING: Duration = Duration::from_secs(5);
 
-/// What all connections share.
+/// The state that all connections share.
 pub(crate) struct Shared {
     pub(crate) service: Service,
     pub(crate) tls: TlsAcceptor,
@@ -43,24 +43,24 @@ pub(crate) struct Shared {
     pub(crate) limits: Limits,
 }
 
-/// What the requests of a connection share.
+/// The state that the requests of one connection share.
 struct State {
     shared: Arc<Shared>,
     peer: Peer,
     place: Place,
     requests: Mutex<Requests>,
-    /// Told when the connection is to be closed after its answers.
+    /// Notified when the server has to close the connection after its answers.
     close: Notify,
 }
 
 struct Requests {
-    /// The requests that are being answered, by a number that grows.
+    /// The requests that the server is answering, by a number that grows.
     open: BTreeMap<u64, Answering>,
     next: u64,
     idle_since: Instant,
 }
 
-/// A request that is being answered.
+/// A request that the server is answering.
 struct Answering {
     begun: Instant,
     /// Set if the answer is a stream of events.
@@ -68,7 +68,7 @@ struct Answering {
 }
 
 impl Answering {
-    /// When the client must have taken more of the answer.
+    /// Returns the time by which the client must have taken more of the answer.
     fn deadline(&self, limits: &Limits) -> Instant {
         let Some(events) = &self.events else { return self.begun + limits.request };
         let end = self.begun + limits.event_stream + limits.request;
@@ -91,8 +91,8 @@ impl State {
         self.requests.lock().open.values().any(|answering| answering.events.is_some())
     }
 
-    /// When the connection must have got on: a request must have ended, a client must have taken an
-    /// event, or a request must have begun.
+    /// Returns the time at which the connection is too slow, unless by then a request ends, the
+    /// client takes an event, or a request begins.
     fn deadline(&self) -> Instant {
         let (requests, limits) = (self.requests.lock(), &self.shared.limits);
         let open = requests.open.values().map(|answering| answering.deadline(limits)).min();
@@ -104,12 +104,12 @@ impl State {
 struct Open {
     state: Arc<State>,
     number: u64,
-    /// True if the connection is closed after it.
+    /// True if the connection closes after this request.
     last: bool,
 }
 
 impl Open {
-    /// The answer is a stream of events, which lasts longer than a request.
+    /// Notes that the answer is a stream of events, which lasts longer than a request.
     fn streams(&self, events: Progress) {
         if let Some(answering) = self.state.requests.lock().open.get_mut(&self.number) {
             answering.events = Some(events);
@@ -155,10 +155,10 @@ impl Body for Counted {
     }
 }
 
-/// Serves a connection until it ends. Errors are the client's affair, so they are only logged for
-/// debugging.
+/// Serves a connection until it ends. Clients cause most of its errors, so this logs them at the
+/// debug level.
 pub(crate) async fn serve(stream: TcpStream, shared: Arc<Shared>, place: Place) {
-    // Small answers must not be delayed; a socket without the option still works.
+    // The option keeps the kernel from delaying small answers; a socket without it still works.
     let _ = stream.set_nodelay(true);
     let address = place.peer();
     let stream = GatedIo::new(stream, shared.turns.clone(), address);
@@ -241,8 +241,7 @@ async fn drive(connection: impl HttpConnection, state: &State) -> hyper::Result<
     let mut close = pin!(state.close.notified());
     let mut closing: Option<Instant> = None;
     let mut alarm = pin!(sleep_until(state.deadline()));
-    // Requests begin and end while the connection is polled, and each time the deadline is another
-    // one.
+    // Requests begin and end during a poll of the connection, and each moves the deadline.
     poll_fn(|cx| {
         if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
             return Poll::Ready(ended);
@@ -250,13 +249,13 @@ async fn drive(connection: impl HttpConnection, state: &State) -> hyper::Result<
         if closing.is_none() && close.as_mut().poll(cx).is_ready() {
             connection.as_mut().shut_down();
             closing = Some(Instant::now() + CLOSING);
-            // It goes on from there.
+            // The next poll begins there.
             cx.waker().wake_by_ref();
         }
         loop {
             let deadline = closing.map_or_else(|| state.deadline(), |end| end.min(state.deadline()));
-            // An HTTP/2 stream is driven by a task of its own, which does not wake this one when an
-            // event begins to wait.
+            // hyper drives an HTTP/2 stream in a task of its own, which does not wake this one when
+            // an event begins to wait.
             let recheck = state.has_events().then(|| Instant::now() + state.shared.limits.write);
             let wake = recheck.map_or(deadline, |recheck| recheck.min(deadline));
             if wake != alarm.deadline() {
@@ -284,7 +283,7 @@ async fn answer(state: Arc<State>, request: Request<Incoming>) -> Result<Respons
         !body.is_end_stream(),
         &state.peer,
     );
-    // The time limit of the connection is longer, so that the client is told.
+    // The time limit of the connection is longer, so that the client gets the error.
     let answered = timeout(state.shared.limits.request / 2, answering).await;
     let Answered { answer, authenticated } = answered.unwrap_or_else(|_| Answered {
         answer: respond::internal_error("the answer took too long"),
@@ -294,9 +293,9 @@ async fn answer(state: Arc<State>, request: Request<Incoming>) -> Result<Respons
     if authenticated {
         state.place.authenticated();
     } else if parts.version == Version::HTTP_2 {
-        // As upstream, against clients that abuse HTTP/2: without credentials there is one request
-        // on a connection. The GOAWAY comes after the answer, because some clients take an earlier
-        // one as the end of their request.
+        // As upstream, a client without credentials may send one request on a connection, against
+        // clients that abuse HTTP/2. The GOAWAY comes after the answer, because some clients take
+        // an earlier one as the end of their request.
         open.last = true;
     } else {
         head.headers.insert(CONNECTION, HeaderValue::from_static("close"));

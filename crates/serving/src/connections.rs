@@ -1,4 +1,4 @@
-//! The table of open connections, and which one makes room for another.
+//! The table of open connections, which chooses one to close when it is full.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -7,15 +7,15 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::task::AbortHandle;
 
-/// The priority of a connection; the lowest is closed first.
+/// The priority of a connection; the table closes the lowest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Priority {
-    /// The client has not authenticated: the handshake is under way, a request is expected, or
-    /// health is being asked.
+    /// The client has not authenticated: the handshake is under way, no request has come yet, or
+    /// the request is for health.
     Unknown,
     /// The client has authenticated and has no request.
     Idle,
-    /// A request of an authenticated client is being answered.
+    /// The server is answering a request of an authenticated client.
     Busy,
 }
 
@@ -40,12 +40,12 @@ impl Entry {
 
 #[derive(Debug, Default)]
 struct State {
-    /// By a number that grows, so that the oldest is first.
+    /// The entries by a number that grows, so that the oldest is first.
     entries: BTreeMap<u64, Entry>,
     next: u64,
 }
 
-/// The open connections, of which there are at most as many as the limit says.
+/// The open connections. Their number never exceeds the limit.
 #[derive(Debug)]
 pub(crate) struct Connections {
     limit: usize,
@@ -66,10 +66,10 @@ impl Connections {
         Arc::new(Self { limit: limit.max(1), state: Mutex::default() })
     }
 
-    /// Makes a place for a new connection. If the table is full, another connection is closed: one
-    /// whose client has not authenticated, of the address that has most of them, and there the
-    /// oldest. A probe takes milliseconds, so it is answered before it becomes the oldest; clients
-    /// that are slow on purpose close each other's connections.
+    /// Makes a place for a new connection. If the table is full, this closes another one: the
+    /// oldest connection without authentication of the address that has most of those. A probe
+    /// takes milliseconds, so it gets its answer before it becomes the oldest; clients that are
+    /// slow on purpose close each other's connections.
     pub(crate) fn place(self: &Arc<Self>, peer: IpAddr) -> Place {
         let mut state = self.state.lock();
         let mut has_closed = false;
@@ -87,8 +87,8 @@ impl Connections {
         Place { connections: Arc::clone(self), number, peer, has_closed }
     }
 
-    /// Names the task of a place, so that it can be closed. A task whose place is lost by now is
-    /// closed.
+    /// Sets the task of a place, so that the table can end it. It ends the task at once if the
+    /// place is lost by now.
     pub(crate) fn started(&self, number: u64, task: AbortHandle) {
         match self.state.lock().entries.get_mut(&number) {
             Some(entry) => entry.task = Some(task),
@@ -96,7 +96,7 @@ impl Connections {
         }
     }
 
-    /// How many connections are open.
+    /// Returns how many connections are open.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.state.lock().entries.len()
@@ -108,12 +108,12 @@ impl Place {
         self.number
     }
 
-    /// The address of the client.
+    /// Returns the address of the client.
     pub(crate) fn peer(&self) -> IpAddr {
         self.peer
     }
 
-    /// Returns true if another connection was closed for this one.
+    /// Returns true if the table closed another connection for this one.
     pub(crate) fn has_closed(&self) -> bool {
         self.has_closed
     }
@@ -124,17 +124,17 @@ impl Place {
         }
     }
 
-    /// A request begins.
+    /// Notes that a request begins.
     pub(crate) fn request_begins(&self) {
         self.change(|entry| entry.requests += 1);
     }
 
-    /// A request ends.
+    /// Notes that a request ends.
     pub(crate) fn request_ends(&self) {
         self.change(|entry| entry.requests = entry.requests.saturating_sub(1));
     }
 
-    /// The client has authenticated.
+    /// Notes that the client has authenticated.
     pub(crate) fn authenticated(&self) {
         self.change(|entry| entry.authenticated = true);
     }
@@ -146,7 +146,7 @@ impl Drop for Place {
     }
 }
 
-/// The connection that makes room. It looks at all of them, which are some hundreds.
+/// Returns the connection to close. It looks at all entries, which are some hundreds.
 fn victim(entries: &BTreeMap<u64, Entry>) -> Option<u64> {
     let priority = entries.values().map(Entry::priority).min()?;
     let candidates = || entries.iter().filter(|(_, entry)| entry.priority() == priority);
@@ -168,7 +168,7 @@ mod tests {
         Ipv4Addr::new(192, 0, 2, number).into()
     }
 
-    /// The numbers of the connections that are left.
+    /// Returns the numbers of the connections that are still open.
     fn left(connections: &Connections) -> Vec<u64> {
         connections.state.lock().entries.keys().copied().collect()
     }

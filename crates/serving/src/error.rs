@@ -3,11 +3,11 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Why the server cannot start. `Display` is one line that says what to do.
+/// The reason why the server cannot start. `Display` is one line that says what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServingError {
-    /// The address or port cannot be used.
+    /// The server cannot listen on the address or port.
     #[error(
         "cannot serve on {address}: {why}; choose another --bind-address or --secure-port, or turn serving off with --secure-port=0"
     )]
@@ -17,40 +17,38 @@ pub enum ServingError {
         /// The operating system's error.
         why: std::io::Error,
     },
-    /// A certificate, key or CA file cannot be read or written.
+    /// The server cannot read or write a certificate, key or CA file.
     #[error(
         "cannot {action} {path}: {why}; check that the path exists and that this process has the permission"
     )]
     File {
         /// `read` or `write`.
         action: &'static str,
-        /// The file.
         path: PathBuf,
         /// The operating system's error.
         why: std::io::Error,
     },
-    /// A file was read, but does not hold what it should.
+    /// A file does not hold a usable certificate, key or CA.
     #[error("{path} {why}")]
     Content {
-        /// The file.
         path: PathBuf,
-        /// What is wrong with it, and what to do.
+        /// The problem, and what to do about it.
         why: String,
     },
-    /// No TLS configuration can be made from the options.
+    /// The options allow no TLS configuration.
     #[error("the TLS options cannot be used together: {0}; change --tls-min-version or --tls-cipher-suites")]
     Tls(String),
-    /// No self-signed certificate can be made.
+    /// Generating a self-signed certificate failed.
     #[error(
         "cannot generate a self-signed certificate: {0}; give --tls-cert-file and --tls-private-key-file"
     )]
     SelfSigned(String),
-    /// A page without users may only be served on loopback.
+    /// The address is not on loopback, and the page has no authentication.
     #[error(
         "cannot serve the status page on {0}: it has no TLS and shows everything; choose an address of loopback"
     )]
     NotLoopback(SocketAddr),
-    /// The address or port on loopback cannot be used.
+    /// The server cannot listen on the address or port on loopback.
     #[error(
         "cannot serve the status page on {address}: {why}; choose another --embedded-ui-address, or none"
     )]

@@ -1,4 +1,5 @@
-//! Streams of server-sent events: how many there are, how long each lasts, and what ends it.
+//! Streams of server-sent events: limits their number and duration, and ends those of clients that
+//! do not read.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -21,7 +22,7 @@ use crate::limits::Limits;
 use crate::mounted::{Event, PageAnswer, PageBody};
 use crate::respond::{self, Answer};
 
-/// Is sent first: after how many milliseconds a browser connects again.
+/// The first bytes of a stream: they tell a browser after how many milliseconds to connect again.
 const RETRY: &[u8] = b"retry: 2000\n\n";
 
 /// The body of an answer.
@@ -35,7 +36,7 @@ impl AnswerBody {
         Self::Whole(Full::new(body.into()))
     }
 
-    /// How far the client has taken the events; none if the body is whole.
+    /// Returns how far the client has taken the events, or `None` if the body is whole.
     pub(crate) fn progress(&self) -> Option<Progress> {
         match self {
             Self::Whole(_) => None,
@@ -75,13 +76,13 @@ impl Body for AnswerBody {
     }
 }
 
-/// Since when an event waits that the connection has taken but not yet sent; none if the next event
-/// is awaited.
+/// Since when an event waits that the connection has taken but not yet sent, or `None` if the
+/// connection waits for an event.
 #[derive(Clone, Default)]
 pub(crate) struct Progress(Arc<Mutex<Option<Instant>>>);
 
 impl Progress {
-    /// When the client has taken too long for an event.
+    /// Returns the time at which the client will have taken too long for an event.
     pub(crate) fn deadline(&self, limit: Duration) -> Option<Instant> {
         self.0.lock().map(|since| since + limit)
     }
@@ -91,9 +92,9 @@ impl Progress {
     }
 }
 
-/// The events of one client. The next one is made when the connection asks for it. HTTP/1 asks when
-/// the one before has been handed to the socket, HTTP/2 when it has been handed to the stream, so
-/// at most two wait for a client that reads slowly.
+/// The events of one client. It makes the next event when the connection asks for it. HTTP/1 asks
+/// when the socket has taken the one before, HTTP/2 when the stream has taken it, so at most two
+/// wait for a client that reads slowly.
 pub(crate) struct EventBody {
     events: BoxStream<'static, Event>,
     end: Pin<Box<Sleep>>,
@@ -125,7 +126,7 @@ pub(crate) type Reader = [u8; 32];
 /// The number of streams of each reader that has some.
 type OfReaders = Arc<Mutex<BTreeMap<Reader, usize>>>;
 
-/// The streams of a server, of which there are at most as many as the limits say.
+/// The streams of a server. Their number never exceeds the limits.
 pub(crate) struct EventStreams {
     places: Arc<Semaphore>,
     of_readers: OfReaders,
@@ -133,7 +134,7 @@ pub(crate) struct EventStreams {
     duration: Duration,
 }
 
-/// The place of a stream. Dropping it frees it.
+/// The place of a stream. Dropping it frees the place.
 struct StreamPlace {
     _place: OwnedSemaphorePermit,
     of_readers: OfReaders,
@@ -163,8 +164,8 @@ impl EventStreams {
         }
     }
 
-    /// Takes a place; none if there are too many streams. Without a reader only the limit for all
-    /// counts.
+    /// Takes a place. Returns `None` if there are too many streams. Without a reader only the limit
+    /// for all counts.
     fn place(&self, reader: Option<Reader>) -> Option<StreamPlace> {
         let place = Arc::clone(&self.places).try_acquire_owned().ok()?;
         if let Some(reader) = reader {
@@ -178,8 +179,8 @@ impl EventStreams {
         Some(StreamPlace { _place: place, of_readers: Arc::clone(&self.of_readers), reader })
     }
 
-    /// Makes the answer that is sent for a page. If it is a stream and there are too many, that is
-    /// an error to the client.
+    /// Makes the answer for a page. If it is a stream and there are too many, the answer is an
+    /// error.
     pub(crate) fn answer(&self, page: PageAnswer, reader: Option<Reader>) -> Answer {
         let (mut head, body) = page.into_parts();
         let nosniff = HeaderValue::from_static("nosniff");

@@ -1,8 +1,8 @@
 //! Users that an authenticating proxy names in headers. Upstream:
 //! `pkg/authentication/request/headerrequest`.
 //!
-//! Headers are believed only on a connection whose client certificate the front proxy's CA has
-//! signed, and whose common name is allowed.
+//! The server believes the headers only on a connection whose client certificate the front proxy's
+//! CA has signed, and whose common name is allowed.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -18,10 +18,10 @@ use crate::user::User;
 /// have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestHeaders {
-    /// Headers with the name of the user (`--requestheader-username-headers`). The first that is
-    /// not empty counts.
+    /// Headers with the name of the user (`--requestheader-username-headers`). The first one that
+    /// is not empty counts.
     pub username: Vec<String>,
-    /// Headers with the uid of the user (`--requestheader-uid-headers`). The first that is not
+    /// Headers with the uid of the user (`--requestheader-uid-headers`). The first one that is not
     /// empty counts.
     pub uid: Vec<String>,
     /// Headers with a group of the user (`--requestheader-group-headers`). All values count.
@@ -29,8 +29,8 @@ pub struct RequestHeaders {
     /// Beginnings of headers with extra attributes of the user
     /// (`--requestheader-extra-headers-prefix`).
     pub extra_prefixes: Vec<String>,
-    /// The common names of certificates that are a front proxy's (`--requestheader-allowed-names`);
-    /// empty for all that the CA has signed.
+    /// The common names of a front proxy's certificates (`--requestheader-allowed-names`). An empty
+    /// list allows every certificate that the CA has signed.
     pub allowed_names: Vec<String>,
 }
 
@@ -44,13 +44,13 @@ pub struct FrontProxyOptions {
 }
 
 impl RequestHeaders {
-    /// What kube-apiserver publishes in the ConfigMap `extension-apiserver-authentication`: a JSON
-    /// array of strings for each field, with the name of the flag as its key. A field that is
-    /// missing is empty.
+    /// Reads the headers that kube-apiserver publishes in the ConfigMap
+    /// `extension-apiserver-authentication`: a JSON array of strings for each field, with the name
+    /// of the flag as its key. A missing field is empty.
     ///
     /// # Errors
     ///
-    /// If a field is no such array. The text says which.
+    /// A text that names the field that is no such array.
     pub(crate) fn of_config_map(data: &Value) -> Result<Self, String> {
         let list = |key: &str| -> Result<Vec<String>, String> {
             match data[key].as_str().unwrap_or_default() {
@@ -74,12 +74,12 @@ impl RequestHeaders {
         self.allowed_names.is_empty() || self.allowed_names.iter().any(|allowed| allowed == common_name)
     }
 
-    /// The user that the headers name, if they name one. Only a front proxy's request may be
-    /// passed.
+    /// Returns the user that the headers name, if they name one. Call it only for the request of a
+    /// front proxy.
     ///
     /// # Errors
     ///
-    /// If a header is not UTF-8.
+    /// [`Unauthorized`] if a header is not UTF-8.
     pub(crate) fn user(&self, headers: &HeaderMap) -> Result<Option<User>, Unauthorized> {
         let name = first(headers, &self.username)?;
         if name.is_empty() {
@@ -99,7 +99,7 @@ impl RequestHeaders {
         // An empty prefix would take every header, also those with secrets.
         for prefix in self.extra_prefixes.iter().filter(|prefix| !prefix.is_empty()) {
             for (header, value) in headers {
-                // Names of headers are lower-case here.
+                // The names of headers are in lower case here.
                 if let Some((start, key)) = header.as_str().split_at_checked(prefix.len())
                     && start.eq_ignore_ascii_case(prefix)
                 {
@@ -111,7 +111,7 @@ impl RequestHeaders {
     }
 }
 
-/// The first value of the first of these headers that is not empty.
+/// Returns the first value of the first of these headers that is not empty.
 fn first(headers: &HeaderMap, names: &[String]) -> Result<String, Unauthorized> {
     let values = names.iter().filter_map(|name| headers.get(name));
     values.filter(|value| !value.is_empty()).map(text).next().unwrap_or_else(|| Ok(String::new()))

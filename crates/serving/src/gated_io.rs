@@ -12,18 +12,18 @@ use tokio::net::TcpStream;
 
 use crate::turns::{Client, Turn, Turns};
 
-/// The number of bytes that are read of a client that waits for its turn. A first message is
-/// smaller, so that its end, or the end of the connection, is seen.
+/// How many bytes the server reads from a client that waits for its turn. A first message is
+/// smaller, so the server sees its end, or the end of the connection.
 const AHEAD: usize = 4096;
 
 /// A socket from which TLS reads in [turns](Turns), until the handshake is done.
 ///
-/// TLS processes what it has read, at the latest, before it reads or writes again, so a turn lasts
-/// from a read to the next operation on the socket. Each message needs a turn, because a client may
-/// make the server sign its second message instead of its first.
+/// TLS processes the bytes of one read before it reads or writes again, so a turn lasts from a read
+/// to the next operation on the socket. Each message needs a turn, because a client may make the
+/// server sign its second message instead of its first.
 pub(crate) struct GatedIo {
     stream: TcpStream,
-    /// Bytes that were read, and were not yet given to TLS.
+    /// Bytes that this has read from the socket and TLS has not taken yet.
     ahead: Vec<u8>,
     gate: Option<Gate>,
 }
@@ -45,12 +45,12 @@ impl GatedIo {
         Self { stream, ahead: Vec::new(), gate: Some(gate) }
     }
 
-    /// The handshake is done, and what follows takes no turns.
+    /// Ends the handshake: from now on TLS reads without turns.
     pub(crate) fn open(&mut self) {
         self.gate = None;
     }
 
-    /// Ends the turn, because TLS has processed what was read.
+    /// Ends the turn, because TLS has processed the last read.
     fn end_turn(&mut self) {
         if let Some(gate) = &mut self.gate {
             gate.turn = None;
@@ -68,7 +68,7 @@ impl GatedIo {
 }
 
 impl Gate {
-    /// Reads what there is, so that the end of the connection is seen.
+    /// Reads the available bytes, so that this notices the end of the connection.
     fn read_ahead(
         &mut self,
         stream: &mut TcpStream,
@@ -163,7 +163,7 @@ mod tests {
 
     const OTHER: Client = Client { address: IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), begun: false };
 
-    /// A client, and the server's side of its connection.
+    /// Returns a client, and the server's side of its connection.
     async fn pair(turns: &Turns) -> (TcpStream, GatedIo) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();

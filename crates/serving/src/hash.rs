@@ -1,4 +1,4 @@
-//! Keys of caches that do not reveal what they stand for.
+//! Hashes secrets to keys of caches, so that a key does not reveal its secret.
 #![expect(clippy::disallowed_types, reason = "the seed is in the log and would reveal the key")]
 
 use ring::hmac::{HMAC_SHA256, Key, sign};

@@ -12,16 +12,15 @@ use percent_encoding::percent_decode_str;
 pub enum Probe {
     /// `/livez` and `/healthz`: a process that fails must be restarted.
     Livez,
-    /// `/readyz`: a process that fails must not be relied on yet, or any more.
+    /// `/readyz`: nobody must rely on a process that fails.
     Readyz,
 }
 
 /// The result of one check, for metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CheckResult<'a> {
-    /// The check.
     pub name: &'a str,
-    /// The page that was asked: `healthz`, `livez` or `readyz`.
+    /// The page of the request: `healthz`, `livez` or `readyz`.
     pub page: &'static str,
     /// True if the check succeeded.
     pub healthy: bool,
@@ -46,7 +45,7 @@ pub struct HealthChecks(Arc<Inner>);
 struct Inner {
     checks: RwLock<Vec<NamedCheck>>,
     observer: RwLock<Option<Arc<Observer>>>,
-    /// The failures of each page that were logged last.
+    /// The last failures of each page in the log.
     logged: Mutex<[Vec<String>; 3]>,
 }
 
@@ -71,14 +70,14 @@ impl std::fmt::Debug for HealthChecks {
     }
 }
 
-/// What a page of health shows.
+/// The content of a page of health.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Health {
     pub(crate) status: StatusCode,
     pub(crate) text: String,
 }
 
-/// What a path asks for: all checks of a page, or one.
+/// The checks that a path asks for: all of a page, or one.
 struct Target<'a> {
     number: usize,
     page: &'static str,
@@ -102,9 +101,8 @@ fn target(path: &str) -> Option<Target<'_>> {
 }
 
 impl HealthChecks {
-    /// Adds a check. It is called for each request of the page, so it must return at once. An error
-    /// says why the check fails, without secrets: it is logged, and shown to clients that may read
-    /// `/livez/NAME`.
+    /// Adds a check. Each request of the page calls it, so it must return at once. An error says
+    /// why the check fails, without secrets: the log shows it, and so does `/livez/NAME`.
     pub fn add(
         &self,
         probe: Probe,
@@ -127,7 +125,8 @@ impl HealthChecks {
         name.is_none_or(exists)
     }
 
-    /// The page for a decoded path and the query of its URL; `None` if it is none of these pages.
+    /// Returns the page for a decoded path and the query of its URL, or `None` if it is none of
+    /// these pages.
     pub(crate) fn page(&self, path: &str, query: &str) -> Option<Health> {
         let Target { number, page, probe, name } = target(path)?;
         let checks: Vec<NamedCheck> =
@@ -172,8 +171,8 @@ impl HealthChecks {
             let names = names.join(",");
             let _ = writeln!(text, "warn: some health checks cannot be excluded: no matches for {names}");
         }
-        // Without all results nothing is known about the others. Excluding one changes nothing in
-        // the log.
+        // Only a request for all checks changes the log: another one says nothing about the checks
+        // that it excludes.
         if complete {
             self.log(number, page, &failed);
         }
@@ -202,7 +201,7 @@ impl HealthChecks {
     }
 }
 
-/// The page of a single check, which shows the reason of a failure.
+/// Returns the page of a single check, which shows the reason of a failure.
 fn single(check: &NamedCheck) -> Health {
     match (check.check)() {
         Ok(()) => Health { status: StatusCode::OK, text: "ok".to_owned() },
@@ -213,7 +212,7 @@ fn single(check: &NamedCheck) -> Health {
     }
 }
 
-/// The names and values of a query, decoded.
+/// Returns the names and values of a query, decoded.
 fn parse_query(query: &str) -> Vec<(String, String)> {
     let decode = |text: &str| percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned();
     let pairs = query.split('&').filter(|pair| !pair.is_empty() && !pair.contains(';'));

@@ -1,15 +1,16 @@
 //! Serves a component's health, metrics and status pages over TLS, as Kubernetes' own components
 //! do.
 //!
-//! - **Certificates:** from files, or self-signed. Files are read again while the server runs.
+//! - **Certificates:** from files, or self-signed. The server reads files again while it runs.
 //! - **Health:** `/healthz`, `/livez` and `/readyz` report the checks in [`HealthChecks`], in
 //!   upstream's format.
 //! - **Authentication:** every other path needs a bearer token, which the API server confirms
 //!   (`TokenReview`), or a client certificate of a known CA. **Authorization:** the API server
-//!   decides (`SubjectAccessReview`). Its answers are cached for ten seconds, as upstream does.
-//! - **Limits:** the number of connections, the size of requests, the time that each step may take
-//!   and the processor's time for handshakes are bounded ([`Limits`], `turns.rs`). If there are too
-//!   many connections, those that have not authenticated are closed first.
+//!   decides (`SubjectAccessReview`). The server caches the answers for ten seconds, as upstream
+//!   does.
+//! - **Limits:** the server bounds the number of connections, the size of requests, the time of
+//!   each step and the processor's time for handshakes ([`Limits`], `turns.rs`). If there are too
+//!   many connections, it first closes those that have not authenticated.
 //!
 //! A program may add pages of its own ([`MountedPages`]), which may be streams of server-sent
 //! events ([`PageBody::Events`]). [`BrowserServer`] serves them to the browser of one user on

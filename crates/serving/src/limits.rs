@@ -1,4 +1,4 @@
-//! What a client may take.
+//! The limits on the resources that clients take.
 
 use std::time::Duration;
 
@@ -10,18 +10,18 @@ pub struct Limits {
     pub connections: usize,
     /// Time for the TLS handshake.
     pub handshake: Duration,
-    /// Time for the head of an HTTP/1 request, from when the connection is ready for it. So it is
-    /// also the time for which an HTTP/1 connection is kept without a request. Upstream's
+    /// Time for the head of an HTTP/1 request, from when the connection is ready for it. So an
+    /// HTTP/1 connection without a request closes after this time, too. Upstream's
     /// `ReadHeaderTimeout` of 32 s begins with the first byte.
     pub head: Duration,
-    /// Time for a request: from its head to the moment when the whole answer has been handed to the
-    /// connection. A stream of events has `event_stream` instead.
+    /// Time for a request: from its head until the connection has taken the whole answer. A stream
+    /// of events has `event_stream` instead.
     pub request: Duration,
-    /// Time in which data that was written must have left the process. It ends connections whose
-    /// client reads slowly. A client that takes no event of a stream for this long is cut off, too,
+    /// Time in which written data must leave the process. It ends connections whose client reads
+    /// slowly. A client that takes no event of a stream for this time loses its connection, too,
     /// within twice this time.
     pub write: Duration,
-    /// An HTTP/2 connection is closed when it has had no request for this long.
+    /// An HTTP/2 connection without a request closes after this time.
     pub idle: Duration,
     /// Bytes of the head of a request: request line and headers.
     pub head_bytes: usize,
@@ -29,17 +29,20 @@ pub struct Limits {
     pub headers: usize,
     /// Requests at the same time on an HTTP/2 connection.
     pub streams: u32,
-    /// HTTP/2: streams that a client may reset before they were handled. More end the connection.
+    /// HTTP/2: streams that a client may reset before the server has handled them. More end the
+    /// connection.
     pub pending_resets: usize,
     /// Time in which the API server must have answered a review, with all attempts.
     pub review: Duration,
-    /// Streams of server-sent events at the same time. More are refused.
+    /// Streams of server-sent events at the same time. The server refuses more.
     pub event_streams: usize,
-    /// Those of one reader. Whoever holds streams without reading them leaves places for others.
+    /// Streams of one reader. So a reader that holds streams without reading them leaves places for
+    /// others.
     pub event_streams_of_reader: usize,
     /// Time after which a stream of events ends.
     pub event_stream: Duration,
-    /// How often files with certificates are read again, and the ConfigMap with the client CA.
+    /// How often the server reads the files with certificates, and the ConfigMap with the client
+    /// CA.
     pub reload: Duration,
 }
 

@@ -18,31 +18,30 @@ pub struct PageRequest {
     pub path: String,
     /// The query as it was sent, without the question mark; empty if there was none.
     pub query: String,
-    /// What the reader may see.
     pub access: Access,
 }
 
 /// The body of a page.
 pub enum PageBody {
-    /// All of it.
     Whole(Bytes),
-    /// Server-sent events. The stream is asked for an event only when the client has taken those
-    /// before, so it can make each from what is known then. It ends after
-    /// [`Limits::event_stream`](crate::Limits::event_stream); a browser then asks again.
+    /// Server-sent events. The server polls the stream for an event only when the client has taken
+    /// those before, so the stream can make each event from the state at that time. The server ends
+    /// it after [`Limits::event_stream`](crate::Limits::event_stream); a browser then connects
+    /// again.
     Events(BoxStream<'static, Event>),
 }
 
 /// One server-sent event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Its type, without a line break.
+    /// The type of the event, without a line break.
     pub name: &'static str,
-    /// Its data, without a line break, as JSON in one line is.
+    /// The data, without a line break, for example JSON in one line.
     pub data: Bytes,
 }
 
 impl Event {
-    /// Returns the event as it is sent.
+    /// Returns the bytes to send.
     pub(crate) fn frame(&self) -> Bytes {
         let mut frame = Vec::with_capacity(self.data.len() + self.name.len() + 16);
         frame.extend_from_slice(b"event: ");
@@ -66,8 +65,9 @@ pub trait PageHandler: Send + Sync {
 
 /// Pages of a program: those at a path and below it.
 ///
-/// A client needs the right to `get` the path itself for the page there, and the path with a slash
-/// at its end for all pages below: a role names both, as in `/ui` and `/ui/*`.
+/// To read the page at the path, a client needs the right to `get` the path itself; for all pages
+/// below, it needs the right to `get` the path with a slash at its end. So a role names both, as in
+/// `/ui` and `/ui/*`.
 #[derive(Clone)]
 pub struct MountedPages {
     prefix: &'static str,
@@ -76,12 +76,12 @@ pub struct MountedPages {
 }
 
 impl MountedPages {
-    /// Pages at `prefix`, such as `/ui`, and below.
+    /// Creates pages at `prefix`, such as `/ui`, and below.
     pub fn new(prefix: &'static str, handler: Arc<dyn PageHandler>) -> Self {
         Self { prefix, below: format!("{prefix}/"), handler }
     }
 
-    /// The path.
+    /// Returns the path.
     pub fn prefix(&self) -> &'static str {
         self.prefix
     }
@@ -91,8 +91,8 @@ impl MountedPages {
         path == self.prefix || path.starts_with(&self.below)
     }
 
-    /// The path that a client must be allowed to read. It is one of two, so that no client can make
-    /// the API server be asked about any number of them.
+    /// Returns the path that a client must be allowed to read. It is one of two, so that no client
+    /// can make this process ask the API server about any number of paths.
     pub(crate) fn authorized_path(&self, path: &str) -> &str {
         if path == self.prefix { self.prefix } else { &self.below }
     }

@@ -1,4 +1,5 @@
-//! The pages besides health: what a program gives, and upstream's text and JSON forms.
+//! The pages besides health: their content, which a program gives, in upstream's text and JSON
+//! forms.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -25,12 +26,11 @@ pub struct StatusPage {
     pub json: Value,
 }
 
-/// What the server shows. None of it may contain a secret.
+/// The content of all pages. It must not contain a secret.
 #[derive(Clone)]
 pub struct Pages {
     /// The program's name, such as `kube-endpoint-manager`.
     pub component: String,
-    /// The program's version.
     pub version: String,
     /// `/healthz`, `/livez` and `/readyz`.
     pub health: HealthChecks,
@@ -42,9 +42,8 @@ pub struct Pages {
     pub configz: Value,
     /// `/flagz`: the value of each flag.
     pub flagz: BTreeMap<String, String>,
-    /// `/statusz`.
     pub statusz: Option<Page<StatusPage>>,
-    /// Pages of the program. None of them may be below another one, or below the paths above.
+    /// Pages of the program. They must not be below each other, or below the paths above.
     pub mounted: Vec<MountedPages>,
 }
 
@@ -59,7 +58,7 @@ pub(crate) enum Known {
 }
 
 impl Known {
-    /// The page of a decoded path.
+    /// Returns the page of a decoded path.
     pub(crate) fn of(path: &str) -> Option<Self> {
         Some(match path {
             "/metrics" => Self::Metrics,
@@ -80,15 +79,15 @@ const PATHS: [&str; 8] =
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     Text,
-    /// With the API version that the client named, or the newest.
+    /// JSON of the API version that the client named, or of the newest.
     Json(&'static str),
 }
 
-/// The form that an `Accept` header asks for: the first one of those it names that is offered.
-/// `None` if none is.
+/// Returns the first form in an `Accept` header that the server offers, or `None` if it offers none
+/// of them.
 ///
 /// Upstream requires `application/json;v=v1beta1;g=config.k8s.io;as=KIND`; without the parameters,
-/// JSON has that version here. Quality values are not read, but `q=0` excludes a form.
+/// JSON has that version here. It ignores quality values, except that `q=0` excludes a form.
 pub(crate) fn negotiate(accept: Option<&str>, kind: &str) -> Option<Form> {
     let accept = accept.map_or("", str::trim);
     if accept.is_empty() {
@@ -130,7 +129,7 @@ fn header(component: &str, page: &str) -> String {
 }
 
 impl Pages {
-    /// The pages of the program to which a decoded path belongs.
+    /// Returns the pages of the program to which a decoded path belongs.
     pub(crate) fn mounted_at(&self, path: &str) -> Option<&MountedPages> {
         self.mounted.iter().find(|mounted| mounted.contains(path))
     }
@@ -142,7 +141,7 @@ impl Pages {
         paths
     }
 
-    /// `/flagz` as text.
+    /// Returns `/flagz` as text.
     pub(crate) fn flagz_text(&self) -> String {
         let mut text = header(&self.component, "flagz");
         for (name, value) in &self.flagz {
@@ -151,7 +150,7 @@ impl Pages {
         text
     }
 
-    /// `/flagz` as JSON.
+    /// Returns `/flagz` as JSON.
     pub(crate) fn flagz_json(&self, version: &str) -> Value {
         json!({
             "kind": "Flagz",
@@ -161,7 +160,7 @@ impl Pages {
         })
     }
 
-    /// `/statusz` as text.
+    /// Returns `/statusz` as text.
     pub(crate) fn statusz_text(&self, started: Timestamp, now: Timestamp, status: &StatusPage) -> String {
         let up = uptime(started, now);
         format!(
@@ -180,7 +179,7 @@ impl Pages {
         )
     }
 
-    /// `/statusz` as JSON.
+    /// Returns `/statusz` as JSON.
     pub(crate) fn statusz_json(
         &self,
         version: &str,

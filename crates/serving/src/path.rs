@@ -2,12 +2,12 @@
 
 use percent_encoding::percent_decode_str;
 
-/// Decodes the path of a request once, as Go does. `None` if it does not begin with a slash, an
-/// escape is incomplete, the result is no UTF-8, or it contains a control character.
+/// Decodes the path of a request once, as Go does. Returns `None` if it does not begin with a
+/// slash, an escape is incomplete, the result is no UTF-8, or it contains a control character.
 ///
-/// The same decoded text is then compared with the open paths, authorized by the API server, and
-/// looked up in the table of pages, each time in whole. It is never normalised:
-/// `/healthz/../metrics` is neither open nor a page.
+/// The server compares this text with the open paths, asks the API server about it, and looks it up
+/// in the table of pages, each time as a whole. It never normalises the text: `/healthz/../metrics`
+/// is neither open nor a page.
 pub(crate) fn decode(path: &str) -> Option<String> {
     let mut escapes = path.split('%');
     escapes.next();
@@ -34,7 +34,7 @@ fn is_plain(path: &str) -> bool {
 pub struct InvalidOpenPath(String);
 
 impl InvalidOpenPath {
-    /// The path.
+    /// Returns the path.
     pub fn path(&self) -> &str {
         &self.0
     }
@@ -56,12 +56,12 @@ impl Default for OpenPaths {
 }
 
 impl OpenPaths {
-    /// Parses paths. A path matches in whole; one that ends in `*` matches every path that begins
-    /// with what is before the `*`. The slash at the beginning is optional.
+    /// Parses paths. A path matches only itself; one that ends in `*` matches every path that
+    /// begins with the text before the `*`. The slash at the beginning is optional.
     ///
     /// # Errors
     ///
-    /// When a `*` is not at the end.
+    /// [`InvalidOpenPath`] if a `*` is not at the end.
     pub fn parse<T: AsRef<str>>(paths: &[T]) -> Result<Self, InvalidOpenPath> {
         let (mut exact, mut prefixes) = (Vec::new(), Vec::new());
         for path in paths.iter().map(AsRef::as_ref) {
@@ -78,7 +78,7 @@ impl OpenPaths {
         Ok(Self { exact, prefixes })
     }
 
-    /// The paths, with a slash at the beginning of each.
+    /// Returns the paths, with a slash at the beginning of each.
     pub fn paths(&self) -> Vec<String> {
         let exact = self.exact.iter().map(|path| format!("/{path}"));
         exact.chain(self.prefixes.iter().map(|prefix| format!("/{prefix}*"))).collect()

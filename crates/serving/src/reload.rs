@@ -1,5 +1,4 @@
-//! Looks for new certificates and CAs: in files, and in the ConfigMap that kube-apiserver
-//! publishes.
+//! Reads new certificates and CAs, from files and from the ConfigMap that kube-apiserver publishes.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -78,11 +77,11 @@ impl Reload {
         let read = timeout(limit, config_map(client)).await;
         let data = match read.unwrap_or_else(|_| Err(format!("was not answered within {limit:?}"))) {
             Ok(data) => data,
-            // Both come from it.
+            // Without a file, both CAs come from the ConfigMap.
             Err(why) if self.client_ca_file.is_none() => return self.client_ca.problem(&PLACE, why),
             Err(why) => return self.proxy_ca.problem(&PLACE, why),
         };
-        // Upstream waits for it too: clusters need not have it.
+        // As upstream, this waits for the ConfigMap, which a cluster need not have.
         let bundle = |key: &str| data[key].as_str().map(|bundle| bundle.as_bytes().to_vec());
         if self.client_ca_file.is_none() {
             match bundle(CLIENT_CA) {
@@ -100,7 +99,7 @@ impl Reload {
     }
 }
 
-/// The data of the ConfigMap; null if it does not exist.
+/// Returns the data of the ConfigMap, or null if it does not exist.
 async fn config_map(client: &ApiClient) -> Result<Value, String> {
     let request = Request::get(PATH).header("accept", "application/json").body(Body::empty());
     let request = request.map_err(|error| error.to_string())?;

@@ -1,4 +1,4 @@
-//! Answers, in upstream's forms.
+//! Makes answers in upstream's forms.
 
 use bytes::Bytes;
 use http::header::{
@@ -32,7 +32,7 @@ pub(crate) fn text(status: StatusCode, text: impl Into<Bytes>) -> Answer {
     answer(status, TEXT, text)
 }
 
-/// A page in Prometheus' text format.
+/// Returns the answer for a page in Prometheus' text format.
 pub(crate) fn metrics(page: String) -> Answer {
     answer(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", page)
 }
@@ -41,7 +41,7 @@ pub(crate) fn json(value: &Value) -> Answer {
     answer(StatusCode::OK, "application/json", harmless_json(&value.to_string()).into_owned())
 }
 
-/// The text of a `Status` object with an error.
+/// Returns the text of a `Status` object with an error.
 pub(crate) fn status_text(code: StatusCode, reason: &str, message: &str, details: Option<Value>) -> String {
     let mut status = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
@@ -61,10 +61,10 @@ pub(crate) fn unauthorized() -> Answer {
     status(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized", None)
 }
 
-/// `reason` is the API server's, and may be empty.
+/// Returns the answer 403. `reason` is the API server's, and may be empty.
 pub(crate) fn forbidden(user: &str, verb: &str, path: &str, reason: &str) -> Answer {
     let message = format!("forbidden: User {user:?} cannot {verb} path {path:?}");
-    // As upstream: no error looks like HTML.
+    // As upstream, this makes sure that no error looks like HTML.
     let mut message = message.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     if !reason.is_empty() {
         message = format!("{message}: {reason}");
@@ -85,7 +85,7 @@ pub(crate) fn invalid_path() -> Answer {
     text(StatusCode::BAD_REQUEST, "400 Bad Request: invalid path\n")
 }
 
-/// A request with a body. None of the pages takes one.
+/// Returns the answer to a request with a body, which no page takes.
 pub(crate) fn unwanted_body() -> Answer {
     text(StatusCode::PAYLOAD_TOO_LARGE, "413 Payload Too Large: requests must have no body\n")
 }

@@ -1,4 +1,4 @@
-//! Reviews: questions that the API server answers, and the limits on asking.
+//! Asks the API server to review tokens and rights, and limits the number of these questions.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -19,37 +19,37 @@ use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep, timeout};
 
-/// Questions per second, and at once: upstream's limits for its clients of reviews.
+/// Questions per second, and in a burst: upstream's limits for its clients of reviews.
 const QUESTIONS_PER_SECOND: NonZeroU32 = NonZeroU32::new(200).expect("not zero");
 const QUESTIONS_AT_ONCE: NonZeroU32 = NonZeroU32::new(400).expect("not zero");
 
-/// Questions of one kind that wait or are being asked. There is no place for more, so that clients
-/// without credentials cannot take any amount of memory.
+/// The number of questions of one kind that wait or are under way. The limit keeps clients without
+/// credentials from taking any amount of memory.
 const MAX_OPEN_QUESTIONS: usize = 400;
 
-/// How long a question may wait for the limit on questions per second. One that would wait longer
-/// is refused at once.
+/// How long a question may wait for the limit on questions per second. The reviewer refuses one
+/// that would wait longer at once.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
-/// How often refused questions are logged at most.
+/// The shortest time between two log lines about refused questions.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Upstream's `DefaultAuthWebhookRetryBackoff`, without jitter: few questions are asked at once.
+/// Upstream's `DefaultAuthWebhookRetryBackoff`, without jitter: there are few questions at once.
 const ATTEMPTS: u32 = 5;
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 
-/// An answer is small; a longer one is not read.
+/// The longest answer, in bytes. Real ones are small.
 const LONGEST_ANSWER: usize = 1024 * 1024;
 
-/// The API server gave no answer, or was not asked because there are too many questions. The reason
-/// is in the log.
+/// The API server gave no answer, or this process did not ask because there are too many questions.
+/// The log has the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the API server could not be asked; the log says why")]
 pub struct Unanswered;
 
 /// Why a question has no answer.
 enum Failure {
-    /// The API server gave none that can be used.
+    /// The API server gave no usable answer.
     Answer(String),
     /// Too many questions are asked.
     Busy,
@@ -64,7 +64,7 @@ impl From<String> for Failure {
 /// A question that has a place among the open ones.
 pub(crate) struct Question {
     review: Bytes,
-    /// Not delayed by other questions, nor counted among them.
+    /// True if the question neither waits for others nor counts among them.
     urgent: bool,
     _place: Option<OwnedSemaphorePermit>,
 }
@@ -91,20 +91,20 @@ pub(crate) struct Reviewer {
     places: Arc<Semaphore>,
     timeout: Duration,
     failing: AtomicBool,
-    /// Questions may be answered and not answered in turn.
+    /// Limits the lines of the log, because answers and failures may alternate.
     lines: LogLimit,
-    /// When refused questions were logged last.
+    /// When the log last had a line about refused questions.
     logged_busy: Mutex<Option<Instant>>,
 }
 
 impl Reviewer {
-    /// Asks who has a token.
+    /// Creates a reviewer that asks who has a token.
     pub(crate) fn of_tokens(client: ApiClient, timeout: Duration) -> Self {
         let path = "/apis/authentication.k8s.io/v1/tokenreviews";
         Self::new(client, "authentication.k8s.io", "TokenReview", path, timeout)
     }
 
-    /// Asks whether a user may do something.
+    /// Creates a reviewer that asks what a user may do.
     pub(crate) fn of_access(client: ApiClient, timeout: Duration) -> Self {
         let path = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
         Self::new(client, "authorization.k8s.io", "SubjectAccessReview", path, timeout)
@@ -132,11 +132,10 @@ impl Reviewer {
         }
     }
 
-    /// The question for a review with this `spec`. An `urgent` one is asked whatever other
-    /// questions there are.
+    /// Returns the question for a review with this `spec`. No limit applies to an `urgent` one.
     ///
     /// # Errors
-    /// If there is no place for another question. That is logged once a minute.
+    /// [`Unanswered`] if there is no place for another question. This logs it once a minute.
     pub(crate) fn question(&self, spec: impl Serialize, urgent: bool) -> Result<Question, Unanswered> {
         let place = match urgent {
             true => None,
@@ -152,7 +151,7 @@ impl Reviewer {
         Ok(Question { review: review.into(), urgent, _place: place })
     }
 
-    /// Logs that a question is refused.
+    /// Logs a refused question.
     fn busy(&self) -> Unanswered {
         let now = Instant::now();
         let mut logged = self.logged_busy.lock();
@@ -167,12 +166,12 @@ impl Reviewer {
         Unanswered
     }
 
-    /// The status of the review. Answers that ask for another attempt are followed, as long as the
-    /// time limit allows.
+    /// Returns the status of the review. If an answer asks for another attempt, this makes one
+    /// within the time limit.
     ///
     /// # Errors
-    /// If there is no answer within the time limit, or none that can be read. That is logged once,
-    /// until there is one. Or if the question would wait too long for others.
+    /// [`Unanswered`] if no readable answer comes within the time limit, which this logs once until
+    /// one comes, or if the question would wait too long for others.
     pub(crate) async fn ask<T: DeserializeOwned>(&self, question: Question) -> Result<T, Unanswered> {
         let answer = timeout(self.timeout, self.attempts(&question)).await;
         let answer =
@@ -232,9 +231,9 @@ impl Reviewer {
         Err("no answer".to_owned().into())
     }
 
-    /// One request. The inner error is the status of an answer that is no review.
+    /// Sends one request. The inner error is the status of an answer that is no review.
     ///
-    /// Neither the text of an error nor a body is shown: they may repeat the token.
+    /// The messages contain neither the text of an error nor a body, which may repeat the token.
     async fn attempt<T: DeserializeOwned>(&self, review: Bytes) -> Result<Result<T, StatusCode>, String> {
         let request = Request::builder()
             .method(Method::POST)

@@ -45,13 +45,13 @@ pub(crate) fn generate(address: IpAddr, now: Timestamp) -> Result<Pair, ServingE
     Ok(Pair { certificate: certificate.pem(), key: key.serialize_pem() })
 }
 
-/// Returns true when a certificate that was made at `made` is to be replaced by another, which is
-/// before anyone is warned of its end.
+/// Returns true if it is time to replace a certificate that was made at `made`: before anything
+/// warns of its end.
 pub(crate) fn is_due(made: Timestamp, now: Timestamp) -> bool {
     now.as_second() - made.as_second() > (DAYS - 45) * 24 * 60 * 60
 }
 
-/// Year, month and day, so many days after `today`.
+/// Returns year, month and day of the date that is `days` after `today`.
 fn day(today: Date, days: i64) -> (i32, u8, u8) {
     let date = today.saturating_add(Span::new().days(days));
     (date.year().into(), date.month().unsigned_abs(), date.day().unsigned_abs())

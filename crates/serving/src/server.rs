@@ -34,15 +34,14 @@ use crate::turns::Turns;
 #[derive(Clone, Debug)]
 pub struct ServingOptions {
     /// The address and port. An unspecified address means all addresses, IPv4 and IPv6. Port 0
-    /// means any free port, for tests; `--secure-port=0` means that no server is made.
+    /// means any free port, for tests; with `--secure-port=0` the program makes no server.
     pub address: SocketAddr,
-    /// The server's certificate.
     pub certificate: CertificateSource,
     /// The oldest TLS version that clients may speak.
     pub min_tls_version: TlsVersion,
-    /// The cipher suites that may be used.
+    /// The cipher suites that clients may use.
     pub cipher_suites: CipherSuites,
-    /// Whether clients may use HTTP/2.
+    /// True if clients may use HTTP/2.
     pub http2: bool,
     /// A file with the CA of client certificates. Without one, the CA comes from the ConfigMap
     /// `kube-system/extension-apiserver-authentication`.
@@ -50,22 +49,21 @@ pub struct ServingOptions {
     /// A front proxy, which names users in headers. Without it, the ConfigMap says how to recognize
     /// one.
     pub front_proxy: Option<FrontProxyOptions>,
-    /// True if the ConfigMap is looked up for what no file gives.
+    /// True if the server reads the CAs that no file gives from the ConfigMap.
     pub look_up_client_ca: bool,
     /// The paths that need no authentication and no authorization.
     pub open_paths: OpenPaths,
-    /// How long it is remembered who has a token.
+    /// How long the server remembers who has a token.
     pub token_ttl: Duration,
-    /// How long it is remembered that something is allowed.
+    /// How long the server remembers that a user may do something.
     pub allowed_ttl: Duration,
-    /// How long it is remembered that something is not allowed.
+    /// How long the server remembers that a user may not do something.
     pub denied_ttl: Duration,
-    /// What a client may take.
     pub limits: Limits,
 }
 
 impl ServingOptions {
-    /// Upstream's defaults.
+    /// Returns upstream's defaults.
     pub fn new(address: SocketAddr) -> Self {
         let ttl = Duration::from_secs(10);
         Self {
@@ -90,7 +88,7 @@ impl ServingOptions {
 #[derive(Clone, Debug, Default)]
 pub struct ReviewClients {
     /// For `TokenReview` and the ConfigMap with the CAs of clients and of front proxies. Without
-    /// it, tokens are ignored.
+    /// it, the server ignores tokens.
     pub authentication: Option<ApiClient>,
     /// For `SubjectAccessReview`. Without it, only members of `system:masters` may read the pages
     /// that are not open.
@@ -101,10 +99,10 @@ pub struct ReviewClients {
 ///
 /// # Connections
 ///
-/// There are at most [`Limits::connections`]. When one more arrives, it is served, and another is
-/// closed: one whose client has not authenticated, of the client address that has most of them, and
-/// there the oldest. So slow clients take the place of slow clients, and a probe is answered. A
-/// client that has not authenticated has one request on a connection.
+/// It serves at most [`Limits::connections`]. When one more arrives, the server closes another: the
+/// oldest connection without authentication of the client address that has most of those. So slow
+/// clients take the place of slow clients, and a probe gets its answer. A client that has not
+/// authenticated has one request on a connection.
 ///
 /// All handshakes together, and all verifications of client certificates, take a quarter of one
 /// processor at most. Clients wait for their turns, and the addresses of clients alternate.
@@ -132,13 +130,14 @@ impl TimeProvider for TlsTime {
 }
 
 impl Server {
-    /// Loads the certificates and opens the port. Connections wait until [`run`](Self::run) is
-    /// called. `clock` reads the current time. The API server is not contacted. Must be called
-    /// within a tokio runtime.
+    /// Loads the certificates and opens the port. Connections wait until the caller calls
+    /// [`run`](Self::run). `clock` reads the current time. This sends nothing to the API server.
+    /// Call it within a tokio runtime.
     ///
     /// # Errors
     ///
-    /// When the address is in use or not available, or a certificate, key or CA cannot be used.
+    /// A [`ServingError`] if the address is in use or not available, or a certificate, key or CA is
+    /// not usable.
     #[expect(clippy::disallowed_methods, reason = "files are outside of any run that repeats")]
     pub async fn bind(
         options: ServingOptions,
@@ -203,17 +202,17 @@ impl Server {
         Ok(Self { listener, shared, connections, reload })
     }
 
-    /// The address and port on which the server listens.
+    /// Returns the address and port on which the server listens.
     ///
     /// # Errors
     ///
-    /// When the operating system does not say.
+    /// The operating system's error, if it does not tell the address.
     pub fn local_addr(&self) -> std::io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Returns a function that tells which certificates are in use: that of the port, and the CAs
-    /// of clients and of front proxies. It may be called as long as the server runs.
+    /// Returns a function that returns the certificates in use: that of the port, and the CAs of
+    /// clients and of front proxies. Call it while the server runs.
     pub fn certificates(&self) -> impl Fn() -> Vec<CertificateInUse> + Send + Sync + 'static {
         let Reload { certificate, client_ca, proxy_ca, .. } = &self.reload;
         let (certificate, client_ca, proxy_ca) =

@@ -1,4 +1,4 @@
-//! One request: may it be answered, and with which page?
+//! Authorizes one request, and answers it with a page.
 
 use std::sync::Arc;
 
@@ -19,7 +19,8 @@ use crate::respond::{self, Answer};
 /// Reads the current time.
 pub(crate) type WallClock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
-/// Pages that are made at the same time. A page of metrics takes a few milliseconds of a processor.
+/// How many pages the server makes at the same time. A page of metrics takes a few milliseconds of
+/// a processor.
 const PAGES_AT_ONCE: usize = 2;
 
 /// Answers requests.
@@ -34,8 +35,7 @@ pub(crate) struct Service {
     streams: EventStreams,
 }
 
-/// An answer, and whether the client has authenticated. If it has not, its connection is closed
-/// after the answer.
+/// An answer. If its client has not authenticated, its connection closes after the answer.
 pub(crate) struct Answered {
     pub(crate) answer: Answer,
     pub(crate) authenticated: bool,
@@ -57,7 +57,7 @@ impl Service {
         Self { pages, open, authentication, authorization, clock, started, making, streams }
     }
 
-    /// Answers a request with these parts. `has_body` says whether a body follows.
+    /// Answers a request with these parts. `has_body` is true if a body follows.
     pub(crate) async fn answer(
         &self,
         method: &Method,
@@ -78,8 +78,8 @@ impl Service {
         let Some(path) = decode(uri.path()) else { return refused(respond::invalid_path()) };
         let query = uri.query().unwrap_or_default();
         if self.open.contains(&path) {
-            // Credentials are not even looked at: whether this process is healthy must not depend
-            // on the API server.
+            // The server does not even look at credentials here: the health of this process must
+            // not depend on the API server.
             return refused(self.page(&path, query, headers, Access::nothing()).await);
         }
         let Ok(user) = self.authentication.user(peer, headers).await else {
@@ -90,7 +90,7 @@ impl Service {
         let authorized = mounted.map_or(&*path, |mounted| mounted.authorized_path(&path));
         let forbidden = |reason: &str| respond::forbidden(&user.name, verb, authorized, reason);
         if !authenticated && !self.has_page(&path) {
-            // Nobody can make this process ask the API server about any number of paths.
+            // So nobody can make this process ask the API server about any number of paths.
             return refused(forbidden(""));
         }
         let answer = match self.authorization.decide(&user, Attributes::Path { verb, path: authorized }).await
@@ -107,7 +107,7 @@ impl Service {
         Answered { answer, authenticated }
     }
 
-    /// Returns true if something is served at the path.
+    /// Returns true if there is a page at the path.
     fn has_page(&self, path: &str) -> bool {
         Known::of(path).is_some() || self.pages.health.has_page(path) || self.pages.mounted_at(path).is_some()
     }
@@ -158,7 +158,7 @@ impl Service {
     }
 
     /// Makes a page on a thread for blocking work, so that the threads of the runtime go on with
-    /// the controllers' tasks. `None` if that panicked, or the runtime is shutting down.
+    /// the controllers' tasks. Returns `None` if that panicked, or the runtime is shutting down.
     #[expect(
         clippy::disallowed_methods,
         reason = "a page is made for a client on a socket, which no run repeats"

@@ -13,8 +13,8 @@ use crate::certificate::{certified_key, read};
 use crate::error::ServingError;
 use crate::self_signed;
 
-/// Makes sure that the pair exists. A directory with only one of the files is an error, as upstream
-/// has it. An empty file counts as missing.
+/// Creates the pair if it is missing. As in upstream, a directory with only one of the files is an
+/// error. An empty file counts as missing.
 pub(crate) fn store_if_missing(
     files: &(PathBuf, PathBuf),
     address: IpAddr,
@@ -64,15 +64,14 @@ fn exists(path: &Path) -> Result<bool, ServingError> {
     }
 }
 
-/// The file that is renamed to `path` when it is complete.
+/// Returns the path of the file that [`rename`] renames to `path` when it is complete.
 fn temporary(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".tmp");
     name.into()
 }
 
-/// Writes a file that nobody can read before it has its permissions, and that is on the disk
-/// afterwards.
+/// Writes a file to the disk. Nobody can read it before it has its permissions.
 fn write(path: &Path, content: &str, mode: u32) -> Result<(), ServingError> {
     let write = || -> io::Result<()> {
         if let Some(directory) = path.parent() {
@@ -90,7 +89,7 @@ fn write(path: &Path, content: &str, mode: u32) -> Result<(), ServingError> {
     write().map_err(|why| ServingError::File { action: "write", path: path.to_owned(), why })
 }
 
-/// Renames a file, also on the disk.
+/// Renames a file, and writes the new name to the disk.
 fn rename(from: &Path, to: &Path) -> Result<(), ServingError> {
     let rename = || -> io::Result<()> {
         std::fs::rename(from, to)?;
@@ -102,7 +101,7 @@ fn rename(from: &Path, to: &Path) -> Result<(), ServingError> {
     rename().map_err(|why| ServingError::File { action: "write", path: to.to_owned(), why })
 }
 
-/// Removes a file after an error. That error is the one to show.
+/// Removes a file after an error. It ignores errors of its own, so that the caller shows that one.
 fn remove(path: &Path) {
     let _ = std::fs::remove_file(path);
 }
@@ -197,7 +196,7 @@ mod tests {
     #[test]
     fn an_error_leaves_nothing_behind() {
         let directory = Directory::new();
-        // A directory cannot be removed as a file, nor replaced by one.
+        // The process can neither remove a directory as a file, nor replace it by one.
         let obstacle = temporary(&directory.files().0);
         fs::create_dir(&obstacle).unwrap();
         assert!(matches!(directory.store(), Err(ServingError::File { action: "write", .. })));

@@ -16,12 +16,12 @@ const ORGANIZATION: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.10");
 /// Kubernetes' attribute for the uid of a user.
 const USER_ID: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.57683.2");
 
-/// The user of a certificate that has been verified: its common name, and its organizations as
-/// groups. Upstream's counterpart is `CommonNameUserConversion`. Without a common name there is no
-/// user.
+/// Returns the user of a certificate that has been verified: its common name, and its organizations
+/// as groups. Upstream's counterpart is `CommonNameUserConversion`. Without a common name there is
+/// no user.
 ///
 /// # Errors
-/// If the certificate cannot be decoded, or has an invalid uid. The text says why.
+/// The reason, if the certificate is malformed or has an invalid uid.
 pub(crate) fn user_of(certificate: &CertificateDer<'_>) -> Result<Option<User>, String> {
     let decoded =
         Certificate::from_der(certificate).map_err(|error| format!("cannot be decoded: {error}"))?;

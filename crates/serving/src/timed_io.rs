@@ -8,8 +8,8 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// Fails when data that was written has not left the process within a time limit, however slowly
-/// some of it does: a client that reads one byte at a time is cut off like one that reads nothing.
+/// Fails if written data has not all left the process within a time limit: so the server cuts off a
+/// client that reads one byte at a time like one that reads nothing.
 pub(crate) struct TimedIo<T> {
     inner: T,
     limit: Duration,
@@ -22,7 +22,7 @@ impl<T> TimedIo<T> {
         Self { inner, limit, deadline: None }
     }
 
-    /// Fails if the data waits for too long, and otherwise wakes the task when it does.
+    /// Fails if the data has waited too long; otherwise wakes the task when it has.
     fn check(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         let late = self.deadline.as_mut().is_some_and(|deadline| deadline.as_mut().poll(cx).is_ready());
         if late {
@@ -83,7 +83,8 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_secs(30);
 
-    /// The time until writing `size` bytes ends, to a client that reads a byte every `pause`.
+    /// Returns how long it takes to write `size` bytes to a client that reads a byte every `pause`,
+    /// and the result.
     async fn write(size: usize, pause: Duration) -> (Duration, io::Result<()>) {
         let (client, server) = duplex(16);
         let reading = tokio::spawn(async move {

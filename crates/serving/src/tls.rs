@@ -20,34 +20,25 @@ pub enum InvalidTlsOption {
         "invalid TLS version {0:?}: it must be VersionTLS12 or VersionTLS13; this program does not speak older versions"
     )]
     Version(String),
-    /// The name is unknown.
     #[error("unknown cipher suite {name:?}; the suites are {}", CipherSuites::supported().join(", "))]
-    UnknownSuite {
-        /// The name.
-        name: String,
-    },
+    UnknownSuite { name: String },
     /// All names are known, but none is available.
     #[error("none of {names} is available; the suites are {}", CipherSuites::supported().join(", "))]
-    NoSuite {
-        /// The names.
-        names: String,
-    },
+    NoSuite { names: String },
 }
 
 /// The minimum TLS version that clients must speak.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TlsVersion {
-    /// TLS 1.2, the default.
     #[default]
     V12,
-    /// TLS 1.3.
     V13,
 }
 
 impl FromStr for TlsVersion {
     type Err = InvalidTlsOption;
 
-    /// Parses Go's name of the version; the empty string is the default.
+    /// Parses Go's name of the version. The empty string means the default.
     fn from_str(name: &str) -> Result<Self, InvalidTlsOption> {
         match name {
             "" | "VersionTLS12" => Ok(Self::V12),
@@ -106,7 +97,7 @@ const ONLY_IN_GO: [&str; 16] = [
     "TLS_RSA_WITH_RC4_128_SHA",
 ];
 
-/// The cipher suites that may be used. The default is every suite that rustls supports.
+/// The cipher suites that clients may use. The default is every suite that rustls supports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CipherSuites {
     allowed: Option<Vec<CipherSuite>>,
@@ -119,7 +110,8 @@ impl CipherSuites {
     ///
     /// # Errors
     ///
-    /// When a name is unknown, or all are known to Go but not supported here.
+    /// [`InvalidTlsOption`] if a name is unknown, or if Go knows all names but this program
+    /// supports none of them.
     pub fn parse<T: AsRef<str>>(names: &[T]) -> Result<Self, InvalidTlsOption> {
         let (mut allowed, mut ignored) = (Vec::new(), Vec::new());
         for name in names.iter().map(AsRef::as_ref) {
@@ -138,19 +130,20 @@ impl CipherSuites {
         }
     }
 
-    /// Go's names of the suites that are available.
+    /// Returns Go's names of the suites that rustls supports.
     pub fn supported() -> Vec<&'static str> {
         SUPPORTED.iter().map(|(name, _)| *name).collect()
     }
 
-    /// Go's names of the suites that are allowed, besides those of TLS 1.3. None if all are.
+    /// Returns Go's names of the allowed suites, besides those of TLS 1.3, or `None` if all are
+    /// allowed.
     pub fn allowed(&self) -> Option<Vec<&'static str>> {
         let name = |suite| SUPPORTED.iter().find(|(_, supported)| *supported == suite).map(|(name, _)| *name);
         Some(self.allowed.as_ref()?.iter().filter_map(|suite| name(*suite)).collect())
     }
 
-    /// The names that Go knows and this program does not support. They have no effect; a caller
-    /// should warn.
+    /// Returns the names that Go knows and this program does not support. They have no effect; the
+    /// caller should warn.
     pub fn ignored(&self) -> &[String] {
         &self.ignored
     }
@@ -161,18 +154,18 @@ impl CipherSuites {
     }
 }
 
-/// The cryptography of the server, limited to the suites.
+/// Returns the cryptography of the server, limited to the suites.
 pub(crate) fn provider(suites: &CipherSuites) -> Arc<CryptoProvider> {
     let mut provider = ring::default_provider();
     provider.cipher_suites.retain(|suite| suites.allows(suite));
     Arc::new(provider)
 }
 
-/// The configuration of all TLS connections. Certificates come from `certificates`, for each
-/// connection anew.
+/// Returns the configuration of all TLS connections. Each connection takes its certificate from
+/// `certificates`.
 ///
 /// # Errors
-/// If no cipher suite is left for the versions.
+/// [`ServingError::Tls`] if no cipher suite is left for the versions.
 pub(crate) fn server_config(
     provider: &Arc<CryptoProvider>,
     minimum: TlsVersion,

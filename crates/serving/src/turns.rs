@@ -1,16 +1,16 @@
-//! Turns in which public-key operations are made for clients that have not authenticated: one after
-//! the other, for a quarter of a processor at most.
+//! Gives turns to clients that have not authenticated. The server makes public-key operations for
+//! them in their turns only: one after the other, for at most a quarter of a processor.
 //!
 //! One thread runs all tasks of the process, and a handshake with a 4096-bit RSA key takes several
 //! milliseconds of it. Anyone who can connect can begin handshakes, so without a limit they could
-//! keep the leader from its Lease. The limit is one on time, not on a number, so that it fits each
-//! kind of key: an ECDSA key allows thousands of handshakes a second. It is measured, because what
-//! a client's certificates cost is the client's choice.
+//! keep the leader from its Lease. The limit is on time, not on a number, so that it fits each kind
+//! of key: an ECDSA key allows thousands of handshakes a second. The server measures that time,
+//! because a client chooses how much its certificates cost.
 //!
-//! The client address whose last turn is the longest ago has the next one: whoever begins many
-//! handshakes delays those of its own address. Of the connections of an address, those that have
-//! had a turn are first, then the newest and the oldest in turn. A probe is the newest when it
-//! arrives; among clients that give up sooner than it, it becomes the oldest.
+//! The client address that has waited longest since its last turn has the next one: a client that
+//! begins many handshakes delays those of its own address. Among the connections of an address,
+//! those that have had a turn are first, then the newest and the oldest alternate. A probe is the
+//! newest when it arrives; among clients that give up sooner, it becomes the oldest.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -23,20 +23,20 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep_until};
 
-/// All turns together take one part of so many of the time.
+/// All turns together take this fraction of the time: one part of `PARTS`.
 const PARTS: u32 = 4;
 
-/// The time that turns may take at once after a quiet time.
+/// The time that turns may take without a pause after a quiet time.
 const BURST: Duration = Duration::from_millis(100);
 
-/// A turn counts for no more than this. A thread that was suspended meanwhile must not delay the
-/// next turns by many times as long.
+/// The longest time that a turn counts for. If the thread was suspended during a turn, the next
+/// turns must not wait for many times as long.
 const LONGEST: Duration = Duration::from_millis(20);
 
-/// Client addresses whose last turn is remembered.
+/// How many client addresses the order remembers.
 const ADDRESSES: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
 
-/// So many that wait are worth a warning, once in a while.
+/// The number of waiting clients from which on the server warns, once in a while.
 const MANY: usize = 50;
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
@@ -48,20 +48,20 @@ struct Budget {
 }
 
 impl Budget {
-    /// A turn that ended now took so long.
+    /// Charges the budget for a turn that took this long and ended now.
     fn charge(&mut self, took: Duration, now: Instant) {
         let saved = now.checked_sub(BURST * PARTS).unwrap_or(now);
         let free_at = self.free_at.map_or(saved, |free_at| free_at.max(saved));
         self.free_at = Some(free_at + took.min(LONGEST) * PARTS);
     }
 
-    /// Returns when the next turn may begin, unless it may begin now.
+    /// Returns when the next turn may begin, or `None` if it may begin now.
     fn wait(&self, now: Instant) -> Option<Instant> {
         self.free_at.filter(|free_at| *free_at > now)
     }
 }
 
-/// Whose turn it is.
+/// Chooses whose turn it is.
 #[derive(Debug)]
 struct Order {
     /// The last turn of an address.
@@ -71,7 +71,6 @@ struct Order {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Last {
-    /// The number of the turn.
     turn: u64,
     /// Set if the newest connection had it.
     newest: bool,
@@ -82,8 +81,8 @@ impl Order {
         Self { last: LruCache::new(ADDRESSES), turns: 0 }
     }
 
-    /// Of those that wait, by numbers that grow, the one whose turn it is. It looks at all of them,
-    /// which are some hundreds.
+    /// Returns the waiting client whose turn it is, by its number; numbers grow. It looks at all of
+    /// them, which are some hundreds.
     fn next(&mut self, waiting: impl Iterator<Item = (u64, Client)>) -> Option<u64> {
         let last = |address: &IpAddr| self.last.peek(address).copied().unwrap_or_default();
         let order = |(number, Client { address, begun }): &(u64, Client)| {
@@ -98,7 +97,7 @@ impl Order {
     }
 }
 
-/// The client that a turn is for.
+/// The client of a turn.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Client {
     pub(crate) address: IpAddr,
@@ -129,7 +128,7 @@ enum Step {
     Give(oneshot::Sender<Turn>),
 }
 
-/// Gives turns. Clones are the same.
+/// Gives turns. Clones share them.
 #[derive(Clone)]
 pub(crate) struct Turns {
     state: Arc<Mutex<State>>,
@@ -156,7 +155,7 @@ impl Drop for Turn {
     }
 }
 
-/// A place among those that wait, which is given up when it is dropped.
+/// A place among the waiting clients. Dropping it gives the place up.
 struct Place {
     turns: Turns,
     number: u64,
@@ -175,8 +174,7 @@ impl Turns {
         Self { state: Arc::new(Mutex::new(state)), changed: Arc::default() }
     }
 
-    /// Waits for a turn of a client. What is done until the turn is dropped must not wait for
-    /// anything.
+    /// Waits for a turn of a client. The caller must not wait for anything until it drops the turn.
     pub(crate) async fn take(self, client: Client) -> Turn {
         if let Some(turn) = self.take_at_once(client) {
             return turn;
@@ -214,14 +212,14 @@ impl Turns {
         Some(Turn { turns: self.clone(), begun: Some(now) })
     }
 
-    /// Gives the turns to those that wait, until the future is dropped.
+    /// Gives turns to the waiting clients, until the future is dropped.
     pub(crate) async fn run(&self) {
         loop {
             let step = self.step();
             match step {
                 Step::Wait => self.changed.notified().await,
                 Step::WaitUntil(at) => sleep_until(at).await,
-                // If nobody takes it any more, the turn is dropped and free again.
+                // If the client has gone, this drops the turn, which is then free again.
                 Step::Give(given) => drop(given.send(Turn { turns: self.clone(), begun: None })),
             }
         }
@@ -301,7 +299,7 @@ mod tests {
     #[test]
     fn addresses_take_turns_and_of_each_the_newest_and_the_oldest_do() {
         let mut order = Order::new();
-        // Ten of one address, then two of another and one of a third.
+        // Ten clients of one address, then two of another and one of a third.
         let mut waiting: BTreeMap<u64, Client> = (0..10).map(|number| (number, client(1))).collect();
         waiting.extend([(10, client(2)), (11, client(2)), (12, client(3))]);
         let mut turns = Vec::new();
@@ -310,7 +308,7 @@ mod tests {
             turns.push(next);
         }
         assert_eq!(turns, [12, 11, 9, 10, 0, 8, 1, 7, 2, 6, 3, 5, 4]);
-        // Somebody who always has one waiting does not keep others waiting.
+        // A client that always has one waiting connection does not keep others waiting.
         let mut turns = Vec::new();
         for number in 0..6 {
             let waiting = [(number, client(1)), (number + 1, client(2)), (number + 2, client(2))];
@@ -347,7 +345,7 @@ mod tests {
         assert!(given_up.is_err());
         assert!(tokio::time::timeout(10 * MS, &mut second).await.is_err());
         assert_eq!(turns.state.lock().waiting.len(), 1);
-        // It took 20 ms, but a tenth of a second may be taken at once.
+        // It took 20 ms, but turns may take a tenth of a second without a pause.
         drop(first);
         let begun = Instant::now();
         let second = second.await;
@@ -377,7 +375,7 @@ mod tests {
             drop(turn);
             taken += 1;
         }
-        // A quarter of 10 s, and what may be taken at once.
+        // A quarter of 10 s, and the time that turns may take without a pause.
         assert!((500..=530).contains(&taken), "{taken}");
         running.abort();
     }

@@ -23,7 +23,7 @@ pub(crate) struct User {
 }
 
 impl User {
-    /// The user of a request without credentials.
+    /// Returns the user of a request without credentials.
     pub(crate) fn anonymous() -> Self {
         Self { name: ANONYMOUS.to_owned(), groups: vec![UNAUTHENTICATED.to_owned()], ..Self::default() }
     }

@@ -27,12 +27,12 @@ impl Planned for Endpoints {
 }
 
 impl Cluster {
-    /// Applies planned writes. A second plan over the result shows what is left to write.
+    /// Applies planned writes. A second plan over the result has the writes that are still missing.
     ///
     /// # Panics
     ///
-    /// If the API server would refuse a write: it creates an object that exists, or replaces or
-    /// deletes an object that does not exist with the same uid and version.
+    /// If the API server would refuse a write, because it creates an object that exists, or
+    /// replaces or deletes an object that does not exist with the same uid and version.
     #[track_caller]
     pub fn apply<T: Planned>(self, writes: &Writes<T>) -> Self {
         match self.states(writes).pop() {
@@ -41,7 +41,7 @@ impl Cluster {
         }
     }
 
-    /// The cluster after each single write, in the order in which the writes are carried out.
+    /// Returns the cluster after each single write, in the order of the writes.
     ///
     /// # Panics
     ///
@@ -98,7 +98,7 @@ impl Cluster {
         self.insert(created);
     }
 
-    /// The position of an object that a write replaces or deletes.
+    /// Returns the position of an object that a write replaces or deletes.
     #[track_caller]
     fn existing<T: Planned>(&self, object: &T) -> usize {
         let metadata = object.metadata();

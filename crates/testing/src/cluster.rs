@@ -1,4 +1,4 @@
-//! The builder. It holds objects as JSON and the positions of the objects that the next call
+//! The builder, which holds objects as JSON and the positions of the objects that the next call
 //! changes.
 
 use serde::Serialize;
@@ -16,8 +16,8 @@ pub const START_TIME: &str = "2026-01-01T00:00:00Z";
 ///
 /// A call such as [`service`](Self::service) or [`pods`](Self::pods) adds objects and makes them
 /// the current ones; calls such as [`not_ready`](Self::not_ready) change all current objects.
-/// [`select`](Self::select) makes an object current that was added before. Objects are added to the
-/// namespace `default`, or the one that the last [`namespace`](Self::namespace) names.
+/// [`select`](Self::select) makes an object of an earlier call current. A new object gets the
+/// namespace of the last call of [`namespace`](Self::namespace), or `default`.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
 pub struct Cluster {
@@ -35,12 +35,12 @@ impl Default for Cluster {
 }
 
 impl Cluster {
-    /// A cluster without objects.
+    /// Returns a cluster without objects.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Objects are added to and selected in this namespace from now on.
+    /// Sets the namespace in which later calls add and select objects.
     pub fn namespace(mut self, namespace: &str) -> Self {
         self.namespace = namespace.to_owned();
         self.current.clear();
@@ -130,17 +130,18 @@ impl Cluster {
         })
     }
 
-    /// All objects, in the order in which they were added.
+    /// Returns all objects, in the order in which they were added.
     pub fn objects(&self) -> &[Value] {
         &self.objects
     }
 
-    /// The objects of one kind and the builder's namespace, in the order in which they were added.
+    /// Returns the objects of one kind and the builder's namespace, in the order in which they were
+    /// added.
     pub fn objects_of(&self, kind: &str) -> impl Iterator<Item = &Value> {
         self.objects.iter().filter(move |object| object["kind"] == *kind && self.is_visible(object))
     }
 
-    /// One object.
+    /// Returns one object.
     pub fn object(&self, kind: &str, name: &str) -> Option<&Value> {
         self.position(kind, name).map(|at| &self.objects[at])
     }
@@ -216,7 +217,7 @@ impl Cluster {
         self.objects.remove(at)
     }
 
-    /// Changes the current objects, which must be of one of some kinds.
+    /// Changes the current objects, and panics unless each is of one of these kinds.
     #[track_caller]
     fn change_only(self, kinds: &[&str], what: &str, change: impl FnMut(&mut Value)) -> Self {
         for at in &self.current {

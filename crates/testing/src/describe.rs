@@ -1,4 +1,5 @@
-//! Objects as text: some lines for each slice, Endpoints and Event, and YAML for anything else.
+//! Prints objects as text: some lines for each slice, Endpoints and Event, and YAML for anything
+//! else.
 
 use std::fmt::{self, Formatter};
 
@@ -41,7 +42,7 @@ fn object(f: &mut Formatter<'_>, object: &Value) -> fmt::Result {
 fn planned<T: PlannedObject + DeserializeOwned>(f: &mut Formatter<'_>, object: &Value) -> fmt::Result {
     let mut readable = object.clone();
     if let Some(metadata) = readable["metadata"].as_object_mut() {
-        // They are redacted, and not printed.
+        // The output does not contain these fields, which are redacted.
         for field in ["resourceVersion", "creationTimestamp", "deletionTimestamp"] {
             metadata.remove(field);
         }
@@ -128,7 +129,7 @@ fn yaml_fields(
     Ok(())
 }
 
-/// A scalar in YAML; strings that YAML would read as something else are quoted.
+/// Returns a scalar in YAML. It quotes strings that YAML would read as something else.
 fn scalar(value: &Value) -> String {
     let Value::String(text) = value else { return value.to_string() };
     let plain = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/')

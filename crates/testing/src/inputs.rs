@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::Cluster;
 
-/// The views that a plan for one Service takes.
+/// The inputs of a plan for one Service.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Inputs {
@@ -28,19 +28,19 @@ pub struct Inputs {
 }
 
 impl Inputs {
-    /// The Service.
+    /// Returns the Service.
     ///
     /// # Panics
     ///
-    /// If there is none.
+    /// If the cluster does not contain it.
     #[track_caller]
     pub fn service(&self) -> &Service {
         let Some(service) = &self.service else { panic!("there is no Service {}", self.key) };
         service
     }
 
-    /// The slices that a controller plans over: labelled with its name as manager, and not being
-    /// deleted.
+    /// Returns the slices that a controller plans over: labelled with its name as manager, and not
+    /// being deleted.
     pub fn slices_managed_by(&self, manager: &str) -> Vec<Arc<EndpointSlice>> {
         let mut is_planned = slice_labels::planned_by(manager);
         self.slices.iter().filter(|slice| is_planned(slice)).cloned().collect()
@@ -52,17 +52,17 @@ impl Cluster {
     ///
     /// # Panics
     ///
-    /// If an object has no view.
+    /// If an object is no valid Kubernetes object.
     #[track_caller]
     pub fn plan<R>(&self, service: &str, plan: impl FnOnce(&Inputs) -> R) -> R {
         plan(&self.inputs(service))
     }
 
-    /// The inputs of a plan for one Service.
+    /// Returns the inputs of a plan for one Service.
     ///
     /// # Panics
     ///
-    /// If an object has no view.
+    /// If an object is no valid Kubernetes object.
     #[track_caller]
     pub fn inputs(&self, service: &str) -> Inputs {
         let view: Option<Service> = self.object("Service", service).map(read);

@@ -1,4 +1,4 @@
-//! Reading a page of metrics in Prometheus' text format.
+//! Reads a page of metrics in Prometheus' text format.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,18 +15,18 @@ struct Sample<'a> {
 }
 
 impl MetricsPage {
-    /// A page with this text.
+    /// Returns a page with this text.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The text of the page.
+    /// Returns the text of the page.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The value of the one sample of this name that carries all these labels; none when there is
-    /// no such sample.
+    /// Returns the value of the one sample of this name that carries all these labels, or `None`
+    /// when there is no such sample.
     ///
     /// # Panics
     ///
@@ -39,13 +39,14 @@ impl MetricsPage {
         value
     }
 
-    /// The sum of all samples of this name that carry all these labels; zero when there are none.
+    /// Returns the sum of all samples of this name that carry all these labels, or zero if there
+    /// are none.
     pub fn sum(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
         // The sum of no numbers is -0.0.
         self.matching(name, labels).map(|sample| sample.value).fold(0.0, |sum, value| sum + value)
     }
 
-    /// The page without the families whose names start with a prefix.
+    /// Returns the page without the families whose names start with a prefix.
     pub fn without(&self, prefix: &str) -> Self {
         let family = |line: &str| {
             let rest = line.strip_prefix("# HELP ").or_else(|| line.strip_prefix("# TYPE ")).unwrap_or(line);
@@ -55,10 +56,10 @@ impl MetricsPage {
         Self(lines.join("\n"))
     }
 
-    /// The page in a form for snapshots: families sorted by name, one line for each series. A
-    /// histogram has its bounds in one line and the counts of its buckets in another; series in
-    /// which nothing was observed are left out. Durations that the workqueue measures depend on the
-    /// machine and are replaced by `_`.
+    /// Returns the page in a form for snapshots: families sorted by name, one line for each series.
+    /// A histogram has its bounds in one line and the counts of its buckets in another; the summary
+    /// leaves out series without observations. Durations that the workqueue measures depend on the
+    /// machine: `_` stands for them.
     pub fn summary(&self) -> String {
         let mut families: Vec<String> = self.0.split("\n\n").filter_map(family_summary).collect();
         families.sort_by_key(|family| family.split(' ').nth(2).unwrap_or_default().to_owned());

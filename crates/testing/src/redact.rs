@@ -1,4 +1,5 @@
-//! Output for snapshots: ordered, with everything replaced that differs from run to run.
+//! Prepares values for snapshots: orders them, and replaces everything that differs from run to
+//! run.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,7 +16,7 @@ const GENERATED_ALPHABET: &str = "bcdfghjklmnpqrstvwxz2456789";
 
 /// A value for snapshots.
 ///
-/// - A list of objects is sorted by kind, namespace, Service, address type, prefix of the name, and
+/// - It sorts a list of objects by kind, namespace, Service, address type, prefix of the name, and
 ///   content. Lists further inside, such as the writes of a plan, keep their order.
 /// - A generated name becomes its prefix and a number in brackets, `web-[1]`; a uid becomes
 ///   `[uid-1]`. The numbers count in the order of the output, and one name or uid has one number,
@@ -49,7 +50,7 @@ impl Redacted {
         Self(value)
     }
 
-    /// The value, redacted.
+    /// Returns the value, redacted.
     pub fn as_value(&self) -> &Value {
         &self.0
     }
@@ -75,8 +76,8 @@ fn find_generated_names(value: &Value, names: &mut BTreeMap<String, String>) {
     each_child(value, &mut |child| find_generated_names(child, names));
 }
 
-/// A name that the server or a client generated, and its prefix. Without `generateName`, the suffix
-/// must look generated.
+/// Returns a name that the server or a client generated, and its prefix. If the object has no
+/// `generateName`, its suffix must look generated.
 fn generated_name(metadata: &Value) -> Option<(&str, &str)> {
     let name = metadata["name"].as_str()?;
     if let Some(prefix) = metadata["generateName"].as_str().filter(|prefix| !prefix.is_empty()) {
@@ -115,7 +116,7 @@ fn sort_objects(value: &mut Value, names: &BTreeMap<String, String>) {
     }
 }
 
-/// The sort key of an object, without generated names and uids.
+/// Returns the sort key of an object, without generated names and uids.
 fn sort_key(object: &Value, names: &BTreeMap<String, String>) -> Vec<String> {
     let metadata = &object["metadata"];
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -133,8 +134,8 @@ fn sort_key(object: &Value, names: &BTreeMap<String, String>) -> Vec<String> {
     ]
 }
 
-/// The numbers of generated names and of uids. A name or uid without a number is replaced by a text
-/// without one.
+/// The numbers of generated names and of uids. A text without a number replaces a name or uid that
+/// has none.
 #[derive(Default)]
 struct Numbers {
     /// Prefix by generated name.
@@ -198,7 +199,8 @@ impl Numbers {
         }
     }
 
-    /// Replaces the generated names in a text; if one is a prefix of another, the longer one.
+    /// Replaces the generated names in a text. If one is a prefix of another, it replaces the
+    /// longer one.
     fn replace_names(&self, text: &mut String) {
         for (name, prefix) in self.prefixes.iter().rev() {
             if text.contains(name.as_str()) {

@@ -1,4 +1,4 @@
-//! A controller on the embedded API server, in this process and under tokio's paused clock.
+//! Runs a controller on the embedded API server, in this process and under tokio's paused clock.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -32,17 +32,16 @@ const LONGEST_SETTLING: Duration = Duration::from_secs(600);
 /// A controller that runs against the embedded API server.
 ///
 /// Start it under a paused clock (`#[tokio::test(start_paused = true)]`): waiting then takes no
-/// real time, and every run is the same. `C` is what the closure that started the controller
-/// returned. Dropping a simulation ends its tasks.
+/// real time, and every run is the same. `C` is the type that the starting closure returns.
+/// Dropping a simulation ends its tasks.
 pub struct Simulation<C = ()> {
-    /// The server.
     pub server: EmbeddedApiServer,
-    /// What the closure returned that started the controller.
+    /// The value that the starting closure returned.
     pub controller: C,
     environment: Environment,
 }
 
-/// What a test gives to the controller that it starts.
+/// The server, the clients and the clock that a test gives to its controller.
 pub struct Environment {
     server: EmbeddedApiServer,
     metrics: PrometheusHandle,
@@ -54,7 +53,7 @@ pub struct Environment {
 }
 
 impl Cluster {
-    /// A server that holds the objects of this cluster; see [`server_builder`].
+    /// Returns a server that holds the objects of this cluster; see [`server_builder`].
     ///
     /// # Panics
     ///
@@ -68,8 +67,8 @@ impl Cluster {
     }
 }
 
-/// A server whose time starts at [`START_TIME`], with a fixed seed: it generates the same names and
-/// uids in every run.
+/// Returns a server whose time starts at [`START_TIME`], with a fixed seed: it generates the same
+/// names and uids in every run.
 pub fn server_builder() -> Builder {
     match START_TIME.parse() {
         Ok(start) => EmbeddedApiServer::builder().seed(1).start_time(start),
@@ -90,8 +89,9 @@ impl Simulation {
         simulation
     }
 
-    /// Starts a controller; it runs once the test awaits something. `buckets` are the upper bounds
-    /// of histograms, by name of the metric; other distributions are rendered as summaries.
+    /// Starts a controller, which runs once the test awaits something. `buckets` are the upper
+    /// bounds of histograms, by name of the metric; the page shows other distributions as
+    /// summaries.
     ///
     /// # Panics
     ///
@@ -131,7 +131,7 @@ impl<C> Simulation<C> {
         tokio::time::sleep(time).await;
     }
 
-    /// Sleeps for two milliseconds, in which everything happens that is not delayed.
+    /// Sleeps for two milliseconds: everything that has no delay happens in that time.
     pub async fn moment(&self) {
         self.pass(Duration::from_millis(2)).await;
     }
@@ -180,14 +180,14 @@ impl<C> Simulation<C> {
         self.server
     }
 
-    /// The metrics page with the metrics that the start closure registered.
+    /// Returns the metrics page with the metrics that the start closure registered.
     pub fn metrics(&self) -> MetricsPage {
         self.environment.metrics.run_upkeep();
         MetricsPage::new(self.environment.metrics.render())
     }
 
-    /// From now on the controller's writes are carried out at once, and their responses are delayed
-    /// by `by`.
+    /// Delays the responses to the controller's later writes by `by`. The server still carries the
+    /// writes out at once.
     pub fn answer_late(&self, by: Duration) {
         self.environment.lateness.set(by);
     }
@@ -200,30 +200,29 @@ impl<C: fmt::Debug> fmt::Debug for Simulation<C> {
 }
 
 impl Environment {
-    /// The server as a tower service, to build a client on that is not kube's own.
+    /// Returns the server as a tower service, to build a client on that is not kube's own.
     pub fn service(&self) -> ControllerService {
         ControllerService::new(&self.server, self.lateness.clone())
     }
 
-    /// A kube client of the server, in process. It never retries.
+    /// Returns a kube client of the server, in process. It never retries.
     pub fn client(&self) -> Client {
         Client::new(self.service(), "default")
     }
 
-    /// The server.
+    /// Returns the server.
     pub fn server(&self) -> &EmbeddedApiServer {
         &self.server
     }
 
-    /// The server's time, which advances with tokio's clock.
+    /// Returns the server's time, which advances with tokio's clock.
     pub fn now(&self) -> Timestamp {
         self.server.now()
     }
 
     /// Runs the controller. [`Simulation::stopped`] waits for it.
     ///
-    /// Metrics that it registers while it runs are recorded like those that it registers when it is
-    /// made.
+    /// [`Simulation::metrics`] also shows the metrics that it registers while it runs.
     pub fn run(&mut self, controller: impl Future<Output = ()> + Send + 'static) {
         let recorder = Arc::clone(&self.recorder);
         let mut controller = Box::pin(controller);

@@ -1,4 +1,5 @@
-//! Clusters: what the builder makes, what a plan gets of it, and writes carried out.
+//! Tests of the objects that the builder makes, of the inputs that a plan gets, and of applying
+//! writes.
 
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use kube_endpoint_core_model::{
 };
 use kube_endpoint_testing::{Cluster, Inputs, Redacted};
 
-/// One slice with the ready pods, created or brought up to date.
+/// Plans one slice with the ready pods: creates it, or updates it.
 fn one_slice(inputs: &Inputs) -> Writes<EndpointSlice> {
     let ready = inputs.pods.iter().filter(|pod| pod.is_ready());
     let address = |pod: &Arc<kube_endpoint_core_model::Pod>| Endpoint {

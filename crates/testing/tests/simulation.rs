@@ -1,5 +1,5 @@
-//! A controller on the embedded server: a small one that writes one slice for each Service and
-//! polls.
+//! Runs a small controller on the embedded server, which polls and writes one slice for each
+//! Service.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

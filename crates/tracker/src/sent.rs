@@ -61,7 +61,6 @@ enum Kept {
 /// adds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Content {
-    /// The labels.
     pub labels: StringMap,
     /// The protobuf encoding of the fields after the metadata.
     pub fields: Bytes,

@@ -1,8 +1,8 @@
 //! A channel with one sender and many receivers that keeps only the latest value.
 //!
 //! The interface is that of [`tokio::sync::watch`]. The difference: tokio wakes the receivers that
-//! wait for a change in random order, so that two runs of one program differ. Here they are woken
-//! in the order in which they began to wait.
+//! wait for a change in random order, so that two runs of one program differ. This channel wakes
+//! them in the order in which they began to wait.
 
 use std::fmt;
 use std::ops::Deref;
@@ -18,12 +18,11 @@ pub struct Sender<T>(Arc<Shared<T>>);
 /// Reads the value and waits for changes. A clone has seen what the original has seen.
 pub struct Receiver<T> {
     shared: Arc<Shared<T>>,
-    /// The version of the value that was seen last.
+    /// The version of the last value that this receiver has seen.
     seen: u64,
 }
 
-/// A reference to the value. Values that are sent meanwhile wait for it, so do not hold it for
-/// long.
+/// A reference to the value. A sender waits until it is dropped, so do not hold it for long.
 pub struct Ref<'a, T>(MappedRwLockReadGuard<'a, T>);
 
 /// The sender was dropped.
@@ -44,7 +43,7 @@ struct State<T> {
     is_closed: bool,
 }
 
-/// A channel with an initial value, which the receiver has seen.
+/// Creates a channel with an initial value, which counts as seen by the receiver.
 pub fn channel<T>(value: T) -> (Sender<T>, Receiver<T>) {
     let sender = Sender::new(value);
     let receiver = sender.subscribe();
@@ -52,19 +51,19 @@ pub fn channel<T>(value: T) -> (Sender<T>, Receiver<T>) {
 }
 
 impl<T> Sender<T> {
-    /// A channel without receivers; see [`Self::subscribe`].
+    /// Creates a channel without receivers; see [`Self::subscribe`].
     pub fn new(value: T) -> Self {
         let state = RwLock::new(State { value, version: 0, is_closed: false });
         Self(Arc::new(Shared { state, changed: Notify::new() }))
     }
 
-    /// A receiver that has seen the current value.
+    /// Returns a receiver that has seen the current value.
     pub fn subscribe(&self) -> Receiver<T> {
         let seen = self.0.state.read().version;
         Receiver { shared: Arc::clone(&self.0), seen }
     }
 
-    /// The current value.
+    /// Returns the current value.
     pub fn borrow(&self) -> Ref<'_, T> {
         self.0.borrow()
     }
@@ -107,12 +106,12 @@ impl<T> Drop for Sender<T> {
 }
 
 impl<T> Receiver<T> {
-    /// The current value. It does not count as seen.
+    /// Returns the current value. It does not count as seen.
     pub fn borrow(&self) -> Ref<'_, T> {
         self.shared.borrow()
     }
 
-    /// The current value, which counts as seen.
+    /// Returns the current value, which counts as seen.
     pub fn borrow_and_update(&mut self) -> Ref<'_, T> {
         let state = self.shared.state.read();
         self.seen = state.version;
@@ -124,7 +123,7 @@ impl<T> Receiver<T> {
         self.seen = self.shared.state.read().version;
     }
 
-    /// Waits until there is a value that has not been seen. It counts as seen then.
+    /// Waits until there is a value that this receiver has not seen, and counts it as seen.
     ///
     /// Cancel safe.
     ///
@@ -153,8 +152,8 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// Waits for a value for which `matches` returns true, and returns it. The values that were
-    /// looked at count as seen.
+    /// Waits for a value for which `matches` returns true, and returns it. The values that
+    /// `matches` got count as seen.
     ///
     /// Cancel safe.
     ///

@@ -1,4 +1,4 @@
-//! What receivers see, and in which order they are woken.
+//! Tests which values receivers see, and in which order the channel wakes them.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::{Arc, Mutex};
@@ -12,7 +12,7 @@ async fn is_pending<T>(future: impl Future<Output = T>) -> bool {
     timeout(Duration::from_secs(1), future).await.is_err()
 }
 
-/// Fails with `tokio::sync::watch`, unless by chance.
+/// This fails with `tokio::sync::watch`, except by chance.
 #[tokio::test(start_paused = true)]
 async fn receivers_are_woken_in_the_order_in_which_they_began_to_wait() {
     for waits_for in [false, true] {

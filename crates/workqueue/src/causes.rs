@@ -1,9 +1,8 @@
 //! Why a key was added.
 
 /// Why a key was added: a set of up to 16 causes. [`Causes::RETRY`] is the queue's own; the others
-/// are the caller's, by number. The queue keeps the causes of a key beside its entry and merges
-/// those of adds that it merges, so that the worker that takes the key learns all of them. They
-/// affect neither order nor delay.
+/// are the caller's, by number. When the queue merges two adds, it merges their causes, so that the
+/// worker that takes the key learns all of them. They affect neither order nor delay.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Causes(u16);
 
@@ -13,13 +12,13 @@ impl Causes {
     /// The last sync failed.
     pub const RETRY: Self = Self(1);
 
-    /// The cause of a number from 1 to 15. 0 is [`Causes::RETRY`]; higher numbers are
+    /// Returns the cause with a number from 1 to 15. 0 is [`Causes::RETRY`]; higher numbers are
     /// [`Causes::NONE`].
     pub const fn number(number: u8) -> Self {
         if number < 16 { Self(1 << number) } else { Self::NONE }
     }
 
-    /// The causes in either set.
+    /// Returns the causes that are in either set.
     #[must_use]
     pub const fn and(self, others: Self) -> Self {
         Self(self.0 | others.0)

@@ -16,8 +16,8 @@ pub trait RateLimiter<K>: Send + Sync {
     /// Counts a failure of the key. Returns the delay before its next attempt.
     fn when(&self, key: &K) -> Duration;
 
-    /// As [`when`](Self::when), for a key that does not wait longer than `longest`. A limiter for
-    /// all keys together overrides this, and reserves nothing that comes later.
+    /// As [`when`](Self::when), but returns at most `longest`. A limiter that all keys share
+    /// overrides this, so that it reserves nothing later than that.
     fn when_within(&self, key: &K, longest: Duration) -> Duration {
         self.when(key).min(longest)
     }
@@ -25,7 +25,7 @@ pub trait RateLimiter<K>: Send + Sync {
     /// Resets the key's failures, because it succeeded or was dropped.
     fn forget(&self, key: &K);
 
-    /// The number of failures of the key since it was last forgotten.
+    /// Returns the number of failures of the key since the last call of [`forget`](Self::forget).
     fn num_requeues(&self, key: &K) -> u32;
 }
 
@@ -41,12 +41,12 @@ pub struct ItemExponentialFailureRateLimiter<K> {
 }
 
 impl<K: Key> ItemExponentialFailureRateLimiter<K> {
-    /// A limiter without failures. A `base` above `max` counts as `max`.
+    /// Creates a limiter. A `base` above `max` counts as `max`.
     pub fn new(base: Duration, max: Duration) -> Self {
         Self { base, max, failures: Mutex::new(HashMap::default()) }
     }
 
-    /// `base` times two to the power of `failures`, at most `max`.
+    /// Returns `base` times two to the power of `failures`, at most `max`.
     fn backoff(&self, failures: u32) -> Duration {
         let factor = 1_u128.checked_shl(failures).unwrap_or(u128::MAX);
         let nanos = self.base.as_nanos().saturating_mul(factor).min(self.max.as_nanos());
@@ -92,14 +92,14 @@ impl<K> RateLimiter<K> for TokenBucket {
 
 /// Returns the longest delay of several limiters. Upstream: `TypedMaxOfRateLimiter`.
 ///
-/// Every limiter is asked each time. As in client-go, a key with a long delay of its own still
-/// takes a token from the bucket.
+/// It asks every limiter each time. As in client-go, a key with a long delay of its own still takes
+/// a token from the bucket.
 pub struct MaxOfRateLimiter<K> {
     limiters: Vec<Box<dyn RateLimiter<K>>>,
 }
 
 impl<K> MaxOfRateLimiter<K> {
-    /// Combines limiters. Without any, keys are not delayed.
+    /// Combines limiters. An empty list delays no key.
     pub fn new(limiters: Vec<Box<dyn RateLimiter<K>>>) -> Self {
         Self { limiters }
     }
@@ -132,9 +132,9 @@ const BUCKET_BURST: NonZeroU32 = NonZeroU32::MIN.saturating_add(99);
 /// Longest delay of a key in the endpoints and the EndpointSlice controller.
 const LONG_MAX: Duration = Duration::from_secs(1000);
 
-/// The limiter of upstream's controllers: the longer of an exponential delay for each key (`base`
-/// up to `max`) and the delay of one token bucket for all keys (`qps` tokens per second, `burst` at
-/// once).
+/// Returns the limiter of upstream's controllers: the longer of an exponential delay for each key
+/// (`base` up to `max`) and the delay of one token bucket for all keys (`qps` tokens per second,
+/// `burst` at once).
 pub fn controller_rate_limiter<K: Key>(
     base: Duration,
     max: Duration,
@@ -147,20 +147,20 @@ pub fn controller_rate_limiter<K: Key>(
     ])
 }
 
-/// client-go's `DefaultTypedControllerRateLimiter`, which the endpoints controller uses: 5 ms up to
-/// 1000 s for each key, and 10 keys per second with a burst of 100.
+/// Returns client-go's `DefaultTypedControllerRateLimiter`, which the endpoints controller uses: 5
+/// ms up to 1000 s for each key, and 10 keys per second with a burst of 100.
 pub fn default_controller_rate_limiter<K: Key>() -> MaxOfRateLimiter<K> {
     controller_rate_limiter(Duration::from_millis(5), LONG_MAX, BUCKET_QPS, BUCKET_BURST)
 }
 
-/// The limiter of the EndpointSlice controller: 1 s up to 1000 s for each key, and 10 keys per
-/// second with a burst of 100.
+/// Returns the limiter of the EndpointSlice controller: 1 s up to 1000 s for each key, and 10 keys
+/// per second with a burst of 100.
 pub fn endpoint_slice_rate_limiter<K: Key>() -> MaxOfRateLimiter<K> {
     controller_rate_limiter(Duration::from_secs(1), LONG_MAX, BUCKET_QPS, BUCKET_BURST)
 }
 
-/// The limiter of the mirroring controller: 1 s up to 100 s for each key, and 10 keys per second
-/// with a burst of 100.
+/// Returns the limiter of the mirroring controller: 1 s up to 100 s for each key, and 10 keys per
+/// second with a burst of 100.
 pub fn endpoint_slice_mirroring_rate_limiter<K: Key>() -> MaxOfRateLimiter<K> {
     controller_rate_limiter(Duration::from_secs(1), Duration::from_secs(100), BUCKET_QPS, BUCKET_BURST)
 }

@@ -1,6 +1,6 @@
 //! The metrics of a queue, under client-go's names and labels.
 //!
-//! Handles are registered once, when the queue is created, with the current recorder. Upstream:
+//! A new queue registers its handles once, with the current recorder. Upstream:
 //! `util/workqueue/metrics.go` in client-go and `metrics/prometheus/workqueue` in component-base.
 
 use metrics::{
@@ -10,7 +10,8 @@ use metrics::{
 
 /// The names of the metrics. Each has one label, `name`: the name of the queue.
 pub mod names {
-    /// Gauge: keys to be processed, including those that were added again while being processed.
+    /// Gauge: keys to be processed, including those that a caller added again while a worker
+    /// processed them.
     pub const DEPTH: &str = "workqueue_depth";
     /// Counter: adds that were not merged with an earlier one.
     pub const ADDS: &str = "workqueue_adds_total";
@@ -18,17 +19,18 @@ pub mod names {
     pub const QUEUE_DURATION: &str = "workqueue_queue_duration_seconds";
     /// Histogram, seconds: from taking the key until `done`.
     pub const WORK_DURATION: &str = "workqueue_work_duration_seconds";
-    /// Gauge, seconds: the sum, over the keys being processed, of the time since they were taken.
+    /// Gauge, seconds: the sum of the times since workers took the keys that they are processing.
     pub const UNFINISHED_WORK: &str = "workqueue_unfinished_work_seconds";
     /// Gauge, seconds: the longest of these times.
     pub const LONGEST_RUNNING: &str = "workqueue_longest_running_processor_seconds";
     /// Counter: adds with a delay, rate-limited or not.
     pub const RETRIES: &str = "workqueue_retries_total";
-    /// Counter: keys that were dropped after too many retries. client-go has no such metric.
+    /// Counter: keys that the worker loop dropped after too many retries. client-go has no such
+    /// metric.
     pub const DROPPED: &str = "workqueue_dropped_total";
 }
 
-/// The names of the histograms, to set their buckets in an exporter.
+/// The names of the histograms, for an exporter that sets their buckets.
 pub const HISTOGRAM_NAMES: [&str; 2] = [names::QUEUE_DURATION, names::WORK_DURATION];
 
 /// client-go's buckets for these histograms, in seconds: ten powers of ten, from ten nanoseconds.

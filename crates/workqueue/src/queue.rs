@@ -61,7 +61,7 @@ impl<K: Key> Debug for WorkQueue<K> {
 }
 
 impl<K: Key> WorkQueue<K> {
-    /// An empty queue.
+    /// Creates an empty queue.
     ///
     /// `name` is the label of the queue's metrics, which this call registers with the current
     /// `metrics` recorder. `limiter` decides the delays of
@@ -74,16 +74,16 @@ impl<K: Key> WorkQueue<K> {
         Self { inner: Arc::new(Inner { name, limiter, state, ready, drained, started }) }
     }
 
-    /// The name of the queue, which is the label of its metrics.
+    /// Returns the name of the queue, which is the label of its metrics.
     pub fn name(&self) -> &str {
         &self.inner.name
     }
 
     /// Adds a key.
     ///
-    /// A key that is queued already stays where it is. A key that is being processed is queued
-    /// again, once, when it is done. A delayed key is queued now and stays delayed as well. After a
-    /// shutdown, the call is a no-op.
+    /// A key that is queued already stays where it is. If a worker is processing the key, the queue
+    /// takes it again, once, when the worker is done. A delayed key is queued now and stays delayed
+    /// as well. After a shutdown, the call is a no-op.
     pub fn add(&self, key: K) {
         self.add_for(key, Reason::default());
     }
@@ -121,14 +121,14 @@ impl<K: Key> WorkQueue<K> {
         self.add_after_for(key, delay, Causes::RETRY);
     }
 
-    /// Resets the failures of a key, so that its next failure is delayed as the first one.
+    /// Resets the failures of a key, so that its next failure counts as the first one.
     ///
     /// The queue itself does not change: a queued or delayed key stays there.
     pub fn forget(&self, key: &K) {
         self.inner.limiter.forget(key);
     }
 
-    /// The number of failures of a key since it was last forgotten.
+    /// Returns the number of failures of a key since the last call of [`forget`](Self::forget).
     pub fn num_requeues(&self, key: &K) -> u32 {
         self.inner.limiter.num_requeues(key)
     }
@@ -147,7 +147,7 @@ impl<K: Key> WorkQueue<K> {
     /// As [`get`](Self::get), with the reason of the adds that this call answers.
     pub async fn get_with_reason(&self) -> Option<(K, Reason)> {
         loop {
-            // Registered before the state is read, so that no change in between is missed.
+            // It registers before the call reads the state, so that it misses no change in between.
             let mut notified = pin!(self.inner.ready.notified());
             notified.as_mut().enable();
             match self.step(State::next) {
@@ -163,33 +163,33 @@ impl<K: Key> WorkQueue<K> {
         }
     }
 
-    /// Marks a key that [`get`](Self::get) returned as processed. If it was added meanwhile, it is
-    /// queued again.
+    /// Marks a key that [`get`](Self::get) returned as processed. If somebody has added it
+    /// meanwhile, the queue takes it again.
     ///
     /// For a key that is not being processed, the call is a no-op.
     pub fn done(&self, key: &K) {
         self.step(|state, now| state.done(key, now));
     }
 
-    /// Leaves the time of a change with a key whose processing did not publish it. The next call of
-    /// [`get`](Self::get) that returns the key answers it. Call this after the add that repeats the
-    /// processing; without one, the call is a no-op.
+    /// Leaves the time of a change with a key whose processing did not publish that change. The
+    /// next call of [`get`](Self::get) that returns the key returns the time with it. Call this
+    /// after the add that repeats the processing; without one, the call is a no-op.
     pub(crate) fn give_back(&self, key: &K, since: Instant) {
         self.step(|state, _| state.give_back(key, since));
     }
 
-    /// The number of keys that can be taken now. It may be outdated when the call returns, so use
-    /// it for information only.
+    /// Returns the number of keys that a worker can take now. It may be outdated when the call
+    /// returns, so use it for information only.
     pub fn len(&self) -> usize {
         self.step(|state, _| state.len())
     }
 
-    /// Returns true if no key can be taken now; for information only, as [`len`](Self::len).
+    /// Returns true if a worker can take no key now; for information only, as [`len`](Self::len).
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The number of delayed keys.
+    /// Returns the number of delayed keys.
     pub fn waiting_len(&self) -> usize {
         self.step(|state, _| state.waiting_len())
     }
@@ -199,19 +199,19 @@ impl<K: Key> WorkQueue<K> {
         self.step(|state, _| state.is_waiting(key))
     }
 
-    /// The number of keys being processed.
+    /// Returns the number of keys that workers are processing.
     pub fn in_flight_len(&self) -> usize {
         self.step(|state, _| state.in_flight_len())
     }
 
-    /// The number of keys that can be taken, are delayed or are being processed, counted under one
+    /// Returns the number of keys that are queued, delayed or being processed, counted under one
     /// lock.
     pub fn outstanding(&self) -> usize {
         self.step(|state, _| state.len() + state.waiting_len() + state.in_flight_len())
     }
 
-    /// Shuts the queue down: later adds are ignored, and delayed keys are dropped. Queued keys are
-    /// still returned, then [`get`](Self::get) returns `None`. Calls of
+    /// Shuts the queue down: it ignores later adds and drops delayed keys. [`get`](Self::get) still
+    /// returns the queued keys, then `None`. Calls of
     /// [`shut_down_with_drain`](Self::shut_down_with_drain) return.
     pub fn shut_down(&self) {
         self.step(|state, _| state.shut_down(false));
@@ -222,8 +222,8 @@ impl<K: Key> WorkQueue<K> {
     ///
     /// As in client-go, the call waits only for `done`: if no key is being processed it returns at
     /// once, even if keys are queued. If a worker never calls `done`, it waits until `shut_down` is
-    /// called. To wait until the queue is empty, wait for the worker loop. The queue is shut down
-    /// when the future is first polled, and stays so if the future is dropped.
+    /// called. To wait until the queue is empty, wait for the worker loop. The first poll of the
+    /// future shuts the queue down, which stays so if the future is dropped.
     pub async fn shut_down_with_drain(&self) {
         self.step(|state, _| state.shut_down(true));
         loop {
@@ -249,14 +249,14 @@ impl<K: Key> WorkQueue<K> {
         self.step(|state, now| state.update_unfinished_work(now));
     }
 
-    /// Returns the keys that have been processed for `min` or longer, each with this time, in no
-    /// particular order.
+    /// Returns the keys that workers have been processing for `min` or longer, each with this time,
+    /// in no particular order.
     pub fn long_running(&self, min: Duration) -> Vec<(K, Duration)> {
         self.step(|state, now| state.long_running(min, now))
     }
 
-    /// Waits until a key is taken while no other is being processed. A key that was taken since the
-    /// last call counts.
+    /// Waits until a worker takes a key while nobody processes another. It returns at once if that
+    /// has happened since the last call.
     pub(crate) async fn work_started(&self) {
         self.inner.started.notified().await;
     }
@@ -267,12 +267,13 @@ impl<K: Key> WorkQueue<K> {
         self.step(|state, _| state.count_dropped());
     }
 
-    /// Moves keys whose delay has ended into the queue and runs `step`, both under the lock; then
-    /// wakes the callers concerned.
+    /// Queues the keys whose delay has ended and runs `step`, both under the lock; then wakes the
+    /// callers concerned.
     fn step<R>(&self, step: impl FnOnce(&mut State<K>, Instant) -> R) -> R {
         let (result, wake) = {
             let mut state = self.inner.state.lock();
-            // Read under the lock, so that time does not go backwards between steps.
+            // The call reads the clock under the lock, so that time does not go backwards between
+            // steps.
             let now = Instant::now();
             state.promote(now);
             let result = step(&mut state, now);

@@ -8,7 +8,7 @@ use opentelemetry::global::{self, BoxedTracer};
 use opentelemetry::trace::{Span, Status, TraceContextExt, Tracer};
 use opentelemetry::{Context, KeyValue};
 
-/// Starts spans with the provider that was installed when the tracer was created.
+/// Starts spans with the provider that was current when the tracer was created.
 pub(crate) struct SyncTracer(BoxedTracer);
 
 impl SyncTracer {
@@ -16,7 +16,8 @@ impl SyncTracer {
         Self(global::tracer(env!("CARGO_PKG_NAME")))
     }
 
-    /// The context of a sync of `key`, which has failed `requeues` times in a row.
+    /// Starts the span of a sync of `key`, which has failed `requeues` times in a row, and returns
+    /// its context.
     pub(crate) fn begin(&self, queue: &str, key: &impl Debug, requeues: u32) -> Context {
         let mut span = self.0.start("sync");
         if span.is_recording() {

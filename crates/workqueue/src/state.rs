@@ -15,10 +15,10 @@ use crate::reason::earlier;
 use crate::waiting::Waiting;
 use crate::{Key, Reason};
 
-/// Which callers to wake once the lock is released.
+/// The callers to wake once the lock is released.
 #[derive(Debug, Default)]
 pub(crate) struct Wake {
-    /// The number of keys that were queued. Wakes one getter for each.
+    /// The number of newly queued keys. Each wakes one getter.
     pub(crate) ready: usize,
     /// The next ready time moved forward, or the queue was shut down. Wakes all getters.
     pub(crate) all: bool,
@@ -28,25 +28,26 @@ pub(crate) struct Wake {
     pub(crate) started: bool,
 }
 
-/// What a getter does next.
+/// The next action of a getter.
 #[derive(Debug)]
 pub(crate) enum Next<K> {
     /// Return this key, with the reason of its adds.
     Work(K, Reason),
     /// Wait until woken, or until this time.
     Wait(Option<Instant>),
-    /// Return none: the queue is shut down and empty.
+    /// Return `None`: the queue is shut down and empty.
     ShutDown,
 }
 
-/// The state of a queue. Maps are not iterated where the order matters, since it is random.
+/// The state of a queue. Nothing iterates over its maps where the order matters, since it is
+/// random.
 pub(crate) struct State<K> {
     /// Keys that can be taken, in order. All are in `dirty`, none in `in_flight`.
     queue: VecDeque<K>,
-    /// Keys to be processed, with the time at which they were added and the reason.
+    /// Keys to be processed, with the time and the reason of their adds.
     dirty: HashMap<K, (Instant, Reason)>,
-    /// Keys being processed, with the time at which they were taken. Those that are also dirty are
-    /// queued again by `done`.
+    /// Keys that workers are processing, with the time at which they took them. `done` queues those
+    /// again that are also dirty.
     in_flight: HashMap<K, Instant>,
     waiting: Waiting<K>,
     shutting_down: bool,
@@ -69,7 +70,7 @@ impl<K: Key> State<K> {
         }
     }
 
-    /// Queues the keys whose delay has ended, as added at the time at which it ended.
+    /// Queues the keys whose delay has ended, as if they were added at that time.
     pub(crate) fn promote(&mut self, now: Instant) {
         while let Some((ready_at, key, reason)) = self.waiting.pop_ready(now) {
             self.add(key, reason, ready_at);
@@ -186,7 +187,8 @@ impl<K: Key> State<K> {
         self.metrics.longest_running.set(longest);
     }
 
-    /// The keys that have been processed for `min` or longer, in no particular order.
+    /// Returns the keys that workers have been processing for `min` or longer, in no particular
+    /// order.
     #[expect(clippy::disallowed_methods, reason = "the caller sorts them")]
     pub(crate) fn long_running(&self, min: Duration, now: Instant) -> Vec<(K, Duration)> {
         let ages = self.in_flight.iter().map(|(key, since)| (key, now.saturating_duration_since(*since)));
@@ -197,7 +199,7 @@ impl<K: Key> State<K> {
         std::mem::take(&mut self.wake)
     }
 
-    /// Gives back what a burst of keys took, such as all keys at the start.
+    /// Frees the memory that a burst of keys took, such as all keys at the start.
     fn release_memory(&mut self) {
         const KEPT: usize = 256;
         if self.queue.capacity() > 4 * KEPT {
@@ -221,7 +223,7 @@ impl<K: Key> State<K> {
     }
 }
 
-/// `now` plus `delay`, limited to what a timer can represent.
+/// Returns `now` plus `delay`, limited to the longest time that a timer can represent.
 fn later(now: Instant, delay: Duration) -> Instant {
     const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
     now.checked_add(delay.min(CENTURY)).unwrap_or(now)

@@ -56,7 +56,7 @@ impl Clock for TokioClock {
     }
 }
 
-/// A clock that is set to the time for which governor is asked.
+/// A clock that the bucket sets to the time for which it asks governor.
 #[derive(Debug, Clone)]
 struct ManualClock(Cell<TokioInstant>);
 
@@ -81,7 +81,7 @@ pub enum InvalidRate {
 
 type Limiter = governor::RateLimiter<NotKeyed, InMemoryState, ManualClock, NoOpMiddleware<TokioInstant>>;
 
-/// A token bucket that starts full. Once it is empty, tokens can be reserved in advance.
+/// A token bucket that starts full. Once it is empty, callers reserve tokens in advance.
 #[derive(Debug)]
 pub struct TokenBucket {
     // The lock makes setting the clock and checking the limiter one step.
@@ -89,16 +89,16 @@ pub struct TokenBucket {
 }
 
 impl TokenBucket {
-    /// A bucket of `burst` tokens that is refilled with `qps` tokens per second.
+    /// Creates a bucket of `burst` tokens that regains `qps` tokens per second.
     pub fn per_second(qps: NonZeroU32, burst: NonZeroU32) -> Self {
         Self::from_quota(Quota::per_second(qps).allow_burst(burst))
     }
 
-    /// A bucket with a fractional rate in tokens per second, as `--kube-api-qps` takes it.
+    /// Creates a bucket with a fractional rate in tokens per second, as `--kube-api-qps` takes it.
     ///
     /// # Errors
     ///
-    /// When the rate is not a positive number or the burst is zero.
+    /// [`InvalidRate`] if the rate is not a positive number or the burst is zero.
     pub fn new(qps: f64, burst: u32) -> Result<Self, InvalidRate> {
         let burst = NonZeroU32::new(burst).ok_or(InvalidRate::Burst)?;
         if qps.is_nan() || qps <= 0.0 {
@@ -124,7 +124,7 @@ impl TokenBucket {
     /// Reserves a token. Returns the time until it is available: zero while the bucket is not
     /// empty.
     ///
-    /// A reservation cannot be cancelled; client-go's limiter does not cancel any either.
+    /// Nothing cancels a reservation; client-go's limiter does not either.
     pub fn reserve(&self) -> Duration {
         self.reserve_within(Duration::MAX).unwrap_or(Duration::MAX)
     }

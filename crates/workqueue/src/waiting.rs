@@ -1,4 +1,4 @@
-//! Delayed keys, in the order in which they become ready.
+//! Keeps delayed keys in the order in which they become ready.
 //!
 //! A key has at most one entry: an earlier time replaces it. So memory grows with the number of
 //! keys, not of calls. Upstream: `waitForPriorityQueue` in client-go
@@ -27,8 +27,8 @@ impl<K: Key> Waiting<K> {
         Self { by_place: BTreeMap::new(), place_of: HashMap::default(), next_sequence: 0 }
     }
 
-    /// Delays a key until `ready_at`, unless it has an earlier entry, and adds the reason to that
-    /// of its entry. Returns whether the key is now the first to become ready.
+    /// Delays a key until `ready_at`, unless it has an earlier entry, and merges the reason with
+    /// that of its entry. Returns true if the key is now the first to become ready.
     pub(crate) fn insert(&mut self, key: K, ready_at: Instant, mut reason: Reason) -> bool {
         if let Some((place, earlier)) = self.place_of.get_mut(&key) {
             reason = reason.and(*earlier);
@@ -63,12 +63,12 @@ impl<K: Key> Waiting<K> {
         self.place_of.contains_key(key)
     }
 
-    /// The reason of a delayed key.
+    /// Returns the reason of a delayed key.
     pub(crate) fn reason_of(&mut self, key: &K) -> Option<&mut Reason> {
         self.place_of.get_mut(key).map(|(_, reason)| reason)
     }
 
-    /// Takes the time of the first change for which a key was delayed.
+    /// Takes the time of the first change out of the entry of a delayed key.
     pub(crate) fn take_since(&mut self, key: &K) -> Option<Instant> {
         // Most of the time no key is delayed.
         if self.place_of.is_empty() {
@@ -77,19 +77,19 @@ impl<K: Key> Waiting<K> {
         self.reason_of(key)?.since.take()
     }
 
-    /// The time at which the next key becomes ready.
+    /// Returns the time at which the next key becomes ready.
     pub(crate) fn next_ready(&self) -> Option<Instant> {
         self.by_place.first_key_value().map(|((ready_at, _), _)| *ready_at)
     }
 
-    /// Gives back memory, if it takes much more than `kept` entries or the present ones need.
+    /// Frees memory, if there is much more than `kept` entries or the present ones need.
     pub(crate) fn release_memory(&mut self, kept: usize) {
         if self.place_of.capacity() > 4 * kept.max(self.place_of.len()) {
             self.place_of.shrink_to(kept);
         }
     }
 
-    /// The number of keys for which it has memory.
+    /// Returns the number of keys for which it has memory.
     #[cfg(test)]
     pub(crate) fn capacity(&self) -> usize {
         self.place_of.capacity()

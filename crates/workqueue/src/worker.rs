@@ -20,29 +20,30 @@ use crate::{Causes, Key, Reason, WorkQueue};
 /// How often the worker loop updates the metrics of unfinished work.
 pub const UPDATE_PERIOD: Duration = Duration::from_millis(500);
 
-/// What happens to a key that keeps failing.
+/// The number of retries of a key that keeps failing, and its fate afterwards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// The number of retries after the first failure whose delay the rate limiter decides.
+    /// The number of retries whose delay the rate limiter decides.
     pub max_retries: u32,
-    /// What happens when the last of them fails.
+    /// The policy for a key whose last retry has failed.
     pub then: AfterRetries,
-    /// A sync that only these causes started is an extra one. If it fails while the key waits for a
-    /// retry, the key goes on waiting, and no retry is used up.
+    /// A sync is an extra one if it has no other causes than these. If it fails while the key waits
+    /// for a retry, the key goes on waiting, and this uses up no retry.
     pub extra: Causes,
 }
 
-/// What happens to a key whose retries have all failed.
+/// The policy for a key whose retries have all failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AfterRetries {
-    /// It is dropped: it is synced again only when something adds it. Upstream's behaviour.
+    /// The worker loop drops the key: it syncs it again only when something adds it. Upstream does
+    /// this.
     Drop,
-    /// It is retried for as long as it fails, each time after `period` plus up to a fifth of it.
-    /// The retries before do not wait longer than that either.
+    /// The worker loop retries the key until it succeeds, each time after `period` plus up to a
+    /// fifth of it. The retries before do not wait longer than that either.
     RetrySlowly {
         /// The shortest delay.
         period: Duration,
-        /// Seed of the part that is added.
+        /// The seed of the random part of the delay.
         seed: u64,
     },
 }
@@ -55,10 +56,10 @@ impl Default for RetryPolicy {
     }
 }
 
-/// What a sync returns that did not fail.
+/// The result of a sync that did not fail.
 pub trait SyncOutcome {
-    /// Returns true if the sync has succeeded, so that the failures of the key are forgotten. A
-    /// sync that was put off has neither failed nor succeeded: the failures stay, so that a key
+    /// Returns true if the sync succeeded: the worker loop then forgets the failures of the key. It
+    /// keeps them after a sync that was put off, which neither failed nor succeeded, so that a key
     /// that is put off between two failures still backs off.
     fn is_success(&self) -> bool {
         true
@@ -67,7 +68,7 @@ pub trait SyncOutcome {
 
 impl SyncOutcome for () {}
 
-/// What the worker loop did with a key after a sync.
+/// Tells what the worker loop did with a key after a sync.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Disposition {
     /// The sync succeeded; the key's failures are forgotten.
@@ -88,18 +89,15 @@ pub enum Disposition {
 /// One finished sync, for the caller's own metrics.
 #[derive(Debug)]
 pub struct Attempt<'a, K, T, E> {
-    /// The key.
     pub key: &'a K,
-    /// The result of the sync.
     pub result: &'a Result<T, E>,
-    /// What the worker loop did with the key.
+    /// The action of the worker loop on the key.
     pub disposition: Disposition,
-    /// How long the sync took.
     pub elapsed: Duration,
 }
 
 /// Syncs keys until the queue is shut down and empty: [`run_workers_observed`] with an observer
-/// that logs each failure, and as an error that a key is dropped.
+/// that logs each failure, and logs a dropped key as an error.
 pub async fn run_workers<K, T, E, F, Fut>(
     queue: WorkQueue<K>,
     policy: RetryPolicy,
@@ -130,16 +128,17 @@ fn log_failure<K: Key, T, E: Display>(queue: &str, attempt: &Attempt<'_, K, T, E
 /// Processes the queue with `concurrency` workers (at least one), each in its own task, until the
 /// queue is shut down and empty.
 ///
-/// `sync` is called with a key and the reason of its adds. If it succeeds, the key's failures are
-/// forgotten. If it fails, the key is added again with the delay of the queue's rate limiter, at
-/// most `policy.max_retries` times; then `policy.then` applies. A key that is dropped is counted in
-/// `workqueue_dropped_total`. `observe` is called with every result before the key is done, and
-/// decides what to log: nothing here logs above the debug level, since all keys may fail at once.
+/// A worker calls `sync` with a key and the reason of its adds. If it succeeds, the worker forgets
+/// the key's failures. If it fails, the worker adds the key again with the delay of the queue's
+/// rate limiter, at most `policy.max_retries` times; then `policy.then` applies.
+/// `workqueue_dropped_total` counts dropped keys. The worker calls `observe` with every result
+/// before the key is done. `observe` decides what to log: the worker logs nothing above the debug
+/// level, since all keys may fail at once.
 ///
-/// If this future is dropped, the workers are cancelled at their current await, and their keys are
-/// done without a retry. A panic in `sync` or in `observe` marks its key done, cancels the other
-/// workers and is resumed in the caller: as in upstream, a controller that panics ends its process
-/// and does not continue with fewer workers.
+/// Dropping this future cancels the workers at their current await, and their keys are done without
+/// a retry. A panic in `sync` or in `observe` marks its key done, cancels the other workers and
+/// continues in the caller: as in upstream, a controller that panics ends its process and does not
+/// continue with fewer workers.
 pub async fn run_workers_observed<K, T, E, F, Fut, O>(
     queue: WorkQueue<K>,
     policy: RetryPolicy,
@@ -197,11 +196,11 @@ pub async fn run_workers_observed<K, T, E, F, Fut, O>(
             }
         }
     }
-    // The last update may have seen work that is finished by now.
+    // The last update may have counted work that is finished by now.
     queue.update_unfinished_work();
 }
 
-/// What all workers of one loop share.
+/// The parameters that all workers of one loop share.
 struct Job<K, F, O> {
     queue: WorkQueue<K>,
     max_retries: u32,
@@ -222,8 +221,8 @@ impl<K: Key, F, O> Job<K, F, O> {
         O: Fn(Attempt<'_, K, T, E>),
     {
         let in_flight = InFlight { queue: &self.queue, key };
-        // A sync that finds nothing to do never waits; without this, a long queue of such keys
-        // would block the thread. The key is in flight here, so that a caller that drains the queue
+        // A sync that finds nothing to do never waits: a long queue of such keys would block the
+        // thread without this. The key is in flight here, so that a caller that drains the queue
         // waits for it.
         yield_now().await;
         let start = Instant::now();
@@ -245,7 +244,7 @@ impl<K: Key, F, O> Job<K, F, O> {
         });
     }
 
-    /// Applies the retry policy. The key is still in flight, so that it cannot be taken again
+    /// Applies the retry policy. The key is still in flight, so that no worker can take it again
     /// before it is done.
     fn settle<T: SyncOutcome, E: Display>(
         &self,
@@ -296,13 +295,13 @@ impl SlowRetries {
         Some(Self { period, random: Mutex::new(ChaCha8Rng::seed_from_u64(seed)) })
     }
 
-    /// The next delay: the period and up to a fifth of it.
+    /// Returns the next delay: the period and up to a fifth of it.
     fn delay(&self) -> Duration {
         self.period.mul_f64(self.random.lock().random_range(1.0..1.2))
     }
 }
 
-/// A key that a worker has taken. It is done when this is dropped, also by a panic or when the
+/// A key that a worker has taken. Dropping this marks the key done, also after a panic or when the
 /// worker is cancelled.
 struct InFlight<'a, K: Key> {
     queue: &'a WorkQueue<K>,

@@ -1,5 +1,5 @@
-//! The log of a key that is given up. It is alone in its process, since what a log line's call site
-//! is interested in is known to the whole of one.
+//! Tests the log of a key that is given up. The test has a process of its own, since `tracing`
+//! caches for the whole process which levels a call site logs.
 
 use std::io;
 use std::sync::Arc;

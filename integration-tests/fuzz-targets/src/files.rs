@@ -1,4 +1,4 @@
-//! Files that a user writes: the kubeconfig and the file of `--config`.
+//! Targets for files that a user writes: the kubeconfig and the file of `--config`.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -7,7 +7,7 @@ use kube::config::Kubeconfig;
 use kube_endpoint_manager_core::{CommandLine, CommandLineError, Settings, connect};
 use tempfile::NamedTempFile;
 
-/// A kubeconfig. A client is made of it unless it names commands or files.
+/// Reads a kubeconfig, and makes a client of it unless it names commands or files.
 pub fn kubeconfig(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     if let Ok(kubeconfig) = Kubeconfig::from_yaml(&text)
@@ -25,7 +25,7 @@ pub fn kubeconfig(bytes: &[u8]) {
     }
 }
 
-/// Returns true if a client that is made of it would run a command or read another file.
+/// Returns true if a client of this kubeconfig would run a command or read another file.
 fn reaches_out(kubeconfig: &Kubeconfig) -> bool {
     let of_users = kubeconfig.auth_infos.iter().filter_map(|named| named.auth_info.as_ref()).any(|user| {
         user.exec.is_some()
@@ -38,7 +38,7 @@ fn reaches_out(kubeconfig: &Kubeconfig) -> bool {
     of_users || clusters.into_iter().any(|cluster| cluster.certificate_authority.is_some())
 }
 
-/// The file of `--config`.
+/// Reads the file of `--config`.
 pub fn config_file(bytes: &[u8]) {
     let file = file(bytes);
     let words = ["kube-endpoint-manager".into(), "--config".into(), file.path().into()];

@@ -1,5 +1,5 @@
-//! What the fuzzer calls, and ordinary tests with the seeds in `fuzz/seeds`: functions of bytes
-//! that check properties and panic when one does not hold.
+//! The functions that the fuzzer calls, and ordinary tests with the seeds in `fuzz/seeds`. They
+//! take bytes, check properties, and panic when one does not hold.
 
 mod files;
 mod lists_and_watches;

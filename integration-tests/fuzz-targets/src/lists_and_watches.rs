@@ -1,4 +1,4 @@
-//! Answers to a list and a watch, as the informer reads them.
+//! Target for answers to a list and a watch, as the informer reads them.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -17,17 +17,17 @@ use kube_endpoint_core_model::{EndpointSlice, Endpoints, Node, Pod, Service, pro
 use kube_endpoint_informer::{Cluster, Object, ReflectorOptions, run};
 use tokio::time::Instant;
 
-/// How long the server answers with the input. Afterwards it answers as it should.
+/// How long the server answers with the input. Afterwards it answers correctly.
 const ODD: Duration = Duration::from_secs(30);
-/// When the cache must be right at the latest. The longest backoff of a reflector is half a minute.
+/// The time limit for a correct cache. The longest backoff of a reflector is half a minute.
 const RIGHT: Duration = Duration::from_secs(600);
-/// The version that the server has then.
+/// The version of the server after [`ODD`].
 const VERSION: u64 = 1_000;
 
-/// What a kind's server sends. Between the first line and a line `===` is the body of lists, after
-/// it that of watches. The first line has the plural of the kind; with `!` in front of it, the list
-/// is requested as the initial events of a watch. With `@` in front of the plural, the bodies are
-/// protobuf.
+/// Plays a server of one kind that sends the input. Between the first line and a line `===` is the
+/// body of lists, after it that of watches. The first line has the plural of the kind; with `!` in
+/// front of it, the informer requests the list as the initial events of a watch. With `@` in front
+/// of the plural, the bodies are protobuf.
 pub fn list_and_watch(bytes: &[u8]) {
     let mut parts = bytes.splitn(2, |byte| *byte == b'\n');
     let (Some(kind), Some(bodies)) = (parts.next(), parts.next()) else { return };
@@ -54,13 +54,14 @@ pub fn list_and_watch(bytes: &[u8]) {
 
 #[derive(Clone)]
 struct Answers {
-    /// The encoding of the bodies.
+    /// True if the bodies are protobuf.
     protobuf: bool,
     list: Bytes,
     watch: Bytes,
 }
 
-/// Whatever a server has sent: when its answers are right, the cache becomes right.
+/// Checks that the cache becomes right once the answers are right, whatever the server has sent
+/// before.
 fn check<T: Object>(answers: Answers, streaming: bool) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
     let Ok(runtime) = runtime else { return };
@@ -91,7 +92,7 @@ fn answer<T: Object>(answers: &Answers, request: &Request<Body>, odd: bool) -> A
     let query = request.uri().query().unwrap_or_default();
     let is_watch = query.contains("watch=true");
     if odd && is_watch {
-        // In chunks, so that lines are divided.
+        // The server sends chunks that divide lines.
         let chunks: Vec<Bytes> = answers.watch.chunks(1000).map(Bytes::copy_from_slice).collect();
         let frames = futures::stream::iter(chunks).map(|chunk| Ok(Frame::data(chunk)));
         return StreamBody::new(frames).boxed_unsync();

@@ -1,12 +1,12 @@
-//! Patches of stored objects.
+//! Target for patches of stored objects.
 
 use kube_endpoint_apiserver_rules::patch::{PatchType, apply};
 use kube_endpoint_apiserver_rules::resource::{self, Resource};
 use kube_endpoint_apiserver_rules::strategy::{self, Subresource, WithWarnings};
 use serde_json::Value;
 
-/// The first line names a resource; the object is on the second line, the patch after it. The
-/// object is one that the server would create.
+/// Patches an object. The first line names a resource; the object is on the second line, the patch
+/// after it. The server would create this object.
 pub fn patches(bytes: &[u8]) {
     let mut parts = bytes.splitn(3, |byte| *byte == b'\n');
     let (Some(plural), Some(object), Some(patch)) = (parts.next(), parts.next(), parts.next()) else {
@@ -40,7 +40,7 @@ fn check(resource: &'static Resource, object: &Value, patch_type: PatchType, pat
         let again = apply(resource, &patched, patch_type, patch).map(|(again, _)| again);
         assert_eq!(again.as_ref(), Ok(&patched), "a merge patch that is applied twice");
     }
-    // What the server does next with the result.
+    // The server does this next with the result.
     if let Ok(decoded) = strategy::decode(resource, patched) {
         let _ = strategy::before_update(resource, object, decoded.object.clone(), Subresource::None);
         let _ = strategy::before_update(resource, object, decoded.object, Subresource::Status);

@@ -1,5 +1,5 @@
-//! The plan of slices: histories of a Service, whose pods change and whose slices other clients
-//! edit.
+//! Target for the plan of slices: histories of a Service whose pods change and whose slices other
+//! clients edit.
 
 mod endpoints;
 mod history;
@@ -14,7 +14,7 @@ use kube_endpoint_endpointslice_controller::{HintedState, Plan, PlanInputs, Topo
 pub use endpoints::plan_endpoints;
 use history::{History, Step};
 
-/// A history of up to four steps. After each step, the laws of plans hold.
+/// Plays a history of up to four steps, and checks the laws of plans after each step.
 pub fn plan_slices(bytes: &[u8]) {
     let Ok(history) = History::arbitrary(&mut Unstructured::new(bytes)) else { return };
     let options = history.options();
@@ -52,8 +52,8 @@ impl Step {
         plan(&inputs)
     }
 
-    /// The slices after a plan. After each single write, every pod is ready that is ready before
-    /// and after the plan.
+    /// Returns the slices after a plan. Checks that after each single write, every pod is ready
+    /// that is ready before and after the plan.
     fn carried_out(&self, plan: &Plan) -> Vec<Arc<EndpointSlice>> {
         let mut slices: BTreeMap<Text, Arc<EndpointSlice>> =
             self.slices.iter().map(|slice| (slice.metadata.name.clone(), Arc::clone(slice))).collect();
@@ -93,7 +93,8 @@ impl Step {
         slices.into_values().collect()
     }
 
-    /// No slice is over the limit, and each endpoint that is wanted is published once.
+    /// Checks that no slice is over the limit, and that the slices publish each wanted endpoint
+    /// once.
     fn check(&self, plan: &Plan, slices: &[Arc<EndpointSlice>]) {
         let mut published: BTreeMap<PodAt, usize> = BTreeMap::new();
         for slice in slices {

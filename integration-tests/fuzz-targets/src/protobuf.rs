@@ -1,4 +1,4 @@
-//! Decoding objects from protobuf into views, as the informer does.
+//! Targets that decode objects from protobuf into views, as the informer does.
 
 use std::fmt::Debug;
 
@@ -9,37 +9,37 @@ use kube_endpoint_core_model::{EndpointSlice, Endpoints, Intern, Interner, Node,
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// The view of a pod.
+/// Decodes the view of a pod.
 pub fn protobuf_pod(bytes: &[u8]) {
     check::<Pod>(bytes);
 }
 
-/// The view of a Service.
+/// Decodes the view of a Service.
 pub fn protobuf_service(bytes: &[u8]) {
     check::<Service>(bytes);
 }
 
-/// The view of a node.
+/// Decodes the view of a node.
 pub fn protobuf_node(bytes: &[u8]) {
     check::<Node>(bytes);
 }
 
-/// The view of an Endpoints object, and the object that is written of it.
+/// Decodes the view of an Endpoints object, and encodes the object again.
 pub fn protobuf_endpoints(bytes: &[u8]) {
     if let Some(view) = check::<Endpoints>(bytes) {
         check_written(&view);
     }
 }
 
-/// The view of an EndpointSlice, and the object that is written of it.
+/// Decodes the view of an EndpointSlice, and encodes the object again.
 pub fn protobuf_endpoint_slice(bytes: &[u8]) {
     if let Some(view) = check::<EndpointSlice>(bytes) {
         check_written(&view);
     }
 }
 
-/// An object in its envelope, or without one. What the interner has seen before makes no
-/// difference.
+/// Decodes an object in its envelope, or without one. Checks that the earlier content of the
+/// interner makes no difference.
 fn check<V: FromProtobuf + Intern + Clone + Debug + PartialEq>(bytes: &[u8]) -> Option<V> {
     let object = match Envelope::read(bytes) {
         Ok(envelope) => envelope.object,
@@ -68,7 +68,7 @@ fn assert_one_line(error: &impl std::fmt::Display) {
     assert!(!error.contains('\n'), "an error has several lines: {error}");
 }
 
-/// A view that is written, in protobuf or in JSON, is read back as the same view.
+/// Checks that writing a view, in protobuf or in JSON, and reading it gives the same view.
 fn check_written<V>(view: &V)
 where
     V: FromProtobuf + ObjectToWrite + DeserializeOwned + Serialize + Debug + PartialEq,

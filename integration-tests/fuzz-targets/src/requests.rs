@@ -1,4 +1,4 @@
-//! Requests to the embedded server.
+//! Target for requests to the embedded server.
 
 use std::time::Duration;
 
@@ -10,14 +10,13 @@ use kube_endpoint_embedded_apiserver::{Body, EmbeddedApiServer};
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
-/// The most requests of an input.
+/// The maximum number of requests of an input.
 const MOST: usize = 12;
-/// The longest that the server takes for the head of an answer, or for the body of one that is not
-/// a watch.
+/// The time limit for the head of an answer, or for the body of one that is not a watch.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Requests, with a line `---` between two of them. A request has a line with the method and the
-/// URI, lines with headers, an empty line and a body.
+/// Sends requests, with a line `---` between two of them. A request has a line with the method and
+/// the URI, lines with headers, an empty line and a body.
 pub fn requests(bytes: &[u8]) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
     let Ok(runtime) = runtime else { return };
@@ -63,7 +62,7 @@ fn split<'a>(bytes: &'a [u8], separator: &[u8]) -> Vec<&'a [u8]> {
     parts
 }
 
-/// None if it is no HTTP request.
+/// Parses a request. Returns `None` if the text is no HTTP request.
 fn request(text: &[u8]) -> Option<Request<Full<Bytes>>> {
     let at = text.windows(2).position(|window| window == b"\n\n");
     let (head, body) = at.map_or((text, &[][..]), |at| (&text[..at], &text[at + 2..]));
@@ -85,8 +84,8 @@ async fn send(server: &EmbeddedApiServer, request: Request<Full<Bytes>>) -> Resp
     }
 }
 
-/// Each answer has a valid status and, if it says that it is JSON, a body of JSON. A watch may stay
-/// open.
+/// Checks that an answer has a valid status and, if it says that it is JSON, a body of JSON. A
+/// watch may stay open.
 async fn check_answer(server: &EmbeddedApiServer, request: Request<Full<Bytes>>) {
     let shown = format!("{} {}", request.method(), request.uri());
     let answer = send(server, request).await;
@@ -112,7 +111,7 @@ async fn check_answer(server: &EmbeddedApiServer, request: Request<Full<Bytes>>)
     }
 }
 
-/// The server accepts each object that it has stored, and then writes nothing.
+/// Checks that the server accepts each object that it has stored, and then writes nothing.
 async fn check_objects(server: &EmbeddedApiServer) {
     for resource in
         resource::all().filter(|resource| resource.is_stored() && resource.verbs.contains(&"update"))

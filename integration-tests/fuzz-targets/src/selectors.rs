@@ -1,4 +1,5 @@
-//! Selectors: of labels in the controllers and in the embedded server, of fields, and of shards.
+//! Target for selectors: of labels in the controllers and in the embedded server, of fields, and of
+//! shards.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,7 @@ use kube_endpoint_apiserver_rules::selector as server;
 use kube_endpoint_core_model::{LabelSelector, StringMap};
 use kube_endpoint_informer::Shard;
 
-/// Labels on which selectors are tried. Their keys and values are likely in selectors.
+/// The labels for trying selectors. Their keys and values are likely in selectors.
 const LABELS: [&[(&str, &str)]; 5] = [
     &[],
     &[("a", "")],
@@ -16,7 +17,7 @@ const LABELS: [&[(&str, &str)]; 5] = [
     &[("a", "-7"), ("example.com/a", "b"), ("b", "c.d_e")],
 ];
 
-/// A selector, and after the first line a label set: one `key=value` on each line.
+/// Parses a selector, and after the first line a label set: one `key=value` on each line.
 pub fn selectors(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let (selector, labels) = text.split_once('\n').unwrap_or((&text, ""));
@@ -36,8 +37,8 @@ pub fn selectors(bytes: &[u8]) {
     }
 }
 
-/// The selector of the controllers and that of the server accept the same texts and select the same
-/// labels. The text of a selector has the same meaning.
+/// Checks that the selector of the controllers and that of the server accept the same texts and
+/// select the same labels, and that the printed text of a selector has the same meaning.
 fn label_selectors(text: &str, own: &[(&str, &str)]) {
     let ours = text.parse::<LabelSelector>();
     let servers = server::LabelSelector::parse(text);

@@ -1,4 +1,4 @@
-//! Subsets of Endpoints: their canonical form, and the slices that mirror them.
+//! Target for subsets of Endpoints: their canonical form, and the slices that mirror them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use kube_endpoint_mirroring::plan::{Plan, PlanInputs, PlanOptions, plan};
 #[derive(Debug, Arbitrary)]
 struct Input {
     capacity: u8,
-    /// The Endpoints object at first, and as it is changed later.
+    /// The Endpoints object at first, and after a later change.
     versions: [Vec<SubsetInput>; 2],
 }
 
@@ -60,7 +60,7 @@ fn check_canonical_form(subsets: &[EndpointSubset]) {
     let _ = repack_by_place(subsets);
 }
 
-/// Whether each address is ready on each port. Not ready wins.
+/// Returns the readiness of each address on each port. Not ready wins.
 fn endpoints_of(subsets: &[EndpointSubset]) -> BTreeMap<(EndpointsPort, Text, Text), bool> {
     let mut all = BTreeMap::new();
     for subset in subsets {
@@ -77,7 +77,8 @@ fn endpoints_of(subsets: &[EndpointSubset]) -> BTreeMap<(EndpointsPort, Text, Te
     all
 }
 
-/// Returns the slices after the plan. No slice is over the limit, and a second plan writes nothing.
+/// Returns the slices after the plan. Checks that no slice is over the limit, and that a second
+/// plan writes nothing.
 fn check_mirroring(
     capacity: usize,
     subsets: Vec<EndpointSubset>,

@@ -1,4 +1,4 @@
-//! Decoding objects into views, as the informer does.
+//! Targets that decode objects into views, as the informer does.
 
 use std::borrow::Cow;
 use std::fmt::Debug;
@@ -10,36 +10,36 @@ use kube_endpoint_core_model::{EndpointSlice, Endpoints, Intern, Interner, Node,
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// The view of a pod.
+/// Decodes the view of a pod.
 pub fn decode_pod(bytes: &[u8]) {
     check::<Pod, corev1::Pod>(bytes);
 }
 
-/// The view of a Service.
+/// Decodes the view of a Service.
 pub fn decode_service(bytes: &[u8]) {
     check::<Service, corev1::Service>(bytes);
 }
 
-/// The view of a node.
+/// Decodes the view of a node.
 pub fn decode_node(bytes: &[u8]) {
     check::<Node, corev1::Node>(bytes);
 }
 
-/// The view of an Endpoints object, and the object that is written of it.
+/// Decodes the view of an Endpoints object, and writes the object again.
 pub fn decode_endpoints(bytes: &[u8]) {
     if let Some(view) = check::<Endpoints, corev1::Endpoints>(bytes) {
         check_written(&view);
     }
 }
 
-/// The view of an EndpointSlice, and the object that is written of it.
+/// Decodes the view of an EndpointSlice, and writes the object again.
 pub fn decode_endpoint_slice(bytes: &[u8]) {
     if let Some(view) = check::<EndpointSlice, discoveryv1::EndpointSlice>(bytes) {
         check_written(&view);
     }
 }
 
-/// What a text says does not depend on how it is read: straight from the text, from a tree, or from
+/// Checks that three ways of reading a text agree: straight from the text, from a tree, and from
 /// k8s-openapi's type.
 fn check<V, K>(bytes: &[u8]) -> Option<V>
 where
@@ -56,7 +56,7 @@ where
     if let Err(error) = &decoded {
         assert!(!error.to_string().contains('\n'), "an error has several lines: {error}");
     }
-    // Of a key that occurs twice, the tree holds the last value only.
+    // If a key occurs twice, the tree holds only the last value.
     let Ok(tree) = serde_json::from_str::<Value>(&text) else {
         return decoded.ok();
     };
@@ -76,7 +76,7 @@ where
     Some(view)
 }
 
-/// A view that is written is read back as the same view.
+/// Checks that writing a view and reading it gives the same view.
 fn check_written<V: DeserializeOwned + serde::Serialize + Debug + PartialEq>(view: &V) {
     let written: Cow<'_, str> = match serde_json::to_string(view) {
         Ok(written) => written.into(),

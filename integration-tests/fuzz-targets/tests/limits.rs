@@ -1,5 +1,5 @@
-//! Objects at the limits of the API, and beyond them: each is decoded or refused, without a crash,
-//! without much memory and with an error that fits a line of the log.
+//! Tests objects at the limits of the API and beyond them: the product decodes or refuses each,
+//! without a crash, without much memory and with an error that fits a line of the log.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use std::fmt::Debug;
@@ -17,7 +17,7 @@ static ALLOCATED: PeakAlloc = PeakAlloc;
 /// One test runs at a time: the allocations of another would count in its measurement.
 static MEASURING: Mutex<()> = Mutex::new(());
 
-/// The most bytes that a call has allocated at a time, beyond what was allocated before.
+/// Returns the result of a call, and the maximum of the bytes that it had allocated at a time.
 fn peak<T>(call: impl FnOnce() -> T) -> (T, usize) {
     ALLOCATED.reset_peak_usage();
     let before = ALLOCATED.current_usage();
@@ -29,7 +29,7 @@ fn alone() -> MutexGuard<'static, ()> {
     MEASURING.lock()
 }
 
-/// Decodes a view. What it holds at a time is at most `factor` times the text.
+/// Decodes a view. Checks that it never holds more than `factor` times the size of the text.
 #[track_caller]
 fn decode<T: DeserializeOwned + Debug>(text: &str, factor: usize) -> Result<T, String> {
     let (decoded, bytes) = peak(|| serde_json::from_str::<T>(text));
@@ -41,7 +41,7 @@ fn targets_accept(bytes: &[u8]) {
     for (name, target) in TARGETS {
         // A plan reads no more than its first kilobytes of noise.
         if !name.starts_with("plan") {
-            // A stack overflow ends the process: this line says where.
+            // A stack overflow ends the process: this line names the input.
             println!("{name}: {:.100?}", String::from_utf8_lossy(&bytes[..bytes.len().min(100)]));
             target(bytes);
         }

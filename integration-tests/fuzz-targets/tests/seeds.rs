@@ -1,4 +1,4 @@
-//! Each target runs on its seeds, and the fuzz targets are those of this crate.
+//! Runs each target on its seeds, and checks that the fuzz targets are those of this crate.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
@@ -10,7 +10,7 @@ fn fuzz() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz")
 }
 
-/// The names in a folder, without extensions.
+/// Returns the names in a folder, without extensions.
 fn names(folder: &Path) -> BTreeSet<String> {
     let entries = std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     entries.map(|entry| entry.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned()).collect()

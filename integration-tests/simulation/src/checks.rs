@@ -1,10 +1,11 @@
-//! What managers keep and do, read from their handles.
+//! Reads the state and the activity of managers from their handles.
 
 use kube_endpoint_controller_runtime::StateCounts;
 use kube_endpoint_informer::Kind;
 use kube_endpoint_manager_core::{ManagerHandle, RunningControllers};
 
-/// The controllers of a manager: how many keys are queued or being synced, and what is kept.
+/// Returns the controllers of a manager, each with the number of keys that are queued or being
+/// synced, and the counts of its state.
 pub(crate) fn controllers(handle: &ManagerHandle) -> [(&'static str, usize, StateCounts); 3] {
     let RunningControllers { endpoint_slice, endpoints, mirroring } = handle.controllers();
     let counts = |found: Option<(usize, StateCounts)>| found.unwrap_or_default();
@@ -33,7 +34,7 @@ pub(crate) fn has_read_services(handle: &ManagerHandle, last_service: u64) -> bo
     handle.cluster().position(Kind::Services).0 >= last_service
 }
 
-/// That all caches have read up to a version, which bookmarks tell where nothing changes.
+/// Checks that all caches have read up to a version. Bookmarks tell the version if nothing changes.
 ///
 /// # Errors
 ///
@@ -48,7 +49,7 @@ pub(crate) fn has_read(handle: &ManagerHandle, version: u64) -> Result<(), Strin
     Ok(())
 }
 
-/// That a controller keeps nothing for any key.
+/// Checks that the controllers keep no state for any key.
 ///
 /// # Errors
 ///
@@ -62,8 +63,8 @@ pub(crate) fn keeps_nothing(handle: &ManagerHandle) -> Result<(), String> {
     Ok(())
 }
 
-/// That no key is queued, put off or failing. The name of a create whose answer was lost may be
-/// kept for the next create.
+/// Checks that no key is queued, put off or failing. A controller may keep the name of a create
+/// whose answer was lost for the next create.
 ///
 /// # Errors
 ///
@@ -77,10 +78,10 @@ pub(crate) fn waits_for_nothing(handle: &ManagerHandle) -> Result<(), String> {
     Ok(())
 }
 
-/// What a controller keeps.
+/// The amount of state of a controller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Kept {
-    /// The most keys that something is kept for.
+    /// The number of keys with state.
     pub(crate) keys: usize,
     /// Changes of outputs by other clients.
     pub(crate) changes: usize,
@@ -88,7 +89,7 @@ pub(crate) struct Kept {
     pub(crate) outstanding: usize,
 }
 
-/// The most that one of the controllers keeps.
+/// Returns the maxima over the controllers.
 pub(crate) fn most_kept(handle: &ManagerHandle) -> Kept {
     controllers(handle).iter().fold(Kept::default(), |most, (_, pending, counts)| {
         let StateCounts {

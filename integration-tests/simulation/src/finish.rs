@@ -1,5 +1,6 @@
-//! What must hold once nothing changes any more: nothing is written, the outputs are those of new
-//! controllers, nothing waits, nothing is remembered of what is gone.
+//! Checks the rules for the end, when nothing changes any more: controllers write nothing, the
+//! outputs equal those of new controllers, nothing waits, and controllers remember nothing about
+//! deleted objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -15,34 +16,33 @@ use crate::history::{Manager, Setup};
 use crate::objects;
 use crate::watcher::{Endpoints, FROM_PODS, MIRRORED, SharedWatcher, managed_by, service_of, writer_of_user};
 
-/// How long nothing may be written: longer than the time between two slow retries of a key.
+/// The quiet time without a write: longer than the time between two slow retries of a key.
 const QUIET: Duration = Duration::from_secs(400);
-/// Requests in the quiet time at the end, for each manager: each of five watches is opened anew
-/// once, for each of three namespaces at most, and silent ones are checked.
+/// The maximum number of requests of each manager in the quiet time at the end: it opens each of
+/// five watches anew once, for each of three namespaces at most, and checks silent ones.
 const MOST_REQUESTS_WHEN_QUIET: usize = 16;
-/// How long changes of other clients are remembered at most, and a little more.
+/// A little more than the longest time for which controllers remember changes of other clients.
 const FORGETTING: Duration = Duration::from_secs(12 * 60);
-/// Pods name so many nodes at most.
+/// The maximum number of nodes that pods name.
 const MOST_NODES: u8 = 6;
 /// The label of Endpoints that names their manager.
 const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
 const NAMESPACES: [&str; 2] = ["default", "team"];
 
-/// Returns true if the garbage collector knows whose slice it is. A user may remove the reference
+/// Returns true if a slice has an owner for the garbage collector. A user may remove the reference
 /// from a slice that no controller writes any more, because its Service has lost its selector, and
-/// from a placeholder, which is kept whoever owns it. Both stay, as upstream.
+/// from a placeholder, which the controller keeps whoever owns it. Both stay, as upstream.
 fn has_owner(slice: &Value) -> bool {
     slice["metadata"]["ownerReferences"].as_array().is_some_and(|owners| !owners.is_empty())
 }
 
-/// Returns true if a slice made from pods has nothing in it.
+/// Returns true if a slice made from pods is empty.
 fn is_placeholder(slice: &Value) -> bool {
     let is_empty = |list: &Value| list.as_array().is_none_or(Vec::is_empty);
     managed_by(slice) == FROM_PODS && is_empty(&slice["endpoints"]) && is_empty(&slice["ports"])
 }
 
-/// Leaves of hints only that there are some: which zone an endpoint is hinted for depends on those
-/// that it was hinted for before.
+/// Replaces hints by a mark: the zones in an endpoint's hint depend on its hints before.
 fn blur_hints(slice: &mut Value) {
     for endpoint in slice["endpoints"].as_array_mut().into_iter().flatten() {
         if !endpoint["hints"]["forZones"].is_null() {
@@ -71,15 +71,15 @@ impl Cluster {
         }
     }
 
-    /// For each Service, whether it has a selector.
+    /// Returns the Services, each with true if it has a selector.
     fn selecting(&self) -> BTreeMap<String, bool> {
         let services = self.server.list("services");
         services.iter().map(|it| (name_of(it), it["spec"]["selector"].is_object())).collect()
     }
 
-    /// The outputs in normal form, without those that depend on history: Endpoints without a
-    /// Service, slices made from pods for a Service that has lost its selector, and slices that no
-    /// controller of ours manages.
+    /// Returns the outputs in normal form, without those that depend on history: Endpoints without
+    /// a Service, slices made from pods for a Service that has lost its selector, and slices that
+    /// no controller of ours manages.
     fn outputs(&self) -> Value {
         let selecting = self.selecting();
         let list = |plural: &str| self.server.list(plural);
@@ -98,14 +98,14 @@ impl Cluster {
             },
             manager => manager == MIRRORED,
         });
-        // Beside other slices, a placeholder depends on history: it stays where exactly full slices
-        // are added to it, as upstream.
+        // Beside other slices, a placeholder depends on history: as upstream, it stays if a plan
+        // adds exactly full slices to it.
         let place = |it: &Value| (managed_by(it).to_owned(), service_of(it), it["addressType"].to_string());
         let filled = snapshot.slices.iter().filter(|it| !is_placeholder(it)).map(place);
         let filled: BTreeSet<_> = filled.collect();
         snapshot.slices.retain(|it| !is_placeholder(it) || !filled.contains(&place(it)));
-        // A placeholder is kept whoever owns it, and with labels that have no value or lack, as
-        // upstream.
+        // As upstream, the controller keeps a placeholder whoever owns it, and with empty or
+        // missing labels.
         for placeholder in snapshot.slices.iter_mut().filter(|it| is_placeholder(it)) {
             let metadata = &mut placeholder["metadata"];
             metadata["ownerReferences"] = json!([]);
@@ -144,7 +144,7 @@ impl Cluster {
         forms.into_iter().collect::<serde_json::Map<_, _>>().into()
     }
 
-    /// The objects that no controller of ours writes.
+    /// Returns the objects that no controller of ours writes.
     fn inputs(&self) -> Vec<Value> {
         let selecting = self.selecting();
         let kinds = [("nodes", "Node"), ("pods", "Pod"), ("services", "Service"), ("endpoints", "Endpoints")];
@@ -159,9 +159,9 @@ impl Cluster {
         objects.filter(is_input).collect()
     }
 
-    /// The outputs are those of controllers that see the inputs for the first time.
+    /// Checks that the outputs equal those of controllers that see the inputs for the first time.
     async fn equals_output_of_new_controllers(&self, setup: &Setup) -> Checked {
-        // With another seed, so that no uid of a new object is that of an input.
+        // The seed differs, so that no uid of a new object equals that of an input.
         let setup = Setup { seed: setup.seed ^ 1, lease: None, latency: 0, servers: 1, ..setup.clone() };
         let new = Self::new(&setup, SharedWatcher::new(&setup, false), self.inputs());
         new.managers.start(Manager::C);
@@ -176,7 +176,7 @@ impl Cluster {
         Err(("outputs equal those of new controllers", unified_diff(&want, &got)))
     }
 
-    /// Endpoints that the controller has written belong to a Service.
+    /// Checks that Endpoints that the controller has written belong to a Service.
     fn has_no_endpoints_without_service(&self) -> Checked {
         let services = self.selecting();
         let left = self.server.list("endpoints");
@@ -191,8 +191,8 @@ impl Cluster {
         }
     }
 
-    /// The addresses in mirrored slices are those of the Endpoints of Services without a selector,
-    /// unless these are not to be mirrored. This does not compare with what a controller does.
+    /// Checks that mirrored slices have the addresses of the Endpoints of Services without a
+    /// selector, if these are to be mirrored. It does not use the code of a controller.
     fn mirrors_what_is_to_be_mirrored(&self) -> Checked {
         let mut want = BTreeSet::new();
         let services = self.selecting();
@@ -215,8 +215,8 @@ impl Cluster {
         Err(("what is to be mirrored is mirrored", format!("{differ:?}")))
     }
 
-    /// A Service with both mirrored slices and slices made from pods of one address type has an
-    /// event that says why the latter are kept.
+    /// Checks that a Service with both mirrored slices and slices made from pods of one address
+    /// type has an event that says why the controller keeps the latter.
     fn has_no_slices_from_pods_beside_mirrored_ones(&self) -> Checked {
         let slices = self.server.list("endpointslices");
         let by = |manager: &'static str| slices.iter().filter(move |it| managed_by(it) == manager);
@@ -232,15 +232,15 @@ impl Cluster {
         Ok(())
     }
 
-    /// Fails if a write was sent since the last call.
+    /// Fails if a manager has sent a write since the last call.
     fn nothing_written(&self) -> Checked {
         let writes = self.watcher.lock().take_writes();
         let rule = "nothing is written once nothing changes";
         if writes.is_empty() { Ok(()) } else { Err((rule, format!("{writes:#?}"))) }
     }
 
-    /// Starts a manager beside the others. It records events, and deletes the Endpoints of its own
-    /// that have no Service when it starts.
+    /// Starts a manager beside the others, and checks that it writes no output, except that it
+    /// deletes leftover Endpoints of its own at its start. It may record events.
     async fn starts_cold_without_writes(&self) -> Checked {
         let services = self.selecting();
         let endpoints = self.server.list("endpoints");
@@ -262,7 +262,7 @@ impl Cluster {
         if writes.is_empty() { Ok(()) } else { Err((rule, format!("{writes:#?}"))) }
     }
 
-    /// The path of an object of the core group.
+    /// Returns the path of an object of the core group.
     fn core_path(plural: &str, object: &Value) -> String {
         let (namespace, name) = (text(object, "/metadata/namespace"), text(object, "/metadata/name"));
         format!("/api/v1/namespaces/{namespace}/{plural}/{name}")
@@ -279,7 +279,7 @@ impl Cluster {
         self.managers.running().into_iter().try_for_each(checked)
     }
 
-    /// Checks all that must hold after the recovery from the last fault.
+    /// Checks all rules for the end, after the recovery from the last fault.
     pub(crate) async fn check_end(&self, setup: &Setup) -> Checked {
         let services = self.server.list("services");
         let version = self.server.resource_version();

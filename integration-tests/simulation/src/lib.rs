@@ -1,19 +1,19 @@
 //! Deterministic simulation of whole clusters.
 //!
-//! A seed makes a [`History`]: changes of objects, faults of the network and the server, and what
-//! happens to processes and clocks. [`simulate`] plays it: the embedded server, two managers with
+//! A seed makes a [`History`]: changes of objects, faults of the network and the server, and
+//! actions on processes and clocks. [`simulate`] plays it: the embedded server, two managers with
 //! all controllers and a Lease, in one thread under a paused clock. The same history gives the same
 //! run, line by line.
 //!
 //! - `history`: histories as plain data with a text, and how seeds make them.
 //! - `cluster`: the server, the managers, and their connections with all faults.
-//! - `watcher`: what must hold all the time, from every change of the store and every request.
-//! - `finish`: what must hold once nothing changes any more.
-//! - `mutants`: patches that break the product, which must be noticed.
+//! - `watcher`: checks the rules for all times, from every change of the store and every request.
+//! - `finish`: checks the rules for the end, when nothing changes any more.
+//! - `mutants`: patches that break the product, which the rules must notice.
 //! - [`shrink`] makes a failing history shorter; [`run_seeds`] plays many on all cores.
 //!
-//! What must hold in the end is *eventually stable reconciliation*: once inputs stop changing, the
-//! outputs become exactly what new controllers make of the same inputs, and stay so, whatever
+//! The rule for the end is *eventually stable reconciliation*: once inputs stop changing, the
+//! outputs become equal to those of new controllers with the same inputs, and stay so, whatever
 //! happened on the way.
 
 mod checks;

@@ -4,12 +4,12 @@ use serde_json::{Value, json};
 
 use crate::history::TargetPort;
 
-/// The namespace of the Service or pod with this number.
+/// Returns the namespace of the Service or pod with this number.
 pub(crate) fn namespace(number: u8) -> &'static str {
     if number % 4 == 3 { namespace_name(1) } else { namespace_name(0) }
 }
 
-/// The name of a namespace.
+/// Returns the name of a namespace.
 pub(crate) fn namespace_name(namespace: u8) -> &'static str {
     if namespace == 0 { "default" } else { "team" }
 }
@@ -19,12 +19,12 @@ pub(crate) fn ports(ports: u8) -> Value {
         0 => json!([{"name": "web", "port": 80, "targetPort": "web"}, {"name": "raw", "port": 81}]),
         1 => json!([{"name": "web", "port": 80, "targetPort": 8080}]),
         2 => json!([{"name": "raw", "port": 81, "protocol": "UDP"}]),
-        // Only headless Services may have none.
+        // Only headless Services may have no ports.
         _ => json!([]),
     }
 }
 
-/// Ports of which one leads to this target.
+/// Returns ports. One of them leads to this target.
 pub(crate) fn ports_to(target: TargetPort) -> Value {
     let word = target.word();
     let target = word.parse::<u16>().map_or_else(|_| json!(word), |number| json!(number));
@@ -54,16 +54,16 @@ pub(crate) fn service(name: u8, app: Option<u8>, headless: bool, unready: bool, 
     service
 }
 
-/// The merge patch of a selector: all selectors have the same single key.
+/// Returns the merge patch of a selector: all selectors have the same single key.
 pub(crate) fn selector(app: Option<u8>) -> Value {
     app.map_or(Value::Null, |app| json!({"app": format!("a{app}")}))
 }
 
-/// What differs between pods.
+/// The fields in which pods differ.
 pub(crate) struct Pod {
     pub(crate) name: String,
     pub(crate) namespace: &'static str,
-    /// Three numbers below 256, of which addresses are made.
+    /// Three numbers below 256, for the addresses.
     pub(crate) address: [u8; 3],
     pub(crate) app: u8,
     pub(crate) ready: bool,
@@ -74,8 +74,8 @@ pub(crate) struct Pod {
 }
 
 impl Pod {
-    /// A pod with a number. `life` distinguishes pods of the same name. Pods with an odd number
-    /// lack named ports; the others have four pairs of numbers for two names.
+    /// Returns a pod with a number. `life` distinguishes pods of the same name. Pods with an odd
+    /// number lack named ports; the others have four pairs of numbers for two names.
     pub(crate) fn numbered(pod: u8, app: u8, ready: bool, node: u8, life: u8, terminating: bool) -> Self {
         Self {
             name: format!("p{pod}"),
@@ -95,7 +95,7 @@ impl Pod {
         }
     }
 
-    /// One of the many pods of a scaled app.
+    /// Returns one of the many pods of a scaled app.
     pub(crate) fn scaled(app: u8, number: u16, ready: bool) -> Self {
         let [high, low] = number.to_be_bytes();
         Self {
@@ -157,7 +157,7 @@ pub(crate) fn node(name: u8, zone: u8) -> Value {
     })
 }
 
-/// Endpoints of a Service without a selector.
+/// Returns Endpoints of a Service without a selector.
 pub(crate) fn endpoints(service: u8, addresses: &[u8], families: u8) -> Value {
     let of = |number: &u8| {
         let (v4, v6) = (format!("192.0.2.{number}"), format!("2001:db8::{number}"));
@@ -176,14 +176,14 @@ pub(crate) fn endpoints(service: u8, addresses: &[u8], families: u8) -> Value {
     })
 }
 
-/// Endpoints with the label of the endpoints controller.
+/// Returns Endpoints with the label of the endpoints controller.
 pub(crate) fn labelled_endpoints(service: u8) -> Value {
     let mut endpoints = endpoints(service, &[1], 0);
     endpoints["metadata"]["labels"] = json!({"endpoints.kubernetes.io/managed-by": "endpoint-controller"});
     endpoints
 }
 
-/// A slice that another controller manages.
+/// Returns a slice that another controller manages.
 pub(crate) fn foreign_slice(service: u8, number: u8) -> Value {
     json!({
         "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",

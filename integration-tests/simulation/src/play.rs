@@ -1,4 +1,4 @@
-//! Plays a history and checks what must hold during it and after it.
+//! Plays a history and checks the rules during it and after it.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,11 +14,11 @@ use crate::watcher::{Line, SharedWatcher, Violation};
 const HOUR: Duration = Duration::from_secs(3600);
 /// The words of steps that end a process at a write of an output, and of the Lease.
 const KILLS: [&str; 2] = ["kill-at-write", "kill-at-lease-write"];
-/// Requests in an hour without changes and faults, for each manager: five watches, each opened anew
-/// every five to ten minutes, and without those for Leases.
+/// The maximum number of requests of a manager in an hour without changes and faults, not counting
+/// those for Leases: five watches, each opened anew every five to ten minutes.
 const MOST_REQUESTS_WHEN_IDLE: usize = 100;
-/// Requests in any hour for each manager. An outage of all requests causes up to four attempts of
-/// each of five watches each minute.
+/// The maximum number of requests of a manager in any hour. An outage of all requests causes up to
+/// four attempts of each of five watches each minute.
 const MOST_REQUESTS: usize = 5000;
 
 /// The result of a run.
@@ -26,12 +26,11 @@ const MOST_REQUESTS: usize = 5000;
 pub struct Outcome {
     /// The first rule that did not hold.
     pub violation: Option<Violation>,
-    /// What happened.
     pub statistics: Statistics,
     /// The steps that had no effect: changes that changed nothing, faults that concerned no
     /// request, processes that did not run.
     pub without_effect: Vec<String>,
-    /// Line by line, if it was wanted.
+    /// The lines of the transcript, if the caller wants them.
     pub transcript: Vec<Line>,
 }
 
@@ -53,7 +52,7 @@ fn play_on_runtime(history: &History, is_transcript_wanted: bool) -> Outcome {
     }
 }
 
-/// What the player does at one time. The numbers are those of steps.
+/// An event for the player. The numbers are those of steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     EndOfFault(usize),
@@ -61,11 +60,11 @@ enum Event {
     Save(usize),
     Step(usize),
     Hour,
-    /// Nothing happens; what holds in between is checked.
+    /// The player only checks the rules for times in between.
     Check,
 }
 
-/// The events of a history after its beginning, in order.
+/// Returns the events of a history after its beginning, in order.
 fn agenda(history: &History) -> Vec<(Duration, Event)> {
     let mut agenda = Vec::new();
     for (number, Step { at, action }) in history.steps.iter().enumerate() {
@@ -90,7 +89,7 @@ fn agenda(history: &History) -> Vec<(Duration, Event)> {
     agenda
 }
 
-/// When to check what follows from an event, in steps of five seconds.
+/// Returns the times of the checks after an event, in steps of five seconds.
 fn checks_after(at: Duration) -> impl Iterator<Item = Duration> {
     const STEP: u64 = 5;
     [2, 20, 90]
@@ -103,9 +102,9 @@ struct Run<'a> {
     cluster: Cluster,
     watcher: SharedWatcher,
     began: Instant,
-    /// True if anything happened in the current hour.
+    /// True if the current hour had an event.
     is_eventful: bool,
-    /// The hours in a row before it in which nothing happened and no fault was active.
+    /// The number of hours in a row before it without an event and an active fault.
     idle_hours: u32,
 }
 
@@ -215,7 +214,7 @@ impl Run<'_> {
         self.is_eventful |= watcher.has_faults();
         self.idle_hours = if self.is_eventful { 0 } else { self.idle_hours + 1 };
         self.is_eventful = watcher.has_faults();
-        // What happened before may have effects in the first hour after it.
+        // Earlier events may have effects in the first hour after them.
         let was_idle = self.idle_hours > 1;
         watcher.check_hour(
             managers,
@@ -243,8 +242,7 @@ impl Run<'_> {
                 self.watcher.lock().suspended();
             }
             Process::SuspendPastLease { seconds } => {
-                // The tasks run when the time has passed, and find that another process has led
-                // meanwhile.
+                // The tasks run after that time, and find that another process has led meanwhile.
                 if self.history.setup.lease.is_some_and(|lease| u32::from(lease) <= seconds) {
                     self.cluster.give_lease_away(seconds);
                 }

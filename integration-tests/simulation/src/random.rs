@@ -1,4 +1,4 @@
-//! Random choices from a seed.
+//! Makes random choices from a seed.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -8,36 +8,36 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 pub(crate) struct Random(ChaCha8Rng);
 
 impl Random {
-    /// The choices of a seed.
+    /// Creates the source of a seed.
     pub(crate) fn new(seed: u64) -> Self {
         Self(ChaCha8Rng::seed_from_u64(seed))
     }
 
-    /// A number below `bound`, or 0 if that is 0.
+    /// Returns a number below `bound`, or 0 if that is 0.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.0.next_u64() % bound.max(1)
     }
 
-    /// A number in `first..end`.
+    /// Returns a number in `first..end`.
     pub(crate) fn between(&mut self, first: u64, end: u64) -> u64 {
         first + self.below(end.saturating_sub(first))
     }
 
-    /// True in `percent` of 100 cases.
+    /// Returns true in `percent` of 100 cases.
     pub(crate) fn chance(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
 
-    /// One of the items.
+    /// Returns one of the items.
     ///
     /// # Panics
     ///
-    /// If there are none.
+    /// If there are no items.
     pub(crate) fn pick<T: Clone>(&mut self, items: &[T]) -> T {
         items[self.below(items.len() as u64) as usize].clone()
     }
 
-    /// A number of 1 to `longest`: each order of magnitude is as frequent as the others.
+    /// Returns a number of 1 to `longest`: each order of magnitude is as frequent as the others.
     pub(crate) fn logarithmic(&mut self, longest: u64) -> u64 {
         let part = self.below(1 << 20) as f64 / f64::from(1 << 20);
         (longest as f64).powf(part).round() as u64

@@ -1,4 +1,4 @@
-//! What a person needs to see of a failure: the shrunk history and a timeline of it.
+//! Describes a failure for a person: the shrunk history and a timeline of it.
 
 use std::fmt::Write;
 
@@ -7,9 +7,9 @@ use crate::play::{simulate, simulate_with_transcript};
 use crate::shrink::shrink;
 use crate::watcher::{LineKind, Violation};
 
-/// Histories tried to make a failing one shorter.
+/// The maximum number of histories to try for a shorter one.
 const TRIES: usize = 150;
-/// Lines of a timeline before the violation.
+/// The maximum number of lines of a timeline before the violation.
 const LONGEST_TIMELINE: usize = 120;
 
 /// Makes a failing history shorter and describes it: the rule, the history as text, and the steps

@@ -17,27 +17,23 @@ use crate::watcher::Violation;
 /// A seed whose run broke a rule.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// The seed.
     pub seed: u64,
-    /// The rule.
     pub violation: Violation,
 }
 
 /// The result of many runs.
 #[derive(Clone, Debug, Default)]
 pub struct Run {
-    /// What happened.
     pub statistics: Statistics,
     /// The seeds that failed, in order.
     pub failures: Vec<Failure>,
-    /// The seed that took longest, and how long.
+    /// The slowest seed, and its time.
     pub slowest: (u64, Duration),
-    /// How long it all took.
     pub took: Duration,
 }
 
 /// Plays the histories of the seeds on all cores, all in one profile if there is one. It stops
-/// after `most_failures`. `done` is called after each run, with the number of failures so far.
+/// after `most_failures`. It calls `done` after each run, with the number of failures so far.
 pub fn run_seeds(
     seeds: Range<u64>,
     profile: Option<Profile>,

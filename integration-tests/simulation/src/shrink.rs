@@ -1,12 +1,11 @@
-//! Makes a failing history shorter, so that a person sees what is needed for the failure.
+//! Makes a failing history shorter, so that a person sees the steps that cause the failure.
 
 use std::time::Duration;
 
 use crate::history::{Action, History, Step};
 
-/// The shortest history found that fails as `fails` says, by delta debugging: chunks of steps are
-/// dropped, smaller and smaller ones, then times are shortened. At most `tries` histories are
-/// tried.
+/// Returns the shortest history found that fails as `fails` says, by delta debugging: it drops
+/// smaller and smaller chunks of steps, then shortens times. It tries at most `tries` histories.
 pub fn shrink(history: &History, tries: usize, mut fails: impl FnMut(&History) -> bool) -> History {
     let mut left = tries;
     let mut try_it = |steps: Vec<Step>, left: &mut usize| {

@@ -1,39 +1,37 @@
-//! Counts of changes, faults, requests and checks.
+//! Counts changes, faults, requests and checks.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::history::{Change, Fault, Process};
 
-/// Counts of some runs. A rule that was never put to the test has shown nothing.
+/// Counts of some runs. They show if each rule was put to the test.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Runs.
     pub runs: usize,
-    /// For each word of a change, how many changed something.
+    /// For each word of a change, how many had an effect.
     pub changes: BTreeMap<&'static str, usize>,
     /// For each word of a fault, the requests and watches that it concerned.
     pub faults: BTreeMap<&'static str, usize>,
-    /// The same for those faults only that concern one API server.
+    /// The same counts for the faults that concern only one API server.
     pub faults_of_one_server: BTreeMap<&'static str, usize>,
-    /// For each status with which requests are refused, how many were.
+    /// The number of refused requests by status.
     pub refusals: BTreeMap<u16, usize>,
-    /// The longest time for which all requests of a manager were lost, of outages that concerned
-    /// some.
+    /// The length of the longest outage that has lost requests of a manager.
     pub longest_outage: Duration,
-    /// The most pods that there were at one time.
+    /// The maximum number of pods at one time.
     pub most_pods: usize,
-    /// For each word of what happens to processes and storage, how often it had an effect.
+    /// For each word of an action on processes and storage, how often it had an effect.
     pub processes: BTreeMap<&'static str, usize>,
     /// Writes of outputs by verb.
     pub writes: BTreeMap<&'static str, usize>,
     /// The refused ones among these.
     pub refused: usize,
-    /// Writes of slices that were checked for pods that disappear.
+    /// Writes of slices that the rules checked for disappearing pods.
     pub disappearances_checked: usize,
-    /// Writes of Endpoints that were checked for pods that disappear.
+    /// Writes of Endpoints that the rules checked for disappearing pods.
     pub endpoints_checked: usize,
-    /// Checks of slices for endpoints of pods that were deleted long ago.
+    /// Checks of slices for endpoints of pods that have been gone for long.
     pub dead_checks: usize,
     /// Checks of slices for duplicates while a manager was idle.
     pub idle_checks: usize,
@@ -43,24 +41,24 @@ pub struct Statistics {
     pub writes_judged: usize,
     /// Services that these rules judged after a quiet time.
     pub services_judged: usize,
-    /// The most keys that a controller kept something for, the most changes by other clients, and
-    /// the most writes that its cache did not show yet.
+    /// The maximum numbers of keys with state of a controller, of changes by other clients, and of
+    /// writes that its cache did not show yet.
     pub most_kept: [usize; 3],
-    /// The most requests in an hour without changes and faults, and in any hour.
+    /// The maximum numbers of requests in an hour without changes and faults, and in any hour.
     pub most_requests: [usize; 2],
-    /// The most lists of whole kinds that were answered in an hour.
+    /// The maximum number of answered lists of whole kinds in an hour.
     pub most_lists: usize,
-    /// The most requests in the quiet time at the end.
+    /// The maximum number of requests in the quiet time at the end.
     pub most_requests_when_quiet: usize,
-    /// Questions of controllers about outputs that were counted, because nothing had gone wrong for
-    /// some time.
+    /// Questions of controllers about outputs at times without trouble, which the rule about
+    /// questions counted.
     pub questions: usize,
-    /// Endpoints in the outputs that were compared with those of new controllers.
+    /// Endpoints in the outputs that the final check compared with those of new controllers.
     pub compared: usize,
 }
 
 impl Statistics {
-    /// Adds those of other runs.
+    /// Adds the counts of other runs.
     pub fn add(&mut self, other: &Self) {
         self.runs += other.runs;
         let maps = [
@@ -115,7 +113,7 @@ impl Statistics {
         }
     }
 
-    /// The words that never had an effect. Faults of one API server are counted apart.
+    /// Returns the words that never had an effect. It counts faults of one API server apart.
     pub fn missing(&self) -> Vec<String> {
         let maps = [
             (Change::WORDS, &self.changes, ""),

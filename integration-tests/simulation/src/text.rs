@@ -1,4 +1,4 @@
-//! Steps of histories as text: a word for what happens, then its fields as `name=value`.
+//! The text of steps of histories: a word for the action, then its fields as `name=value`.
 //!
 //! The macros make the type, its text, its parser and its list of words from one table, so that the
 //! two cannot differ.
@@ -6,27 +6,22 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Why a text is no step.
+/// The reason why a text is no step.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TextError {
     /// The first word is not known.
     #[error("{0:?} is not the name of a step")]
     Unknown(String),
-    /// A field has no value, or none that it can have.
+    /// A field has no value, or an invalid one.
     #[error("the field {field} of {text:?} is missing or has no valid value")]
-    Field {
-        /// The name of the field.
-        field: &'static str,
-        /// The whole text.
-        text: String,
-    },
+    Field { field: &'static str, text: String },
 }
 
-/// A type that fields of steps have.
+/// A type of fields of steps.
 pub trait Field: Sized {
-    /// The value without spaces.
+    /// Returns the value without spaces.
     fn write(&self) -> String;
-    /// The value of a text; none if it has none.
+    /// Parses a value. Returns `None` if the text is invalid.
     fn read(text: &str) -> Option<Self>;
 }
 
@@ -67,7 +62,7 @@ impl<T: Field> Field for Vec<T> {
     }
 }
 
-/// A time as hours, minutes, seconds and milliseconds, such as `26:01:02.500`.
+/// Writes a time as hours, minutes, seconds and milliseconds, such as `26:01:02.500`.
 impl Field for Duration {
     fn write(&self) -> String {
         let seconds = self.as_secs();
@@ -90,7 +85,7 @@ pub(crate) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// The first word and the fields after it.
+    /// Returns the first word and the fields after it.
     pub(crate) fn of(text: &'a str) -> (&'a str, Self) {
         let mut words = text.split_whitespace();
         let word = words.next().unwrap_or_default();
@@ -118,8 +113,8 @@ macro_rules! read_field {
     };
 }
 
-/// An enum whose variants are written as a word and fields. A text may lack the fields that have a
-/// default.
+/// Defines an enum whose variants have a word and fields as their text. A text may lack the fields
+/// that have a default.
 macro_rules! text_enum {
     (
         $(#[$meta:meta])* pub enum $name:ident {
@@ -136,7 +131,7 @@ macro_rules! text_enum {
             /// The words of all variants.
             pub const WORDS: &[&str] = &[$($word),*];
 
-            /// The word of the variant.
+            /// Returns the word of the variant.
             pub fn word(&self) -> &'static str {
                 match self { $( Self::$variant { .. } => $word, )* }
             }
@@ -173,7 +168,7 @@ macro_rules! text_enum {
     };
 }
 
-/// An enum of words only, for a field.
+/// Defines an enum of words for a field.
 macro_rules! word_enum {
     ($(#[$meta:meta])* pub enum $name:ident { $( $(#[$variant_meta:meta])* $word:literal $variant:ident )* }) => {
         $(#[$meta])*
@@ -184,7 +179,7 @@ macro_rules! word_enum {
             /// All values.
             pub const ALL: &[Self] = &[$(Self::$variant),*];
 
-            /// The word.
+            /// Returns the word.
             pub fn word(self) -> &'static str {
                 match self { $( Self::$variant => $word, )* }
             }
@@ -202,7 +197,8 @@ macro_rules! word_enum {
     };
 }
 
-/// A struct that is written as a word and fields. A text may lack the fields that have a default.
+/// Defines a struct whose text is a word and fields. A text may lack the fields that have a
+/// default.
 macro_rules! text_struct {
     ($(#[$meta:meta])* $word:literal pub struct $name:ident {
         $( $(#[$field_meta:meta])* $field:ident : $type:ty $(= $default:expr)? ),* $(,)?

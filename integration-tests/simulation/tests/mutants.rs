@@ -1,4 +1,4 @@
-//! The patches in `mutants`, which `just mutants` builds and plays.
+//! Tests the patches in `mutants`, which `just mutants` builds and plays.
 #![expect(clippy::unwrap_used, reason = "a test that panics fails")]
 
 use std::process::ExitCode;
@@ -10,7 +10,7 @@ fn main() -> ExitCode {
     programs::run([tests!(programs::git => every_mutant_applies_to_the_sources_and_says_what_it_breaks)])
 }
 
-/// A patch that no longer applies needs to be made anew from the code that it was about.
+/// If a patch no longer applies, make it anew from the code that it was about.
 fn every_mutant_applies_to_the_sources_and_says_what_it_breaks() {
     let all = mutants().unwrap();
     assert!(all.len() >= 20, "{}", all.len());

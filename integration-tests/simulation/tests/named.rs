@@ -1,6 +1,5 @@
-//! The named histories in `tests/histories`: failures that were found once, and what upstream's
-//! controllers got wrong. A file has the setup and a step each line; lines with `#` say what it is
-//! about.
+//! Plays the named histories in `tests/histories`: failures of the past, and bugs of upstream's
+//! controllers. A file has the setup and a step each line; lines with `#` describe it.
 
 use std::fs;
 use std::path::Path;

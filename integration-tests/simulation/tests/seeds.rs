@@ -1,10 +1,10 @@
-//! The histories of 300 seeds. `just simulate 20000` plays more.
+//! Plays the histories of 300 seeds. `just simulate 20000` plays more.
 
 use std::time::Duration;
 
 use kube_endpoint_simulation::{History, report, run_seeds};
 
-/// A run stops after so many failures.
+/// The number of failures after which a run stops.
 const MOST_FAILURES: usize = 3;
 
 #[test]

@@ -1,11 +1,11 @@
-//! The same history gives the same run, event for event.
+//! Tests that the same history gives the same run, event for event.
 
 use std::process::Command;
 
 use kube_endpoint_simulation::text::Field;
 use kube_endpoint_simulation::{History, Profile, simulate_with_transcript};
 
-/// The first lines of two transcripts that differ.
+/// Returns the first lines of two transcripts that differ.
 fn difference<'a>(one: &'a [String], other: &'a [String]) -> Option<String> {
     let at = one.iter().zip(other).position(|(one, other)| one != other);
     let at = at.or_else(|| (one.len() != other.len()).then_some(one.len().min(other.len())))?;

@@ -65,7 +65,7 @@ fn server(config: &ServerConfig) -> Result<EmbeddedApiServer, Box<dyn Error>> {
     Ok(builder.build()?)
 }
 
-/// The connections that were broken may hold the port for a moment.
+/// Listens on a port, which broken connections may still hold for a moment.
 async fn listen_on(
     server: &EmbeddedApiServer,
     address: SocketAddr,

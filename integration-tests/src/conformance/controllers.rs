@@ -24,7 +24,7 @@ impl Controllers {
 /// The seed of the controllers' slice names and jitter.
 const SEED: u64 = 1;
 
-/// The settings for playing recordings: the controllers that write `parts`,
+/// Returns the settings for playing recordings: the controllers that write `parts`,
 /// kube-controller-manager's behaviour, and no client-side rate limit, so that delays are the
 /// controllers' own.
 pub fn upstream_settings(parts: Parts) -> Settings {
@@ -48,7 +48,7 @@ pub fn upstream_settings(parts: Parts) -> Settings {
 ///
 /// # Errors
 ///
-/// When a controller does not start.
+/// An error if a controller does not start.
 pub async fn start_controllers(
     client: ApiClient,
     parts: Parts,
@@ -61,7 +61,7 @@ pub async fn start_controllers(
 ///
 /// # Errors
 ///
-/// When a controller does not start.
+/// An error if a controller does not start.
 pub async fn start_controllers_with(
     client: ApiClient,
     settings: &Settings,

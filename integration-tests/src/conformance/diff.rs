@@ -1,4 +1,4 @@
-//! The readable difference of two normal forms.
+//! Prints the difference of two normal forms.
 
 use serde_json::Value;
 use similar::TextDiff;
@@ -6,7 +6,8 @@ use similar::TextDiff;
 /// The maximum number of lines that a difference prints.
 const MOST_LINES: usize = 80;
 
-/// A unified diff of two values as indented JSON, truncated if long; empty if they are equal.
+/// Returns a unified diff of two values as indented JSON. It truncates a long one, and is empty if
+/// they are equal.
 pub fn unified_diff(want: &Value, got: &Value) -> String {
     let [want, got] = [want, got].map(|value| {
         let mut value = value.clone();

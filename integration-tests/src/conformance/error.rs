@@ -2,58 +2,49 @@
 
 use std::path::PathBuf;
 
-/// A scenario that could not be read, or a request that could not be made.
+/// An error of reading a scenario or of making a request.
 #[derive(Debug, thiserror::Error)]
 pub enum ConformanceError {
-    /// The server refused a request or could not be reached.
+    /// The server refused or did not answer a request.
     #[error("{method} {path}: {}", reason(source))]
     Refused {
         /// The HTTP method of the request.
         method: http::Method,
         /// The path and query of the request.
         path: String,
-        /// The error of the client.
         #[source]
         source: Box<kube::Error>,
     },
-    /// An invalid HTTP request, such as one for a name that cannot be part of a path.
+    /// A request is invalid HTTP, such as one for a name that cannot be part of a path.
     #[error("{path}: {source}")]
     NoRequest {
         /// The path and query of the request.
         path: String,
-        /// What is wrong with it.
         source: http::Error,
     },
-    /// A file or folder that cannot be read.
+    /// Reading a file or folder failed.
     #[error("{}: {source}", path.display())]
     Unreadable {
-        /// The file or folder.
         path: PathBuf,
         /// The error of the operating system.
         source: std::io::Error,
     },
-    /// JSON that is not a scenario, operation or list.
+    /// A JSON value is not a scenario, operation or list.
     #[error("{what}: {source}")]
     Malformed {
         /// The file or operation.
         what: String,
-        /// What is malformed, and where.
+        /// The malformed part, and its place.
         source: serde_json::Error,
     },
-    /// A kubeconfig from which no client can be made.
+    /// A kubeconfig allows no client.
     #[error("kubeconfig {}: {reason}", path.display())]
-    Kubeconfig {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        reason: String,
-    },
+    Kubeconfig { path: PathBuf, reason: String },
     /// The server or the controllers of a test bed did not start.
     #[error("starting {what}: {reason}")]
     NotStarted {
-        /// Which of them did not start.
+        /// The part that did not start.
         what: &'static str,
-        /// Why.
         reason: String,
     },
 }
@@ -69,8 +60,8 @@ impl ConformanceError {
         }
     }
 
-    /// Returns true if a pod was refused because its namespace has no service account yet. Real
-    /// clusters create it shortly after.
+    /// Returns true if the server refused a pod because its namespace has no service account yet.
+    /// Real clusters create it shortly after.
     pub(super) fn awaits_service_account(&self) -> bool {
         match self {
             Self::Refused { source, .. } => matches!(&**source, kube::Error::Api(status)
@@ -80,8 +71,8 @@ impl ConformanceError {
     }
 }
 
-/// The message of the server's `Status`, if it answered; the client's error would print the whole
-/// object.
+/// Returns the message of the server's `Status`, if it answered; the client's error would print the
+/// whole object.
 fn reason(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => format!("{} {}: {}", status.code, status.reason, status.message),

@@ -2,9 +2,9 @@
 //! controllers write.
 //!
 //! A [`Scenario`] is a list of steps: requests to make, and the outputs that Kubernetes' own
-//! controllers wrote afterwards, in a [normal form](normal) that omits whatever may differ between
-//! two correct runs. A scenario is [played](play()) on a [`TestBed`]: a server and the controllers
-//! that run on it. The README beside the recordings describes the format.
+//! controllers wrote afterwards, in a [normal form](normal) without the values that may differ
+//! between two correct runs. [`play()`] plays a scenario on a [`TestBed`]: a server and the
+//! controllers that run on it. The README beside the recordings describes the format.
 
 mod controllers;
 mod diff;

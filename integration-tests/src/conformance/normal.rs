@@ -1,8 +1,9 @@
-//! The normal form: equal for two correct runs, although their names, uids and orders differ.
+//! Makes the normal form: it is equal for two correct runs, although their names, uids and orders
+//! differ.
 //!
 //! It has Endpoints by name, groups of interchangeable slices, and events without their counts. The
-//! README beside the recordings lists its rules. Expectations are sorted with [`in_order`] too, so
-//! the order in a file does not matter.
+//! README beside the recordings lists its rules. [`in_order`] sorts expectations, too, so the order
+//! in a file does not matter.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -13,10 +14,10 @@ use super::{Compare, Snapshot};
 /// The annotation with the time of the change that caused an output.
 pub const TRIGGER_TIME: &str = "endpoints.kubernetes.io/last-change-trigger-time";
 
-/// The maximum number of endpoints in a slice where the sizes of slices are not compared.
+/// The maximum number of endpoints in a slice if a step does not compare the sizes of slices.
 const MOST_ENDPOINTS: usize = 100;
 
-/// The normal form of a snapshot of `namespace`, weakened as `compare` says.
+/// Returns the normal form of a snapshot of `namespace`, weakened as `compare` says.
 pub fn normal_form(snapshot: &Snapshot, namespace: &str, compare: &Compare) -> Value {
     let symbols = Symbols::of(snapshot, namespace);
     let mut endpoints = Map::new();
@@ -88,8 +89,8 @@ impl<'a> Symbols<'a> {
         format!("uid:{}", self.uids.get(uid).map_or("gone", String::as_str))
     }
 
-    /// The annotations of an object without empty ones, its trigger time replaced by the symbol or
-    /// omitted.
+    /// Returns the annotations of an object without empty ones, its trigger time replaced by the
+    /// symbol or omitted.
     fn annotations(&self, object: &Value, compare: &Compare) -> Value {
         let mut annotations = object_at(object, &["metadata", "annotations"]);
         if compare.trigger.is_some() {
@@ -103,7 +104,7 @@ impl<'a> Symbols<'a> {
         Value::Object(without_empty(annotations))
     }
 
-    /// The symbol for the target of an address or endpoint.
+    /// Returns the symbol for the target of an address or endpoint.
     fn target(&self, reference: &Value) -> Value {
         let Value::Object(reference) = reference else { return Value::Null };
         let mut reference = reference.clone();
@@ -142,7 +143,7 @@ impl<'a> Symbols<'a> {
         Value::Object(without_empty(made))
     }
 
-    /// An address or endpoint with symbols in its target and without empty fields.
+    /// Returns an address or endpoint with symbols in its target and without empty fields.
     fn with_target(&self, value: &Value) -> Value {
         let mut fields = value.as_object().cloned().unwrap_or_default();
         fields.insert("targetRef".to_owned(), self.target(&value["targetRef"]));
@@ -169,7 +170,7 @@ impl<'a> Symbols<'a> {
         ))
     }
 
-    /// Groups of interchangeable slices.
+    /// Returns groups of interchangeable slices.
     fn groups(&self, slices: &[Value], compare: &Compare) -> Vec<Value> {
         let mut groups: BTreeMap<String, Group> = BTreeMap::new();
         for slice in slices {
@@ -239,7 +240,7 @@ fn hint_counts(endpoints: &mut [Value]) -> Value {
     json!(counts)
 }
 
-/// "TYPE REASON KIND/NAME" of an event, if an endpoint controller reports it.
+/// Returns "TYPE REASON KIND/NAME" of an event, if an endpoint controller reports it.
 fn event(event: &Value) -> Option<Value> {
     let reporter = event["reportingComponent"].as_str().filter(|name| !name.is_empty());
     let reporter = reporter.or(event["source"]["component"].as_str()).unwrap_or_default();
@@ -256,7 +257,7 @@ fn event(event: &Value) -> Option<Value> {
     })
 }
 
-/// The ports of a subset or slice, sorted, without empty fields, each with a name.
+/// Returns the ports of a subset or slice, sorted, without empty fields, each with a name.
 fn ports(of: &Value) -> Value {
     let mut ports: Vec<Value> = items(&of["ports"])
         .map(|port| {
@@ -295,7 +296,7 @@ fn sort(list: Option<&mut Value>) {
     }
 }
 
-/// The value as JSON with the keys of its objects sorted.
+/// Returns the value as JSON with the keys of its objects sorted.
 fn sort_key(value: &Value) -> String {
     let mut value = value.clone();
     value.sort_all_objects();

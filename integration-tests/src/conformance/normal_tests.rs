@@ -1,4 +1,4 @@
-//! Each rule of the normal form on a small snapshot, and all rules on the recordings.
+//! Tests each rule of the normal form on a small snapshot, and all rules on the recordings.
 
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ fn with_endpoints(endpoints: Value) -> Snapshot {
     Snapshot { endpoints: serde_json::from_value(endpoints).unwrap(), ..inputs() }
 }
 
-/// A Service `web` created at noon and a pod `p1`.
+/// Returns a Service `web` created at noon and a pod `p1`.
 fn inputs() -> Snapshot {
     let metadata = |name: &str, uid: &str| {
         json!({"metadata": {"name": name, "uid": uid,
@@ -36,7 +36,7 @@ fn normal(snapshot: &Snapshot, weakened: Value) -> Value {
     normal_form(snapshot, NAMESPACE, &compare(weakened))
 }
 
-/// The slices of the normal form, as it is without any weakening.
+/// Checks the slices of the normal form without any weakening.
 fn check_slices(slices: Value, want: Value) {
     assert_eq!(normal(&with_slices(slices), json!({}))["slices"], want);
 }
@@ -272,7 +272,7 @@ fn an_expectation_in_any_order_is_put_in_order() {
     assert_eq!(form, shuffled);
 }
 
-/// What a cluster could hold whose normal form is the step's expectation.
+/// Returns a possible cluster whose normal form is the step's expectation.
 fn snapshot_of(step: &Step) -> Snapshot {
     let uid = |symbol: &str| symbol.strip_prefix("uid:").unwrap_or(symbol).to_owned();
     let restored = |value: &Value| -> Value {
@@ -288,7 +288,7 @@ fn snapshot_of(step: &Step) -> Snapshot {
         match kind {
             "Service" => snapshot.services.push(object),
             "Pod" => snapshot.pods.push(object),
-            // These are in the expectation as well, and are made below.
+            // These are in the expectation, too, and come below.
             _ => {}
         }
     }
@@ -335,7 +335,7 @@ fn every_expectation_is_the_normal_form_of_some_cluster() {
     for file in recordings().unwrap() {
         let scenario = Scenario::read(&file).unwrap();
         for step in &scenario.steps {
-            // Counts and left-out sizes cannot be turned back into objects.
+            // This cannot turn counts and left-out sizes back into objects.
             if step.compare.hints.is_some()
                 || step.compare.endpoints.is_some()
                 || step.compare.sizes.is_some()

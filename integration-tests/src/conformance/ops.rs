@@ -1,4 +1,4 @@
-//! The operations of a scenario as plain requests through a [`kube::Client`].
+//! Carries out the operations of a scenario as plain requests through a [`kube::Client`].
 
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{Method, Request};
@@ -13,7 +13,6 @@ const MERGE_PATCH: &str = "application/merge-patch+json";
 
 /// The kinds that scenarios and snapshots use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[allow(missing_docs, reason = "each is named like the kind it stands for")]
 pub enum Kind {
     Node,
     Namespace,
@@ -25,7 +24,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The path of the collection, in `namespace` if the kind is namespaced.
+    /// Returns the path of the collection, in `namespace` if the kind is namespaced.
     fn collection(self, namespace: &str) -> String {
         let (group, plural) = match self {
             Self::Node => return "/api/v1/nodes".to_owned(),
@@ -53,46 +52,34 @@ pub enum Op {
         /// The object, without a namespace.
         object: Value,
     },
-    /// Patches one object.
     Patch {
-        /// Its kind.
         kind: Kind,
-        /// Its name.
         name: String,
-        /// What to send.
         patch: Value,
-        /// The subresource to patch, if not the object itself.
+        /// The subresource to patch, or `None` for the object itself.
         subresource: Option<String>,
-        /// The content type, if not that of a merge patch.
+        /// The content type, or `None` for a merge patch.
         r#type: Option<String>,
     },
-    /// Deletes one object.
     Delete {
-        /// Its kind.
         kind: Kind,
-        /// Its name.
         name: String,
-        /// The grace period in seconds; without it the object's own.
+        /// The grace period in seconds, or `None` for the object's own.
         grace_period_seconds: Option<i64>,
     },
     /// Patches every slice that carries a Service's name.
     PatchSlices {
-        /// The Service's name.
         service: String,
-        /// What to send.
         patch: Value,
-        /// The content type, if not that of a merge patch.
+        /// The content type, or `None` for a merge patch.
         r#type: Option<String>,
     },
     /// Deletes every slice that carries a Service's name.
-    DeleteSlices {
-        /// The Service's name.
-        service: String,
-    },
+    DeleteSlices { service: String },
 }
 
 impl Op {
-    /// The name of the node that this operation creates, if it does.
+    /// Returns the name of the node that this operation creates, if it does.
     pub(super) fn created_node(&self) -> Option<&str> {
         match self {
             Self::Create { object } if object["kind"] == "Node" => object["metadata"]["name"].as_str(),
@@ -109,12 +96,12 @@ pub struct Api {
 }
 
 impl Api {
-    /// Requests go through `client`, those about namespaced kinds to `namespace`.
+    /// Sends requests through `client`, those about namespaced kinds to `namespace`.
     pub fn new(client: Client, namespace: impl Into<String>) -> Self {
         Self { client, namespace: namespace.into() }
     }
 
-    /// The namespace that `$NS` stands for.
+    /// Returns the namespace that `$NS` stands for.
     pub fn namespace(&self) -> &str {
         &self.namespace
     }
@@ -123,7 +110,7 @@ impl Api {
     ///
     /// # Errors
     ///
-    /// When the server refuses a request.
+    /// An error if the server refuses a request.
     pub async fn run(&self, op: &Op) -> Result<(), ConformanceError> {
         match op {
             Op::Create { object } => self.create(object.clone()).await,
@@ -154,7 +141,7 @@ impl Api {
     ///
     /// # Errors
     ///
-    /// When the server refuses one of the two requests, or the kind of `object` is unknown.
+    /// An error if the server refuses one of the two requests, or the kind of `object` is unknown.
     pub async fn create(&self, mut object: Value) -> Result<(), ConformanceError> {
         let kind = Kind::deserialize(&object["kind"])
             .map_err(|source| ConformanceError::Malformed { what: object.to_string(), source })?;
@@ -175,7 +162,7 @@ impl Api {
     ///
     /// # Errors
     ///
-    /// When the server refuses the request.
+    /// An error if the server refuses the request.
     pub async fn delete(&self, kind: Kind, name: &str, grace: Option<i64>) -> Result<(), ConformanceError> {
         self.send(Method::DELETE, self.path(kind, name, None), Some((&delete_options(grace), JSON))).await?;
         Ok(())
@@ -188,11 +175,11 @@ impl Api {
         Ok(())
     }
 
-    /// The items of a kind.
+    /// Returns the items of a kind.
     ///
     /// # Errors
     ///
-    /// When the server refuses the request.
+    /// An error if the server refuses the request.
     pub async fn list(&self, kind: Kind) -> Result<Vec<Value>, ConformanceError> {
         self.list_path(kind.collection(&self.namespace)).await
     }

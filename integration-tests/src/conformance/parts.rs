@@ -1,10 +1,10 @@
-//! Which outputs are compared: those of the controllers that run.
+//! Selects the outputs to compare: those of the running controllers.
 
 use serde_json::{Map, Value};
 
 use super::normal::in_order;
 
-/// A part of the outputs that can be compared on its own.
+/// A part of the outputs, to compare on its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Part {
     /// The Endpoints that the endpoints controller writes.
@@ -30,13 +30,9 @@ impl Part {
 /// A set of parts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Parts {
-    /// [`Part::Endpoints`].
     pub endpoints: bool,
-    /// [`Part::Slices`].
     pub slices: bool,
-    /// [`Part::Hints`].
     pub hints: bool,
-    /// [`Part::Mirroring`].
     pub mirroring: bool,
 }
 
@@ -46,7 +42,7 @@ impl Parts {
     /// No part.
     pub const NONE: Self = Self { endpoints: false, slices: false, hints: false, mirroring: false };
 
-    /// These parts and `part`.
+    /// Returns these parts and `part`.
     pub const fn and(mut self, part: Part) -> Self {
         match part {
             Part::Endpoints => self.endpoints = true,
@@ -57,7 +53,7 @@ impl Parts {
         self
     }
 
-    /// Parses a list such as `slices,mirroring`; `None` if a name is unknown.
+    /// Parses a list such as `slices,mirroring`. Returns `None` if a name is unknown.
     pub fn parse(names: &str) -> Option<Self> {
         names.split(',').try_fold(Self::NONE, |parts, name| {
             let (_, part) = Part::NAMED.into_iter().find(|(known, _)| *known == name.trim())?;
@@ -65,9 +61,9 @@ impl Parts {
         })
     }
 
-    /// Removes from a normal form what none of these parts writes.
+    /// Removes all other parts from a normal form.
     ///
-    /// Outputs without the mark of one of our controllers are kept: the scenario itself wrote them.
+    /// It keeps outputs without the mark of one of our controllers: the scenario itself wrote them.
     pub fn mask(self, form: &mut Value) {
         if let Some(Value::Object(endpoints)) = form.get_mut("endpoints") {
             endpoints.retain(|_, object| {

@@ -12,7 +12,6 @@ use super::{
 /// A step whose outputs differ from the recording.
 #[derive(Debug, Clone)]
 pub struct Failure {
-    /// The step's name.
     pub step: String,
     /// The refused request, or a diff of the expected and the actual outputs.
     pub report: String,
@@ -28,12 +27,12 @@ impl std::fmt::Display for Failure {
 /// Plays `scenario` in its own namespace and compares the outputs of `parts` after each step.
 ///
 /// Returns the steps that failed. A refused request ends the scenario, because later steps depend
-/// on it. If the server outlives the scenario, the scenario's nodes and namespace are deleted
+/// on it. If the server outlives the scenario, this deletes the scenario's nodes and namespace
 /// afterwards, even on failure.
 ///
 /// # Errors
 ///
-/// When the namespace cannot be created or cleaned up.
+/// An error if creating the namespace or cleaning it up fails.
 pub async fn play(
     bed: &TestBed,
     scenario: &Scenario,

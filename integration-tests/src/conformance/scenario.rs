@@ -16,9 +16,9 @@ use super::{ConformanceError, Op};
 pub struct Scenario {
     /// The name, which is also the file name without its extension.
     pub name: String,
-    /// What the scenario is about, one sentence.
+    /// One sentence about the scenario.
     pub about: String,
-    /// The steps, to be played in this order in one namespace.
+    /// The steps, in their order. They share one namespace.
     pub steps: Vec<Step>,
 }
 
@@ -26,18 +26,17 @@ pub struct Scenario {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
-    /// What the step is about.
     pub name: String,
-    /// The operations, to be carried out in this order.
+    /// The operations, in their order.
     #[serde(rename = "do")]
     pub ops: Vec<Repeated>,
     /// How the outputs may differ from the expectation.
     #[serde(default)]
     pub compare: Compare,
-    /// For how many seconds the outputs must stay the same.
+    /// The number of seconds for which the outputs must stay the same.
     #[serde(default = "default_quiet")]
     quiet: f64,
-    /// After how many seconds to give up waiting.
+    /// The number of seconds after which to give up waiting.
     #[serde(default = "default_limit")]
     limit: f64,
     /// The outputs in normal form.
@@ -53,12 +52,12 @@ fn default_limit() -> f64 {
 }
 
 impl Step {
-    /// For how long the outputs must stay the same until the step counts as settled.
+    /// Returns for how long the outputs must stay the same until the step counts as settled.
     pub fn quiet(&self) -> Duration {
         Duration::try_from_secs_f64(self.quiet).unwrap_or_default()
     }
 
-    /// After how long to give up waiting for the outputs.
+    /// Returns the time after which to give up waiting for the outputs.
     pub fn limit(&self) -> Duration {
         Duration::try_from_secs_f64(self.limit).unwrap_or_default()
     }
@@ -70,9 +69,9 @@ impl Step {
 pub struct Compare {
     /// Omits the trigger time annotation.
     pub trigger: Option<Ignore>,
-    /// Keeps only how many endpoints of a zone are hinted to which zone.
+    /// Keeps only the numbers of endpoints of a zone with hints for a zone.
     pub hints: Option<Counts>,
-    /// Ignores how endpoints are distributed over slices, as long as no slice is too large.
+    /// Ignores the distribution of endpoints over slices, if no slice is too large.
     pub sizes: Option<Ignore>,
     /// Keeps only the number of endpoints of a group of slices.
     pub endpoints: Option<Counts>,
@@ -81,7 +80,7 @@ pub struct Compare {
 }
 
 impl Compare {
-    /// Compares everything except the trigger time, for outputs whose history cannot be repeated.
+    /// Compares everything except the trigger time, for outputs whose history is not repeatable.
     pub const WITHOUT_TRIGGER: Self =
         Self { trigger: Some(Ignore::Ignore), hints: None, sizes: None, endpoints: None, addresses: None };
 }
@@ -90,7 +89,7 @@ impl Compare {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Ignore {
-    /// Omit it.
+    /// Omits the value.
     Ignore,
 }
 
@@ -98,20 +97,18 @@ pub enum Ignore {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Counts {
-    /// Keep only their number.
+    /// Keeps only the number of the items.
     Counts,
 }
 
-/// An operation that may be repeated with a running number.
+/// An operation that may repeat with a running number.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Repeated {
-    /// Number of repetitions. Without it the operation runs once, and placeholders are not
-    /// replaced.
+    /// Number of repetitions. Without it the operation runs once, and keeps placeholders.
     count: Option<u32>,
-    /// The first number.
     #[serde(default)]
     first: u32,
-    /// How many seconds to wait afterwards.
+    /// The number of seconds to wait afterwards.
     #[serde(default)]
     pause: f64,
     /// The operation, whose strings may hold placeholders.
@@ -120,16 +117,16 @@ pub struct Repeated {
 }
 
 impl Repeated {
-    /// How long to wait after the last of the operations.
+    /// Returns how long to wait after the last of the operations.
     pub fn pause(&self) -> Duration {
         Duration::try_from_secs_f64(self.pause).unwrap_or_default()
     }
 
-    /// The operations with all placeholders replaced.
+    /// Returns the operations with all placeholders replaced.
     ///
     /// # Errors
     ///
-    /// [`ConformanceError::Malformed`] when the result is not an operation.
+    /// [`ConformanceError::Malformed`] if the result is not an operation.
     pub fn expand(&self) -> Result<Vec<Op>, ConformanceError> {
         let template = Value::Object(self.template.clone());
         let values = match self.count {
@@ -148,8 +145,8 @@ impl Repeated {
     }
 }
 
-/// A copy of `value` with the placeholders in all strings, keys included, replaced for the number
-/// `i`.
+/// Returns a copy of `value` with the placeholders in all strings, keys included, replaced for the
+/// number `i`.
 fn filled(value: &Value, i: u32) -> Value {
     match value {
         Value::String(text) => Value::String(filled_text(text, i)),
@@ -177,7 +174,7 @@ impl Scenario {
     ///
     /// # Errors
     ///
-    /// When the file cannot be read or is not a scenario.
+    /// An error if reading the file fails or it is not a scenario.
     pub fn read(path: &Path) -> Result<Self, ConformanceError> {
         let text = fs::read(path)
             .map_err(|source| ConformanceError::Unreadable { path: path.to_owned(), source })?;
@@ -189,22 +186,22 @@ impl Scenario {
     ///
     /// # Errors
     ///
-    /// When it does not exist or is not a scenario.
+    /// An error if it does not exist or is not a scenario.
     pub fn recorded(name: &str) -> Result<Self, ConformanceError> {
         Self::read(&recordings_folder().join(format!("{name}.json")))
     }
 }
 
-/// The folder of the recordings.
+/// Returns the folder of the recordings.
 pub fn recordings_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("conformance")
 }
 
-/// The files of all recordings, sorted by name.
+/// Returns the files of all recordings, sorted by name.
 ///
 /// # Errors
 ///
-/// When the folder cannot be read.
+/// An error if reading the folder fails.
 pub fn recordings() -> Result<Vec<PathBuf>, ConformanceError> {
     let folder = recordings_folder();
     let unreadable = |source| ConformanceError::Unreadable { path: recordings_folder(), source };

@@ -12,7 +12,7 @@ use super::{Api, ConformanceError, Parts, Snapshot, Step, normal};
 pub struct Pace {
     /// Minimum interval between two polls of the outputs.
     pub poll: Duration,
-    /// The interval as a share of the time waited so far, where that is longer than `poll`.
+    /// The interval as a share of the time so far, if that is longer than `poll`.
     pub growth: f64,
     /// Number of repetitions of one operation that run concurrently.
     pub at_once: usize,
@@ -33,7 +33,7 @@ impl Pace {
 ///
 /// # Errors
 ///
-/// When the server refuses a list.
+/// An error if the server refuses a list.
 pub async fn settle(
     api: &Api,
     step: &Step,

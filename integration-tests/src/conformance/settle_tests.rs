@@ -1,4 +1,4 @@
-//! Settling under a paused clock, with a server whose outputs are a function of time.
+//! Tests settling under a paused clock, with a server whose outputs are a function of time.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -11,7 +11,8 @@ use tokio::time::Instant;
 
 use super::*;
 
-/// A server whose only event has the reason that `outputs` returns for the seconds since the start.
+/// Returns a server whose only event has the reason that `outputs` returns for the seconds since
+/// the start.
 fn server(outputs: impl Fn(f64) -> String + Clone + Send + 'static) -> Api {
     let start = Instant::now();
     let service = tower::service_fn(move |request: Request<Body>| {

@@ -4,16 +4,14 @@ use serde_json::Value;
 
 use super::{Api, ConformanceError, Kind};
 
-/// The objects from which a normal form is made: the outputs, and the inputs that outputs refer to.
+/// The objects for a normal form: the outputs, and the inputs to which outputs refer.
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
     /// Services, whose uids and creation times appear in outputs.
     pub services: Vec<Value>,
     /// Pods, whose uids appear in outputs.
     pub pods: Vec<Value>,
-    /// Endpoints.
     pub endpoints: Vec<Value>,
-    /// EndpointSlices.
     pub slices: Vec<Value>,
     /// Events.
     pub events: Vec<Value>,
@@ -24,7 +22,7 @@ impl Snapshot {
     ///
     /// # Errors
     ///
-    /// When the server refuses a list.
+    /// An error if the server refuses a list.
     pub async fn take(api: &Api) -> Result<Self, ConformanceError> {
         Ok(Self {
             services: api.list(Kind::Service).await?,
@@ -35,8 +33,8 @@ impl Snapshot {
         })
     }
 
-    /// Sorts the items of a `List` by kind, as `kubectl get ... -o json` prints it; other kinds are
-    /// ignored.
+    /// Sorts the items of a `List` by kind, as `kubectl get ... -o json` prints it, and ignores
+    /// other kinds.
     pub fn of_list(list: &Value) -> Self {
         let mut snapshot = Self::default();
         for item in list["items"].as_array().into_iter().flatten() {

@@ -1,4 +1,4 @@
-//! The server and the controllers on which scenarios are played.
+//! The server and the controllers for scenarios.
 
 use std::path::Path;
 
@@ -25,7 +25,7 @@ pub const CONTROLLERS_USER: &str = "controllers";
 /// The token of [`CONTROLLERS_USER`].
 const CONTROLLERS_TOKEN: &str = "token-of-the-controllers";
 
-/// A client whose requests carry the token of [`CONTROLLERS_USER`].
+/// Returns a client whose requests carry the token of [`CONTROLLERS_USER`].
 fn controllers_client(server: &EmbeddedApiServer) -> ApiClient {
     let bearer = format!("Bearer {CONTROLLERS_TOKEN}");
     let bearer = HeaderValue::try_from(bearer).ok();
@@ -49,7 +49,7 @@ impl TestBed {
     ///
     /// # Errors
     ///
-    /// When the server or a controller does not start.
+    /// An error if the server or a controller does not start.
     pub async fn in_process(parts: Parts) -> Result<Self, ConformanceError> {
         Self::in_process_with(&upstream_settings(parts)).await
     }
@@ -58,7 +58,7 @@ impl TestBed {
     ///
     /// # Errors
     ///
-    /// When the server or a controller does not start.
+    /// An error if the server or a controller does not start.
     pub async fn in_process_with(settings: &Settings) -> Result<Self, ConformanceError> {
         Self::in_process_on([], settings).await
     }
@@ -67,7 +67,7 @@ impl TestBed {
     ///
     /// # Errors
     ///
-    /// When the server or a controller does not start.
+    /// An error if the server or a controller does not start.
     pub async fn in_process_on(
         objects: impl IntoIterator<Item = Value>,
         settings: &Settings,
@@ -88,11 +88,11 @@ impl TestBed {
         Ok(Self { client, pace: Pace::IN_PROCESS, outlives_scenarios: false, embedded })
     }
 
-    /// The cluster of a kubeconfig's current context, on which the controllers already run.
+    /// Returns the cluster of a kubeconfig's current context, on which the controllers already run.
     ///
     /// # Errors
     ///
-    /// [`ConformanceError::Kubeconfig`] when no client can be made from the file.
+    /// [`ConformanceError::Kubeconfig`] if the file allows no client.
     pub async fn of_kubeconfig(path: &Path) -> Result<Self, ConformanceError> {
         let failed = |reason: String| ConformanceError::Kubeconfig { path: path.to_owned(), reason };
         let kubeconfig = Kubeconfig::read_from(path).map_err(|error| failed(error.to_string()))?;
@@ -103,34 +103,33 @@ impl TestBed {
         Ok(Self { client, pace: Pace::REAL, outlives_scenarios: true, embedded: None })
     }
 
-    /// A client for the server.
+    /// Returns a client for the server.
     pub fn client(&self) -> Client {
         self.client.clone()
     }
 
-    /// The server, if it is in this process.
+    /// Returns the server, if it is in this process.
     pub fn server(&self) -> Option<&EmbeddedApiServer> {
         self.embedded.as_ref().map(|(server, _)| server)
     }
 
-    /// Returns true if the controllers are still running. Those of a cluster are assumed to be.
+    /// Returns true if the controllers are still running. It assumes that those of a cluster are.
     pub fn controllers_are_alive(&mut self) -> bool {
         self.embedded.as_mut().is_none_or(|(_, controllers)| controllers.are_alive())
     }
 
-    /// How often to poll, and how many requests to send at once.
+    /// Returns how often to poll, and how many requests to send at once.
     pub fn pace(&self) -> &Pace {
         &self.pace
     }
 
-    /// Returns true if the server is used by more than one scenario, so that each must clean up
-    /// after itself.
+    /// Returns true if several scenarios use the server, so that each must clean up after itself.
     pub fn outlives_scenarios(&self) -> bool {
         self.outlives_scenarios
     }
 
-    /// The namespace for a scenario. It is unique where the server outlives the scenario, otherwise
-    /// constant.
+    /// Returns the namespace for a scenario. It is unique if the server outlives the scenario,
+    /// otherwise constant.
     #[expect(clippy::disallowed_methods, reason = "names on a real server must be unique")]
     pub fn namespace_for(&self, scenario: &str) -> String {
         let name: String = scenario

@@ -1,10 +1,9 @@
-//! The same requests to the embedded API server and to a real one: cases as data, each with the
-//! answers that a kube-apiserver 1.36.2 gave.
+//! Sends the same requests to the embedded API server and to a real one: cases as data, each with
+//! the answers of a kube-apiserver 1.36.2.
 //!
-//! A case is a JSON file in `integration-tests/differential`: requests in order, which are played
-//! in a namespace of the case's own. In a path or a body `{ns}` is that namespace, and
-//! `{2/metadata/uid}` a field of the answer to the second request. Answers are compared in a normal
-//! form ([`Normal`]).
+//! A case is a JSON file in `integration-tests/differential`: requests in order, in a namespace of
+//! the case's own. In a path or a body `{ns}` is that namespace, and `{2/metadata/uid}` a field of
+//! the answer to the second request. The tests compare answers in a normal form ([`Normal`]).
 
 mod normal;
 mod play;
@@ -23,16 +22,15 @@ pub use play::{PlayError, play};
 pub struct Exchange {
     /// Method and path, such as `GET /api/v1/namespaces/{ns}/pods`.
     pub request: String,
-    /// The content type of the body; `application/json` if there is none.
+    /// The content type of the body, or `None` for `application/json`.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
     pub content_type: Option<String>,
-    /// The `Accept` header.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accept: Option<String>,
-    /// The body: a string is sent as it is, anything else as JSON.
+    /// The body. The player sends a string as it is, anything else as JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<Value>,
-    /// Why the embedded server answers otherwise on purpose. Such an answer must differ.
+    /// The reason why the embedded server answers otherwise on purpose. Such an answer must differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub differs: Option<String>,
     /// The answer of the real server in normal form.
@@ -43,12 +41,11 @@ pub struct Exchange {
 /// An answer in normal form.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
-    /// The HTTP status.
     pub status: u16,
     /// The texts of `Warning` headers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// The body; a string if it is no JSON.
+    /// The body. It is a string if it is no JSON.
     pub body: Value,
 }
 
@@ -57,7 +54,6 @@ pub struct Answer {
 pub struct Case {
     /// The name of the file without its extension.
     pub name: String,
-    /// The exchanges.
     pub exchanges: Vec<Exchange>,
     path: PathBuf,
 }
@@ -66,7 +62,7 @@ impl Case {
     /// Reads the cases of a directory, in the order of their names.
     ///
     /// # Errors
-    /// If the directory or a file in it cannot be read, or if a file holds something else.
+    /// An error if reading the directory or a file fails, or if a file holds something else.
     pub fn read_all(directory: &Path) -> std::io::Result<Vec<Self>> {
         let mut paths: Vec<PathBuf> =
             std::fs::read_dir(directory)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>()?;
@@ -83,7 +79,7 @@ impl Case {
     /// Replaces the recorded answers, and writes the file.
     ///
     /// # Errors
-    /// If the file cannot be written.
+    /// An error if writing the file fails.
     pub fn record(&mut self, answers: Vec<Answer>) -> std::io::Result<()> {
         for (exchange, answer) in self.exchanges.iter_mut().zip(answers) {
             exchange.answer = Some(answer);

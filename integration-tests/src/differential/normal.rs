@@ -1,13 +1,12 @@
-//! The normal form of answers: what two servers cannot agree on, such as uids and times, is
-//! replaced by what it stands for.
+//! Makes the normal form of answers: symbols replace the values that differ between two servers,
+//! such as uids and times.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-/// Makes normal forms of the answers of one case. Values that name something get a number in the
-/// order in which they are seen first, so that it shows whether two answers have the same uid or
-/// version.
+/// Makes normal forms of the answers of one case. Uids and versions get numbers in the order of
+/// their first occurrence, so that the form shows if two answers have the same one.
 #[derive(Debug, Default)]
 pub struct Normal {
     names: BTreeMap<(&'static str, String), usize>,
@@ -20,12 +19,12 @@ impl Normal {
         format!("<{what} {number}>")
     }
 
-    /// The normal form of a body.
+    /// Returns the normal form of a body.
     pub fn body(&mut self, body: Value) -> Value {
         let is_list = body["kind"].as_str().is_some_and(|kind| kind.ends_with("List") || kind == "Table");
         let mut body = self.value("", body);
         if is_list && let Some(version) = body.pointer_mut("/metadata/resourceVersion") {
-            // Writes of others move it.
+            // Writes of others change it.
             *version = "<version of the list>".into();
         }
         body

@@ -8,28 +8,26 @@ use serde_json::{Value, json};
 
 use super::{Answer, Case, Exchange, Normal};
 
-/// Why a case could not be played.
+/// The reason why playing a case failed.
 #[derive(Debug, thiserror::Error)]
 pub enum PlayError {
-    /// A request could not be made or got no answer.
+    /// Making a request failed, or it got no answer.
     #[error("{case}, request {number} ({request}): {why}")]
     Request {
-        /// The case.
         case: String,
         /// The number of the request, from 1.
         number: usize,
         /// Its method and path.
         request: String,
-        /// What went wrong.
         why: String,
     },
 }
 
-/// Plays a case in a namespace of its own, which it creates before and deletes afterwards, and
-/// gives the answers in normal form.
+/// Plays a case in a namespace of its own, which it creates before and deletes afterwards. Returns
+/// the answers in normal form.
 ///
 /// # Errors
-/// If a request gets no answer.
+/// A [`PlayError`] if a request gets no answer.
 pub async fn play(client: &ApiClient, case: &Case) -> Result<Vec<Answer>, PlayError> {
     let namespace = format!("differential-{}", case.name.replace('_', "-"));
     let failed = |number: usize, request: &str| {
@@ -61,7 +59,7 @@ pub async fn play(client: &ApiClient, case: &Case) -> Result<Vec<Answer>, PlayEr
     Ok(answers)
 }
 
-/// Sends one request: the status, the warnings and the body of the answer.
+/// Sends one request. Returns the status, the warnings and the body of the answer.
 async fn send(
     client: &ApiClient,
     exchange: &Exchange,

@@ -1,11 +1,11 @@
-//! The audit log of a real API server, as a witness.
+//! Reads the audit log of a real API server, as a witness.
 
 use serde_json::Value;
 
 use super::witness::Line;
 
-/// The requests in an audit log, in the order in which they were answered; a watch is answered when
-/// it opens. The user is the impersonated one, if there is one. Times are since 1970.
+/// Returns the requests in an audit log, in the order of their answers; the answer of a watch comes
+/// when it opens. The user is the impersonated one, if there is one. Times are since 1970.
 ///
 /// # Panics
 ///

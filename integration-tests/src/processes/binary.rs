@@ -1,4 +1,4 @@
-//! Where the binaries are.
+//! Finds the binaries, and builds them if necessary.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,15 +11,15 @@ const NAME: &str = "kube-endpoint-manager";
 /// The package of the kubectl plugin and its binary.
 const PLUGIN: &str = "kubectl-endpoints";
 
-/// The binary to test: `KEM_BINARY` if that environment variable is set, otherwise the one of the
-/// build, which is built first if it is missing or older than its sources. `cargo test --workspace`
-/// has always built it.
+/// Returns the binary to test: `KEM_BINARY` if that environment variable is set, otherwise the one
+/// of the build, which this first builds if it is missing or older than its sources.
+/// `cargo test --workspace` has always built it.
 ///
 /// `sibling` is a program of the same build, such as `env!("CARGO_BIN_EXE_apiserver-process")`.
 ///
 /// # Panics
 ///
-/// If there is no such binary, or it cannot be built.
+/// If there is no such binary, or building it fails.
 pub fn binary(sibling: &Path) -> PathBuf {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     let given = || {
@@ -30,12 +30,12 @@ pub fn binary(sibling: &Path) -> PathBuf {
     BINARY.get_or_init(|| given().unwrap_or_else(|| find(sibling, NAME))).clone()
 }
 
-/// The kubectl plugin of the build, which is built first if it is missing or older than its
-/// sources; see [`binary`].
+/// Returns the kubectl plugin of the build, which this first builds if it is missing or older than
+/// its sources; see [`binary`].
 ///
 /// # Panics
 ///
-/// If it cannot be built.
+/// If building it fails.
 pub fn plugin(sibling: &Path) -> PathBuf {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     BINARY.get_or_init(|| find(sibling, PLUGIN)).clone()
@@ -59,21 +59,21 @@ fn find(sibling: &Path, name: &str) -> PathBuf {
 }
 
 /// Returns true if the binary is newer than each file that cargo's list of its sources names.
-/// `cargo test` writes no such list beside the binaries that it builds; without one, all files of
-/// the workspace that a binary may consist of are looked at.
+/// `cargo test` writes no such list beside the binaries that it builds; without it, this looks at
+/// all files of the workspace that the binary may contain.
 fn is_fresh(binary: &Path, root: &Path) -> bool {
     let changed = |path: &Path| path.metadata().and_then(|it| it.modified()).ok();
     let Some(built) = changed(binary) else { return false };
     let list = binary.with_extension("d");
-    // An older one may be that of an earlier build, which had other sources.
+    // An older list may be that of an earlier build, which had other sources.
     let listed = changed(&list).filter(|at| *at >= built).and_then(|_| std::fs::read_to_string(&list).ok());
     let sources = listed.map_or_else(|| possible_sources(binary, root), |sources| sources_of(&sources));
     !sources.is_empty()
         && sources.iter().all(|source| changed(source).is_some_and(|at: SystemTime| at <= built))
 }
 
-/// The files of the libraries of a workspace and of a binary, but for those of tests, benchmarks
-/// and examples.
+/// Returns the files of the libraries of a workspace and of a binary, without those of tests,
+/// benchmarks and examples.
 fn possible_sources(binary: &Path, root: &Path) -> Vec<PathBuf> {
     let settings = ["Cargo.toml", "Cargo.lock", "rust-toolchain.toml", ".cargo/config.toml"];
     let mut sources: Vec<PathBuf> =
@@ -96,8 +96,8 @@ fn possible_sources(binary: &Path, root: &Path) -> Vec<PathBuf> {
     sources
 }
 
-/// The sources in a dependency file of cargo's: `BINARY: SOURCE SOURCE ...`, with `\ ` for a space
-/// in a path.
+/// Returns the sources in a dependency file of cargo's: `BINARY: SOURCE SOURCE ...`, with `\ ` for
+/// a space in a path.
 fn sources_of(dependencies: &str) -> Vec<PathBuf> {
     let (_, sources) = dependencies.split_once(": ").unwrap_or_default();
     let escaped = sources.trim().replace("\\ ", "\0");

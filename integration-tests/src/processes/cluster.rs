@@ -1,5 +1,4 @@
-//! The objects that the server has at the start: nodes in three zones, Services, and pods that are
-//! ready.
+//! The initial objects of the server: nodes in three zones, Services, and ready pods.
 
 use serde_json::{Value, json};
 
@@ -9,22 +8,22 @@ pub const NAMESPACE: &str = "load";
 /// Number of nodes.
 const NODES: usize = 6;
 
-/// The name of a Service.
+/// Returns the name of a Service.
 pub fn service_name(service: usize) -> String {
     format!("service-{service:03}")
 }
 
-/// The name of a pod.
+/// Returns the name of a pod.
 pub(crate) fn pod_name(service: usize, pod: usize) -> String {
     format!("{}-{pod}", service_name(service))
 }
 
-/// The Service that a pod or a slice belongs to, by its name: all but the last part.
+/// Returns the Service of a pod or a slice, by its name: all but the last part.
 pub(crate) fn service_of(name: &str) -> &str {
     name.rsplit_once('-').map_or(name, |(service, _)| service)
 }
 
-/// `services` Services with `pods` pods each.
+/// Returns `services` Services with `pods` pods each.
 pub fn objects(services: usize, pods: usize) -> Vec<Value> {
     let nodes = (0..NODES).map(node);
     let services_and_pods = (0..services).flat_map(|service| {

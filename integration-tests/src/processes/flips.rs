@@ -19,7 +19,8 @@ pub struct Flips {
 
 impl Flips {
     /// Starts the load. Each flip concerns the next Service, and each time a Service's turn comes,
-    /// its next pod. A flip that fails, because the server is away, is repeated until it succeeds.
+    /// its next pod. The load repeats a flip that fails, because the server is away, until it
+    /// succeeds.
     pub fn start(client: Client, size: Size) -> Self {
         let (stop, mut stopped) = oneshot::channel();
         let task = tokio::spawn(async move {
@@ -40,19 +41,19 @@ impl Flips {
         Self { stop, task }
     }
 
-    /// Stops the load and returns how many pods have changed.
+    /// Stops the load, and returns the number of changed pods.
     ///
     /// # Panics
     ///
     /// If the load panicked.
     pub async fn stop(self) -> usize {
-        // The task is there until it is told to stop.
+        // The task runs until this message.
         let _ = self.stop.send(());
         self.task.await.unwrap()
     }
 }
 
-/// Which pod the flip of this number concerns, and whether it becomes ready.
+/// Returns the pod of the flip with this number, and true if it becomes ready.
 fn target(flip: usize, size: Size) -> (String, bool) {
     let (service, round) = (flip % size.services, flip / size.services);
     let (pod, times) = (round % size.pods_per_service, round / size.pods_per_service);

@@ -1,10 +1,10 @@
 //! Tests with real processes: replicas of the binary, an API server in a process of its own whose
 //! request log is the witness, signals, and a load of pods that change.
 //!
-//! A [`Scene`] has all of it and removes it when it is dropped. [`Size`] says how large the load
-//! is; the default suits a machine with two cores, and `KEM_PROCESSES=full` selects the full one
-//! with client-go's lease times. `KEM_BINARY` names another binary than the one of the build, such
-//! as a release build.
+//! A [`Scene`] has all of it, and dropping it removes everything. [`Size`] is the size of the load;
+//! the default suits a machine with two cores, and `KEM_PROCESSES=full` selects the full one with
+//! client-go's lease times. `KEM_BINARY` names another binary than the one of the build, such as a
+//! release build.
 
 #![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
 

@@ -1,4 +1,4 @@
-//! The Endpoints and EndpointSlices on the server, compared with what the pods ask for.
+//! Compares the Endpoints and EndpointSlices on the server with the pods.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::cluster::NAMESPACE;
 use crate::running_manager::{settings, writes_within};
 
-/// What is on the server.
+/// The outputs and inputs on the server.
 #[derive(Clone, Debug, Default)]
 pub struct Outputs {
     services: Vec<Value>,
@@ -21,7 +21,7 @@ pub struct Outputs {
     endpoints: Vec<Value>,
 }
 
-/// The addresses of a Service, and whether each is ready.
+/// The addresses of a Service, each with its readiness.
 type Addresses = BTreeMap<String, bool>;
 
 impl Outputs {
@@ -29,7 +29,7 @@ impl Outputs {
     ///
     /// # Errors
     ///
-    /// When a request fails.
+    /// The error of a failed request.
     pub async fn read(client: &Client) -> kube::Result<Self> {
         Ok(Self {
             services: list(client, &namespaced("api/v1", "services")).await?,
@@ -40,7 +40,7 @@ impl Outputs {
         })
     }
 
-    /// How the outputs differ from the pods, a sentence for each difference. Derived without the
+    /// Returns a sentence for each difference between the outputs and the pods. It does not use the
     /// controllers' code: each Service has one slice and one Endpoints object, which have all its
     /// pods with their readiness.
     pub fn differences(&self) -> Vec<String> {
@@ -70,12 +70,12 @@ impl Outputs {
         differences
     }
 
-    /// The writes of a manager that starts with these objects, made in memory under a paused clock.
-    /// There are none if the outputs are what plans from scratch lead to.
+    /// Returns the writes of a manager that starts with these objects, in memory and under a paused
+    /// clock. The list is empty if the outputs equal those of plans from scratch.
     ///
     /// # Panics
     ///
-    /// If the objects cannot be loaded.
+    /// If the server does not load the objects.
     pub fn writes_of_a_new_manager(&self) -> Vec<String> {
         let kinds = [
             ("v1", "Service", &self.services),
@@ -101,7 +101,7 @@ impl Outputs {
                 writes_within(&server, &settings(Gates::default()), Duration::from_secs(60)).await
             })
         };
-        // A runtime cannot be started inside another.
+        // A runtime cannot start inside another.
         std::thread::spawn(run).join().unwrap()
     }
 }

@@ -1,4 +1,4 @@
-//! The pages that a replica serves.
+//! Reads the pages that a replica serves.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::Arc;
@@ -16,11 +16,11 @@ use tokio_rustls::TlsConnector;
 
 use super::server::{SCRAPER, user_token};
 
-/// A port of the loopback address that is free now.
+/// Returns a port of the loopback address that is free now.
 ///
 /// # Panics
 ///
-/// If there is none.
+/// If there is no free port.
 pub fn free_port() -> u16 {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
 }
@@ -33,17 +33,17 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// The pages on a port.
+    /// Returns the pages on a port.
     pub fn on(port: u16) -> Self {
         Self { port }
     }
 
-    /// The flags that make a replica serve them.
+    /// Returns the flags that make a replica serve them.
     pub fn flags(&self) -> [String; 2] {
         [format!("--secure-port={}", self.port), "--bind-address=127.0.0.1".to_owned()]
     }
 
-    /// The port.
+    /// Returns the port.
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -52,16 +52,16 @@ impl Pages {
     ///
     /// # Errors
     ///
-    /// If there is no answer.
+    /// An error if there is no answer.
     pub async fn read(&self, path: &str) -> Result<(u16, String), Box<dyn std::error::Error + Send + Sync>> {
         self.request(path, None).await
     }
 
-    /// The sum of all series of a metric; none if it does not exist.
+    /// Returns the sum of all series of a metric, or `None` if it does not exist.
     ///
     /// # Errors
     ///
-    /// If there is no answer, or another one than 200.
+    /// An error if the answer is not 200, or there is no answer.
     pub async fn metric(&self, name: &str) -> Result<Option<f64>, Box<dyn std::error::Error + Send + Sync>> {
         let (status, page) = self.request("/metrics", Some(user_token(SCRAPER))).await?;
         if status != 200 {
@@ -84,7 +84,7 @@ impl Pages {
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).await?;
         let stream = tls.connect("127.0.0.1".try_into()?, stream).await?;
         let (mut sender, connection) = handshake(TokioIo::new(stream)).await?;
-        // It ends with the answer.
+        // The task ends with the answer.
         tokio::spawn(connection);
         let mut request = Request::get(path).header(HOST, "127.0.0.1").header(CONNECTION, "close");
         if let Some(token) = token {
@@ -97,7 +97,7 @@ impl Pages {
     }
 }
 
-/// The sum of the series of a metric on a page in Prometheus' text format.
+/// Returns the sum of the series of a metric on a page in Prometheus' text format.
 fn sum(page: &str, name: &str) -> Option<f64> {
     let values = page.lines().filter_map(|line| {
         let rest = line.strip_prefix(name)?;

@@ -1,5 +1,4 @@
-//! A child process with its output in a file. It is killed when it is dropped, also if the test
-//! panics.
+//! A child process with its output in a file. Dropping it kills it, also if the test panics.
 #![expect(clippy::disallowed_methods, reason = "it waits for real processes")]
 
 use std::fs::File;
@@ -9,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
 
-/// How often a condition is checked.
+/// The time between two checks of a condition.
 pub(crate) const POLL: Duration = Duration::from_millis(20);
 
 /// A running process.
@@ -21,12 +20,12 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts `command` with standard error in the file `log`, which is created anew. Standard
-    /// output goes to the same file unless the command says otherwise with `stdout`.
+    /// Starts `command` with standard error in a new file `log`. Standard output goes to the same
+    /// file unless `stdout` names another one.
     ///
     /// # Panics
     ///
-    /// If the file or the process cannot be created.
+    /// If creating the file or the process fails.
     pub fn start(name: &str, mut command: Command, log: &Path, stdout: Option<Stdio>) -> Self {
         let file = File::create(log).unwrap();
         let stdout = stdout.unwrap_or_else(|| file.try_clone().unwrap().into());
@@ -35,25 +34,25 @@ impl Process {
         Self { name: name.to_owned(), child, log: log.to_owned() }
     }
 
-    /// The process, for its pipes.
+    /// Returns the process, for its pipes.
     pub(crate) fn child(&mut self) -> &mut Child {
         &mut self.child
     }
 
-    /// Its process ID.
+    /// Returns the process ID.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// The name that was given to it.
+    /// Returns the name that the caller has given to it.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What it has written to its log so far.
+    /// Returns the log so far.
     pub fn log(&self) -> String {
         if !self.log.is_file() {
-            // A device, which would never end.
+            // The log is a device, which would never end.
             return String::new();
         }
         std::fs::read(&self.log).map(|text| String::from_utf8_lossy(&text).into_owned()).unwrap_or_default()
@@ -63,12 +62,12 @@ impl Process {
     ///
     /// # Panics
     ///
-    /// If the process has ended and was waited for.
+    /// If the process has ended and its status is known.
     pub fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// The exit status, if the process has ended.
+    /// Returns the exit status, if the process has ended.
     ///
     /// # Panics
     ///
@@ -98,7 +97,7 @@ impl Process {
         }
     }
 
-    /// The memory that is resident, in bytes (`VmRSS`).
+    /// Returns the resident memory in bytes (`VmRSS`).
     ///
     /// # Panics
     ///
@@ -107,8 +106,8 @@ impl Process {
         self.memory("VmRSS:")
     }
 
-    /// The part of the resident memory that is no file's, in bytes (`RssAnon`): heap and stacks,
-    /// and not the program's code.
+    /// Returns the anonymous part of the resident memory in bytes (`RssAnon`): heap and stacks,
+    /// without the program's code.
     ///
     /// # Panics
     ///
@@ -117,7 +116,7 @@ impl Process {
         self.memory("RssAnon:")
     }
 
-    /// A field of `/proc/PID/status`.
+    /// Returns a field of `/proc/PID/status`.
     fn memory(&self, field: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix(field));
@@ -125,7 +124,7 @@ impl Process {
         kilobytes.unwrap_or_else(|| panic!("no {field}\n{status}")).parse::<u64>().unwrap() * 1024
     }
 
-    /// The time that it has taken of the processors.
+    /// Returns the processor time of the process.
     ///
     /// # Panics
     ///
@@ -139,7 +138,7 @@ impl Process {
         Duration::from_millis(times.sum::<u64>() * 10)
     }
 
-    /// The number of its open files, sockets included.
+    /// Returns the number of its open files, sockets included.
     ///
     /// # Panics
     ///
@@ -148,7 +147,7 @@ impl Process {
         std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap().count()
     }
 
-    /// The last lines of the log, with the name of the process before them.
+    /// Returns the last lines of the log, with the name of the process before them.
     pub(crate) fn last_lines(&self, count: usize) -> String {
         let log = self.log();
         let lines: Vec<&str> = log.lines().collect();
@@ -159,7 +158,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // A stopped process ends on SIGKILL too.
+        // A stopped process ends on SIGKILL, too.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -19,8 +19,8 @@ use super::server::{SCRAPER, ServerConfig, ServerProcess, user_name};
 use super::size::Size;
 use super::witness::{Answer, Line, Witness, answers, tenures};
 
-/// The scenes of a program take turns where each one needs both cores: one scene takes both
-/// permits, or two take one each.
+/// Lets the scenes of a program take turns if each needs both cores: one scene takes both permits,
+/// or two take one each.
 static CORES: Semaphore = Semaphore::const_new(2);
 
 /// Number of users of the server: the test and each process of a replica.
@@ -32,41 +32,37 @@ const TEST_USER: usize = SCRAPER;
 /// The path of the Lease.
 pub const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-endpoint-manager";
 
-/// Longer than any wait takes on a busy machine, apart from those for the lease.
+/// A time limit longer than any wait takes on a busy machine, apart from those for the lease.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running replica.
 #[derive(Debug)]
 pub struct Replica {
-    /// The user as which it talks to the server.
+    /// The user of its requests.
     pub user: String,
-    /// Its process.
     pub process: Process,
     /// True if the test expects the process to end.
     pub may_end: bool,
 }
 
-/// All processes of a test. They end when it is dropped.
+/// All processes of a test. Dropping it ends them.
 pub struct Scene {
-    /// The replicas, in the order in which they were started.
+    /// The replicas, in the order of their start.
     pub replicas: Vec<Replica>,
-    /// The API server.
     pub server: ServerProcess,
-    /// A client of the server.
     pub client: Client,
-    /// How large everything is.
     pub size: Size,
     witness: Witness,
     flips: Option<Flips>,
     next_user: usize,
     sibling: PathBuf,
-    // Dropped last: the processes have files in it.
+    // The folder is dropped last, because the processes have files in it.
     folder: TempDir,
     _cores: SemaphorePermit<'static>,
 }
 
 impl Scene {
-    /// Starts the API server, when no other scene of this program exists, or only one and both have
+    /// Starts the API server, once no other scene of this program exists, or only one and both have
     /// [`Size::shares_cores`]. `apiserver` is `env!("CARGO_BIN_EXE_apiserver-process")`.
     ///
     /// # Panics
@@ -101,8 +97,8 @@ impl Scene {
         }
     }
 
-    /// A scene with `replicas` replicas that elect a leader, whose outputs are complete, under
-    /// load.
+    /// Returns a scene with `replicas` replicas that elect a leader, whose outputs are complete,
+    /// under load.
     ///
     /// # Panics
     ///
@@ -119,7 +115,7 @@ impl Scene {
         scene
     }
 
-    /// Where the processes have their files.
+    /// Returns the folder with the files of the processes.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -130,11 +126,11 @@ impl Scene {
         self.start_replica_with(arguments, |_| {})
     }
 
-    /// [`Self::start_replica`], with a change of its command, such as an environment variable.
+    /// As [`Self::start_replica`], with a change of its command, such as an environment variable.
     ///
     /// # Panics
     ///
-    /// If it cannot be started.
+    /// If it does not start.
     pub fn start_replica_with(&mut self, arguments: &[&str], change: impl FnOnce(&mut Command)) -> usize {
         let log = self.folder.path().join(format!("{}.log", user_name(self.next_user)));
         let mut command = self.command(arguments);
@@ -142,11 +138,11 @@ impl Scene {
         self.start_command(command, &log)
     }
 
-    /// [`Self::start_replica`], with its output in a file of the caller's, such as `/dev/full`.
+    /// As [`Self::start_replica`], with its output in a file of the caller's, such as `/dev/full`.
     ///
     /// # Panics
     ///
-    /// If it cannot be started.
+    /// If it does not start.
     pub fn start_replica_logging_to(&mut self, arguments: &[&str], log: &Path) -> usize {
         self.start_command(self.command(arguments), log)
     }
@@ -159,7 +155,7 @@ impl Scene {
         self.replicas.len() - 1
     }
 
-    /// The command of the next replica.
+    /// Returns the command of the next replica.
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(binary(&self.sibling));
         command
@@ -188,12 +184,12 @@ impl Scene {
         self.flips = Some(Flips::start(self.client.clone(), self.size));
     }
 
-    /// Ends the load, waits until the outputs are complete and checks them: they are what the pods
-    /// ask for, and a new manager would write nothing.
+    /// Ends the load, waits until the outputs are complete and checks them: they agree with the
+    /// pods, and a new manager would write nothing.
     ///
     /// # Panics
     ///
-    /// If they are not.
+    /// If a check fails.
     pub async fn finish(&mut self) {
         if let Some(flips) = self.flips.take() {
             assert!(flips.stop().await > 0, "no pod has changed");
@@ -202,7 +198,7 @@ impl Scene {
         assert_eq!(outputs.writes_of_a_new_manager(), Vec::<String>::new());
     }
 
-    /// Waits until the outputs are what the pods ask for.
+    /// Waits until the outputs agree with the pods.
     ///
     /// # Panics
     ///
@@ -241,7 +237,7 @@ impl Scene {
         }
     }
 
-    /// Checks that no process has ended that was not told to.
+    /// Checks that no process has ended by itself.
     fn assert_running(&mut self) {
         for replica in self.replicas.iter_mut().filter(|replica| !replica.may_end) {
             let status = replica.process.exit_status();
@@ -253,29 +249,29 @@ impl Scene {
         PATIENCE + self.size.lease.duration * 2
     }
 
-    /// The requests that the server has answered so far.
+    /// Returns the requests that the server has answered so far.
     pub fn lines(&mut self) -> &[Line] {
         self.witness.lines()
     }
 
-    /// The number of requests so far, to look at later ones only.
+    /// Returns the number of requests so far, to look at later ones only.
     pub fn mark(&mut self) -> usize {
         self.witness.lines().len()
     }
 
-    /// The changes of pods since `mark`, and how long each waited for its slice and for its
-    /// Endpoints.
+    /// Returns the changes of pods since `mark`, with the times that each waited for its slice and
+    /// for its Endpoints.
     pub fn answers_since(&mut self, mark: usize) -> Vec<Answer> {
         let lines = &self.witness.lines()[mark..];
         ["endpointslices", "endpoints"].iter().flat_map(|resource| answers(lines, resource)).collect()
     }
 
-    /// The users that wrote outputs, in order.
+    /// Returns the users that have written outputs, in order.
     pub fn writers(&mut self) -> Vec<String> {
         tenures(self.witness.lines()).into_iter().map(|tenure| tenure.user).collect()
     }
 
-    /// Checks that no two replicas wrote at the same time: no one wrote after another one had
+    /// Checks that no two replicas wrote at the same time: no replica wrote after another one had
     /// begun. Returns the writers in order.
     ///
     /// # Panics
@@ -293,7 +289,7 @@ impl Scene {
         writers
     }
 
-    /// The user that wrote the Lease last, if it is a replica.
+    /// Returns the user that wrote the Lease last, if it is a replica.
     fn holder(&mut self) -> Option<String> {
         let of_lease = |line: &&Line| {
             line.resource == "leases"
@@ -304,11 +300,11 @@ impl Scene {
         self.witness.lines().iter().rev().find(of_lease).map(|line| line.user.clone())
     }
 
-    /// The replica that leads: it wrote the Lease last and was the last to write an output.
+    /// Returns the replica that leads: it wrote the Lease last and was the last to write an output.
     ///
     /// # Panics
     ///
-    /// If none leads in time.
+    /// If no replica leads in time.
     pub async fn leader(&mut self) -> usize {
         let mut found = None;
         self.wait_until("a replica leads", |scene| {
@@ -324,7 +320,7 @@ impl Scene {
     ///
     /// # Panics
     ///
-    /// If none does in time.
+    /// If no other replica leads in time.
     pub async fn leader_after(&mut self, user: &str) -> usize {
         let user = user.to_owned();
         self.wait_until("another replica writes", |scene| scene.writers().last() != Some(&user)).await;
@@ -336,7 +332,7 @@ impl Scene {
     ///
     /// # Panics
     ///
-    /// If one does not in time.
+    /// If a replica does not in time.
     pub async fn wait_until_all_stand_by(&mut self) {
         self.wait_until("each replica takes part in the election", |scene| {
             let lines = scene.witness.lines();

@@ -1,5 +1,5 @@
-//! The API server in a process of its own (`src/bin/apiserver-process.rs`): starts it, tells it to
-//! stop and start listening, makes kubeconfigs for it.
+//! Runs the API server in a process of its own (`src/bin/apiserver-process.rs`): starts it, tells
+//! it to stop and start listening, and makes kubeconfigs for it.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
@@ -11,21 +11,20 @@ use serde::{Deserialize, Serialize};
 use super::process::Process;
 use super::witness::Witness;
 
-/// What the server process is started with, as JSON in a file.
+/// The configuration of the server process, as JSON in a file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ServerConfig {
-    /// Number of Services.
     pub services: usize,
     /// Number of pods of each Service.
     pub pods_per_service: usize,
     /// Number of users, named by [`user_name`].
     pub users: usize,
-    /// Where it writes its request log.
+    /// The path of its request log.
     pub log: PathBuf,
 }
 
-/// The name of a user of the server. Each process that talks to it is another user, so that the log
-/// tells them apart.
+/// Returns the name of a user of the server. Each process that sends requests is another user, so
+/// that the log tells them apart.
 pub fn user_name(user: usize) -> String {
     format!("user-{user}")
 }
@@ -33,7 +32,7 @@ pub fn user_name(user: usize) -> String {
 /// The user that may read `/metrics` of replicas: the test itself.
 pub const SCRAPER: usize = 0;
 
-/// The bearer token of a user.
+/// Returns the bearer token of a user.
 pub fn user_token(user: usize) -> String {
     format!("token-of-user-{user}")
 }
@@ -70,22 +69,22 @@ impl ServerProcess {
         Self { process, commands, replies, address, config, folder: folder.to_owned() }
     }
 
-    /// The address on which it listens.
+    /// Returns the address on which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The process, for signals.
+    /// Returns the process, for signals.
     pub fn process(&self) -> &Process {
         &self.process
     }
 
-    /// A reader of its request log.
+    /// Returns a reader of its request log.
     pub fn witness(&self) -> Witness {
         Witness::new(&self.config.log)
     }
 
-    /// Closes the port and breaks all connections, as when the server is gone. Its objects remain.
+    /// Closes the port and breaks all connections, as if the server was gone. Its objects remain.
     ///
     /// # Panics
     ///
@@ -113,7 +112,7 @@ impl ServerProcess {
     ///
     /// # Panics
     ///
-    /// If the file cannot be written.
+    /// If writing the file fails.
     pub fn kubeconfig(&self, user: usize) -> PathBuf {
         assert!(user < self.config.users, "the server knows {} users", self.config.users);
         let path = self.folder.join(format!("{}.kubeconfig", user_name(user)));

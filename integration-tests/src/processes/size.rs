@@ -1,4 +1,4 @@
-//! How large the load is, and the times of the lease.
+//! The size of the load, and the times of the lease.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ pub struct LeaseTimes {
 }
 
 impl LeaseTimes {
-    /// The flags that set these times.
+    /// Returns the flags that set these times.
     pub fn flags(&self) -> Vec<String> {
         let flag = |name: &str, time: Duration| format!("--leader-elect-{name}={}ms", time.as_millis());
         vec![
@@ -28,7 +28,6 @@ impl LeaseTimes {
 /// The size of the load and the times of the faults.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Size {
-    /// Number of Services.
     pub services: usize,
     /// Number of pods of each Service.
     pub pods_per_service: usize,
@@ -36,9 +35,8 @@ pub struct Size {
     pub flips_per_second: u32,
     /// `--kube-api-qps`
     pub qps: u32,
-    /// The times of the lease.
     pub lease: LeaseTimes,
-    /// How long the server is away where a test lets it go away.
+    /// How long the server is away in a test that takes it away.
     pub outage: Duration,
     /// How long the load runs before and after a fault.
     pub steady: Duration,
@@ -98,15 +96,15 @@ impl Size {
         }
     }
 
-    /// The same size for a test that shares the cores with another one, unless its figures are to
-    /// be published.
+    /// Returns the same size for a test that shares the cores with another one, unless the size is
+    /// the full one.
     pub fn sharing_cores(self) -> Self {
         Self { shares_cores: self != Self::FULL, ..self }
     }
 
-    /// How long a change may remain unanswered when the leader dies without releasing the lease:
-    /// the standbys wait for the lease duration, and then have a second, or two if they share the
-    /// cores.
+    /// Returns how long a change may wait for its answer after the leader dies without releasing
+    /// the lease: the standbys wait for the lease duration, and then have a second, or two if they
+    /// share the cores.
     pub fn longest_gap_after_kill(&self) -> Duration {
         self.lease.duration + Duration::from_secs(if self.shares_cores { 2 } else { 1 })
     }

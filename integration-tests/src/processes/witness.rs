@@ -1,5 +1,5 @@
-//! What the API server saw: its request log, one JSON line for each request, and what follows from
-//! it.
+//! Reads the request log of the API server, one JSON line for each request, and derives tenures and
+//! answers from it.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Seek, SeekFrom};
@@ -13,36 +13,35 @@ use super::cluster::service_of;
 /// The kinds that the controllers write.
 const OUTPUTS: [&str; 2] = ["endpoints", "endpointslices"];
 
-/// One request, in the order in which the server answered them.
+/// One request. The log has requests in the order of their answers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Line {
-    /// When the request arrived, in microseconds since the server started.
+    /// The arrival of the request, in microseconds since the server started.
     pub received: u64,
-    /// When the answer was ready, in microseconds since the server started.
+    /// The time of the answer, in microseconds since the server started.
     pub at: u64,
-    /// The user who made it.
     pub user: String,
     /// `User-Agent`.
     pub agent: String,
     /// Such as `update`.
     pub verb: String,
-    /// Such as `endpointslices`; empty for none.
+    /// Such as `endpointslices`, or empty.
     pub resource: String,
-    /// Such as `status`; empty for none.
+    /// Such as `status`, or empty.
     pub subresource: String,
-    /// Empty for none.
+    /// Empty if there is no name.
     pub name: String,
-    /// HTTP status, 0 if the connection broke.
+    /// HTTP status, or 0 if the connection broke.
     pub status: u16,
 }
 
 impl Line {
-    /// When the request arrived, since the server started.
+    /// Returns the arrival of the request, as the time since the server started.
     pub fn arrival(&self) -> Duration {
         Duration::from_micros(self.received)
     }
 
-    /// When the answer was ready, since the server started.
+    /// Returns the time of the answer, since the server started.
     pub fn time(&self) -> Duration {
         Duration::from_micros(self.at)
     }
@@ -72,17 +71,17 @@ pub struct Witness {
 }
 
 impl Witness {
-    /// The log in `path`.
+    /// Returns the log in `path`.
     pub fn new(path: &Path) -> Self {
         Self { path: path.to_owned(), read: 0, lines: Vec::new() }
     }
 
-    /// All requests so far, oldest first. A line that the server has not finished yet is left for
-    /// the next call.
+    /// Returns all requests so far, oldest first. A line that the server has not finished yet is
+    /// left for the next call.
     ///
     /// # Panics
     ///
-    /// If the log cannot be read.
+    /// If reading the log fails.
     pub fn lines(&mut self) -> &[Line] {
         let mut file = File::open(&self.path).unwrap();
         file.seek(SeekFrom::Start(self.read)).unwrap();
@@ -100,17 +99,16 @@ impl Witness {
 /// Writes of outputs by one user without one of another user in between.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tenure {
-    /// The user.
     pub user: String,
-    /// When the first of the writes was answered.
+    /// The time of the answer to the first of the writes.
     pub first: Duration,
-    /// When the last of the writes was answered.
+    /// The time of the answer to the last of the writes.
     pub last: Duration,
-    /// How many there were.
     pub writes: usize,
 }
 
-/// Who wrote outputs, in order. If each user occurs once, no two wrote at the same time.
+/// Returns the users that wrote outputs, in order. If each user occurs once, no two wrote at the
+/// same time.
 pub fn tenures(lines: &[Line]) -> Vec<Tenure> {
     let mut tenures: Vec<Tenure> = Vec::new();
     for line in lines.iter().filter(|line| line.writes_output()) {
@@ -130,17 +128,17 @@ pub fn tenures(lines: &[Line]) -> Vec<Tenure> {
 /// A change of a pod and the first write for its Service after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// When the request for the change arrived.
+    /// The arrival of the request for the change.
     pub changed: Duration,
-    /// The pod's Service.
     pub service: String,
-    /// How long it took until a write of an output of the Service arrived; `None` if none did.
+    /// The time until a write of an output of the Service arrived, or `None` if there was no such
+    /// write.
     pub after: Option<Duration>,
 }
 
-/// The changes of pods' status and their answers: the next successful update of the Service's
-/// object of `resource`, which is `endpoints` or `endpointslices`. A create does not count, because
-/// its path does not name the object.
+/// Returns the changes of pods' status and their answers: the next successful update of the
+/// Service's object of `resource`, which is `endpoints` or `endpointslices`. A create does not
+/// count, because its path does not name the object.
 pub fn answers(lines: &[Line], resource: &str) -> Vec<Answer> {
     let mut next_write: std::collections::HashMap<&str, Duration> = std::collections::HashMap::new();
     let mut answers = Vec::new();
@@ -162,11 +160,11 @@ pub fn answers(lines: &[Line], resource: &str) -> Vec<Answer> {
     answers
 }
 
-/// The longest time that an answer took.
+/// Returns the longest time that an answer took.
 ///
 /// # Panics
 ///
-/// If there are no answers, or a change was not answered.
+/// If there are no changes, or a change has no answer.
 pub fn worst(answers: &[Answer]) -> Duration {
     let unanswered: Vec<&Answer> = answers.iter().filter(|answer| answer.after.is_none()).collect();
     assert!(unanswered.is_empty(), "changes without an answer: {unanswered:?}");

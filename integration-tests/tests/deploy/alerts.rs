@@ -1,5 +1,5 @@
-//! The alert rules: their expressions name existing metrics, each has a section in
-//! docs/operations.md, and none fires while all is well.
+//! Tests the alert rules: their expressions name existing metrics, each has a section in
+//! docs/operations.md, and no alert fires while all is well.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use crate::replicas::REPLICAS;
 const RUNBOOK: &str =
     "https://github.com/kube-endpoint-manager/kube-endpoint-manager/blob/main/docs/operations.md#";
 
-/// The alerting rules of all groups.
+/// Returns the alerting rules of all groups.
 fn alerts() -> Vec<Value> {
     let objects = rendered("deploy/overlays/monitored");
     let groups = only(&objects, "PrometheusRule", "")["spec"]["groups"].as_array().unwrap().clone();
@@ -70,7 +70,7 @@ pub(crate) fn every_alert_has_a_section_that_says_what_to_do() {
     }
 }
 
-/// The alerts that fire when two replicas show this page.
+/// Returns the alerts that fire when two replicas show this page.
 fn firing(page: &str) -> Vec<String> {
     let series = Series::default().scraped("10.0.0.1:10270", page).scraped("10.0.0.2:10270", page);
     let alerts = alerts();
@@ -78,8 +78,7 @@ fn firing(page: &str) -> Vec<String> {
     fire.map(|alert| alert["alert"].as_str().unwrap().to_owned()).collect()
 }
 
-/// A trial: the lease is reserved for kube-controller-manager, and the replicas stand by for as
-/// long as that.
+/// This is a trial: kube-controller-manager has reserved the lease, and the replicas stand by.
 pub(crate) fn no_alert_fires_behind_a_reserved_lease() {
     let page = &REPLICAS.behind_reserved_lease;
     assert!(page.contains(r#"leader_election_master_status{name="kube-endpoint-manager"} 0"#), "{page}");
@@ -88,7 +87,7 @@ pub(crate) fn no_alert_fires_behind_a_reserved_lease() {
 
 pub(crate) fn no_leader_fires_when_nobody_holds_the_lease_or_it_cannot_be_read() {
     assert_eq!(firing(&REPLICAS.without_lease), ["KubeEndpointManagerNoLeader"]);
-    // One replica that knows better is enough.
+    // One replica that knows the holder is enough.
     let expression = |alert: &Value| alert["expr"].as_str().unwrap().to_owned();
     let alerts = alerts();
     let no_leader = alerts.iter().find(|alert| alert["alert"] == "KubeEndpointManagerNoLeader").unwrap();

@@ -1,6 +1,6 @@
-//! The permissions in the manifests are those that the manager uses: each request of all
-//! conformance scenarios, of a run with faults, and of replicas that serve and elect a leader, is
-//! allowed; and each permission is used or is on a list with a reason.
+//! Tests that the permissions in the manifests are those that the manager uses: they allow each
+//! request of all conformance scenarios, of a run with faults, and of replicas that serve and elect
+//! a leader; and some request uses each permission, or a list gives a reason for it.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::manifests::{KUSTOMIZATIONS, rendered};
 use crate::rbac::{Attributes, Granted, Rule, allowed, granted};
 use crate::replicas::REPLICAS;
 
-/// Permissions that only admission plugins ask for, so that no request shows their use.
+/// Permissions for which only admission plugins ask, so that no request shows their use.
 const NOT_REQUESTED: [(&str, &str, &str); 4] = [
     // OpenShift's RestrictedEndpointsAdmission, for addresses in the pod and Service networks.
     ("create", "", "endpoints/restricted"),
@@ -25,7 +25,8 @@ const NOT_REQUESTED: [(&str, &str, &str); 4] = [
     ("update", "", "endpoints/finalizers"),
 ];
 
-/// What every authenticated user may do in every cluster: the ClusterRole `system:discovery`.
+/// Returns the rights of every authenticated user in every cluster: the ClusterRole
+/// `system:discovery`.
 fn discovery() -> Granted {
     let urls =
         ["/api", "/api/*", "/apis", "/apis/*", "/healthz", "/livez", "/readyz", "/version", "/version/"];
@@ -33,7 +34,8 @@ fn discovery() -> Granted {
     (None, Rule { verbs: vec!["get".to_owned()], non_resource_urls, ..Rule::default() })
 }
 
-/// The Role that kube-apiserver makes in kube-system for servers that authenticate their clients.
+/// Returns the Role that kube-apiserver makes in kube-system for servers that authenticate their
+/// clients.
 fn authentication_reader() -> Rule {
     let list = |items: &[&str]| items.iter().map(|item| (*item).to_owned()).collect();
     Rule {
@@ -45,7 +47,7 @@ fn authentication_reader() -> Rule {
     }
 }
 
-/// The permissions that a kustomization grants to the manager.
+/// Returns the permissions that a kustomization grants to the manager.
 fn permissions(kustomization: &str) -> Vec<Granted> {
     let subject = match kustomization {
         "deploy/overlays/kubeadm" => ("User", "kube-endpoint-manager", None),
@@ -55,7 +57,7 @@ fn permissions(kustomization: &str) -> Vec<Granted> {
     granted(&rendered(kustomization), &existing, subject)
 }
 
-/// The requests that the controllers sent to a server.
+/// Returns the requests that the controllers sent to a server.
 fn requests(server: &EmbeddedApiServer) -> BTreeSet<Attributes> {
     let log = server.request_log();
     let own = log.iter().map(|logged| &logged.request).filter(|request| request.user == CONTROLLERS_USER);
@@ -68,7 +70,7 @@ pub(crate) fn paused<T>(future: impl Future<Output = T>) -> T {
     runtime.enable_all().start_paused(true).build().unwrap().block_on(future)
 }
 
-/// The requests of the controllers in one scenario.
+/// Returns the requests of the controllers in one scenario.
 async fn of_scenario(scenario: &Scenario) -> BTreeSet<Attributes> {
     let bed = TestBed::in_process(Parts::ALL).await.unwrap();
     let failures = play(&bed, scenario, Parts::ALL).await.unwrap();
@@ -76,9 +78,9 @@ async fn of_scenario(scenario: &Scenario) -> BTreeSet<Attributes> {
     requests(bed.server().unwrap())
 }
 
-/// The requests of the controllers when connections break, the server answers 404 to writes and
-/// refuses others for so long that events repeat, and Endpoints are left from a Service that was
-/// deleted while no controller ran.
+/// Returns the requests of the controllers in a run in which connections break, the server answers
+/// 404 to writes and refuses others until events repeat, and Endpoints are left from a Service that
+/// somebody deleted while no controller ran.
 async fn of_faults() -> BTreeSet<Attributes> {
     let service = |selector: &str| {
         json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "namespace": "default", "uid": "1"},
@@ -124,7 +126,7 @@ async fn of_faults() -> BTreeSet<Attributes> {
     requests(server)
 }
 
-/// All requests that the tests of permissions are about.
+/// Returns all requests for the tests of permissions.
 fn all_requests() -> BTreeSet<Attributes> {
     let scenarios: Vec<Scenario> =
         recordings().unwrap().iter().map(|file| Scenario::read(file).unwrap()).collect();
@@ -146,13 +148,13 @@ fn all_requests() -> BTreeSet<Attributes> {
     assert!(all.len() > 100, "{all:?}");
     all.extend(paused(of_faults()));
     all.extend(REPLICAS.requests.iter().cloned());
-    // The replicas told of their leadership, in the namespace of the lease.
+    // The replicas recorded events about their leadership, in the namespace of the lease.
     assert!(all.contains(&Attributes::of("POST", "/api/v1/namespaces/kube-system/events", "")), "{all:?}");
     all
 }
 
-/// The requests that no rule allows, and the parts of rules that allow no request and are not
-/// exempt.
+/// Returns the requests that no rule allows, and the parts of rules that allow no request and are
+/// not exempt.
 fn differences(granted: &[Granted], requests: &BTreeSet<Attributes>) -> (Vec<String>, Vec<String>) {
     let with_discovery = [granted, &[discovery()]].concat();
     let forbidden = requests.iter().filter(|request| !allowed(&with_discovery, request));

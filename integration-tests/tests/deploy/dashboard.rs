@@ -1,4 +1,4 @@
-//! The Grafana dashboard: its queries name existing metrics, and its panels do not overlap.
+//! Tests the Grafana dashboard: its queries name existing metrics, and its panels do not overlap.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use crate::manifests::{only, rendered};
 use crate::queries::{check, referenced};
 use crate::replicas::REPLICAS;
 
-/// The panels of the dashboard in the rendered ConfigMap.
+/// Returns the panels of the dashboard in the rendered ConfigMap.
 fn panels() -> Vec<Value> {
     let objects = rendered("deploy/overlays/monitored");
     let map = only(&objects, "ConfigMap", "kube-endpoint-manager-dashboard");

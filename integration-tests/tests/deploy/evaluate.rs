@@ -1,4 +1,4 @@
-//! Evaluates PromQL over metrics pages that do not change: as much of it as the alerts have.
+//! Evaluates the part of PromQL that the alerts use, over metrics pages that do not change.
 //! Counters do not grow, so that the functions of a range give 0.
 
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ impl Series {
         self
     }
 
-    /// The result of an expression, which fires an alert unless it is empty.
+    /// Returns the result of an expression, which fires an alert unless it is empty.
     pub(crate) fn evaluate(&self, query: &str) -> Vec<(Labels, f64)> {
         self.vector(&parse(query).unwrap())
     }
@@ -60,7 +60,7 @@ impl Series {
         }
     }
 
-    /// The time of the query: that of the latest start of a process.
+    /// Returns the time of the query: that of the latest start of a process.
     fn time(&self) -> f64 {
         let starts = self.0.iter().filter(|(name, ..)| name == "process_start_time_seconds");
         starts.map(|(_, _, start)| *start).fold(0.0, f64::max)
@@ -135,7 +135,7 @@ impl Series {
             }
             ("absent", of) if self.vector(of).is_empty() => vec![(Labels::new(), 1.0)],
             ("absent", _) => Vec::new(),
-            // Of a histogram without observations.
+            // This is the value for a histogram without observations.
             ("histogram_quantile", of) => {
                 let without_bucket = |(mut labels, _): (Labels, f64)| {
                     labels.remove("le");

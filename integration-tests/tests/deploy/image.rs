@@ -1,4 +1,4 @@
-//! The image's recipe fits the workspace and the manifests.
+//! Tests that the image's recipe fits the workspace and the manifests.
 
 use std::fs::read_to_string;
 
@@ -10,7 +10,7 @@ fn dockerfile() -> String {
     read_to_string(root().join("deploy/Dockerfile")).unwrap()
 }
 
-/// The rest of the only line that begins with `start`.
+/// Returns the rest of the only line that begins with `start`.
 #[track_caller]
 fn after<'a>(text: &'a str, start: &str) -> &'a str {
     let mut found = text.lines().filter_map(|line| line.strip_prefix(start));
@@ -56,7 +56,7 @@ pub(crate) fn the_build_context_has_all_members_of_the_workspace() {
         let folder = member.split(['/', '"']).next().unwrap();
         assert!(kept.contains(&folder), "deploy/Dockerfile.dockerignore leaves out {folder}");
     }
-    // What the recipe executes.
+    // The recipe executes these scripts.
     let recipe = dockerfile();
     let scripts: Vec<&str> = recipe
         .split(|c: char| !(c.is_alphanumeric() || "/-_.".contains(c)))

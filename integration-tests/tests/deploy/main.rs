@@ -1,5 +1,5 @@
-//! What is in `deploy/` and `docs/operations.md`, compared with the program: permissions, flags,
-//! probes, metrics. Tests that render kustomizations are ignored where kubectl is missing.
+//! Compares `deploy/` and `docs/operations.md` with the program: permissions, flags, probes,
+//! metrics. The harness ignores tests that render kustomizations if kubectl is missing.
 #![allow(clippy::unwrap_used)]
 
 mod alerts;

@@ -6,19 +6,19 @@ use std::process::Command;
 use kube_endpoint_integration_tests::programs::kubectl_program;
 use serde_json::Value;
 
-/// The root of the repository.
+/// Returns the root of the repository.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The kustomizations whose objects are applied to a cluster.
+/// The kustomizations whose objects users apply to a cluster.
 pub(crate) const KUSTOMIZATIONS: [&str; 4] =
     ["deploy/base", "deploy/overlays/kubeadm", "deploy/overlays/k3s", "deploy/overlays/monitored"];
 
-/// The kustomization of the static pod, which is given to the kubelet.
+/// The kustomization of the static pod, which the kubelet gets.
 pub(crate) const STATIC_POD: &str = "deploy/overlays/kubeadm/static-pod";
 
-/// The objects of a kustomization.
+/// Returns the objects of a kustomization.
 #[track_caller]
 pub(crate) fn rendered(kustomization: &str) -> Vec<Value> {
     let output = Command::new(kubectl_program()).arg("kustomize").arg(root().join(kustomization)).output();
@@ -29,13 +29,13 @@ pub(crate) fn rendered(kustomization: &str) -> Vec<Value> {
     documents(&text)
 }
 
-/// The documents of a YAML text.
+/// Returns the documents of a YAML text.
 #[track_caller]
 pub(crate) fn documents(text: &str) -> Vec<Value> {
     serde_saphyr::from_multiple(text).unwrap()
 }
 
-/// The only object of a kind and, unless it is empty, a name.
+/// Returns the only object of a kind and, unless it is empty, a name.
 #[track_caller]
 pub(crate) fn only<'a>(objects: &'a [Value], kind: &str, name: &str) -> &'a Value {
     let mut found = objects

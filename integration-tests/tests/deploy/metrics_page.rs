@@ -1,4 +1,4 @@
-//! A metrics page, read: the names of its series, and the values of their labels.
+//! Reads a metrics page: the names of its series, and the values of their labels.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,5 @@
-//! Each manifest is a valid object of its kind: every field exists and has the right type.
+//! Tests that each manifest is a valid object of its kind: every field exists and has the right
+//! type.
 
 use std::fs::read_to_string;
 
@@ -17,7 +18,7 @@ fn read<T: Serialize + DeserializeOwned>(object: &Value) -> Result<(), String> {
     if again == *object { Ok(()) } else { Err(format!("has unknown fields: read as\n{again:#}")) }
 }
 
-/// What is wrong with an object, if anything.
+/// Checks an object. The error names the fault.
 fn check(object: &Value) -> Result<(), String> {
     let kind = format!("{} {}", object["apiVersion"].as_str().unwrap(), object["kind"].as_str().unwrap());
     match kind.as_str() {

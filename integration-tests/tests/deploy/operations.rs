@@ -1,4 +1,4 @@
-//! `docs/operations.md`: the metrics that it names exist, and it lists every permission.
+//! Tests that the metrics in `docs/operations.md` exist, and that the page lists every permission.
 
 use std::collections::BTreeSet;
 use std::fs::read_to_string;
@@ -10,7 +10,7 @@ fn page() -> String {
     read_to_string(root().join("docs/operations.md")).unwrap()
 }
 
-/// The anchors that GitHub gives to the headings of the page.
+/// Returns the anchors that GitHub gives to the headings of the page.
 pub(crate) fn anchors() -> BTreeSet<String> {
     let page = page();
     let outside_code = page.split("```").step_by(2);

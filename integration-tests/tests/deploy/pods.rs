@@ -1,5 +1,5 @@
-//! The pods of the manifests: their flags, ports and probes fit the program, and they start when
-//! nothing else does.
+//! Tests the pods of the manifests: their flags, ports and probes fit the program, and they start
+//! without any other pod.
 
 use clap::Parser;
 use kube_endpoint_manager_core::{Options, ServingSettings, Settings};
@@ -10,7 +10,7 @@ use crate::manifests::{STATIC_POD, only, rendered};
 /// The kustomizations that run a Deployment.
 const DEPLOYMENTS: [&str; 3] = ["deploy/base", "deploy/overlays/k3s", "deploy/overlays/monitored"];
 
-/// The pod spec of each kustomization, with its name.
+/// Returns the pod spec of each kustomization, with its name.
 fn pods() -> Vec<(&'static str, Value)> {
     let deployments = DEPLOYMENTS.map(|name| {
         let objects = rendered(name);
@@ -25,7 +25,7 @@ fn container(pod: &Value) -> &Value {
     &pod["containers"][0]
 }
 
-/// The settings that the program makes of a pod's arguments.
+/// Returns the program's settings for a pod's arguments.
 #[track_caller]
 fn settings(pod: &Value) -> Settings {
     let arguments = container(pod)["args"].as_array().unwrap().iter().map(|it| it.as_str().unwrap());
@@ -73,7 +73,7 @@ pub(crate) fn the_service_selects_the_pods_and_their_port() {
     }
 }
 
-/// Other than in these fields, the static pod is the Deployment's.
+/// Except in these fields, the static pod equals the Deployment's.
 pub(crate) fn the_pods_differ_only_in_how_they_reach_the_api_server() {
     let strip = |pod: &Value| {
         let mut container = container(pod).clone();
@@ -102,8 +102,8 @@ pub(crate) fn a_pod_is_unprivileged_and_cannot_change_its_image() {
     }
 }
 
-/// What needs endpoints must not be needed to write them: the pod network, kube-proxy and the
-/// cluster's DNS.
+/// The manager writes endpoints, so it must not need anything that depends on them: the pod
+/// network, kube-proxy and the cluster's DNS.
 pub(crate) fn a_pod_needs_nothing_that_needs_endpoints() {
     for (name, pod) in pods() {
         assert_eq!(pod["hostNetwork"], true, "{name}");

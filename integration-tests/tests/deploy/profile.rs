@@ -1,5 +1,5 @@
-//! `deploy/build-with-profile`, with programs in the place of `cargo` and `rustc` that write down
-//! how they are called.
+//! Tests `deploy/build-with-profile` with programs in the place of `cargo` and `rustc` that write
+//! down their calls.
 
 use std::fs::{self, Permissions, read_to_string};
 use std::os::unix::fs::PermissionsExt;
@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 
 use crate::manifests::root;
 
-/// Writes down its arguments. The program that counts leaves a profile when it is run.
+/// Writes down its arguments. The counting program leaves a profile.
 const CARGO: &str = r#"#!/usr/bin/env bash
 { echo "${KUBE_ENDPOINT_MANAGER_LINKER_SCRIPT:+with a script}|$1"; printf '%s\n' "${@:2}"; echo .; } >> "$LOG"
 [[ $1 != run || -n ${NO_COUNTS-} ]] || { mkdir -p "$CARGO_TARGET_DIR/profiled/executed"; echo counts > "$CARGO_TARGET_DIR/profiled/executed/1.profraw"; }
@@ -55,7 +55,7 @@ impl Script {
         command
     }
 
-    /// What it prints, and the calls of cargo.
+    /// Runs the script. Returns its output, and the calls of cargo.
     fn run(&self, arguments: &[&str]) -> (String, String) {
         let output = self.command(arguments).output().unwrap();
         assert!(output.status.success(), "{}", text(&output.stderr));
@@ -126,7 +126,7 @@ pub(crate) fn what_is_wrong_is_said() {
     ];
     fs::remove_file(script.path("tools/bin/llvm-profdata")).unwrap();
     errors.push(script.refused(&mut script.command(&[])));
-    // The script goes to the root of the workspace, and so does what it says.
+    // The script works in the root of the workspace, and its messages name it.
     let errors = errors.join("\n").replace(&root().canonicalize().unwrap().display().to_string(), "ROOT");
     insta::assert_snapshot!(errors);
 }

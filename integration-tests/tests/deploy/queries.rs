@@ -10,20 +10,20 @@ use crate::metrics_page::MetricsPage;
 /// Labels that Prometheus adds to each series of a target.
 const OF_TARGET: [&str; 2] = ["job", "instance"];
 
-/// Labels whose values appear only once a request was answered in that way.
+/// Labels whose values appear only after such an answer.
 const OPEN_ENDED: [&str; 1] = ["code"];
 
 /// Checks an expression. Returns the labels that its result can have.
 ///
 /// # Errors
 ///
-/// What is wrong.
+/// A text about the fault.
 pub(crate) fn check(query: &str, page: &MetricsPage) -> Result<BTreeSet<String>, String> {
     let expression = parse(query).map_err(|error| format!("{query}: {error}"))?;
     labels(&expression, page).map_err(|error| format!("{query}: {error}"))
 }
 
-/// The labels that the result of an expression can have.
+/// Returns the labels that the result of an expression can have.
 fn labels(expression: &Expr, page: &MetricsPage) -> Result<BTreeSet<String>, String> {
     let both = |left: &Expr, right: &Expr| -> Result<BTreeSet<String>, String> {
         Ok(labels(left, page)?.union(&labels(right, page)?).cloned().collect())
@@ -80,7 +80,8 @@ fn of_selector(selector: &VectorSelector, page: &MetricsPage) -> Result<BTreeSet
     Ok(known.keys().cloned().chain(of_target).collect())
 }
 
-/// The labels that a text refers to, as `{{ $labels.name }}` (rules) or `{{name}}` (legends).
+/// Returns the labels that a text refers to, as `{{ $labels.name }}` (rules) or `{{name}}`
+/// (legends).
 pub(crate) fn referenced(text: &str) -> BTreeSet<String> {
     let spans = text.split("{{").skip(1).filter_map(|rest| rest.split("}}").next());
     let names = spans.flat_map(|span| {

@@ -1,4 +1,4 @@
-//! Roles and bindings read from manifests, and whether they allow a request: the rules of
+//! Reads roles and bindings from manifests, and decides if they allow a request, by the rules of
 //! Kubernetes' RBAC authorizer.
 
 use serde::Deserialize;
@@ -16,7 +16,7 @@ pub(crate) struct Rule {
     pub(crate) non_resource_urls: Vec<String>,
 }
 
-/// What a request asks for.
+/// The attributes of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Attributes {
     pub(crate) verb: String,
@@ -25,14 +25,13 @@ pub(crate) struct Attributes {
     pub(crate) resource: String,
     /// Empty for all namespaces and for cluster-scoped resources.
     pub(crate) namespace: String,
-    /// Empty for none.
+    /// Empty if the request names no object.
     pub(crate) name: String,
     pub(crate) path: String,
 }
 
 impl Attributes {
-    /// What a request asks for, as kube-apiserver reads it from the request's method, path and
-    /// query.
+    /// Reads the attributes from a request's method, path and query, as kube-apiserver does.
     pub(crate) fn of(method: &str, path: &str, query: &str) -> Self {
         let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
         let (group, rest) = match segments.as_slice() {
@@ -79,7 +78,7 @@ impl Attributes {
 }
 
 impl Rule {
-    /// Returns true if the rule allows a request in a namespace that it applies to.
+    /// Returns true if the rule allows a request in one of its namespaces.
     pub(crate) fn allows(&self, request: &Attributes) -> bool {
         let has = |list: &[String], wanted: &str| list.iter().any(|item| item == "*" || item == wanted);
         if !has(&self.verbs, &request.verb) {
@@ -98,7 +97,7 @@ impl Rule {
             && (self.resource_names.is_empty() || self.resource_names.contains(&request.name))
     }
 
-    /// The rules that each allow one verb on one resource of one group, or on one path, and
+    /// Returns the rules that each allow one verb on one resource of one group, or on one path, and
     /// together what this one does.
     pub(crate) fn parts(&self) -> Vec<Self> {
         let mut parts = Vec::new();
@@ -122,12 +121,12 @@ impl Rule {
     }
 }
 
-/// A rule and the only namespace in which it holds; `None` for all.
+/// A rule and the only namespace in which it holds, or `None` for all.
 pub(crate) type Granted = (Option<String>, Rule);
 
-/// The rules that `objects` grant to a subject. `subject` is the kind and the name, and for a
-/// ServiceAccount the namespace. `existing` has the rules of Roles that a binding refers to and
-/// that are in every cluster.
+/// Returns the rules that `objects` grant to a subject. `subject` is the kind and the name, and for
+/// a ServiceAccount the namespace. `existing` has the rules of Roles that are in every cluster and
+/// that bindings may name.
 #[track_caller]
 pub(crate) fn granted(
     objects: &[Value],

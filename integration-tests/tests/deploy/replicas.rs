@@ -1,6 +1,6 @@
-//! Two replicas as in the manifests, with leader election and serving, on an embedded API server:
-//! the first leads, the second takes over. What they requested, and the metrics page of the second.
-//! Before, a replica that waits behind a reserved lease.
+//! Runs two replicas as in the manifests, with leader election and serving, on an embedded API
+//! server: the first leads, the second takes over. Keeps their requests, and the metrics page of
+//! the second. Before, it runs a replica that waits behind a reserved lease.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::read_to_string;
@@ -30,10 +30,10 @@ const REPLICA: &str = "replica";
 /// The token of the user who reads the metrics.
 const SCRAPER: &str = "scraper";
 
-/// The gauge that says whether somebody holds the lease.
+/// The gauge that is 1 if somebody holds the lease.
 const LEASE_HELD: &str = "leader_election_lease_held";
 
-/// What two replicas did.
+/// The requests and pages of two replicas.
 pub(crate) struct Replicas {
     /// All requests of both to the API server.
     pub(crate) requests: BTreeSet<Attributes>,
@@ -52,7 +52,7 @@ pub(crate) static REPLICAS: LazyLock<Replicas> = LazyLock::new(|| {
     runtime.block_on(run())
 });
 
-/// An API server with the sample.
+/// Returns an API server with the sample.
 fn server() -> EmbeddedApiServer {
     let sample = read_to_string(root().join("crates/manager/sample/shop.json")).unwrap();
     let sample: serde_json::Value = serde_json::from_str(&sample).unwrap();
@@ -72,8 +72,8 @@ fn server() -> EmbeddedApiServer {
         .unwrap()
 }
 
-/// A replica behind a reserved lease, on a server of its own. Its metrics page, and that when it
-/// may not read the lease.
+/// Runs a replica behind a reserved lease, on a server of its own. Returns its metrics page, and
+/// the page once it may not read the lease.
 async fn trial(sources: PageSources) -> (String, String) {
     let server = server();
     let reserved = read_to_string(root().join("deploy/hand-over/reserved-lease.yaml")).unwrap();
@@ -107,7 +107,8 @@ async fn run() -> Replicas {
     let is_watched = || server.open_watches().iter().filter(|it| it.plural() == "leases").count() >= 2;
     until(is_watched).await;
     let lease = || server.get("leases", "kube-system", "kube-endpoint-manager").unwrap();
-    // Read before the stop: the second replica may lead before the first one has ended.
+    // The test reads this before the stop: the second replica may lead before the first one has
+    // ended.
     let before = lease()["spec"]["leaseTransitions"].clone();
     first.stop.send(()).unwrap();
     first.ended.await.unwrap();
@@ -159,7 +160,7 @@ async fn until(condition: impl Fn() -> bool) {
     panic!("a condition does not become true");
 }
 
-/// The metrics page, as soon as it has a line.
+/// Returns the metrics page once it has a line.
 async fn scrape_until(address: SocketAddr, line: &str) -> String {
     for _ in 0..600 {
         let page = scrape(address).await;
@@ -171,7 +172,7 @@ async fn scrape_until(address: SocketAddr, line: &str) -> String {
     panic!("no line {line}");
 }
 
-/// The metrics page, requested with the token of a user who may read it.
+/// Returns the metrics page, requested with the token of a user who may read it.
 async fn scrape(address: SocketAddr) -> String {
     let mut config = Config::new(format!("https://{address}").parse().unwrap());
     config.accept_invalid_certs = true;

@@ -1,4 +1,5 @@
-//! The configuration that turns the three controllers of other distributions off names all three.
+//! Tests that the configuration that turns the three controllers of other distributions off names
+//! all three.
 
 use std::collections::BTreeSet;
 use std::fs::read_to_string;
@@ -35,7 +36,7 @@ pub(crate) fn k3s() {
     check(arguments[0].as_str().unwrap().strip_prefix("controllers+=").unwrap(), &[]);
 }
 
-/// The files for a hand-over name the lease that the manager campaigns for.
+/// The files for a hand-over name the lease for which the manager campaigns.
 pub(crate) fn hand_over() {
     let read = |name: &str| {
         let text = read_to_string(root().join("deploy/hand-over").join(name)).unwrap();

@@ -1,5 +1,5 @@
-//! A cluster in which pods cannot be created until a webhook answers, whose endpoints only the
-//! manager writes.
+//! Tests a cluster in which nobody can create pods until a webhook answers, whose endpoints only
+//! the manager writes.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::cluster_role::paused;
 
-/// A Service and its only pod, which has run since before the endpoints were lost.
+/// Returns a Service and its only pod, which has run since before the loss of the endpoints.
 fn webhook() -> [Value; 3] {
     [
         json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node"}}),
@@ -54,7 +54,7 @@ async fn the_manager_writes_the_endpoints() {
     assert!(create().await.unwrap_err().to_string().contains("failed calling webhook"));
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert!(has_ready_endpoint(&server));
-    // The webhook is reachable now.
+    // Clients can reach the webhook now.
     server.remove_fault(closed);
     create().await.unwrap();
     manager.stop().await;

@@ -1,5 +1,6 @@
-//! A run depends on its seed, its start time and its inputs only: two processes send the same
-//! requests at the same times, write the same log and the same metrics, and leave the same objects.
+//! Tests that a run depends only on its seed, its start time and its inputs: two processes send the
+//! same requests at the same times, write the same log and the same metrics, and leave the same
+//! objects.
 //!
 //! The standard library's hash maps have other keys in each map and in each process, so an order
 //! that depends on one differs between two runs.
@@ -11,7 +12,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Command;
 
-/// Names the file that a child process writes its transcript to.
+/// The environment variable that names the file for a child process's transcript.
 const OUTPUT: &str = "DETERMINISM_TRANSCRIPT";
 
 /// Fails with the first line that differs.
@@ -38,7 +39,7 @@ fn assert_contains(transcript: &str, words: &[&str]) {
     assert!(found, "no line has all of {words:?}:\n{transcript}");
 }
 
-/// The transcript of a run in another process.
+/// Returns the transcript of a run in another process.
 fn of_another_process(seed: u64, path: &Path) -> String {
     let test = "determinism::two_processes_with_one_seed_do_the_same";
     let mut child = Command::new(std::env::current_exe().unwrap());
@@ -61,7 +62,7 @@ fn two_processes_with_one_seed_do_the_same() {
     assert_same(&one, &two);
     assert_same(&one, &here);
     assert!(one != of("other", 4), "the seed has no effect");
-    // What the comparison covers.
+    // The comparison covers these events.
     for words in [
         ["request", "POST", "/endpointslices", " 201"].as_slice(),
         &["request", "PUT", "/endpoints/", " 200"],

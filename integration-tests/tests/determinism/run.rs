@@ -1,5 +1,5 @@
-//! The run: two managers on one server, with changes and faults, until the standby has taken over
-//! and settled.
+//! Runs two managers on one server, with changes and faults, until the standby has taken over and
+//! settled.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ const SERVICES: usize = 16;
 const PODS: usize = 64;
 const NODES: usize = 5;
 
-/// Lines in the order in which things happened. Clones share them.
+/// Lines in the order of their events. Clones share them.
 #[derive(Clone, Default)]
 struct Lines(Arc<Mutex<Vec<u8>>>);
 
@@ -109,7 +109,7 @@ async fn play(seed: u64, lines: &Lines) {
     server.restore(&earlier);
     pass(150).await;
     first.stop().await;
-    // What the first one has left.
+    // The first manager has left these changes.
     server.load((0..PODS).map(|number| pod(number, number % 7 != 0))).unwrap();
     pass(60).await;
     second.stop().await;
@@ -144,7 +144,7 @@ fn node(number: usize) -> Value {
         "status": {"allocatable": {"cpu": "4"}, "conditions": [{"type": "Ready", "status": "True"}]}})
 }
 
-/// Every fourth has no selector.
+/// Returns a Service. Every fourth has no selector.
 fn service(number: usize) -> Value {
     let selector = if number % 4 == 3 { Value::Null } else { json!({"app": format!("app-{}", number % 8)}) };
     let distribution = if number.is_multiple_of(2) { json!("PreferSameZone") } else { Value::Null };

@@ -1,4 +1,4 @@
-//! The gates of the endpoints controller.
+//! Tests the gates of the endpoints controller.
 
 use kube_endpoint_integration_tests::running_manager::{settings, writes_within};
 use kube_endpoint_manager_core::{Gate, Gates};
@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use crate::gates::objects::{annotated_service, node, pod, pod_on_port, service};
 use crate::gates::test_cluster::{LONG, TestCluster, on_and_off};
 
-/// The number of writes of Endpoints caused by three changes of the Service that do not matter to
-/// its Endpoints.
+/// Returns the number of writes of Endpoints after three changes of the Service that do not matter
+/// to its Endpoints.
 async fn needless_writes(cluster: &TestCluster) -> usize {
     let mut writes = 0;
     for round in 0..3 {
@@ -44,7 +44,8 @@ async fn endpoints_keep_truncated() {
         );
         assert_eq!(endpoints["subsets"].as_array().map(Vec::len), Some(3));
         assert_eq!(needless_writes(&cluster).await, if on { 0 } else { 3 });
-        // At a start with the default gates, the truncated object of either profile is kept.
+        // A manager that starts with the default gates keeps the truncated object of either
+        // profile.
         let server = cluster.stop().await;
         assert_eq!(writes_within(&server, &settings(Gates::default()), LONG).await, [""; 0]);
         assert_eq!(writes_within(&server, &settings(Gates::default()), LONG).await, [""; 0]);
@@ -78,7 +79,7 @@ async fn tolerate_unready_annotation() {
             let subset = &cluster.endpoints()["subsets"][0];
             let published = (subset["addresses"].is_array(), subset["notReadyAddresses"].is_array());
             assert_eq!(published, (want, !want), "{field} {annotation} {on}");
-            // The slices say the same.
+            // The slices have the same state.
             let ready: Vec<Value> =
                 cluster.slice_endpoints().iter().map(|it| it["conditions"]["ready"].clone()).collect();
             assert_eq!(ready, [want], "{field} {annotation} {on}");

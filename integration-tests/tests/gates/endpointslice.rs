@@ -1,5 +1,5 @@
-//! The gates of the endpointslice controller. It runs alone and puts at most four endpoints into a
-//! slice.
+//! Tests the gates of the endpointslice controller, which runs alone and puts at most four
+//! endpoints into a slice.
 
 use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
 use kube_endpoint_integration_tests::running_manager::settings;

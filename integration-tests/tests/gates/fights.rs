@@ -1,4 +1,4 @@
-//! Two managers on one server that disagree about what a Service publishes.
+//! Tests two managers on one server that disagree about the published pods of a Service.
 
 use kube_endpoint_integration_tests::running_manager::{RunningManager, settings};
 use kube_endpoint_manager_core::{Gate, Gates};
@@ -8,7 +8,7 @@ use crate::gates::test_cluster::TestCluster;
 
 const ANNOTATION: &str = "service.alpha.kubernetes.io/tolerate-unready-endpoints";
 
-/// The number of writes of slices and Endpoints in an hour.
+/// Returns the number of writes of slices and Endpoints in an hour.
 async fn writes_in_an_hour(cluster: &TestCluster) -> usize {
     cluster.server.clear_request_log();
     cluster.pass(3600).await;
@@ -27,7 +27,7 @@ async fn two_managers_that_disagree_write_ever_more_slowly_and_stop_once_they_ag
         assert!((20..150).contains(&first), "{first} writes in the first hour: {gates:?}");
         let second = writes_in_an_hour(&cluster).await;
         assert!((10..=60).contains(&second), "{second} writes in the second hour: {gates:?}");
-        // A ready pod is published by both.
+        // Both publish a ready pod.
         cluster.load([pod(0, "a", true)]).await;
         cluster.pass(700).await;
         assert_eq!(writes_in_an_hour(&cluster).await, 0, "{gates:?}");

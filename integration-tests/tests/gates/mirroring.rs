@@ -1,4 +1,4 @@
-//! The gates of the mirroring controller.
+//! Tests the gates of the mirroring controller.
 
 use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
 use kube_endpoint_integration_tests::running_manager::{settings, writes_within};
@@ -12,7 +12,7 @@ const FROM_PODS: &str = "endpointslice-controller.k8s.io";
 const HEADLESS: &str = "service.kubernetes.io/headless";
 const MIRRORED: &str = "endpointslicemirroring-controller.k8s.io";
 
-/// The `managed-by` labels of all slices, sorted.
+/// Returns the `managed-by` labels of all slices, sorted.
 fn managers(server: &EmbeddedApiServer) -> Vec<String> {
     let manager = |slice: &Value| {
         slice["metadata"]["labels"]["endpointslice.kubernetes.io/managed-by"].as_str().unwrap().to_owned()
@@ -30,8 +30,8 @@ async fn orphaned_slice_cleanup() {
         cluster.patch("services", json!({"spec": {"selector": null}})).await;
         let both = [FROM_PODS, MIRRORED];
         assert_eq!(managers(&cluster.server), if on { &both[1..] } else { &both });
-        // At its start, the upstream profile keeps what it finds; the default profile deletes what
-        // upstream leaves behind.
+        // At its start, the upstream profile keeps existing slices; the default profile deletes the
+        // leftovers of upstream.
         let server = cluster.stop().await;
         assert_eq!(writes_within(&server, &settings(Gates::upstream()), LONG).await, [""; 0]);
         let writes = writes_within(&server, &settings(Gates::default()), LONG).await;

@@ -1,5 +1,5 @@
-//! Each feature gate, on and off, from the manager's settings to what the controllers write; and
-//! the switch between the default and the upstream profile.
+//! Tests each feature gate, on and off, from the manager's settings to the outputs; and the switch
+//! between the default and the upstream profile.
 
 #![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
 

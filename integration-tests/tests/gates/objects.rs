@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-/// A ready node with four CPUs. An empty `zone` means no zone label.
+/// Returns a ready node with four CPUs. An empty `zone` means no zone label.
 pub(crate) fn node(name: &str, zone: &str) -> Value {
     let labels = if zone.is_empty() { json!({}) } else { json!({"topology.kubernetes.io/zone": zone}) };
     json!({
@@ -11,12 +11,12 @@ pub(crate) fn node(name: &str, zone: &str) -> Value {
     })
 }
 
-/// A pod that serves the port `web` under the number 8080.
+/// Returns a pod that serves the port `web` under the number 8080.
 pub(crate) fn pod(number: usize, node: &str, ready: bool) -> Value {
     pod_on_port(number, node, ready, 8080)
 }
 
-/// A pod that serves the port `web` under a number of its own.
+/// Returns a pod that serves the port `web` under a number of its own.
 pub(crate) fn pod_on_port(number: usize, node: &str, ready: bool, port: usize) -> Value {
     let ip = format!("10.1.{}.{}", number / 250, number % 250 + 1);
     json!({
@@ -38,7 +38,7 @@ pub(crate) fn pod_on_port(number: usize, node: &str, ready: bool, port: usize) -
     })
 }
 
-/// The Service `web`.
+/// Returns the Service `web`.
 pub(crate) fn service() -> Value {
     json!({
         "apiVersion": "v1", "kind": "Service",
@@ -50,7 +50,7 @@ pub(crate) fn service() -> Value {
     })
 }
 
-/// The Service `web` with one annotation.
+/// Returns the Service `web` with one annotation.
 pub(crate) fn annotated_service(annotation: &str, value: &str) -> Value {
     let mut service = service();
     service["metadata"]["annotations"] = json!({annotation: value});

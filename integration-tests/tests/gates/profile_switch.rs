@@ -1,5 +1,4 @@
-//! A start with the default profile on the outputs of the upstream profile, and the other way
-//! round.
+//! Tests a start with the default profile on the outputs of the upstream profile, and the reverse.
 
 use kube_endpoint_integration_tests::running_manager::{settings, writes_within};
 use kube_endpoint_manager_core::Gates;
@@ -21,7 +20,8 @@ fn headless(service: &mut Value) {
     service["spec"]["clusterIPs"] = json!(["None"]);
 }
 
-/// Services with hints, with more addresses than are mirrored, without pods, and headless ones.
+/// Returns Services with hints, with more addresses than the controller mirrors, without pods, and
+/// headless ones.
 fn objects() -> Vec<Value> {
     let addresses: Vec<Value> =
         (0..1200).map(|n| json!({"ip": format!("192.0.{}.{}", n / 250, n % 250 + 1)})).collect();

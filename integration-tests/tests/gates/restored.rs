@@ -1,5 +1,5 @@
-//! Endpoints that a user creates before their Service, with the label of the endpoints controller,
-//! in both profiles.
+//! Tests Endpoints that a user creates before their Service, with the label of the endpoints
+//! controller, in both profiles.
 
 use kube_endpoint_integration_tests::running_manager::{settings, writes_within};
 use kube_endpoint_manager_core::Gates;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::gates::objects::node;
 use crate::gates::test_cluster::{LONG, TestCluster};
 
-/// Endpoints as a backup has them: a tool that restores keeps the labels, and the server notes the
+/// Returns Endpoints from a backup: the restoring tool keeps the labels, and the server notes the
 /// tool as their writer.
 fn restored() -> Value {
     json!({

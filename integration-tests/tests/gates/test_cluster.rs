@@ -9,10 +9,10 @@ use kube_endpoint_integration_tests::running_manager::{RunningManager, settings,
 use kube_endpoint_manager_core::{Gate, Gates, Settings};
 use serde_json::Value;
 
-/// Longer than the controllers take for anything that these tests start.
+/// A time longer than the controllers take for any change of these tests.
 pub(crate) const LONG: Duration = Duration::from_secs(120);
 
-/// The gates with which each test runs: only `gate` on, and all off.
+/// Returns the gates with which each test runs: only `gate` on, and all off.
 pub(crate) fn on_and_off(gate: Gate) -> [(Gates, bool); 2] {
     [(Gates::upstream().with(gate, true), true), (Gates::upstream(), false)]
 }
@@ -73,28 +73,28 @@ impl TestCluster {
         self.server
     }
 
-    /// The write requests since the log was cleared: method, path and status of each.
+    /// Returns the write requests since the log was cleared: method, path and status of each.
     pub(crate) fn writes(&self) -> Vec<String> {
         writes(&self.server)
     }
 
-    /// The methods of the writes of slices since the log was cleared.
+    /// Returns the methods of the writes of slices since the log was cleared.
     pub(crate) fn slice_writes(&self) -> Vec<String> {
         let writes = self.writes().into_iter().filter(|write| write.contains("/endpointslices"));
         writes.map(|write| write.split(' ').next().unwrap().to_owned()).collect()
     }
 
-    /// The Endpoints `web`.
+    /// Returns the Endpoints `web`.
     pub(crate) fn endpoints(&self) -> Value {
         self.server.get("endpoints", "default", "web").unwrap()
     }
 
-    /// The slices.
+    /// Returns the slices.
     pub(crate) fn slices(&self) -> Vec<Value> {
         self.server.list("endpointslices")
     }
 
-    /// The endpoints of all slices.
+    /// Returns the endpoints of all slices.
     pub(crate) fn slice_endpoints(&self) -> Vec<Value> {
         let lists = self.slices().into_iter().filter_map(|slice| slice["endpoints"].as_array().cloned());
         lists.flatten().collect()

@@ -1,4 +1,4 @@
-//! The cluster: its objects, the controller managers on it, and what its audit log shows.
+//! The cluster: its objects, the controller managers on it, and its audit log.
 #![expect(clippy::disallowed_methods, reason = "it waits for real processes")]
 
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ use tokio::sync::{Mutex, MutexGuard};
 /// The tests of this program take turns on the cluster.
 static TURN: Mutex<()> = Mutex::const_new(());
 
-/// How long a controller manager may take for what it has to do, leases included.
+/// The time limit for the work of a controller manager, including waits for leases.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 /// The Lease of everything else in kube-controller-manager.
@@ -32,7 +32,7 @@ const LOOPS_LEASE: &str = "kube-endpoint-manager";
 /// leader migration.
 const TOKENS: &str = "serviceaccount-token-controller";
 
-/// Under which Lease kube-controller-manager runs the loops.
+/// The Lease under which kube-controller-manager runs the loops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Under {
     /// With processes for the loops alone, and `--leader-elect-resource-name`.
@@ -47,7 +47,7 @@ pub(crate) enum Under {
 const LOOPS: [&str; 3] =
     ["endpoints-controller", "endpointslice-controller", "endpointslice-mirroring-controller"];
 
-/// The variables that name the cluster and what belongs to it.
+/// The variables that name the cluster and its files.
 const VARIABLES: [&str; 4] = [
     "KEM_HANDOVER_KUBECONFIG",
     "KEM_HANDOVER_CONTROLLER_MANAGER",
@@ -55,7 +55,7 @@ const VARIABLES: [&str; 4] = [
     "KEM_HANDOVER_AUDIT_LOG",
 ];
 
-/// What the tests need.
+/// Checks that the environment names a cluster.
 pub(crate) fn a_cluster() -> Result<(), Missing> {
     if VARIABLES.iter().all(|name| std::env::var_os(name).is_some()) {
         return Ok(());
@@ -78,14 +78,14 @@ pub(crate) struct Cluster {
     _turn: MutexGuard<'static, ()>,
 }
 
-/// The time since 1970.
+/// Returns the time since 1970.
 fn now() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap()
 }
 
 impl Cluster {
-    /// The cluster that the environment names, with the objects of the load and none of an earlier
-    /// test.
+    /// Returns the cluster that the environment names, with the objects of the load and without
+    /// those of an earlier test.
     pub(crate) async fn from_environment() -> Self {
         let [kubeconfig, controller_manager, service_account_key, audit_log] =
             VARIABLES.map(|name| PathBuf::from(std::env::var_os(name).unwrap()));
@@ -121,7 +121,7 @@ impl Cluster {
         self.client.request(request.body(body).unwrap()).await
     }
 
-    /// Deletes what an earlier test left, then creates the objects.
+    /// Deletes the objects of an earlier test, then creates the new ones.
     async fn reset(&self) {
         let namespace = format!("/api/v1/namespaces/{NAMESPACE}");
         for lease in [LEASE, MAIN_LEASE] {
@@ -151,7 +151,7 @@ impl Cluster {
         };
         match self.request(Method::POST, &collection, Some(object)).await {
             Ok(_) => {}
-            // Nodes are left from an earlier test.
+            // An earlier test has left nodes.
             Err(kube::Error::Api(status)) if status.code == 409 => {}
             Err(error) => panic!("{collection}/{name}: {error}"),
         }
@@ -161,7 +161,7 @@ impl Cluster {
         }
     }
 
-    /// A kubeconfig for a process that is known as `user` in the audit log.
+    /// Returns a kubeconfig for a process that appears as `user` in the audit log.
     fn kubeconfig(&self, user: &str) -> PathBuf {
         let mut kubeconfig = self.kubeconfig.clone();
         for named in &mut kubeconfig.auth_infos {
@@ -191,7 +191,7 @@ impl Cluster {
         command
     }
 
-    /// A kube-controller-manager that runs the loops.
+    /// Returns a kube-controller-manager that runs the loops.
     pub(crate) fn start_upstream(&self, user: &str, under: Under) -> Process {
         let command = match under {
             Under::MainLease => self.controller_manager(user, &[&[TOKENS][..], &LOOPS].concat()),
@@ -212,7 +212,8 @@ impl Cluster {
         self.start(user, command)
     }
 
-    /// The file that assigns the loops to kube-controller-manager, under a Lease of their own.
+    /// Returns the file that assigns the loops to kube-controller-manager, under a Lease of their
+    /// own.
     fn leader_migration(&self) -> PathBuf {
         let leaders = LOOPS.map(|name| json!({"name": name, "component": "kube-controller-manager"}));
         let migration = json!({
@@ -224,7 +225,7 @@ impl Cluster {
         path
     }
 
-    /// kube-controller-manager without the loops, under its main Lease.
+    /// Starts a kube-controller-manager without the loops, under its main Lease.
     pub(crate) fn start_upstream_without_loops(&self, user: &str) -> Process {
         self.start(user, self.controller_manager(user, &[TOKENS]))
     }
@@ -245,14 +246,14 @@ impl Cluster {
     }
 
     /// Takes the Lease of the loops from its holder. As in a release by client-go, the duration is
-    /// a second: with a longer one, replicas take the holder for one that lost its name, and wait
-    /// until the Lease expires.
+    /// a second: with a longer one, replicas assume that somebody removed the holder by hand, and
+    /// wait until the Lease expires.
     pub(crate) async fn release_lease(&self) {
         let patch = json!({"spec": {"holderIdentity": "", "leaseDurationSeconds": 1}});
         self.request(Method::PATCH, LEASE, Some(&patch)).await.unwrap();
     }
 
-    /// This project's binary.
+    /// Starts this project's binary.
     pub(crate) fn start_ours(&self, user: &str, arguments: &[&str]) -> Process {
         let mut command = Command::new(binary(env!("CARGO_BIN_EXE_apiserver-process").as_ref()));
         command
@@ -266,14 +267,14 @@ impl Cluster {
         self.start(user, command)
     }
 
-    /// The requests since this test began.
+    /// Returns the requests since this test began.
     pub(crate) fn lines(&self) -> Vec<Line> {
         let text = std::fs::read(&self.audit_log).unwrap();
         let lines = read_audit_log(&String::from_utf8_lossy(&text));
         lines.into_iter().filter(|line| line.time() >= self.started).collect()
     }
 
-    /// The number of requests so far.
+    /// Returns the number of requests so far.
     pub(crate) fn mark(&self) -> usize {
         self.lines().len()
     }
@@ -286,7 +287,7 @@ impl Cluster {
         }
     }
 
-    /// Waits until the outputs are what the pods ask for.
+    /// Waits until the outputs agree with the pods.
     pub(crate) async fn settled(&self) {
         let complete = async || Outputs::read(&self.client).await.is_ok_and(|it| it.differences().is_empty());
         self.wait_until("the outputs are complete", complete).await;

@@ -1,11 +1,11 @@
-//! The hand-over of the three loops from a real kube-controller-manager to this project's binary,
-//! and back, on a real API server. The audit log of the API server is the witness.
+//! Tests the hand-over of the three loops from a real kube-controller-manager to this project's
+//! binary, and back, on a real API server. The audit log of the API server is the witness.
 //!
 //! kube-controller-manager runs the loops under a Lease of their own, for which the binary
-//! campaigns too. So the loops run in one of the two at any time.
+//! campaigns, too. So the loops run in one of the two at any time.
 //!
-//! The tests need a cluster on which nothing else runs the loops. They are ignored, and say so,
-//! unless these environment variables are set:
+//! The tests need a cluster on which nothing else runs the loops. The harness ignores them, and
+//! says so, unless these environment variables are set:
 //!
 //! | variable | what it names |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! The hand-over under load: who writes, and for how long nobody does.
+//! Tests the hand-over under load: the writers, and the gaps between them.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::cluster::{Cluster, SIZE, Under};
 /// How long the load runs before and after each hand-over.
 const STEADY: Duration = Duration::from_secs(5);
 
-/// How long a process has to end.
+/// The time limit for the end of a process.
 const TO_END: Duration = Duration::from_secs(30);
 
 /// A hand-over under load: the outputs are complete when it begins.
@@ -51,8 +51,8 @@ impl HandOver {
         tokio::time::sleep(STEADY).await;
     }
 
-    /// Ends the load, and waits until the outputs are complete. Returns the requests, after a check
-    /// of who wrote, in order.
+    /// Ends the load, and waits until the outputs are complete. Checks the order of the writers,
+    /// and returns the requests.
     async fn end(self, expected: &[&str]) -> Vec<Line> {
         self.flips.stop().await;
         self.cluster.settled().await;
@@ -126,8 +126,7 @@ pub(crate) async fn the_loops_go_from_upstream_to_us_and_back_by_leader_migratio
 }
 
 /// A kube-controller-manager that runs everything under its main Lease, as most do. Replicas of
-/// ours wait for a Lease that is reserved, until the last kube-controller-manager with the loops
-/// has ended.
+/// ours wait for a reserved Lease, until the last kube-controller-manager with the loops has ended.
 pub(crate) async fn the_loops_go_to_us_when_an_administrator_releases_the_lease() {
     let cluster = Box::pin(Cluster::from_environment()).await;
     let mut upstream = cluster.start_upstream("upstream-1", Under::MainLease);

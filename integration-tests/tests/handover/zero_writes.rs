@@ -1,5 +1,5 @@
-//! A switch of a cluster in which nothing changes writes nothing: not the first one, with
-//! upstream's behaviour, and not those that turn on one gate after another and change between
+//! Tests that a switch writes nothing on a cluster in which nothing changes: neither the first one,
+//! with upstream's behaviour, nor those that turn on one gate after another and change between
 //! protobuf and JSON.
 
 use std::time::Duration;
@@ -10,10 +10,10 @@ use rustix::process::Signal;
 
 use crate::cluster::{Cluster, Under};
 
-/// How long a process has to end.
+/// The time limit for the end of a process.
 const TO_END: Duration = Duration::from_secs(30);
 
-/// How long a new leader is watched.
+/// How long the test watches a new leader.
 const WATCHED: Duration = Duration::from_secs(5);
 
 pub(crate) async fn switches_write_nothing() {
@@ -43,7 +43,7 @@ pub(crate) async fn switches_write_nothing() {
         ours = next;
     }
     let lines = cluster.lines();
-    // The Lease is renewed, and events on it tell who leads.
+    // Renewals of the Lease do not count, nor do events on it that tell who leads.
     let writes = |line: &&Line| {
         line.user.starts_with("ours") && line.is_write() && !line.agent.ends_with(" leader-election")
     };

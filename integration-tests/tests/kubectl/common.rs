@@ -1,4 +1,4 @@
-//! Shared by the tests: a server with a kubectl for it, and manifests.
+//! Helpers of the tests: a server with a kubectl for it, and manifests.
 
 use std::io::Write;
 use std::process::{Child, Command, Output, Stdio};
@@ -81,7 +81,7 @@ impl Kubectl {
         text
     }
 
-    /// The minor version of this kubectl.
+    /// Returns the minor version of this kubectl.
     pub(crate) fn minor(&self) -> u32 {
         let version: Value = serde_json::from_str(&self.prints("version --client -o json")).unwrap();
         let minor = version["clientVersion"]["minor"].as_str().unwrap();
@@ -117,7 +117,7 @@ impl Drop for Kubectl {
     }
 }
 
-/// Writes the input of a program that was started, and waits for its end.
+/// Writes the input of a started program, and waits for its end.
 pub(crate) fn output_of(mut child: Child, input: &str) -> Output {
     child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
     child.wait_with_output().unwrap()

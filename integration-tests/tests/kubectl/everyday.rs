@@ -1,4 +1,4 @@
-//! Everyday commands: discovery, create, get, apply, patch, watch, delete.
+//! Tests everyday commands: discovery, create, get, apply, patch, watch, delete.
 
 use std::io::{BufRead, BufReader};
 

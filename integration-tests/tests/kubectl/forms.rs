@@ -1,4 +1,4 @@
-//! Every kind in every output format: tables, wide tables, YAML, JSON, templates, names,
+//! Tests every kind in every output format: tables, wide tables, YAML, JSON, templates, names,
 //! descriptions; and `kubectl edit`.
 
 use std::os::unix::fs::PermissionsExt;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::common::*;
 
-/// One object of each stored kind.
+/// Returns one object of each stored kind.
 fn one_of_each() -> Value {
     json!({"apiVersion": "v1", "kind": "List", "items": [
         {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-1"}},

@@ -1,6 +1,6 @@
-//! kubectl against the embedded server. The tests need a kubectl of version 1.20 or later: the one
-//! in `KUBECTL` or in `PATH`, for example from Debian's package `kubernetes-client`. They are
-//! ignored where it is missing.
+//! Tests kubectl with the embedded server. The tests need a kubectl of version 1.20 or later: the
+//! one in `KUBECTL` or in `PATH`, for example from Debian's package `kubernetes-client`. The
+//! harness ignores them if it is missing.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,10 +1,10 @@
-//! kubectl's output for invalid input and unsupported operations.
+//! Tests kubectl's output for invalid input and unsupported operations.
 
 use serde_json::{Value, json};
 
 use crate::common::*;
 
-/// Runs a command that must fail and checks what it says.
+/// Runs a command that must fail, and checks its error.
 #[track_caller]
 fn check(kubectl: &Kubectl, arguments: &str, expected: &str) {
     contains(&kubectl.fails(arguments), &[expected]);
@@ -91,7 +91,7 @@ pub(crate) fn invalid_manifests() {
     refused(&kubectl, &slice, "endpoints[0].addresses: Invalid value: \"fd00::1\": must be an IPv4 address");
 }
 
-/// The response names what is not supported.
+/// The response names the unsupported operation.
 pub(crate) fn unsupported_operations() {
     let kubectl = Kubectl::start();
     kubectl.with("create -f -", &pod());

@@ -1,4 +1,4 @@
-//! A server takes what `kubectl endpoints render` prints.
+//! Tests that a server accepts the output of `kubectl endpoints render`.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::common::*;
 
 /// Ports and protocols that the API fills in; several ports, one of them by name; two families; and
-/// Endpoints of a user, which are mirrored.
+/// Endpoints of a user, which the controller mirrors.
 const MANIFESTS: &str = r#"
 apiVersion: v1
 kind: Service

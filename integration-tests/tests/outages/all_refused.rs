@@ -1,4 +1,4 @@
-//! No request reaches the API server for 200 s, and all watches break.
+//! Tests an outage of 200 s in which no request reaches the API server, and all watches break.
 
 use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
 use kube_endpoint_integration_tests::running_manager::settings;

@@ -1,5 +1,4 @@
-//! A server with a manager, Services that select the same pods, and one whose Endpoints are
-//! mirrored.
+//! A server with a manager, Services that select the same pods, and one with mirrored Endpoints.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -50,14 +49,14 @@ pub(crate) fn service(name: &str) -> Value {
     })
 }
 
-/// A Service without a selector.
+/// Returns a Service without a selector.
 fn mirrored_service() -> Value {
     let mut service = service("mirrored");
     service["spec"].as_object_mut().unwrap().remove("selector");
     service
 }
 
-/// The Endpoints that a user writes for it.
+/// Returns the Endpoints that a user writes for it.
 pub(crate) fn mirrored_endpoints(address: usize) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": "mirrored", "namespace": "default"},
@@ -65,14 +64,14 @@ pub(crate) fn mirrored_endpoints(address: usize) -> Value {
     })
 }
 
-/// The same, not to be mirrored.
+/// Returns the same Endpoints, which the controller must not mirror.
 pub(crate) fn skipped_endpoints() -> Value {
     let mut endpoints = mirrored_endpoints(1);
     endpoints["metadata"]["labels"] = json!({"endpointslice.kubernetes.io/skip-mirror": "true"});
     endpoints
 }
 
-/// Refuses requests with this status.
+/// Returns a fault that refuses requests with this status.
 pub(crate) fn refuse(status: u16) -> Fault {
     Fault::Refuse { status, retry_after: None }
 }
@@ -84,8 +83,8 @@ pub(crate) fn is_write(request: &LoggedRequest) -> bool {
 }
 
 impl Bed {
-    /// A server with so many Services, and a manager without a rate limit that has written the
-    /// outputs.
+    /// Returns a server with this number of Services, and a manager without a rate limit that has
+    /// written the outputs.
     pub(crate) async fn start(services: usize) -> Self {
         let bed = Self::start_with(services, Some(&settings(Gates::default()))).await;
         bed.expect([true], 1);
@@ -118,14 +117,14 @@ impl Bed {
         sleep(seconds(time)).await;
     }
 
-    /// From now on the writes of slices and Endpoints meet this fault.
+    /// Adds this fault to later writes of slices and Endpoints.
     pub(crate) fn writes_meet(&self, fault: Fault) {
         self.server.add_fault(FaultRule::new(fault, |request| {
             request.method != "GET" && matches!(request.plural(), "endpoints" | "endpointslices")
         }));
     }
 
-    /// Changes what the outputs have to show: the pods that are ready, and the mirrored address.
+    /// Changes the inputs: the readiness of the pods, and the mirrored address.
     pub(crate) fn change(&self, ready: impl IntoIterator<Item = bool>, address: usize) {
         let pods = ready.into_iter().enumerate().map(|(number, ready)| pod(number, ready));
         self.server.load(pods.chain([mirrored_endpoints(address)])).unwrap();
@@ -135,7 +134,7 @@ impl Bed {
         self.server.load([object]).unwrap();
     }
 
-    /// The slices that mirror Endpoints.
+    /// Returns the number of slices that mirror Endpoints.
     pub(crate) fn mirrored(&self) -> usize {
         let slices = self.server.list("endpointslices");
         slices
@@ -144,7 +143,7 @@ impl Bed {
             .count()
     }
 
-    /// The Endpoints, and the Services of the slices, that are not as they should be.
+    /// Returns the names of wrong Endpoints, and of the Services with wrong slices.
     pub(crate) fn wrong(&self, ready: &[bool], address: usize) -> Vec<String> {
         let pods = |wanted: bool| {
             let numbers = (0..ready.len()).filter(move |number| ready[*number] == wanted);
@@ -199,12 +198,12 @@ impl Bed {
         assert_eq!(self.wrong(ready.as_ref(), address), [""; 0]);
     }
 
-    /// Waits until nothing is wrong, and returns how long that took.
+    /// Waits until all outputs are right, and returns how long that took.
     pub(crate) async fn right_after(&self, ready: &[bool], address: usize) -> Duration {
         self.after(|| self.wrong(ready, address).is_empty()).await
     }
 
-    /// Waits for this, and returns how long that took.
+    /// Waits until `is_right` returns true, and returns how long that took.
     pub(crate) async fn after(&self, is_right: impl Fn() -> bool) -> Duration {
         let start = Instant::now();
         while !is_right() {
@@ -214,7 +213,7 @@ impl Bed {
         start.elapsed()
     }
 
-    /// The writes of outputs since the log was cleared.
+    /// Returns the writes of outputs since the log was cleared.
     pub(crate) fn writes(&self) -> Vec<LoggedRequest> {
         self.server.request_log().into_iter().filter(is_write).collect()
     }

@@ -1,4 +1,5 @@
-//! Pods flap a hundred times a second behind ten Services, and the API server answers 429.
+//! Tests pods that flap a hundred times a second behind ten Services, while the API server answers
+//! 429.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! An outage of hours: the load of probes does not depend on the number of keys.
+//! Tests an outage of hours: the load of probes does not depend on the number of keys.
 
 use crate::outages::bed::{Bed, refuse, seconds};
 
@@ -14,7 +14,7 @@ async fn one_probe_for_each_verb_every_20_seconds_whatever_the_number_of_keys() 
         bed.pass(3600).await;
         let writes = bed.writes();
         assert!(writes.iter().all(|write| write.request.verb == "update" && write.status == 500));
-        // Each key is retried every 5 to 6 minutes.
+        // The controllers retry each key every 5 to 6 minutes.
         let keys = 2 * services + 1;
         extra.push(writes.len() - keys * 11);
         bed.server.clear_faults();

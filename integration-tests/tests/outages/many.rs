@@ -1,4 +1,4 @@
-//! Many Services fail together.
+//! Tests many Services that fail together.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::outages::bed::{Bed, refuse, seconds};
 
 const SERVICES: usize = 1000;
 
-/// Writes a second, and the most at once, of each controller.
+/// The limit of writes a second, and at once, of each controller.
 const QPS: u32 = 100;
 
 #[tokio::test(start_paused = true)]
@@ -27,7 +27,7 @@ async fn a_thousand_services_are_written_at_the_rate_limit_after_an_outage() {
     bed.server.clear_faults();
     bed.server.clear_request_log();
     let took = bed.right_after(&[false], 2).await;
-    // Ten seconds of writes, after a probe.
+    // There are ten seconds of writes after a probe.
     assert!(took <= seconds(40), "{took:?}");
     let mut by_second = BTreeMap::<_, u32>::new();
     for write in bed.writes() {

@@ -1,4 +1,5 @@
-//! All controllers of a manager during and after an outage of the API server, under a paused clock.
+//! Tests all controllers of a manager during and after an outage of the API server, under a paused
+//! clock.
 
 #![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
 

@@ -1,11 +1,12 @@
-//! One object is refused for good, while writes of the same kind and verb succeed for others.
+//! Tests one object that the server always refuses, while writes of the same kind and verb succeed
+//! for others.
 
 use kube_endpoint_embedded_apiserver::FaultRule;
 use serde_json::Value;
 
 use crate::outages::bed::{Bed, pod, refuse, seconds, service};
 
-/// The pod of the Service `other`.
+/// Returns the pod of the Service `other`.
 fn other_pod(ready: bool) -> Value {
     let mut pod = pod(9, ready);
     pod["metadata"]["labels"]["app"] = "other".into();
@@ -42,7 +43,7 @@ async fn an_object_that_is_refused_for_good_among_others_is_written_every_five_t
             assert!((120..=121).contains(&endpoints), "{endpoints} Endpoints");
             refusals.push(["endpointslices", "endpoints"].map(|plural| count(plural, status)));
         }
-        // The retries, a few tries more, and slow retries.
+        // These are the retries, a few more tries, and slow retries.
         assert!(refusals[0].iter().all(|count| (10..=45).contains(count)), "{status}: {refusals:?}");
         for later in &refusals[1..] {
             assert!(later.iter().all(|count| (9..=12).contains(count)), "{status}: {refusals:?}");

@@ -1,4 +1,4 @@
-//! The writes of a quiet cluster fail. A pod turns unready meanwhile, and mirrored Endpoints
+//! Tests failing writes of a quiet cluster, while a pod turns unready and mirrored Endpoints
 //! change.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ use kube_endpoint_manager_core::Gates;
 
 use crate::outages::bed::{Bed, mirrored_endpoints, refuse, seconds, service, skipped_endpoints};
 
-/// No write of the last minute of the outage is later than this after the one before.
+/// The longest time between two writes in the last minute of the outage.
 const PROBED: u64 = 21;
 
 #[tokio::test(start_paused = true)]
@@ -22,7 +22,7 @@ async fn slices_endpoints_and_mirrored_slices_are_right_within_30_seconds_of_the
         bed.pass(duration).await;
         let writes = bed.writes();
         assert!(writes.iter().all(|write| write.status != 200), "{fault:?}");
-        // The retries of three keys, and a probe every 20 s.
+        // These are the retries of three keys, and a probe every 20 s.
         assert!((30..60).contains(&writes.len()), "{} writes: {fault:?}", writes.len());
         let late = |pair: &[kube_endpoint_embedded_apiserver::LoggedRequest]| {
             pair[1].received - pair[0].received > seconds(PROBED)
@@ -64,7 +64,8 @@ async fn creates_and_deletes_are_made_within_30_seconds_of_the_end() {
     bed.stop().await;
 }
 
-/// Mirrored slices are deleted once the server has said that nothing mirrors their Endpoints now.
+/// The controller deletes mirrored slices once the server has confirmed that their Endpoints are
+/// not to be mirrored now.
 #[tokio::test(start_paused = true)]
 async fn what_a_sync_asks_the_server_is_probed_as_its_writes_are() {
     let bed = Bed::start(1).await;
@@ -81,7 +82,8 @@ async fn what_a_sync_asks_the_server_is_probed_as_its_writes_are() {
     bed.stop().await;
 }
 
-/// A write without an answer is given up after a minute, and its key is not synced meanwhile.
+/// The manager gives up a write without an answer after a minute, and does not sync its key
+/// meanwhile.
 #[tokio::test(start_paused = true)]
 async fn writes_that_are_never_answered_are_repeated_within_a_minute_of_the_end() {
     for duration in [150, 170, 190, 3600] {
@@ -98,7 +100,7 @@ async fn writes_that_are_never_answered_are_repeated_within_a_minute_of_the_end(
     }
 }
 
-/// Slices are written all the time, with the same verb.
+/// Writes of slices, with the same verb, succeed all the time.
 #[tokio::test(start_paused = true)]
 async fn endpoints_are_right_within_30_seconds_though_only_their_writes_failed() {
     let bed = Bed::start(1).await;
@@ -110,7 +112,7 @@ async fn endpoints_are_right_within_30_seconds_though_only_their_writes_failed()
     }
     let writes = bed.writes();
     let failed = writes.iter().filter(|write| write.status == 500).count();
-    // Its retries, and one try every 10 s.
+    // These are its retries, and one try every 10 s.
     assert!((30..60).contains(&failed), "{failed} writes");
     assert!(writes.iter().filter(|write| write.status == 200).count() > 300);
     bed.server.clear_faults();
@@ -122,7 +124,7 @@ async fn endpoints_are_right_within_30_seconds_though_only_their_writes_failed()
 #[tokio::test(start_paused = true)]
 async fn keys_whose_failures_alternate_are_right_within_30_seconds_of_the_end() {
     let bed = Bed::start(2).await;
-    // In turn, whichever object is written.
+    // The faults come in turn, whichever object a write is for.
     let faults = [500, 409, 503, 422, 504, 403].map(refuse).into_iter().chain([Fault::LoseRequest]);
     for (turn, fault) in faults.enumerate() {
         let count = AtomicUsize::new(0);
@@ -145,7 +147,8 @@ async fn keys_whose_failures_alternate_are_right_within_30_seconds_of_the_end() 
     bed.stop().await;
 }
 
-/// Two keys fail for hours: both are retried every 5 to 6 minutes, and one is probed every 20 s.
+/// Two keys fail for hours: the controller retries both every 5 to 6 minutes, and probes one every
+/// 20 s.
 #[tokio::test(start_paused = true)]
 async fn no_probe_is_sent_before_the_end_of_a_pause_that_the_server_asks_for() {
     let bed = Bed::start(2).await;

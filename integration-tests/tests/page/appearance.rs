@@ -1,11 +1,11 @@
-//! Sizes and colours.
+//! Tests sizes and colours.
 
 use serde_json::{Value, json};
 
 use crate::browser::Scheme;
 use crate::scene::Scene;
 
-/// Texts whose contrast is lower than WCAG 2 asks of them at level AA: 4.5, and 3 for large ones.
+/// Texts with a lower contrast than level AA of WCAG 2 demands: 4.5, and 3 for large ones.
 pub(crate) const TOO_FAINT: &str = r"(() => {
     const parse = color => color.match(/[\d.]+/g).map(Number);
     const light = color => {
@@ -33,7 +33,7 @@ pub(crate) const TOO_FAINT: &str = r"(() => {
     return faint;
 })()";
 
-/// What is wider than the window.
+/// Elements that are wider than the window.
 const TOO_WIDE: &str = r"[...document.querySelectorAll('body *')].filter(node => node.checkVisibility() && !node.closest('pre, .hidden-visually, .skip, thead'))
     .filter(node => node.getBoundingClientRect().right > innerWidth + 1).map(node => `${node.tagName} ${node.textContent.slice(0, 60)}`)";
 

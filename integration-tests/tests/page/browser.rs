@@ -14,10 +14,10 @@ use serde_json::{Value, json};
 
 use crate::webdriver::{Key, WebDriver};
 
-/// How long a condition may take on a busy machine. Problems are looked for every 10 seconds.
+/// How long a condition may take on a busy machine. The page looks for problems every 10 seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How often a condition is checked.
+/// The time between two checks of a condition.
 const POLL: Duration = Duration::from_millis(50);
 
 /// The colours that the user prefers.
@@ -27,9 +27,9 @@ pub(crate) enum Scheme {
     Dark,
 }
 
-/// A browser with one page. Nothing of it is left when it is dropped, also if the test panics.
+/// A browser with one page. Dropping it removes everything of it, also if the test panics.
 pub(crate) struct Browser {
-    /// None until it has started.
+    /// `None` until the browser has started.
     driver: Option<WebDriver>,
     chromedriver: Process,
 }
@@ -50,11 +50,11 @@ impl Browser {
             "--no-sandbox",
             "--disable-dev-shm-usage",
             "--hide-scrollbars",
-            // Smaller pictures.
+            // This makes smaller pictures.
             "--disable-lcd-text",
             "--no-first-run",
-            // Names other than that of the manager's listener do not exist: the page has to do
-            // without.
+            // Names other than that of the manager's listener do not exist: the page must not need
+            // them.
             "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
         ];
         let wanted = json!({
@@ -96,12 +96,12 @@ impl Browser {
         self.driver().open(address).await;
     }
 
-    /// The value of a JavaScript expression.
+    /// Returns the value of a JavaScript expression.
     pub(crate) async fn value(&self, expression: &str) -> Value {
         self.driver().value(expression).await
     }
 
-    /// The value of an expression that is a text.
+    /// Returns the value of an expression that is a text.
     pub(crate) async fn text(&self, expression: &str) -> String {
         let value = self.value(expression).await;
         value.as_str().unwrap_or_else(|| panic!("{expression}: {value}")).to_owned()
@@ -133,7 +133,7 @@ impl Browser {
         self.driver().type_characters(text.chars()).await;
     }
 
-    /// What has the focus: its tag and its text or label.
+    /// Returns the tag and the text or label of the focused element.
     pub(crate) async fn focused(&self) -> String {
         let name = "(one => `${one.tagName.toLowerCase()} ${(one.getAttribute('aria-label') || one.placeholder || one.innerText || '').trim()}`)";
         self.text(&format!("{name}(document.activeElement)")).await
@@ -153,14 +153,14 @@ impl Browser {
         self.driver().devtools("Emulation.setEmulatedMedia", json!({"features": features})).await;
     }
 
-    /// What the console has received since the last call, errors of the network and of CSP
-    /// included.
+    /// Returns the entries of the console since the last call, including errors of the network and
+    /// of CSP.
     pub(crate) async fn console(&self) -> Vec<String> {
         let entries = self.driver().console().await;
         entries.iter().map(|entry| format!("{}: {}", entry["level"], entry["message"])).collect()
     }
 
-    /// A picture of the whole page, as PNG.
+    /// Returns a picture of the whole page, as PNG.
     pub(crate) async fn picture(&self, width: u32, scheme: Scheme) -> Vec<u8> {
         self.emulate(width, 800, scheme, true).await;
         let height = self.value("document.documentElement.scrollHeight").await.as_u64().unwrap();
@@ -168,7 +168,7 @@ impl Browser {
         self.driver().picture().await
     }
 
-    /// The processes of chromedriver and the browser.
+    /// Returns the processes of chromedriver and the browser.
     pub(crate) fn processes(&self) -> Vec<u32> {
         let mut found = vec![self.chromedriver.id()];
         let parents = parents();
@@ -184,8 +184,8 @@ impl Browser {
 impl Drop for Browser {
     fn drop(&mut self) {
         let processes = self.processes();
-        // The process of chromedriver is killed when the field is dropped; it would leave the
-        // browser behind.
+        // Dropping the field kills the process of chromedriver, which would leave the browser
+        // behind.
         for id in processes.iter().skip(1) {
             if let Some(process) = i32::try_from(*id).ok().and_then(Pid::from_raw) {
                 let _ = kill_process(process, Signal::KILL);
@@ -194,8 +194,8 @@ impl Drop for Browser {
     }
 }
 
-/// The running processes, each with its parent. Those that have ended and that nobody has waited
-/// for are left out.
+/// Returns the running processes, each with its parent. It leaves out ended processes that nobody
+/// has waited for.
 pub(crate) fn parents() -> BTreeMap<u32, u32> {
     let ids = read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     ids.filter_map(|id: u32| {

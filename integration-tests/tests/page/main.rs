@@ -1,5 +1,5 @@
-//! The status page of the real binary in headless Chromium. The tests are ignored where chromium or
-//! chromedriver is missing.
+//! Tests the status page of the real binary in headless Chromium. The harness ignores the tests if
+//! chromium or chromedriver is missing.
 //!
 //! `KEM_SCREENSHOTS=FOLDER` makes the test of the pictures write those of the documentation.
 #![allow(clippy::unwrap_used)]
@@ -36,14 +36,14 @@ fn main() -> ExitCode {
     ])
 }
 
-/// Whether the list of problems names a Service with a code.
+/// Returns an expression that is true if the list of problems names a Service with a code.
 fn lists(service: &str, code: &str) -> String {
     format!(
         "[...document.querySelectorAll('#problems tbody tr')].some(row => row.innerText.includes('{service}') && row.innerText.includes('{code}'))"
     )
 }
 
-/// Whether something with this tag and text has the focus.
+/// Returns an expression that is true if an element with this tag and text has the focus.
 fn has_focus(tag: &str, text: &str) -> String {
     format!("document.activeElement.matches('{tag}') && document.activeElement.innerText === '{text}'")
 }
@@ -115,7 +115,7 @@ async fn an_explanation_opens_by_keyboard_alone() {
     page.wait_until("Back returns to the explanation", &has_focus("h1", title)).await;
     assert!(page.text("location.hash").await.ends_with("#/service/shop/frontend-typo"));
 
-    // The chooser: down to the second of three, and Enter.
+    // In the chooser the test goes down to the second of three, and presses Enter.
     page.value("document.getElementById('service').focus()").await;
     page.type_text("shop/d").await;
     page.wait_until("Services are offered", "document.querySelectorAll('#found li').length === 3").await;
@@ -228,7 +228,7 @@ async fn a_browser_that_is_dropped_leaves_no_process() {
     let scene = Scene::sample().await;
     let processes = scene.page.processes();
     assert!(processes.len() > 2, "chromedriver, the browser and its processes: {processes:?}");
-    // As a panic does.
+    // A panic drops the scene in the same way.
     drop(scene);
     let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(10);
     while processes.iter().any(|id| parents().contains_key(id)) {

@@ -1,4 +1,4 @@
-//! The real binary with its embedded API server, and a browser on its status page.
+//! Runs the real binary with its embedded API server, and a browser on its status page.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -24,17 +24,17 @@ pub(crate) struct Scene {
     manager: Process,
     client: Client,
     address: String,
-    /// The last field, because it is dropped last.
+    /// This is the last field, because it must be dropped last.
     _folder: TempDir,
 }
 
 impl Scene {
-    /// The sample cluster. The page is open and shows the first data.
+    /// Starts the sample cluster. The page is open and shows the first data.
     pub(crate) async fn sample() -> Self {
         Self::with(&[]).await
     }
 
-    /// The sample cluster and more objects.
+    /// Starts the sample cluster with more objects.
     pub(crate) async fn with(objects: &[Value]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let more = folder.path().join("more.json");
@@ -62,7 +62,7 @@ impl Scene {
         scene
     }
 
-    /// The address that the manager printed.
+    /// Returns the address that the manager printed.
     pub(crate) fn address(&self) -> &str {
         &self.address
     }
@@ -105,7 +105,7 @@ fn flag(name: &str, path: &Path) -> String {
     format!("{name}={}", path.display())
 }
 
-/// The address of the page, with its token, from the first lines that the manager prints.
+/// Returns the address of the page, with its token, from the first lines that the manager prints.
 #[expect(clippy::disallowed_methods, reason = "it waits for a real process")]
 async fn address(manager: &mut Process) -> String {
     let deadline = std::time::Instant::now() + PATIENCE;

@@ -1,4 +1,4 @@
-//! Pictures of the page with the sample cluster.
+//! Takes pictures of the page with the sample cluster.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::browser::Scheme;
 use crate::scene::Scene;
 
-/// A picture of the documentation may have so many bytes.
+/// The maximum number of bytes of a picture in the documentation.
 const MOST_BYTES: u64 = 120_000;
 
 /// How long the sample cluster changes before the pictures of the documentation, so that the plots

@@ -49,7 +49,7 @@ impl WebDriver {
         self.send(Method::DELETE, "", None).await;
     }
 
-    /// Loads an address and waits until it is loaded.
+    /// Loads an address and waits for the end of loading.
     pub(crate) async fn open(&self, address: &str) {
         self.send(Method::POST, "/url", Some(json!({"url": address}))).await;
     }
@@ -59,7 +59,7 @@ impl WebDriver {
         self.send(Method::POST, "/back", Some(json!({}))).await;
     }
 
-    /// The value of a JavaScript expression.
+    /// Returns the value of a JavaScript expression.
     pub(crate) async fn value(&self, expression: &str) -> Value {
         let script = json!({"script": format!("return ({expression});"), "args": []});
         self.send(Method::POST, "/execute/sync", Some(script)).await
@@ -80,13 +80,13 @@ impl WebDriver {
         self.send(Method::POST, "/goog/cdp/execute", Some(body)).await;
     }
 
-    /// The entries of the console since the last call.
+    /// Returns the entries of the console since the last call.
     pub(crate) async fn console(&self) -> Vec<Value> {
         let entries = self.send(Method::POST, "/se/log", Some(json!({"type": "browser"}))).await;
         entries.as_array().unwrap().clone()
     }
 
-    /// A picture of the window, as PNG.
+    /// Returns a picture of the window, as PNG.
     pub(crate) async fn picture(&self) -> Vec<u8> {
         let picture = self.send(Method::GET, "/screenshot", None).await;
         BASE64_STANDARD.decode(picture.as_str().unwrap()).unwrap()
@@ -108,7 +108,7 @@ async fn request(
 ) -> Result<Value, Box<dyn std::error::Error + Send + Sync>> {
     let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
     let (mut sender, connection) = handshake(TokioIo::new(stream)).await?;
-    // It ends with the answer.
+    // The task ends with the answer.
     tokio::spawn(connection);
     let body = body.map(|body| body.to_string()).unwrap_or_default();
     let request = Request::builder()

@@ -1,4 +1,4 @@
-//! What these tests share.
+//! Helpers of these tests.
 #![expect(clippy::disallowed_methods, reason = "it waits for real processes")]
 
 use std::time::{Duration, Instant};
@@ -8,20 +8,20 @@ use kube_endpoint_integration_tests::processes::{Pages, Scene, Size, worst};
 /// The program of the API server.
 pub(crate) const APISERVER: &str = env!("CARGO_BIN_EXE_apiserver-process");
 
-/// How long a process has to end.
+/// The time limit for the end of a process.
 pub(crate) const TO_END: Duration = Duration::from_secs(20);
 
 /// How long a change may wait for its answer when a leader hands over to a standby.
 pub(crate) const LONGEST_GAP: Duration = Duration::from_secs(1);
 
-/// How long a change may wait after the server is back. The informers try again with client-go's
-/// backoff, which grows with the outage: its delays double from 0.8 s on, and jitter doubles each
-/// at most.
+/// Returns how long a change may wait after the server is back. The informers try again with
+/// client-go's backoff, which grows with the outage: its delays double from 0.8 s on, and jitter
+/// doubles each at most.
 pub(crate) fn longest_gap_after_outage(size: &Size) -> Duration {
     (size.outage + Duration::from_secs(1)) * 2
 }
 
-/// Three replicas under load.
+/// Starts three replicas under load.
 pub(crate) async fn three_replicas(size: Size) -> Scene {
     Box::pin(Scene::with_replicas(APISERVER, size, 3)).await
 }
@@ -31,8 +31,8 @@ pub(crate) fn report(what: &str, time: Duration) {
     println!("{what}: {:.2} s", time.as_secs_f64());
 }
 
-/// The longest time since `mark` that a change of a pod waited for its slice and its Endpoints.
-/// Prints it.
+/// Returns the longest time since `mark` that a change of a pod waited for its slice and its
+/// Endpoints. Prints it.
 pub(crate) fn worst_since(scene: &mut Scene, mark: usize, what: &str) -> Duration {
     let longest = worst(&scene.answers_since(mark));
     report(what, longest);
@@ -40,7 +40,7 @@ pub(crate) fn worst_since(scene: &mut Scene, mark: usize, what: &str) -> Duratio
 }
 
 /// Probes until `stop`, ten times a second. Returns the times that the probes took, the shortest
-/// first. One that takes five times the limit fails.
+/// first. A probe that takes five times the limit fails.
 pub(crate) async fn probes(
     pages: Pages,
     limit: Duration,

@@ -1,4 +1,4 @@
-//! The leader ends, dies or is stopped.
+//! Tests a leader that ends, dies or is stopped.
 
 use std::time::Duration;
 
@@ -40,15 +40,15 @@ async fn after_sigkill_a_standby_goes_on_when_the_lease_has_expired() {
     assert!(gap > scene.size.lease.duration / 2, "the leader was killed, so the gap cannot be {gap:?}");
 }
 
-/// A leader that was stopped for longer than its lease believes that it still leads. It writes
-/// nothing more and ends.
+/// A leader that continues after a stop longer than its lease believes that it still leads. It
+/// writes nothing more and ends.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_leader_that_was_stopped_writes_nothing_when_it_continues() {
     let mut scene = three_replicas(Size::from_environment()).await;
     let leader = scene.leader().await;
     let mark = scene.mark();
     let stopped = scene.signal(leader, Signal::STOP);
-    // What it had sent before.
+    // The server now handles the requests that the leader had sent before.
     tokio::time::sleep(Duration::from_millis(200)).await;
     let after_stop = scene.mark();
     scene.leader_after(&stopped).await;
@@ -58,7 +58,7 @@ async fn a_leader_that_was_stopped_writes_nothing_when_it_continues() {
     scene.finish().await;
     let written = |line: &&_| is_write_of(&stopped, line);
     let late: Vec<_> = scene.lines()[after_stop..].iter().filter(written).cloned().collect();
-    // The event on the Lease that says that it has stopped leading.
+    // This is the event on the Lease that says that it has stopped leading.
     let (events, writes): (Vec<_>, Vec<_>) = late.into_iter().partition(|line| line.resource == "events");
     assert!(writes.is_empty(), "{writes:#?}");
     assert!(events.len() <= 1, "{events:#?}");
@@ -67,12 +67,13 @@ async fn a_leader_that_was_stopped_writes_nothing_when_it_continues() {
     assert!(gap < scene.size.longest_gap_after_kill(), "{gap:?}");
 }
 
-/// A write of anything but the Lease, which the server refuses because another one holds it.
+/// Returns true for a write by a user, except of the Lease: the server refuses that because another
+/// process holds it.
 fn is_write_of(user: &str, line: &kube_endpoint_integration_tests::processes::Line) -> bool {
     line.user == user && line.is_write() && (line.resource != "leases" || line.succeeded())
 }
 
-/// Each replica is replaced by a new one, and the new one is ready before the next old one ends.
+/// A new replica replaces each old one, and is ready before the next old one ends.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rolling_restart_leaves_no_gap_longer_than_a_second() {
     let mut scene = three_replicas(Size::from_environment()).await;

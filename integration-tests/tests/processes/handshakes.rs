@@ -1,4 +1,5 @@
-//! Clients begin TLS handshakes by the hundred a second, and the serving key is a 4096-bit RSA key.
+//! Tests clients that begin hundreds of TLS handshakes a second, with a 4096-bit RSA key for
+//! serving.
 #![expect(clippy::disallowed_methods, reason = "it talks over real sockets")]
 
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -17,27 +18,28 @@ use tokio_rustls::rustls::ClientConnection;
 
 use crate::common::{APISERVER, LONGEST_GAP, probes, report, worst_since};
 
-/// The clients begin handshakes for this long.
+/// How long clients begin handshakes.
 const TIME: Duration = Duration::from_secs(5);
 
-/// The pause between two clients of each sort: 200 of each begin in a second.
+/// The pause between two clients of each sort: 200 of each sort begin in a second.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Those that wait for an answer. Those that do not wait have the address of the probes.
+/// The address of clients that wait for an answer. Clients that do not wait have the address of the
+/// probes.
 const WAITING: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(127, 0, 0, 2), 0);
 
-/// The half of all probes must take less, and each less than five times as long: the clients
-/// themselves keep a busy machine busy.
+/// The limit for the median of the probes. Each may take five times as long: the clients themselves
+/// load a busy machine.
 const PROBE: Duration = Duration::from_secs(1);
 
-/// The half of all changes must be answered within this time.
+/// The limit for the median of the answers to changes.
 const HALF_OF_CHANGES: Duration = Duration::from_millis(200);
 
 /// The share of one processor that the replica may take: a quarter for the handshakes, and the rest
 /// for its work in a debug build.
 const SHARE: f64 = 0.7;
 
-/// The first message of a handshake.
+/// Returns the first message of a handshake.
 fn client_hello() -> Vec<u8> {
     let mut config = Config::new("https://127.0.0.1".parse().unwrap());
     config.accept_invalid_certs = true;
@@ -59,7 +61,7 @@ async fn begin(port: u16, hello: &[u8], from: Option<SocketAddrV4>) -> std::io::
 }
 
 /// Begins handshakes for [`TIME`]. Returns the number of clients that have given up at once, and of
-/// those that have waited for an answer and got one.
+/// those that have got an answer.
 async fn begin_handshakes(port: u16) -> (usize, usize) {
     let (hello, answered) = (Arc::new(client_hello()), Arc::new(AtomicUsize::new(0)));
     let (mut given_up, mut waiting) = (0, JoinSet::new());

@@ -1,4 +1,4 @@
-//! Other clients delete or edit the Lease, and the clocks of the hosts differ.
+//! Tests other clients that delete or edit the Lease, and hosts with different clocks.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -30,7 +30,7 @@ async fn a_deleted_lease_is_created_again_and_two_replicas_never_write_at_once()
     scene.leader().await;
     let mark = scene.mark();
     let deleted = lease(&scene).await["metadata"]["uid"].take();
-    // Whoever makes it anew may lead; the former leader may end.
+    // The replica that makes it anew may lead; the former leader may end.
     scene.replicas.iter_mut().for_each(|replica| replica.may_end = true);
     request(&scene, Method::DELETE, None).await;
     tokio::time::sleep(scene.size.lease.duration + scene.size.steady).await;
@@ -42,8 +42,8 @@ async fn a_deleted_lease_is_created_again_and_two_replicas_never_write_at_once()
     assert!(gap < scene.size.longest_gap_after_kill(), "{gap:?}");
 }
 
-/// An administrator gives the Lease to nobody that exists. The leader stops writing, and a standby
-/// takes over when the Lease has expired.
+/// An administrator gives the Lease to a holder that does not exist. The leader stops writing, and
+/// a standby takes over when the Lease has expired.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lease_that_is_given_to_another_holder_ends_the_leader() {
     let mut scene = three_replicas(Size::from_environment().sharing_cores()).await;
@@ -61,8 +61,8 @@ async fn a_lease_that_is_given_to_another_holder_ends_the_leader() {
     assert!(gap < scene.size.longest_gap_after_kill() + scene.size.lease.retry_period, "{gap:?}");
 }
 
-/// A shared object that adds the seconds in the file `CLOCK_OFFSET` to the system time of the
-/// program that preloads it.
+/// Returns a shared object that adds the seconds in the file `CLOCK_OFFSET` to the system time of
+/// the program that preloads it.
 fn clock_offset(scene: &Scene) -> PathBuf {
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/clock_offset.c");
     let object = scene.folder().join("clock_offset.so");
@@ -87,7 +87,7 @@ fn set_offset(file: &Path, hours: i64) {
     std::fs::write(file, (hours * 3600).to_string()).unwrap();
 }
 
-/// How far the time in the Lease is from the system's, in seconds.
+/// Returns the difference between the time in the Lease and the system's, in seconds.
 #[expect(clippy::disallowed_methods, reason = "the clock of real processes is compared with the system's")]
 async fn offset_in_lease(scene: &Scene) -> i64 {
     let lease = lease(scene).await;
@@ -95,8 +95,9 @@ async fn offset_in_lease(scene: &Scene) -> i64 {
     renewed.as_second() - jiff::Timestamp::now().as_second()
 }
 
-/// No replica compares a time in the Lease with its own clock, so one whose clock is wrong neither
-/// takes a Lease that is held nor makes the others wait. Nor does one whose clock is set.
+/// No replica compares a time in the Lease with its own clock, so a replica with a wrong clock
+/// neither takes a held Lease nor makes the others wait. Nor does a replica whose clock somebody
+/// sets.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_clock_that_is_an_hour_off_changes_nothing() {
     let mut scene =

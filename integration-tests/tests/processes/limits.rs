@@ -1,4 +1,4 @@
-//! A leader that the system gives few open files or no more memory.
+//! Tests a leader that the system gives few open files or no more memory.
 
 use std::process::Command;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
 use crate::common::{APISERVER, TO_END, worst_since};
 use crate::slow_clients::{connect, open};
 
-/// The fewest open files with which the process starts.
+/// The minimum number of open files with which the process starts.
 const OPEN_FILES: usize = 80;
 
 /// More clients than it may have files.
@@ -32,7 +32,7 @@ fn after(setting: &str, command: &mut Command) {
     *command = shell;
 }
 
-/// A leader with pages and a limit, under load, and a standby without the limit.
+/// Returns a leader with pages and a limit, under load, and a standby without the limit.
 async fn leader_and_standby(pages: Pages, setting: &str) -> Scene {
     let mut scene = Box::pin(Scene::start(APISERVER, Size::from_environment().sharing_cores())).await;
     let [port, address] = pages.flags();
@@ -46,7 +46,7 @@ async fn leader_and_standby(pages: Pages, setting: &str) -> Scene {
     scene
 }
 
-/// Clients that say next to nothing take all connections that the leader keeps. It has files left
+/// Clients that send next to nothing take all connections that the leader keeps. It has files left
 /// for a new connection to the API server.
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_leave_a_leader_with_few_open_files_those_that_it_needs() {

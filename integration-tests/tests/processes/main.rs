@@ -1,6 +1,6 @@
-//! Replicas of the binary as processes, against the API server in a process of its own: signals,
-//! outages, a Lease that another client changes, a full disk, slow clients, clients that begin
-//! handshakes, few open files, no memory. The server's request log is the witness.
+//! Tests replicas of the binary as processes, against the API server in a process of its own:
+//! signals, outages, a Lease that another client changes, a full disk, slow clients, clients that
+//! begin handshakes, few open files, no memory. The server's request log is the witness.
 //!
 //! The default load suits two cores. This is the full one, with 500 Services, 3,000 pods and
 //! client-go's lease times:

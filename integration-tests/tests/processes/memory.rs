@@ -1,4 +1,4 @@
-//! The memory of a replica that has nothing to do.
+//! Measures the memory of an idle replica.
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use kube_endpoint_integration_tests::processes::{Pages, Scene, Size, free_port};
 
 use crate::common::APISERVER;
 
-/// The most resident memory of an idle replica.
+/// The maximum resident memory of an idle replica.
 const LIMIT: u64 = 16 * 1_000 * 1_000;
 
-/// With serving and the Lease, without traces, after a probe and a scrape. The code of a debug
-/// build alone exceeds the limit, so the limit holds for its anonymous memory only.
+/// The replica has serving and the Lease, no traces, and got a probe and a scrape. The code of a
+/// debug build alone exceeds the limit, so the limit holds only for its anonymous memory.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_idle_replica_takes_at_most_16_megabytes() {
     let size = Size { services: 0, ..Size::from_environment() };

@@ -1,4 +1,4 @@
-//! The server is away for longer than the lease, and the disk is full.
+//! Tests a server that is away for longer than the lease, and a full disk.
 
 use std::path::Path;
 use std::time::Duration;
@@ -30,8 +30,8 @@ async fn an_outage_longer_than_the_lease_ends_only_the_leader() {
     assert!(gap < longest_gap_after_outage(&scene.size), "{gap:?}");
 }
 
-/// Neither standard error nor the audit log can be written. The manager goes on, and a metric
-/// counts what is lost.
+/// Writing to standard error and to the audit log fails. The manager goes on, and a metric counts
+/// the lost lines.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_stops_nothing() {
     let mut scene = Box::pin(Scene::start(APISERVER, Size::from_environment())).await;

@@ -1,4 +1,4 @@
-//! Thousands of clients open a connection to a replica's port and send next to nothing.
+//! Tests thousands of clients that open a connection to a replica's port and send next to nothing.
 #![expect(clippy::disallowed_methods, reason = "it talks over real sockets")]
 
 use std::io::{ErrorKind, Read};
@@ -12,23 +12,23 @@ use crate::common::{APISERVER, LONGEST_GAP, probes, report, worst_since};
 /// The beginning of a TLS handshake.
 const BEGINNING: [u8; 3] = [0x16, 0x03, 0x01];
 
-/// How many connections a replica keeps: 400, and some that it is about to close.
+/// The maximum number of connections of a replica: 400, and some that it is about to close.
 const CONNECTIONS: usize = 500;
 
-/// How much memory the clients may cost.
+/// The maximum memory for the clients.
 const MEMORY: u64 = 16 * 1024 * 1024;
 
-/// How long a probe may take.
+/// The time limit of a probe.
 const PROBE: Duration = Duration::from_secs(1);
 
-/// Longer than a replica waits for a handshake.
+/// A time longer than a replica waits for a handshake.
 const HANDSHAKE: Duration = Duration::from_secs(20);
 
-/// The address of the slow clients. Probes come from another one, as the kubelet's do: connections
-/// of the address that has most of them are cut off first.
+/// The address of the slow clients. Probes come from another one, as the kubelet's do: a replica
+/// first closes connections of the address that has most of them.
 const SLOW: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(127, 0, 0, 2), 0);
 
-/// A client that has sent the beginning of a handshake.
+/// Returns a client that has sent the beginning of a handshake.
 pub(crate) async fn connect(port: u16) -> std::io::Result<TcpStream> {
     let socket = tokio::net::TcpSocket::new_v4()?;
     socket.bind(SLOW.into())?;
@@ -87,7 +87,7 @@ async fn slow_clients_take_neither_memory_nor_time() {
     assert!(gap < LONGEST_GAP, "{gap:?}");
 }
 
-/// How many clients the replica has not cut off.
+/// Returns the number of clients whose connections are open.
 pub(crate) fn open(clients: &[TcpStream]) -> usize {
     clients.iter().filter(|client| is_open(client)).count()
 }

@@ -1,4 +1,4 @@
-//! One manager without leader election.
+//! Tests one manager without leader election.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ const ALONE: &str = "--leader-elect=false";
 /// Longer than the queue takes at the rate of the test.
 const SHUTDOWN: &str = "--controller-shutdown-timeout=60s";
 
-/// SIGTERM while each Service has a change that is not written yet: the queue is worked off before
-/// the process ends.
+/// SIGTERM comes while each Service has an unwritten change: the process works off the queue before
+/// it ends.
 #[tokio::test(flavor = "multi_thread")]
 async fn queued_changes_are_written_before_the_process_ends() {
     // A rate at which the queue is far from empty when the signal comes.
@@ -26,7 +26,7 @@ async fn queued_changes_are_written_before_the_process_ends() {
     scene.signal(only, Signal::TERM);
     let status = scene.replicas[only].process.wait(TO_END * 3).await;
     assert!(status.success(), "{status}");
-    // Each output is created once, and complete.
+    // The manager creates each output once, and complete.
     assert_eq!(written(&mut scene), 2 * scene.size.services);
     assert_eq!(scene.settled().await.writes_of_a_new_manager(), Vec::<String>::new());
 }

@@ -14,7 +14,7 @@ use kube_endpoint_manager_core::{ApiClient, ContentType, ControllerStatus, Gates
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
-/// Changes an object that is created or updated. The number is that of the request.
+/// A function that changes the object of a create or an update. The number is that of the request.
 pub(crate) type Webhook = fn(&mut Value, usize);
 
 pub(crate) struct Cluster {
@@ -22,7 +22,7 @@ pub(crate) struct Cluster {
     manager: RunningManager,
 }
 
-/// A pod of an application.
+/// Returns a pod of an application.
 pub(crate) fn pod(namespace: &str, app: &str, number: usize, ready: bool) -> Value {
     let ip = format!("10.1.{}.{}", number / 200, number % 200 + 1);
     json!({"apiVersion": "v1", "kind": "Pod",
@@ -33,7 +33,7 @@ pub(crate) fn pod(namespace: &str, app: &str, number: usize, ready: bool) -> Val
                 "lastTransitionTime": "2026-12-01T00:00:00Z"}]}})
 }
 
-/// A Service, with a selector if it has pods.
+/// Returns a Service, with a selector if it has pods.
 pub(crate) fn service(namespace: &str, name: &str, number: usize, selects: bool) -> Value {
     let ip = format!("10.96.0.{number}");
     let selector = if selects { json!({"app": name}) } else { Value::Null };
@@ -42,14 +42,14 @@ pub(crate) fn service(namespace: &str, name: &str, number: usize, selects: bool)
             "ports": [{"port": 80, "protocol": "TCP", "targetPort": 8080}]}})
 }
 
-/// Endpoints that somebody writes.
+/// Returns Endpoints that somebody writes.
 pub(crate) fn endpoints(namespace: &str, name: &str, ips: &[&str]) -> Value {
     let addresses: Vec<Value> = ips.iter().map(|ip| json!({"ip": ip})).collect();
     json!({"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": name, "namespace": namespace},
         "subsets": [{"addresses": addresses, "ports": [{"port": 8080, "protocol": "TCP"}]}]})
 }
 
-/// The objects of a namespace: `web` with so many pods, and `db`.
+/// Returns the objects of a namespace: `web` with this number of pods, and `db`.
 pub(crate) fn objects(namespace: &str, number: usize, pods: usize) -> Vec<Value> {
     let addresses = ["192.0.2.1", "192.0.2.2", "192.0.2.3"];
     let mut objects = vec![
@@ -73,7 +73,7 @@ pub(crate) fn server(objects: impl IntoIterator<Item = Value>) -> EmbeddedApiSer
         .unwrap()
 }
 
-/// Settings with which objects can be rewritten: they are sent as JSON.
+/// Returns settings with JSON, so that a webhook can rewrite the objects.
 pub(crate) fn settings_of_tests(max_endpoints_per_slice: usize) -> Settings {
     let mut settings = settings(Gates::default());
     settings.content_type = ContentType::Json;
@@ -95,7 +95,7 @@ async fn rewritten(request: Request<Body>, webhook: Webhook, turn: &AtomicUsize)
 }
 
 impl Cluster {
-    /// A manager on a server whose webhook rewrites what is created and updated.
+    /// Starts a manager on a server whose webhook rewrites the objects of creates and updates.
     pub(crate) fn rewriting(server: EmbeddedApiServer, settings: &Settings, webhook: Webhook) -> Self {
         let (service, turn) = (server.service(), Arc::new(AtomicUsize::new(0)));
         let client = ApiClient::for_tests(tower::service_fn(move |request: Request<Body>| {
@@ -122,18 +122,18 @@ impl Cluster {
         self.manager.stop().await;
     }
 
-    /// The states of the controllers: of Endpoints, of slices and of mirrored slices.
+    /// Returns the states of the controllers: of Endpoints, of slices and of mirrored slices.
     pub(crate) fn statuses(&self) -> [ControllerStatus; 3] {
         self.manager.status().controllers.try_into().unwrap()
     }
 
-    /// What `/statusz` prints.
+    /// Returns the text of `/statusz`.
     pub(crate) fn printed_status(&self) -> String {
         self.manager.status().to_string()
     }
 
-    /// The writes of each controller since the log was cleared, in the order of [`Self::statuses`],
-    /// whatever their answers.
+    /// Returns the writes of each controller since the log was cleared, in the order of
+    /// [`Self::statuses`], whatever their answers.
     pub(crate) fn writes(&self) -> [usize; 3] {
         let log = self.server.request_log();
         let is_write = |one: &&LoggedRequest| one.request.is_write() && one.request.plural() != "events";
@@ -143,7 +143,7 @@ impl Cluster {
         [" endpoints-controller", " endpointslice-controller", " endpointslice-mirroring-controller"].map(by)
     }
 
-    /// The ready addresses in the slices of a Service, sorted.
+    /// Returns the ready addresses in the slices of a Service, sorted.
     pub(crate) fn published(&self, namespace: &str, service: &str) -> Vec<String> {
         let of_service = |slice: &Value| {
             slice["metadata"]["namespace"] == namespace
@@ -158,7 +158,7 @@ impl Cluster {
         addresses
     }
 
-    /// The ready addresses of Endpoints, sorted.
+    /// Returns the ready addresses of Endpoints, sorted.
     pub(crate) fn in_endpoints(&self, namespace: &str, name: &str) -> Vec<String> {
         let Some(endpoints) = self.server.get("endpoints", namespace, name) else { return Vec::new() };
         let addresses = endpoints["subsets"][0]["addresses"].as_array().cloned().unwrap_or_default();

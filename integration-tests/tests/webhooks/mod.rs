@@ -1,5 +1,5 @@
-//! Webhooks that admission of slices and Endpoints calls: they rewrite objects, take long, or
-//! refuse them. The writes stay bounded, nothing else waits, and the status says what is going on.
+//! Tests webhooks in the admission of slices and Endpoints, which rewrite objects, take long, or
+//! refuse them. The writes stay bounded, nothing else waits, and the status names the cause.
 
 #![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
 

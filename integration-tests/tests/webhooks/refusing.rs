@@ -1,4 +1,4 @@
-//! A webhook that refuses every second create.
+//! Tests a webhook that refuses every second create.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::webhooks::cluster::{Cluster, pod, server, service, settings_of_tests}
 const PODS: usize = 200;
 const SUBSETS: usize = 20;
 
-/// Endpoints whose subsets have different ports.
+/// Returns Endpoints whose subsets have different ports.
 fn endpoints(subsets: impl IntoIterator<Item = usize>) -> Value {
     let subset = |number: usize| {
         json!({"addresses": [{"ip": format!("192.0.2.{}", number + 1)}],
@@ -55,7 +55,7 @@ async fn all_slices_appear_and_dead_endpoints_go_though_every_second_create_is_r
     cluster.pass(Duration::from_millis(500)).await;
     let [endpoints_controller, slices, mirroring] = cluster.statuses();
     assert_eq!((slices.failing, mirroring.failing), (1, 1));
-    // It fails and succeeds within milliseconds.
+    // The controller fails and succeeds within milliseconds.
     assert_eq!(endpoints_controller.failing, 0);
     cluster.pass(Duration::from_secs(300)).await;
     assert_eq!(counts(), [PODS, PODS, SUBSETS]);
@@ -66,8 +66,8 @@ async fn all_slices_appear_and_dead_endpoints_go_though_every_second_create_is_r
     assert!((2 * slices_of_both - 10..=2 * slices_of_both + 10).contains(&writes), "{writes}");
     assert!(cluster.statuses().iter().all(|status| status.failing == 0 && status.queued == 0));
 
-    // Half of the pods die, and so many others come that more slices are needed; the same with
-    // addresses.
+    // Half of the pods die, and enough others come to need more slices; the addresses change in the
+    // same way.
     for number in 0..PODS / 2 {
         cluster.server.load([pod("default", "web", 2 * number, false)]).unwrap();
     }

@@ -1,4 +1,4 @@
-//! Webhooks that rewrite slices and Endpoints at each write.
+//! Tests webhooks that rewrite slices and Endpoints at each write.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::webhooks::cluster::{Cluster, Webhook, endpoints, objects, pod, server
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// The list of a slice's endpoints or of the addresses of Endpoints.
+/// Returns the list of a slice's endpoints or of the addresses of Endpoints.
 fn list(object: &mut Value) -> Option<&mut Vec<Value>> {
     let pointer = if object["kind"] == "Endpoints" { "/subsets/0/addresses" } else { "/endpoints" };
     object.pointer_mut(pointer)?.as_array_mut()
@@ -18,20 +18,20 @@ fn label(object: &mut Value, value: &str) {
     object["metadata"]["labels"]["policy.example.com/checked"] = value.into();
 }
 
-/// What the writes of a webhook's kind are in an hour, for each object.
+/// The bound on the writes of an object in an hour, for a kind of webhook.
 #[derive(Clone, Copy, Debug)]
 enum Bound {
-    /// It changes nothing that is compared, so nothing is written again.
+    /// The webhook changes no compared field, so the controllers write nothing again.
     Once,
-    /// Each update leaves what the webhook made of the object before, so that it is repeated after
-    /// twice as long.
+    /// Each update leaves the object as the webhook has made it before, so the controllers repeat
+    /// it after twice as long each time.
     Undone,
-    /// Each update stores something else, so that the answer to it takes up to five minutes.
+    /// Each update stores another object, so the controllers answer it after up to five minutes.
     Fought,
 }
 
 impl Bound {
-    /// The least and the most writes in the first hour and in the second.
+    /// Returns the least and the most writes in the first hour and in the second.
     fn writes(self) -> [(usize, usize); 2] {
         match self {
             Self::Once => [(1, 1), (0, 0)],
@@ -68,7 +68,7 @@ const KINDS: [(&str, Bound, Webhook); 9] = [
     ("the owner removed", Bound::Once, |object, _| object["metadata"]["ownerReferences"] = Value::Null),
 ];
 
-/// A namespace whose Service and Endpoints have a label, with so many pods.
+/// Returns a namespace whose Service and Endpoints have a label, with this number of pods.
 fn labelled(pods: usize) -> Vec<Value> {
     let mut objects = objects("default", 10, pods);
     for object in &mut objects {
@@ -91,7 +91,7 @@ async fn writes_stay_bounded_whatever_a_webhook_rewrites() {
         let is_once = matches!(bound, Bound::Once);
         for status in cluster.statuses() {
             let recent = &status.recent_foreign_writes;
-            // Another order is seen, and nothing follows from it.
+            // The controllers see another order, and do nothing about it.
             let counts: Vec<u64> = recent.iter().map(|write| write.count).collect();
             let is_shown = if is_once { counts.iter().all(|count| *count == 1) } else { counts[0] >= 12 };
             assert!(is_shown && counts.len() <= 1, "{name}: {recent:?}");
@@ -122,7 +122,7 @@ async fn writes_of_a_service_with_many_slices_stay_bounded_too() {
     cluster.stop().await;
 }
 
-/// What anything else causes is written at once, whatever the webhook does.
+/// Writes with other causes come at once, whatever the webhook does.
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_becomes_unready_is_gone_at_once_in_spite_of_a_webhook() {
     let stamp: Webhook = |object, turn| label(object, &format!("request-{turn}"));

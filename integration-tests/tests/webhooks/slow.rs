@@ -1,4 +1,4 @@
-//! A webhook that takes 25 s for the objects of some namespaces.
+//! Tests a webhook that takes 25 s for the objects of some namespaces.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use crate::webhooks::cluster::{Cluster, endpoints, objects, pod, server, setting
 
 const SLOW: Duration = Duration::from_secs(25);
 
-/// The namespaces `slow-0` and so on, and `default`. The webhook is called for what is created or
-/// updated in the slow ones.
+/// Starts with the namespaces `slow-0` and so on, and `default`. The server calls the webhook for
+/// creates and updates in the slow ones.
 async fn started(slow: usize) -> Cluster {
     let namespaces = (0..slow).map(|number| format!("slow-{number}")).chain(["default".to_owned()]);
     let objects = namespaces.enumerate().flat_map(|(at, namespace)| objects(&namespace, 2 * at + 10, 3));
@@ -26,7 +26,7 @@ async fn started(slow: usize) -> Cluster {
     cluster
 }
 
-/// A pod of the namespace becomes unready, and an address leaves the Endpoints `db`.
+/// Makes a pod of the namespace unready, and removes an address from the Endpoints `db`.
 fn change(cluster: &Cluster, namespace: &str) {
     let changed = [pod(namespace, "web", 0, false), endpoints(namespace, "db", &["192.0.2.2", "192.0.2.3"])];
     cluster.server.load(changed).unwrap();
@@ -44,7 +44,7 @@ fn shows(cluster: &Cluster, namespace: &str) -> [bool; 3] {
 
 #[tokio::test(start_paused = true)]
 async fn other_services_are_published_at_once_while_writes_of_some_are_held() {
-    // One less than there are workers.
+    // One less than the number of workers.
     const HELD: usize = 4;
     let cluster = started(HELD).await;
     let slow = || (0..HELD).map(|number| format!("slow-{number}"));
@@ -56,7 +56,7 @@ async fn other_services_are_published_at_once_while_writes_of_some_are_held() {
     for namespace in slow() {
         assert_eq!(shows(&cluster, &namespace), [false; 3], "{namespace}");
     }
-    // The status names what waits.
+    // The status names the waiting keys.
     let statuses = cluster.statuses();
     for (status, name) in statuses.iter().zip(["web", "web", "db"]) {
         let ControllerStatus { long_syncs, queued, failing, .. } = status;
@@ -77,7 +77,7 @@ async fn other_services_are_published_at_once_while_writes_of_some_are_held() {
     cluster.stop().await;
 }
 
-/// The next write has all that changes while a write is held.
+/// The next write has all changes that come while the webhook holds a write.
 #[tokio::test(start_paused = true)]
 async fn a_held_service_is_written_once_in_25_seconds() {
     let cluster = started(1).await;

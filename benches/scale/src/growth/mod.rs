@@ -1,4 +1,4 @@
-//! `scale growth`: how CPU, memory and planning grow with a cluster.
+//! `scale growth`: measures how CPU, memory and planning grow with a cluster.
 
 mod planning;
 mod processes;
@@ -15,16 +15,14 @@ use crate::run::{check_writable, default_command, write};
 use crate::workload::thousands;
 use crate::{print, procfs};
 
-/// What was measured.
+/// The results of `scale growth`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Growth {
-    /// The controller.
+    /// The command of the controller.
     command: String,
-    /// The number of CPUs.
     cpus: usize,
     /// The load average of the last minute before the first measurement.
     load_average: Option<f64>,
-    /// The figures.
     charts: Vec<Chart>,
 }
 
@@ -67,7 +65,7 @@ pub(crate) async fn run(options: &GrowthOptions) -> anyhow::Result<()> {
     }
 }
 
-/// Makes plots of figures that were written before.
+/// Makes plots of figures from a file.
 pub(crate) fn plot(options: &PlotOptions) -> anyhow::Result<()> {
     let named = || format!("{}", options.file.display());
     let text = std::fs::read_to_string(&options.file).with_context(named)?;
@@ -85,8 +83,8 @@ fn draw(growth: &Growth, folder: &Path) -> anyhow::Result<()> {
         .try_for_each(|chart| write(&folder.join(format!("{}.svg", chart.name)), &svg(chart)?))
 }
 
-/// The figures of a chart: a row for each x, and how many times the largest figure of each line is
-/// that of the smallest x.
+/// Returns the figures of a chart: a row for each x, and how many times the largest figure of each
+/// line is that of the smallest x.
 fn table(chart: &Chart) -> String {
     let mut rows = vec![vec![chart.x.clone()]];
     rows[0].extend(chart.lines.iter().map(|line| line.name.clone()));

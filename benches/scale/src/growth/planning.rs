@@ -11,12 +11,12 @@ use crate::statistics::median;
 
 const ENDPOINTS: [usize; 5] = [1_000, 3_000, 10_000, 30_000, 100_000];
 
-/// How many changes are planned at each size. From all pods, planning takes long enough that fewer
+/// How many changes this plans at each size. Planning from all pods takes long enough that fewer
 /// give the same median.
 const CHANGES: usize = 301;
 const CHANGES_FROM_ALL: usize = 31;
 
-/// Measures at all sizes up to a limit.
+/// Measures planning at all sizes up to a limit.
 pub(super) fn time_by_endpoints(limit: usize) -> Chart {
     let line = |name: &str| Line { name: name.to_owned(), points: Vec::new() };
     let mut lines = [
@@ -45,13 +45,13 @@ pub(super) fn time_by_endpoints(limit: usize) -> Chart {
     }
 }
 
-/// The medians of planning slices and Endpoints, in microseconds.
+/// Returns the medians of planning slices and Endpoints, in microseconds.
 fn plan(endpoints: usize, incremental: bool, changes: usize) -> (f64, f64) {
     let mut service = PlannedService::new(Size { services: 1, pods: endpoints, other_pods: 0 });
     let (mut of_slices, mut of_endpoints) = (Vec::new(), Vec::new());
     for change in 0..changes {
-        // Among the first addresses, so that the change is one of Endpoints, which hold a thousand
-        // at most.
+        // The pod is among the first addresses, so that it changes the Endpoints, too, which hold a
+        // thousand at most.
         let flipped = service.flipped(change * 37 % endpoints.min(500));
         service.apply(flipped);
         let pods = if incremental { service.read_changed() } else { service.read_all() };
@@ -69,7 +69,8 @@ fn plan(endpoints: usize, incremental: bool, changes: usize) -> (f64, f64) {
     (median(&of_slices).unwrap_or_default(), median(&of_endpoints).unwrap_or_default())
 }
 
-/// The CPU time of this thread. Unlike the time of day, it does not pass while other programs run.
+/// Returns the CPU time of this thread. Unlike the time of day, it does not pass while other
+/// programs run.
 fn cpu_microseconds() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 * 1e6 + time.tv_nsec as f64 / 1e3

@@ -21,15 +21,14 @@ const PODS_OF_MEMORY: [usize; 5] = [1_000, 5_000, 20_000, 50_000, 150_000];
 const PODS_FOR_A_SERVICE: usize = 15;
 const PODS_FOR_A_NODE: usize = 30;
 
-/// What is measured, and how.
+/// The parameters of the measurements.
 pub(super) struct Measured<'a> {
-    /// The controller.
+    /// The command of the controller.
     pub(super) command: &'a str,
-    /// How.
     pub(super) options: &'a GrowthOptions,
 }
 
-/// 10 Services with 10 pods each, whose readiness is changed.
+/// Returns 10 Services with 10 pods each, whose readiness changes.
 fn changing() -> Workload {
     Workload {
         services: 10,
@@ -45,7 +44,7 @@ fn changing() -> Workload {
 }
 
 impl Measured<'_> {
-    /// More and more Services without pods beside those that change.
+    /// Measures the CPU with more and more Services without pods beside those that change.
     pub(super) async fn cpu_by_services(&self) -> anyhow::Result<Chart> {
         let sizes = SERVICES.map(|services| (services, Workload { services, ..changing() }));
         let line = self.line("CPU", &sizes, self.options.flips, "churn_cpu_ms_per_flip", 1.0, 0.0).await?;
@@ -59,7 +58,7 @@ impl Measured<'_> {
         })
     }
 
-    /// More and more pods without a Service beside those that change.
+    /// Measures the CPU with more and more pods without a Service beside those that change.
     pub(super) async fn cpu_by_pods(&self) -> anyhow::Result<Chart> {
         let sizes = PODS.map(|pods| (pods, Workload { idle_pods: pods - changing().pods, ..changing() }));
         let line = self.line("CPU", &sizes, self.options.flips, "churn_cpu_ms_per_flip", 1.0, 0.0).await?;
@@ -73,8 +72,8 @@ impl Measured<'_> {
         })
     }
 
-    /// Clusters of the proportions of Kubernetes' limits. The memory of the process in a nearly
-    /// empty cluster is subtracted.
+    /// Measures the memory in clusters of the proportions of Kubernetes' limits, minus the memory
+    /// of the process in a nearly empty cluster.
     pub(super) async fn memory_by_pods(&self) -> anyhow::Result<Chart> {
         let empty = Workload { services: 1, services_with_pods: 1, pods: 1, nodes: 1, ..changing() };
         let base = self.median(&empty, 0, "cold_peak_mb").await?;
@@ -100,7 +99,7 @@ impl Measured<'_> {
         })
     }
 
-    /// A figure at each size: `base` is subtracted, and the rest is multiplied.
+    /// Returns a figure at each size, minus `base` and times a factor.
     async fn line(
         &self,
         name: &str,
@@ -118,7 +117,7 @@ impl Measured<'_> {
         Ok(Line { name: name.to_owned(), points })
     }
 
-    /// The median of a figure over all rounds.
+    /// Returns the median of a figure over all rounds.
     async fn median(&self, workload: &Workload, flips: usize, key: &str) -> anyhow::Result<f64> {
         let plan = Plan {
             work: Work::Churn,

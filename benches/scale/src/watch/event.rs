@@ -1,4 +1,4 @@
-//! The events of a watch in JSON, one in each line.
+//! Decodes the events of a watch in JSON, one a line.
 
 use std::borrow::Cow;
 
@@ -8,14 +8,14 @@ use serde::Deserialize;
 #[derive(Default)]
 pub(super) struct Lines {
     buffer: Vec<u8>,
-    /// Where the next line begins.
+    /// The index at which the next line begins.
     start: usize,
-    /// Up to where there is no end of it.
+    /// The index before which there is no end of that line.
     searched: usize,
 }
 
 impl Lines {
-    /// Appends what came next.
+    /// Appends the next piece.
     pub(super) fn push(&mut self, piece: &[u8]) {
         self.buffer.drain(..self.start);
         self.searched -= self.start;
@@ -23,7 +23,7 @@ impl Lines {
         self.buffer.extend_from_slice(piece);
     }
 
-    /// The next whole line, without its end.
+    /// Returns the next whole line, without its end.
     pub(super) fn next_line(&mut self) -> Option<&[u8]> {
         let Some(end) = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n') else {
             self.searched = self.buffer.len();
@@ -104,7 +104,7 @@ pub(super) struct Subset {
 }
 
 impl Subset {
-    /// All addresses, ready or not.
+    /// Returns all addresses, ready or not.
     pub(super) fn count(&self) -> usize {
         [&self.addresses, &self.not_ready_addresses].into_iter().flatten().map(Vec::len).sum()
     }

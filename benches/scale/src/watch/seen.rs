@@ -1,4 +1,5 @@
-//! What events of slices and Endpoints show: what is published, and when a change was seen.
+//! Keeps the published endpoints as the events of slices and Endpoints show them, and measures when
+//! they show a change.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,39 +9,35 @@ use tokio::time::Instant;
 use super::event::{Event, Object, Subset};
 use crate::workload::Names;
 
-/// An endpoint whose change is waited for: in the slices of the large Service or of another one,
-/// and the number of its pod.
+/// An endpoint that has to change: true if it is in slices of the large Service, and the number of
+/// its pod.
 pub(crate) type Place = (bool, usize);
 
 /// The objects of one kind.
 #[derive(Debug, Default)]
 pub(crate) struct Published {
-    /// Endpoints or addresses by namespace and name of the object.
+    /// The numbers of endpoints or addresses, by namespace and name of the object.
     objects: BTreeMap<(String, String), usize>,
-    /// All endpoints or addresses.
+    /// The number of all endpoints or addresses.
     pub(crate) total: usize,
-    /// Events.
+    /// The number of events.
     pub(crate) writes: usize,
 }
 
-/// What the watches have seen.
+/// The state that the watches have seen.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
-    /// EndpointSlices.
     pub(crate) slices: Published,
-    /// Endpoints.
     pub(crate) endpoints: Published,
-    /// When the last event came.
     pub(crate) last_event: Option<Instant>,
-    /// Changes that no slice shows yet: the readiness that is waited for, and since when.
+    /// Changes that no slice shows yet: the new readiness, and the time of the change.
     pub(crate) waiting: BTreeMap<Place, (bool, Instant)>,
     /// Milliseconds from a change to the slice that shows it.
     pub(crate) latencies: Vec<(Place, f64)>,
-    /// Why a watch ended.
     pub(super) failed: Option<String>,
 }
 
-/// Which events count.
+/// Selects the events that count.
 #[derive(Clone)]
 pub(super) struct Filter {
     pub(super) names: Names,
@@ -54,7 +51,7 @@ pub(super) enum Kind {
 }
 
 impl Seen {
-    /// Takes in an event that came at `now`.
+    /// Takes an event that came at `now`.
     pub(super) fn apply(&mut self, kind: Kind, event: &Event<'_>, filter: &Filter, now: Instant) {
         let metadata = &event.object.metadata;
         if !filter.namespaces.iter().any(|namespace| *namespace == metadata.namespace) {
@@ -78,7 +75,7 @@ impl Seen {
         }
     }
 
-    /// Ends the waiting for each endpoint that is as it should be.
+    /// Ends the waiting for each endpoint that has the wanted state.
     fn answer(&mut self, slice: &Object<'_>, filter: &Filter, now: Instant) {
         let service = slice.metadata.labels.as_ref().and_then(|labels| labels.service.as_deref());
         let is_big = service.is_some_and(|service| service == filter.names.big());
@@ -95,7 +92,7 @@ impl Seen {
         }
     }
 
-    /// The number of EndpointSlices.
+    /// Returns the number of EndpointSlices.
     pub(crate) fn slice_count(&self) -> usize {
         self.slices.objects.len()
     }

@@ -1,5 +1,5 @@
-//! What the binary prints and exits with: version, completions, warnings about flags that change
-//! nothing.
+//! Tests the output and the exit code of the binary: version, completions, warnings about flags
+//! that change nothing.
 
 use std::fs;
 use std::process::Output;

@@ -8,17 +8,17 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Longer than any wait in these tests takes on a busy machine.
+/// A time limit longer than any wait in these tests takes on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A running process. It is killed when this is dropped.
+/// A running process. Dropping this kills it.
 pub(crate) struct Process {
     child: Child,
     lines: Receiver<String>,
     seen: Vec<String>,
 }
 
-/// The binary, isolated from the environment of the developer who runs the tests.
+/// Returns the binary, isolated from the environment of the developer who runs the tests.
 pub(crate) fn command(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kube-endpoint-manager"));
     command.current_dir(folder).env_remove("KUBECONFIG").env_remove("RUST_LOG").env("HOME", folder);
@@ -82,20 +82,20 @@ impl Process {
         }
     }
 
-    /// A child whose output is not read.
+    /// Returns a process whose output nobody reads.
     #[cfg(target_os = "linux")]
     pub(crate) fn of(child: Child) -> Self {
         let (_, lines) = channel();
         Self { child, lines, seen: Vec::new() }
     }
 
-    /// Its process ID.
+    /// Returns the process ID.
     #[cfg(target_os = "linux")]
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// The lines that were read so far.
+    /// Returns the lines so far.
     pub(crate) fn seen(&self) -> &[String] {
         &self.seen
     }
@@ -104,7 +104,7 @@ impl Process {
     pub(crate) fn finish(mut self) -> Vec<String> {
         self.child.kill().unwrap();
         let mut lines = std::mem::take(&mut self.seen);
-        // It ends with the outputs of the process.
+        // The channel ends with the outputs of the process.
         lines.extend(self.lines.iter());
         lines
     }
@@ -144,7 +144,7 @@ pub(crate) fn wait_for_file(path: &Path) {
     }
 }
 
-/// A client for the kubeconfig that the embedded API server wrote.
+/// Returns a client for the kubeconfig that the embedded API server wrote.
 pub(crate) async fn client(kubeconfig: PathBuf) -> kube::Client {
     let kubeconfig = kube::config::Kubeconfig::read_from(kubeconfig).unwrap();
     let config = kube::Config::from_custom_kubeconfig(kubeconfig, &Default::default()).await.unwrap();

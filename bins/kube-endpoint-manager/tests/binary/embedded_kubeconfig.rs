@@ -1,4 +1,4 @@
-//! The kubeconfig of `--embedded`: it replaces one of a process that has ended, and nothing else.
+//! Tests that `--embedded` replaces the kubeconfig of a process that has ended, and no other file.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::common::{Process, client, command, services_with_slices};
 use crate::process::SAMPLE_SLICES;
 
-/// Starts `--embedded`, which does not start. Returns its error.
+/// Starts `--embedded`, which fails. Returns its error.
 fn refused(folder: &Path, arguments: &[&str]) -> String {
     let output = command(folder).arg("--embedded").args(arguments).output().unwrap();
     let error = String::from_utf8(output.stderr).unwrap();
@@ -33,13 +33,13 @@ async fn the_file_of_a_running_process_is_kept_and_that_of_one_that_has_ended_is
          choose another place with --embedded-kubeconfig, or stop that process\n"
     );
     assert_eq!(error, want);
-    // Another place is fine, and the first process is not disturbed.
+    // Another path is fine, and does not disturb the first process.
     let mut other = Process::start(folder.path(), &["--embedded", "--embedded-kubeconfig=other.kubeconfig"]);
     other.wait_for_line("kubectl --kubeconfig other.kubeconfig");
     assert_eq!(fs::read_to_string(&path).unwrap(), of_first);
     services_with_slices(&client(path.clone()).await, SAMPLE_SLICES).await;
     assert!(other.stop().success());
-    // Killed: it removes nothing.
+    // A killed process removes nothing.
     first.finish();
     let mut next = Process::start(folder.path(), &["--embedded"]);
     next.wait_for_line("Stop it:");
@@ -68,7 +68,7 @@ fn a_restart_with_the_same_address_replaces_its_file() {
 #[test]
 fn of_two_that_start_at_the_same_time_one_runs() {
     let folder = tempfile::tempdir().unwrap();
-    // As the one before left it.
+    // The file is as the process before left it.
     let mut before = Process::start(folder.path(), &["--embedded"]);
     before.wait_for_line("Stop it:");
     before.finish();

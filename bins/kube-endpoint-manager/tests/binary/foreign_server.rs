@@ -1,5 +1,5 @@
-//! A server that is no Kubernetes API server: the process is not ready, and its log says once what
-//! is wrong.
+//! Tests a server that is no Kubernetes API server: the process is not ready, and its log reports
+//! the fault once.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::common::Process;
 
-/// A server that gives one answer to every request.
+/// Returns a server that gives one answer to every request.
 fn server(head: &'static str, body: &'static str) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -26,7 +26,7 @@ fn server(head: &'static str, body: &'static str) -> SocketAddr {
     address
 }
 
-/// The page of a health check, which is open to everybody.
+/// Returns the page of a health check, which is open to everybody.
 async fn page(port: u16, path: &str) -> (u16, String) {
     let mut config = kube::Config::new(format!("https://127.0.0.1:{port}").parse().unwrap());
     config.accept_invalid_certs = true;

@@ -1,4 +1,4 @@
-//! The arena that all threads share if the C library is glibc.
+//! Tests that all threads share one arena if the C library is glibc.
 
 use std::fs;
 

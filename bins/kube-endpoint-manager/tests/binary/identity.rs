@@ -1,8 +1,8 @@
-//! The identity of a candidate for the Lease.
+//! Tests the identity of a candidate for the Lease.
 
 use crate::common::Process;
 
-/// The identity with which a process campaigns, from its log.
+/// Returns the identity with which a process campaigns, from its log.
 fn identity(arguments: &[&str]) -> String {
     let folder = tempfile::tempdir().unwrap();
     let mut process =

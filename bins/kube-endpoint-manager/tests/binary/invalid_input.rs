@@ -1,5 +1,5 @@
-//! Invalid input is reported on one line that names the error and the valid values. The exit code
-//! is 2, and nothing is started.
+//! Tests that the binary reports invalid input on one line that names the error and the valid
+//! values, exits with code 2, and starts nothing.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! A process with too few open files, outputs that are closed or full, no home, no folder and no
+//! Tests a process with too few open files, closed or full outputs, no home, no folder and no
 //! certificates.
 
 use std::fs::{File, OpenOptions};
@@ -9,8 +9,8 @@ use crate::common::{Process, client, command, services_with_slices};
 use crate::process::SAMPLE_SLICES;
 use crate::unread_output::connected;
 
-/// A command that a shell starts after `setting`, such as `ulimit -n 20`. `setting` may end in
-/// redirections.
+/// Returns a command that a shell starts after `setting`, such as `ulimit -n 20`. `setting` may end
+/// in redirections.
 fn after(folder: &Path, setting: &str, redirections: &str, arguments: &[&str]) -> Command {
     let program = command(folder);
     let mut shell = Command::new("sh");
@@ -41,7 +41,7 @@ fn a_limit_of_open_files_that_is_too_low_is_named_on_one_line_and_starts_nothing
     }
 }
 
-/// The limit of this process of open files: the soft one and the hard one.
+/// Returns the soft and the hard limit of a process for open files.
 fn open_files(process: u32) -> [String; 2] {
     let limits = std::fs::read_to_string(format!("/proc/{process}/limits")).unwrap();
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files")).unwrap();
@@ -62,7 +62,7 @@ async fn eighty_open_files_are_enough_and_a_lower_soft_limit_is_raised() {
     }
 }
 
-/// A pipe whose reader has gone.
+/// Returns a pipe whose reader has gone.
 fn broken_pipe() -> Stdio {
     let (_, writer) = std::io::pipe().unwrap();
     writer.into()

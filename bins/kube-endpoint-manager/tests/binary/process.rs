@@ -1,4 +1,4 @@
-//! The binary as a process: with the embedded API server, against one in another process, and
+//! Tests the binary as a process: with the embedded API server, with one in another process, and
 //! without a server.
 
 use std::fs;
@@ -21,7 +21,7 @@ async fn embedded_prints_writes_and_exits_cleanly() {
     assert!(services.contains(&"frontend".to_owned()), "{services:?}");
     let kubeconfig = fs::metadata(folder.path().join("embedded.kubeconfig")).unwrap();
     assert_eq!(std::os::unix::fs::MetadataExt::mode(&kubeconfig) & 0o777, 0o600, "it contains a token");
-    // The change that its output suggests.
+    // This is the change that its output suggests.
     let patch = http::Request::patch("/api/v1/namespaces/shop/pods/db-0")
         .header("content-type", "application/merge-patch+json")
         .body(br#"{"metadata": {"labels": {"app": "nobody"}}}"#.to_vec());
@@ -108,7 +108,7 @@ async fn manifests_replace_the_sample() {
     assert!(process.stop().success());
 }
 
-/// The status code with which the server answers a GET without a token.
+/// Returns the status code with which the server answers a GET without a token.
 async fn status_without_token(folder: &std::path::Path) -> u16 {
     let mut kubeconfig = kube::config::Kubeconfig::read_from(folder.join("embedded.kubeconfig")).unwrap();
     kubeconfig.auth_infos[0].auth_info = Some(Default::default());

@@ -1,4 +1,4 @@
-//! The pages that the binary serves.
+//! Tests the pages that the binary serves.
 
 use std::net::TcpListener;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use kube::Config;
 
 use crate::common::Process;
 
-/// A client of the pages, and the token that it sends.
+/// Returns a client of the pages, and the token that it sends.
 fn client_of(port: u16, token: &str) -> kube::Client {
     let mut config = Config::new(format!("https://127.0.0.1:{port}").parse().unwrap());
     config.accept_invalid_certs = true;
@@ -29,7 +29,7 @@ async fn the_token_appears_in_no_log_and_on_no_page() {
     let url = "--tracing-endpoint=http://user:password-of-the-collector@127.0.0.1:1";
     let arguments = ["--embedded", &secure_port, "--bind-address=127.0.0.1", url, "-v=10"];
     let mut process = Process::start(folder.path(), &arguments);
-    // It is printed after the port is open and the kubeconfig is written.
+    // The process prints it once the port is open and the kubeconfig exists.
     process.wait_for_line("Stop it:");
     let kubeconfig = std::fs::read_to_string(folder.path().join("embedded.kubeconfig")).unwrap();
     let (_, token) = kubeconfig.split_once("token: \"").unwrap();
@@ -50,15 +50,15 @@ async fn the_token_appears_in_no_log_and_on_no_page() {
             .await
             .is_err()
     );
-    // This one talks to the API server over a socket. The kubeconfig has the token in the URL of
-    // the server, too.
+    // This process talks to the API server over a socket. The kubeconfig has the token in the URL
+    // of the server, too.
     assert!(kubeconfig.contains(&format!(":{token}@")), "{kubeconfig}");
     let arguments = ["--kubeconfig=embedded.kubeconfig", "--secure-port=0", "--leader-elect=false", "-v=10"];
     let mut remote = Process::start(folder.path(), &arguments);
     remote.wait_for_line("controllers are running");
     shown += &remote.finish().join("\n");
     assert!(shown.contains("hyper_util::client"), "{shown}");
-    // What was logged while the pages were made has been read.
+    // The test has then read the log lines of the pages.
     tokio::time::sleep(Duration::from_millis(200)).await;
     shown += &process.finish().join("\n");
     assert!(shown.contains("serving securely"));

@@ -1,5 +1,5 @@
-//! Output that nobody reads (a pipe, a terminal after Ctrl-S) blocks neither the controllers nor
-//! SIGTERM.
+//! Tests that output that nobody reads (a pipe, a terminal after Ctrl-S) blocks neither the
+//! controllers nor SIGTERM.
 #![expect(clippy::disallowed_methods, reason = "it waits for real processes")]
 
 use std::fs::{File, OpenOptions};
@@ -21,10 +21,10 @@ use crate::process::SAMPLE_SLICES;
 /// More lines than the pipe and the buffer of the process hold together.
 const FLOOD: usize = 1300;
 
-/// The time in which the process exits after SIGTERM.
+/// The time limit for the exit after SIGTERM.
 const EXIT: Duration = Duration::from_secs(10);
 
-/// A process whose output nobody reads. It is killed when this is dropped.
+/// A process whose output nobody reads. Dropping this kills it.
 struct Unread(Child);
 
 impl Drop for Unread {
@@ -61,14 +61,14 @@ impl Unread {
     }
 }
 
-/// A pipe that holds one page.
+/// Returns a pipe that holds one page.
 fn small_pipe() -> (File, OwnedFd) {
     let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
     rustix::pipe::fcntl_setpipe_size(&writer, 4096).unwrap();
     (reader.into(), writer)
 }
 
-/// A client, once the process has written its kubeconfig.
+/// Returns a client, once the process has written its kubeconfig.
 pub(crate) async fn connected(folder: &Path) -> kube::Client {
     let path = folder.join("embedded.kubeconfig");
     let start = Instant::now();
@@ -152,7 +152,7 @@ async fn a_second_signal_ends_a_process_that_waits_for_the_log_at_once() {
     let mut process = Unread::start(folder.path(), Stdio::null(), writer, &["-v=6"]);
     services_with_slices(&connected(folder.path()).await, SAMPLE_SLICES).await;
     kill_process(Pid::from_child(&process.0), Signal::TERM).unwrap();
-    // The log has one second.
+    // The process gives its log one second.
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert!(process.0.try_wait().unwrap().is_none(), "it waits for the log");
     let (status, _) = process.stop();
@@ -166,7 +166,7 @@ async fn signals_at_the_same_time_are_one_request() {
     let (_reader, writer) = small_pipe();
     let mut process = Unread::start(folder.path(), Stdio::null(), writer, &["-v=6"]);
     services_with_slices(&connected(folder.path()).await, SAMPLE_SLICES).await;
-    // Both are pending when it goes on.
+    // Both signals are pending when the process goes on.
     for signal in [Signal::STOP, Signal::INT, Signal::TERM, Signal::CONT] {
         kill_process(Pid::from_child(&process.0), signal).unwrap();
     }

@@ -1,4 +1,4 @@
-//! Why objects could not be read, in words.
+//! Says in words why reading objects failed.
 
 use anyhow::anyhow;
 use kube::Error;
@@ -6,7 +6,7 @@ use kube_endpoint_api_client::why_request_failed;
 
 use super::Kind;
 
-/// Why a list failed.
+/// The reason why a list failed.
 pub(super) enum Failed {
     Request(Error),
     Object(anyhow::Error),
@@ -24,7 +24,7 @@ impl Failed {
     }
 }
 
-/// Returns a note if a list is forbidden.
+/// Returns a note if the server forbids a list.
 pub(super) fn forbidden(
     listed: Result<(), Failed>,
     kind: Kind,

@@ -33,15 +33,14 @@ use crate::reader::Reader;
 use kube_endpoint_explain::Options;
 use state::{Action, Key, State};
 
-/// How often the figures are computed and drawn.
+/// The time between two drawings of the figures.
 const REFRESH: Duration = Duration::from_secs(1);
 
-/// Draws until the user quits. `namespace` limits what is watched; `scope` is the first line's
-/// text.
+/// Draws until the user quits. `namespace` limits the watches; `scope` is the first line's text.
 ///
 /// # Errors
 ///
-/// If standard output is no terminal.
+/// An error if standard output is no terminal.
 pub(crate) async fn run(
     connection: Connection,
     namespace: Option<String>,
@@ -121,7 +120,7 @@ pub(crate) async fn run(
     result.map(|()| 0)
 }
 
-/// Returns what prevents a list or a watch.
+/// Returns the error of a failing list or watch.
 fn failure(cluster: &Cluster) -> Option<String> {
     [Kind::Services, Kind::EndpointSlices].into_iter().find_map(|kind| {
         let failure = cluster.status(kind).failure?;
@@ -148,7 +147,7 @@ async fn explained(
 /// Hands changes to the figures.
 struct Recorder {
     figures: Mutex<Figures>,
-    /// True if the slices were listed: what comes later was written while we looked.
+    /// True after the list of slices: later changes are writes.
     is_listed: AtomicBool,
 }
 
@@ -184,19 +183,18 @@ impl Handler for Recorder {
     }
 }
 
-/// Returns the keys that are pressed. A thread reads them, since the terminal can only be read by
-/// waiting for it.
+/// Returns the pressed keys. A thread reads them, since reading from the terminal blocks.
 ///
 /// # Errors
 ///
-/// If the system refuses the thread.
+/// The system's error, if it refuses the thread.
 fn keys() -> std::io::Result<mpsc::UnboundedReceiver<Key>> {
     let (sender, receiver) = mpsc::unbounded_channel();
     std::thread::Builder::new().name("keys".to_owned()).spawn(move || {
         while let Ok(event) = event::read() {
             let key = match event {
                 Event::Key(key) if key.kind != KeyEventKind::Release => key_of(key),
-                // A new size is drawn at the next tick at the latest.
+                // The next tick draws a new size at the latest.
                 _ => None,
             };
             if key.is_some_and(|key| sender.send(key).is_err()) {

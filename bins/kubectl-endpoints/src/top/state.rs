@@ -1,13 +1,13 @@
-//! What `top` shows, and what keys change. No terminal and no clock.
+//! The state of `top`, and its changes by keys, without terminal and clock.
 
 use kube_endpoint_core_model::ObjectKey;
 use kube_endpoint_explain::figures::{Row, Totals};
 use kube_endpoint_explain::text::Document;
 
-/// Lines that a page key moves by.
+/// The number of lines by which a page key moves.
 const PAGE: isize = 10;
 
-/// What the rows are sorted by.
+/// The column that sorts the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Column {
     Name,
@@ -23,7 +23,7 @@ impl Column {
     pub(crate) const ALL: [Self; 7] =
         [Self::Name, Self::Ready, Self::Slices, Self::Full, Self::Writes, Self::Delay, Self::Written];
 
-    /// The key that sorts by it: an upper-case letter, as in k9s.
+    /// Returns the key that sorts by it: an upper-case letter, as in k9s.
     pub(crate) fn key(self) -> char {
         match self {
             Self::Name => 'N',
@@ -48,10 +48,10 @@ impl Column {
         }
     }
 
-    /// Compares rows so that what needs attention is first. Equal rows are in the order of their
-    /// names.
+    /// Compares rows so that those that need attention come first. Equal rows have the order of
+    /// their names.
     fn compare(self, one: &Row, other: &Row) -> std::cmp::Ordering {
-        // Of a thousand, so that the last of many pods counts.
+        // The ratio is in thousandths, so that the last of many pods counts.
         let readiness = |row: &Row| (row.ready * 1000).checked_div(row.endpoints).unwrap_or_default();
         let by_column = match self {
             Self::Name => std::cmp::Ordering::Equal,
@@ -68,7 +68,7 @@ impl Column {
     }
 }
 
-/// A key that was pressed.
+/// A pressed key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Key {
     Char(char),
@@ -84,7 +84,7 @@ pub(crate) enum Key {
     Interrupt,
 }
 
-/// What a key asks for beyond the state.
+/// The action that a key asks for, besides its change of the state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     None,
@@ -100,20 +100,20 @@ pub(crate) enum Overlay {
     Explanation { title: String, document: Document, from: usize },
 }
 
-/// What is shown.
+/// The shown figures, texts and selection.
 #[derive(Clone, Debug)]
 pub(crate) struct State {
-    /// What the first line names: context and namespace.
+    /// The context and the namespace, for the first line.
     pub(crate) scope: String,
     pub(crate) totals: Totals,
-    /// The rows that the filter keeps, sorted.
+    /// The rows that pass the filter, sorted.
     pub(crate) rows: Vec<Row>,
     pub(crate) sort: Column,
     pub(crate) reversed: bool,
     pub(crate) filter: String,
-    /// True if the filter is being typed.
+    /// True while the user types the filter.
     pub(crate) typing: bool,
-    /// The namespace that is shown; none for all.
+    /// The shown namespace, or `None` for all.
     pub(crate) namespace: Option<String>,
     pub(crate) overlay: Option<Overlay>,
     /// A message that replaces the keys in the last line.
@@ -266,7 +266,8 @@ impl State {
         self.arrange();
     }
 
-    /// Filters and sorts. A filter that begins with `!` keeps what it does not find, as in k9s.
+    /// Filters and sorts. As in k9s, a filter that begins with `!` keeps the rows that do not
+    /// match.
     fn arrange(&mut self) {
         let (inverse, wanted) = match self.filter.strip_prefix('!') {
             Some(rest) => (true, rest.to_lowercase()),
@@ -322,7 +323,7 @@ pub(crate) mod tests {
         .unwrap()
     }
 
-    /// Five Services: one busy, one half ready, one down, one full, one without slices.
+    /// Returns five Services: one busy, one half ready, one down, one full, one without slices.
     pub(crate) fn figures() -> Figures {
         let mut figures = Figures::new(100);
         let time = |seconds: i64| now() - jiff::SignedDuration::from_secs(seconds);
@@ -370,7 +371,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// The names of the Services after keys.
+    /// Checks the names of the Services after keys.
     #[track_caller]
     fn check(keys: &str, want: &[&str]) {
         let mut state = state();
@@ -400,7 +401,7 @@ pub(crate) mod tests {
         check("/!shop\n", &["ledger", "queue"]);
         check("/none\u{1b}", &["cart", "ledger", "queue", "checkout", "nobody"]);
         check("/none\n\u{1b}", &["cart", "ledger", "queue", "checkout", "nobody"]);
-        // While it is typed, letters are no commands.
+        // While the user types the filter, letters are no commands.
         check("/q", &["queue"]);
     }
 
@@ -431,7 +432,7 @@ pub(crate) mod tests {
             assert_eq!(state.press(key), Action::None);
             assert_eq!(state.selected(), Some(want), "{key:?}");
         }
-        // The Service is gone: the first row is selected.
+        // The Service is gone, so the selection is on the first row.
         press(&mut state, "/nobody\n");
         assert_eq!(state.selected(), Some(0));
         press(&mut state, "\u{1b}/nothing at all\n");

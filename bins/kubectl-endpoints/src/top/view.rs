@@ -15,10 +15,10 @@ use ratatui::widgets::{Block, Borders, Cell, Clear, Paragraph, Sparkline, Table,
 
 use super::state::{Column, Overlay, State};
 
-/// Characters of a name or a message that are drawn at most: more fit no terminal.
+/// The maximum number of characters of a name or a message: no terminal is wider.
 const LONGEST_TEXT: usize = 1000;
 
-/// Terminals that are narrower show fewer columns.
+/// Narrower terminals show fewer columns.
 const WIDE: u16 = 100;
 
 /// Draws everything.
@@ -66,12 +66,12 @@ fn line_of<'l>(line: &'l TextLine, colors: Colors) -> Line<'l> {
     line.iter().map(|span| Span::styled(&*span.text, style(span.emphasis, colors))).collect()
 }
 
-/// Returns a text of a cluster, a kubeconfig or an error as a terminal may show it.
+/// Escapes a text of a cluster, a kubeconfig or an error for a terminal.
 fn shown(text: &str) -> Cow<'_, str> {
     harmless(text, LONGEST_TEXT)
 }
 
-/// Milliseconds as text of at most six characters.
+/// Formats milliseconds with at most six characters.
 fn delay(millis: Option<u64>) -> String {
     match millis {
         None => "-".to_owned(),
@@ -107,7 +107,7 @@ fn draw_writes(frame: &mut Frame<'_>, area: Rect, totals: &Totals, colors: Color
     ])
     .areas(area);
     frame.render_widget(Paragraph::new(text), before);
-    // Three buckets in one column: 30 columns for 15 minutes.
+    // Three buckets share one column: 30 columns for 15 minutes.
     let sums: Vec<u64> =
         totals.writes.chunks(3).map(|chunk| chunk.iter().map(|count| u64::from(*count)).sum()).collect();
     let shown = sums.len().saturating_sub(usize::from(plot.width));
@@ -134,7 +134,7 @@ fn draw_table(frame: &mut Frame<'_>, area: Rect, state: &State, now: Timestamp, 
     let is_wide = area.width >= WIDE;
     let height = usize::from(inner.height.saturating_sub(1)).max(1);
     let selected = state.selected().unwrap_or_default();
-    // The selection is in the middle, as far as the list allows.
+    // The selection is in the middle, except near the ends of the list.
     let from = selected.saturating_sub(height / 2).min(state.rows.len().saturating_sub(height));
     let shown = || state.rows.iter().skip(from).take(height);
     let rows = shown().enumerate().map(|(at, row)| {
@@ -160,7 +160,7 @@ fn draw_table(frame: &mut Frame<'_>, area: Rect, state: &State, now: Timestamp, 
     frame.render_widget(Table::new(rows, widths).header(header).column_spacing(1), inner);
 }
 
-/// The headings; an arrow marks the column by which rows are sorted.
+/// Returns the headings. An arrow marks the column that sorts the rows.
 fn headings(state: &State, is_wide: bool) -> Vec<String> {
     let mut all = vec![
         ("NAMESPACE", None),
@@ -255,7 +255,7 @@ fn help() -> Vec<Line<'static>> {
     all
 }
 
-/// Returns the layout of a text that is drawn in a frame over a terminal of some columns.
+/// Returns the layout of a text in a frame over a terminal of this width.
 pub(crate) fn layout_in(layout: TextLayout, terminal: u16) -> TextLayout {
     // The frame takes a column on each side.
     TextLayout { columns: layout.columns.min(usize::from(terminal.saturating_sub(2))), ..layout }
@@ -271,8 +271,8 @@ fn draw_text(frame: &mut Frame<'_>, title: &str, lines: &[Line<'_>], from: usize
         .style(style(Emphasis::None, colors));
     let lines: Vec<Line<'_>> = lines.iter().skip(from).cloned().collect();
     frame.render_widget(Clear, area);
-    // Tables are not laid out for the terminal, and its size may have changed: what does not fit is
-    // on the next line.
+    // Tables may be wider than the terminal, whose size may also have changed: the rest of a line
+    // goes to the next one.
     frame.render_widget(Paragraph::new(lines).block(block).wrap(Wrap { trim: false }), area);
 }
 

@@ -1,7 +1,7 @@
 //! `ui`: opens the manager's status page in a browser.
 //!
-//! Browsers send no bearer tokens. A proxy on loopback adds the user's credentials. The manager is
-//! reached at the address that is given, or through `kubectl port-forward`.
+//! Browsers send no bearer tokens. A proxy on loopback adds the user's credentials. It reaches the
+//! manager at the given address, or through `kubectl port-forward`.
 
 mod proxy;
 
@@ -28,10 +28,10 @@ const SECURE_PORT: u16 = 10270;
 /// Time that kubectl may take to open the tunnel.
 const TUNNEL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Time that is left to read why kubectl opened no tunnel.
+/// Time for reading why kubectl opened no tunnel.
 const REASON_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Time after which the user is told what is waited for.
+/// Time after which the program tells the user what it waits for.
 const NOTE_AFTER: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Args)]
@@ -46,7 +46,7 @@ pub(crate) struct UiArgs {
     /// Do not verify the manager's certificate. It receives your credentials
     #[arg(long, requires = "address", conflicts_with = "certificate_authority")]
     insecure_skip_tls_verify: bool,
-    /// What the tunnel ends in: TYPE/NAME, as for `kubectl port-forward`
+    /// Target of the tunnel: TYPE/NAME, as for `kubectl port-forward`
     #[arg(
         long,
         value_name = "TYPE/NAME",
@@ -66,10 +66,10 @@ pub(crate) struct UiArgs {
 ///
 /// # Errors
 ///
-/// If the kubeconfig cannot be used, the manager cannot be reached, or the port is in use.
+/// An error if the kubeconfig is not usable, the manager does not answer, or the port is in use.
 pub(crate) async fn run(global: &Global, args: &UiArgs) -> anyhow::Result<u8> {
     let (mut config, _) = config(global).await?;
-    // What the kubeconfig says about the API server does not apply to the manager.
+    // These parts of the kubeconfig are about the API server and do not apply to the manager.
     (config.root_cert, config.tls_server_name, config.proxy_url) = (None, None, None);
     config.root_cert_file = args.certificate_authority.clone();
     config.accept_invalid_certs = args.insecure_skip_tls_verify;
@@ -80,8 +80,8 @@ pub(crate) async fn run(global: &Global, args: &UiArgs) -> anyhow::Result<u8> {
         None => {
             let (child, port) = open_tunnel(global, args).await?;
             tunnel = Some(child);
-            // The API server vouches for the pod at the other end; a certificate that the manager
-            // made itself cannot.
+            // The API server vouches for the pod at the other end; the manager's self-signed
+            // certificate cannot.
             config.accept_invalid_certs = true;
             format!("https://127.0.0.1:{port}").parse()?
         }
@@ -129,8 +129,8 @@ async fn open_tunnel(global: &Global, args: &UiArgs) -> anyhow::Result<(Child, u
     }
 }
 
-/// Runs a command of `kubectl port-forward` until it names the port. `target` is what the tunnel
-/// ends in, for errors.
+/// Runs a command of `kubectl port-forward` until it names the port. `target` is that of the
+/// tunnel, for errors.
 async fn tunnel(mut command: Command, target: &str, limit: Duration) -> anyhow::Result<(Child, u16)> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     let mut child = command.spawn().context("kubectl cannot be started; give --address URL instead")?;
@@ -168,7 +168,7 @@ async fn ended(tunnel: Option<&mut Child>) -> anyhow::Error {
 /// Reads what kubectl says on standard error until it ends.
 async fn read_errors(child: &mut Child, said: &mut Vec<u8>) {
     if let Some(stderr) = &mut child.stderr {
-        // What cannot be read is not reported.
+        // If reading fails, the error has no reason from kubectl.
         let _ = stderr.read_to_end(said).await;
     }
 }
@@ -196,7 +196,7 @@ mod tests {
         }
     }
 
-    /// What a program in place of kubectl makes of the tunnel: the port, or the error.
+    /// Returns the port or the error of a tunnel by a program in place of kubectl.
     async fn opened(script: &str) -> Result<u16, String> {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", script]);

@@ -1,4 +1,4 @@
-//! The proxy: requests that the guard lets through are sent to the manager with the user's
+//! The proxy: sends requests that the guard lets through to the manager with the user's
 //! credentials.
 
 use std::convert::Infallible;
@@ -29,14 +29,14 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// The pause before accepting again when the system has no resources for another connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Characters of an error that the browser shows at most.
+/// The maximum number of characters of an error in the browser.
 const LONGEST_REASON: usize = 1000;
 
-/// Headers that are passed on to the manager. Credentials are those of the kubeconfig, and no
-/// cookie is among them.
+/// The headers that the proxy passes on to the manager. It takes credentials from the kubeconfig,
+/// and passes no cookie on.
 const REQUEST_HEADERS: [HeaderName; 3] = [ACCEPT, ACCEPT_LANGUAGE, HeaderName::from_static("last-event-id")];
 
-/// Headers that are passed on to the browser.
+/// The headers that the proxy passes on to the browser.
 const RESPONSE_HEADERS: [HeaderName; 5] =
     [CONTENT_TYPE, CONTENT_LANGUAGE, CONTENT_SECURITY_POLICY, ETAG, RETRY_AFTER];
 
@@ -61,7 +61,7 @@ pub(crate) async fn serve(listener: TcpListener, guard: BrowserGuard, manager: A
 }
 
 async fn connection(stream: TcpStream, guard: Arc<BrowserGuard>, manager: ApiClient) {
-    // Small events must not be delayed; a socket without the option still works.
+    // The option keeps the kernel from delaying small events; a socket without it still works.
     let _ = stream.set_nodelay(true);
     let service = service_fn(|request| {
         let (guard, manager) = (Arc::clone(&guard), manager.clone());
@@ -80,7 +80,7 @@ async fn answer(request: Request<Incoming>, guard: &BrowserGuard, manager: &ApiC
         Decision::Exchange { location, cookie } => {
             let mut response = text(StatusCode::SEE_OTHER, String::new());
             for (name, value) in [(LOCATION, location), (SET_COOKIE, cookie)] {
-                // Both consist of what the guard has checked.
+                // The guard has checked the texts of both.
                 if let Ok(value) = HeaderValue::from_str(&value) {
                     response.headers_mut().insert(name, value);
                 }
@@ -99,7 +99,7 @@ async fn answer(request: Request<Incoming>, guard: &BrowserGuard, manager: &ApiC
     response
 }
 
-/// Sends a request to the manager. The body of the answer is passed on as it arrives: events must
+/// Sends a request to the manager. It passes the body of the answer on as it arrives: events must
 /// not wait for each other.
 async fn forward(parts: &http::request::Parts, manager: &ApiClient) -> Response<Body> {
     let target = parts.uri.path_and_query().map_or("/ui", |target| target.as_str());
@@ -154,7 +154,7 @@ mod tests {
     use kube_endpoint_api_client::client_from_config;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-    /// A manager that records the heads of requests, and whose events the test sends.
+    /// Returns a manager that records the heads of requests, and whose events the test sends.
     async fn manager() -> (ApiClient, Arc<Mutex<Vec<http::request::Parts>>>, mpsc::Sender<&'static str>) {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -192,7 +192,7 @@ mod tests {
         (client_from_config(config).await.unwrap(), seen, events)
     }
 
-    /// A proxy in front of a manager; returns the address to open.
+    /// Starts a proxy in front of a manager. Returns the address to open.
     async fn proxy(manager: ApiClient) -> String {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let guard = BrowserGuard::new(listener.local_addr().unwrap()).unwrap();
@@ -222,7 +222,7 @@ mod tests {
         answer.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
     }
 
-    /// Opens the printed address, and returns the path of the pages and the cookie.
+    /// Opens the printed address. Returns the path of the pages and the cookie.
     async fn log_in(url: &str) -> (String, String) {
         let target = url.strip_prefix("http://").unwrap();
         let answer = get(url, &target[target.find('/').unwrap()..], "").await;
@@ -270,7 +270,7 @@ mod tests {
         assert!(seen.lock().unwrap().is_empty());
     }
 
-    /// The second event is sent only after the first one arrived.
+    /// The test sends the second event only after the first one has arrived.
     #[tokio::test]
     async fn events_are_passed_on_as_they_arrive() {
         let (client, _, mut events) = manager().await;
@@ -292,7 +292,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_manager_that_does_not_answer_is_an_error_that_says_so() {
-        // A port on which nobody listens any more.
+        // Nobody listens on this port any more.
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         drop(listener);

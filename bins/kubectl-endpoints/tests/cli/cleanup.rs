@@ -1,4 +1,4 @@
-//! `cleanup`: what is left over is listed, confirmed and deleted, and nothing else.
+//! Tests that `cleanup` lists, confirms and deletes leftovers, and nothing else.
 
 use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ fn slice(name: &str, service: &str, owner: Value) -> Value {
     }, "managedFields": written_by("kube-endpoint-manager", "f:endpoints")}})
 }
 
-/// The managedFields of an object whose field was written by this manager.
+/// Returns the managedFields of an object whose field was written by this manager.
 fn written_by(manager: &str, field: &str) -> Value {
     json!([{"manager": manager, "operation": "Update", "apiVersion": "v1", "time": "2026-01-01T00:00:00Z",
         "fieldsType": "FieldsV1", "fieldsV1": {field: {}}}])
@@ -35,7 +35,7 @@ fn endpoints(name: &str, labels: Value) -> Value {
     }})
 }
 
-/// One of each kind of leftover, and of what looks like one.
+/// Returns one leftover of each kind, and one object that looks like a leftover.
 pub(crate) fn objects() -> Vec<Value> {
     let made = json!({"endpoints.kubernetes.io/managed-by": "endpoint-controller"});
     let mut foreign = slice("foreign", "gone", json!([]));
@@ -47,12 +47,12 @@ pub(crate) fn objects() -> Vec<Value> {
         service("web", "web-uid"),
         slice("web-owned", "web", owned_by("web", "web-uid")),
         endpoints("web", made.clone()),
-        // Leftovers.
+        // These are leftovers.
         slice("gone-orphan", "gone", json!([])),
         slice("gone-owned", "gone", owned_by("gone", "gone-uid")),
         slice("web-old", "web", owned_by("web", "old-uid")),
         endpoints("gone", made),
-        // Written by somebody else.
+        // Somebody else wrote these.
         foreign,
         by_hand,
     ]
@@ -105,7 +105,7 @@ async fn with_yes_leftovers_are_deleted_and_nothing_else() {
     assert_eq!((stdout(&output), output.status.code()), ("Nothing is left over.\n".to_owned(), Some(0)));
 }
 
-/// A backup was restored without its Services, or a user has copied objects with their labels.
+/// Somebody has restored a backup without its Services, or has copied objects with their labels.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_has_the_label_and_was_made_by_somebody_else_is_kept() {
     let made = json!({"endpoints.kubernetes.io/managed-by": "endpoint-controller"});
@@ -163,7 +163,7 @@ async fn a_service_that_appears_after_the_list_keeps_its_slices() {
     let output = shop.run(&["cleanup", "--yes"]).await;
     assert_eq!((stdout(&output), output.status.code()), ("Nothing is left over.\n".to_owned(), Some(0)));
     assert_eq!(names(&shop, "endpointslices"), ["late-1"]);
-    // The slice was taken for a leftover until its Service was read.
+    // The command considered the slice a leftover until it read its Service.
     let requests = shop.requests();
     assert!(requests.contains(&"get /api/v1/namespaces/shop/services/late".to_owned()), "{requests:?}");
 }
@@ -240,7 +240,7 @@ async fn what_may_not_be_read_is_kept() {
     assert!(shop.server.request_log().iter().all(|logged| !logged.request.is_write()));
 }
 
-/// Nothing is deleted if the report could not be printed.
+/// The command deletes nothing if it could not print the report.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unknown_format_is_an_error_before_the_first_request() {
     let shop = Shop::with(objects(), Vec::new()).await;

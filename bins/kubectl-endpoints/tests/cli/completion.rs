@@ -1,4 +1,4 @@
-//! Completion, as kubectl asks for it.
+//! Tests completion as kubectl asks for it.
 
 use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
 

@@ -1,6 +1,6 @@
-//! The examples of docs/kubectl-plugin.md are what the plugin prints.
+//! Tests that the examples of docs/kubectl-plugin.md equal the output of the plugin.
 //!
-//! A console block runs against the recorded namespace, or against the cluster that the comment
+//! Each console block runs against the recorded namespace, or against the cluster that the comment
 //! before it names. `…` on a line of its own stands for any lines, and `$ echo $?` asks for the
 //! exit code.
 
@@ -59,7 +59,7 @@ fn matches(want: &[String], have: &[&str]) -> bool {
     }
 }
 
-/// The recorded namespace, and a slice that another client has emptied.
+/// Returns the recorded namespace, and a slice that another client has emptied.
 fn emptied() -> Vec<Value> {
     let mut list = shop_objects();
     for item in list["items"].as_array_mut().unwrap() {

@@ -1,10 +1,10 @@
-//! What the plugin prints if it cannot read what it needs: words, and no types of Rust.
+//! Tests the errors of the plugin if reading fails: they have words, and no types of Rust.
 
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule, Status, User};
 
 use crate::server::{Shop, shop_objects, stderr, stdout};
 
-/// Runs commands, and returns each with its exit code and what it prints on standard error.
+/// Runs commands. Returns each with its exit code and its output on standard error.
 async fn reported(shop: &Shop, commands: &[&[&str]]) -> String {
     let mut text = String::new();
     for arguments in commands {
@@ -106,7 +106,7 @@ async fn a_namespace_that_does_not_exist() {
         let said = (output.status.code(), stderr(&output));
         assert_eq!(said, (Some(2), "error: there is no namespace nope\n".to_owned()), "{command}");
     }
-    // One that exists may be empty, and who may not ask is not told.
+    // An existing namespace may be empty, and a user who may not ask gets no error.
     let check = async |shop: &Shop, namespace: &str| {
         let output = shop.run_in(namespace, &["lint"]).await;
         let said = (output.status.code(), stdout(&output));

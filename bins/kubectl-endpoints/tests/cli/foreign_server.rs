@@ -1,4 +1,4 @@
-//! A server that is no Kubernetes API server: no command takes its answers for empty lists.
+//! Tests a server that is no Kubernetes API server: no command takes its answers for empty lists.
 
 use std::net::SocketAddr;
 
@@ -7,7 +7,7 @@ use tokio::net::TcpListener;
 
 use crate::server::{Shop, stderr, stdout};
 
-/// A server that gives one answer to every request.
+/// Returns a server that gives one answer to every request.
 async fn server(head: &'static str, body: &'static str) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

@@ -1,5 +1,5 @@
-//! A cluster and a server whose texts are hostile to a terminal: nothing of them reaches it but
-//! escapes.
+//! Tests a cluster and a server whose texts are hostile to a terminal: only escapes of them reach
+//! it.
 
 use kube_endpoint_core_model::is_harmless;
 use kube_endpoint_embedded_apiserver::{Fault, FaultRule, Status};
@@ -12,7 +12,7 @@ use crate::server::{Shop, stderr, stdout};
 const HOSTILE: &str =
     "\u{1b}[2J\u{1b}]0;taken\u{7}\u{9b}31m\u{202e}esrever\u{2066}\u{200b}\u{7f}\r\n<script>alert(1)</script>";
 
-/// A text that the API server validates where it is a name; a broken one may send it.
+/// Returns a hostile name. The API server validates names, but a broken one may send it.
 fn bad(name: &str) -> String {
     format!("{name}{HOSTILE}")
 }
@@ -105,7 +105,7 @@ async fn a_hostile_cluster_reaches_no_terminal() {
         };
         runs.extend(formats.iter().map(|format| (command, *format)));
     }
-    // Most of them wait, because slices are behind.
+    // Most commands wait, because slices are behind.
     let outputs = futures::future::join_all(runs.iter().map(async |(command, format)| {
         shop.run(&command.split(' ').chain(["-o", format]).collect::<Vec<_>>()).await
     }));

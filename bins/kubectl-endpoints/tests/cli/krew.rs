@@ -1,4 +1,4 @@
-//! The krew manifest, filled in as for a release, keeps to the rules of krew's
+//! Tests that the krew manifest, filled in as for a release, keeps to the rules of krew's
 //! `validate-krew-manifest` and of its index: `internal/index/validation` and
 //! `cmd/validate-krew-manifest` of kubernetes-sigs/krew.
 
@@ -15,7 +15,7 @@ const RESERVED: [&str; 22] = [
     "LPT1", "LPT2", "LPT3", "LPT4", "LPT5", "LPT6", "LPT7", "LPT8", "LPT9",
 ];
 
-/// What krew installs on.
+/// The platforms on which krew installs.
 const PLATFORMS: [(&str, &str); 11] = [
     ("windows", "386"),
     ("windows", "amd64"),

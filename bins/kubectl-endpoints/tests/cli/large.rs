@@ -1,4 +1,4 @@
-//! Clusters of any size, in which nothing is wrong.
+//! Makes clusters of any size without faults.
 
 use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
 use kube_endpoint_explain::render::{render, to_list};
@@ -10,7 +10,7 @@ const IN_NAMESPACE: usize = 100;
 
 const NODES: usize = 100;
 
-/// The name of a Service, and its namespace.
+/// Returns the name of a Service, and its namespace.
 pub(crate) fn service(at: usize) -> (String, String) {
     (format!("web-{at:05}"), format!("team-{:03}", at / IN_NAMESPACE))
 }
@@ -40,12 +40,12 @@ fn inputs(services: usize, pods: usize) -> impl Iterator<Item = Value> {
     nodes.chain((0..services).flat_map(of_service))
 }
 
-/// Starts a server with Services that have so many pods each, and with the slices and Endpoints
-/// that the controllers write.
+/// Starts a server with Services of this many pods each, and with the slices and Endpoints that the
+/// controllers write.
 pub(crate) fn server(services: usize, pods: usize) -> EmbeddedApiServer {
     let builder = EmbeddedApiServer::builder().without_garbage_collector();
     let server = builder.load(inputs(services, pods)).build().unwrap();
-    // What the server has added, such as cluster IPs, is a part of the plan's inputs.
+    // Fields that the server has added, such as cluster IPs, are inputs of the plan.
     let mut objects = Objects::new();
     for (plural, kind) in [("nodes", "Node"), ("services", "Service"), ("pods", "Pod")] {
         for mut object in server.list(plural) {

@@ -1,5 +1,5 @@
-//! The plugin as a process, against the embedded API server with the recorded namespace of a real
-//! cluster.
+//! Tests the plugin as a process, against the embedded API server with the recorded namespace of a
+//! real cluster.
 #![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
 #![expect(clippy::disallowed_methods, reason = "it waits for real processes")]
 
@@ -22,7 +22,7 @@ use serde_json::Value;
 
 use server::{Shop, shop_objects, stderr, stdout};
 
-/// The text without lines that contain ages.
+/// Returns the text without lines that contain ages.
 fn without_ages(text: &str) -> String {
     text.lines().filter(|line| !line.contains(" ago")).map(|line| format!("{line}\n")).collect()
 }
@@ -158,17 +158,17 @@ async fn without_pods_a_service_is_explained_by_its_slices() {
     assert_eq!(json["faults"][0]["details"]["open"], "no-traffic", "{json:#}");
     assert_eq!(json["notRead"].as_array().unwrap().len(), 1, "{json:#}");
     assert_eq!(json["slices"].as_array().unwrap().len(), 2);
-    // A pod can be read alone, and judged alone.
+    // The plugin reads and judges a pod alone.
     let output = shop.run(&["explain", "pod/frontend-7dfbff9db-gnqg8", "-o", "json"]).await;
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(json["services"][0]["code"], "EP019", "{}", stderr(&output));
     assert_eq!(json["services"][0]["receives"], false);
-    // Its slices are read, too.
+    // It reads the pod's slices, too.
     assert_eq!(json["services"][0]["pod"]["places"].as_array().unwrap().len(), 1, "{json:#}");
     assert_eq!(json["notRead"].as_array().unwrap().len(), 1, "{json:#}");
 }
 
-/// The status is not known, so the exit code says that something could not be read.
+/// The status is not known, so the exit code says that some objects could not be read.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_verdict_that_cannot_be_given_is_not_made_up() {
     let refuse = || Fault::Refuse { status: 403, retry_after: None };

@@ -1,4 +1,4 @@
-//! A standard output that is full, or whose reader has gone.
+//! Tests a standard output that is full, or whose reader has gone.
 
 use std::fs::OpenOptions;
 use std::process::{Command, Output, Stdio};

@@ -1,4 +1,4 @@
-//! `render`: manifests of a person, right and wrong ones, and what is printed about each.
+//! Tests the output of `render` for right and wrong manifests of a person.
 
 use std::io::Write;
 use std::path::Path;
@@ -19,12 +19,12 @@ fn render(folder: &Path, arguments: &[&str], input: &[u8]) -> Output {
     command.arg("render").args(arguments).current_dir(folder).env_remove("COLUMNS");
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    // A command that fails early does not read it.
+    // A command that fails early does not read its input.
     let _ = child.stdin.take().unwrap().write_all(input);
     child.wait_with_output().unwrap()
 }
 
-/// Renders standard input. Returns the exit code and all that is printed.
+/// Renders standard input. Returns the exit code and the whole output.
 fn told(input: &str) -> String {
     let output = render(Path::new("."), &["-f", "-"], input.as_bytes());
     format!("{}{}exit code {}\n", stdout(&output), stderr(&output), output.status.code().unwrap())
@@ -55,7 +55,7 @@ fn what_is_rendered_and_what_is_assumed() {
             .unwrap(),
     );
     assert_eq!(json.unwrap()["items"][0]["endpoints"][0]["addresses"], json!(["10.0.0.1"]));
-    // Before it runs, a pod has no address.
+    // A new pod has no address.
     let new = POD.split("status:").next().unwrap();
     insta::assert_snapshot!(told(&format!("{SERVICE}---\n{new}")), @"
         NAMESPACE  SERVICE  KIND           TYPE  ENDPOINTS  READY
@@ -197,8 +197,8 @@ fn what_a_server_refuses_is_refused_in_its_words() {
         "#);
 }
 
-/// `answers.json` holds what kube-apiserver 1.36 answered to `kubectl create`, without kubectl's
-/// own words before it.
+/// `answers.json` holds the answers of kube-apiserver 1.36 to `kubectl create`, without kubectl's
+/// own words before them.
 #[test]
 fn answers_equal_those_of_a_real_server() {
     let answers: Vec<Value> = serde_json::from_str(include_str!("answers.json")).unwrap();
@@ -296,7 +296,8 @@ fn files_folders_and_namespaces() {
     );
 }
 
-/// Control characters are quoted by the rules of YAML and JSON, and marks of direction are escaped.
+/// The output quotes control characters by the rules of YAML and JSON, and escapes marks of
+/// direction.
 #[test]
 fn hostile_strings_round_trip_and_reach_no_terminal() {
     let hostile = [
@@ -316,7 +317,7 @@ fn hostile_strings_round_trip_and_reach_no_terminal() {
         .map(|(at, text)| (format!("a-{at}"), json!(text)))
         .collect::<serde_json::Map<_, _>>()
         .into();
-    // Mirroring copies annotations.
+    // The mirroring controller copies annotations.
     let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "db"}, "spec": {"ports": [{"port": 1}]}});
     let endpoints = json!({"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": "db", "annotations": annotations},
         "subsets": [{"addresses": [{"ip": "10.0.0.1"}], "ports": [{"port": 1}]}]});
@@ -334,8 +335,8 @@ fn hostile_strings_round_trip_and_reach_no_terminal() {
     }
 }
 
-/// Whatever is rendered is accepted once the inputs exist: names are made by the server, and owners
-/// have uids.
+/// A server accepts every rendered object once the inputs exist: it makes names, and owners have
+/// uids.
 #[tokio::test]
 async fn a_server_accepts_what_is_rendered() {
     let alias = "apiVersion: v1\nkind: Service\nmetadata: {name: alias}\nspec: {type: ExternalName, externalName: example.com}\n";
@@ -356,7 +357,7 @@ async fn a_server_accepts_what_is_rendered() {
     let text = [SERVICE, POD, alias, &headless, &dual, &named, &mirrored, endpoints, &both].join("---\n");
     let server = EmbeddedApiServer::builder().without_garbage_collector().build().unwrap();
     for document in serde_saphyr::from_multiple::<Value>(&text).unwrap() {
-        // What the controllers write of Endpoints is created below.
+        // The test creates the Endpoints that controllers write below.
         server.create(document).await.unwrap();
     }
     // With uids the rendered slices have owners.

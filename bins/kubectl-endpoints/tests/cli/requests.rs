@@ -1,5 +1,5 @@
-//! `explain` asks only for what it needs: the same requests and bytes, however large the cluster
-//! is.
+//! Tests that `explain` sends the same requests and reads the same number of bytes, however large
+//! the cluster is.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -62,7 +62,7 @@ async fn the_size_of_the_cluster_changes_neither_requests_nor_bytes() {
     let (requests, bytes) = explained(20).await;
     let (of_large, bytes_of_large) = explained(400).await;
     assert_eq!(requests, of_large);
-    // The Service, its pods, their ten nodes, slices, Endpoints, events.
+    // The requests are for the Service, its pods, their ten nodes, slices, Endpoints and events.
     assert_eq!(requests.len(), 15, "{requests:#?}");
     // Versions have more digits in the larger cluster.
     assert!(bytes_of_large.abs_diff(bytes) < bytes / 50, "{bytes} and {bytes_of_large}");

@@ -1,5 +1,5 @@
-//! SARIF output has what GitHub's code scanning requires of an upload: the tables of "SARIF support
-//! for code scanning" in its documentation, and its limits.
+//! Tests that SARIF output meets the requirements of GitHub's code scanning: the tables of "SARIF
+//! support for code scanning" in its documentation, and its limits.
 
 use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ fn ensure(holds: bool, rule: &str) -> Result<(), String> {
     if holds { Ok(()) } else { Err(rule.to_owned()) }
 }
 
-/// A text that is there, not empty, and not longer than allowed.
+/// Returns the text of a value, if it is not empty and not longer than allowed.
 fn text(value: &Value, longest: usize, rule: &str) -> Result<(), String> {
     ensure(value.as_str().is_some_and(|text| !text.is_empty() && text.len() <= longest), rule)
 }
@@ -84,7 +84,7 @@ async fn the_log_can_be_uploaded() {
     let run = &log["runs"][0];
     assert!(run["results"].as_array().unwrap().len() >= 8);
     assert_eq!(run["invocations"][0]["executionSuccessful"], true);
-    // The rules do not depend on what was found.
+    // The rules do not depend on the results.
     assert_eq!(
         run["tool"]["driver"]["rules"].as_array().unwrap().len(),
         kube_endpoint_explain::Code::ALL.len()

@@ -12,7 +12,7 @@ pub(crate) fn fixture() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../integration-tests/fixtures/shop-cluster.json")
 }
 
-/// The recorded namespace.
+/// Returns the recorded namespace.
 pub(crate) fn shop_objects() -> Value {
     serde_json::from_slice(&std::fs::read(fixture()).unwrap()).unwrap()
 }
@@ -25,12 +25,12 @@ pub(crate) struct Shop {
 }
 
 impl Shop {
-    /// A server with the recorded namespace.
+    /// Returns a server with the recorded namespace.
     pub(crate) async fn start(faults: Vec<FaultRule>) -> Self {
         Self::with([shop_objects()], faults).await
     }
 
-    /// A server with these objects and no garbage collector.
+    /// Returns a server with these objects and no garbage collector.
     pub(crate) async fn with(objects: impl IntoIterator<Item = Value>, faults: Vec<FaultRule>) -> Self {
         let builder = EmbeddedApiServer::builder().without_garbage_collector().load(objects);
         let server = faults.into_iter().fold(builder, |builder, rule| builder.fault(rule)).build().unwrap();
@@ -67,7 +67,7 @@ impl Shop {
         tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap()
     }
 
-    /// The requests since the last call, as `VERB PATH?QUERY`.
+    /// Returns the requests since the last call, as `VERB PATH?QUERY`.
     pub(crate) fn requests(&self) -> Vec<String> {
         let log = self.server.request_log();
         self.server.clear_request_log();

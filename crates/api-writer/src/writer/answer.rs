@@ -14,7 +14,6 @@ const NO_VERSION: &str = "it has no resourceVersion";
 /// The metadata of an object on the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct PartialObjectMetadata {
-    /// Its metadata.
     pub metadata: ObjectMeta,
 }
 

@@ -43,7 +43,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The encoding of an object that holds the addresses as ready or as not ready.
+/// Returns the encoding of an object that holds the addresses as ready or as not ready.
 fn encoded(addresses: AddressList, ready: bool) -> Vec<u8> {
     let (addresses, not_ready_addresses) =
         if ready { (addresses, AddressList::default()) } else { (AddressList::default(), addresses) };
@@ -83,7 +83,7 @@ proptest! {
                 Step::Share => copies.push((list.clone(), model.clone())),
                 Step::Encode => {
                     for ready in [true, false] {
-                        // A list of its own shares no chunk with another one, so it is encoded
+                        // This list shares no chunk with another one, so the encoder writes it
                         // field by field.
                         let apart = encoded(model.clone().into(), ready);
                         prop_assert_eq!(encoded(list.clone(), ready), apart);

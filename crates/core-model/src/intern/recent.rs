@@ -1,8 +1,8 @@
-//! The parts that were shared last: most strings of an object occur in the objects before it.
+//! A cache of the latest parts: most strings of an object occur in the objects before it.
 //!
-//! Each part has one place, which it takes over from the part that was there. Its hash is cheap and
-//! can be guessed, which does no harm: parts that share a place are looked up as if there were no
-//! such cache.
+//! Each part has one place, and replaces the part that was there. Anybody can guess the cheap hash
+//! that chooses the place, which does no harm: if parts compete for a place, the interner looks
+//! them up as it does without this cache.
 
 use super::have_same_strings;
 use crate::pod::ContainerPorts;
@@ -10,18 +10,18 @@ use crate::{StringMap, Text};
 
 const PLACES: usize = 256;
 
-/// The parts that were shared last.
+/// The latest parts.
 #[derive(Debug, Default)]
 pub(super) struct Recent {
     /// Empty or of length [`PLACES`].
     texts: Vec<Text>,
     maps: Vec<StringMap>,
-    /// Those of the last pod.
+    /// The ports of the last pod.
     pub(super) ports: ContainerPorts,
 }
 
 impl Recent {
-    /// The shared copy of a string, if it is one of the last.
+    /// Returns the shared copy of a string, if it is one of the last.
     pub(super) fn text(&self, text: &str) -> Option<&Text> {
         self.texts.get(place_of_text(text.as_bytes())).filter(|recent| ***recent == *text)
     }
@@ -31,7 +31,8 @@ impl Recent {
         self.texts[place_of_text(text.as_bytes())] = Text::clone(text);
     }
 
-    /// The shared map of these pairs, whose strings are shared too, if it is one of the last.
+    /// Returns the shared map of these pairs, whose strings are shared too, if it is one of the
+    /// last.
     pub(super) fn map(&self, pairs: &[(Text, Text)]) -> Option<&StringMap> {
         self.maps.get(place_of_map(pairs)).filter(|recent| have_same_strings(&recent.0, pairs))
     }
@@ -51,8 +52,8 @@ fn place(mixed: u64) -> usize {
     (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize
 }
 
-/// From all bytes of a short string. From the length, and from the first, middle and last eight
-/// bytes of another: names of nodes differ in one of these.
+/// Computes the place of a short string from all of its bytes, and that of a longer one from its
+/// length and its first, middle and last eight bytes: names of nodes differ in one of these.
 fn place_of_text(text: &[u8]) -> usize {
     let (Some(first), Some(last)) = (text.first_chunk(), text.last_chunk()) else {
         return place(text.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)));

@@ -323,7 +323,7 @@ fn optional_map(map: &Option<BTreeMap<String, String>>) -> StringMap {
     map.as_ref().map(string_map).unwrap_or_default()
 }
 
-/// The empty string is a value that is shared.
+/// Returns a copy of a string. All empty strings share one value.
 fn text(value: &str) -> Text {
     if value.is_empty() { Text::default() } else { Text::from(value) }
 }

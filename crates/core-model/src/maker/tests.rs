@@ -35,7 +35,7 @@ fn subsets() -> Value {
     json!({"f:subsets": {}})
 }
 
-/// What a create with the label owns.
+/// Returns the fields that a create with the label owns.
 fn labelled() -> Value {
     json!({"f:metadata": {"f:labels": {".": {}, "f:endpoints.kubernetes.io/managed-by": {}}}})
 }
@@ -205,6 +205,6 @@ fn the_newest_entry_that_owns_the_content_is_the_last_writer() {
         let fields = json!({"f:metadata": metadata, "f:subsets": {}});
         check(json!([entry("k3s", NEW, fields)]), controller("k3s"));
     }
-    // Without a time it counts as the oldest.
+    // An entry without a time counts as the oldest.
     check(json!([{"manager": "x", "fieldsV1": {"f:subsets": {}}}, entry("y", OLD, subsets())]), other("y"));
 }

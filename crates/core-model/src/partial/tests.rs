@@ -2,7 +2,8 @@ use super::*;
 use crate::{EndpointPort, ObjectMeta};
 use proptest::prelude::*;
 
-/// `"a: 1 !2 @80"`: name, endpoints, port; an exclamation mark stands for not ready.
+/// Parses a slice from `"a: 1 !2 @80"`: name, endpoints, port. An exclamation mark stands for not
+/// ready.
 fn slice(text: &str) -> EndpointSlice {
     let (name, rest) = text.split_once(':').unwrap();
     let (endpoints, port) = rest.split_once('@').unwrap();
@@ -31,8 +32,8 @@ fn slices(texts: &[&str]) -> Vec<EndpointSlice> {
     texts.iter().map(|text| slice(text)).collect()
 }
 
-/// Existing slices, planned updates, names of planned deletes, slices that are missing; the writes
-/// that are left.
+/// Checks the remaining writes. The arguments are existing slices, planned updates, names of
+/// planned deletes, missing slices, and the expected writes.
 fn check(existing: &[&str], update: &[&str], delete: &[&str], missing: &[&str], want: &[&str]) {
     let existing: Vec<_> = slices(existing).into_iter().map(Arc::new).collect();
     let delete = existing.iter().filter(|it| delete.contains(&&*it.metadata.name)).cloned().collect();
@@ -95,8 +96,8 @@ const CREATED: usize = 3;
 const ENDPOINTS: usize = 8;
 
 /// For each endpoint: the existing slices that hold it, with readiness, and the place and readiness
-/// that the plan gives it. Places from `EXISTING` on are new slices. For each existing slice:
-/// whether the plan gives it other ports.
+/// that the plan gives it. Places from `EXISTING` on are new slices. For each existing slice: true
+/// if the plan gives it other ports.
 #[derive(Clone, Debug)]
 struct Case {
     held: Vec<Vec<(usize, bool)>>,

@@ -1,8 +1,8 @@
-//! The objects that are written, as Go's generated code encodes them: fields in the order of their
-//! numbers, and fields that are not pointers in Go even if they are empty.
+//! Encodes the objects that controllers write as Go's generated code does: fields in the order of
+//! their numbers, and fields that are not pointers in Go even if they are empty.
 //!
-//! Messages are written from the end to the front, as in Go: the length of a message is then known
-//! when it is needed.
+//! As in Go, the encoder writes messages from the end to the front: it then knows the length of a
+//! message when it writes it.
 
 use std::sync::Arc;
 
@@ -14,54 +14,48 @@ use crate::{
     Timestamp,
 };
 
-/// An object that can be sent to the API server.
+/// An object that a client can send to the API server.
 pub trait ObjectToWrite {
-    /// Encodes it with its envelope. The metadata comes first; what follows it ends where the
-    /// object ends.
+    /// Encodes it with its envelope. The metadata comes first, the other fields follow up to the
+    /// end of the object.
     fn to_protobuf(&self) -> Encoded;
 }
 
 /// An encoded object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Encoded {
-    /// The body of a request.
     pub body: Vec<u8>,
-    /// Where in the body the fields that follow the metadata are.
+    /// The range of the body with the fields that follow the metadata.
     pub content: std::ops::Range<usize>,
 }
 
 /// A new v1 Event, as a controller creates it.
 #[derive(Clone, Debug, Default)]
 pub struct EventToWrite<'a> {
-    /// Name.
     pub name: &'a str,
-    /// Namespace.
     pub namespace: &'a str,
     /// The object that the event is about.
     pub involved_object: ObjectReference,
-    /// Machine-readable reason.
     pub reason: &'a str,
-    /// Human-readable message.
     pub message: &'a str,
     /// The component that reports it.
     pub component: &'a str,
-    /// When it first happened.
+    /// When the event first happened.
     pub first: Timestamp,
-    /// When it last happened.
+    /// When the event last happened.
     pub last: Timestamp,
-    /// How often it happened.
     pub count: i32,
     /// `Normal` or `Warning`.
     pub event_type: &'a str,
 }
 
-/// A buffer that is filled from its end to its front.
+/// A buffer that fills from its end to its front.
 struct Backward<'a> {
     bytes: Vec<u8>,
-    /// Everything from here on is filled.
+    /// The index of the first filled byte.
     start: usize,
-    /// What is encoded already: each with the number of `bytes` that follow it, from the end to the
-    /// front.
+    /// Parts that are encoded already, from the end to the front, each with the number of `bytes`
+    /// that follow it.
     pieces: Vec<(usize, &'a [u8])>,
     /// The length of all pieces.
     in_pieces: usize,
@@ -76,12 +70,12 @@ impl<'a> Backward<'a> {
         self.filled() + self.in_pieces
     }
 
-    /// The length of what is not in pieces.
+    /// Returns the number of filled bytes, without pieces.
     fn filled(&self) -> usize {
         self.bytes.len() - self.start
     }
 
-    /// Prepends bytes, which are copied once the length of everything is known.
+    /// Prepends bytes, which the encoder copies once it knows the length of everything.
     fn piece(&mut self, bytes: &'a [u8]) {
         self.pieces.push((self.filled(), bytes));
         self.in_pieces += bytes.len();
@@ -131,14 +125,14 @@ impl<'a> Backward<'a> {
         }
     }
 
-    /// An int32; a negative one is sign-extended to 64 bits.
+    /// Prepends an int32. A negative one gets 64 bits.
     fn int32(&mut self, field: u64, number: i32) {
         self.number(field, i64::from(number) as u64);
     }
 
     fn text(&mut self, field: u64, text: &str) {
         let (tag, length) = (field << 3 | 2, text.len());
-        // Nearly all texts are short: tag and length are a byte each.
+        // Nearly all texts are short: their tag and length take one byte each.
         if tag < 0x80 && length < 0x80 {
             if length + 2 > self.start {
                 self.grow(length + 2);
@@ -162,7 +156,7 @@ impl<'a> Backward<'a> {
         }
     }
 
-    /// A message, whose fields `write` adds in descending order.
+    /// Prepends a message, whose fields `write` prepends in descending order.
     fn message(&mut self, field: u64, write: impl FnOnce(&mut Self)) {
         let end = self.len();
         write(self);
@@ -170,7 +164,7 @@ impl<'a> Backward<'a> {
         self.varint(field << 3 | 2);
     }
 
-    /// A list of messages.
+    /// Prepends a list of messages.
     fn list<T>(&mut self, field: u64, items: &[T], write: impl Fn(&mut Self, &T)) {
         for item in items.iter().rev() {
             self.message(field, |out| write(out, item));
@@ -186,7 +180,7 @@ impl<'a> Backward<'a> {
         }
     }
 
-    /// A `Time`; Go's zero time is an empty message.
+    /// Prepends a `Time`. Go's zero time is an empty message.
     fn time(&mut self, field: u64, time: Option<Timestamp>) {
         self.message(field, |out| {
             if let Some(time) = time {
@@ -241,8 +235,8 @@ impl<'a> Backward<'a> {
         });
     }
 
-    /// An envelope around an object: `content` adds its fields from the last one to the second,
-    /// `metadata` its first.
+    /// Returns an envelope around an object: `content` adds its fields from the last one to the
+    /// second, `metadata` its first.
     fn enveloped(
         mut self,
         (api_version, kind): (&str, &str),
@@ -333,7 +327,7 @@ fn endpoint(out: &mut Backward<'_>, endpoint: &Endpoint) {
 
 impl ObjectToWrite for Endpoints {
     fn to_protobuf(&self) -> Encoded {
-        // No plan writes an object whose addresses were not kept.
+        // No plan writes an object that has only a summary of its addresses.
         debug_assert!(self.subsets.listed().is_some(), "{} has no content", self.key());
         let subsets = self.subsets.listed().unwrap_or_default();
         let lists = subsets.iter().flat_map(|subset| [&subset.addresses, &subset.not_ready_addresses]);
@@ -358,8 +352,8 @@ fn subset<'a>(out: &mut Backward<'a>, subset: &'a EndpointSubset) {
     addresses(out, 1, &subset.addresses);
 }
 
-/// Returns true if the encoding of a chunk is kept. A chunk that is shared will be encoded again:
-/// what its other holder writes next has most of them too.
+/// Returns true if a chunk should keep its encoding: if it is shared, because the next object that
+/// its other holder writes has most of its chunks, too.
 fn is_kept(chunk: &Arc<Chunk>) -> bool {
     Arc::strong_count(chunk) > 1
 }

@@ -35,7 +35,7 @@ fn subset(payload: Payload<'_>, interner: &mut Interner) -> Result<EndpointSubse
             _ => {}
         }
     }
-    // A store holds them for long.
+    // A store holds the ports for long, so they get no more memory than they need.
     subset.ports.shrink_to_fit();
     subset.addresses.shrink_to_fit();
     subset.not_ready_addresses.shrink_to_fit();

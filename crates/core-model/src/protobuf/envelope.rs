@@ -1,4 +1,5 @@
-//! What is around objects: the envelope of an answer, list metadata, watch events and errors.
+//! Reads and writes the messages around objects: the envelope of an answer, list metadata, watch
+//! events and errors.
 
 use super::meta::version;
 use super::wire::{Fields, Payload};
@@ -16,13 +17,11 @@ pub const MAGIC: &[u8] = b"k8s\0";
 pub struct Envelope<'a> {
     /// `v1` or `group/v1`.
     pub api_version: &'a str,
-    /// The kind of the object.
     pub kind: &'a str,
-    /// The object.
     pub object: &'a [u8],
 }
 
-/// Why bytes are no envelope.
+/// The reason why bytes are no envelope.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidEnvelope {
@@ -132,11 +131,12 @@ impl<'a> WatchEvent<'a> {
     }
 }
 
-/// Reads the version of a bookmark's object, and whether it ends the initial events of the watch.
+/// Reads the version of a bookmark's object. The second value is true if it ends the initial events
+/// of the watch.
 ///
 /// # Errors
 ///
-/// If the object cannot be decoded.
+/// A [`DecodeError`] if the object is malformed.
 pub fn bookmark(object: &[u8]) -> Result<(ResourceVersion, bool), DecodeError> {
     let (mut resource_version, mut ends_initial_events) = (ResourceVersion::default(), false);
     each_field_of_metadata(Fields::new(object, "the bookmark"), |number, payload| {
@@ -159,7 +159,7 @@ pub fn bookmark(object: &[u8]) -> Result<(ResourceVersion, bool), DecodeError> {
 ///
 /// # Errors
 ///
-/// If the object cannot be decoded.
+/// A [`DecodeError`] if the object is malformed.
 pub fn object_meta(object: &[u8], interner: &mut Interner) -> Result<ObjectMeta, DecodeError> {
     let mut metadata = ObjectMeta::default();
     let mut object = Fields::new(object, "the object");
@@ -171,12 +171,11 @@ pub fn object_meta(object: &[u8], interner: &mut Interner) -> Result<ObjectMeta,
     Ok(metadata)
 }
 
-/// Reads the resource version of an object of any kind; the default if it has none.
+/// Reads the resource version of an object of any kind. Returns the default if it has no version.
 ///
 /// # Errors
 ///
-/// If the fields of the object or of its metadata cannot be told apart, or the version is not a
-/// number.
+/// A [`DecodeError`] if the object or its metadata is malformed, or the version is not a number.
 pub fn resource_version(object: &[u8]) -> Result<ResourceVersion, DecodeError> {
     let mut found = ResourceVersion::default();
     each_field_of_metadata(Fields::new(object, "the object"), |number, payload| {
@@ -204,8 +203,8 @@ fn each_field_of_metadata<'a>(
     Ok(())
 }
 
-/// The fields of an object that follow its metadata, encoded; none if the metadata is not its first
-/// field.
+/// Returns the fields of an object that follow its metadata, encoded, or `None` if the metadata is
+/// not its first field.
 pub fn fields_after_metadata(object: &[u8]) -> Option<&[u8]> {
     let mut fields = Fields::new(object, "the object");
     matches!(fields.next(), Ok(Some((1, Payload::Bytes(_))))).then(|| fields.rest())
@@ -215,7 +214,6 @@ pub fn fields_after_metadata(object: &[u8]) -> Option<&[u8]> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ListMeta {
-    /// The version of the list.
     pub resource_version: ResourceVersion,
     /// The token of the next page; empty on the last page.
     pub continue_token: String,
@@ -257,15 +255,13 @@ impl ListMeta {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Status {
-    /// Human-readable message.
     pub message: String,
-    /// Machine-readable reason.
     pub reason: String,
     /// HTTP status.
     pub code: u16,
     /// The reasons of the causes in its details.
     pub causes: Vec<String>,
-    /// The delay in its details, in seconds; zero for none.
+    /// The delay in its details, in seconds; zero if there is none.
     pub retry_after_seconds: u32,
 }
 
@@ -290,7 +286,8 @@ impl Status {
         Ok(status)
     }
 
-    /// Reads a `Status` in its envelope, as an answer has it; none if the answer is none.
+    /// Decodes the `Status` in the envelope of an answer. Returns `None` if the answer is no
+    /// `Status`.
     pub fn of_answer(body: &[u8]) -> Option<Self> {
         let envelope = Envelope::read(body).ok()?;
         (envelope.kind == "Status").then_some(envelope.object).and_then(|object| Self::read(object).ok())
@@ -321,8 +318,9 @@ impl Status {
     }
 }
 
-/// A varint that arrives in pieces: adds its next byte to `number`, of which `bits` are known.
-/// Returns whether the varint is complete; none if it has more than 64 bits.
+/// Reads the next byte of a varint that arrives in pieces: adds it to `number`, which has `bits`
+/// bits so far. Returns `Some(true)` if the varint is complete, and `None` if it has more than 64
+/// bits.
 pub fn continued_varint(byte: u8, number: &mut u64, bits: &mut u32) -> Option<bool> {
     if *bits > 63 {
         return None;

@@ -1,4 +1,4 @@
-//! Parts that all kinds have: metadata, times, maps and references.
+//! Decodes the parts that all kinds have: metadata, times, maps and references.
 
 use super::DecodeError;
 use super::wire::{Fields, Payload};
@@ -20,7 +20,7 @@ pub(super) struct CommonMeta<'a> {
 }
 
 impl<'a> CommonMeta<'a> {
-    /// Reads a message. Fields that are not of this struct go to `other`.
+    /// Reads a message. Fields that this struct lacks go to `other`.
     #[inline]
     pub(super) fn read(
         &mut self,
@@ -44,15 +44,15 @@ impl<'a> CommonMeta<'a> {
     }
 
     pub(super) fn key(&self, interner: &mut Interner) -> ObjectKey {
-        // StatefulSets put the name of a pod into its labels.
+        // StatefulSets put the name of a pod into its labels, so the two share one string.
         let name =
             if self.labels.contains_value(self.name) { interner.shared(self.name) } else { owned(self.name) };
         ObjectKey { namespace: interner.shared(self.namespace), name }
     }
 }
 
-/// Appends to a list that a store holds for long. Such lists have one item most of the time, and
-/// get memory for one then.
+/// Appends to a list that a store holds for long. Most such lists have one item, so the first push
+/// reserves memory for one.
 pub(super) fn push_to_short<T>(list: &mut Vec<T>, item: T) {
     if list.capacity() == 0 {
         list.reserve_exact(1);
@@ -131,12 +131,12 @@ pub(super) fn object_reference(
     Ok(reference)
 }
 
-/// A copy of a string. An empty one has no allocation.
+/// Returns a copy of a string. An empty one has no allocation.
 pub(super) fn owned(text: &str) -> Text {
     if text.is_empty() { Text::default() } else { Text::from(text) }
 }
 
-/// A string that is absent if it is empty.
+/// Returns a string that is absent if it is empty.
 pub(super) fn non_empty(text: &str) -> Option<&str> {
     (!text.is_empty()).then_some(text)
 }
@@ -204,7 +204,7 @@ impl<'a> Pairs<'a> {
         Ok(())
     }
 
-    /// The value of a key.
+    /// Returns the value of a key.
     pub(super) fn get(&self, wanted: &str) -> Option<&'a str> {
         self.0.iter().rev().find(|(key, _)| *key == wanted).map(|(_, value)| *value)
     }
@@ -217,12 +217,12 @@ impl<'a> Pairs<'a> {
         self.0.is_empty()
     }
 
-    /// The map, of shared strings, and shared as a whole.
+    /// Returns the map, of shared strings, and shared as a whole.
     pub(super) fn shared(self, interner: &mut Interner) -> StringMap {
         interner.map_of(self.0)
     }
 
-    /// The map, of shared keys and values of its own.
+    /// Returns the map, of shared keys and values of its own.
     pub(super) fn with_own_values(self, interner: &mut Interner) -> StringMap {
         if self.0.is_empty() {
             return StringMap::default();
@@ -231,18 +231,17 @@ impl<'a> Pairs<'a> {
     }
 }
 
-/// What can be read of an object, valid or not.
+/// The identity of an object, even of an invalid one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Identity {
-    /// Namespace and name; none without a name.
+    /// Namespace and name, or `None` if the object has no name.
     pub key: Option<ObjectKey>,
-    /// The version; none if it cannot be read.
+    /// The version, or the default if it is unreadable.
     pub resource_version: ResourceVersion,
 }
 
-/// Reads namespace, name and version of an object of any kind. What comes after a broken field is
-/// left out.
+/// Reads namespace, name and version of an object of any kind. It stops at a broken field.
 pub fn identity(object: &[u8]) -> Identity {
     let (mut namespace, mut name, mut resource_version) = ("", "", ResourceVersion::default());
     let mut object = Fields::new(object, "");

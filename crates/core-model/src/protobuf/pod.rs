@@ -105,7 +105,7 @@ impl<'a> RawPod<'a> {
             }
         }
         let pod_ip = match self.pod_ips.first() {
-            // They are equal unless the kubelet is broken.
+            // The two are equal unless the kubelet is broken.
             Some(first) if *first == self.pod_ip => address::parse_sloppy(first),
             _ => non_empty(self.pod_ip).and_then(address::parse_sloppy),
         };
@@ -159,9 +159,9 @@ fn read_container<'a>(payload: Payload<'a>, ports: &mut Vec<Port<'a>>) -> Result
     Ok(restart_policy)
 }
 
-/// Reads a condition of a pod or a node; none unless it is the `Ready` condition.
+/// Reads a condition of a pod or a node. Returns `None` unless it is the `Ready` condition.
 pub(super) fn ready_condition(payload: Payload<'_>) -> Result<Option<ReadyCondition>, DecodeError> {
-    // What is only compared need not be UTF-8.
+    // The decoder only compares these texts, so they need not be UTF-8.
     let (mut is_ready, mut is_true, mut last_transition) = (false, false, None);
     let mut fields = Fields::of(payload, "status.conditions")?;
     while let Some((number, payload)) = fields.next()? {

@@ -29,7 +29,7 @@ impl FromProtobuf for Service {
         service.deletion_timestamp = meta.deletion_timestamp;
         service.labels = meta.labels.shared(interner);
         service.annotations = annotations.shared(interner);
-        // Go does not tell an empty map from an absent one.
+        // Go does not distinguish an empty map from an absent one.
         service.selector = (!selector.is_empty()).then(|| selector.shared(interner));
         Ok(service)
     }

@@ -32,7 +32,7 @@ impl FromProtobuf for EndpointSlice {
                 });
             }
         };
-        // A store holds it for long.
+        // A store holds the slice for long, so it gets no more memory than it needs.
         slice.endpoints.shrink_to_fit();
         Ok(slice)
     }

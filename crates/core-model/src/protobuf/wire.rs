@@ -1,4 +1,4 @@
-//! The wire format: fields of a message, one after another.
+//! Reads the wire format: the fields of a message, one after another.
 
 use super::DecodeError;
 
@@ -9,12 +9,12 @@ pub(crate) enum Payload<'a> {
     Number(u64),
     /// A string, a message or a packed list.
     Bytes(&'a [u8]),
-    /// A fixed-width number. No field that is read has one.
+    /// A fixed-width number. No decoder reads such a field.
     Fixed,
 }
 
-/// Walks over the fields of a message. The content of a field is not looked at, so a field that is
-/// not read costs its tag and its length, whatever its size.
+/// Walks over the fields of a message. It does not look at the content of a field, so an unread
+/// field costs only its tag and its length, whatever its size.
 #[derive(Clone, Debug)]
 pub(crate) struct Fields<'a> {
     rest: &'a [u8],
@@ -27,15 +27,15 @@ impl<'a> Fields<'a> {
         Self { rest: bytes, path }
     }
 
-    /// The fields of a message that is a field of another one.
+    /// Returns the fields of a message that is a field of another one.
     pub(crate) fn of(payload: Payload<'a>, path: &'static str) -> Result<Self, DecodeError> {
         Ok(Self::new(payload.bytes(path)?, path))
     }
 
-    /// The next field, with its number; none at the end of the message.
+    /// Returns the next field, with its number, or `None` at the end of the message.
     ///
-    /// Always inlined: the result would be returned through memory, which takes longer than all the
-    /// rest.
+    /// It is always inlined: a call would return the result through memory, which takes longer than
+    /// all the rest.
     #[inline(always)]
     pub(crate) fn next(&mut self) -> Result<Option<(u64, Payload<'a>)>, DecodeError> {
         if self.rest.is_empty() {
@@ -55,7 +55,7 @@ impl<'a> Fields<'a> {
         Ok(Some((tag >> 3, payload)))
     }
 
-    /// The bytes that have not been walked over.
+    /// Returns the bytes after the last field that this has returned.
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.rest
     }
@@ -95,8 +95,8 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Reads a varint. Returns it and what follows; none if the bytes end before it does, or if it has
-/// more than 64 bits.
+/// Reads a varint. Returns it and the bytes after it, or `None` if the bytes end too early or the
+/// varint has more than 64 bits.
 #[inline(never)]
 fn long_varint(mut bytes: &[u8]) -> Option<(u64, &[u8])> {
     let mut number = 0u64;
@@ -120,7 +120,7 @@ impl<'a> Payload<'a> {
         }
     }
 
-    /// A string.
+    /// Returns a string.
     #[inline]
     pub(crate) fn text(self, field: &'static str) -> Result<&'a str, DecodeError> {
         std::str::from_utf8(self.bytes(field)?).map_err(|_| DecodeError::NotUtf8 { field })
@@ -134,7 +134,7 @@ impl<'a> Payload<'a> {
         }
     }
 
-    /// An int32. As in Go, bits that it does not have are dropped.
+    /// Returns an int32. As in Go, this drops the upper bits of a longer number.
     #[inline]
     pub(crate) fn int32(self, field: &'static str) -> Result<i32, DecodeError> {
         Ok(self.number(field)? as i32)

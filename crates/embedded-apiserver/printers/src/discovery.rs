@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 /// Verbs on a status subresource.
 const STATUS_VERBS: [&str; 3] = ["get", "patch", "update"];
 
-/// The document of `/api`. `server_address` is the host and port at which clients reach the server.
+/// Returns the document of `/api`. `server_address` is the host and port at which clients reach the
+/// server.
 pub fn core_versions(server_address: &str) -> Value {
     json!({
         "kind": "APIVersions",
@@ -20,13 +21,13 @@ pub fn core_versions(server_address: &str) -> Value {
     })
 }
 
-/// The document of `/apis`: all groups except the core group.
+/// Returns the document of `/apis`: all groups except the core group.
 pub fn groups() -> Value {
     let groups: Vec<Value> = group_names().into_iter().map(group_entry).collect();
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
-/// The document of `/apis/GROUP`, if there is such a group.
+/// Returns the document of `/apis/GROUP`, if there is such a group.
 pub fn group(name: &str) -> Option<Value> {
     let known = group_names().into_iter().find(|known| *known == name)?;
     let mut entry = group_entry(known);
@@ -35,8 +36,8 @@ pub fn group(name: &str) -> Option<Value> {
     Some(entry)
 }
 
-/// The document of `/api/v1` (with an empty group) or `/apis/GROUP/VERSION`, if there is such a
-/// version.
+/// Returns the document of `/api/v1` (with an empty group) or `/apis/GROUP/VERSION`, if there is
+/// such a version.
 pub fn resources(group: &str, version: &str) -> Option<Value> {
     let mut entries = Vec::new();
     for resource in in_version(group, version) {
@@ -83,7 +84,7 @@ fn add_short_names(entry: &mut Value, resource: &Resource) {
     }
 }
 
-/// The distinct names of all groups except the core group, in the order of the table.
+/// Returns the distinct names of all groups except the core group, in the order of the table.
 fn group_names() -> Vec<&'static str> {
     let mut names = Vec::new();
     for resource in resource::all() {
@@ -94,7 +95,7 @@ fn group_names() -> Vec<&'static str> {
     names
 }
 
-/// The distinct versions of a group, the preferred one first.
+/// Returns the distinct versions of a group, the preferred one first.
 fn versions(group: &str) -> Vec<&'static str> {
     let mut versions = Vec::new();
     for resource in resource::all().filter(|resource| resource.group == group) {
@@ -105,7 +106,7 @@ fn versions(group: &str) -> Vec<&'static str> {
     versions
 }
 
-/// The resources of one version of a group, sorted by name as on the real server.
+/// Returns the resources of one version of a group, sorted by name as on the real server.
 fn in_version<'a>(group: &'a str, version: &'a str) -> Vec<&'static Resource> {
     let mut resources: Vec<&Resource> =
         resource::all().filter(|r| r.group == group && r.version == version).collect();

@@ -1,7 +1,7 @@
 //! The documents of an API server that are not objects: discovery, OpenAPI and tables. No I/O.
 //!
-//! Everything is derived from the resource table of the rules crate, so a resource that is added
-//! there is included.
+//! This crate derives everything from the resource table of the rules crate, so it includes a
+//! resource that is added there.
 
 pub mod discovery;
 pub mod openapi;

@@ -21,7 +21,7 @@ const KIND: &str = "x-kubernetes-group-version-kind";
 const V2_REFERENCE: &str = "#/definitions/";
 const V3_REFERENCE: &str = "#/components/schemas/";
 
-/// The document of `/openapi/v2`.
+/// Returns the document of `/openapi/v2`.
 pub fn v2_json() -> Value {
     let mut paths = Map::new();
     for resource in resource::all() {
@@ -30,7 +30,7 @@ pub fn v2_json() -> Value {
     json!({"swagger": "2.0", "info": info(), "paths": paths, "definitions": definitions()})
 }
 
-/// The document of `/openapi/v2` in protobuf, as `gnostic`'s `openapi.v2.Document`.
+/// Returns the document of `/openapi/v2` in protobuf, as `gnostic`'s `openapi.v2.Document`.
 pub fn v2_protobuf() -> Vec<u8> {
     protobuf::document(&v2_json())
 }
@@ -47,8 +47,8 @@ pub fn wants_v2_protobuf(accept: &str) -> bool {
     false
 }
 
-/// The document of `/openapi/v3`: the URLs of the documents of the group versions. The hash in a
-/// URL changes with the document, since clients cache documents.
+/// Returns the document of `/openapi/v3`: the URLs of the documents of the group versions. The hash
+/// in a URL changes with the document, since clients cache documents.
 pub fn v3_index() -> Value {
     let mut paths = Map::new();
     for resource in resource::all() {
@@ -61,8 +61,9 @@ pub fn v3_index() -> Value {
     json!({"paths": paths})
 }
 
-/// The document of `/openapi/v3/api/v1` (with an empty group) or `/openapi/v3/apis/GROUP/VERSION`,
-/// if there is such a version. It exists only as JSON, which is what kubectl reads.
+/// Returns the document of `/openapi/v3/api/v1` (with an empty group) or
+/// `/openapi/v3/apis/GROUP/VERSION`, if there is such a version. It exists only as JSON, which is
+/// what kubectl reads.
 pub fn v3(group: &str, version: &str) -> Option<Value> {
     let all = definitions();
     let (mut paths, mut used) = (Map::new(), BTreeSet::new());

@@ -1,10 +1,10 @@
-//! Content negotiation: whether a client wants objects, tables or only metadata, after the
-//! apiserver's `endpoints/handlers/negotiation`, and the metadata-only forms themselves.
+//! Content negotiation: finds out if a client wants objects, tables or only metadata, after the
+//! apiserver's `endpoints/handlers/negotiation`, and makes the metadata-only forms.
 
 use kube_endpoint_apiserver_rules::status::Status;
 use serde_json::{Value, json};
 
-/// A version of the `meta.k8s.io` group, in which tables and partial objects are written.
+/// A version of the `meta.k8s.io` group, for tables and partial objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetaVersion {
     /// `meta.k8s.io/v1`
@@ -14,7 +14,7 @@ pub enum MetaVersion {
 }
 
 impl MetaVersion {
-    /// As in `apiVersion`.
+    /// Returns the version as in `apiVersion`.
     pub fn api_version(self) -> &'static str {
         match self {
             Self::V1 => "meta.k8s.io/v1",
@@ -48,10 +48,10 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// In the order in which a wildcard selects them.
+    /// All encodings, in the order in which a wildcard selects them.
     const ALL: [Self; 3] = [Self::Json, Self::Yaml, Self::Protobuf];
 
-    /// The media type.
+    /// Returns the media type.
     pub fn media_type(self) -> &'static str {
         match self {
             Self::Json => "application/json",
@@ -60,7 +60,7 @@ impl Encoding {
         }
     }
 
-    /// The media type of a stream of watch events.
+    /// Returns the media type of a stream of watch events.
     pub fn watch_media_type(self) -> &'static str {
         match self {
             Self::Json | Self::Yaml => "application/json",
@@ -69,13 +69,13 @@ impl Encoding {
     }
 }
 
-/// The encoding and the representation that an `Accept` header selects. An empty header and `*/*`
-/// select the object in JSON. Elements that cannot be served are skipped: other media types,
-/// unknown representations, tables in protobuf.
+/// Returns the encoding and the representation that an `Accept` header selects. An empty header and
+/// `*/*` select the object in JSON. This skips elements that the server cannot serve: other media
+/// types, unknown representations, tables in protobuf.
 ///
 /// # Errors
-/// 406 NotAcceptable if no element can be served. The message lists the media types of watches if
-/// `watch` is true.
+/// 406 NotAcceptable if the server can serve no element. The message lists the media types of
+/// watches if `watch` is true.
 pub fn negotiate(accept: &str, watch: bool) -> Result<(Encoding, Representation), Status> {
     if accept.trim().is_empty() {
         return Ok((Encoding::Json, Representation::Object));
@@ -111,15 +111,15 @@ pub fn negotiate(accept: &str, watch: bool) -> Result<(Encoding, Representation)
     Err(Status::new(406, "NotAcceptable", message))
 }
 
-/// The encoding of errors: that of the first element of the `Accept` header without `as`, or JSON
-/// if there is none.
+/// Returns the encoding of errors: that of the first element of the `Accept` header without `as`,
+/// or JSON if there is none.
 pub fn negotiate_error(accept: &str) -> Encoding {
     let mut plain = acceptable(accept).into_iter().filter(|(range, _)| range.parameter("as").is_none());
     plain.next().map_or(Encoding::Json, |(_, encoding)| encoding)
 }
 
-/// The elements of an `Accept` header that match an encoding, each with every encoding that it
-/// matches.
+/// Returns the elements of an `Accept` header that match an encoding, each with every encoding that
+/// it matches.
 fn acceptable(accept: &str) -> Vec<(MediaRange<'_>, Encoding)> {
     let mut found = Vec::new();
     for range in media_ranges(accept) {
@@ -133,7 +133,7 @@ fn acceptable(accept: &str) -> Vec<(MediaRange<'_>, Encoding)> {
     found
 }
 
-/// The metadata of `object` as a PartialObjectMetadata.
+/// Returns the metadata of `object` as a PartialObjectMetadata.
 pub fn partial(object: &Value, version: MetaVersion) -> Value {
     let metadata = object.get("metadata").cloned().unwrap_or_else(|| json!({}));
     json!({"kind": "PartialObjectMetadata", "apiVersion": version.api_version(), "metadata": metadata})
@@ -156,7 +156,7 @@ impl<'a> MediaRange<'a> {
         self.parameter("q").and_then(|q| q.parse().ok()).unwrap_or(1.0)
     }
 
-    /// The comparison of `goautoneg`: by quality, and wildcards last.
+    /// Compares as `goautoneg` does: by quality, and wildcards last.
     fn goes_before(&self, other: &Self) -> bool {
         let wildcard = |range: &Self| (range.media_type.starts_with("*/"), range.media_type.ends_with("/*"));
         let ((any, any_subtype), (other_any, other_any_subtype)) = (wildcard(self), wildcard(other));
@@ -164,7 +164,7 @@ impl<'a> MediaRange<'a> {
     }
 }
 
-/// The elements of an `Accept` header, in order of preference.
+/// Returns the elements of an `Accept` header, in order of preference.
 pub(crate) fn media_ranges(accept: &str) -> Vec<MediaRange<'_>> {
     let mut ranges: Vec<MediaRange<'_>> = accept
         .split(',')

@@ -1,5 +1,5 @@
 //! Objects as tables for people (`meta.k8s.io` Table), with the columns of upstream's
-//! `pkg/printers/internalversion`. Columns of priority 1 are shown by `-o wide`.
+//! `pkg/printers/internalversion`. `-o wide` shows columns of priority 1.
 
 mod age;
 mod columns;
@@ -17,12 +17,10 @@ use serde_json::{Value, json};
 
 use crate::represent::{self, MetaVersion};
 
-/// What each row contains in addition to its cells.
+/// The part of the object that each row contains in addition to its cells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IncludeObject {
-    /// Nothing.
     None,
-    /// The object's metadata.
     #[default]
     Metadata,
     /// The whole object.
@@ -30,7 +28,7 @@ pub enum IncludeObject {
 }
 
 impl IncludeObject {
-    /// Parses the `includeObject` query parameter; an unknown value is rejected (400).
+    /// Parses the `includeObject` query parameter. Rejects an unknown value (400).
     pub fn parse(parameter: Option<&str>) -> Result<Self, Status> {
         match parameter {
             None | Some("" | "Metadata") => Ok(Self::Metadata),
@@ -47,18 +45,17 @@ impl IncludeObject {
 /// Options of a table.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// The version of the table.
     pub version: MetaVersion,
-    /// What each row contains in addition to its cells.
+    /// The part of the object that each row contains in addition to its cells.
     pub include: IncludeObject,
-    /// True if to include column definitions: in a watch only the first event has them.
+    /// True if the table has column definitions: in a watch only the first event has them.
     pub headers: bool,
-    /// The time relative to which ages are computed.
+    /// The time up to which ages count.
     pub now: Timestamp,
 }
 
-/// The table of `objects`, in their order. `metadata` is that of the list or, for a single object
-/// or a watch event, `{"resourceVersion": …}` of the object.
+/// Returns the table of `objects`, in their order. `metadata` is that of the list or, for a single
+/// object or a watch event, `{"resourceVersion": …}` of the object.
 pub fn of<'a>(
     resource: &Resource,
     objects: impl IntoIterator<Item = &'a Value>,

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-/// The document of `/version`, shaped like `version.Info` of apimachinery. The version is that of
-/// the Kubernetes release whose behaviour the server implements; the build metadata shows that it
-/// is not a kube-apiserver.
+/// Returns the document of `/version`, shaped like `version.Info` of apimachinery. The version is
+/// that of the Kubernetes release whose behaviour the server implements; the build metadata shows
+/// that it is not a kube-apiserver.
 pub fn version() -> Value {
     json!({
         "major": "1",
@@ -23,7 +23,7 @@ pub fn version() -> Value {
     })
 }
 
-/// Go's name of an architecture.
+/// Returns Go's name of an architecture.
 fn go_arch(arch: &str) -> &str {
     match arch {
         "x86_64" => "amd64",

@@ -1,4 +1,4 @@
-//! What a kube-apiserver decides about an object: defaults, validation, immutability, patches,
+//! The decisions of a kube-apiserver about an object: defaults, validation, immutability, patches,
 //! selectors and Status errors. [`manifest`] reads objects from text. Every function depends on its
 //! arguments only: no I/O, no clock.
 

@@ -1,5 +1,5 @@
-//! Manifests: text with objects, as a person or kubectl writes them, and what an API server makes
-//! of each.
+//! Reads manifests, texts with objects as a person or kubectl writes them, and makes the objects
+//! that an API server would store.
 
 use std::fmt;
 
@@ -11,14 +11,13 @@ use crate::status::Status;
 use crate::strategy::{self, Subresource};
 use crate::value::Fields;
 
-/// Characters of an object that an error shows.
+/// The maximum number of characters of an object in an error.
 const SHOWN: usize = 80;
 
-/// Why a text is no manifest, or an object in it cannot be sent.
+/// The reason why a text is no manifest, or why nobody can send an object in it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ManifestError {
-    /// It is no UTF-8.
     #[error("this is not text in UTF-8{0}")]
     NotUtf8(&'static str),
     /// It is neither JSON nor YAML.
@@ -26,7 +25,6 @@ pub enum ManifestError {
     Syntax {
         /// The line of the mistake; the first is 1.
         line: u64,
-        /// The mistake.
         why: String,
     },
     /// It is a template, not a manifest.
@@ -38,15 +36,13 @@ pub enum ManifestError {
     /// It lists manifests of Kustomize.
     #[error("this is a file of Kustomize, not an object; take what `kubectl kustomize FOLDER` prints")]
     Kustomization,
-    /// A List has no items.
     #[error("a List needs items")]
     NoItems,
-    /// Something is no object, or lacks what every object needs.
+    /// An item is no object, or lacks fields that every object needs.
     #[error("this object lacks {lacks}: {start}")]
     Incomplete {
         /// The missing fields.
         lacks: &'static str,
-        /// How the object begins.
         start: String,
     },
 }
@@ -54,9 +50,9 @@ pub enum ManifestError {
 /// An object of a manifest. It has a kind and a version.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Object {
-    /// The object as it was written.
+    /// The object as the text has it.
     pub value: Value,
-    /// Its resource, if it is one of those that this crate knows.
+    /// Its resource, if this crate knows it.
     pub resource: Option<&'static Resource>,
 }
 
@@ -71,20 +67,20 @@ impl Object {
         self.value["metadata"].text("name")
     }
 
-    /// Returns true if a server has stored it: it was read from a cluster, and a server does not
-    /// look at it again.
+    /// Returns true if a server has stored it: somebody read it from a cluster, and a server need
+    /// not check it again.
     pub fn is_stored(&self) -> bool {
         let meta = &self.value["metadata"];
         !meta.text("uid").is_empty() || !meta.text("resourceVersion").is_empty()
     }
 }
 
-/// Reads a file. It may be JSON or YAML, hold several documents, and contain lists. Empty documents
-/// are skipped.
+/// Reads a file. It may be JSON or YAML, hold several documents, and contain lists. This skips
+/// empty documents.
 ///
 /// # Errors
 ///
-/// The first thing in it that is no object.
+/// An error about the first document or item that is no object.
 pub fn read(file: &[u8]) -> Result<Vec<Object>, ManifestError> {
     let text = std::str::from_utf8(file).map_err(|_| {
         let is_utf16 = file.starts_with(&[0xff, 0xfe]) || file.starts_with(&[0xfe, 0xff]);
@@ -98,9 +94,9 @@ pub fn read(file: &[u8]) -> Result<Vec<Object>, ManifestError> {
     Ok(objects)
 }
 
-/// Returns the object that a server stores when a client creates it and then sets its status, but
-/// for what the server makes up: uid, version, times and cluster IPs. Fields that the kind does not
-/// have are refused, as kubectl asks servers to do.
+/// Returns the object that a server stores when a client creates it and then sets its status,
+/// without the values that the server makes up: uid, version, times and cluster IPs. It refuses
+/// fields that the kind does not have, as kubectl asks servers to do.
 ///
 /// # Errors
 ///
@@ -120,7 +116,7 @@ pub fn create(resource: &Resource, mut object: Value) -> Result<Value, Status> {
     let created = strategy::before_create(resource, created)?.object;
     let Some(status) = status.filter(|_| resource.has_status()) else { return Ok(created) };
     let mut before = created;
-    // Only a stored object can be updated.
+    // A client can update only a stored object.
     before.child("metadata").set("resourceVersion", "1");
     let mut after = before.clone();
     json_patch::merge(after.child("status"), &status);
@@ -190,7 +186,8 @@ fn add(mut document: Value, objects: &mut Vec<Object>) -> Result<(), ManifestErr
     Err(ManifestError::Incomplete { lacks, start })
 }
 
-/// A kustomization need not have a kind; its resources are names of files.
+/// Returns true for a kustomization, which need not have a kind, and whose resources are names of
+/// files.
 fn is_of_kustomize(document: &Value) -> bool {
     let version = document.text("apiVersion");
     version.starts_with("kustomize.config.k8s.io/")
@@ -199,7 +196,7 @@ fn is_of_kustomize(document: &Value) -> bool {
             && document.list("resources").first().is_some_and(Value::is_string)
 }
 
-/// The documents of a text.
+/// Returns the documents of a text.
 fn documents(text: &str) -> Result<Vec<Value>, ManifestError> {
     let is_json = text.trim_start().starts_with('{');
     if is_json && let Ok(documents) = serde_json::Deserializer::from_str(text).into_iter().collect() {
@@ -213,7 +210,7 @@ fn documents(text: &str) -> Result<Vec<Value>, ManifestError> {
     if let Some(line) = text.lines().position(|line| line.contains("{{")) {
         return Err(ManifestError::Template { line: line as u64 + 1 });
     }
-    // The parsers name the place at the end of their explanations.
+    // The parsers put the place at the end of their explanations.
     let explained = |language: &str, line: u64, why: &str| {
         let why = why.rsplit_once(" at line ").map_or(why, |(why, _)| why);
         let why = why.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -235,8 +232,8 @@ fn documents(text: &str) -> Result<Vec<Value>, ManifestError> {
     })
 }
 
-/// Options that refuse nothing that a text says only once, however long it is: the output of
-/// `kubectl get` of a large cluster has millions of nodes. What aliases repeat is limited.
+/// Returns options that limit only the repetitions by aliases, and not the length of a text: the
+/// output of `kubectl get` of a large cluster has millions of nodes.
 fn options(text: &str) -> serde_saphyr::Options {
     let length = text.len().saturating_add(64);
     let mut budget = Budget::default();
@@ -244,7 +241,7 @@ fn options(text: &str) -> serde_saphyr::Options {
         *limit = (*limit).max(length);
     }
     budget.max_total_scalar_bytes = budget.max_total_scalar_bytes.max(length);
-    // As kubectl reads them: 0120 is 80.
+    // kubectl reads octal numbers, too: 0120 is 80.
     serde_saphyr::options! {
         budget: Some(budget),
         legacy_octal_numbers: true,

@@ -31,8 +31,8 @@ pub enum PatchType {
 }
 
 impl PatchType {
-    /// The patch type of a `Content-Type` header; the error (415) lists the supported types, which
-    /// do not include server-side apply.
+    /// Returns the patch type of a `Content-Type` header. The error (415) lists the supported
+    /// types, which do not include server-side apply.
     pub fn from_content_type(content_type: &str) -> Result<Self, Status> {
         match content_type.split(';').next().unwrap_or_default().trim() {
             "application/json-patch+json" => Ok(Self::Json),
@@ -51,9 +51,9 @@ impl PatchType {
 /// Applies `patch` to `current`. Both `current` and the result are JSON objects as sent to clients.
 /// The second result names the keys that occur twice in the patch, as strict decoding does.
 ///
-/// Errors: 400 for a malformed patch, 422 for a JSON patch that cannot be applied (or whose `test`
-/// fails), 413 for more than 10,000 operations. The result is not yet decoded, defaulted or
-/// validated.
+/// Errors: 400 for a malformed patch, 422 for a JSON patch that does not apply (or whose `test`
+/// fails), 413 for more than 10,000 operations. The caller has to decode, default and validate the
+/// result.
 pub fn apply(
     resource: &Resource,
     current: &Value,
@@ -81,7 +81,8 @@ pub fn apply(
     }
 }
 
-/// Parses a patch that must be an object, and names the keys that occur twice; the error is Go's.
+/// Parses a patch that must be an object. Also returns the keys that occur twice. The error is
+/// Go's.
 fn object(patch: &[u8]) -> Result<(serde_json::Map<String, Value>, Vec<String>), String> {
     let parsed = parse(Guide::Any, patch).map_err(|error| error.to_string())?;
     match parsed.value {
@@ -123,7 +124,7 @@ fn json_patch(current: &Value, patch: &[u8]) -> Result<(Value, Vec<String>), Sta
     Ok((patched, duplicates))
 }
 
-/// Checks the types of one operation; the error is Go's.
+/// Checks the types of one operation. The error is Go's.
 fn check_operation(operation: &Value) -> Result<(), String> {
     if !operation.is_object() && !operation.is_null() {
         return Err(format!("{} into Go value of type handlers.jsonPatchOp", json_type(operation)));
@@ -140,7 +141,7 @@ fn check_operation(operation: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// Upstream's error for a patch that is well-formed but cannot be applied; it does not give the
+/// Returns upstream's error for a well-formed patch that does not apply. It does not give the
 /// reason.
 fn unprocessable() -> Status {
     let mut status =

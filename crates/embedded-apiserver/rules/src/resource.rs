@@ -1,6 +1,6 @@
-//! The resources that the server knows, as one static table. Discovery lists it, paths are looked
-//! up in it, and it refers to everything else that depends on the kind of an object: its fields,
-//! its patch schema and its strategy.
+//! The resources that the server knows, as one static table. Discovery lists it, the router looks
+//! paths up in it, and it refers to everything else that depends on the kind of an object: its
+//! fields, its patch schema and its strategy.
 
 use crate::patch::schema as patch;
 use crate::schema::{GoType, core, discovery, node, other, pod};
@@ -21,34 +21,29 @@ use crate::strategy::service::{ServiceStatusStrategy, ServiceStrategy};
 pub struct Resource {
     /// API group, empty for the core group.
     pub group: &'static str,
-    /// API version, such as `v1`.
     pub version: &'static str,
-    /// Kind of one object.
     pub kind: &'static str,
-    /// The plural name that is used in paths.
+    /// The plural name in paths.
     pub plural: &'static str,
     /// Short names that kubectl accepts.
     pub short_names: &'static [&'static str],
-    /// Categories, such as `all`.
     pub categories: &'static [&'static str],
     /// True if objects live in a namespace.
     pub namespaced: bool,
-    /// Verbs on the main resource. Reviews are only created and never stored.
+    /// Verbs on the main resource. A client only creates reviews, and the server never stores them.
     pub verbs: &'static [&'static str],
-    /// The plural under which objects are stored. The two versions of events share one store:
-    /// `events`.
+    /// The plural name of the store. The two versions of events share one store: `events`.
     pub storage: &'static str,
-    /// The fields of the kind.
     pub(crate) go_type: &'static GoType,
     /// The merge keys of the kind's lists.
     pub(crate) patch_schema: &'static patch::Schema,
-    /// What creates and updates do.
+    /// The strategy of creates and updates.
     pub(crate) strategy: &'static dyn Strategy,
-    /// What updates of the status subresource do, if there is one.
+    /// The strategy of updates of the status subresource, if there is one.
     pub(crate) status_strategy: Option<&'static dyn Strategy>,
 }
 
-/// A namespaced resource of the core group with objects that are stored.
+/// Returns a namespaced resource of the core group with stored objects.
 const fn stored(
     plural: &'static str,
     short_names: &'static [&'static str],
@@ -118,7 +113,7 @@ pub static SERVICES: Resource = Resource {
 /// Endpoints.
 pub static ENDPOINTS: Resource = stored("endpoints", &["ep"], &core::Endpoints, &EndpointsStrategy);
 
-/// Events of the core group, which is the version in which both are stored.
+/// Events of the core group, in whose version the server stores both kinds of events.
 pub static EVENTS: Resource = stored("events", &["ev"], &core::Event, &EventStrategy { events_v1: false });
 
 static EVENTS_V1: Resource = Resource {
@@ -195,17 +190,17 @@ static RESOURCES: [&Resource; 15] = [
 ];
 
 impl Resource {
-    /// The singular name that kubectl accepts.
+    /// Returns the singular name that kubectl accepts.
     pub fn singular(&self) -> String {
         self.kind.to_lowercase()
     }
 
-    /// The path of the group and version: `/api/v1` or `/apis/GROUP/VERSION`.
+    /// Returns the path of the group and version: `/api/v1` or `/apis/GROUP/VERSION`.
     pub fn root(&self) -> String {
         format!("{}/{}", if self.group.is_empty() { "/api" } else { "/apis" }, self.api_version())
     }
 
-    /// The package of its internal Go type, as error texts have it.
+    /// Returns the package of its internal Go type, as error texts have it.
     pub fn go_package(&self) -> &'static str {
         match self.group {
             "" | "events.k8s.io" => "core",
@@ -213,7 +208,7 @@ impl Resource {
         }
     }
 
-    /// `v1` or `group/v1`, as in an object's `apiVersion`.
+    /// Returns `v1` or `group/v1`, as in an object's `apiVersion`.
     pub fn api_version(&self) -> String {
         if self.group.is_empty() {
             self.version.to_owned()
@@ -227,18 +222,19 @@ impl Resource {
         self.status_strategy.is_some()
     }
 
-    /// Returns true if objects are stored, as reviews are not.
+    /// Returns true if the server stores objects. It does not store reviews.
     pub fn is_stored(&self) -> bool {
         !self.storage.is_empty()
     }
 
-    /// The resource in whose version objects are stored: core v1 for the events of both groups.
+    /// Returns the resource in whose version the server stores objects: core v1 for the events of
+    /// both groups.
     pub fn storage_resource(&self) -> &Self {
         if *self == EVENTS_V1 { &EVENTS } else { self }
     }
 
-    /// The hash of the group, version and kind in which objects are stored, as discovery shows it;
-    /// none if none are stored.
+    /// Returns the hash of the group, version and kind of stored objects, as discovery shows it, or
+    /// `None` if the server does not store objects.
     pub fn storage_version_hash(&self) -> Option<&'static str> {
         // The real server's values: the first eight bytes of the SHA-256 sum of
         // `GROUP/VERSION/KIND`, in base64.
@@ -255,7 +251,7 @@ impl Resource {
         })
     }
 
-    /// `services` or `endpointslices.discovery.k8s.io`, as in the texts of Status errors.
+    /// Returns `services` or `endpointslices.discovery.k8s.io`, as in the texts of Status errors.
     pub fn group_resource(&self) -> String {
         if self.group.is_empty() { self.plural.to_owned() } else { format!("{}.{}", self.plural, self.group) }
     }
@@ -273,17 +269,17 @@ impl std::fmt::Debug for Resource {
     }
 }
 
-/// All resources, in the order in which discovery lists them.
+/// Returns all resources, in the order in which discovery lists them.
 pub fn all() -> impl ExactSizeIterator<Item = &'static Resource> {
     RESOURCES.into_iter()
 }
 
-/// The resource that a path names.
+/// Returns the resource that a path names.
 pub fn by_path(group: &str, version: &str, plural: &str) -> Option<&'static Resource> {
     all().find(|r| r.group == group && r.version == version && r.plural == plural)
 }
 
-/// The resource of an object, by its `apiVersion` and `kind`.
+/// Returns the resource of an object, by its `apiVersion` and `kind`.
 pub fn by_kind(api_version: &str, kind: &str) -> Option<&'static Resource> {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     all().find(|r| r.group == group && r.version == version && r.kind == kind)

@@ -1,5 +1,5 @@
-//! Label and field selectors of query parameters. They are parsed once for a list or a watch and
-//! match objects without allocating.
+//! Label and field selectors of query parameters. The server parses them once for a list or a
+//! watch. They match objects without allocating.
 
 mod fields;
 mod labels;

@@ -24,19 +24,15 @@ pub struct Cause {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Details {
-    /// Name of the object.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// Group of the resource.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub group: String,
     /// The plural resource name (or, for validation errors, the kind), as upstream has it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub kind: String,
-    /// Uid of the object.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub uid: String,
-    /// Each single error.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<Cause>,
     /// Seconds after which to retry; also sent as the `Retry-After` header.
@@ -63,7 +59,7 @@ pub struct Status {
 }
 
 impl Status {
-    /// An error with no details.
+    /// Returns an error with no details.
     pub fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
         Self { code, reason, message: message.into(), details: None }
     }
@@ -78,30 +74,30 @@ impl Status {
         self
     }
 
-    /// 400 BadRequest.
+    /// Returns 400 BadRequest.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(400, "BadRequest", message)
     }
 
-    /// 403 Forbidden of one object.
+    /// Returns 403 Forbidden of one object.
     pub fn forbidden(resource: &Resource, name: &str, why: &str) -> Self {
         let message = format!("{} {name:?} is forbidden: {why}", resource.group_resource());
         Self::new(403, "Forbidden", message).about(resource, name)
     }
 
-    /// 404 NotFound of one object.
+    /// Returns 404 NotFound of one object.
     pub fn not_found(resource: &Resource, name: &str) -> Self {
         Self::new(404, "NotFound", format!("{} {name:?} not found", resource.group_resource()))
             .about(resource, name)
     }
 
-    /// 409 AlreadyExists of one object.
+    /// Returns 409 AlreadyExists of one object.
     pub fn already_exists(resource: &Resource, name: &str) -> Self {
         Self::new(409, "AlreadyExists", format!("{} {name:?} already exists", resource.group_resource()))
             .about(resource, name)
     }
 
-    /// 409 Conflict: optimistic concurrency or a precondition.
+    /// Returns 409 Conflict: optimistic concurrency or a precondition.
     pub fn conflict(resource: &Resource, name: &str, why: &str) -> Self {
         Self::new(
             409,
@@ -111,14 +107,15 @@ impl Status {
         .about(resource, name)
     }
 
-    /// 422 Invalid of an object of a resource.
+    /// Returns 422 Invalid of an object of a resource.
     pub fn invalid(resource: &Resource, name: &str, errors: Errors) -> Self {
         // The real server has lost the kind of a review by then.
         let kind = if resource.is_stored() { resource.kind } else { "" };
         Self::invalid_object(resource.group, kind, name, errors)
     }
 
-    /// 422 Invalid, with a cause for each field. As upstream's, the message lists each text once.
+    /// Returns 422 Invalid, with a cause for each field. As upstream's, the message lists each text
+    /// once.
     pub fn invalid_object(group: &str, kind: &str, name: &str, errors: Errors) -> Self {
         let causes = errors.into_causes();
         let mut known = BTreeSet::new();
@@ -140,7 +137,7 @@ impl Status {
         status
     }
 
-    /// The body of the response.
+    /// Returns the body of the response.
     pub fn to_json(&self) -> serde_json::Value {
         let mut body = serde_json::json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",

@@ -1,9 +1,10 @@
 //! The steps an object takes on its way into the store: decoding, defaults, preparation,
 //! validation, generation.
 //!
-//! The order is the real server's: a body is decoded; defaults are set; the resource's `Strategy`
-//! prepares it (status reset or kept, generation); it is validated; warnings are collected. Each
-//! resource has a strategy in a module of its own, and the resource table refers to it.
+//! The order is the real server's: decode the body; set defaults; prepare the object by the
+//! resource's `Strategy` (reset or keep the status, set the generation); validate it; collect
+//! warnings. Each resource has a strategy in a module of its own, and the resource table refers to
+//! it.
 
 mod cluster_ips;
 mod decode;
@@ -35,21 +36,21 @@ pub use cluster_ips::ClusterIps;
 pub use parse::Parsed;
 pub use ranges::RangeError;
 
-/// What is particular to one resource, after upstream's `RESTCreateStrategy`, `RESTUpdateStrategy`
-/// and the hooks of its generic store. A status subresource has a strategy of its own, of which
-/// only the methods for updates are called.
+/// The particulars of one resource, after upstream's `RESTCreateStrategy`, `RESTUpdateStrategy` and
+/// the hooks of its generic store. A status subresource has a strategy of its own; the server calls
+/// only its methods for updates.
 pub(crate) trait Strategy: Sync {
     /// Returns true if PUT to a name that does not exist creates the object.
     fn allow_create_on_update(&self) -> bool {
         false
     }
 
-    /// Returns true if an update without resourceVersion is accepted.
+    /// Returns true if the server accepts an update without resourceVersion.
     fn allow_unconditional_update(&self) -> bool {
         true
     }
 
-    /// The warning that every request to the resource gets.
+    /// Returns the warning that every request to the resource gets.
     fn deprecation_warning(&self) -> Option<&'static str> {
         None
     }
@@ -57,20 +58,20 @@ pub(crate) trait Strategy: Sync {
     /// Sets the defaults of a decoded object.
     fn set_defaults(&self, _object: &mut Value) {}
 
-    /// Completes an object that was stored before a field existed.
+    /// Completes an object that the server stored before a field existed.
     fn default_on_read(&self, _object: &mut Value) {}
 
-    /// Converts an object to the version in which it is stored.
+    /// Converts an object to its stored version.
     fn convert_to_storage(&self, object: Value) -> Value {
         object
     }
 
-    /// Converts an object from the version in which it is stored.
+    /// Converts an object from its stored version.
     fn convert_from_storage(&self, object: Value) -> Value {
         object
     }
 
-    /// Infers fields of a new object that depend on one another, before it is prepared; an error
+    /// Infers fields of a new object that depend on one another, before the preparation. An error
     /// ends the request.
     fn begin_create(&self, _object: &mut Value, _errors: &mut Errors) -> Result<(), Status> {
         Ok(())
@@ -82,7 +83,7 @@ pub(crate) trait Strategy: Sync {
     /// Validates a new object.
     fn validate(&self, _object: &Value, _errors: &mut Errors) {}
 
-    /// Infers fields of an updated object that depend on one another, before it is prepared.
+    /// Infers fields of an updated object that depend on one another, before the preparation.
     fn begin_update(&self, _new: &mut Value, _old: &Value, _errors: &mut Errors) {}
 
     /// Restores the fields that an update of this resource or subresource cannot change, and sets
@@ -92,18 +93,18 @@ pub(crate) trait Strategy: Sync {
     /// Validates an update.
     fn validate_update(&self, _new: &Value, _old: &Value, _errors: &mut Errors) {}
 
-    /// Texts of the warnings that a valid object gets; `old` is the one that it replaces.
+    /// Returns the texts of the warnings for a valid object. `old` is the object that it replaces.
     fn warnings(&self, _object: &Value, _old: Option<&Value>) -> Vec<String> {
         Vec::new()
     }
 }
 
-/// Which part of an object a write addresses.
+/// The part of an object that a write addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subresource {
-    /// The object itself; its status is kept.
+    /// The object itself. A write keeps its status.
     None,
-    /// The status subresource; all but the status (and a few metadata fields) is kept.
+    /// The status subresource. A write keeps everything but the status (and a few metadata fields).
     Status,
 }
 
@@ -117,10 +118,10 @@ pub struct WithWarnings {
     pub warnings: Vec<String>,
 }
 
-/// Decodes a request's object: fields that the kind does not have are dropped, wrong types are
-/// rejected (400).
+/// Decodes a request's object: drops fields that the kind does not have, and rejects wrong types
+/// (400).
 ///
-/// `body` is parsed JSON, or the result of a patch. An absent `apiVersion` or `kind` is filled in.
+/// `body` is parsed JSON, or the result of a patch. This fills in an absent `apiVersion` or `kind`.
 /// The warnings are `unknown field "spec.x"`; a client that asked for strict validation gets them
 /// as an error, see [`cannot_be_handled`].
 ///
@@ -138,13 +139,13 @@ pub fn parse(resource: &Resource, text: &[u8]) -> serde_json::Result<Parsed> {
     parse::parse(parse::Guide::Struct(resource.go_type), text)
 }
 
-/// 400 for a body that is no valid object of the kind.
+/// Returns 400 for a body that is no valid object of the kind.
 pub fn cannot_be_handled(resource: &Resource, why: &str) -> Status {
     let (kind, version) = (resource.kind, resource.version);
     Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))
 }
 
-/// The warning that every request to a deprecated resource gets, including reads.
+/// Returns the warning that every request to a deprecated resource gets, including reads.
 pub fn deprecation_warning(resource: &Resource) -> Option<&'static str> {
     resource.strategy.deprecation_warning()
 }
@@ -154,7 +155,7 @@ pub fn allow_create_on_update(resource: &Resource) -> bool {
     resource.strategy.allow_create_on_update()
 }
 
-/// Returns true if an update without resourceVersion is accepted. Where it is not,
+/// Returns true if the server accepts an update without resourceVersion. If it does not,
 /// [`before_update`] rejects an empty resourceVersion with the real server's error.
 pub fn allow_unconditional_update(resource: &Resource) -> bool {
     resource.strategy.allow_unconditional_update()
@@ -166,9 +167,9 @@ pub fn set_defaults(resource: &Resource, object: &mut Value) {
     resource.strategy.set_defaults(object);
 }
 
-/// The object as the real server shows it when it is read: decoded and with defaults, which for a
-/// Service include the IP families that follow from its addresses. An object that cannot be decoded
-/// is returned unchanged.
+/// Returns the object as the real server shows it to readers: decoded and with defaults, which for
+/// a Service include the IP families that follow from its addresses. Returns an object unchanged if
+/// it does not decode.
 pub fn default_on_read(resource: &Resource, object: Value) -> Value {
     let Ok(decoded) = decode(resource, object.clone()) else { return object };
     let mut object = decoded.object;
@@ -177,8 +178,7 @@ pub fn default_on_read(resource: &Resource, object: Value) -> Value {
     object
 }
 
-/// Converts an object of `resource` to the version in which it is stored. Only events have two
-/// versions.
+/// Converts an object of `resource` to its stored version. Only events have two versions.
 pub fn convert_to_storage(resource: &Resource, object: Value) -> Value {
     resource.strategy.convert_to_storage(object)
 }
@@ -188,10 +188,10 @@ pub fn convert_from_storage(resource: &Resource, object: Value) -> Value {
     resource.strategy.convert_from_storage(object)
 }
 
-/// Sets defaults, prepares and validates a decoded object that is to be created. The caller has set
+/// Sets defaults, prepares and validates a decoded object for a create. The caller has set
 /// metadata.namespace, metadata.name (made from generateName if necessary), uid and
-/// creationTimestamp, and allocates cluster IPs afterwards. A review, which is never stored, comes
-/// with empty metadata and is only validated.
+/// creationTimestamp, and allocates cluster IPs afterwards. A review, which the server never
+/// stores, comes with empty metadata; this only validates it.
 ///
 /// # Errors
 /// 422 Invalid with a cause for each field; 400 for a token review without a token.
@@ -214,7 +214,7 @@ pub fn before_create(resource: &Resource, mut object: Value) -> Result<WithWarni
     Ok(WithWarnings { object, warnings })
 }
 
-/// Sets defaults, prepares and validates a decoded object that is to replace `old`; sets
+/// Sets defaults, prepares and validates a decoded object that will replace `old`, and sets
 /// metadata.generation. The caller has checked preconditions and filled in uid, creationTimestamp
 /// and resourceVersion.
 ///
@@ -271,7 +271,7 @@ pub fn drop_duplicate_owners(object: &mut Value) -> Vec<String> {
     duplicates
 }
 
-/// Increments the generation of an object that is being marked for deletion, if it has one.
+/// Increments the generation, if there is one, of an object that a write marks for deletion.
 pub fn increment_generation_for_deletion(object: &mut Value) {
     let generation = object["metadata"].int("generation");
     if generation > 0 {

@@ -34,7 +34,7 @@ pub(crate) fn micros(text: &str) -> Result<String, String> {
     Err(format!("parsing time {text:?} as {MICROSECONDS:?}: cannot parse {text:?} as \"2006\""))
 }
 
-/// A time as `metav1.Time` prints it: whole seconds, UTC.
+/// Returns a time as `metav1.Time` prints it: whole seconds, UTC.
 pub(crate) fn print_seconds(time: Timestamp) -> String {
     format!("{time:.0}")
 }

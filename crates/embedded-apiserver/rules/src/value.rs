@@ -1,39 +1,39 @@
-//! Reading and writing fields of decoded objects. After decoding every field has the type that its
+//! Reads and writes fields of decoded objects. After decoding every field has the type that its
 //! table says, and a missing field reads as its zero value, as in Go.
 
 use serde_json::{Map, Value};
 
 /// Field access as Go has it: absent means zero.
 pub(crate) trait Fields {
-    /// A string, empty if absent.
+    /// Returns a string, or the empty string if it is absent.
     fn text(&self, key: &str) -> &str;
-    /// A string, if there is one.
+    /// Returns a string, if there is one.
     fn opt_text(&self, key: &str) -> Option<&str>;
-    /// An integer, zero if absent.
+    /// Returns an integer, or zero if it is absent.
     fn int(&self, key: &str) -> i64;
-    /// An integer, if there is one.
+    /// Returns an integer, if there is one.
     fn opt_int(&self, key: &str) -> Option<i64>;
-    /// A boolean, false if absent.
+    /// Returns a boolean, or false if it is absent.
     fn flag(&self, key: &str) -> bool;
-    /// The items of a list, none if absent.
+    /// Returns the items of a list, or an empty list if it is absent.
     fn list(&self, key: &str) -> &[Value];
-    /// The strings in a list.
+    /// Returns the strings in a list.
     fn texts(&self, key: &str) -> Vec<&str>;
-    /// The entries of a map of strings, sorted by key.
+    /// Returns the entries of a map of strings, sorted by key.
     fn entries(&self, key: &str) -> impl Iterator<Item = (&str, &str)>;
     /// Returns true if the field is there and not null.
     fn has(&self, key: &str) -> bool;
-    /// The object in a field. It and the parent become objects if they are none.
+    /// Returns the object in a field. It and the parent become objects if they are none.
     fn child(&mut self, key: &str) -> &mut Value;
     /// Sets a field.
     fn set(&mut self, key: &str, value: impl Into<Value>);
     /// Sets a field if it is absent.
     fn set_default(&mut self, key: &str, value: impl Into<Value>);
-    /// Copies a field of another object, or removes it if the other has none.
+    /// Copies a field of another object, or removes it if the other object lacks it.
     fn copy(&mut self, key: &str, other: &Value);
     /// Removes a field.
     fn drop_field(&mut self, key: &str);
-    /// The items of a list, mutable.
+    /// Returns the items of a list as a mutable slice.
     fn items_mut(&mut self, key: &str) -> &mut [Value];
 }
 
@@ -119,16 +119,16 @@ impl Fields for Value {
     }
 }
 
-/// The spec of an object, null if it has none.
+/// Returns the spec of an object, or null if it has no spec.
 pub(crate) fn spec(object: &Value) -> &Value {
     &object["spec"]
 }
 
 /// The deepest nesting of arrays and objects in an object: the deepest that `serde_json` parses, so
-/// what is stored can be read.
+/// that the server can read every stored object.
 pub(crate) const MAX_DEPTH: usize = 127;
 
-/// How deeply arrays and objects nest in a value, which is one of them or a scalar (0).
+/// Returns the depth of nested arrays and objects in a value, 0 for a scalar.
 pub(crate) fn depth(value: &Value) -> usize {
     match value {
         Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or_default(),
@@ -137,7 +137,7 @@ pub(crate) fn depth(value: &Value) -> usize {
     }
 }
 
-/// Go's name of the type of a JSON value.
+/// Returns Go's name of the type of a JSON value.
 pub fn json_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

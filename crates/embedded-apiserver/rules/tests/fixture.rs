@@ -1,5 +1,5 @@
-//! Objects of a real cluster are not changed by decoding and defaults, and objects that a real
-//! server accepted are accepted.
+//! Tests that decoding and defaults do not change objects of a real cluster, and that the rules
+//! accept objects that a real server accepted.
 
 use kube_endpoint_apiserver_rules::{resource, strategy};
 use serde_json::Value;
@@ -55,8 +55,8 @@ fn objects_of_a_real_cluster_can_be_updated_without_a_change() {
     }
 }
 
-/// Every object in the recordings, which a real server accepted, can be created here, and then its
-/// status.
+/// A client can create every object in the recordings, which a real server accepted, and then set
+/// its status.
 #[test]
 fn every_object_of_the_recordings_is_accepted() {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../integration-tests/conformance");
@@ -67,7 +67,7 @@ fn every_object_of_the_recordings_is_accepted() {
             continue;
         }
         let text = std::fs::read_to_string(&path).unwrap();
-        // One instance represents all that an operation with a count creates.
+        // One instance represents all objects of an operation with a count.
         let text = ["$NS", "{i}", "{i%2}", "{i%3}", "{ip4}", "{ip6}"]
             .iter()
             .zip(["ns", "1", "1", "1", "10.1.0.2", "fd00:1::2"])

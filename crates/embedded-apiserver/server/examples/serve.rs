@@ -2,8 +2,8 @@
 //! `serve [ADDRESS] [FILE.json ...]`.
 //!
 //! The default address is `127.0.0.1:0`, which picks a free port. The files hold objects or lists
-//! as JSON, such as `kubectl get -A services,pods,endpointslices -o json` writes them; they are
-//! loaded unchanged. Ctrl-C stops the server.
+//! as JSON, as `kubectl get -A services,pods,endpointslices -o json` writes them; the server loads
+//! them unchanged. Ctrl-C stops the server.
 
 #![allow(clippy::print_stdout)]
 

@@ -1,4 +1,4 @@
-//! Making HTTP responses: objects, Status errors, text, warnings.
+//! Makes HTTP responses: objects, Status errors, text, warnings.
 
 use std::collections::BTreeSet;
 
@@ -14,12 +14,12 @@ use crate::body::{self, Body};
 use crate::protobuf;
 use crate::yaml;
 
-/// How many characters the warnings of one response have together, as upstream's
+/// The maximum number of characters of all warnings of a response, as upstream's
 /// `truncateAtTotalRunes`.
 const MOST_WARNED: usize = 4096;
 
-/// How many characters a warning has where all of them together are too long, as upstream's
-/// `truncateItemRunes`.
+/// The maximum number of characters of a warning if all of them together are too long, as
+/// upstream's `truncateItemRunes`.
 const LONGEST_WARNING: usize = 256;
 
 /// The response of a handler.
@@ -32,17 +32,17 @@ fn with_type(status: StatusCode, content_type: &'static str, body: Body) -> Answ
     response
 }
 
-/// A response of encoded JSON.
+/// Returns a response of encoded JSON.
 pub(crate) fn json_bytes(status: StatusCode, bytes: impl Into<Bytes>) -> Answer {
     with_type(status, "application/json", body::once(bytes))
 }
 
-/// A JSON response.
+/// Returns a JSON response.
 pub(crate) fn json(status: StatusCode, value: &Value) -> Answer {
     json_bytes(status, value.to_string())
 }
 
-/// An answer of an encoded object.
+/// Returns an answer of an encoded object.
 pub(crate) fn encoded(encoding: Encoding, status: StatusCode, bytes: impl Into<Bytes>) -> Answer {
     with_type(status, encoding.media_type(), body::once(bytes))
 }
@@ -59,7 +59,7 @@ pub(crate) fn object(encoding: Encoding, status: StatusCode, object: &Value) -> 
     }
 }
 
-/// An answer that is made while it is read.
+/// Returns an answer that the server makes while the client reads it.
 pub(crate) fn stream(media_type: &'static str, body: Body) -> Answer {
     with_type(StatusCode::OK, media_type, body)
 }
@@ -78,12 +78,12 @@ pub(crate) async fn to_yaml(answer: Answer) -> Result<Answer, Status> {
     Ok(Response::from_parts(head, body::once(text)))
 }
 
-/// A plain text response.
+/// Returns a plain text response.
 pub(crate) fn text(status: StatusCode, text: impl Into<Bytes>) -> Answer {
     with_type(status, "text/plain; charset=utf-8", body::once(text))
 }
 
-/// An error response.
+/// Returns an error response.
 pub(crate) fn error(encoding: Encoding, status: &Status) -> Answer {
     let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = object(encoding, code, &status.to_json());
@@ -93,8 +93,8 @@ pub(crate) fn error(encoding: Encoding, status: &Status) -> Answer {
     response
 }
 
-/// Adds `Warning: 299 - "text"` headers, each text once. Characters that are not allowed in a
-/// header are dropped. Texts that are too long together are cut and then left out, as upstream,
+/// Adds `Warning: 299 - "text"` headers, each text once. It drops characters that a header must not
+/// contain. If the texts are too long together, it cuts them and then leaves some out, as upstream,
 /// since clients limit the size of a response's head.
 pub(crate) fn warn(mut response: Answer, warnings: impl IntoIterator<Item = String>) -> Answer {
     let mut known = BTreeSet::new();

@@ -6,7 +6,7 @@ use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 
-/// The connection broke while a response was being read; only faults cause this.
+/// The connection broke while the client read a response. Only faults cause this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("connection reset while the answer was being read")]
 pub struct ConnectionReset;
@@ -14,12 +14,12 @@ pub struct ConnectionReset;
 /// The body of a response.
 pub type Body = UnsyncBoxBody<Bytes, ConnectionReset>;
 
-/// A body of one buffer, whose length is known.
+/// Returns a body of one buffer, whose length is known.
 pub(crate) fn once(bytes: impl Into<Bytes>) -> Body {
     Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
 }
 
-/// A streamed body.
+/// Returns a streamed body.
 pub(crate) fn stream(chunks: impl Stream<Item = Result<Bytes, ConnectionReset>> + Send + 'static) -> Body {
     StreamBody::new(chunks.map_ok(Frame::data)).boxed_unsync()
 }

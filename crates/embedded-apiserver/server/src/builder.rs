@@ -33,10 +33,10 @@ const LOG_BYTES: usize = 32 * 1024 * 1024;
 /// The default for the history of a resource.
 const HISTORY: Limits = Limits { changes: 10_000, bytes: 64 * 1024 * 1024 };
 
-/// Why a server could not be built.
+/// The reason why building a server failed.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    /// An initial object could not be loaded.
+    /// Loading an initial object failed.
     #[error(transparent)]
     Load(#[from] LoadError),
     /// A range of cluster IPs is invalid.
@@ -97,13 +97,13 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// The seed of uids, generated names and everything else that is random. Default: 0.
+    /// Sets the seed of uids, generated names and everything else that is random. Default: 0.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
     }
 
-    /// The server's time when it is built; it advances with tokio's clock. Default:
+    /// Sets the server's start time, which advances with tokio's clock. Default:
     /// 2026-01-01T00:00:00Z, so that runs repeat. Pass the system's time if people look at the
     /// objects' ages with kubectl.
     pub fn start_time(mut self, time: Timestamp) -> Self {
@@ -111,7 +111,8 @@ impl Builder {
         self
     }
 
-    /// Initial objects, stored unchanged: see [`EmbeddedApiServer::load`]. Lists are flattened.
+    /// Adds initial objects, which the server stores unchanged: see [`EmbeddedApiServer::load`]. It
+    /// flattens lists.
     pub fn load(mut self, objects: impl IntoIterator<Item = Value>) -> Self {
         self.objects.extend(objects);
         self
@@ -132,68 +133,67 @@ impl Builder {
         self
     }
 
-    /// Calls `observer` with each request that is logged, in the order of the log. It must not
-    /// wait.
+    /// Calls `observer` with each logged request, in the order of the log. It must not wait.
     pub fn on_request(mut self, observer: impl Fn(&LoggedRequest) + Send + Sync + 'static) -> Self {
         self.observer = Some(Box::new(observer));
         self
     }
 
     /// Calls `observer` with each change of the store, in the order of resource versions. Initial
-    /// objects and restores are no changes. The store is locked meanwhile: the observer must
+    /// objects and restores are no changes. The call holds the lock of the store: the observer must
     /// neither wait nor use the server.
     pub fn on_change(mut self, observer: impl Fn(&StoreChange<'_>) + Send + Sync + 'static) -> Self {
         self.change_observer = Some(Box::new(observer));
         self
     }
 
-    /// The resource version before the first one that the server assigns. Default: 0.
+    /// Sets the resource version before the first one that the server assigns. Default: 0.
     pub fn first_resource_version(mut self, version: u64) -> Self {
         self.first_version = version;
         self
     }
 
-    /// The interval of bookmarks in watches that allow them. Default: a minute.
+    /// Sets the interval of bookmarks in watches that allow them. Default: a minute.
     pub fn bookmark_interval(mut self, interval: Duration) -> Self {
         self.bookmark_interval = interval;
         self
     }
 
-    /// The delay with which the garbage collector and the namespace controller react. Default: 100
-    /// ms.
+    /// Sets the delay with which the garbage collector and the namespace controller react. Default:
+    /// 100 ms.
     pub fn gc_delay(mut self, delay: Duration) -> Self {
         self.gc_delay = delay;
         self
     }
 
-    /// Disables the garbage collector: dependents of deleted owners are kept.
+    /// Disables the garbage collector: the server keeps dependents of deleted owners.
     pub fn without_garbage_collector(mut self) -> Self {
         self.collects_garbage = false;
         self
     }
 
-    /// The ranges of cluster IPs, IPv4 (which is the primary family) and IPv6. Default:
+    /// Sets the ranges of cluster IPs, IPv4 (which is the primary family) and IPv6. Default:
     /// `10.96.0.0/16` and `fd00:10:96::/112`.
     pub fn service_ranges(mut self, ipv4: impl Into<String>, ipv6: impl Into<String>) -> Self {
         self.service_ranges = (ipv4.into(), ipv6.into());
         self
     }
 
-    /// A token and its user, for token reviews and for the listener.
+    /// Adds a token and its user, for token reviews and for the listener.
     pub fn token(mut self, token: impl Into<String>, user: User) -> Self {
         self.reviews.tokens.insert(token.into(), user);
         self
     }
 
-    /// A token that token reviews accept until `end`.
+    /// Adds a token that token reviews accept until `end`.
     pub fn token_until(mut self, token: impl Into<String>, user: User, end: Timestamp) -> Self {
         let token = token.into();
         self.reviews.expiry.insert(token.clone(), end);
         self.token(token, user)
     }
 
-    /// A rule that allows actions in subject access reviews. Requests to the server itself are not
-    /// authorized.
+    /// Adds a rule that allows actions in subject access reviews. The server does not authorize
+    /// requests to itself.
     pub fn policy_rule(mut self, rule: PolicyRule) -> Self {
         self.reviews.rules.push(rule);
         self
@@ -213,14 +213,14 @@ impl Builder {
         self
     }
 
-    /// Tracks in the managedFields of Endpoints and EndpointSlices who has set which field. Objects
-    /// that are loaded keep theirs.
+    /// Tracks in the managedFields of Endpoints and EndpointSlices who has set which field. Loaded
+    /// objects keep theirs.
     pub fn track_managers(mut self) -> Self {
         self.tracks_managers = true;
         self
     }
 
-    /// A fault that is active from the start.
+    /// Adds a fault that is active from the start.
     pub fn fault(mut self, rule: FaultRule) -> Self {
         self.faults.push(rule);
         self

@@ -1,18 +1,15 @@
-//! Changes of the store, for observers in the same process.
+//! Reports changes of the store to observers in the same process.
 
 use kube_endpoint_apiserver_rules::resource::Resource;
 use serde_json::Value;
 
 use crate::store::{Event, EventKind, resource_of_table};
 
-/// What happened to an object.
+/// The kind of a change of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeKind {
-    /// It was created.
     Added,
-    /// It has a new version.
     Modified,
-    /// It was removed.
     Deleted,
 }
 
@@ -23,7 +20,7 @@ pub struct StoreChange<'a> {
     event: &'a Event,
 }
 
-/// Is called with each change.
+/// A function that the store calls with each change.
 pub(crate) type ChangeObserver = Box<dyn Fn(&StoreChange<'_>) + Send + Sync>;
 
 impl<'a> StoreChange<'a> {
@@ -31,12 +28,12 @@ impl<'a> StoreChange<'a> {
         Self { table, event }
     }
 
-    /// The resource in whose version the object is stored.
+    /// Returns the resource in whose version the object is stored.
     pub fn resource(&self) -> &'static Resource {
         resource_of_table(self.table)
     }
 
-    /// The type of the change.
+    /// Returns the type of the change.
     pub fn kind(&self) -> ChangeKind {
         match self.event.kind {
             EventKind::Added => ChangeKind::Added,
@@ -45,28 +42,28 @@ impl<'a> StoreChange<'a> {
         }
     }
 
-    /// The resource version of the change.
+    /// Returns the resource version of the change.
     pub fn version(&self) -> u64 {
         self.event.version
     }
 
-    /// Empty for cluster-scoped objects.
+    /// Returns the object's namespace, which is empty for cluster-scoped objects.
     pub fn namespace(&self) -> &str {
         self.event.object.namespace()
     }
 
-    /// The object's name.
+    /// Returns the object's name.
     pub fn name(&self) -> &str {
         self.event.object.name()
     }
 
-    /// The object after the change; after a deletion the last state with the version of the
-    /// deletion.
+    /// Returns the object after the change, or, after a deletion, its last state with the version
+    /// of the deletion.
     pub fn object(&self) -> Value {
         self.event.object.value()
     }
 
-    /// The object before the change; none if it was created.
+    /// Returns the object before the change, or `None` after a create.
     pub fn previous(&self) -> Option<Value> {
         self.event.previous.as_ref().map(|object| object.value())
     }

@@ -14,23 +14,23 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// A clock whose current time is `start`.
+    /// Returns a clock whose current time is `start`.
     pub(crate) fn starting_at(start: Timestamp) -> Self {
         Self { start, anchor: Instant::now() }
     }
 
-    /// Time since the server was built.
+    /// Returns the time since the server was built.
     pub(crate) fn elapsed(&self) -> Duration {
         Instant::now().saturating_duration_since(self.anchor)
     }
 
-    /// The current time.
+    /// Returns the current time.
     pub(crate) fn now(&self) -> Timestamp {
         self.start.saturating_add(self.elapsed()).unwrap_or(self.start)
     }
 }
 
-/// A time in the format of metadata, in whole seconds.
+/// Returns a time in the format of metadata, in whole seconds.
 pub(crate) fn rfc3339(time: Timestamp) -> String {
     Timestamp::from_second(time.as_second()).unwrap_or(time).to_string()
 }

@@ -2,7 +2,7 @@
 
 use kube_endpoint_watch_channel as watch;
 
-/// Becomes true when the listener of a connection shuts down.
+/// Becomes true when the listener of the connection shuts down.
 #[derive(Clone, Debug)]
 pub(crate) struct Closing(pub(crate) watch::Receiver<bool>);
 
@@ -12,7 +12,7 @@ impl Closing {
         *self.0.borrow()
     }
 
-    /// Returns when the listener shuts down or is dropped.
+    /// Waits until the listener shuts down or is dropped.
     pub(crate) async fn wait(&mut self) {
         let _ = self.0.wait_for(|closing| *closing).await;
     }

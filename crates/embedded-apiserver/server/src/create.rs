@@ -1,4 +1,4 @@
-//! Creating objects from manifests as a client does: with defaults, allocation and validation, then
+//! Creates objects from manifests as a client does: with defaults, allocation and validation, then
 //! the status.
 
 use bytes::Bytes;
@@ -12,13 +12,13 @@ use tower::ServiceExt;
 use crate::EmbeddedApiServer;
 
 impl EmbeddedApiServer {
-    /// Returns true if objects of a kind are stored. Others can be neither created nor loaded.
+    /// Returns true if the server stores objects of a kind. Nobody can create or load others.
     pub fn stores(api_version: &str, kind: &str) -> bool {
         stored_resource(api_version, kind).is_some()
     }
 
     /// Creates an object as a client's POST does, and then sets its status, if it has one, as a
-    /// client's PATCH does. A missing namespace is created. Returns the stored object.
+    /// client's PATCH does. Creates a missing namespace. Returns the stored object.
     ///
     /// In contrast to [`Self::load`], which stores objects of another server unchanged, this is for
     /// manifests that a person wrote.

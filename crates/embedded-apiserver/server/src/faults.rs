@@ -1,5 +1,5 @@
 //! Faults: responses that are errors, late, lost or stale, and watches that break or stall, for
-//! requests that a matcher selects. They can be added and removed while the server runs.
+//! requests that a matcher selects. A test can add and remove them while the server runs.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -10,54 +10,54 @@ use parking_lot::Mutex;
 use crate::request::RequestInfo;
 use crate::watches::Ending;
 
-/// What goes wrong.
+/// The kinds of faults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The request is not handled; the response is an error with this HTTP status. 429 and 5xx may
-    /// carry a time after which to retry.
+    /// The server does not handle the request; the response is an error with this HTTP status. 429
+    /// and 5xx may carry a time after which to retry.
     Refuse {
         /// HTTP status code, 400 to 599.
         status: u16,
         /// Seconds for the `Retry-After` header and the details of the Status.
         retry_after: Option<u32>,
     },
-    /// The request is not handled; the response is this error. [`refusals`](crate::refusals) has
-    /// those of admission.
+    /// The server does not handle the request; the response is this error.
+    /// [`refusals`](crate::refusals) has those of admission.
     RefuseWith(Status),
-    /// The request is handled after this delay.
+    /// The server handles the request after this delay.
     Delay(Duration),
-    /// The request is handled at once and the response is sent after this delay: watchers see the
-    /// change before its writer.
+    /// The server handles the request at once and sends the response after this delay: watchers see
+    /// the change before its writer.
     DelayAnswer(Duration),
-    /// The request is handled, then the connection breaks before the response: the client cannot
-    /// know whether it was applied.
+    /// The server handles the request, then the connection breaks before the response: the client
+    /// cannot know if the server applied it.
     ApplyAndLoseAnswer,
-    /// The connection breaks before the request is handled.
+    /// The connection breaks before the server handles the request.
     LoseRequest,
     /// The connection stays open and no response ever arrives, as when the peer is gone and sends
     /// no RST.
     NeverAnswer {
-        /// True if the request is handled.
+        /// True if the server handles the request.
         applied: bool,
     },
-    /// An update is accepted and changes nothing, as with an admission webhook that undoes it: the
-    /// answer is the object as it was. An update with another version than the object's is refused
-    /// as ever.
+    /// The server accepts an update, and changes nothing, as with an admission webhook that undoes
+    /// it: the answer is the unchanged object. It still refuses an update with another version than
+    /// the object's.
     UndoUpdate,
     /// The watch ends, as after a timeout, after this many events.
     CutWatch {
-        /// Events, bookmarks not counted.
+        /// The number of events, without bookmarks.
         after: usize,
     },
     /// The connection of the watch breaks after this many events.
     BreakWatch {
-        /// Events, bookmarks not counted.
+        /// The number of events, without bookmarks.
         after: usize,
     },
     /// After this many events nothing arrives any more, and the watch does not end, not even at its
     /// timeout: the connection is half-open.
     SilenceWatch {
-        /// Events, bookmarks not counted; 0 for a watch that is accepted and then silent.
+        /// The number of events, without bookmarks; 0 for a watch that opens and then stays silent.
         after: usize,
     },
     /// The watch opens and sends nothing for this time; then it sends all changes since.
@@ -85,7 +85,7 @@ pub struct FaultRule {
 }
 
 impl FaultRule {
-    /// The fault for every request that `matcher` selects.
+    /// Returns the fault for every request that `matcher` selects.
     pub fn new(fault: Fault, matcher: impl Fn(&RequestInfo) -> bool + Send + Sync + 'static) -> Self {
         Self {
             fault,
@@ -97,7 +97,7 @@ impl FaultRule {
         }
     }
 
-    /// The fault for requests of one verb and one plural resource name.
+    /// Returns the fault for requests of one verb and one plural resource name.
     pub fn on(fault: Fault, verb: &'static str, plural: &'static str) -> Self {
         Self::new(fault, move |request| request.verb == verb && request.plural() == plural)
     }
@@ -108,14 +108,14 @@ impl FaultRule {
         self
     }
 
-    /// Applies to `count` requests only.
+    /// Limits the fault to `count` requests.
     pub fn times(mut self, count: usize) -> Self {
         self.times = count;
         self
     }
 
-    /// Applies only to requests that arrive in this span of time since the server was built, as an
-    /// outage does. [`Self::after`] and [`Self::times`] do not count other requests.
+    /// Limits the fault to requests that arrive in this span of time since the server was built, as
+    /// an outage does. [`Self::after`] and [`Self::times`] do not count other requests.
     pub fn during(mut self, span: Range<Duration>) -> Self {
         self.span = span;
         self
@@ -143,12 +143,12 @@ impl std::fmt::Debug for FaultRule {
     }
 }
 
-/// The id of a rule, with which it can be removed.
+/// The id of a rule, for removing it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FaultId(u64);
 
-/// The active rules, in the order in which they were added. Every rule counts every matching
-/// request; several rules can apply to one request.
+/// The active rules, in the order of their addition. Every rule counts every matching request;
+/// several rules can apply to one request.
 #[derive(Debug, Default)]
 pub(crate) struct Faults(Mutex<Rules>);
 
@@ -161,7 +161,7 @@ struct Rules {
 /// The faults of one watch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WatchFaults {
-    /// How it ends after how many events.
+    /// The number of events after which it ends, and the way in which it does.
     pub(crate) ending: Option<(usize, Ending)>,
     pub(crate) stall: Option<Duration>,
     pub(crate) expire: bool,
@@ -177,7 +177,7 @@ impl Faults {
         id
     }
 
-    /// Removes a rule; returns whether it existed.
+    /// Removes a rule. Returns true if it existed.
     pub(crate) fn remove(&self, id: FaultId) -> bool {
         let mut rules = self.0.lock();
         let before = rules.rules.len();
@@ -190,7 +190,7 @@ impl Faults {
         self.0.lock().rules.clear();
     }
 
-    /// The faults that apply to a request that arrives at `now`. It must be called once for each
+    /// Returns the faults that apply to a request that arrives at `now`. Call it once for each
     /// request.
     pub(crate) fn hit(&self, request: &RequestInfo, now: Duration) -> Vec<Fault> {
         let mut rules = self.0.lock();
@@ -220,7 +220,7 @@ impl WatchFaults {
     }
 }
 
-/// How many versions before the latest a read returns.
+/// Returns how many versions before the latest a read returns.
 pub(crate) fn older_by(hits: &[Fault]) -> Option<u64> {
     hits.iter().find_map(|hit| match hit {
         Fault::ServeOlder { versions } => Some(*versions),

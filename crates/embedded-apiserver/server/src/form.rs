@@ -1,6 +1,6 @@
 //! The shape in which a client gets its objects: whole, as tables, or only their metadata; in JSON
-//! or in protobuf; and in which of the two views of an event. YAML is encoded as JSON here; the
-//! router converts the finished answer.
+//! or in protobuf; and in which of the two views of an event. This encodes YAML as JSON; the router
+//! converts the finished answer.
 
 mod protobuf;
 
@@ -18,7 +18,7 @@ use crate::protobuf as codec;
 use crate::query::Query;
 use crate::store::{EventKind, Stored};
 
-/// The `Accept` headers of a request as one.
+/// Returns the `Accept` headers of a request as one text.
 pub(crate) fn accepted(headers: &HeaderMap) -> String {
     let values = headers.get_all(http::header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     values.collect::<Vec<_>>().join(",")
@@ -34,8 +34,8 @@ pub(crate) struct Form {
 }
 
 impl Form {
-    /// Reads the `Accept` headers and the query parameter for tables. A list has the metadata of a
-    /// list only, and one object has that of an object.
+    /// Reads the `Accept` headers and the query parameter for tables. Only a list can have the
+    /// metadata form of a list, and only one object that of an object.
     pub(crate) fn negotiate(
         headers: &HeaderMap,
         verb: &str,
@@ -61,7 +61,7 @@ impl Form {
         Ok(Self { encoding, representation, include, clock })
     }
 
-    /// Returns true if stored bytes can be sent unchanged.
+    /// Returns true if the server can send the stored bytes unchanged.
     fn is_as_stored(self, resource: &Resource) -> bool {
         self.encoding == Encoding::Json
             && self.representation == Representation::Object
@@ -93,8 +93,8 @@ impl Form {
         }
     }
 
-    /// Encodes the watch event of a stored object, and calls `out` with each piece of it. `headers`
-    /// says whether a table describes its columns.
+    /// Encodes the watch event of a stored object, and calls `out` with each piece of it. If
+    /// `headers`, a table describes its columns.
     pub(crate) fn stored_event(
         self,
         resource: &Resource,
@@ -131,8 +131,8 @@ impl Form {
         table::of(resource, objects, &options, metadata)
     }
 
-    /// One object, which is in the resource's version already. `headers` says whether a table has
-    /// column definitions.
+    /// Returns the form of one object, which is in the resource's version already. If `headers`, a
+    /// table has column definitions.
     pub(crate) fn of_object(self, resource: &Resource, object: Value, headers: bool) -> Value {
         match self.representation {
             Representation::Object | Representation::MetadataList(_) => object,
@@ -144,7 +144,7 @@ impl Form {
         }
     }
 
-    /// The beginning of a list, up to its first item; `]}` ends it.
+    /// Returns the beginning of a list, up to its first item; `]}` ends it.
     pub(crate) fn list_head(self, resource: &Resource, metadata: &Value) -> String {
         let (kind, version) = match self.representation {
             Representation::Object => (format!("{}List", resource.kind), resource.api_version()),
@@ -162,13 +162,13 @@ impl Form {
         format!(r#"{{"kind":"{kind}","apiVersion":"{version}","metadata":{metadata},"items":["#)
     }
 
-    /// Returns true if objects are sent as they are, not as metadata or in a table.
+    /// Returns true for whole objects, without metadata forms and tables.
     pub(crate) fn is_of_objects(self) -> bool {
         matches!(self.representation, Representation::Object)
     }
 
-    /// A list without items, if it differs from an empty `items`: as on the real server, that of a
-    /// list of metadata is null.
+    /// Returns a list without items, if it differs from an empty `items`: as on the real server,
+    /// that of a list of metadata is null.
     pub(crate) fn empty_list(self, resource: &Resource, metadata: &Value) -> Option<String> {
         let of_metadata =
             matches!(self.representation, Representation::Metadata(_) | Representation::MetadataList(_));

@@ -53,7 +53,7 @@ impl Inner {
         }
     }
 
-    /// Called when an object is marked for deletion and not yet removed.
+    /// Reacts to an object that a write has marked for deletion and not yet removed.
     pub(crate) fn deletion_marked(&self, resource: &Resource, stored: &Stored) {
         if *resource == NAMESPACES {
             self.enqueue_namespace(&stored.key);
@@ -69,8 +69,8 @@ impl Inner {
         Some((resource_of_table(place.0), stored))
     }
 
-    /// Deletes an object if all of its owners were deleted; if some exist, removes the references
-    /// to the others.
+    /// Deletes an object if all of its owners are gone. If some exist, removes the references to
+    /// the others.
     fn collect(&self, place: &Place) {
         let Some((resource, stored)) = self.at(place) else { return };
         let object = stored.value();
@@ -106,7 +106,7 @@ impl Inner {
             dependents.iter().for_each(|dependent| self.forget_owner(dependent, uid));
             self.drop_finalizer(&place, ORPHAN);
         } else if has_finalizer(&object, FOREGROUND) {
-            // All dependents are deleted; the owner waits only for those that block it.
+            // This deletes all dependents; the owner waits only for those that block it.
             let dependents = self.store.lock().dependents_of(uid);
             for dependent in &dependents {
                 self.delete_with_owner(dependent, uid);
@@ -117,8 +117,8 @@ impl Inner {
         }
     }
 
-    /// Deletes a dependent of an owner that is being deleted in the foreground. If it has another
-    /// owner, it is kept and loses its reference to this one.
+    /// Deletes a dependent of an owner that is being deleted in the foreground. A dependent with
+    /// another owner stays and loses its reference to this one.
     fn delete_with_owner(&self, dependent: &Place, owner: &str) {
         let Some((resource, stored)) = self.at(dependent).filter(|(_, stored)| !stored.meta.deleting) else {
             return;
@@ -134,7 +134,7 @@ impl Inner {
         let has_own = !self.store.lock().dependents_of(&stored.meta.uid).is_empty();
         let propagation = has_own.then_some(Propagation::Foreground);
         let options = DeleteOptions { propagation, ..DeleteOptions::default() };
-        // A failure needs no retry: the owner is checked again when the dependent is removed.
+        // A failure needs no retry: the removal of the dependent causes another check of the owner.
         let _ = self.delete(resource, &dependent.1, &options, false);
     }
 

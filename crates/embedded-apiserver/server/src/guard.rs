@@ -1,5 +1,5 @@
-//! What a listener refuses before it handles a request: requests of web pages in the user's
-//! browser, and requests without a valid token.
+//! Refuses requests before a listener handles them: those of web pages in the user's browser, and
+//! those without a valid token.
 //!
 //! A page of any origin can make the browser send requests to loopback. With DNS rebinding it can
 //! even read the responses: it gives its own host name the address 127.0.0.1. Such requests carry a
@@ -16,7 +16,7 @@ use crate::router;
 use crate::server::Inner;
 
 impl Inner {
-    /// Checks the head of a request that came from a listener.
+    /// Checks the head of a listener's request.
     pub(crate) fn check_head(&self, connection: &Connection, parts: &Parts) -> Result<(), Status> {
         let any_name = self.settings.requires_token && !connection.address.ip().is_loopback();
         for host in hosts(parts) {
@@ -37,8 +37,8 @@ impl Inner {
         self.check_token(parts)
     }
 
-    /// 401, as the real server: for a token that is not known on any path, and without a token
-    /// except where anonymous users are let in.
+    /// Returns 401, as the real server does: for an unknown token on any path, and without a token
+    /// except on paths for anonymous users.
     fn check_token(&self, parts: &Parts) -> Result<(), Status> {
         if !self.settings.requires_token {
             return Ok(());
@@ -51,8 +51,8 @@ impl Inner {
     }
 }
 
-/// Checks the content type of a body that came from a listener. In process, a missing one means
-/// JSON, as on the real server; but a web page may send a body without one.
+/// Checks the content type of a body of a listener's request. In process, a missing one means JSON,
+/// as on the real server; but a web page may send a body without one.
 pub(crate) fn check_content_type(headers: &HeaderMap) -> Result<(), Status> {
     if headers.contains_key(CONTENT_TYPE) {
         // The handlers of the verbs refuse types that they do not know.
@@ -67,8 +67,8 @@ fn forbidden(why: &str) -> Status {
     Status::new(403, "Forbidden", format!("forbidden: {why}"))
 }
 
-/// The hosts that a request names: in HTTP/2 the authority of its URI, in HTTP/1 the header.
-/// HTTP/1.0 has none.
+/// Returns the hosts that a request names: in HTTP/2 the authority of its URI, in HTTP/1 the
+/// header. HTTP/1.0 has none.
 fn hosts(parts: &Parts) -> Vec<String> {
     let headers = parts
         .headers
@@ -78,8 +78,8 @@ fn hosts(parts: &Parts) -> Vec<String> {
     parts.uri.authority().map(Authority::to_string).into_iter().chain(headers).collect()
 }
 
-/// Returns true if a host, with or without a port, is one that names this server and cannot be
-/// rebound. The port may differ, as it does behind a forwarded port.
+/// Returns true if a host, with or without a port, names this server and nobody can rebind it. The
+/// port may differ, as it does behind a forwarded port.
 fn is_own_host(host: &str, connection: &Connection, any_name: bool) -> bool {
     let Ok(authority) = host.parse::<Authority>() else { return false };
     let name = authority.host().trim_start_matches('[').trim_end_matches(']');

@@ -22,8 +22,8 @@ use crate::service::ApiService;
 use crate::store::Store;
 use crate::watches::Ending;
 
-/// An API server in this process. Clones are handles of the same server, which is dropped with its
-/// last handle, service and open watch.
+/// An API server in this process. Clones are handles of the same server, which lives until its last
+/// handle, service and open watch are dropped.
 #[derive(Clone)]
 pub struct EmbeddedApiServer {
     pub(crate) inner: Arc<Inner>,
@@ -39,12 +39,12 @@ impl std::fmt::Debug for EmbeddedApiServer {
 }
 
 impl EmbeddedApiServer {
-    /// A builder with the defaults.
+    /// Returns a builder with the defaults.
     pub fn builder() -> Builder {
         Builder::default()
     }
 
-    /// The server as a tower service, which a `kube::Client` can use without a socket:
+    /// Returns the server as a tower service, which a `kube::Client` can use without a socket:
     /// `Client::new(server.service(), "default")`.
     pub fn service(&self) -> ApiService {
         ApiService::new(self.inner.clone(), None)
@@ -52,15 +52,15 @@ impl EmbeddedApiServer {
 
     /// Serves HTTP/1.1 and HTTP/2 without TLS on a loopback address; port 0 picks a free one.
     ///
-    /// So that no web page in a browser can use the server, requests with an `Origin` or with a
-    /// `Host` other than a loopback address or `localhost` are refused (403), and so are bodies
-    /// without a known content type (415). [`Builder::require_token`] keeps other users and
-    /// programs of the machine out, too.
+    /// So that no web page in a browser can use the server, it refuses requests with an `Origin` or
+    /// with a `Host` other than a loopback address or `localhost` (403), and bodies without a known
+    /// content type (415). [`Builder::require_token`] keeps other users and programs of the machine
+    /// out, too.
     pub async fn listen(&self, address: SocketAddr) -> Result<Listener, ListenError> {
         self.listen_with(address, ListenOptions::default()).await
     }
 
-    /// [`Self::listen`] with options.
+    /// As [`Self::listen`], with options.
     pub async fn listen_with(
         &self,
         address: SocketAddr,
@@ -69,10 +69,10 @@ impl EmbeddedApiServer {
         Listener::bind(self.inner.clone(), address, options).await
     }
 
-    /// A kubeconfig for kubectl and other clients of a listener, as YAML. It contains the first of
-    /// the server's tokens, if any. If listeners require a token that a URL can contain, it is in
-    /// the URL of the server too: kubectl and client-go do not send the token of the user without
-    /// TLS, but they do send the password of the URL.
+    /// Returns a kubeconfig for kubectl and other clients of a listener, as YAML. It contains the
+    /// first of the server's tokens, if any. If listeners require a token that a URL can contain,
+    /// it is in the URL of the server, too: kubectl and client-go do not send the token of the user
+    /// without TLS, but they do send the password of the URL.
     pub fn kubeconfig(&self, address: SocketAddr) -> String {
         let token = self.inner.reviews.tokens.keys().next();
         let in_url = token.filter(|token| {
@@ -91,56 +91,57 @@ impl EmbeddedApiServer {
         )
     }
 
-    /// Loads objects unchanged: uids, owners, times, statuses and managedFields are kept, and so is
-    /// the order of their resource versions, though not the versions themselves. Objects without
-    /// uid, creation time or namespace get them; missing namespaces are created; existing objects
-    /// are replaced. Watchers see the changes. Defaults are set, as a server does when it reads
-    /// from its store, so a client that writes an object back unchanged causes no change.
+    /// Loads objects unchanged: they keep uids, owners, times, statuses and managedFields, and the
+    /// order of their resource versions, though not the versions themselves. Objects without uid,
+    /// creation time or namespace get them. This creates missing namespaces and replaces existing
+    /// objects. Watchers see the changes. It sets defaults, as a server does when it reads from its
+    /// store, so a client that writes an object back unchanged causes no change.
     ///
-    /// A parsed object takes several times the memory of its text, so large clusters are best
-    /// loaded in batches of some thousand objects. Nothing is validated, and the garbage collector
-    /// ignores missing owners.
+    /// A parsed object takes several times the memory of its text, so load large clusters in
+    /// batches of some thousand objects. This validates nothing, and the garbage collector ignores
+    /// missing owners.
     pub fn load(&self, objects: impl IntoIterator<Item = Value>) -> Result<usize, LoadError> {
         self.inner.load(objects.into_iter().collect(), false)
     }
 
-    /// The latest resource version.
+    /// Returns the latest resource version.
     pub fn resource_version(&self) -> u64 {
         self.inner.store.lock().version()
     }
 
-    /// The server's time.
+    /// Returns the server's time.
     pub fn now(&self) -> Timestamp {
         self.inner.now()
     }
 
     /// Sets the server's time forward or, if `seconds` is negative, back, as when an administrator
-    /// corrects the clock of its host. Timers are not affected.
+    /// corrects the clock of its host. Timers do not change.
     pub fn jump_clock(&self, seconds: i64) {
         self.inner.clock_jump.fetch_add(seconds, Ordering::Relaxed);
     }
 
-    /// One object, read from the store without a request. `plural` is the resource's name; for
-    /// cluster-scoped resources `namespace` is ignored.
+    /// Returns one object, read from the store without a request. `plural` is the resource's name.
+    /// This ignores `namespace` for cluster-scoped resources.
     pub fn get(&self, plural: &str, namespace: &str, name: &str) -> Option<Value> {
         let resource = stored_resource(plural)?;
         Some(self.inner.current(resource, &key_of(resource, namespace, name))?.value())
     }
 
-    /// All objects of a resource in the order of their keys, read from the store without a request.
+    /// Returns all objects of a resource in the order of their keys, read from the store without a
+    /// request.
     pub fn list(&self, plural: &str) -> Vec<Value> {
         let Some(resource) = stored_resource(plural) else { return Vec::new() };
         let objects = self.inner.store.lock().table(Store::table_of(resource)).objects.clone();
         objects.cursor("", "").map(|object| object.value()).collect()
     }
 
-    /// The number of objects of a resource.
+    /// Returns the number of objects of a resource.
     pub fn count(&self, plural: &str) -> usize {
         stored_resource(plural).map_or(0, |r| self.inner.store.lock().table(Store::table_of(r)).objects.len())
     }
 
     /// Stops serving an API group, such as `discovery.k8s.io`, as a server that does not have it:
-    /// requests below `/apis/GROUP` are answered 404. Its objects are kept.
+    /// requests below `/apis/GROUP` get 404. The server keeps the objects.
     pub fn hide_group(&self, group: &str) {
         self.inner.hidden_groups.lock().insert(group.to_owned());
     }
@@ -155,38 +156,37 @@ impl EmbeddedApiServer {
         self.inner.watches.end(Ending::Closed, |_| true);
     }
 
-    /// Breaks the connections of the open watches that `matcher` selects; returns how many these
-    /// were.
+    /// Breaks the connections of the open watches that `matcher` selects. Returns their number.
     pub fn break_watches(&self, matcher: impl Fn(&RequestInfo) -> bool) -> usize {
         self.inner.watches.end(Ending::Broken, matcher)
     }
 
     /// Makes the open watches that `matcher` selects silent, as when the peer is gone and sends no
-    /// RST: nothing arrives on them any more, and they do not end. Returns how many these were.
+    /// RST: nothing arrives on them any more, and they do not end. Returns their number.
     pub fn silence_watches(&self, matcher: impl Fn(&RequestInfo) -> bool) -> usize {
         self.inner.watches.end(Ending::Silent, matcher)
     }
 
-    /// The requests of the open watches, in the order in which they were opened, without silent
-    /// ones.
+    /// Returns the requests of the open watches, in the order in which they were opened, without
+    /// silent ones.
     pub fn open_watches(&self) -> Vec<RequestInfo> {
         self.inner.watches.requests()
     }
 
-    /// A copy of all objects and of the resource version, for [`Self::restore`]. It shares memory
-    /// with the server.
+    /// Returns a copy of all objects and of the resource version, for [`Self::restore`]. It shares
+    /// memory with the server.
     pub fn checkpoint(&self) -> Checkpoint {
         self.inner.checkpoint()
     }
 
     /// Sets the running server back to a checkpoint, as when an administrator restores etcd from a
-    /// backup: the objects are those of then, resource versions go on from the version of then, so
-    /// that later versions are handed out anew for other objects, there is no history, and the
-    /// connections of all watches break. The clock goes on.
+    /// backup: the objects are those of that time, and resource versions continue from the version
+    /// of that time, so that the server gives later versions to other objects. There is no history,
+    /// and the connections of all watches break. The clock goes on.
     ///
     /// Clients have seen versions that the server has not reached. As on the real server, a watch
-    /// from such a version is accepted and sends nothing, bookmarks included, until the server has
-    /// passed that version, and a list or get at such a version is answered with `504 Timeout`,
+    /// from such a version opens and sends nothing, not even bookmarks, until the server has passed
+    /// that version, and a list or get at such a version gets `504 Timeout`,
     /// `Too large resource version`.
     pub fn restore(&self, checkpoint: &Checkpoint) {
         self.inner.restore(checkpoint);
@@ -203,7 +203,7 @@ impl EmbeddedApiServer {
         self.inner.faults.add(rule)
     }
 
-    /// Removes a fault; returns whether it existed.
+    /// Removes a fault. Returns true if it existed.
     pub fn remove_fault(&self, id: FaultId) -> bool {
         self.inner.faults.remove(id)
     }
@@ -213,13 +213,13 @@ impl EmbeddedApiServer {
         self.inner.faults.clear();
     }
 
-    /// The latest requests, oldest first.
+    /// Returns the latest requests, oldest first.
     pub fn request_log(&self) -> Vec<LoggedRequest> {
         self.inner.log.all()
     }
 
-    /// The number of write requests since the start or [`Self::clear_request_log`], by plural
-    /// resource name, including failed ones.
+    /// Returns the number of write requests since the start or [`Self::clear_request_log`], by
+    /// plural resource name, including failed ones.
     pub fn writes(&self) -> BTreeMap<&'static str, usize> {
         self.inner.log.writes()
     }
@@ -230,7 +230,7 @@ impl EmbeddedApiServer {
     }
 }
 
-/// The resource of a plural name, if its objects are stored.
+/// Returns the resource of a plural name, if the server stores its objects.
 fn stored_resource(plural: &str) -> Option<&'static Resource> {
     resource::all().find(|resource| resource.plural == plural && resource.is_stored())
 }

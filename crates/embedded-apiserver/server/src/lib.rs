@@ -41,10 +41,10 @@
 //! # }
 //! ```
 //!
-//! A controller must also survive what no single request shows: a half-open connection
+//! A controller must also survive faults that no single request shows: a half-open connection
 //! ([`silence_watches`](EmbeddedApiServer::silence_watches)), an outage of one kind or verb
-//! ([`FaultRule::during`]), refusals by admission ([`refusals`]), and an etcd that was restored
-//! from a backup:
+//! ([`FaultRule::during`]), refusals by admission ([`refusals`]), and an etcd that somebody
+//! restored from a backup:
 //!
 //! ```
 //! # use k8s_openapi::api::core::v1::Pod;
@@ -84,43 +84,44 @@
 //!
 //! # What it costs
 //!
-//! An object is kept as its JSON, framed as the watch event that announced it, with its labels and
-//! selectable fields beside it. Reads and all watchers that take JSON share those bytes; a table,
-//! the other view of an event, and protobuf are encoded for each answer. Protobuf is encoded
-//! straight from the JSON text, without a tree in between; nothing of it is kept. Each resource is
-//! a sorted copy-on-write map of two levels, so a list takes a snapshot in constant time and
-//! streams it while writes go on; a write to a map that a snapshot shares copies some hundred
-//! pointers. A watcher is a cursor into the resource's history and has no queue. Older states
-//! (pages of a list, `resourceVersionMatch=Exact`) are made by undoing the changes since, at the
-//! cost of that many map writes.
+//! The server keeps an object as its JSON, framed as the watch event that announced it, with its
+//! labels and selectable fields beside it. Reads and all watchers that take JSON share those bytes;
+//! the server encodes a table, the other view of an event, and protobuf for each answer. It encodes
+//! protobuf straight from the JSON text, without a tree in between, and keeps nothing of it. Each
+//! resource is a sorted copy-on-write map of two levels, so a list takes a snapshot in constant
+//! time and streams it while writes go on; a write to a map that a snapshot shares copies some
+//! hundred pointers. A watcher is a cursor into the resource's history and has no queue. The server
+//! makes older states (pages of a list, `resourceVersionMatch=Exact`) by undoing the changes since,
+//! at the cost of that many map writes.
 //!
-//! There is one lock, held for the duration of a map operation: never across an await, a list or
-//! the decoding of a body.
+//! There is one lock. A task holds it for the duration of a map operation: never across an await, a
+//! list or the decoding of a body.
 //!
 //! # What it does not have
 //!
 //! Server-side apply, protobuf for discovery and tables, compression, custom resources, admission
 //! beyond namespaces, authorization of its own requests (a SelfSubjectAccessReview always allows),
 //! TLS, and everything that needs a kubelet or a scheduler: logs, exec, port-forward, binding,
-//! eviction. The response names what is not supported.
+//! eviction. The response names the unsupported feature.
 //!
-//! Of pods and nodes it knows what endpoint controllers and kubectl read. Probes, volumes,
-//! affinity, security contexts and the like are stored as given, if their types are right: without
-//! defaults, validation and warnings about unknown fields. Quantities are stored as written (a
-//! kube-apiserver makes `500m` of `0.5`) and compared as text for the QoS class. Of nodes only the
-//! metadata is validated, of Services not the CIDRs and the status of load balancers, and of an
-//! update through events.k8s.io/v1 not that it changes the series only.
+//! It knows the fields of pods and nodes that endpoint controllers and kubectl read. It stores
+//! probes, volumes, affinity, security contexts and the like as given, if their types are right:
+//! without defaults, validation and warnings about unknown fields. It stores quantities as written
+//! (a kube-apiserver makes `500m` of `0.5`) and compares them as text for the QoS class. It
+//! validates only the metadata of nodes, does not validate the CIDRs and the status of load
+//! balancers of Services, and does not check that an update through events.k8s.io/v1 changes only
+//! the series.
 //!
-//! managedFields are stored and returned. Those of Endpoints and EndpointSlices are tracked if
+//! It stores and returns managedFields. It tracks those of Endpoints and EndpointSlices if
 //! [`Builder::track_managers`] asks for it, others never: tracking would cost memory in every
 //! object. So a write that changes nothing else makes a new version only if it changes the
 //! managedFields that a client sent: resetting them with `[{}]`, which on a kube-apiserver makes a
 //! new version of every tracked object, changes nothing in an object that has none.
 //!
-//! JSON nests to 127 levels in fields that a kind has and to any depth in others, which are
-//! skipped; a kube-apiserver accepts 10,000 levels. Of known fields only `fieldsV1` and those that
-//! are stored as given can nest that deep. What a JSON patch makes may nest to 127 levels too,
-//! unknown fields included, and YAML to 64.
+//! JSON may nest to 127 levels in fields that a kind has and to any depth in others, which the
+//! server skips; a kube-apiserver accepts 10,000 levels. Only `fieldsV1` and fields that the server
+//! stores as given can nest that deep. The result of a JSON patch may nest to 127 levels, too,
+//! including unknown fields, and YAML to 64.
 
 mod answer;
 mod body;

@@ -15,13 +15,13 @@ use crate::connection::{Closing, Connection};
 use crate::server::Inner;
 use crate::service::ApiService;
 
-/// The time that responses in flight have to finish once the listener shuts down.
+/// The time limit for responses in flight once the listener shuts down.
 const DRAIN: Duration = Duration::from_secs(5);
 
 /// The pause before accepting again when the system has no resources for another connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Why a listener could not be opened.
+/// The reason why opening a listener failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     /// The address is not loopback. The server has no TLS and, by default, no authentication.
@@ -29,15 +29,10 @@ pub enum ListenError {
     NotLoopback(SocketAddr),
     /// The system refused the address.
     #[error("cannot listen on {address}: {source}")]
-    Bind {
-        /// The address.
-        address: SocketAddr,
-        /// The system's error.
-        source: std::io::Error,
-    },
+    Bind { address: SocketAddr, source: std::io::Error },
 }
 
-/// How to listen.
+/// Options of a listener.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ListenOptions {
     /// True if addresses other than loopback are allowed.
@@ -70,16 +65,16 @@ impl Listener {
         Ok(Self { address, closing, task })
     }
 
-    /// The address on which it listens.
+    /// Returns the address on which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// Stops accepting, ends open watches, gives other responses some seconds to finish, and
-    /// returns when all connections are closed.
+    /// returns once all connections are closed.
     pub async fn shutdown(mut self) {
         self.closing.send_replace(true);
-        // The task ends by itself; if it was cancelled with its runtime there is nothing to do.
+        // The task ends by itself; if its runtime has cancelled it, there is nothing to do.
         let _ = (&mut self.task).await;
     }
 }
@@ -122,7 +117,7 @@ async fn accept(socket: TcpListener, service: ApiService, connection: Connection
 }
 
 async fn serve(stream: TcpStream, service: ApiService, mut closing: Closing) {
-    // Small responses must not be delayed; a socket without the option still works.
+    // The option keeps the kernel from delaying small responses; a socket without it still works.
     let _ = stream.set_nodelay(true);
     let builder = auto::Builder::new(TokioExecutor::new());
     let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));

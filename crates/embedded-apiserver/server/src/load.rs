@@ -1,4 +1,4 @@
-//! Loading objects from files or tests: they are stored unchanged except for their resource
+//! Loads objects from files or tests: the server stores them unchanged except for their resource
 //! versions.
 
 use std::collections::BTreeSet;
@@ -12,7 +12,7 @@ use crate::metadata::{set, text};
 use crate::server::{Inner, key_of};
 use crate::store::{Encoded, Store};
 
-/// Why objects could not be loaded. On an error nothing is loaded.
+/// The reason why loading objects failed. On an error the server loads nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LoadError {
     /// The server does not store this kind.
@@ -22,10 +22,8 @@ pub enum LoadError {
         api_version: String,
         /// From the object.
         kind: String,
-        /// The object's name.
         name: String,
     },
-    /// An object has no name.
     #[error("cannot load a {kind} that has no metadata.name")]
     NoName {
         /// From the object.
@@ -104,8 +102,8 @@ impl Inner {
         let mut flat = Vec::new();
         objects.into_iter().for_each(|object| flatten(object, &mut flat));
         let mut loaded: Vec<Loaded> = flat.into_iter().map(|o| self.prepare(o)).collect::<Result<_, _>>()?;
-        // The order of the objects' resource versions is kept; objects without one come last, in
-        // the given order.
+        // The objects keep the order of their resource versions; objects without a version come
+        // last, in the given order.
         loaded.sort_by_key(|one| text(&one.object, "resourceVersion").parse().unwrap_or(u64::MAX));
         let count = loaded.len();
         let named: BTreeSet<String> =
@@ -148,7 +146,8 @@ impl Inner {
             serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
         set(&mut object, "uid", self.random.lock().uid());
         set(&mut object, "creationTimestamp", rfc3339(self.now()));
-        // A name that the rules refuse comes from loaded objects, which are taken as they are.
+        // If the rules refuse the name, it comes from loaded objects, which the server takes as
+        // they are.
         let decided = strategy::before_create(&NAMESPACES, object.clone());
         let object = decided.map(|decided| decided.object).unwrap_or(object);
         let key = name.to_owned();

@@ -1,9 +1,9 @@
 //! The managedFields of Endpoints and EndpointSlices, on a server that tracks them.
 //!
-//! What a client writes, it owns, and others no longer do; what a client sends unchanged keeps its
-//! owner. As on a kube-apiserver, an object without managedFields is not tracked after its
-//! creation, and lists of these kinds are owned as a whole. Labels and annotations are tracked one
-//! by one, other metadata is not.
+//! A client owns the fields that it changes, and others no longer own them; fields that it sends
+//! unchanged keep their owner. As a kube-apiserver, the server does not track an object without
+//! managedFields after its creation, and the lists of these kinds have an owner as a whole. It
+//! tracks labels and annotations one by one, and no other metadata.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,10 +14,10 @@ use serde_json::{Map, Value, json};
 use crate::clock::rfc3339;
 use crate::metadata::{is_empty, set_list};
 
-/// A field: the map of the metadata that it is in, or nothing, and its name.
+/// A field: the map of the metadata that contains it, or the empty string, and its name.
 type Field = (&'static str, String);
 
-/// The maps of the metadata whose keys are tracked.
+/// The maps of the metadata whose keys the server tracks.
 const MAPS: [&str; 2] = ["labels", "annotations"];
 
 /// Sets the managedFields of an object that `manager` creates, or writes in place of `old`.
@@ -67,7 +67,7 @@ pub(crate) fn track(
     set_list(new, "managedFields", entries);
 }
 
-/// The fields that are tracked and their values. An empty one counts as absent.
+/// Returns the tracked fields and their values. An empty one counts as absent.
 fn values(object: &Value) -> BTreeMap<Field, Value> {
     let is_some = |value: &Value| !value.is_null() && !value.as_array().is_some_and(Vec::is_empty);
     let content = ["addressType", "endpoints", "ports", "subsets"].into_iter();
@@ -79,7 +79,7 @@ fn values(object: &Value) -> BTreeMap<Field, Value> {
     content.chain(MAPS.into_iter().flat_map(of_map)).filter(|(_, value)| is_some(value)).collect()
 }
 
-/// The tracked fields of an entry.
+/// Returns the tracked fields of an entry.
 fn owned(fields: &Value) -> BTreeSet<Field> {
     let names = |fields: &Value| {
         let keys = fields.as_object().into_iter().flatten().map(|(key, _)| key);
@@ -117,7 +117,7 @@ mod tests {
         json!({"apiVersion": "v1", "metadata": {"name": "web", "labels": labels}, "subsets": [{"addresses": [{"ip": ip}]}]})
     }
 
-    /// Each manager and what it owns, by time.
+    /// Returns each manager and the fields that it owns, by time.
     fn owners(object: &Value) -> Vec<String> {
         let entries = object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
         entries

@@ -1,19 +1,19 @@
-//! Reading and changing single fields of an object's metadata.
+//! Reads and changes single fields of an object's metadata.
 
 use serde_json::{Value, json};
 
-/// The finalizer of an owner whose dependents are deleted first.
+/// The finalizer of an owner that waits for the deletion of its dependents.
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 
-/// The finalizer of an owner whose dependents are to be orphaned.
+/// The finalizer of an owner whose dependents the garbage collector will orphan.
 pub(crate) const ORPHAN: &str = "orphan";
 
-/// A text of an object's metadata, empty if absent.
+/// Returns a text of an object's metadata, or an empty one if it is absent.
 pub(crate) fn text<'a>(object: &'a Value, field: &str) -> &'a str {
     object["metadata"][field].as_str().unwrap_or_default()
 }
 
-/// Sets a field of an object's metadata, which is created if it is missing.
+/// Sets a field of an object's metadata, which this creates if it is missing.
 pub(crate) fn set(object: &mut Value, field: &str, value: impl Into<Value>) {
     if !object.is_object() {
         *object = json!({});
@@ -32,13 +32,13 @@ pub(crate) fn unset(object: &mut Value, field: &str) {
     }
 }
 
-/// A list of an object's metadata, empty if absent.
+/// Returns a list of an object's metadata, or an empty one if it is absent.
 pub(crate) fn list(object: &Value, field: &str) -> Vec<Value> {
     object["metadata"][field].as_array().cloned().unwrap_or_default()
 }
 
-/// Sets a list of an object's metadata, or removes the field if it is empty. Returns whether there
-/// are any elements.
+/// Sets a list of an object's metadata, or removes the field if it is empty. Returns true if the
+/// list has elements.
 pub(crate) fn set_list(object: &mut Value, field: &str, list: Vec<Value>) -> bool {
     let any = !list.is_empty();
     if any {

@@ -13,7 +13,7 @@ use crate::server::Inner;
 use crate::store::Store;
 use crate::verbs::DeleteOptions;
 
-/// The namespaced resources in their stored version, pods first.
+/// Returns the namespaced resources in their stored version, pods first.
 fn contents() -> impl Iterator<Item = &'static Resource> {
     let kept = |resource: &&'static Resource| {
         resource.namespaced && resource.is_stored() && resource.storage_resource() == *resource
@@ -54,7 +54,7 @@ impl Inner {
         Err(status)
     }
 
-    /// Called when an object was removed: if its namespace is terminating, this may have been the
+    /// Reacts to the removal of an object: if its namespace is terminating, this may have been the
     /// last object.
     pub(crate) fn namespace_content_removed(&self, namespace: &str) {
         if namespace.is_empty() {
@@ -95,7 +95,7 @@ impl Inner {
                 remaining.push((resource, kept));
             }
             if !remaining.is_empty() && *resource == PODS {
-                // Pods with a grace period are removed by their kubelet; other objects are deleted
+                // Kubelets remove pods with a grace period; the controller deletes other objects
                 // after them.
                 break;
             }
@@ -106,8 +106,8 @@ impl Inner {
         }
     }
 
-    /// Tells in the status of a terminating namespace what its deletion waits for, after upstream's
-    /// `deletion/status_condition_utils.go`.
+    /// Sets the conditions of a terminating namespace, which tell what its deletion waits for,
+    /// after upstream's `deletion/status_condition_utils.go`.
     fn set_conditions(&self, namespace: &str, remaining: &[(&Resource, Vec<Box<str>>)]) {
         let Some(current) = self.current(&NAMESPACES, namespace).filter(|found| found.meta.deleting) else {
             return;

@@ -14,7 +14,7 @@ pub(crate) struct Token {
 }
 
 impl Token {
-    /// The encoded token: opaque and safe in a URL.
+    /// Returns the encoded token: opaque and safe in a URL.
     pub(crate) fn encode(&self) -> String {
         let version = self.version.map_or(json!(-1), Value::from);
         let text = json!({"v": "meta.k8s.io/v1", "rv": version, "start": self.start}).to_string();

@@ -1,4 +1,5 @@
-//! Query parameters: percent-decoding, and the options of list, watch and write requests.
+//! Query parameters: decodes percent escapes, and reads the options of list, watch and write
+//! requests.
 
 use std::num::{IntErrorKind, ParseIntError};
 use std::time::Duration;
@@ -15,13 +16,13 @@ const LONGEST_WATCH: Duration = Duration::from_secs(u32::MAX as u64);
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Query(Vec<(String, String)>);
 
-/// Decodes percent-encoding. Invalid UTF-8 is replaced.
+/// Decodes percent-encoding, and replaces invalid UTF-8.
 pub(crate) fn decode(text: &str) -> String {
     percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
 impl Query {
-    /// Parses what follows the question mark.
+    /// Parses the text after the question mark.
     pub(crate) fn parse(text: &str) -> Self {
         let pairs = text.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -31,7 +32,7 @@ impl Query {
         Self(pairs.collect())
     }
 
-    /// The first value of a parameter; an empty one counts as absent.
+    /// Returns the first value of a parameter; an empty one counts as absent.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| &**value).filter(|v| !v.is_empty())
     }
@@ -41,23 +42,24 @@ impl Query {
         self.0.iter().any(|(known, _)| known == name)
     }
 
-    /// All values of a parameter.
+    /// Returns all values of a parameter.
     pub(crate) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         self.0.iter().filter(move |(known, _)| known == name).map(|(_, value)| &**value)
     }
 
-    /// A flag as the real server reads it: present and neither `0` nor `false`.
+    /// Returns a flag as the real server reads it: true if it is present and neither `0` nor
+    /// `false`.
     pub(crate) fn flag(&self, name: &str) -> bool {
         self.optional_flag(name).unwrap_or(false)
     }
 
-    /// A flag that may be absent.
+    /// Returns a flag, or `None` if it is absent.
     pub(crate) fn optional_flag(&self, name: &str) -> Option<bool> {
         let (_, value) = self.0.iter().find(|(known, _)| known == name)?;
         Some(!matches!(value.to_ascii_lowercase().as_str(), "0" | "false"))
     }
 
-    /// An integer; anything else, and an empty text, is rejected.
+    /// Parses an integer. Rejects anything else, including an empty text.
     pub(crate) fn number(&self, name: &str) -> Result<Option<i64>, Status> {
         let Some(text) = self.all(name).next() else { return Ok(None) };
         let number = text.parse().map_err(|error| {
@@ -66,8 +68,8 @@ impl Query {
         Ok(Some(number))
     }
 
-    /// Checks the options of a create, update or patch, whose `kind` is such as `CreateOptions`.
-    /// Returns whether the request is a dry run.
+    /// Checks the options of a create, update or patch. `kind` is theirs, such as `CreateOptions`.
+    /// Returns true for a dry run.
     pub(crate) fn write_options(&self, kind: &str) -> Result<bool, Status> {
         let mut errors = Errors::default();
         if kind == "PatchOptions" && self.has("force") {
@@ -94,14 +96,14 @@ impl Query {
     }
 }
 
-/// Checks the values of `dryRun`, of which `All` is the only valid one.
+/// Checks the values of `dryRun`. Only `All` is valid.
 pub(crate) fn check_dry_run(values: &[&str], errors: &mut Errors) {
     if values.iter().any(|value| *value != "All") {
         errors.not_supported(&Path::Root("dryRun"), values, &["All"]);
     }
 }
 
-/// 422 if there are errors of options, whose kind is such as `ListOptions`.
+/// Returns 422 if there are errors of options. `kind` is theirs, such as `ListOptions`.
 pub(crate) fn check_options(kind: &str, errors: Errors) -> Result<(), Status> {
     if errors.is_empty() { Ok(()) } else { Err(Status::invalid_object("meta.k8s.io", kind, "", errors)) }
 }
@@ -136,7 +138,7 @@ pub(crate) struct ListOptions {
     pub(crate) timeout: Option<Duration>,
     /// True if bookmarks may be sent.
     pub(crate) bookmarks: bool,
-    /// Whether a watch begins with the current state (sendInitialEvents), if given.
+    /// The value of `sendInitialEvents`, if given: true if a watch begins with the current state.
     pub(crate) initial_events: Option<bool>,
 }
 
@@ -149,7 +151,7 @@ impl ListOptions {
         let matching = query.get("resourceVersionMatch");
         let mut errors = Errors::default();
         let at = Path::Root("resourceVersionMatch");
-        // Each with whether the request is wrong in this way.
+        // Each message comes with true if it applies to the request.
         let forbidden = [
             (
                 !watch && matching.is_some() && version.is_none(),
@@ -204,7 +206,7 @@ impl ListOptions {
     }
 }
 
-/// What Go says of a text that is no number.
+/// Returns Go's message about a text that is no number.
 fn go_words(error: &ParseIntError) -> &'static str {
     match error.kind() {
         IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
@@ -212,8 +214,8 @@ fn go_words(error: &ParseIntError) -> &'static str {
     }
 }
 
-/// A resource version as a number. The real server reports an invalid one as its own error when it
-/// opens a watch.
+/// Parses a resource version. The real server reports an invalid one as its own error when it opens
+/// a watch.
 pub(crate) fn parse_version(text: &str, watch: bool) -> Result<u64, Status> {
     text.parse().map_err(|error| {
         let why = format!("strconv.ParseUint: parsing {text:?}: {}", go_words(&error));

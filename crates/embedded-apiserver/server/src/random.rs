@@ -14,12 +14,12 @@ const LONGEST_BASE: usize = 58;
 pub(crate) struct Random(ChaCha8Rng);
 
 impl Random {
-    /// A generator with this seed.
+    /// Returns a generator with this seed.
     pub(crate) fn new(seed: u64) -> Self {
         Self(ChaCha8Rng::seed_from_u64(seed))
     }
 
-    /// A uid in the form of a UUID of version 4.
+    /// Returns a uid in the form of a UUID of version 4.
     pub(crate) fn uid(&mut self) -> String {
         let mut bytes = [0u8; 16];
         self.0.fill_bytes(&mut bytes);
@@ -37,7 +37,7 @@ impl Random {
         text
     }
 
-    /// A name made from `generateName` and five random letters.
+    /// Returns a name made from `generateName` and five random letters.
     pub(crate) fn name(&mut self, base: &str) -> String {
         let mut end = base.len().min(LONGEST_BASE);
         while !base.is_char_boundary(end) {
@@ -50,7 +50,7 @@ impl Random {
         name
     }
 
-    /// A number below `bound`, which is not zero.
+    /// Returns a number below `bound`, which is not zero.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.0.next_u64() % bound.max(1)
     }

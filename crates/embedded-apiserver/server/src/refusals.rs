@@ -5,9 +5,9 @@ use kube_endpoint_apiserver_rules::resource;
 
 use crate::{Cause, Details, Status};
 
-/// An admission webhook denied the request, after apiserver's `webhook/errors/statuserror.go`.
-/// `reason` is that of the webhook's response, empty for none. `code` is at least 400, which is
-/// also the code without one.
+/// Returns the error of an admission webhook that denied the request, after apiserver's
+/// `webhook/errors/statuserror.go`. `reason` is that of the webhook's response, empty for none.
+/// `code` is at least 400, which is also the code without one.
 pub fn webhook_denied(webhook: &str, code: u16, reason: &'static str, message: &str) -> Status {
     let why = match (message, reason) {
         ("", "") => " without explanation".to_owned(),
@@ -17,8 +17,8 @@ pub fn webhook_denied(webhook: &str, code: u16, reason: &'static str, message: &
     Status::new(code.max(400), reason, format!("admission webhook {webhook:?} denied the request{why}"))
 }
 
-/// A webhook whose failurePolicy is Fail could not be called: 500 InternalError. `why` is the error
-/// of the call, such as
+/// Returns the error of a failed call of a webhook whose failurePolicy is Fail: 500 InternalError.
+/// `why` is the error of the call, such as
 /// `failed to call webhook: Post "https://hook.default.svc:443/?timeout=10s": context deadline exceeded`.
 pub fn webhook_failed(webhook: &str, why: &str) -> Status {
     let message = format!("failed calling webhook {webhook:?}: {why}");
@@ -27,8 +27,8 @@ pub fn webhook_failed(webhook: &str, why: &str) -> Status {
     status
 }
 
-/// A ResourceQuota refuses the object: 403 Forbidden. The quantities are written as
-/// `name=quantity`, such as `count/endpointslices.discovery.k8s.io=1`.
+/// Returns the error of a ResourceQuota that refuses the object: 403 Forbidden. The quantities have
+/// the form `name=quantity`, such as `count/endpointslices.discovery.k8s.io=1`.
 pub fn quota_exceeded(
     plural: &str,
     name: &str,
@@ -39,7 +39,8 @@ pub fn quota_exceeded(
     forbidden(plural, name, &why)
 }
 
-/// A ValidatingAdmissionPolicy refuses the object: 422 Invalid, the default reason of a validation.
+/// Returns the error of a ValidatingAdmissionPolicy that refuses the object: 422 Invalid, the
+/// default reason of a validation.
 pub fn policy_denied(plural: &str, name: &str, policy: &str, binding: &str, message: &str) -> Status {
     let why =
         format!("ValidatingAdmissionPolicy '{policy}' with binding '{binding}' denied request: {message}");

@@ -7,11 +7,11 @@ use crate::server::Inner;
 use crate::service::ApiService;
 use crate::watch_cache::{Lag, WatchCaches};
 
-/// One of several API servers before one store, whose watch caches may lag, each by another time.
+/// One of several API servers before one store. Its watch caches may lag, each by its own time.
 ///
 /// As upstream's contract says, writes, gets without a version and lists without a version are
 /// consistent on each of them, and lists of an exact version and the pages of a list do not depend
-/// on the cache. Watches, and lists and gets of version 0 show what the cache has read. Where a
+/// on the cache. Watches, and lists and gets of version 0 show what the cache has read. If a
 /// request needs a later version than that (a list or get of this version or a later one, a watch
 /// that begins with the current state), it waits for three seconds; then the answer is
 /// `504 Timeout`, `Too large resource version`. A watch from a later version sends nothing before
@@ -52,7 +52,7 @@ impl std::fmt::Debug for Replica {
 }
 
 impl EmbeddedApiServer {
-    /// Another API server before the store of this one. Its requests have this number in
+    /// Adds another API server before the store of this one. Its requests have this number in
     /// [`RequestInfo::replica`](crate::RequestInfo::replica), so that faults can select them.
     pub fn replica(&self, number: usize) -> Replica {
         let caches = WatchCaches::default();
@@ -62,7 +62,7 @@ impl EmbeddedApiServer {
 }
 
 impl Replica {
-    /// The server as a tower service.
+    /// Returns the server as a tower service.
     pub fn service(&self) -> ApiService {
         ApiService::of_replica(self.inner.clone(), self.number, self.caches.clone())
     }
@@ -73,13 +73,13 @@ impl Replica {
         self.caches.fill(self.inner.store.lock().version());
     }
 
-    /// Makes changes reach the watch caches late from now on. Returns the id of the lag.
+    /// Makes later changes reach the watch caches late. Returns the id of the lag.
     pub fn add_lag(&self, lag: Lag) -> usize {
         self.caches.add(lag)
     }
 
-    /// Ends a lag. The changes that it has delayed still arrive late, and in order. Returns how
-    /// many changes of its resource these were.
+    /// Ends a lag. The changes that it has delayed still arrive late, and in order. Returns the
+    /// number of these changes.
     pub fn remove_lag(&self, id: usize) -> usize {
         self.caches.remove(id)
     }

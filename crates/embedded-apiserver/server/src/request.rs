@@ -10,29 +10,28 @@ use crate::query::{Query, decode};
 /// A parsed request, for fault matchers and the request log.
 #[derive(Clone, Debug)]
 pub struct RequestInfo {
-    /// HTTP method.
     pub method: Method,
     /// Path, still percent-encoded.
     pub path: String,
-    /// What follows the question mark, still percent-encoded.
+    /// The text after the question mark, still percent-encoded.
     pub query: String,
     /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete` or `deletecollection`; for
     /// non-resource paths the method in lower case, as in upstream's authorization.
     pub verb: &'static str,
     /// The resource, if the path names one.
     pub resource: Option<&'static Resource>,
-    /// Such as `status`; empty for none.
+    /// Such as `status`, or empty.
     pub subresource: String,
-    /// Empty for none.
+    /// Empty if there is none.
     pub namespace: String,
-    /// Empty for none.
+    /// Empty if there is none.
     pub name: String,
-    /// The `User-Agent` header; empty for none.
+    /// The `User-Agent` header, or empty.
     pub user_agent: String,
-    /// The name of the user whose token the request carries; empty without a token that the server
+    /// The name of the user whose token the request carries. Empty without a token that the server
     /// knows.
     pub user: String,
-    /// The number of the [`Replica`](crate::Replica) that got it; 0 for a server that is none.
+    /// The number of the [`Replica`](crate::Replica) that got it, or 0 for another server.
     pub replica: usize,
 }
 
@@ -59,12 +58,12 @@ impl RequestInfo {
         info
     }
 
-    /// The plural name of the resource, empty for none.
+    /// Returns the plural name of the resource, or the empty string.
     pub fn plural(&self) -> &'static str {
         self.resource.map_or("", |resource| resource.plural)
     }
 
-    /// The first value of a query parameter, decoded; `None` if it is absent or empty.
+    /// Returns the first value of a query parameter, decoded, or `None` if it is absent or empty.
     pub fn parameter(&self, name: &str) -> Option<String> {
         Query::parse(&self.query).get(name).map(str::to_owned)
     }
@@ -74,7 +73,7 @@ impl RequestInfo {
         matches!(self.verb, "create" | "update" | "patch" | "delete" | "deletecollection")
     }
 
-    /// What a client wrote.
+    /// Returns the texts that a client chose.
     pub(crate) fn texts(&self) -> [&String; 6] {
         [&self.path, &self.query, &self.subresource, &self.namespace, &self.name, &self.user_agent]
     }

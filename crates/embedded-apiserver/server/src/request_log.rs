@@ -1,4 +1,4 @@
-//! The log of requests and responses, for assertions in tests.
+//! Logs requests and responses, for assertions in tests.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use crate::request::RequestInfo;
 
-/// The bytes of each text of a request that are kept.
+/// The maximum number of bytes of each text of a logged request.
 const LONGEST_TEXT: usize = 4096;
 
 /// One request and the status of its response.
@@ -17,24 +17,23 @@ pub struct LoggedRequest {
     pub received: Duration,
     /// When the head of the response was ready, as the time since the server was built.
     pub at: Duration,
-    /// The request.
     pub request: RequestInfo,
     /// HTTP status of the response; 0 if the connection broke before it.
     pub status: u16,
 }
 
 impl LoggedRequest {
-    /// The memory that it takes.
+    /// Returns the memory that it takes.
     fn bytes(&self) -> usize {
         let texts = self.request.texts();
         size_of::<Self>() + texts.iter().map(|text| text.len()).sum::<usize>() + self.request.user.len()
     }
 }
 
-/// Is called with each request when it is logged.
+/// A function that the log calls with each new entry.
 pub(crate) type Observer = Box<dyn Fn(&LoggedRequest) + Send + Sync>;
 
-/// A bounded log of requests, and counts of writes that are not bounded by it.
+/// A bounded log of requests, and counts of writes without that bound.
 pub(crate) struct RequestLog {
     max_bytes: usize,
     observer: Option<Observer>,
@@ -55,16 +54,16 @@ struct State {
 }
 
 impl RequestLog {
-    /// A log that keeps the latest requests, in at most `max_bytes` of memory.
+    /// Returns a log that keeps the latest requests, in at most `max_bytes` of memory.
     pub(crate) fn new(max_bytes: usize, observer: Option<Observer>) -> Self {
         Self { max_bytes, observer, state: Mutex::default() }
     }
 
-    /// Adds a request. Long texts of it are cut.
+    /// Adds a request, and cuts its long texts.
     pub(crate) fn push(&self, mut entry: LoggedRequest) {
         entry.request.cut_texts(LONGEST_TEXT);
         let mut state = self.state.lock();
-        // Under the lock, so that the observer sees the order of the log.
+        // The call is under the lock, so that the observer sees the order of the log.
         if let Some(observer) = &self.observer {
             observer(&entry);
         }
@@ -80,12 +79,12 @@ impl RequestLog {
         }
     }
 
-    /// The requests, oldest first.
+    /// Returns the requests, oldest first.
     pub(crate) fn all(&self) -> Vec<LoggedRequest> {
         self.state.lock().requests.iter().cloned().collect()
     }
 
-    /// The number of writes by plural resource name, including failed ones.
+    /// Returns the number of writes by plural resource name, including failed ones.
     pub(crate) fn writes(&self) -> BTreeMap<&'static str, usize> {
         self.state.lock().writes.clone()
     }

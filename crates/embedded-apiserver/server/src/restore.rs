@@ -1,4 +1,4 @@
-//! Restoring an older state under a running server.
+//! Restores an older state under a running server.
 
 use kube_endpoint_apiserver_rules::strategy::ClusterIps;
 
@@ -6,7 +6,7 @@ use crate::server::Inner;
 use crate::store::{CowMap, Place, Store, resource_of_table};
 use crate::watches::Ending;
 
-/// The objects of a server at one time, and the resource version of then; see
+/// The objects and the resource version of a server at one time; see
 /// [`EmbeddedApiServer::checkpoint`](crate::EmbeddedApiServer::checkpoint).
 #[derive(Clone, Debug)]
 pub struct Checkpoint {
@@ -16,7 +16,7 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// The latest resource version when the checkpoint was made.
+    /// Returns the latest resource version when the checkpoint was made.
     pub fn resource_version(&self) -> u64 {
         self.version
     }
@@ -46,7 +46,7 @@ impl Inner {
         }
     }
 
-    /// Continues what the garbage collector and the namespace controller had still to do with an
+    /// Continues the unfinished work of the garbage collector and the namespace controller on an
     /// object.
     fn resume_deletion(&self, place: Place) {
         let (stored, owner_missing) = {

@@ -1,6 +1,6 @@
-//! Reviews: `TokenReview`, `SelfSubjectReview`, `SubjectAccessReview` and
-//! `LocalSubjectAccessReview` are answered from a table of tokens and rules;
-//! `SelfSubjectAccessReview` and `SelfSubjectRulesReview` allow everything.
+//! Answers reviews: `TokenReview`, `SelfSubjectReview`, `SubjectAccessReview` and
+//! `LocalSubjectAccessReview` from a table of tokens and rules; `SelfSubjectAccessReview` and
+//! `SelfSubjectRulesReview` allow everything.
 
 use std::collections::BTreeMap;
 
@@ -17,11 +17,11 @@ pub struct User {
     pub groups: Vec<String>,
 }
 
-/// What a subject may do, after `rbac.authorization.k8s.io/v1` PolicyRule. In any list `*` matches
-/// everything.
+/// A rule that allows actions to subjects, after `rbac.authorization.k8s.io/v1` PolicyRule. In any
+/// list `*` matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PolicyRule {
-    /// The names of the users and groups that the rule applies to.
+    /// The names of the users and groups of the rule.
     pub subjects: Vec<String>,
     /// Such as `get`.
     pub verbs: Vec<String>,
@@ -29,7 +29,7 @@ pub struct PolicyRule {
     pub api_groups: Vec<String>,
     /// Plural names, with the subresource after a slash.
     pub resources: Vec<String>,
-    /// The namespaces that the rule is limited to; empty for all, and for cluster-scoped resources.
+    /// The namespaces of the rule; empty for all, and for cluster-scoped resources.
     pub namespaces: Vec<String>,
     /// Non-resource paths, such as `/metrics`; a trailing `*` matches any suffix.
     pub non_resource_urls: Vec<String>,
@@ -39,7 +39,8 @@ pub struct PolicyRule {
 #[derive(Debug, Default)]
 pub(crate) struct Reviews {
     pub(crate) tokens: BTreeMap<String, User>,
-    /// When tokens expire, of those that do. This server's listeners accept them for longer.
+    /// The times at which tokens expire, if they do. This server's listeners accept them for
+    /// longer.
     pub(crate) expiry: BTreeMap<String, Timestamp>,
     pub(crate) rules: Vec<PolicyRule>,
 }
@@ -47,7 +48,7 @@ pub(crate) struct Reviews {
 /// The name that goes with a token in basic authentication.
 pub(crate) const BASIC_NAME: &str = "token";
 
-/// The credential of basic authentication with a token as the password.
+/// Returns the credential of basic authentication with a token as the password.
 fn basic_credential(token: &str) -> String {
     BASE64_STANDARD.encode(format!("{BASIC_NAME}:{token}"))
 }
@@ -86,8 +87,8 @@ impl PolicyRule {
 }
 
 impl Reviews {
-    /// The user of an `Authorization` header: a bearer token, or a token as the password of basic
-    /// authentication.
+    /// Returns the user of an `Authorization` header: a bearer token, or a token as the password of
+    /// basic authentication.
     pub(crate) fn user_of_header(&self, header: Option<&str>) -> Option<&User> {
         let (scheme, credential) = header?.split_once(' ')?;
         let credential = credential.trim();
@@ -120,8 +121,8 @@ impl Reviews {
         }
     }
 
-    /// The status of a review of `kind` that `user` sent; an empty name is that of a client without
-    /// a known token.
+    /// Returns the status of a review of `kind` that `user` sent. A client without a known token
+    /// has an empty name.
     pub(crate) fn status(&self, kind: &str, spec: &Value, user: &str, now: Timestamp) -> Value {
         match kind {
             "TokenReview" => self.token_status(spec, now),
@@ -163,7 +164,7 @@ mod tests {
         let good =
             ["Bearer s3", "bearer s32", "Basic dG9rZW46czM=", "Basic dG9rZW46czMy", "basic dG9rZW46czMyMQ=="];
         assert_eq!(good.iter().filter(known).count(), good.len());
-        // The last is another name with the same password.
+        // The last case is another name with the same password.
         let bad = [
             "",
             "s3",

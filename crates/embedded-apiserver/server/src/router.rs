@@ -22,12 +22,12 @@ use crate::server::Inner;
 use crate::verbs::Call;
 use crate::watch_cache::WatchCaches;
 
-/// A request whose body has been read.
+/// A request with its whole body.
 pub(crate) struct Incoming<'a> {
     pub(crate) info: &'a RequestInfo,
     pub(crate) headers: &'a HeaderMap,
     pub(crate) query: Query,
-    /// Without parameters, in lower case.
+    /// The content type, without parameters and in lower case.
     pub(crate) content_type: String,
     pub(crate) body: Bytes,
     pub(crate) connection: Option<&'a Connection>,
@@ -62,19 +62,19 @@ fn not_allowed() -> Status {
     without_details(405, "MethodNotAllowed", message)
 }
 
-/// A Status of the real server's router, which has empty details.
+/// Returns a Status of the real server's router, which has empty details.
 fn without_details(code: u16, reason: &'static str, message: &str) -> Status {
     let mut status = Status::new(code, reason, message);
     status.details = Some(Box::default());
     status
 }
 
-/// 404 for a path outside all API groups: the real server responds with text there.
+/// Returns 404 for a path outside all API groups: the real server responds with text there.
 fn page_not_found() -> Answer {
     answer::text(StatusCode::NOT_FOUND, "404 page not found\n")
 }
 
-/// 404 for a subresource that is not supported, such as `pods/log`.
+/// Returns 404 for an unsupported subresource, such as `pods/log`.
 fn no_subresource(resource: &Resource, subresource: &str) -> Status {
     let message = format!(
         "the server could not find the requested resource: this server has no {}/{subresource}",
@@ -204,8 +204,8 @@ fn document(segments: &[&str], accept: &str, incoming: &Incoming<'_>) -> Option<
     }
 }
 
-/// The document of `/openapi/v2` as kubectl reads it; it never changes and is large, so it is
-/// encoded once.
+/// The document of `/openapi/v2` as kubectl reads it; it never changes and is large, so the server
+/// encodes it once.
 static OPENAPI_V2_PROTOBUF: LazyLock<Bytes> = LazyLock::new(|| openapi::v2_protobuf().into());
 static OPENAPI_V2_JSON: LazyLock<Bytes> = LazyLock::new(|| openapi::v2_json().to_string().into());
 static OPENAPI_V3_INDEX: LazyLock<Bytes> = LazyLock::new(|| openapi::v3_index().to_string().into());

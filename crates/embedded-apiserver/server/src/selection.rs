@@ -16,11 +16,11 @@ pub(crate) struct Selection {
     pub(crate) prefix: String,
     labels: LabelSelector,
     fields: FieldSelector,
-    /// The names of the fields stored with each object, in order.
+    /// The names of the fields that the server stores with each object, in order.
     kept: &'static [&'static str],
     /// The name in the path, if any.
     name: Option<String>,
-    /// The shard, if one was asked for and the server selects shards.
+    /// The shard, if the request names one and the server selects shards.
     pub(crate) shard: Option<ShardSelector>,
 }
 
@@ -54,7 +54,7 @@ impl Selection {
         Ok(self)
     }
 
-    /// Returns true if an object is selected.
+    /// Returns true if this selects the object.
     pub(crate) fn matches(&self, object: &Stored) -> bool {
         object.key.starts_with(&self.prefix)
             && self.name.as_ref().is_none_or(|name| object.name() == name)
@@ -68,8 +68,8 @@ impl Selection {
                 }))
     }
 
-    /// Returns true if all objects with the prefix are selected, so that they can be counted
-    /// without iterating.
+    /// Returns true if this selects all objects with the prefix, so that counting needs no
+    /// iteration.
     pub(crate) fn is_plain(&self) -> bool {
         self.is_plain_but_for_its_shard() && self.shard.is_none()
     }

@@ -26,32 +26,32 @@ pub(crate) struct Settings {
     pub(crate) bookmark_interval: Duration,
     /// The delay with which the garbage collector and the namespace controller react.
     pub(crate) gc_delay: Duration,
-    /// The garbage collector runs.
+    /// True if the garbage collector runs.
     pub(crate) collects_garbage: bool,
-    /// The listener requires a known token.
+    /// True if the listener requires a known token.
     pub(crate) requires_token: bool,
-    /// Upstream's feature gate `ShardedListAndWatch`.
+    /// True if upstream's feature gate `ShardedListAndWatch` is on.
     pub(crate) sharded_list_and_watch: bool,
-    /// The server keeps managedFields up to date.
+    /// True if the server keeps managedFields up to date.
     pub(crate) tracks_managers: bool,
 }
 
 /// The state that the clones of a server share.
 pub(crate) struct Inner {
-    /// The objects. The lock is never held across an await or while a list is encoded.
+    /// The objects. Nobody holds the lock across an await or while encoding a list.
     pub(crate) store: Mutex<Store>,
-    /// Cluster IPs. This lock is taken before the store's if both are needed.
+    /// Cluster IPs. A task that needs both locks takes this one before the store's.
     pub(crate) cluster_ips: Mutex<ClusterIps>,
     pub(crate) random: Mutex<Random>,
     pub(crate) clock: Clock,
-    /// How far the wall clock was set forward, in seconds.
+    /// The number of seconds by which a test has set the wall clock forward.
     pub(crate) clock_jump: AtomicI64,
     pub(crate) settings: Settings,
     pub(crate) faults: Faults,
     pub(crate) log: RequestLog,
     pub(crate) reviews: Reviews,
     pub(crate) watches: OpenWatches,
-    /// API groups that are not served.
+    /// Hidden API groups.
     pub(crate) hidden_groups: Mutex<BTreeSet<String>>,
     /// The queue of the namespace controller.
     pub(crate) queued_namespaces: Mutex<BTreeSet<String>>,
@@ -63,20 +63,20 @@ pub(crate) struct Inner {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Conflict;
 
-/// The key of an object.
+/// Returns the key of an object.
 pub(crate) fn key_of(resource: &Resource, namespace: &str, name: &str) -> String {
     if resource.namespaced { format!("{namespace}/{name}") } else { name.to_owned() }
 }
 
 impl Inner {
-    /// The current time.
+    /// Returns the current time.
     pub(crate) fn now(&self) -> Timestamp {
         let jump = SignedDuration::from_secs(self.clock_jump.load(Ordering::Relaxed));
         let now = self.clock.now();
         now.saturating_add(jump).unwrap_or(now)
     }
 
-    /// The current state of an object.
+    /// Returns the current state of an object.
     pub(crate) fn current(&self, resource: &Resource, key: &str) -> Option<Arc<Stored>> {
         self.store.lock().table(Store::table_of(resource)).objects.get(key).cloned()
     }

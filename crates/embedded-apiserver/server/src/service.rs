@@ -37,13 +37,13 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// The connection broke before the response.
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceError {
-    /// Because of a fault, before the request was handled.
+    /// A fault broke it before the server handled the request.
     #[error("connection closed before the request was handled")]
     RequestLost,
-    /// Because of a fault, after the request was handled.
+    /// A fault broke it after the server had handled the request.
     #[error("connection closed before message completed")]
     AnswerLost,
-    /// The request's body could not be read.
+    /// Reading the request's body failed.
     #[error("reading the request's body: {0}")]
     Body(BoxError),
 }
@@ -60,7 +60,7 @@ pub struct ApiService {
     inner: Arc<Inner>,
     /// Set for requests of a listener.
     connection: Option<Connection>,
-    /// Its number, if it is one of several.
+    /// The number of the server, if it is one of several.
     replica: usize,
     caches: WatchCaches,
 }
@@ -109,7 +109,7 @@ struct InjectedFaults {
     answer_delay: Duration,
     lose_request: bool,
     lose_answer: bool,
-    /// Whether the response never arrives, and if so, whether the request is handled.
+    /// `Some` if the response never arrives: true if the server handles the request nevertheless.
     never_answered: Option<bool>,
 }
 
@@ -134,7 +134,7 @@ impl InjectedFaults {
     }
 }
 
-/// An injected error in the real server's words.
+/// Returns an injected error in the real server's words.
 fn refusal(code: u16, retry_after: Option<u32>, request: &RequestInfo) -> Status {
     if let (404, Some(resource), false) = (code, request.resource, request.name.is_empty()) {
         return Status::not_found(resource, &request.name);
@@ -269,7 +269,7 @@ fn encoding_of_errors(parts: &Parts) -> Encoding {
     represent::negotiate_error(&form::accepted(&parts.headers))
 }
 
-/// The whole body, or `None` if it is larger than the limit.
+/// Returns the whole body, or `None` if it is larger than the limit.
 async fn collect<B>(body: B) -> Result<Option<Bytes>, ServiceError>
 where
     B: http_body::Body,

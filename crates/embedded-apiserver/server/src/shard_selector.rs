@@ -1,5 +1,5 @@
-//! `shardSelector`: the objects whose uid or namespace has a hash in some ranges (KEP-5866, alpha
-//! in Kubernetes 1.36, `k8s.io/apiserver/pkg/sharding`).
+//! `shardSelector`: selects the objects whose uid or namespace has a hash in some ranges (KEP-5866,
+//! alpha in Kubernetes 1.36, `k8s.io/apiserver/pkg/sharding`).
 
 use kube_endpoint_apiserver_rules::status::Status;
 
@@ -12,7 +12,7 @@ const END: u128 = 1 << 64;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ShardSelector {
     by: Field,
-    /// Each with its start and its end, which is not part of it.
+    /// The start and the end of each range, without the end.
     ranges: Vec<(u128, u128)>,
 }
 
@@ -33,7 +33,7 @@ impl Field {
 
 impl ShardSelector {
     /// Parses `shardRange(FIELD, 'START', 'END') || …`. The real server reads it as an expression
-    /// in CEL, and answers 500 with these messages to anything else; only its own account of a
+    /// in CEL, and answers 500 with these messages to anything else; only its message about a
     /// syntax error is longer.
     pub(crate) fn parse(text: &str) -> Result<Self, Status> {
         Self::parse_text(text).map_err(|why| Status::new(500, "", format!("invalid shard selector: {why}")))
@@ -55,7 +55,7 @@ impl ShardSelector {
         Ok(Self { by, ranges: calls.into_iter().map(|(_, range)| range).collect() })
     }
 
-    /// Returns true if an object is selected.
+    /// Returns true if this selects the object.
     pub(crate) fn matches(&self, object: &Stored) -> bool {
         let hash = u128::from(fnv1a(match self.by {
             Field::Uid => &object.meta.uid,
@@ -64,7 +64,7 @@ impl ShardSelector {
         self.ranges.iter().any(|(start, end)| (*start..*end).contains(&hash))
     }
 
-    /// The text that the server repeats in `shardInfo`.
+    /// Returns the text that the server repeats in `shardInfo`.
     pub(crate) fn text(&self) -> String {
         let path = self.by.path();
         let call =
@@ -300,7 +300,7 @@ mod tests {
         let expected = "expected shardRange() call or || operator";
         check("true", &format!("unexpected expression kind 5; {expected}"));
         check("nonsense", &format!("unexpected expression kind 3; {expected}"));
-        // The real server goes on to list what it expected.
+        // The real server goes on with a list of the tokens that it expected.
         for text in [&format!("{one} ||"), &format!("|| {one}"), "nonsense("] {
             let status = ShardSelector::parse(text).unwrap_err();
             let start = "invalid shard selector: CEL parse error: Syntax error";

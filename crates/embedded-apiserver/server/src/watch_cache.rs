@@ -1,6 +1,6 @@
-//! The watch caches of one of several API servers, and the version up to which they have read.
-//! Watches and lists of a version are answered from them, so they show what a cache has read, and
-//! wait for what it has not.
+//! The watch caches of one of several API servers, and the version up to which they have read. The
+//! server answers watches and lists of a version from them, so these show changes that a cache has
+//! read, and wait for others.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use crate::store::{Store, TABLES};
 /// A delay with which the changes of a resource reach a watch cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lag {
-    /// The resource, such as `pods`; `None` stands for all.
+    /// The resource, such as `pods`, or `None` for all.
     pub plural: Option<&'static str>,
     /// The time from a change until the cache shows it.
     pub time: Duration,
-    /// Changes arrive together, at multiples of the time.
+    /// True if changes arrive together, at multiples of the time.
     pub bunched: bool,
 }
 
@@ -29,7 +29,7 @@ struct Active {
     id: usize,
     lag: Lag,
     began: Instant,
-    /// The changes that it has delayed.
+    /// The number of changes that it has delayed.
     delayed: usize,
 }
 
@@ -40,7 +40,7 @@ impl Active {
         })
     }
 
-    /// When a change of now arrives.
+    /// Returns the time at which a change of now arrives.
     fn arrival(&self, now: Instant) -> Instant {
         let step = self.lag.time.max(Duration::from_millis(1));
         if !self.lag.bunched {
@@ -53,7 +53,7 @@ impl Active {
 /// The changes that the cache of one resource has not read yet.
 #[derive(Debug, Default)]
 struct Behind {
-    /// The version that it has read up to, if something is missing.
+    /// The version up to which it has read, if changes are missing.
     reached: u64,
     /// Versions with the times of their arrivals, in order.
     missing: VecDeque<(Instant, u64)>,
@@ -63,13 +63,13 @@ struct Behind {
 struct State {
     next: usize,
     lags: Vec<Active>,
-    /// One for each table, once there was a lag.
+    /// An entry for each table, after the first lag.
     tables: Vec<Behind>,
-    /// The version from which the caches were filled.
+    /// The version at the last fill of the caches.
     oldest: u64,
 }
 
-/// The watch caches of one server, by table. They lag only where that is asked for.
+/// The watch caches of one server, by table. They lag only if a test asks for it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WatchCaches(Arc<Mutex<State>>);
 
@@ -84,14 +84,14 @@ impl WatchCaches {
         id
     }
 
-    /// Ends a lag: later changes arrive at once, but not before earlier ones. Returns how many
-    /// changes it has delayed.
+    /// Ends a lag: later changes arrive at once, but not before earlier ones. Returns the number of
+    /// changes that it has delayed.
     pub(crate) fn remove(&self, id: usize) -> usize {
         let mut state = self.0.lock();
         state.lags.extract_if(.., |active| active.id == id).map(|active| active.delayed).sum()
     }
 
-    /// Takes note of a change. The store is locked meanwhile.
+    /// Notes a change. The caller holds the lock of the store.
     pub(crate) fn changed(&self, changed: usize, version: u64) {
         let mut state = self.0.lock();
         let State { lags, tables, .. } = &mut *state;
@@ -115,7 +115,7 @@ impl WatchCaches {
         }
     }
 
-    /// The version that the cache of a table has read up to. `current` is the store's.
+    /// Returns the version up to which the cache of a table has read. `current` is the store's.
     pub(crate) fn reached(&self, table: usize, current: u64) -> u64 {
         let mut state = self.0.lock();
         let Some(behind) = state.tables.get_mut(table) else { return current };
@@ -129,19 +129,19 @@ impl WatchCaches {
         if behind.missing.is_empty() { current } else { behind.reached.min(current) }
     }
 
-    /// When the cache of a table reads on, if it is behind.
+    /// Returns the time of the next arrival in the cache of a table, or `None` if it is not behind.
     pub(crate) fn next_arrival(&self, table: usize) -> Option<Instant> {
         self.0.lock().tables.get(table)?.missing.front().map(|(arrival, _)| *arrival)
     }
 
-    /// The caches are filled anew with the state of the store at a version.
+    /// Fills the caches anew with the state of the store at a version.
     pub(crate) fn fill(&self, version: u64) {
         let mut state = self.0.lock();
         state.oldest = version;
         state.tables.iter_mut().for_each(|behind| behind.missing.clear());
     }
 
-    /// The version from which changes are available.
+    /// Returns the version from which changes are available.
     pub(crate) fn oldest(&self) -> u64 {
         self.0.lock().oldest
     }

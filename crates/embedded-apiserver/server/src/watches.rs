@@ -1,4 +1,4 @@
-//! The open watches, so that a handle of the server can end, break or silence them.
+//! Keeps the open watches, so that a handle of the server can end, break or silence them.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use crate::request::RequestInfo;
 
-/// What becomes of an open watch.
+/// The ending of an open watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
     /// The response ends in order, as after a timeout.
@@ -18,7 +18,7 @@ pub(crate) enum Ending {
     Silent,
 }
 
-/// The open watches, by the id that each got when it was opened.
+/// The open watches, by the id that each got at its begin.
 #[derive(Debug, Default)]
 pub(crate) struct OpenWatches(Mutex<State>);
 
@@ -29,7 +29,7 @@ struct State {
 }
 
 impl OpenWatches {
-    /// Adds a watch. The receiver is notified of its ending; the id is for [`Self::remove`].
+    /// Adds a watch. The receiver learns of its ending; the id is for [`Self::remove`].
     pub(crate) fn add(&self, request: &RequestInfo) -> (u64, watch::Receiver<Option<Ending>>) {
         let (sender, receiver) = watch::channel(None);
         let mut state = self.0.lock();
@@ -39,13 +39,13 @@ impl OpenWatches {
         (id, receiver)
     }
 
-    /// Removes a watch whose response was dropped.
+    /// Removes a watch after its response is dropped.
     pub(crate) fn remove(&self, id: u64) {
         self.0.lock().open.remove(&id);
     }
 
-    /// Ends the watches that `matcher` selects and returns how many these were. A silent watch
-    /// stays silent.
+    /// Ends the watches that `matcher` selects, and returns their number. A silent watch stays
+    /// silent.
     pub(crate) fn end(&self, ending: Ending, matcher: impl Fn(&RequestInfo) -> bool) -> usize {
         let state = self.0.lock();
         let mut ended = 0;
@@ -58,8 +58,7 @@ impl OpenWatches {
         ended
     }
 
-    /// The requests of the open watches that are not silent, in the order in which they were
-    /// opened.
+    /// Returns the requests of the open watches that are not silent, in the order of their begin.
     pub(crate) fn requests(&self) -> Vec<RequestInfo> {
         let state = self.0.lock();
         let heard = state.open.values().filter(|(_, sender)| *sender.borrow() != Some(Ending::Silent));

@@ -1,4 +1,4 @@
-//! Bodies in YAML.
+//! Parses and encodes bodies in YAML.
 
 use kube_endpoint_apiserver_rules::status::Status;
 use kube_endpoint_apiserver_rules::strategy::Parsed;
@@ -8,8 +8,8 @@ use serde_saphyr::options::DuplicateKeyPolicy;
 /// The media type of YAML.
 pub(crate) const CONTENT_TYPE: &str = "application/yaml";
 
-/// Parses a request's body of one document. The first key that occurs twice is reported; the last
-/// value of each counts, as upstream.
+/// Parses a request's body of one document. As upstream, it reports the first key that occurs
+/// twice, and the last value of each key counts.
 pub(crate) fn parse(body: &[u8], kind: &str) -> Result<Parsed, Status> {
     let refused = |why: String| {
         Status::bad_request(format!(

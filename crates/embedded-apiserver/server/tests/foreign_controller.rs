@@ -1,4 +1,4 @@
-//! The server as a fixture for a controller that is not part of this project.
+//! Tests a controller that is not part of this project, with the server as a fixture.
 //!
 //! The controller counts the ready pods of each Service that carries the label `count=yes` and
 //! writes the number into an annotation. It uses only kube's `Api` and does not depend on this
@@ -40,8 +40,8 @@ async fn reconcile(client: &Client) -> Result<(), kube::Error> {
     Ok(())
 }
 
-/// The controller: reconciles at the start and after each change of a pod; restarts when a watch
-/// ends or a request fails.
+/// Runs the controller, which reconciles at the start and after each change of a pod, and restarts
+/// when a watch ends or a request fails.
 async fn run(client: Client) {
     loop {
         let result = async {
@@ -86,7 +86,7 @@ struct RunningController {
 }
 
 impl RunningController {
-    /// A server with one Service, and the controller running on it.
+    /// Returns a server with one Service, and the controller running on it.
     async fn start() -> Self {
         let server = EmbeddedApiServer::builder().seed(42).build().unwrap();
         let client = Client::new(server.service(), "default");

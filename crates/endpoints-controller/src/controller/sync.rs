@@ -18,8 +18,8 @@ impl EndpointsReconciler {
             Ok(mut endpoints) => endpoints.pop(),
             Err(outcome) => return Ok(outcome),
         };
-        // Taken before the Service is looked up: it may be deleted in between, and is then queued
-        // again.
+        // The sync takes this before it looks the Service up. If somebody deletes the Service in
+        // between, its key is queued again.
         let leftover = runtime.with_state(key, |state| std::mem::take(&mut state.leftover));
         match runtime.cluster().service(key) {
             // An ExternalName gets no endpoints, and without a selector another client makes them.
@@ -35,7 +35,7 @@ impl EndpointsReconciler {
                     return Ok(Outcome::Done);
                 }
                 let result = self.delete_endpoints(runtime, key, existing, leftover).await;
-                // What was only recorded is still to be deleted.
+                // A failed delete leaves the Endpoints to the next sync.
                 if !matches!(result, Ok(Deleted::Now | Deleted::Before)) {
                     runtime.with_state(key, |state| state.leftover = leftover.max(state.leftover));
                 }
@@ -100,10 +100,10 @@ impl EndpointsReconciler {
         }
     }
 
-    /// Deletes Endpoints that are left over. `cached` may be older than what the API server has: a
-    /// sync on an older cache may have made the Endpoints anew after their Service was deleted. So
-    /// the server is asked who made those that exist now, and only these are deleted. If there is
-    /// nothing to delete, they count as deleted before.
+    /// Deletes Endpoints that are left over. `cached` may be older than the object on the API
+    /// server: a sync on an older cache may have made the Endpoints anew after somebody deleted
+    /// their Service. So this asks the server who made the Endpoints that exist now, and deletes
+    /// only that version of them. Returns [`Deleted::Before`] if there is nothing to delete.
     async fn delete_endpoints(
         &self,
         runtime: &Cx,
@@ -114,8 +114,8 @@ impl EndpointsReconciler {
         let writer = runtime.writer();
         let cached = cached.filter(|cached| cached.metadata.deletion_timestamp.is_none());
         let tracker = writer.tracker();
-        // A create may have succeeded although its response was lost. Only in this case the cache
-        // is not consulted.
+        // A create may have succeeded although its response was lost. Only in this case the sync
+        // does not trust the cache.
         let unresolved = cached.is_none() && tracker.take_unresolved(key).is_some();
         if cached.is_none() && !unresolved {
             return Ok(Deleted::Before);
@@ -129,7 +129,7 @@ impl EndpointsReconciler {
             keep_unresolved();
             FailedWrite { operation: Operation::Delete, object: key.clone(), error }
         };
-        // The stores of different kinds are not updated together: the Service may exist again (or,
+        // The stores of the two kinds change one after the other: the Service may exist again (or,
         // at the start, still), and the Endpoints may belong to it. In this case the cache will
         // show the Service.
         if writer.writer().service(key).await.map_err(failed)?.is_some() {
@@ -168,11 +168,12 @@ impl EndpointsReconciler {
 }
 
 impl Leftover {
-    /// Returns true if Endpoints of this maker are deleted.
+    /// Returns true if a sync deletes Endpoints of this maker.
     ///
-    /// After the Service was seen to be deleted, Endpoints that do not tell their maker go, too:
-    /// upstream deletes the Endpoints of such a Service whoever made them. At a start nobody has
-    /// seen a Service, so the Endpoints have to prove that a controller made them.
+    /// If the controller saw the deletion of the Service, it also deletes Endpoints that do not
+    /// tell their maker: upstream deletes the Endpoints of such a Service whoever made them. At a
+    /// start the controller has not seen a Service, so the Endpoints have to prove that a
+    /// controller made them.
     fn deletes(self, maker: &Maker) -> bool {
         match self {
             Self::No => false,
@@ -182,7 +183,7 @@ impl Leftover {
     }
 }
 
-/// The event about a failed write, with upstream's text.
+/// Returns the event about a failed write, with upstream's text.
 fn failure_event(service: &ObjectKey, failed: &FailedWrite) -> PlannedEvent {
     let error = &failed.error;
     match failed.operation {

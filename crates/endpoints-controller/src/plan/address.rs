@@ -1,4 +1,4 @@
-//! Whether a pod is published, and with which address and ports.
+//! Decides if a plan publishes a pod, and with which address and ports.
 
 use std::net::IpAddr;
 
@@ -51,7 +51,7 @@ pub(super) fn publish(pod: &Pod, service: &Service, publish_not_ready: bool) -> 
     Ok(Published { address, ports, missing_ports })
 }
 
-/// Returns the verdict on a pod that is published, as ready or not.
+/// Returns the verdict on a published pod.
 pub(super) fn verdict(pod: &Pod, ready: bool, missing_ports: Vec<Text>) -> PodVerdict {
     let (serving, terminating) = (pod.is_ready(), pod.is_terminating());
     PodVerdict {
@@ -60,7 +60,7 @@ pub(super) fn verdict(pod: &Pod, ready: bool, missing_ports: Vec<Text>) -> PodVe
     }
 }
 
-/// Returns the address that a pod is published with, if it is published.
+/// Returns the address with which a Service publishes a pod, or `None` if it does not.
 pub(super) fn address_of<'a>(pod: &'a Pod, service: &Service) -> Option<&'a IpAddr> {
     pod.addresses(wanted_family(service, pod)).next()
 }

@@ -1,4 +1,4 @@
-//! Which addresses are left out if there are more than an object may hold.
+//! Chooses the addresses that a plan leaves out if there are more than an object may hold.
 
 use kube_endpoint_core_model::endpoints::{EndpointAddress, EndpointSubset};
 
@@ -12,13 +12,13 @@ pub(super) fn count(subsets: &[EndpointSubset]) -> usize {
     subsets.iter().map(|subset| subset.addresses.len() + subset.not_ready_addresses.len()).sum()
 }
 
-/// Returns the subsets without the addresses beyond a capacity; none if all fit (upstream
+/// Returns the subsets without the addresses beyond a capacity, or `None` if all fit (upstream
 /// `truncateEndpoints`).
 ///
-/// Ready addresses take precedence. If the ready ones do not all fit, they share the capacity; else
-/// the others share what is left. Each subset gets its proportional share, rounded up, so that the
-/// last subsets may get less: the order of subsets matters. A subset without addresses is dropped;
-/// upstream keeps it, and the API server refuses the object.
+/// Ready addresses take precedence: if not all of them fit, they share the capacity; otherwise the
+/// addresses that are not ready share the rest. Each subset gets its proportional share, rounded
+/// up, so the last subsets may get less: the order of subsets matters. This drops a subset without
+/// addresses; upstream keeps it, and the API server refuses the object.
 pub(super) fn truncate(full: &[EndpointSubset], capacity: usize) -> Option<Vec<EndpointSubset>> {
     let ready: usize = full.iter().map(|subset| subset.addresses.len()).sum();
     let not_ready = count(full) - ready;
@@ -41,8 +41,7 @@ pub(super) fn truncate(full: &[EndpointSubset], capacity: usize) -> Option<Vec<E
     Some(subsets)
 }
 
-/// Returns `part / total * room`, rounded up. Uses floating point, so that it is rounded as
-/// upstream rounds it.
+/// Returns `part / total * room`, rounded up, in floating point, as upstream computes it.
 fn share(part: usize, total: usize, room: usize) -> usize {
     // The conversions are exact up to 2^53, and no list has that many entries.
     (part as f64 / total as f64 * room as f64).ceil() as usize

@@ -1,4 +1,4 @@
-//! Whether the Endpoints object has to be written, and its new content.
+//! Compares the Endpoints object with the desired one, and makes the object to write.
 
 use kube_endpoint_core_model::endpoints::EndpointSubset;
 use kube_endpoint_core_model::well_known::{
@@ -19,8 +19,8 @@ pub(super) struct Desired<'a> {
 }
 
 impl Desired<'_> {
-    /// Returns true if an object has this content already. The trigger time, the order of subsets
-    /// and the resource versions of targets are not compared. Neither is the headless label if the
+    /// Returns true if an object has this content already. The comparison ignores the trigger time,
+    /// the order of subsets and the resource versions of targets, and the headless label if the
     /// plan follows upstream with reserved labels.
     pub(super) fn is_met_by(&self, existing: &Endpoints, options: &PlanOptions) -> bool {
         let annotated = existing.metadata.annotations.get(ANNOTATION_OVER_CAPACITY);
@@ -51,15 +51,15 @@ pub(super) fn labels_are_right(service: &Service, existing: &StringMap, options:
     let managed = existing.get(LABEL_ENDPOINTS_MANAGED_BY).is_some_and(|by| **by == *ENDPOINT_CONTROLLER);
     let own = existing.iter().filter(|(key, _)| !is_own(key));
     let wanted = service.labels.iter().filter(|(key, _)| !options.ignore_reserved_labels || !is_own(key));
-    // The label stays when a headless Service is replaced by another one. Older versions of
-    // kube-proxy then ignore the object.
+    // The label is left over when a Service that is not headless replaces a headless one. Older
+    // versions of kube-proxy then ignore the object.
     let headless_is_right =
         !options.ignore_reserved_labels || slice_labels::headless_label_is_right(existing, service);
     managed && headless_is_right && own.eq(wanted)
 }
 
-/// Returns the object to write. Metadata of an existing object that the controller does not set are
-/// kept.
+/// Returns the object to write. It keeps the metadata of an existing object that the controller
+/// does not set.
 pub(super) fn object(
     service: &Service,
     subsets: Vec<EndpointSubset>,

@@ -1,7 +1,7 @@
 //! A plan from the pods that have changed since the last one. It equals the plan from all pods,
 //! except that it has only verdicts on the changed pods, and on those that the change moved beyond
-//! the capacity or back. Nothing is sorted: addresses are taken out of sorted lists and put into
-//! them, and what does not change is shared with the object before.
+//! the capacity or back. It sorts nothing: it takes addresses out of sorted lists and puts others
+//! in, and shares unchanged parts with the object before.
 
 use std::sync::Arc;
 
@@ -17,17 +17,17 @@ use super::state::{Address, PlanState};
 use super::{Plan, PlanInputs};
 
 impl PlanState {
-    /// Plans the sync after the one whose plan left this state. `existing` is the Endpoints object,
-    /// `changed` are the pods that have changed in between, each once and sorted by name;
-    /// [`PlanInputs::pods`] and [`PlanInputs::existing`] are not read. `pod` returns one of the
-    /// other pods by name: a pod beyond the capacity may take the place of another one. The plan
-    /// and the returned state are those of [`plan_and_keep`](super::plan_and_keep) with all pods,
-    /// but there are only verdicts on the changed pods, and on those that the change moved beyond
+    /// Plans the sync after the one whose plan left this state. `existing` is the Endpoints object.
+    /// `changed` are the pods that have changed in between, each once and sorted by name. `pod`
+    /// returns one of the other pods by name: a pod beyond the capacity may take the place of
+    /// another one. This ignores [`PlanInputs::pods`] and [`PlanInputs::existing`]. The plan and
+    /// the returned state are those of [`plan_and_keep`](super::plan_and_keep) with all pods, but
+    /// the plan has only verdicts on the changed pods, and on those that the change moved beyond
     /// the capacity or back.
     ///
-    /// None if this has to be planned from all pods, because the object or the Service are not as
-    /// the state has them, or because the pods now have several sets of ports, no addresses at all,
-    /// or twice the same address and uid.
+    /// Returns `None` if the caller has to plan from all pods, because the object or the Service
+    /// are not as the state has them, or because the pods now have several sets of ports, no
+    /// addresses at all, or twice the same address and uid.
     pub fn plan(
         mut self,
         inputs: &PlanInputs<'_>,
@@ -115,7 +115,7 @@ impl PlanState {
         let mut plan = Plan { ready, not_ready, verdicts, truncated, warning, ..Plan::default() };
         let [ready_before, not_ready_before] = before;
         if self.ready.published == ready_before && self.not_ready.published == not_ready_before {
-            // What was replaced by its equal is shared with the store again.
+            // Nothing has changed, so the state shares the addresses with the store again.
             (self.ready.published, self.not_ready.published) = (ready_before, not_ready_before);
             // The annotation tells whether the object is truncated.
             if was_truncated == truncated {
@@ -128,7 +128,7 @@ impl PlanState {
         Some((plan, self))
     }
 
-    /// Removes the address of a pod. None if another pod has it.
+    /// Removes the address of a pod. Returns `None` if another pod has it.
     fn remove(&mut self, pod: &Pod, service: &Service) -> Option<()> {
         let Some(ip) = address_of(pod, service) else { return Some(()) };
         let place = Address::new(&address::to_text(ip), &pod.uid, &pod.key.name);

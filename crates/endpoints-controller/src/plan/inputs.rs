@@ -13,15 +13,13 @@ static DEFAULT_OPTIONS: PlanOptions = PlanOptions::DEFAULT;
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct PlanInputs<'a> {
-    /// The Service.
     pub service: &'a Service,
     /// The pods that it selects, in any order.
     pub pods: &'a [Arc<Pod>],
     /// The Endpoints object of the same name, if there is one.
     pub existing: Option<&'a Endpoints>,
-    /// Time of the change that led to this sync; none if it is not known.
+    /// Time of the change that led to this sync, or `None` if it is not known.
     pub trigger_time: Option<Timestamp>,
-    /// Options of the controller.
     pub options: &'a PlanOptions,
 }
 

@@ -26,15 +26,15 @@ pub use inputs::{MAX_CAPACITY, PlanInputs, PlanOptions};
 pub use outcome::Plan;
 pub use state::PlanState;
 
-/// Plans one sync of a Service that exists (upstream `syncService`). For a Service without a
-/// selector, or of type `ExternalName`, nothing is written and nothing is deleted.
+/// Plans one sync of a Service that exists (upstream `syncService`). The plan for a Service without
+/// a selector, or of type `ExternalName`, writes and deletes nothing.
 pub fn plan(inputs: &PlanInputs<'_>) -> Plan {
     plan_of(inputs).0
 }
 
-/// As [`plan`] with an existing object, and a state from which the next sync can be planned by what
-/// has changed. It counts only if all writes of the plan succeed. None if the next plan depends on
-/// more than changed pods, as [`PlanState`] lists.
+/// As [`plan`] with an existing object, and returns the state from which [`PlanState::plan`] plans
+/// the next sync by the changed pods. The state counts only if all writes of the plan succeed. It
+/// is `None` if the next plan depends on more than changed pods, as [`PlanState`] lists.
 pub fn plan_and_keep(
     inputs: &PlanInputs<'_>,
     existing: Option<&Arc<Endpoints>>,
@@ -45,7 +45,7 @@ pub fn plan_and_keep(
     (plan, state)
 }
 
-/// What a plan was made of.
+/// The inputs and results of a plan, from which the state is made.
 #[derive(Default)]
 struct Made {
     /// All addresses, in canonical form.

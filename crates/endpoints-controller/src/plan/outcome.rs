@@ -7,9 +7,8 @@ use kube_endpoint_core_model::publish::UnreadableAnnotation;
 use kube_endpoint_core_model::{Endpoints, PodVerdict, Writes};
 use serde::Serialize;
 
-/// The result of a plan. There is at most one write, and no delete: the Endpoints of a Service that
-/// no longer exists are not planned but deleted by the controller. A write that fails ends the
-/// sync.
+/// The result of a plan. It has at most one write, and no delete: the controller deletes the
+/// Endpoints of a Service that no longer exists without a plan. A write that fails ends the sync.
 ///
 /// `Display` prints all of it, for people. `Serialize` writes all of it, for programs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -26,9 +25,9 @@ pub struct Plan {
     pub ready: usize,
     /// Number of pods that are published as not ready.
     pub not_ready: usize,
-    /// True if addresses are left out because there are more than an object may hold.
+    /// True if the plan leaves addresses out because there are more than an object may hold.
     pub truncated: bool,
-    /// An annotation of the Service that is ignored because its value is not a boolean.
+    /// An annotation of the Service that the plan ignores because its value is not a boolean.
     pub warning: Option<UnreadableAnnotation>,
 }
 

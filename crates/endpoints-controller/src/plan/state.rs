@@ -1,4 +1,4 @@
-//! What a plan keeps for the next one.
+//! The state that a plan keeps for the next one.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -14,32 +14,30 @@ use kube_endpoint_core_model::{Endpoints, Service, Text};
 use super::change::labels_are_right;
 use super::{Made, Plan, PlanInputs, PlanOptions};
 
-/// The addresses of a Service after a plan was carried out, from which [`PlanState::plan`] plans
-/// the next sync by the pods that have changed since. A store that summarizes Endpoints does not
-/// hold the addresses as well. Of each pod beyond the capacity it holds address, uid and name, some
-/// 60 bytes: each of them may have to replace another one.
+/// The addresses of a Service after the writes of a plan. From them and the pods that have changed
+/// since, [`PlanState::plan`] plans the next sync. A store that summarizes Endpoints does not hold
+/// these addresses a second time. For each pod beyond the capacity the state holds address, uid and
+/// name, some 60 bytes: any of them may have to take the place of another pod.
 ///
-/// There is no state if the next plan may depend on more than changed pods: the pods have several
-/// sets of ports, or two of them have the same address and uid; the options are those of upstream,
-/// which writes without a change; the object was created.
+/// A plan leaves no state if the next plan may depend on more than changed pods: the pods have
+/// several sets of ports; two of them have the same address and uid; the options are those of
+/// upstream, which writes without a change; or the plan creates the object.
 #[derive(Clone)]
 pub struct PlanState {
     pub(super) service: Service,
     pub(super) options: PlanOptions,
     pub(super) warning: Option<UnreadableAnnotation>,
-    /// The ports of each pod.
     pub(super) pod_ports: Vec<EndpointsPort>,
-    /// The ports of the subset.
     pub(super) ports: Vec<EndpointsPort>,
     pub(super) ready: Addresses,
     pub(super) not_ready: Addresses,
-    /// The object in the store that was compared with the addresses last.
+    /// The object in the store that a plan last compared with the addresses.
     stored: Option<Arc<Endpoints>>,
-    /// True if the object was written since then.
+    /// True if a plan has written the object since then.
     written: bool,
 }
 
-/// The addresses of pods that are ready, or of those that are not.
+/// The addresses of the ready pods, or of the others.
 #[derive(Clone, Default)]
 pub(super) struct Addresses {
     /// Those in the object, sorted.
@@ -49,8 +47,8 @@ pub(super) struct Addresses {
 }
 
 impl Addresses {
-    /// Sorted addresses, of which the first ones are published. None if the target of another one
-    /// is not known.
+    /// Splits sorted addresses: the first `published` ones are in the object, the others beyond the
+    /// capacity. Returns `None` if one of the others has no known target.
     fn of(mut all: AddressList, published: usize) -> Option<Self> {
         let beyond = all.iter().skip(published).map(Address::of).collect::<Option<_>>()?;
         all.truncate(published);
@@ -69,7 +67,7 @@ impl Addresses {
         self.find(place).is_ok() || self.beyond.contains(place)
     }
 
-    /// Adds an address that there is not yet.
+    /// Adds an address that is not among them yet.
     pub(super) fn insert(&mut self, place: Address, address: EndpointAddress) {
         let index = self.find(&place).unwrap_or_else(|index| index);
         if index < self.published.len() || self.beyond.is_empty() {
@@ -93,8 +91,8 @@ impl Addresses {
     }
 
     /// Publishes this number of addresses, or all if there are fewer. `make` makes one, by name of
-    /// the pod. Returns the pods whose addresses are no longer published. None if `make` makes
-    /// another address than is known.
+    /// the pod. Returns the pods whose addresses this stops publishing, or `None` if `make` makes
+    /// an address that differs from the kept one.
     pub(super) fn publish(
         &mut self,
         count: usize,
@@ -122,11 +120,11 @@ impl Addresses {
 pub(super) struct Address {
     ip: Ip,
     uid: Text,
-    /// The name of the pod, which does not count.
+    /// The name of the pod, which comparisons ignore.
     pub(super) name: Text,
 }
 
-/// The text of an IP address. Short ones, such as all of IPv4, are held in place.
+/// The text of an IP address. Short ones, such as all of IPv4, need no allocation.
 #[derive(Clone, Debug)]
 enum Ip {
     /// Filled up with zeros.
@@ -164,7 +162,7 @@ impl Address {
         Self { ip: ip.into(), uid: uid.clone(), name: name.clone() }
     }
 
-    /// None if the target is not known.
+    /// Returns `None` if the target is not known.
     pub(super) fn of(address: &EndpointAddress) -> Option<Self> {
         let target = address.target_ref.as_ref()?;
         Some(Self::new(&address.ip, &target.uid, &target.name))
@@ -215,8 +213,7 @@ impl std::fmt::Debug for PlanState {
 }
 
 impl PlanState {
-    /// The state after a plan, if it is carried out. `existing` is the object that it was planned
-    /// for.
+    /// Returns the state after the writes of a plan. `existing` is the object that the plan got.
     pub(super) fn after(
         inputs: &PlanInputs<'_>,
         existing: Option<&Arc<Endpoints>>,
@@ -250,8 +247,8 @@ impl PlanState {
         (state.written || state.takes_over(existing)).then_some(state)
     }
 
-    /// Takes over the object as the store has it now. Returns false if it, the Service or the
-    /// options are not what the state was made for.
+    /// Takes over the object as the store has it now. Returns false if the object, the Service or
+    /// the options differ from those of the last plan.
     pub(super) fn meets(&mut self, inputs: &PlanInputs<'_>, existing: &Arc<Endpoints>) -> bool {
         let same_service = |before: &Service, now: &Service| {
             Service { resource_version: now.resource_version, ..before.clone() } == *now
@@ -267,15 +264,15 @@ impl PlanState {
         self.takes_over(existing)
     }
 
-    /// Takes over an object that the store shows now, if it is the one that was planned, so that
-    /// what it was before is not held until the next plan, which would do the same.
+    /// Takes over an object that the store shows now, if it is the planned one. The next plan would
+    /// do the same; doing it now frees the object before.
     pub fn settle(&mut self, existing: &Arc<Endpoints>) {
         if self.written {
             self.takes_over(existing);
         }
     }
 
-    /// The subset that the object should have.
+    /// Returns the subset that the object should have.
     pub(super) fn subset(&self) -> EndpointSubset {
         EndpointSubset {
             addresses: self.ready.published.clone(),
@@ -284,7 +281,7 @@ impl PlanState {
         }
     }
 
-    /// Takes over an object that the store has. Returns false if it need be written.
+    /// Takes over an object that the store has. Returns false if a plan has to write it.
     fn takes_over(&mut self, existing: &Arc<Endpoints>) -> bool {
         let metadata = &existing.metadata;
         let annotated = metadata.annotations.get(ANNOTATION_OVER_CAPACITY).map(|value| &**value);
@@ -299,7 +296,7 @@ impl PlanState {
         same
     }
 
-    /// The number of addresses, those beyond the capacity included.
+    /// Returns the number of addresses, those beyond the capacity included.
     pub(super) fn len(&self) -> usize {
         self.ready.len() + self.not_ready.len()
     }
@@ -309,18 +306,18 @@ impl PlanState {
         self.len() > self.options.capacity
     }
 
-    /// The numbers of addresses that the object should have, ready and not ready.
+    /// Returns the numbers of addresses that the object should have, ready and not ready.
     pub(super) fn counts(&self) -> (usize, usize) {
         within(self.options.capacity, self.ready.len(), self.not_ready.len())
     }
 
-    /// Records that the object was planned anew.
+    /// Records that a plan writes the object.
     pub(super) fn planned(&mut self) {
         self.written = true;
     }
 }
 
-/// The numbers of ready and not ready addresses that fit, as
+/// Returns the numbers of ready and not ready addresses that fit, as
 /// [`truncate`](super::capacity::truncate) computes them for one subset.
 fn within(capacity: usize, ready: usize, not_ready: usize) -> (usize, usize) {
     let ready = ready.min(capacity);

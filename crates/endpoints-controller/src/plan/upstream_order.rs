@@ -1,12 +1,12 @@
-//! The order in which upstream writes subsets. It decides which addresses are left out if there are
+//! Sorts subsets as upstream does. The order decides which addresses a plan leaves out if there are
 //! too many.
 //!
 //! Upstream sorts ports and subsets by FNV-1a (128 bits) of how `k8s.io/utils/dump` prints them
 //! (`SortSubsets` in `pkg/api/v1/endpoints/util.go`): spew's `%#v`, with the type before each value
 //! except for elements of lists. The order has no meaning, and otherwise this crate sorts by port.
 //! But if a list is truncated, the last subset gets what the rounded shares of the others leave.
-//! With another order the shares would differ, and an object that upstream's controller has
-//! truncated would be written again when this controller takes over.
+//! With another order the shares would differ, and this controller would rewrite an object that
+//! upstream's controller has truncated.
 
 use std::fmt::{self, Write};
 
@@ -138,8 +138,8 @@ mod tests {
         insta::assert_snapshot!(Subset(&subset), @"(v1.EndpointSubset){Addresses:([]v1.EndpointAddress)[{IP:(string)10.0.0.1 Hostname:(string) NodeName:(*string)node TargetRef:(*v1.ObjectReference){Kind:(string)Pod Namespace:(string)n Name:(string)a UID:(types.UID)u APIVersion:(string) ResourceVersion:(string) FieldPath:(string)}} {IP:(string)10.0.0.2 Hostname:(string)h NodeName:(*string) TargetRef:(*v1.ObjectReference)<nil>}] NotReadyAddresses:([]v1.EndpointAddress)<nil> Ports:([]v1.EndpointPort)[{Name:(string)web Port:(int32)80 Protocol:(v1.Protocol)TCP AppProtocol:(*string)http} {Name:(string) Port:(int32)80 Protocol:(v1.Protocol)TCP AppProtocol:(*string)<nil>}]}");
     }
 
-    /// The vectors cover the order of subsets, as far as it decides what is truncated. These ports
-    /// are a real cluster's.
+    /// The vectors cover the order of subsets only where it decides which addresses upstream leaves
+    /// out. These ports are a real cluster's.
     #[test]
     fn ports_are_sorted_as_in_a_real_cluster() {
         let check = |ports: [(&str, i32, &str, Option<&str>); 2]| {

@@ -10,7 +10,7 @@ use kube_endpoint_core_model::{
 };
 use kube_endpoint_endpoints_controller::plan::{Plan, PlanInputs, PlanOptions, plan};
 
-/// A running pod `n/NAME` on node `node-a`, ready, with these addresses.
+/// Returns a running pod `n/NAME` on node `node-a`, ready, with these addresses.
 pub(crate) fn pod(name: &str, ips: &[&str]) -> Pod {
     let pod_ips: Vec<_> = ips.iter().map(|ip| address::parse_sloppy(ip).unwrap()).collect();
     Pod {
@@ -44,8 +44,8 @@ pub(crate) fn with_ports(pod: Pod, ports: &[(&str, i32)]) -> Pod {
     Pod { ports: ports.iter().map(port).collect(), ..pod }
 }
 
-/// A Service `n/web` with one IPv4 cluster IP. Ports are pairs of a name and a target port, by
-/// number or name.
+/// Returns a Service `n/web` with one IPv4 cluster IP. Ports are pairs of a name and a target port,
+/// by number or name.
 pub(crate) fn service(ports: &[(&str, &str)]) -> Service {
     let port = |&(name, target): &(&str, &str)| ServicePort {
         name: name.into(),
@@ -82,7 +82,7 @@ pub(crate) fn arcs(pods: impl IntoIterator<Item = Pod>) -> Vec<Arc<Pod>> {
     pods.into_iter().map(Arc::new).collect()
 }
 
-/// The object after a plan is carried out.
+/// Returns the object after the writes of a plan.
 pub(crate) fn apply(existing: Option<Endpoints>, plan: &Plan) -> Option<Endpoints> {
     match (plan.writes.create.as_slice(), plan.writes.update.as_slice()) {
         ([], []) => existing,

@@ -1,5 +1,5 @@
-//! Deletion of Endpoints: with their Service, and at the start if the Service was deleted while no
-//! controller ran.
+//! Tests of the deletion of Endpoints: with their Service, and at the start if somebody deleted the
+//! Service while no controller ran.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::controller::harness::{
     Harness, MANAGED_BY, addresses, changed, endpoints, labelled, pod, server, service, written_by,
 };
 
-/// The options that `--compatibility=upstream` sets.
+/// Returns the options that `--compatibility=upstream` sets.
 fn upstream() -> ControllerOptions {
     changed(|options| options.repair = false)
 }
@@ -37,8 +37,8 @@ async fn endpoints_are_deleted_with_their_service_in_either_order() {
     harness.nothing_is_remembered().await;
 }
 
-/// The cache shows neither that the Service and its Endpoints were deleted, nor, later, the new
-/// Endpoints.
+/// Starts a controller whose cache shows neither the deletion of the Service and its Endpoints,
+/// nor, later, the new Endpoints.
 async fn made_anew(again: Value) -> Harness {
     let harness = started([pod("a", 1, true), service("web")]).await;
     harness.requests();
@@ -94,7 +94,7 @@ async fn endpoints_that_do_not_tell_their_maker_go_if_their_service_was_seen_to_
     }
 }
 
-/// A backup is restored: Endpoints come before Services.
+/// Somebody restores a backup: Endpoints come before Services.
 #[tokio::test(start_paused = true)]
 async fn endpoints_with_the_label_stay_if_their_service_does_not_exist_yet() {
     for options in [ControllerOptions::default(), upstream()] {
@@ -110,7 +110,8 @@ async fn endpoints_with_the_label_stay_if_their_service_does_not_exist_yet() {
         harness.pass(Duration::from_secs(600)).await;
         assert_eq!(harness.writes(), [""; 0]);
         assert_eq!(harness.server.count("endpoints"), 4);
-        // Without a selector they are the user's, with one the controller writes them, as upstream.
+        // Without a selector, the Endpoints are the user's; with one, the controller writes them,
+        // as upstream does.
         let mut manual = service("web");
         manual["spec"]["selector"] = Value::Null;
         harness.create(&manual).await;
@@ -270,15 +271,16 @@ async fn endpoints_whose_create_was_not_answered_are_looked_for_when_their_servi
     harness.nothing_is_remembered().await;
 }
 
-/// The stores of Services and of Endpoints are filled one after the other, and their versions may
-/// not be comparable.
+/// The stores of Services and of Endpoints fill one after the other, and their versions may not be
+/// comparable.
 #[tokio::test(start_paused = true)]
 async fn nothing_is_deleted_until_the_server_confirms_that_the_service_is_gone() {
     let mut manual = service("manual");
     manual["spec"]["selector"] = Value::Null;
     let server = server([labelled(endpoints("left", "192.0.2.1"), USER_AGENT)]);
     let seconds = Duration::from_secs;
-    // Endpoints are listed later than Services, and the watch of Services is silent from then on.
+    // The controller lists Endpoints later than Services, and the watch of Services is silent from
+    // then on.
     server.add_fault(FaultRule::on(Fault::StallWatch(seconds(1)), "watch", "endpoints").times(2));
     server.add_fault(FaultRule::on(Fault::StallWatch(seconds(60)), "watch", "services").after(1).times(1));
     let refuse = Fault::Refuse { status: 403, retry_after: None };

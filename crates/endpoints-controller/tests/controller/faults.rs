@@ -1,4 +1,4 @@
-//! Writes that fail, are refused, or have an unknown result.
+//! Tests with writes that fail, that the server refuses, or whose result is unknown.
 
 use std::time::Duration;
 
@@ -111,7 +111,7 @@ async fn an_update_whose_answer_was_lost_is_undone_if_the_pod_is_ready_again_bef
             harness.requests();
             harness.fault(fault, "update", 1);
             harness.load([pod("a", 1, false)]);
-            // Before the retry, which comes after 5 ms.
+            // This comes before the retry, which comes after 5 ms.
             harness.moment().await;
             harness.load([pod("a", 1, true)]);
             harness.pass(Duration::from_secs(1)).await;
@@ -130,7 +130,7 @@ async fn an_update_whose_answer_was_lost_is_undone_if_the_pod_is_ready_again_bef
     }
 }
 
-/// As above, and the server does not say what became of the update at first.
+/// As above, but at first the server does not say what became of the update.
 #[tokio::test(start_paused = true)]
 async fn the_outcome_of_a_lost_update_is_asked_for_until_the_server_answers() {
     let options = changed(|options| options.repair = false);

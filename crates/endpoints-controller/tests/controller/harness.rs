@@ -20,12 +20,12 @@ use tracing::{Event, Level, Metadata, Subscriber};
 
 pub(crate) struct Harness(Simulation<EndpointsController>);
 
-/// A server that starts with these objects, and tracks who sets which field of others.
+/// Returns a server that starts with these objects, and tracks who sets which field of others.
 pub(crate) fn server(objects: impl IntoIterator<Item = Value>) -> EmbeddedApiServer {
     server_builder().track_managers().load(objects).build().unwrap()
 }
 
-/// The default options, changed.
+/// Returns the default options after `change`.
 pub(crate) fn changed(change: impl FnOnce(&mut ControllerOptions)) -> ControllerOptions {
     let mut options = ControllerOptions::default();
     change(&mut options);
@@ -66,7 +66,7 @@ impl Harness {
         self.0.crash().await
     }
 
-    /// The controller's events, sorted.
+    /// Returns the controller's events, sorted.
     pub(crate) fn events(&self) -> Vec<String> {
         self.0.events(EVENT_COMPONENT)
     }
@@ -108,7 +108,7 @@ fn watch<T: Object>(environment: &mut Environment, client: &ApiClient, cluster: 
     environment.spawn(kube_endpoint_informer::run::<T>(client, cluster, options, std::future::pending()));
 }
 
-/// A pod of the application `web`; its last number is that of its address.
+/// Returns a pod of the application `web`; its last number is that of its address.
 pub(crate) fn pod(name: &str, number: u8, ready: bool) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Pod",
@@ -125,7 +125,7 @@ pub(crate) fn pod(name: &str, number: u8, ready: bool) -> Value {
     })
 }
 
-/// A Service that selects the application `web`.
+/// Returns a Service that selects the application `web`.
 pub(crate) fn service(name: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Service", "metadata": {"name": name},

@@ -1,4 +1,4 @@
-//! A server that asks for a pause: 429, and 503 with Retry-After.
+//! Tests with a server that asks for a pause: 429, and 503 with Retry-After.
 
 use std::time::Duration;
 
@@ -16,13 +16,13 @@ fn busy(status: u16, retry_after: u32) -> Fault {
     Fault::Refuse { status, retry_after: Some(retry_after) }
 }
 
-/// The requests and their times, in seconds since the server started.
+/// Returns the requests and their times, in seconds since the server started.
 fn asked(harness: &Harness) -> Vec<(u128, String)> {
     harness.timed_writes().into_iter().map(|(at, write)| (at / 1000, write)).collect()
 }
 
-/// Returns true if each time is so many seconds after the one before, or up to a tenth and a second
-/// later.
+/// Returns true if each time is `seconds` after the one before, or later by up to a tenth of that
+/// and a second.
 fn are_apart(times: &[u128], seconds: u128) -> bool {
     times.windows(2).all(|pair| (seconds..=seconds + seconds / 10 + 1).contains(&(pair[1] - pair[0])))
 }

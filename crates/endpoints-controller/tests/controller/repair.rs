@@ -1,4 +1,4 @@
-//! Endpoints that another client changes.
+//! Tests with Endpoints that another client changes.
 
 use std::time::Duration;
 
@@ -148,8 +148,8 @@ async fn endpoints_that_a_restore_brings_back_unseen_are_found_by_conflicts() {
     assert_eq!(ours(&harness), ["10.1.0.1", "10.1.0.2"]);
 }
 
-/// kubernetes#107457. As above; here a pod comes back unseen as well, which no conflict is about.
-/// It is found because the list of Endpoints contradicts the cache.
+/// kubernetes#107457. As above; here a pod comes back unseen, too, and no conflict shows it. The
+/// controller finds it because the list of Endpoints contradicts the cache.
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_a_restore_brings_back_unseen_is_found_by_conflicts() {
     let harness = started(true).await;

@@ -1,4 +1,4 @@
-//! Changes of the pods of a large Service, which are collected before they are written.
+//! Tests that the controller collects the changes of the pods of a large Service before it writes.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use serde_json::json;
 
 use crate::controller::harness::{Harness, changed, pod, server, service};
 
-/// A pod of a Service becomes unready every ten milliseconds, 20 times. Returns when something was
-/// written, in milliseconds from the first write, which is at once. If `edited`, the Service
+/// Makes a pod of a Service unready every ten milliseconds, 20 times. Returns when the controller
+/// wrote, in milliseconds from the first write, which comes at once. If `edited`, the Service
 /// changes after 45 ms.
 async fn written_at(options: ControllerOptions, pods: usize, edited: bool) -> Vec<u128> {
     let server = server(numbered_pods(pod, 0..pods, true).chain([service("web")]));
@@ -29,7 +29,7 @@ async fn changes_of_a_large_service_are_written_together() {
     assert_eq!(written, [0, 100, 200]);
 }
 
-/// Of the pods that are changed, those are published that are among the first 1,000 by name.
+/// Only changed pods among the first 1,000 by name are published.
 #[tokio::test(start_paused = true)]
 async fn no_change_waits_longer_than_150_milliseconds() {
     let server = server(numbered_pods(pod, 0..4000, true).chain([service("web")]));

@@ -1,4 +1,4 @@
-//! What starts a sync, when, and for which Services.
+//! Tests which changes start a sync, when, and for which Services.
 
 use std::time::Duration;
 
@@ -173,7 +173,8 @@ async fn an_update_without_effect_does_not_block_the_next_update() {
     let harness = Harness::start(&server(pods), options).await;
     harness.create(&service("web")).await;
     harness.moment().await;
-    // Truncated Endpoints are written at each sync; the first such write removes the trigger time.
+    // With upstream's options each sync writes truncated Endpoints; the first such write removes
+    // the trigger time.
     let mut versions = Vec::new();
     for value in ["1", "2", "3"] {
         harness.patch("services", "web", json!({"metadata": {"annotations": {"x": value}}})).await;

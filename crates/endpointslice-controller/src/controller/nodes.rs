@@ -1,5 +1,5 @@
-//! What changes of nodes affect: the distribution of CPU over zones, the zones of endpoints, and
-//! which pods can be published.
+//! Handles changes of nodes, which affect the distribution of CPU over zones, the zones of
+//! endpoints, and the pods that can be published.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,9 +14,9 @@ use crate::{HintedState, TopologyState};
 
 type Cx = Runtime<EndpointSliceReconciler>;
 
-/// How long after the deletion of a node the Services of its pods are synced, which removes these
-/// pods. The pod garbage collector deletes them after 40 to 60 seconds; a node that is registered
-/// again before that costs no endpoint.
+/// How long after the deletion of a node the controller syncs the Services of its pods, which
+/// removes these pods. The pod garbage collector deletes them after 40 to 60 seconds; a node that
+/// registers again before that costs no endpoint.
 const DELETED_NODE_DELAY: Duration = Duration::from_secs(60);
 
 impl EndpointSliceReconciler {
@@ -52,10 +52,9 @@ impl EndpointSliceReconciler {
     }
 
     /// Reads all nodes if one has changed, and syncs the Services whose hints no longer fit
-    /// (upstream `checkNodeTopologyDistribution`). With the gate, it also syncs Services whose
-    /// hints were removed and that may have hints again; upstream waits until something else syncs
-    /// them. Each sync calls this too, so that a sync that a node change started uses the changed
-    /// nodes.
+    /// (upstream `checkNodeTopologyDistribution`). With the gate, it also syncs Services that lost
+    /// their hints and may have hints again; upstream waits until something else syncs them. Each
+    /// sync calls this, too, so that a sync that a node change started uses the changed nodes.
     pub(super) fn refresh_topology(&self, runtime: &Cx) {
         let mut outdated = self.topology_outdated.lock();
         if !std::mem::take(&mut *outdated) {
@@ -71,7 +70,8 @@ impl EndpointSliceReconciler {
             return;
         }
         let topology = Arc::new(topology);
-        // Set before anything else: a sync that ends from now on compares its hints with these.
+        // This comes before anything else: a sync that ends from now on compares its hints with
+        // these ratios.
         *self.topology.write() = Arc::clone(&topology);
         let misfits = runtime.keys_matching(|state| self.no_longer_fits(&state.hinted, &topology));
         if let Some(first) = misfits.first() {
@@ -89,8 +89,8 @@ impl EndpointSliceReconciler {
         state.is_overloaded(topology) || (self.options.node_zone_resync && state.may_be_hinted(topology))
     }
 
-    /// Stores the hints of a sync. If nodes have changed since the sync read them, the sync is
-    /// repeated if necessary.
+    /// Stores the hints of a sync. If nodes have changed since the sync read them, this queues the
+    /// Service again if necessary.
     pub(super) fn keep_hints(
         &self,
         runtime: &Cx,

@@ -24,8 +24,8 @@ impl EndpointSliceReconciler {
         // An ExternalName gets no endpoints, and without a selector another client makes them.
         if !service.selects_pods() {
             runtime.with_state(key, |state| state.kept = None);
-            // Nothing is written. But a sync may have been put off while the Service still had a
-            // selector, until the cache shows what was written before: that wait has to end.
+            // The sync writes nothing. But an earlier sync, when the Service still had a selector,
+            // may have waited for the cache to show a write: that wait has to end.
             return Ok(runtime.read_outputs(key).err().unwrap_or(Outcome::Done));
         }
         let mut existing = match runtime.read_outputs(key) {
@@ -68,7 +68,7 @@ impl EndpointSliceReconciler {
         Err(sync_error(&service, &plan.errors, failed, &obsolete))
     }
 
-    /// Plans a sync, and takes out what the last plan left.
+    /// Plans a sync, from the state of the last plan if possible.
     fn planned(
         &self,
         runtime: &Cx,
@@ -76,7 +76,7 @@ impl EndpointSliceReconciler {
         existing: &[Arc<EndpointSlice>],
         topology: &TopologyState,
     ) -> Planned<Plan, KeptSlices> {
-        // Read before the nodes are: a change during the plan counts as one after it.
+        // The sync reads this before the nodes: a change during the plan counts as one after it.
         let zones_version = self.zones_version.load(Ordering::Acquire);
         let (hinted, kept) =
             runtime.with_state(&service.key, |state| (state.hinted.clone(), state.kept.take()));

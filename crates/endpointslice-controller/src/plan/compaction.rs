@@ -1,10 +1,10 @@
-//! Fifth phase of packing, behind the gate `slice_compaction`: sparse slices are merged if some of
-//! them are written anyway.
+//! Fifth phase of packing, behind the gate `slice_compaction`: merges sparse slices if the plan
+//! writes some of them anyway.
 //!
-//! Upstream never merges slices, so that a Service which was large once keeps its many slices.
-//! Here, if a sync writes to a group whose slices are less than half full on average, all endpoints
-//! of one slice move to another slice; at least one of the two is written anyway. The emptied slice
-//! is deleted after all updates, so that no endpoint is missing in between.
+//! Upstream never merges slices, so that a Service that was large once keeps its many slices. Here,
+//! if a sync writes to a group whose slices are less than half full on average, all endpoints of
+//! one slice move to another slice; the plan writes at least one of the two anyway. The sync
+//! deletes the emptied slice after all updates, so that no endpoint is missing in between.
 
 use std::cmp::Reverse;
 
@@ -18,7 +18,7 @@ pub(super) const MAX_EXTRA_WRITES: usize = 1;
 /// Two slices to merge.
 #[derive(Clone, Copy)]
 struct Merge {
-    /// The slice that is emptied and deleted.
+    /// The slice that this empties and deletes.
     from: SliceIndex,
     /// The slice that takes its endpoints.
     into: SliceIndex,
@@ -26,8 +26,8 @@ struct Merge {
     extra_writes: usize,
 }
 
-/// Merges sparse slices of groups that are written to, with at most `allowed` more writes. `wanted`
-/// is the number of endpoints by group. Returns the layout and the number of writes added.
+/// Merges sparse slices of groups that the plan writes to, with at most `allowed` more writes.
+/// `wanted` is the number of endpoints by group. Returns the layout and the number of writes added.
 pub(super) fn compact<'a>(
     mut layout: Layout<'a>,
     wanted: &IndexVec<GroupIndex, usize>,
@@ -63,8 +63,8 @@ fn find_merge(
     if !sparse || !slices.iter().any(|(.., written)| *written) {
         return None;
     }
-    // The smallest slice is emptied into the fullest that has room, so that few endpoints move and
-    // slices fill up.
+    // The endpoints of the smallest slice move into the fullest that has room, so that few
+    // endpoints move and slices fill up.
     slices.sort_by_key(|(index, len, written)| (*len, Reverse(*written), *index));
     let pairs = slices.iter().enumerate().flat_map(|(at, from)| {
         slices.get(at + 1..).unwrap_or_default().iter().rev().map(move |into| (from, into))

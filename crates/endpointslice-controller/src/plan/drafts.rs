@@ -1,4 +1,4 @@
-//! Last phase of packing: builds the slices that are written.
+//! Last phase of packing: builds the slices to write.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::matching::Builder;
 use super::placing::{NewSlice, PlacedSlice};
 use super::pods::{Candidate, Candidates, PortGroup};
 
-/// A slice that is written.
+/// A slice to write.
 pub(super) struct Draft<'a> {
     pub(super) slice: EndpointSlice,
     /// The existing slice that it replaces, if any.
@@ -49,9 +49,9 @@ impl<'i, 'a> Drafter<'i, 'a> {
     /// Builds a new slice (upstream `newEndpointSlice`). If it reuses the name of an existing
     /// slice, `replaces` is that slice.
     ///
-    /// In this case upstream sends neither version nor uid. Here both are kept, so that the API
-    /// server refuses the update if another client wrote the slice in between. Finalizers are also
-    /// kept: they belong to other controllers.
+    /// In this case upstream sends neither version nor uid. This keeps both, so that the API server
+    /// refuses the update if another client wrote the slice in between. It also keeps finalizers,
+    /// which belong to other controllers.
     pub(super) fn new_slice(&self, new: &NewSlice, replaces: Option<&'a Arc<EndpointSlice>>) -> Draft<'a> {
         let old = replaces.map(|slice| &slice.metadata);
         let metadata = ObjectMeta {
@@ -104,7 +104,7 @@ impl<'i, 'a> Drafter<'i, 'a> {
     }
 }
 
-/// Copies a slice of which only hints may change.
+/// Copies a slice in which only hints may change.
 pub(super) fn copied<'a>(slice: &'a Arc<EndpointSlice>) -> Draft<'a> {
     Draft { slice: EndpointSlice::clone(slice), replaces: Some(slice) }
 }

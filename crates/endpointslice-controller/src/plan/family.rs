@@ -25,7 +25,7 @@ pub(super) struct FamilyPlan {
     pub(super) extra_writes: usize,
 }
 
-/// Plans one family. `existing` are the slices of the family, by name; `hinted` is updated;
+/// Plans one family, and updates `hinted`. `existing` are the slices of the family, by name;
 /// `extra_writes` is the number of writes that merging slices has added in other families.
 pub(super) fn plan<'a>(
     inputs: &PlanInputs<'a>,
@@ -92,7 +92,8 @@ pub(super) fn plan<'a>(
     FamilyPlan { sub_plan, event, extra_writes: packed.extra_writes }
 }
 
-/// Sets or removes the hints of all slices. Returns an event if that is news.
+/// Sets or removes the hints of all slices. Returns an event when hints appear or disappear, and at
+/// each plan that cannot set any.
 fn apply_hints(
     inputs: &PlanInputs<'_>,
     strategy: Strategy,

@@ -1,6 +1,6 @@
-//! Hints: which kind a Service asks for, and the two simple kinds, by traffic distribution and
-//! none. Hints are set last, on the slices that are written anyway. A slice that is otherwise
-//! unchanged is written only if a hint in it is wrong.
+//! Sets hints: finds the kind that a Service asks for, and implements the two simple kinds, by
+//! traffic distribution and none. The plan sets hints last, on the slices that it writes anyway. It
+//! writes an otherwise unchanged slice only if a hint in it is wrong.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub(super) enum Strategy {
     Topology,
     /// `trafficDistribution`: each endpoint for its own zone.
     TrafficDistribution {
-        /// Also for its own node.
+        /// True if each endpoint is also for its own node.
         same_node: bool,
     },
     /// No hints.
@@ -36,14 +36,14 @@ impl Strategy {
     }
 }
 
-/// The slices of one family while hints are set.
+/// The slices of one family while the plan sets hints.
 pub(super) struct Slices<'a> {
-    /// New slices, including those that reuse a name, then updates. This is upstream's order, in
-    /// which endpoints are hinted for other zones.
+    /// New slices, including those that reuse a name, then updates. In this order, which is
+    /// upstream's, the plan hints endpoints for other zones.
     pub(super) written: Vec<Draft<'a>>,
-    /// Slices of which nothing has changed so far, by name.
+    /// Slices without a change so far, by name.
     pub(super) unchanged: Vec<&'a Arc<EndpointSlice>>,
-    /// Copies of slices of which only hints may change.
+    /// Copies of slices in which only hints may change.
     pub(super) rehinted: Vec<Draft<'a>>,
 }
 
@@ -75,8 +75,8 @@ impl<'a> Slices<'a> {
         all.flat_map(|slice| &slice.endpoints).filter(|endpoint| is_ready(endpoint)).count()
     }
 
-    /// Copies those unchanged slices for which `wrong` returns true, so that their hints can be
-    /// changed.
+    /// Copies those unchanged slices for which `wrong` returns true, so that the plan can change
+    /// their hints.
     pub(super) fn rehint(&mut self, mut wrong: impl FnMut(&EndpointSlice) -> bool) {
         let rehinted = &mut self.rehinted;
         self.unchanged.retain(|slice| {
@@ -88,7 +88,7 @@ impl<'a> Slices<'a> {
         });
     }
 
-    /// Returns all slices whose hints may be changed.
+    /// Returns all slices whose hints the plan may change.
     pub(super) fn drafts(&mut self) -> impl Iterator<Item = &mut EndpointSlice> {
         self.written.iter_mut().chain(&mut self.rehinted).map(|draft| &mut draft.slice)
     }
@@ -121,7 +121,7 @@ fn own_hints(endpoint: &Endpoint, same_node: bool) -> Option<Box<EndpointHints>>
     (!for_zones.is_empty() || !for_nodes.is_empty()).then(|| Box::new(EndpointHints { for_zones, for_nodes }))
 }
 
-/// Returns true if an endpoint has the hints of [`own_hints`]. Empty hints equal none.
+/// Returns true if an endpoint has the hints of [`own_hints`]. Empty hints equal absent ones.
 fn has_own_hints(endpoint: &Endpoint, same_node: bool) -> bool {
     fn is(hints: &[Hint], wanted: Option<&Text>) -> bool {
         hints.iter().map(|hint| &hint.name).eq(wanted)

@@ -1,11 +1,11 @@
 //! A plan from the pods that have changed since the last one. It equals the plan from all pods,
 //! except that it has verdicts on the changed pods only.
 //!
-//! The steps are those of [`plan`](super::plan()), over those slices that the change concerns: the
+//! The steps are those of [`plan`](super::plan()), over the slices that the change concerns: the
 //! slices that hold endpoints of changed pods, and one that takes new endpoints if these have no
 //! room. All other endpoints of these slices are right as they are, so each of them stands for its
-//! pod. What concerns more slices than these (creating and deleting slices) is left to the plan
-//! from all pods.
+//! pod. The plan from all pods handles changes that concern more slices, and creates and deletes
+//! slices.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,7 +30,6 @@ use crate::topology::HintedState;
 struct Part<'c, 'a> {
     family: IpFamily,
     group: &'c PortGroup,
-    /// The numbers of the slices.
     slices: BTreeSet<usize>,
     /// The changed pods whose endpoints are not right as they are, by name, with their candidates,
     /// if they are published.
@@ -67,13 +66,13 @@ enum Room {
 
 impl PlanState {
     /// Plans the sync after the one whose plan left this state. `changed` are the pods that have
-    /// changed in between, each once and sorted by name; [`PlanInputs::pods`] is not read. Nodes
+    /// changed in between, each once and sorted by name. This ignores [`PlanInputs::pods`]. Nodes
     /// must be the same as for that plan. The plan and the returned state are those of
-    /// [`plan_and_keep`](super::plan_and_keep) with all pods, but there are only verdicts on the
+    /// [`plan_and_keep`](super::plan_and_keep) with all pods, but the plan has only verdicts on the
     /// changed pods.
     ///
-    /// None if this has to be planned from all pods, because the slices or the Service are not as
-    /// the state has them, or because the change concerns more than single slices.
+    /// Returns `None` if the caller has to plan from all pods, because the slices or the Service
+    /// are not as the state has them, or because the change concerns more than single slices.
     pub fn plan<'a>(mut self, inputs: &PlanInputs<'a>, changed: &'a [ChangedPod]) -> Option<(Plan, Self)> {
         if !self.meets(inputs) {
             return None;
@@ -121,8 +120,8 @@ impl PlanState {
             return PartPlan::Unchanged;
         }
         let existing = inputs.existing_slices;
-        // Without endpoints there is a placeholder, which the first endpoint replaces. And a slice
-        // that becomes empty is deleted, unless it is the last one.
+        // Without endpoints there is a placeholder, which the first endpoint replaces. And a plan
+        // deletes a slice that becomes empty, unless it is the last one.
         if state.endpoints == 0 || part.empties_a_slice(existing) {
             return PartPlan::NeedsAllPods;
         }
@@ -176,7 +175,7 @@ impl PlanState {
     }
 }
 
-/// The sub-plan of a family that does not change.
+/// Returns the sub-plan of a family that does not change.
 fn unchanged(state: &FamilyState) -> SubPlan {
     let stats = AddressTypeStats { groups: state.groups.clone(), ..AddressTypeStats::default() };
     SubPlan { address_type: state.address_type, stats: Some(stats), ..SubPlan::default() }
@@ -238,7 +237,7 @@ impl<'c, 'a> Part<'c, 'a> {
         !self.slices.iter().all(stays)
     }
 
-    /// The changed pods, and the other endpoints of the slices, as candidates.
+    /// Returns the changed pods, and the other endpoints of the slices, as candidates.
     fn candidates(&self, existing: &'a [Arc<EndpointSlice>]) -> Candidates<'a> {
         let group = GroupIndex::new(0);
         let mut all: Vec<Candidate<'a>> = self.changed.values().filter_map(|one| one.cloned()).collect();

@@ -1,5 +1,5 @@
-//! Typed indices, so that an index of a slice cannot be used where an index of a candidate is
-//! meant, and a vector that is accessed by one.
+//! Typed indices, so that the compiler refuses an index of a slice in place of an index of a
+//! candidate, and vectors that take one type of index.
 
 use std::marker::PhantomData;
 
@@ -40,7 +40,7 @@ indices! {
     EndpointIndex
 }
 
-/// A vector whose elements are accessed by one type of index.
+/// A vector that takes one type of index.
 #[derive(Clone, Debug)]
 pub(super) struct IndexVec<I, T> {
     items: Vec<T>,

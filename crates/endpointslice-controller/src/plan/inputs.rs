@@ -20,7 +20,6 @@ static UNKNOWN_TOPOLOGY: TopologyState = TopologyState::unknown();
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct PlanInputs<'a> {
-    /// The Service.
     pub service: &'a Service,
     /// The pods that it selects, in any order; sorted by name is fastest.
     pub pods: &'a [Arc<Pod>],
@@ -29,11 +28,10 @@ pub struct PlanInputs<'a> {
     /// The slices that carry the label with the Service's name and the label with the manager's
     /// name and are not being deleted, in any order.
     pub existing_slices: &'a [Arc<EndpointSlice>],
-    /// Time of the change that led to this sync; none if it is not known.
+    /// Time of the change that led to this sync, or `None` if it is not known.
     pub trigger_time: Option<Timestamp>,
-    /// Options of the controller.
     pub options: &'a PlanOptions,
-    /// How the cluster's CPU is spread over zones.
+    /// The distribution of the cluster's CPU over zones.
     pub topology: &'a TopologyState,
     /// [`Plan::hinted`](crate::Plan::hinted) of the last sync of this Service; empty at the first
     /// sync.
@@ -86,8 +84,8 @@ impl<'a> PlanInputs<'a> {
         Self { hinted, ..self }
     }
 
-    /// Returns true if slices may be created. The garbage collector deletes the slices of a Service
-    /// that is being deleted; new slices would race against it.
+    /// Returns true if the plan may create slices. The garbage collector deletes the slices of a
+    /// Service that is being deleted; new slices would race against it.
     pub(crate) fn may_create(&self) -> bool {
         self.service.deletion_timestamp.is_none()
     }
@@ -128,18 +126,18 @@ pub struct PlanOptions {
     /// [`publish_not_ready`](kube_endpoint_core_model::publish::publish_not_ready). Upstream no
     /// longer reads it; off by default.
     pub tolerate_unready_annotation: bool,
-    /// Gate: if no order of updates keeps every ready pod in some slice after each of them, a slice
-    /// is created first. Upstream makes fewer writes then, in any order. On by default.
+    /// Gate: if no order of updates keeps every ready pod in some slice after each of them, the
+    /// plan creates a slice first. Upstream makes fewer writes then, in any order. On by default.
     pub safe_write_order: bool,
     /// Gate: a sync that writes anyway also merges sparse slices, with at most one more write. Off
     /// by default.
     pub slice_compaction: bool,
-    /// Gate: a slice is written if its label `service.kubernetes.io/headless` does not say whether
-    /// the Service is headless. With a label that is left, kube-proxy ignores the slice. Upstream
-    /// does not compare it. On by default.
+    /// Gate: the plan writes a slice whose label `service.kubernetes.io/headless` contradicts the
+    /// Service. kube-proxy ignores a slice on which the label is left over. Upstream does not
+    /// compare it. On by default.
     pub headless_label_repair: bool,
-    /// Gate: up to this share (0 to 1) of the nodes may lack zone or CPU and are left out of the
-    /// ratios. Upstream removes all hints for the first such node. Zero by default.
+    /// Gate: up to this share (0 to 1) of the nodes may lack zone or CPU; the ratios then ignore
+    /// these nodes. Upstream removes all hints for the first such node. Zero by default.
     pub topology_node_tolerance: f64,
 }
 
@@ -183,13 +181,13 @@ impl PlanOptions {
         Self { headless_label_repair, ..self }
     }
 
-    /// Returns true if a slice has the labels that it needs, so that they are no reason to write
-    /// it.
+    /// Returns true if a slice has the labels that it needs, so that the plan need not write it for
+    /// them.
     pub(super) fn accepts_labels(&self, labels: &StringMap, service: &Service) -> bool {
         !slice_labels::differ_from_service(labels, service) && self.accepts_headless_label(labels, service)
     }
 
-    /// Returns true if the headless label of a slice is no reason to write it.
+    /// Returns true if the plan need not write a slice for its headless label.
     pub(super) fn accepts_headless_label(&self, labels: &StringMap, service: &Service) -> bool {
         !self.headless_label_repair || slice_labels::headless_label_is_right(labels, service)
     }

@@ -1,4 +1,4 @@
-//! First phase of packing: which endpoints of the existing slices stay where they are.
+//! First phase of packing: decides which endpoints of the existing slices stay.
 
 use std::sync::Arc;
 
@@ -10,18 +10,18 @@ use super::inputs::PlanInputs;
 use super::matching::ByName;
 use super::pods::Candidates;
 
-/// What is done with an existing slice.
+/// The change of an existing slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
-    /// It is not written, unless its hints are wrong.
+    /// The plan does not write it, unless its hints are wrong.
     Unchanged,
-    /// It is updated and stays in its group.
+    /// The plan updates it, and it stays in its group.
     Update,
-    /// It is deleted, unless its name is reused for a new slice.
+    /// The plan deletes it, unless a new slice reuses its name.
     Delete,
 }
 
-/// An existing slice and the endpoints of it that stay.
+/// An existing slice and those of its endpoints that stay.
 pub(super) struct KeptSlice<'a> {
     pub(super) slice: &'a Arc<EndpointSlice>,
     /// True if the Service owns it, by uid. A deleted Service of the same name may have owned it.
@@ -29,11 +29,11 @@ pub(super) struct KeptSlice<'a> {
     /// The group of its ports, if the Service owns it and some pod has these ports.
     pub(super) group: Option<GroupIndex>,
     pub(super) change: Change,
-    /// The endpoints that stay, each with the candidate that it is for.
+    /// The endpoints that stay, each with its candidate.
     pub(super) kept: Vec<(EndpointIndex, CandidateIndex)>,
-    /// True if the endpoints that stay have to be rebuilt from their candidates.
+    /// True if the plan has to rebuild the endpoints that stay from their candidates.
     pub(super) rebuild: bool,
-    /// True if the labels have to be rebuilt from those of the Service.
+    /// True if the plan has to rebuild the labels from those of the Service.
     pub(super) relabel: bool,
 }
 
@@ -104,7 +104,7 @@ struct Keeper<'c, 'a> {
     family: IpFamily,
     inputs: &'c PlanInputs<'a>,
     by_name: ByName<'c, 'a>,
-    /// Whether some slice keeps a candidate.
+    /// True for a candidate that some slice keeps.
     placed: IndexVec<CandidateIndex, bool>,
     departures: Vec<Departure>,
 }

@@ -1,5 +1,5 @@
-//! Candidates and endpoints: finding the candidate of an existing endpoint without allocating,
-//! comparing the two, and building the endpoints that are written.
+//! Finds the candidate of an existing endpoint without allocating, compares the two, and builds the
+//! endpoints to write.
 
 use std::fmt::Write;
 use std::net::IpAddr;
@@ -137,8 +137,8 @@ impl Builder {
     }
 }
 
-/// Finds candidates by pod name. Most slices hold pods in order, so the next candidate is tried
-/// before searching.
+/// Finds candidates by pod name. Most slices hold pods in order, so this tries the next candidate
+/// before it searches.
 pub(super) struct ByName<'c, 'a> {
     list: &'c [Candidate<'a>],
     next: usize,

@@ -1,5 +1,5 @@
-//! Third phase of packing: new slices reuse the names of slices that would be deleted, so that one
-//! update replaces a create and a delete (upstream `finalize`).
+//! Third phase of packing: new slices reuse the names of slices that the plan would delete, so that
+//! one update replaces a create and a delete (upstream `finalize`).
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use super::index::{CandidateIndex, GroupIndex, IndexVec, NewSliceIndex, SliceInd
 use super::keeping::{Change, Departure};
 use super::sizing::SizedSlices;
 
-/// Which new slices are written under the names of which existing ones.
+/// The pairs of new slices and the existing slices whose names they reuse.
 #[derive(Default)]
 pub(super) struct ReusedNames {
     by_existing: BTreeMap<SliceIndex, NewSliceIndex>,
@@ -32,7 +32,7 @@ impl ReusedNames {
         self.by_new.insert(new, existing);
     }
 
-    /// Undoes a pair: the existing slice is deleted and the new one is created. Returns the new
+    /// Undoes a pair: the plan deletes the existing slice and creates the new one. Returns the new
     /// slice.
     pub(super) fn unpair(&mut self, existing: SliceIndex) -> Option<NewSliceIndex> {
         let new = self.by_existing.remove(&existing)?;
@@ -41,8 +41,8 @@ impl ReusedNames {
     }
 }
 
-/// Pairs new slices with slices that would be deleted. Upstream pairs any; here a slice is
-/// preferably reused for the group that most of its pods move to.
+/// Pairs new slices with slices that the plan would delete. Upstream pairs any; this prefers the
+/// group that most pods of the old slice move to.
 pub(super) fn reuse_names(
     sized: &SizedSlices<'_>,
     unplaced: &IndexVec<GroupIndex, Vec<CandidateIndex>>,

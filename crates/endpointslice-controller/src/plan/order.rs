@@ -1,8 +1,8 @@
-//! Sixth phase of packing: the order of the updates. The slice that a pod moves to is written
+//! Sixth phase of packing: the order of the updates. The plan writes the slice that a pod moves to
 //! before the slice that it moves from, so that a client that watches slices never misses a pod
 //! that is ready before and after. Creates come before all updates and deletes after them, so that
-//! only updates need an order. Where updates would have to wait for each other in a cycle, one of
-//! them is replaced by a create.
+//! only updates need an order. If updates would have to wait for each other in a cycle, a create
+//! replaces one of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,11 +13,11 @@ use super::keeping::{Change, Departure};
 use super::placing::{Layout, NewSlice};
 use super::pods::Candidate;
 
-/// For each slice that is updated, the slices that have to be updated before it.
+/// For each slice to update, the slices that the plan has to update before it.
 type Dependencies = BTreeMap<SliceIndex, BTreeSet<SliceIndex>>;
 
-/// How often the name of a slice in a cycle may be given to another new slice before the slice is
-/// deleted instead. Each time all dependencies are computed again.
+/// How often the plan gives the name of a slice in a cycle to another new slice, before it deletes
+/// the slice instead. Each time it computes all dependencies again.
 const MAX_REPAIRS: usize = 8;
 
 /// A layout and the order of its updates.
@@ -26,8 +26,8 @@ pub(super) struct Ordered<'a> {
     pub(super) updates: Vec<SliceIndex>,
 }
 
-/// Puts the updates in a safe order. Cycles are broken only if `may_create`; else the order is as
-/// safe as it can be with these writes.
+/// Puts the updates in a safe order. It breaks cycles only if `may_create`; otherwise the order is
+/// as safe as these writes allow.
 pub(super) fn order<'a>(
     layout: Layout<'a>,
     departures: &[Departure],
@@ -52,7 +52,7 @@ struct Ordering<'a, 'i, 'p> {
 }
 
 impl Ordering<'_, '_, '_> {
-    /// Returns none if a name was given to another new slice, which changes the dependencies.
+    /// Returns `None` if it gave a name to another new slice, which changes the dependencies.
     fn try_order(&mut self) -> Option<Vec<SliceIndex>> {
         let may_repair = self.created.len() < MAX_REPAIRS;
         let mut dependencies = self.dependencies();
@@ -95,8 +95,8 @@ impl Ordering<'_, '_, '_> {
         Some(order)
     }
 
-    /// Creates the new slice that reuses a name under a name of its own. Returns a new slice that
-    /// could reuse the name.
+    /// Makes the new slice that reuses a name a create with a name of its own. Returns another new
+    /// slice that could reuse the name.
     fn give_up_name(&mut self, slice: SliceIndex) -> Option<NewSliceIndex> {
         let new = self.layout.names.unpair(slice)?;
         self.created.insert(new);
@@ -141,7 +141,7 @@ impl Ordering<'_, '_, '_> {
         destinations
     }
 
-    /// Moves those candidates that make other slices wait for a slice from it to a new slice.
+    /// Moves the candidates for which other slices wait out of a slice, to a new slice.
     fn split(&mut self, slice: SliceIndex, dependencies: &Dependencies) {
         let waiting: BTreeSet<SliceIndex> = dependencies
             .iter()

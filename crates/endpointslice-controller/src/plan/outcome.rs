@@ -13,9 +13,9 @@ use crate::topology::HintedState;
 
 /// The result of a plan.
 ///
-/// The sub-plans are carried out in order. A write that fails ends its sub-plan; the sub-plans of
-/// the other address types are still carried out. If the API server is too busy to answer, the sync
-/// ends there, and so do all sub-plans.
+/// The controller carries the sub-plans out in order. A write that fails ends its sub-plan; the
+/// controller still carries out the sub-plans of the other address types. If the API server is too
+/// busy to answer, the sync ends there, with all sub-plans.
 ///
 /// After each single write, each pod that is ready before the sub-plan and after it is a ready
 /// endpoint of some slice.
@@ -26,23 +26,21 @@ use crate::topology::HintedState;
 #[non_exhaustive]
 pub struct Plan {
     /// One sub-plan for each address type of the Service, IPv4 first, then one for each address
-    /// type that the Service no longer has but of which there are slices. A sub-plan may have
-    /// nothing to write.
+    /// type that the Service no longer has but that slices still have. A sub-plan may have nothing
+    /// to write.
     pub sub_plans: Vec<SubPlan>,
-    /// Events about the Service.
     pub events: Vec<PlannedEvent>,
     /// A verdict on each pod, sorted by pod name.
     pub verdicts: Vec<PodVerdict>,
     /// Problems that did not prevent the rest of the plan. The Service has to be synced again
     /// later.
     pub errors: Vec<PlanError>,
-    /// An annotation of the Service that is ignored because its value is not a boolean.
+    /// An annotation of the Service that the plan ignores because its value is not a boolean.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warning: Option<UnreadableAnnotation>,
     /// State that the next sync of this Service takes as
     /// [`PlanInputs::hinted`](crate::PlanInputs::hinted).
     pub hinted: HintedState,
-    /// Numbers for metrics.
     pub stats: PlanStats,
 }
 
@@ -51,12 +49,11 @@ pub struct Plan {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct SubPlan {
-    /// The address type.
     pub address_type: AddressType,
     /// The writes. `update` is in the order that keeps every ready pod published.
     pub writes: Writes<EndpointSlice>,
-    /// Numbers for metrics; none if the Service no longer has the address type, in which case all
-    /// slices are deleted.
+    /// Numbers for metrics, or `None` if the Service no longer has the address type: the sub-plan
+    /// then deletes all slices.
     pub stats: Option<AddressTypeStats>,
 }
 
@@ -65,13 +62,10 @@ pub struct SubPlan {
 #[serde(tag = "error", rename_all = "kebab-case", rename_all_fields = "camelCase")]
 #[non_exhaustive]
 pub enum PlanError {
-    /// The informer does not know the pod's node, or does not know it yet, so that the pod is left
-    /// out.
+    /// The informer does not know the pod's node, or not yet, so the plan leaves the pod out.
     #[error("skipping Pod {pod} for Service {service}: Node {node} Not Found")]
     NodeNotFound {
-        /// Name of the pod.
         pod: Text,
-        /// The Service.
         service: ObjectKey,
         /// Name of the node, empty if the pod has none.
         node: Text,
@@ -85,7 +79,7 @@ pub enum PlanError {
 pub struct PlanStats {
     /// True if a topology annotation asks for hints: label `topology`, `Auto` or `Disabled`.
     pub topology_auto: bool,
-    /// The value of `trafficDistribution` that is in force: label `traffic_distribution`.
+    /// The value of `trafficDistribution` in force: label `traffic_distribution`.
     pub traffic_distribution: Option<Text>,
 }
 
@@ -96,10 +90,10 @@ pub struct PlanStats {
 pub struct AddressTypeStats {
     /// Endpoints that were in no slice with their ports before.
     pub endpoints_added: usize,
-    /// Endpoints that are removed from the slice that held them.
+    /// Endpoints that the plan removes from the slice that held them.
     pub endpoints_removed: usize,
-    /// Creates, updates and deletes. Counts creates even if the Service is being deleted, as
-    /// upstream does.
+    /// Creates, updates and deletes, including creates that the plan omits because the Service is
+    /// being deleted, as upstream counts.
     pub slices_changed: usize,
     /// One entry for each set of ports, sorted by ports.
     pub groups: Vec<GroupStats>,
@@ -110,11 +104,9 @@ pub struct AddressTypeStats {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct GroupStats {
-    /// The ports.
     pub ports: Vec<EndpointPort>,
     /// Endpoints that should exist.
     pub endpoints: usize,
-    /// Slices after the sync.
     pub slices: usize,
 }
 

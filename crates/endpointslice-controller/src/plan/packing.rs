@@ -1,5 +1,5 @@
-//! Packing: which existing slices stay, which endpoints each slice holds, and in which order the
-//! slices are updated.
+//! Packing: decides which existing slices stay, which endpoints each slice holds, and in which
+//! order the sync updates the slices.
 //!
 //! The phases, one module each, take and return values: [`keep`] compares slices with candidates;
 //! [`make_room`] sizes the slices; [`reuse_names`] replaces pairs of a create and a delete by

@@ -1,6 +1,6 @@
-//! Fourth phase of packing: which candidate goes to which slice. A pod goes back to the slice that
-//! held it if possible, under that slice's own or its reused name, so that few endpoints move and
-//! the writes can be ordered.
+//! Fourth phase of packing: assigns each candidate to a slice. A pod goes back to the slice that
+//! held it if possible, under that slice's own or its reused name, so that few endpoints move and a
+//! safe order of writes exists.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +20,6 @@ pub(super) struct PlacedSlice<'a> {
     pub(super) change: Change,
     /// See [`KeptSlice::kept`].
     pub(super) kept: Vec<(EndpointIndex, CandidateIndex)>,
-    /// Candidates that are added.
     pub(super) added: Vec<CandidateIndex>,
     /// See [`KeptSlice::rebuild`].
     pub(super) rebuild: bool,
@@ -37,7 +36,7 @@ impl PlacedSlice<'_> {
 
 /// A new slice.
 pub(super) struct NewSlice {
-    /// None for the placeholder, which has no ports and no endpoints.
+    /// `None` for the placeholder, which has no ports and no endpoints.
     pub(super) group: Option<GroupIndex>,
     pub(super) added: Vec<CandidateIndex>,
 }
@@ -50,7 +49,8 @@ pub(super) struct Layout<'a> {
 }
 
 impl Layout<'_> {
-    /// Returns true if an existing slice is updated, be it as itself or because its name is reused.
+    /// Returns true if the plan updates an existing slice, as itself or because a new slice reuses
+    /// its name.
     pub(super) fn is_updated(&self, slice: SliceIndex) -> bool {
         let change = self.existing.get(slice).map(|one| one.change);
         change == Some(Change::Update) || self.names.new_slice(slice).is_some()
@@ -68,8 +68,8 @@ impl Layout<'_> {
 }
 
 /// Places the candidates that no slice keeps: each goes to the slice that held it while that has
-/// room, the others follow in order. So a slice of which a pod moves to another slice of the group
-/// gets no other pods.
+/// room, the others follow in order. So a slice that loses a pod to another slice of the group gets
+/// no other pods.
 pub(super) fn place<'a>(
     sized: SizedSlices<'a>,
     names: ReusedNames,

@@ -1,4 +1,5 @@
-//! From pods to candidates: which pods are published, with which conditions, and under which ports.
+//! Makes candidates from pods: decides which pods a plan publishes, with which conditions, and
+//! under which ports.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,10 +17,9 @@ use super::index::{CandidateIndex, GroupIndex, IndexVec};
 use super::inputs::PlanInputs;
 use super::outcome::PlanError;
 
-/// What a candidate is made from.
+/// The source of a candidate.
 #[derive(Clone, Copy)]
 pub(super) enum Source<'a> {
-    /// A pod.
     Pod(&'a Pod),
     /// An endpoint of a slice that is right as it is, apart from hints.
     Endpoint(&'a Endpoint),
@@ -28,7 +28,6 @@ pub(super) enum Source<'a> {
 /// A pod that is published in at least one address family.
 #[derive(Clone)]
 pub(super) struct Candidate<'a> {
-    /// Name of the pod.
     pub(super) name: &'a Text,
     pub(super) source: Source<'a>,
     pub(super) group: GroupIndex,
@@ -73,12 +72,11 @@ pub(super) struct PortGroup {
     missing: Vec<Text>,
 }
 
-/// The pods of a Service that are published, and a verdict on each pod.
+/// The published pods of a Service, and a verdict on each pod.
 pub(super) struct Candidates<'a> {
     /// The published pods, by name.
     pub(super) list: IndexVec<CandidateIndex, Candidate<'a>>,
-    /// The groups, also those of pods that were left out: slices with the ports of a group can
-    /// stay.
+    /// The groups, also those of left-out pods: slices with the ports of a group can stay.
     pub(super) groups: IndexVec<GroupIndex, PortGroup>,
     /// The group of each set of ports.
     pub(super) group_of: BTreeMap<PortSet, GroupIndex>,
@@ -88,7 +86,7 @@ pub(super) struct Candidates<'a> {
 }
 
 impl<'a> Candidates<'a> {
-    /// Decides which pods of a Service are published.
+    /// Decides which pods of a Service the plan publishes.
     pub(super) fn new(inputs: &PlanInputs<'a>) -> Self {
         Self::of(inputs, &sorted(inputs), None)
     }
@@ -142,9 +140,9 @@ impl<'a> Candidates<'a> {
         let group = grouping.group(pod, &mut self.groups, &mut self.group_of);
         let node_name = pod.node_name.as_deref().unwrap_or_default();
         let node = nodes.node(node_name);
-        // A missing node may appear later, or its pods may be garbage-collected. If they were
-        // published meanwhile, a slice could keep them for ever. A Service that publishes pods that
-        // are not ready gets them nevertheless.
+        // A missing node may appear later, or the garbage collector may delete its pods. If the
+        // plan published them meanwhile, a slice could keep them for ever. A Service that publishes
+        // pods that are not ready gets them nevertheless.
         if node.is_none() && !publishes_unready {
             let node = Text::from(node_name);
             self.errors.push(PlanError::NodeNotFound {
@@ -185,8 +183,8 @@ impl<'a> Candidates<'a> {
     }
 }
 
-/// Sorts pods by name. If the input has two pods of one name, which cannot be in a cluster, the
-/// newer is taken.
+/// Sorts pods by name. If the input has two pods of one name, which no cluster has, this takes the
+/// newer one.
 fn sorted<'a>(inputs: &PlanInputs<'a>) -> Vec<&'a Pod> {
     let mut pods: Vec<&Pod> = inputs.pods.iter().map(|pod| &**pod).collect();
     if pods.is_sorted_by(|one, two| one.key.name < two.key.name) {
@@ -208,8 +206,8 @@ fn no_address(pod: &Pod, families: &[IpFamily]) -> LeftOut {
     }
 }
 
-/// Finds the groups of pods. Pods of one workload have the same container ports, so the Service's
-/// ports are resolved only once for each list of container ports.
+/// Finds the groups of pods. Pods of one workload have the same container ports, so this resolves
+/// the Service's ports only once for each list of container ports.
 struct Grouping<'a> {
     service: &'a Service,
     last: Option<(&'a ContainerPorts, GroupIndex)>,

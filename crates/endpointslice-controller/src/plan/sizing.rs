@@ -1,5 +1,5 @@
-//! Second phase of packing: how many candidates each slice takes, and how many new slices there
-//! are. The sizes are those that upstream's `reconcileByPortMapping` arrives at.
+//! Second phase of packing: decides how many candidates each slice takes, and how many new slices
+//! there are. The sizes equal those of upstream's `reconcileByPortMapping`.
 
 use std::cmp::Reverse;
 
@@ -16,10 +16,11 @@ pub(super) enum Destination {
     New(NewSliceIndex),
 }
 
-/// Existing and new slices, and how many candidates each takes.
+/// Existing and new slices, and the number of candidates that each takes.
 pub(super) struct SizedSlices<'a> {
     pub(super) existing: IndexVec<SliceIndex, KeptSlice<'a>>,
-    /// The group of each new slice; none for the placeholder, which has no ports and no endpoints.
+    /// The group of each new slice, or `None` for the placeholder, which has no ports and no
+    /// endpoints.
     pub(super) new: IndexVec<NewSliceIndex, Option<GroupIndex>>,
     /// By group: the slices that take candidates, and how many.
     pub(super) shares: IndexVec<GroupIndex, Vec<(Destination, usize)>>,
@@ -52,9 +53,9 @@ struct GroupShares {
     filled: Option<SliceIndex>,
 }
 
-/// Shares out the candidates of a group that no slice keeps: first to slices that are written
+/// Shares out the candidates of a group that no slice keeps: first to slices that the plan writes
 /// anyway, the fullest first; the rest to the fullest unchanged slice that has room for all of it;
-/// else to new slices.
+/// otherwise to new slices.
 fn share(
     group: GroupIndex,
     count: usize,
@@ -83,7 +84,7 @@ fn share(
     while left > 0 {
         if left < capacity {
             let fits = slices(Change::Unchanged).filter(|(_, len)| left + len <= capacity);
-            // Of several that are equally full, the first by name.
+            // Among equally full slices, the first by name.
             if let Some((filled, _)) = fits.max_by_key(|(index, len)| (*len, Reverse(*index))) {
                 shares.push((Destination::Existing(filled), left));
                 return GroupShares { shares, filled: Some(filled) };
@@ -96,8 +97,8 @@ fn share(
     GroupShares { shares, filled: None }
 }
 
-/// Makes sure that at least one slice is left: if all are deleted, adds the placeholder, or keeps
-/// it if it exists.
+/// Makes sure that at least one slice is left: if the plan deletes all, this adds the placeholder,
+/// or keeps it if it exists.
 pub(super) fn with_placeholder<'a>(mut sized: SizedSlices<'a>, inputs: &PlanInputs<'_>) -> SizedSlices<'a> {
     let SizedSlices { existing, new, .. } = &mut sized;
     if !new.is_empty() || existing.iter().any(|one| one.change != Change::Delete) {

@@ -1,4 +1,4 @@
-//! What a plan keeps for the next one.
+//! The state that a plan keeps for the next one.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -17,15 +17,16 @@ use super::outcome::{GroupStats, Plan};
 use super::pods::{Candidates, PortGroup};
 use crate::topology::HintedState;
 
-/// The slices of a Service after a plan was carried out, from which [`PlanState::plan`] plans the
-/// next sync by the pods that have changed since. It shares the slices with the store; of each
-/// endpoint it holds a number, 9 to 21 bytes.
+/// The slices of a Service after the writes of a plan. From them and the pods that have changed
+/// since, [`PlanState::plan`] plans the next sync. The state shares the slices with the store; for
+/// each endpoint it holds an entry of 9 to 21 bytes.
 ///
-/// There is no state if the next plan may depend on more than changed pods: the Service has
-/// topology hints (each endpoint's depend on all others), is being deleted, or publishes pods under
-/// several sets of ports; the gate `slice_compaction` is on; a node was missing; slices were
-/// created or deleted, whose names or absence the next sync has to see first; or some slice is not
-/// as this controller would write it, although it need not be written.
+/// A plan leaves no state if the next plan may depend on more than changed pods: the Service has
+/// topology hints (the hints of an endpoint depend on all others), is being deleted, or publishes
+/// pods under several sets of ports; the gate `slice_compaction` is on; a node was missing; the
+/// plan creates or deletes slices, whose names or absence the next sync has to see first; or some
+/// slice differs from the one that this controller would write, although the plan need not write
+/// it.
 #[derive(Clone)]
 pub struct PlanState {
     pub(super) service: Service,
@@ -34,7 +35,7 @@ pub struct PlanState {
     pub(super) warning: Option<UnreadableAnnotation>,
     /// All slices, by name.
     pub(super) slices: Vec<KeptState>,
-    /// In the order of the Service's families.
+    /// The families, in the Service's order.
     pub(super) families: Vec<FamilyState>,
 }
 
@@ -42,7 +43,6 @@ pub struct PlanState {
 #[derive(Clone)]
 pub(super) struct FamilyState {
     pub(super) address_type: AddressType,
-    /// The number of endpoints.
     pub(super) endpoints: usize,
     pub(super) groups: Vec<GroupStats>,
     /// The slice of each endpoint, by name of its target.
@@ -52,9 +52,9 @@ pub(super) struct FamilyState {
 /// A slice.
 #[derive(Clone)]
 pub(super) struct KeptState {
-    /// As the store had it when it was compared last.
+    /// The slice as the store had it at the last comparison.
     slice: Arc<EndpointSlice>,
-    /// The endpoints that were planned since, if the slice was written.
+    /// The endpoints that a later plan has written, if any.
     planned: Option<Vec<Endpoint>>,
 }
 
@@ -80,7 +80,7 @@ impl std::fmt::Debug for PlanState {
 }
 
 impl PlanState {
-    /// The state after a plan, if it is carried out.
+    /// Returns the state after the writes of a plan.
     pub(super) fn after(inputs: &PlanInputs<'_>, candidates: &Candidates<'_>, plan: &Plan) -> Option<Self> {
         let group = candidates.groups.get(GroupIndex::new(0)).filter(|_| candidates.groups.len() == 1)?;
         let depends_on_pods_only = Strategy::of(inputs.service) != Strategy::Topology
@@ -121,8 +121,8 @@ impl PlanState {
         })
     }
 
-    /// Takes over the slices as the store has them now. Returns false if they, the Service or the
-    /// options are not what the state was made for.
+    /// Takes over the slices as the store has them now. Returns false if the slices, the Service or
+    /// the options differ from those of the last plan.
     pub(super) fn meets(&mut self, inputs: &PlanInputs<'_>) -> bool {
         let same_service = |before: &Service, now: &Service| {
             Service { resource_version: now.resource_version, ..before.clone() } == *now
@@ -144,9 +144,8 @@ impl PlanState {
             })
     }
 
-    /// Takes over a slice that the store shows now, if it is the one that was planned, so that
-    /// neither what it was before nor what was planned is held until the next plan, which would do
-    /// the same.
+    /// Takes over a slice that the store shows now, if it is the planned one. The next plan would
+    /// do the same; doing it now frees the slice before and the planned endpoints.
     pub fn settle(&mut self, existing: &Arc<EndpointSlice>) {
         let Some(number) = self.slice_named(&existing.metadata.name) else { return };
         if let Some(kept) = self.slices.get_mut(number).filter(|kept| kept.planned.is_some())
@@ -156,13 +155,13 @@ impl PlanState {
         }
     }
 
-    /// The names of the slices that were planned and not seen in the store since.
+    /// Returns the names of the planned slices that the store has not shown yet.
     pub fn unsettled(&self) -> impl Iterator<Item = &Text> {
         self.slices.iter().filter(|kept| kept.planned.is_some()).map(|kept| &kept.slice.metadata.name)
     }
 
-    /// The slice of a family that holds the endpoint of a pod, and the position of the endpoint in
-    /// it.
+    /// Returns the slice of a family that holds the endpoint of a pod, and the position of the
+    /// endpoint in it.
     pub(super) fn find(&self, family: &FamilyState, pod: &Text) -> Option<(usize, usize)> {
         let hash = hash(pod);
         let holds = |place: &Place| place.hash == hash && self.position(place.slice, pod).is_some();
@@ -170,7 +169,7 @@ impl PlanState {
         Some((slice as usize, self.position(slice, pod)?))
     }
 
-    /// The number of the slice of a name.
+    /// Returns the number of the slice with a name.
     pub(super) fn slice_named(&self, name: &Text) -> Option<usize> {
         self.slices.binary_search_by(|one| one.slice.metadata.name.cmp(name)).ok()
     }
@@ -181,7 +180,7 @@ impl PlanState {
 }
 
 impl FamilyState {
-    /// None if the endpoints of a slice would change if the slice was written.
+    /// Returns `None` if writing a slice would change its endpoints.
     fn new(address_type: AddressType, groups: Vec<GroupStats>, slices: &[KeptState]) -> Option<Self> {
         let of_family = slices.iter().enumerate().filter(|(_, one)| one.slice.address_type == address_type);
         let endpoints: usize = of_family.clone().map(|(_, one)| one.endpoints().len()).sum();
@@ -200,7 +199,7 @@ impl FamilyState {
         Some(family)
     }
 
-    /// Records that the endpoint of a pod left a slice or came to one.
+    /// Records that the endpoint of a pod leaves one slice, enters one, or both.
     pub(super) fn moved(&mut self, pod: &Text, from: Option<usize>, to: Option<usize>) {
         if from == to {
             return;
@@ -220,16 +219,15 @@ impl FamilyState {
     }
 }
 
-/// Where the endpoint of a pod is.
+/// The slice that holds the endpoint of a pod.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Place {
     /// Hash of the pod's name.
     hash: u32,
-    /// Number of the slice.
     slice: u32,
 }
 
-/// The name of the pod that an endpoint is for.
+/// Returns the name of an endpoint's pod.
 pub(super) fn target(endpoint: &Endpoint) -> Option<&Text> {
     endpoint.target_ref.as_ref().map(|target| &target.name)
 }
@@ -246,7 +244,7 @@ fn spread(hash: u32) -> u64 {
     u64::from(hash) << 32 | u64::from(hash)
 }
 
-/// Returns true if a slice that the store shows now is the one that was planned.
+/// Returns true if a slice that the store shows now is the planned one.
 fn is_as_planned(
     existing: &EndpointSlice,
     kept: &KeptState,

@@ -1,9 +1,9 @@
-//! Hints of topology mode `Auto`: each ready endpoint is hinted for its own zone, except for some
-//! that are hinted for another zone, so that each zone has endpoints in proportion to its CPU
+//! Hints of topology mode `Auto`: each ready endpoint gets a hint for its own zone, except for some
+//! that get a hint for another zone, so that each zone has endpoints in proportion to its CPU
 //! (upstream `TopologyCache.AddHints`).
 //!
 //! Upstream picks the endpoints that serve another zone, and that zone, at random. Here an endpoint
-//! keeps serving the other zone as long as that zone needs endpoints, so that a change of one
+//! serves the other zone until that zone has enough endpoints of its own, so that a change of one
 //! endpoint does not move the hints of others.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,27 +15,27 @@ use super::drafts::{Draft, copied};
 use super::hints::{Slices, for_zone, is_ready};
 use crate::topology::{Allocation, Disabled, TopologyState, Transfers, allocate, hints_by_zone, transfers};
 
-/// Maximum number of rounds in which hints are assigned. Each corresponds to a sync of upstream's
+/// The maximum number of rounds of assigning hints. Each corresponds to a sync of upstream's
 /// controller; nearly always two suffice.
 const MAX_ROUNDS: usize = 8;
 
 /// Number of hinted endpoints by zone.
 type ByZone = BTreeMap<Text, usize>;
 
-/// Zones that endpoints are hinted for, by name of their target.
+/// The zones in the hints of endpoints, by name of their target.
 type Zones = BTreeMap<Text, Text>;
 
-/// Sets the hints of the slices that are written, and of unchanged slices whose hints are wrong.
-/// `ready` is the number of ready endpoints of all slices. Returns the number of hinted endpoints
-/// by zone.
+/// Sets the hints of the slices that the plan writes, and of unchanged slices whose hints are
+/// wrong. `ready` is the number of ready endpoints of all slices. Returns the number of hinted
+/// endpoints by zone.
 ///
 /// Upstream may leave a zone with too few endpoints until its next sync, because it changes hints
-/// only in slices that it writes anyway. Here the rounds that it would take are done at once.
+/// only in slices that it writes anyway. This makes all rounds of upstream in one plan.
 ///
 /// # Errors
 ///
-/// Why there can be no hints. The slices are then remaining with arbitrary hints, which the caller
-/// has to remove.
+/// The reason why there can be no hints. The slices then still have arbitrary hints, which the
+/// caller has to remove.
 pub(super) fn assign_topology_hints(
     topology: &TopologyState,
     slices: &mut Slices<'_>,
@@ -129,8 +129,8 @@ fn find_wrong<'s, 'a>(
     (written.chain(rehinted).collect(), hinted)
 }
 
-/// Sets the hints of the endpoints of `drafts`. `before` are the hints that they had; `hinted`
-/// counts the hints of all other slices, and of these when done.
+/// Sets the hints of the endpoints of `drafts`, and adds them to `hinted`, which counts the hints
+/// of all other slices. `before` are the hints that the endpoints had.
 fn assign(
     topology: &TopologyState,
     allocations: &BTreeMap<&Text, Allocation>,
@@ -160,7 +160,7 @@ fn own_zone(endpoint: &Endpoint) -> Option<&Text> {
     endpoint.zone.as_ref().filter(|zone| !zone.is_empty())
 }
 
-/// Returns the zones that the endpoints of a slice are hinted for, by name of the target.
+/// Returns the zones in the hints of a slice's endpoints, by name of the target.
 fn zones(slice: &EndpointSlice) -> impl Iterator<Item = (Text, Text)> {
     slice.endpoints.iter().filter(|endpoint| is_ready(endpoint)).filter_map(|endpoint| {
         let hints = endpoint.hints.as_ref()?;
@@ -172,7 +172,7 @@ fn zone_before<'b>(endpoint: &Endpoint, before: &'b Zones) -> Option<&'b Text> {
     before.get(&endpoint.target_ref.as_ref()?.name)
 }
 
-/// Hints an endpoint without a zone for the zone that it was hinted for before, or else for the one
+/// Gives an endpoint without a zone a hint for the zone of its hint before, or else for the zone
 /// that lacks most endpoints. If one endpoint has no hint, kube-proxy ignores the hints of all.
 fn hint_any_zone(
     endpoint: &mut Endpoint,
@@ -186,7 +186,7 @@ fn hint_any_zone(
     let lack = |zone: &Text, allocation: &Allocation| allocation.desired - count(zone) as f64;
     let most_lacking = || {
         let by_lack = allocations.iter().map(|(zone, allocation)| (*zone, lack(zone, allocation)));
-        // Of several with the same lack, the first by name.
+        // Among zones with the same lack, the first by name.
         by_lack.reduce(|most, next| if next.1 > most.1 { next } else { most }).map(|(zone, _)| zone)
     };
     if let Some(zone) = zone_before(endpoint, before).filter(has_room).or_else(most_lacking).cloned() {
@@ -225,7 +225,7 @@ fn redistribute(
 /// Hints an endpoint for another zone, if its own zone has too many.
 fn transfer(endpoint: &mut Endpoint, to: &Text, remaining: &mut Transfers, hinted: &mut ByZone) {
     let Some(own) = own_zone(endpoint) else { return };
-    // An endpoint that already serves another zone is not moved again.
+    // An endpoint that already serves another zone stays there.
     let is_own = |hint: &Hint| hint.name == *own;
     if !endpoint.hints.as_ref().is_some_and(|hints| hints.for_zones.iter().all(is_own))
         || !Transfers::take(&mut remaining.giving, own)

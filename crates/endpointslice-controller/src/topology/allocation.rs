@@ -1,5 +1,5 @@
-//! How many ready endpoints should be hinted for each zone, and how many have to be hinted for
-//! another zone for that.
+//! Computes how many ready endpoints should have a hint for each zone, and how many of them come
+//! from another zone.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::state::{OVERLOAD_THRESHOLD, TopologyState};
 /// How many endpoints a zone should have.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Allocation {
-    /// With fewer endpoints, each would be overloaded.
+    /// With fewer endpoints, the load of each would be too high.
     minimum: usize,
     /// With more endpoints, another zone would have too few.
     pub(crate) maximum: usize,
@@ -18,7 +18,7 @@ pub(crate) struct Allocation {
     pub(crate) desired: f64,
 }
 
-/// Why a Service gets no hints, in upstream's words.
+/// The reason why a Service gets no hints, in upstream's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Disabled {
     #[error("One or more endpoints do not have a zone specified")]
@@ -76,9 +76,9 @@ pub(crate) fn allocate(
     Ok(allocations)
 }
 
-/// Counts the hints of a slice by zone (upstream `getHintsByZone`). Returns none if the slice has
-/// to be written: a ready endpoint has no hint, or a hint for a zone without allocation, or some
-/// zone has more hints than its maximum when those of `others` are added.
+/// Counts the hints of a slice by zone (upstream `getHintsByZone`). Returns `None` if the plan has
+/// to write the slice: a ready endpoint has no hint, or a hint for a zone without allocation, or
+/// some zone has more hints than its maximum together with those of `others`.
 pub(crate) fn hints_by_zone<'s>(
     slice: &'s EndpointSlice,
     others: &BTreeMap<Text, usize>,
@@ -100,7 +100,7 @@ pub(crate) fn hints_by_zone<'s>(
     fits.then_some(by_zone)
 }
 
-/// How many endpoints of some zones should be hinted for others (upstream
+/// How many endpoints of some zones should get hints for others (upstream
 /// `getGivingAndReceivingZones`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Transfers {
@@ -154,8 +154,8 @@ pub(crate) fn transfers(
     transfers
 }
 
-/// Returns the zone with the highest number, and of several the first by name; none if no number is
-/// above zero.
+/// Returns the zone with the highest number, the first by name among equals, or `None` if no number
+/// is above zero.
 fn most<'z>(zones: &BTreeMap<&'z Text, f64>) -> Option<(&'z Text, f64)> {
     let mut most: Option<(&Text, f64)> = None;
     for (zone, number) in zones {

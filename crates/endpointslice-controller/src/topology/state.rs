@@ -1,4 +1,4 @@
-//! How the cluster's CPU is spread over zones, and how the hints of a Service are spread over them.
+//! The distribution of the cluster's CPU over zones, and that of a Service's hints.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,23 +11,20 @@ use super::allocation::allocate;
 /// The share of its fair load by which an endpoint may exceed it (upstream `overloadThreshold`).
 pub(crate) const OVERLOAD_THRESHOLD: f64 = 0.2;
 
-/// How the cluster's CPU is spread over zones. Immutable: computed from all nodes whenever one of
-/// them changes.
+/// The distribution of the cluster's CPU over zones. It is immutable: the controller computes a new
+/// one from all nodes whenever one of them changes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TopologyState {
     /// Share of the CPU by zone, for at least two zones; empty if the nodes lack the information.
     pub(super) ratios: BTreeMap<Text, f64>,
-    /// True if the ratios were ever computed from nodes. Upstream's event differs as long as they
-    /// were not.
+    /// True if the ratios come from nodes. Upstream's event differs until they do.
     pub(super) computed: bool,
-    /// True if nodes without a zone are tolerated, so that endpoints on them may be hinted for any
-    /// zone.
+    /// True if nodes may lack a zone, so that endpoints on them may get a hint for any zone.
     pub(super) tolerant: bool,
 }
 
 impl TopologyState {
-    /// Returns the state of a cluster of which no node was seen yet: no Service gets topology
-    /// hints.
+    /// Returns the state before the first node: no Service gets topology hints.
     pub const fn unknown() -> Self {
         Self { ratios: BTreeMap::new(), computed: false, tolerant: false }
     }
@@ -35,7 +32,7 @@ impl TopologyState {
     /// Computes the ratios from nodes in any order (upstream `SetNodes`). Nodes of the control
     /// plane and nodes that are not ready do not count. If a node lacks zone or CPU there are no
     /// ratios, unless the share of such nodes among those that count is at most `tolerance` (0 to
-    /// 1): they are then left out.
+    /// 1): the ratios then ignore them.
     pub fn from_nodes<'a>(nodes: impl IntoIterator<Item = &'a Node>, tolerance: f64) -> Self {
         let (mut counted, mut incomplete) = (0u32, 0u32);
         let mut nano_by_zone: BTreeMap<&Text, i128> = BTreeMap::new();
@@ -58,17 +55,17 @@ impl TopologyState {
         Self { ratios: ratios.collect(), computed: true, tolerant }
     }
 
-    /// Returns true if the ratios were computed from nodes.
+    /// Returns true if the ratios come from nodes.
     pub(crate) fn is_computed(&self) -> bool {
         self.computed
     }
 
-    /// Returns true if endpoints without a zone are tolerated, as nodes without a zone are.
+    /// Returns true if nodes, and so endpoints, may lack a zone.
     pub(crate) fn is_tolerant(&self) -> bool {
         self.tolerant
     }
 
-    /// Returns the share of the CPU by zone; empty if the nodes lack the information.
+    /// Returns the share of the CPU by zone. It is empty if the nodes lack the information.
     pub fn ratios(&self) -> &BTreeMap<Text, f64> {
         &self.ratios
     }
@@ -85,9 +82,10 @@ fn milli(nano: i128) -> f64 {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct HintedState {
-    /// True if the address type that was planned last has hints.
+    /// True if the address type that the plan handled last has hints.
     pub populated: bool,
-    /// For each address type that has hints: ready endpoints by the zone that they are hinted for.
+    /// For each address type that has hints: the number of ready endpoints by the zone in their
+    /// hint.
     pub allocations: BTreeMap<AddressType, BTreeMap<Text, usize>>,
     /// For each address type that should have hints but cannot have any: the number of ready
     /// endpoints.
@@ -102,7 +100,7 @@ impl HintedState {
         self.populated = true;
     }
 
-    /// Records that an address type has no hints and should have none.
+    /// Records that an address type has no hints and should not have any.
     pub(crate) fn remove(&mut self, address_type: AddressType) {
         self.allocations.remove(&address_type);
         self.withheld.remove(&address_type);

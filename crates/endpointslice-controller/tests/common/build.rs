@@ -10,8 +10,8 @@ use kube_endpoint_endpointslice_controller::PlanOptions;
 
 use super::ClusterState;
 
-/// A Service `web` with port 80 to the containers' port `http`, on one node for each zone; no pods
-/// yet.
+/// Returns a Service `web` with port 80 to the containers' port `http`, on one node for each zone;
+/// no pods yet.
 pub fn web(zones: &[&str]) -> ClusterState {
     ClusterState {
         service: Service {
@@ -36,7 +36,7 @@ pub fn web(zones: &[&str]) -> ClusterState {
     }
 }
 
-/// A ready node named after its zone.
+/// Returns a ready node named after its zone.
 pub fn node(zone: &str, cpu: i64) -> Node {
     Node {
         name: format!("node-{zone}").into(),
@@ -47,7 +47,7 @@ pub fn node(zone: &str, cpu: i64) -> Node {
     }
 }
 
-/// A ready pod with an address of each family.
+/// Returns a ready pod with an address of each family.
 pub fn pod(name: &str, last: u8, zone: &str) -> Pod {
     Pod {
         key: ObjectKey::new("ns", name),
@@ -62,7 +62,7 @@ pub fn pod(name: &str, last: u8, zone: &str) -> Pod {
     }
 }
 
-/// A container's port `http`.
+/// Returns a container's port `http`.
 pub fn http(number: i32) -> ContainerPort {
     ContainerPort { name: "http".into(), container_port: number, protocol: "TCP".into() }
 }

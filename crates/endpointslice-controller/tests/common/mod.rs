@@ -1,5 +1,5 @@
-//! Shared by the tests of the plan: a cluster in Kubernetes' JSON form, and a model of the API
-//! server on which plans are carried out, write by write.
+//! Helpers of the plan's tests: a cluster in Kubernetes' JSON form, and a model of the API server
+//! that applies plans write by write.
 #![allow(dead_code, missing_docs, unreachable_pub, clippy::unwrap_used)]
 
 pub mod build;
@@ -14,7 +14,7 @@ use kube_endpoint_endpointslice_controller::{
 };
 use serde::Deserialize;
 
-/// The inputs of a plan, owned.
+/// The inputs of a plan, as owned values.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterState {
@@ -51,7 +51,7 @@ impl ClusterState {
         )
     }
 
-    /// The slices after each single write of a plan, as a client that watches sees them.
+    /// Returns the slices after each single write of a plan, as a client that watches sees them.
     pub fn states(&self, plan: &Plan) -> Vec<Vec<Arc<EndpointSlice>>> {
         let mut slices: BTreeMap<Text, Arc<EndpointSlice>> = BTreeMap::new();
         for slice in self.existing_slices.iter().flatten() {
@@ -66,7 +66,7 @@ impl ClusterState {
         states
     }
 
-    /// The cluster after a plan is carried out.
+    /// Returns the cluster after the writes of a plan.
     pub fn after(&self, plan: &Plan) -> Self {
         let mut after = self.clone();
         if let Some(last) = self.states(plan).pop() {
@@ -77,7 +77,7 @@ impl ClusterState {
     }
 }
 
-/// The writes of all sub-plans of a plan.
+/// Returns the writes of all sub-plans of a plan.
 pub fn writes(plan: &Plan) -> Writes<EndpointSlice> {
     let mut all = Writes::default();
     for Writes { create, update, delete } in plan.sub_plans.iter().map(|sub_plan| sub_plan.writes.clone()) {
@@ -88,7 +88,7 @@ pub fn writes(plan: &Plan) -> Writes<EndpointSlice> {
     all
 }
 
-/// Carries out writes, and adds the slices after each.
+/// Carries out writes, and records the slices after each.
 fn carry_out(
     writes: &Writes<EndpointSlice>,
     slices: &mut BTreeMap<Text, Arc<EndpointSlice>>,
@@ -132,8 +132,8 @@ pub fn published(slices: &[Arc<EndpointSlice>], ready: bool) -> BTreeMap<PodAt, 
     published
 }
 
-/// The first write after which a pod that is ready before and after the sync is ready in no slice,
-/// and these pods.
+/// Returns the first write after which a pod that is ready before and after the sync is ready in no
+/// slice, and these pods.
 pub fn missed(cluster: &ClusterState, plan: &Plan) -> Option<(usize, Vec<PodAt>)> {
     let states = cluster.states(plan);
     let ready =

@@ -27,7 +27,7 @@ pub struct Step {
     pub options: PlanOptions,
 }
 
-/// An edit by another writer. Slice and endpoint are taken modulo their number.
+/// An edit by another writer. The edit takes the indices of slice and endpoint modulo their number.
 #[derive(Clone, Debug)]
 pub struct Edit {
     what: u8,
@@ -175,7 +175,7 @@ pub fn nodes() -> impl Strategy<Value = Vec<Node>> {
 }
 
 impl Step {
-    /// The cluster of this step, with the slices that the previous step left.
+    /// Returns the cluster of this step, with the slices that the previous step left.
     pub fn cluster(&self, before: Option<ClusterState>) -> ClusterState {
         let (slices, hinted) =
             before.map(|cluster| (cluster.existing_slices, cluster.hinted)).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Writes that fail, are refused, or have an unknown result.
+//! Tests with writes that fail, that the server refuses, or whose result is unknown.
 
 use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
 use kube_endpoint_endpointslice_controller::{PlanOptions, RuntimeOptions};
@@ -111,7 +111,7 @@ async fn an_update_whose_answer_was_lost_is_settled_when_the_cache_has_caught_up
 #[tokio::test(start_paused = true)]
 async fn an_update_whose_answer_was_lost_is_undone_as_soon_as_the_cache_shows_it() {
     // The event of the update would start a sync after the batch period, as a write of another
-    // client.
+    // client does.
     let options = changed(|options| options.batch_period = millis(20_000));
     let harness = Harness::start(&server([pod("a", 1, true), service("web")]), options).await;
     let name = name(&harness.slice("web")).to_owned();
@@ -407,7 +407,7 @@ async fn a_refused_delete_does_not_keep_other_slices_from_being_deleted() {
     let pods = [("a", 1), ("b", 2), ("c", 3)].map(|(name, number)| pod(name, number, true));
     let harness = Harness::start(&server(pods.into_iter().chain([service("web")])), options).await;
     harness.requests();
-    // The first stays, empty.
+    // The first slice stays, empty.
     let kept = name(&harness.slices("web")[1]).to_owned();
     harness.server.add_fault(FaultRule::new(refuse(403), move |it| it.verb == "delete" && it.name == kept));
     harness.patch("services", "web", json!({"spec": {"selector": {"app": "none"}}})).await;

@@ -1,4 +1,4 @@
-//! Another client that undoes every correction.
+//! Tests with another client that undoes every correction.
 
 use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
 use kube_endpoint_endpointslice_controller::ControllerOptions;
@@ -7,8 +7,8 @@ use serde_json::json;
 use crate::controller::harness::{Harness, millis, server};
 use crate::controller::objects::{name, pod, service};
 
-/// For so many seconds another client removes all endpoints within a tenth of a second of each
-/// correction. Returns the number of corrections.
+/// Lets another client remove all endpoints within a tenth of a second of each correction, for this
+/// number of seconds. Returns the number of corrections.
 async fn fight(harness: &Harness, seconds: u64) -> usize {
     let mut corrections = 0;
     for _ in 0..seconds * 10 {

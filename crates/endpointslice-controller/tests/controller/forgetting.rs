@@ -1,4 +1,4 @@
-//! No state stays in memory for deleted Services.
+//! Tests that no state stays in memory for deleted Services.
 
 use kube_endpoint_controller_runtime::StateCounts;
 use kube_endpoint_embedded_apiserver::{Fault, FaultRule};

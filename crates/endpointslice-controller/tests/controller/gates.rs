@@ -1,4 +1,4 @@
-//! How changes of nodes affect slices, with each gate on and off.
+//! Tests how changes of nodes affect slices, with each gate on and off.
 
 use kube_endpoint_endpointslice_controller::{ControllerOptions, PlanOptions, RuntimeOptions};
 use kube_endpoint_informer::{Cluster, Kind};

@@ -22,8 +22,8 @@ const KINDS: [Kind; 4] = [Kind::Pods, Kind::Services, Kind::Nodes, Kind::Endpoin
 
 pub(crate) struct Harness(Simulation<EndpointSliceController>);
 
-/// A server that starts with these objects and the node `node`, which has no zone. Each Service
-/// gets a cluster IP.
+/// Returns a server that starts with these objects and the node `node`, which has no zone. Each
+/// Service gets a cluster IP.
 pub(crate) fn server(objects: impl IntoIterator<Item = Value>) -> EmbeddedApiServer {
     let addressed = |(number, mut object): (usize, Value)| {
         if object["kind"] == "Service" {
@@ -45,7 +45,7 @@ pub(crate) fn millis(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// The default options, changed.
+/// Returns the default options after `change`.
 pub(crate) fn changed(change: impl FnOnce(&mut ControllerOptions)) -> ControllerOptions {
     let mut options = ControllerOptions::default();
     change(&mut options);
@@ -72,12 +72,13 @@ impl Harness {
         Self::start(&server(objects), ControllerOptions::default()).await
     }
 
-    /// A controller on a server; it runs once the test awaits something.
+    /// Returns a controller on a server; it runs once the test awaits something.
     pub(crate) fn begin(server: &EmbeddedApiServer, options: ControllerOptions) -> Self {
         Self::begin_with(server, options, Cluster::new(KINDS))
     }
 
-    /// As [`Self::begin`], with a cluster whose kinds are listed if the controller reads them.
+    /// As [`Self::begin`], with a given cluster. This lists only the kinds that the controller
+    /// reads.
     pub(crate) fn begin_with(
         server: &EmbeddedApiServer,
         options: ControllerOptions,
@@ -99,14 +100,14 @@ impl Harness {
         self.delete_now(plural, name).await;
     }
 
-    /// The slices of a Service on the server, of all managers, sorted by name.
+    /// Returns the slices of a Service on the server, of all managers, sorted by name.
     pub(crate) fn slices(&self, service: &str) -> Vec<Value> {
         let mut slices = self.server.list("endpointslices");
         slices.retain(|slice| slice["metadata"]["labels"][SERVICE_NAME] == service);
         slices
     }
 
-    /// The one slice of a Service.
+    /// Returns the one slice of a Service.
     pub(crate) fn slice(&self, service: &str) -> Value {
         let slices = self.slices(service);
         let names: Vec<&str> = slices.iter().map(name).collect();
@@ -114,22 +115,22 @@ impl Harness {
         slices[0].clone()
     }
 
-    /// The endpoints of a Service, see [`crate::controller::objects::endpoints`].
+    /// Returns the endpoints of a Service, see [`crate::controller::objects::endpoints`].
     pub(crate) fn endpoints(&self, service: &str) -> Vec<String> {
         crate::controller::objects::endpoints(&self.slices(service))
     }
 
-    /// The controller's events, sorted.
+    /// Returns the controller's events, sorted.
     pub(crate) fn events(&self) -> Vec<String> {
         self.0.events(EVENT_COMPONENT)
     }
 
-    /// The sum of all counters or gauges of a name.
+    /// Returns the sum of all counters or gauges of a name.
     pub(crate) fn metric(&self, name: &str) -> f64 {
         self.metrics().sum(name, &[])
     }
 
-    /// The number of syncs so far.
+    /// Returns the number of syncs so far.
     pub(crate) fn syncs(&self) -> f64 {
         self.metric("endpoint_slice_controller_syncs")
     }

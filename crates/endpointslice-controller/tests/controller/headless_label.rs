@@ -1,5 +1,5 @@
-//! The label with which kube-proxy ignores the slices of headless Services: each way in which it is
-//! wrong on a slice.
+//! Tests the label with which kube-proxy ignores the slices of headless Services, for each way in
+//! which a slice can have it wrong.
 
 use kube_endpoint_endpointslice_controller::ControllerOptions;
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ fn options(repair: bool) -> ControllerOptions {
     changed(|options| options.plan = options.plan.clone().with_headless_label_repair(repair))
 }
 
-/// A controller and a Service with two pods, whose slice exists.
+/// Returns a controller and a Service with two pods, whose slice exists.
 async fn started(repair: bool, service: &Value) -> Harness {
     let pods = [pod("a", 1, true), pod("b", 2, true)];
     let harness = Harness::start(&server(pods), options(repair)).await;
@@ -75,7 +75,8 @@ async fn a_service_that_becomes_headless_has_its_slice_labelled() {
     }
 }
 
-/// The plans from changed pods count on the labels of slices, so it is set between two of these.
+/// Plans from changed pods rely on the labels of slices, so the user sets the label between two of
+/// them.
 #[tokio::test(start_paused = true)]
 async fn a_label_that_is_set_by_hand_is_removed() {
     for repair in [true, false] {
@@ -115,7 +116,7 @@ async fn slices_that_are_wrong_at_the_start_are_corrected_and_others_are_kept() 
     }
 }
 
-/// The slice of the Service that was deleted is reused for the new one, with its labels.
+/// The new Service reuses the slice of the deleted one, with its labels.
 #[tokio::test(start_paused = true)]
 async fn a_headless_service_that_is_replaced_leaves_no_label() {
     for repair in [true, false] {
@@ -128,7 +129,7 @@ async fn a_headless_service_that_is_replaced_leaves_no_label() {
     }
 }
 
-/// Who writes the slice may have other consumers in mind.
+/// The manager of the slice may have other consumers in mind.
 #[tokio::test(start_paused = true)]
 async fn slices_of_other_managers_keep_the_label() {
     let harness = started(true, &service("web")).await;

@@ -1,4 +1,4 @@
-//! Services that are deleted, recreated, or change their type.
+//! Tests with Services that users delete, recreate, or change in type.
 
 use kube_endpoint_controller_runtime::StateCounts;
 use serde_json::{Value, json};
@@ -35,8 +35,8 @@ async fn a_service_recreated_within_a_batch_period_gets_new_slices() {
         for round in 0..5 {
             let made = harness.create(&service("web")).await;
             harness.pass(seconds(1) * (round % 2)).await;
-            // A sync that is delayed by the batch period when the Service is deleted, and then
-            // finds the new Service.
+            // The batch period delays a sync while a user deletes the Service; the sync then finds
+            // the new Service.
             harness.load([pod("b", 2, round % 2 == 0)]);
             if round < 4 {
                 harness.delete("services", "web").await;
@@ -108,7 +108,8 @@ async fn nothing_is_created_or_reported_in_a_terminating_namespace() {
     assert_eq!(harness.requests(), ["create endpointslices 201"]);
     harness.send("DELETE", LEAVING, "application/json", &Value::Null).await;
     harness.pass(seconds(600)).await;
-    // The slice is deleted before the Service, which a finalizer holds; no slice is created.
+    // A user deletes the slice before the Service, which a finalizer holds; the controller creates
+    // no slice.
     let refused = harness.requests();
     assert!(refused.iter().all(|request| request == "create endpointslices 403"), "{refused:?}");
     assert!(refused.len() <= 1, "{refused:?}");
@@ -124,7 +125,7 @@ async fn a_create_refused_by_a_terminating_namespace_is_not_retried() {
     let harness = Harness::with([held]).await;
     harness.send("DELETE", LEAVING, "application/json", &Value::Null).await;
     harness.pass(seconds(1)).await;
-    // The pod was created just before the namespace began to terminate.
+    // A user created the pod just before the namespace began to terminate.
     let mut late = service("web");
     late["metadata"]["namespace"] = "leaving".into();
     harness.load([late]);

@@ -9,12 +9,13 @@ pub(crate) const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 /// The label that names the Service of a slice.
 pub(crate) const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
-/// A pod of the application `web` on the node `node`; its last number is that of its address.
+/// Returns a pod of the application `web` on the node `node`; its last number is that of its
+/// address.
 pub(crate) fn pod(name: &str, number: u8, ready: bool) -> Value {
     pod_on("node", name, number, ready)
 }
 
-/// A pod of the application `web` on a node.
+/// Returns a pod of the application `web` on a node.
 pub(crate) fn pod_on(node: &str, name: &str, number: u8, ready: bool) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Pod",
@@ -31,14 +32,14 @@ pub(crate) fn pod_on(node: &str, name: &str, number: u8, ready: bool) -> Value {
     })
 }
 
-/// A pod that no Service selects.
+/// Returns a pod that no Service selects.
 pub(crate) fn pod_of_nobody(name: &str, number: u8) -> Value {
     let mut pod = pod(name, number, true);
     pod["metadata"]["labels"] = json!({});
     pod
 }
 
-/// A Service that selects the application `web`.
+/// Returns a Service that selects the application `web`.
 pub(crate) fn service(name: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Service", "metadata": {"name": name},
@@ -49,7 +50,7 @@ pub(crate) fn service(name: &str) -> Value {
     })
 }
 
-/// A ready node with `cpus` CPUs; without a zone if `zone` is empty.
+/// Returns a ready node with `cpus` CPUs. It has no zone if `zone` is empty.
 pub(crate) fn node(name: &str, zone: &str, cpus: u32) -> Value {
     let labels = if zone.is_empty() { Value::Null } else { json!({"topology.kubernetes.io/zone": zone}) };
     json!({
@@ -61,7 +62,7 @@ pub(crate) fn node(name: &str, zone: &str, cpus: u32) -> Value {
     })
 }
 
-/// A slice with one address, made by hand.
+/// Returns a slice with one address, made by hand.
 pub(crate) fn slice(name: &str, service: &str, manager: &str, ip: &str) -> Value {
     json!({
         "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
@@ -70,8 +71,8 @@ pub(crate) fn slice(name: &str, service: &str, manager: &str, ip: &str) -> Value
     })
 }
 
-/// The endpoints of slices, sorted by address: `10.1.0.1`, with `!` if it is not ready, the zone in
-/// brackets and the zones that it is hinted for after an arrow.
+/// Returns the endpoints of slices, sorted by address: `10.1.0.1`, with `!` if it is not ready, the
+/// zone in brackets and the zones of its hints after an arrow.
 pub(crate) fn endpoints(slices: &[Value]) -> Vec<String> {
     let all = slices.iter().filter_map(|slice| slice["endpoints"].as_array()).flatten();
     let mut all: Vec<String> = all
@@ -93,12 +94,12 @@ pub(crate) fn endpoints(slices: &[Value]) -> Vec<String> {
     all
 }
 
-/// The trigger time that a slice carries.
+/// Returns the trigger time that a slice carries.
 pub(crate) fn trigger_time(slice: &Value) -> &Value {
     &slice["metadata"]["annotations"]["endpoints.kubernetes.io/last-change-trigger-time"]
 }
 
-/// The name of an object.
+/// Returns the name of an object.
 pub(crate) fn name(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap()
 }

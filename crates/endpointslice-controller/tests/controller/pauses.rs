@@ -1,4 +1,4 @@
-//! A server that asks for a pause: 429, and 503 with Retry-After.
+//! Tests with a server that asks for a pause: 429, and 503 with Retry-After.
 
 use kube_endpoint_embedded_apiserver::Fault;
 use serde_json::json;
@@ -10,13 +10,13 @@ fn busy(status: u16, retry_after: u32) -> Fault {
     Fault::Refuse { status, retry_after: Some(retry_after) }
 }
 
-/// The times of the requests, in seconds since the server started.
+/// Returns the times of the requests, in seconds since the server started.
 fn asked(harness: &Harness) -> Vec<u128> {
     harness.timed_requests().iter().map(|(at, _)| at / 1000).collect()
 }
 
-/// Returns true if each time is so many seconds after the one before, or up to a tenth and a second
-/// later.
+/// Returns true if each time is `seconds` after the one before, or later by up to a tenth of that
+/// and a second.
 fn are_apart(times: &[u128], seconds: u128) -> bool {
     times.windows(2).all(|pair| (seconds..=seconds + seconds / 10 + 1).contains(&(pair[1] - pair[0])))
 }

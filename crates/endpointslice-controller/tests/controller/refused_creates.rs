@@ -1,4 +1,4 @@
-//! Slices that the server refuses to create: what else a sync was to write.
+//! Tests the other writes of a sync after the server has refused to create a slice.
 
 use kube_endpoint_embedded_apiserver::{Fault, FaultRule, refusals};
 use kube_endpoint_endpointslice_controller::{ControllerOptions, PlanOptions};
@@ -15,7 +15,7 @@ fn options(writes_after_failed_create: bool) -> ControllerOptions {
     })
 }
 
-/// The pods `a` and `b` in one slice, and creates that are refused.
+/// Starts a controller with the pods `a` and `b` in one slice, and a server that refuses creates.
 async fn started(options: ControllerOptions, faults: impl IntoIterator<Item = Fault>) -> Harness {
     let objects = [pod("a", 1, true), pod("b", 2, true), service("web")];
     let harness = Harness::start(&server(objects), options).await;
@@ -82,7 +82,7 @@ async fn a_webhook_that_takes_30_seconds_delays_the_removal_by_that_once() {
     let failed = refusals::webhook_failed("hook.example.com", "context deadline exceeded");
     let harness = started(options(true), [Fault::Delay(seconds(30)), Fault::RefuseWith(failed)]).await;
     replace_b(&harness).await;
-    // One more slice, whose create is not tried.
+    // The Service needs one more slice, whose create the sync does not try.
     harness.load([pod("f", 6, true), pod("g", 7, true)]);
     harness.pass(seconds(29)).await;
     assert_eq!(harness.endpoints("web"), ["10.1.0.1", "10.1.0.2"]);

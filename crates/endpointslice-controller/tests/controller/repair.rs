@@ -1,4 +1,4 @@
-//! Slices that another client changes.
+//! Tests with slices that another client changes.
 
 use kube_endpoint_embedded_apiserver::{Fault, FaultRule, LoggedRequest};
 use kube_endpoint_endpointslice_controller::ControllerOptions;
@@ -42,7 +42,7 @@ async fn a_slice_deleted_by_hand_right_after_a_restart_is_recreated() {
 async fn a_slice_deleted_while_the_controller_starts_is_recreated() {
     for moment in 0..8 {
         let server = started(ControllerOptions::default()).await.crash().await;
-        // Pods are listed last, so the cache shows the slices before the first sync.
+        // The controller lists pods last, so the cache shows the slices before the first sync.
         server.add_fault(FaultRule::new(Fault::Delay(millis(4)), |request| request.plural() == "pods"));
         let harness = Harness::begin(&server, ControllerOptions::default());
         harness.pass(millis(moment)).await;
@@ -225,7 +225,7 @@ async fn a_restore_of_an_older_state_under_a_running_controller_is_made_up_for()
     assert!(harness.server.resource_version() < before, "the restore set versions back");
     harness.pass(seconds(30)).await;
     assert_eq!(harness.endpoints("web"), ["10.1.0.1"]);
-    // A change that happens at a version that was used before is not missed.
+    // The controller does not miss a change at a version that the server has used before.
     harness.server.load([pod("c", 3, true)]).unwrap();
     harness.pass(seconds(30)).await;
     assert_eq!(harness.endpoints("web"), ["10.1.0.1", "10.1.0.3"]);
@@ -296,8 +296,8 @@ async fn slices_of_a_service_recreated_while_stopped_belong_to_the_new_one() {
 }
 
 /// kubernetes#107457. The restored server has passed all positions, so only the conflicts show the
-/// restore. They are about a slice; the pod that the restore brings back is found because its list
-/// contradicts the cache.
+/// restore. They are about a slice; the controller finds the pod that the restore brings back
+/// because its list contradicts the cache.
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_a_restore_brings_back_unseen_is_found_by_conflicts() {
     let harness = started(ControllerOptions::default()).await;
@@ -319,7 +319,7 @@ async fn a_pod_that_a_restore_brings_back_unseen_is_found_by_conflicts() {
     harness.nothing_is_remembered().await;
 }
 
-/// The garbage collector deletes each slice of a Service that exists in the cache only.
+/// The Service exists only in the cache, so the garbage collector deletes each of its slices.
 #[tokio::test(start_paused = true)]
 async fn a_service_that_a_restore_takes_away_unseen_is_found_by_the_deletions_of_its_slices() {
     let harness = started(ControllerOptions::default()).await;

@@ -1,4 +1,4 @@
-//! Shutdown of the controller.
+//! Tests the shutdown of the controller.
 
 use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
 use kube_endpoint_endpointslice_controller::{ControllerOptions, PlanOptions};

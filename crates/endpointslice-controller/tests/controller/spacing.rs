@@ -1,4 +1,4 @@
-//! Changes of the pods of a large Service, which are collected before they are written.
+//! Tests that the controller collects the changes of the pods of a large Service before it writes.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use serde_json::json;
 use crate::controller::harness::{Harness, changed, server};
 use crate::controller::objects::{pod, service};
 
-/// A pod of a Service becomes unready every ten milliseconds, 20 times. Returns when something was
-/// written, in milliseconds from the first write, which is at once. If `edited`, the Service
+/// Makes a pod of a Service unready every ten milliseconds, 20 times. Returns when the controller
+/// wrote, in milliseconds from the first write, which comes at once. If `edited`, the Service
 /// changes after 45 ms.
 async fn written_at(options: ControllerOptions, pods: usize, edited: bool) -> Vec<u128> {
     let server = server(numbered_pods(pod, 0..pods, true).chain([service("web")]));

@@ -1,4 +1,4 @@
-//! A cache that does not show our own writes yet.
+//! Tests with a cache that does not show the controller's own writes yet.
 
 use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
 use kube_endpoint_endpointslice_controller::PlanOptions;
@@ -18,7 +18,7 @@ async fn nothing_is_written_until_the_cache_shows_a_new_slice() {
     }
     harness.pass(seconds(10)).await;
     assert_eq!(harness.requests(), ["create endpointslices 201"]);
-    // Once the watch is back, the delayed change is published at once.
+    // Once the watch is back, the controller publishes the delayed change at once.
     harness.pass(seconds(2) + millis(10)).await;
     assert_eq!(harness.requests(), ["update endpointslices 200"]);
     assert_eq!(harness.endpoints("web").len(), 9);
@@ -114,7 +114,7 @@ async fn writes_that_a_relist_skipped_are_not_waited_for() {
     harness.server.close_watches();
     harness.pass(seconds(2)).await;
     assert_eq!(harness.endpoints("web"), ["10.1.0.1", "10.1.0.2"]);
-    // After a minute the server was asked about the slice that the list did not show.
+    // After a minute the controller asks the server about the slice that the list did not show.
     harness.pass(seconds(60)).await;
     let counts = harness.controller.state_counts();
     assert_eq!((counts.outstanding_writes, counts.deferred), (0, 0));

@@ -1,4 +1,4 @@
-//! What starts a sync, when, and what it publishes.
+//! Tests which changes start a sync, when, and what the sync publishes.
 
 use kube_endpoint_endpointslice_controller::{ControllerOptions, PlanOptions};
 use kube_endpoint_testing::without_an_address;

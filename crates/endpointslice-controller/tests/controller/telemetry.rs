@@ -1,4 +1,4 @@
-//! The metrics page after a scripted flow.
+//! Tests the metrics page after a scripted flow.
 
 use kube_endpoint_embedded_apiserver::Fault;
 use kube_endpoint_endpointslice_controller::PlanOptions;
@@ -18,8 +18,8 @@ async fn metrics_after_a_scripted_flow() {
     harness.create(&service("web")).await;
     harness.create(&close).await;
     harness.pass(seconds(5)).await;
-    // One sync fails once; one waits for the cache; one slice is deleted by hand, and one because
-    // it has no pods.
+    // One sync fails once; one waits for the cache; a user deletes one slice, and the controller
+    // deletes one because it has no pods.
     harness.fault(Fault::Refuse { status: 500, retry_after: None }, "update", 1);
     let mut moved = pod("p1", 1, true);
     moved["metadata"]["labels"] = json!({"app": "other"});
@@ -61,7 +61,8 @@ async fn a_change_counts_from_the_arrival_of_its_event() {
     harness.nothing_is_remembered().await;
 }
 
-/// Pods with an address of each family, and a Service that publishes both.
+/// Starts a controller with pods that have an address of each family, and a Service that publishes
+/// both.
 async fn dual_stack() -> Harness {
     let pods = (1..4).map(|number: u8| {
         let mut pod = pod(&format!("p{number}"), number, true);

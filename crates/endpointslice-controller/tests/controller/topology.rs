@@ -1,4 +1,4 @@
-//! How changes of nodes affect Services with topology hints.
+//! Tests how changes of nodes affect Services with topology hints.
 
 use kube_endpoint_endpointslice_controller::ControllerOptions;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::controller::harness::{Harness, changed, millis, seconds, server};
 use crate::controller::objects::{node, pod_on, service};
 
-/// A Service with hints: four pods in two zones that have as many CPUs.
+/// Returns a Service with hints: four pods in two zones with equally many CPUs.
 async fn hinted() -> Harness {
     let mut hinted = service("web");
     hinted["metadata"]["annotations"] = json!({"service.kubernetes.io/topology-mode": "Auto"});
@@ -25,8 +25,8 @@ async fn hinted() -> Harness {
     harness
 }
 
-/// The recording `topology-node-without-zone`: six pods in two zones lose their hints to a node
-/// that runs none of them and has no zone, until it gets one.
+/// Plays the recording `topology-node-without-zone`: six pods in two zones lose their hints to a
+/// node that runs none of them and has no zone, until it gets one.
 async fn after_a_node_got_its_zone(node_zone_resync: bool) -> Harness {
     let mut hinted = service("web");
     hinted["metadata"]["annotations"] = json!({"service.kubernetes.io/topology-mode": "Auto"});
@@ -182,7 +182,7 @@ async fn hints_are_removed_with_the_last_node_of_a_zone_and_restored_with_it() {
     let harness = hinted().await;
     harness.delete("nodes", "b").await;
     harness.pass(millis(500)).await;
-    // The pods of the node are left out, because the node is unknown.
+    // The controller leaves the pods of the node out, because the node is unknown.
     assert_eq!(harness.endpoints("web"), ["10.1.0.1 [zone-a]", "10.1.0.2 [zone-a]"]);
     harness.requests();
     harness.load([node("b", "zone-b", 4)]);

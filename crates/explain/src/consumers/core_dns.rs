@@ -57,9 +57,8 @@ pub enum Question {
     Endpoint(Text),
     /// `_PORT._PROTOCOL.SERVICE.NAMESPACE.svc`: SRV records.
     Port {
-        /// Name of the port.
         port: Text,
-        /// Its protocol, in any case.
+        /// The protocol, in upper or lower case.
         protocol: Text,
     },
 }
@@ -69,16 +68,16 @@ pub enum Question {
 pub struct Record {
     /// An IP address, or the domain name of an endpoint of type FQDN.
     pub host: Text,
-    /// The endpoint's own name under the Service; absent for a cluster IP.
+    /// The endpoint's own name under the Service, or `None` for a cluster IP.
     pub name: Option<Text>,
-    /// The port of an SRV record; absent in other records.
+    /// The port of an SRV record, or `None` in other records.
     pub port: Option<i32>,
 }
 
 impl CoreDns {
     /// Returns the records of an answer, sorted, each once. An empty answer means that the name
     /// does not exist, or has no addresses. `slices` are those of the Service's namespace, of any
-    /// manager. Of two cluster IPs only the first is known.
+    /// manager. This knows only the first of two cluster IPs.
     pub fn resolve<'a>(
         &self,
         service: &Service,
@@ -133,7 +132,7 @@ impl CoreDns {
         records
     }
 
-    /// Upstream `endpointHostname`.
+    /// Returns the name of an endpoint (upstream `endpointHostname`).
     fn name_of(&self, endpoint: &Endpoint, address: &str) -> Text {
         if let Some(hostname) = endpoint.hostname.as_ref().filter(|hostname| !hostname.is_empty()) {
             return hostname.clone();
@@ -153,12 +152,13 @@ impl CoreDns {
     }
 }
 
-/// CoreDNS lists an endpoint unless it is known not to be ready; it does not look at `serving`.
+/// Returns true if CoreDNS lists an endpoint: unless its condition `ready` is false. CoreDNS does
+/// not look at `serving`.
 fn is_ready(endpoint: &Endpoint) -> bool {
     endpoint.conditions.ready != Some(false)
 }
 
-/// Returns the ports of a slice that a question asks for: one record each, and none if the slice
+/// Returns the ports of a slice for a question, one for each record. The list is empty if the slice
 /// lacks the port or its number.
 fn ports_of(slice: &EndpointSlice, question: &Question) -> Vec<Option<i32>> {
     match question {

@@ -1,4 +1,4 @@
-//! The endpoints that kube-proxy of one node sends the clients of a Service to.
+//! Finds the endpoints to which kube-proxy of one node sends the clients of a Service.
 //!
 //! ```
 //! use kube_endpoint_core_model::{EndpointSlice, IpFamily, Service};
@@ -37,7 +37,7 @@
 //! | It follows hints whatever the annotations of the Service are. | 1.31 | The Service needs `service.kubernetes.io/topology-mode`. |
 //! | Clients are sent to endpoints that terminate and serve if none is ready. | 1.26 | They are refused. |
 //!
-//! Only the hints for nodes can be set; the rest of the model is 1.36.
+//! A caller can switch only the hints for nodes off; the rest of the model is 1.36.
 
 mod all_nodes;
 mod endpoints;
@@ -61,11 +61,10 @@ pub const LABEL_SERVICE_PROXY_NAME: &str = "service.kubernetes.io/service-proxy-
 /// kube-proxy of one node.
 #[derive(Clone, Copy, Debug)]
 pub struct KubeProxy<'a> {
-    /// The name of its node.
     pub node: &'a str,
-    /// The node's label `topology.kubernetes.io/zone`; empty if it has none. kube-proxy 1.36
-    /// follows no hints for zones until the label changes if its informer reports the node before
-    /// `OnTopologyChange` is registered, which happens on a busy node.
+    /// The node's label `topology.kubernetes.io/zone`, or empty. A kube-proxy 1.36 on a busy node
+    /// may get the node from its informer before it registers `OnTopologyChange`; it then follows
+    /// no hints for zones until the label changes.
     pub zone: &'a str,
     /// True if it reads hints for nodes, which it does by default since Kubernetes 1.34.
     pub reads_node_hints: bool,
@@ -85,8 +84,8 @@ pub enum Through {
     /// A node port, an external IP or a load balancer, from outside of the cluster.
     /// `spec.externalTrafficPolicy` applies.
     External,
-    /// An external IP or a load balancer's address, from a pod. kube-proxy shortens the way: no
-    /// policy applies.
+    /// An external IP or a load balancer's address, from a pod. kube-proxy sends such clients to
+    /// endpoints directly: no policy applies.
     ExternalFromPod,
 }
 
@@ -99,7 +98,7 @@ pub struct Routes {
     pub ports: Vec<PortRoutes>,
     /// Slices that kube-proxy does not read for this family, with the reason.
     pub ignored_slices: Vec<(Text, IgnoredSlice)>,
-    /// Ports of slices that belong to no port of the Service, or that cannot be used.
+    /// Ports of slices that belong to no port of the Service, or that kube-proxy cannot use.
     pub ignored_ports: Vec<(Text, IgnoredPort)>,
 }
 
@@ -108,16 +107,14 @@ pub struct Routes {
 pub struct PortRoutes {
     /// The port's name; may be empty.
     pub name: Text,
-    /// The port's protocol.
     pub protocol: Text,
     /// The endpoints among which kube-proxy chooses, sorted. If there is none, it refuses or drops
     /// connections.
     pub backends: Vec<SocketAddr>,
-    /// The endpoints that this client is not sent to, sorted, with the reason.
+    /// The endpoints to which kube-proxy does not send this client, sorted, with the reason.
     pub unused: Vec<(SocketAddr, Unused)>,
-    /// Endpoints that several slices hold with different conditions or hints. Which entry
-    /// kube-proxy takes depends on the order of a Go map; this model takes that of the slice that
-    /// comes first by name.
+    /// Endpoints that several slices hold with different conditions or hints. kube-proxy chooses an
+    /// entry by the random order of a Go map; this model takes that of the first slice by name.
     pub undefined: Vec<SocketAddr>,
     /// The ready endpoints without a hint, if others have one: kube-proxy ignores all hints then.
     pub without_hints: Vec<SocketAddr>,
@@ -187,11 +184,11 @@ impl fmt::Display for Unused {
 
 impl KubeProxy<'_> {
     /// Returns where this kube-proxy sends a client that uses an address of one family. `slices`
-    /// are those of the Service's namespace, of any manager; those of other Services are ignored.
+    /// are those of the Service's namespace, of any manager; this ignores those of other Services.
     ///
-    /// The answers to clients outside suppose that the port has a node port, or the Service an
-    /// external IP or a load balancer's address of the family. kube-proxy makes no rules for a port
-    /// that has none.
+    /// For clients outside, the answer assumes that the port has a node port, or the Service an
+    /// external IP or a load balancer's address of the family. Otherwise kube-proxy makes no rules
+    /// for the port.
     pub fn routes<'a>(
         &self,
         service: &Service,
@@ -303,8 +300,7 @@ fn ignores(service: &Service, family: IpFamily) -> Option<IgnoredService> {
     (!service.slice_families().contains(&family)).then_some(IgnoredService::NoAddressOfFamily)
 }
 
-/// Returns why kube-proxy does not read a slice for a family. A label is looked at before the
-/// family.
+/// Returns why kube-proxy does not read a slice for a family. The label counts before the family.
 pub fn ignores_slice(service: &Service, slice: &EndpointSlice, family: IpFamily) -> Option<IgnoredSlice> {
     let labels: &StringMap = &slice.metadata.labels;
     if labels.get(LABEL_SERVICE_NAME).is_none_or(|name| *name != service.key.name) {
@@ -331,8 +327,8 @@ fn ignored_ports<'a>(
     })
 }
 
-/// Returns the number of a slice's port if it belongs to a port of the Service: name and protocol
-/// are equal.
+/// Returns the number of a slice's port if it belongs to a port of the Service, with equal name and
+/// protocol.
 pub fn number_for(held: &kube_endpoint_core_model::EndpointPort, port: &ServicePort) -> Option<u16> {
     let is_same = held.name.as_deref() == Some(&*port.name)
         && or_tcp(held.protocol.as_ref().unwrap_or(&Text::default())) == or_tcp(&port.protocol);

@@ -1,4 +1,4 @@
-//! Messages and steps for what kube-proxy does with the slices of a Service.
+//! Messages and remedies for faults in the way kube-proxy uses the slices of a Service.
 
 use kube_endpoint_core_model::Text;
 
@@ -27,7 +27,7 @@ pub(super) fn no_local(policy: LocalPolicy, with: usize, without: usize, names: 
     format!("{why}, and {without} of {all} nodes {} no endpoint, so {}: {names}", have(without), clients(it))
 }
 
-/// Says how clients on all nodes come to have an endpoint.
+/// Says how to give clients on all nodes an endpoint.
 pub(super) fn no_local_remedy(policy: LocalPolicy, with: usize) -> String {
     let set = format!("set spec.{policy} to Cluster");
     match (policy, with) {
@@ -71,7 +71,7 @@ pub(super) fn unused(slice: &Text, cause: &UnusedSlice) -> String {
     }
 }
 
-/// Says how the endpoints of a slice come to be used.
+/// Says how to make kube-proxy use the endpoints of a slice.
 pub(super) fn unused_remedy(slice: &Text, cause: &UnusedSlice) -> String {
     match cause {
         UnusedSlice::Family { .. } => "Nothing, if other clients than kube-proxy read the slice".to_owned(),

@@ -1,5 +1,4 @@
-//! What is said about endpoints whose addresses are not of the Service's IP families, and what to
-//! do.
+//! Message and remedy for endpoints whose addresses are not of the Service's IP families.
 
 use kube_endpoint_core_model::{AddressType, IpFamily};
 
@@ -9,7 +8,7 @@ pub(super) fn differ(missing: &[IpFamily], has: &[AddressType]) -> String {
     format!("no ready endpoint has an {} address; the ready ones have {}", list(missing), has.join(" and "))
 }
 
-/// Says how the Service and its endpoints can be made to agree.
+/// Says how to make the Service and its endpoints agree.
 pub(super) fn remedy(missing: &[IpFamily], has: &[AddressType], none_is_left: bool) -> String {
     let missing = list(missing);
     let other = has.iter().find(|address_type| **address_type != AddressType::Fqdn);
@@ -17,7 +16,7 @@ pub(super) fn remedy(missing: &[IpFamily], has: &[AddressType], none_is_left: bo
         None => format!(
             "Write {missing} addresses, because kube-proxy ignores domain names, or use a Service with spec.type ExternalName"
         ),
-        // The first family of a Service cannot be changed.
+        // Nobody can change the first family of a Service.
         Some(other) if none_is_left => format!(
             "Write ready endpoints with {missing} addresses, or create the Service anew with spec.ipFamilies: [{}] and without spec.clusterIP and spec.clusterIPs",
             other.as_str()

@@ -1,4 +1,4 @@
-//! What is said about the ports of a Service that its endpoints lack, and what to do.
+//! Message and remedy for ports of a Service that its endpoints lack.
 
 use kube_endpoint_core_model::IpFamily;
 
@@ -43,13 +43,13 @@ pub(super) fn differ(
     }
 }
 
-/// The word for an endpoint of this family, or of any.
+/// Returns the word for an endpoint of this family, or of any.
 fn endpoint(family: Option<IpFamily>) -> String {
     family.map_or_else(|| "endpoint".to_owned(), |family| format!("{family:?} endpoint"))
 }
 
-/// Says how the ports of a Service and of its endpoints can be made the same. Endpoints of another
-/// family may have the ports of the Service as they are.
+/// Says how to make the ports of a Service and of its endpoints agree. Endpoints of another family
+/// may have the ports of the Service already.
 pub(super) fn remedy(
     wanted: &[NamedPort],
     has: &[NamedPort],
@@ -78,8 +78,8 @@ pub(super) fn remedy(
     chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
 }
 
-/// Says how endpoints come to have ports that they lack. If only one is lacking and only one is
-/// left over, one of the two can be renamed.
+/// Says how to add missing ports to endpoints. If one port is missing and one is left over, a user
+/// can rename one of the two.
 fn add(
     missing: &[NamedPort],
     wanted: &[NamedPort],

@@ -1,4 +1,4 @@
-//! What is said about each fault, and what to do.
+//! Message and remedy of each fault.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::consumers::kube_proxy::LABEL_SERVICE_PROXY_NAME;
 use crate::finding::Problem;
 use crate::{Code, Open, Severity};
 
-/// Names that a sentence lists at most.
+/// The maximum number of names in a sentence.
 const NAMES_IN_A_SENTENCE: usize = 5;
 
 fn names(names: &[Text]) -> String {
@@ -38,7 +38,7 @@ fn plural(resource: &str) -> &str {
     }
 }
 
-/// Says how Endpoints come to be mirrored.
+/// Says how to let the controller mirror Endpoints.
 fn mirror(endpoints: &str, key: &str) -> String {
     let (what, verb) = if key == LABEL_SKIP_MIRROR { ("label", "label") } else { ("annotation", "annotate") };
     format!(
@@ -233,7 +233,7 @@ impl Problem for Fault {
             | Self::SlicesIgnored { none_is_left: false, .. } => Severity::Warning,
             Self::SlicesBehind(behind) | Self::EndpointsBehind(behind) if !behind.is_late => Severity::Info,
             Self::NoLocalEndpoint { policy: LocalPolicy::Internal, with: 0, .. } => Severity::Error,
-            // Load balancers leave nodes without an endpoint out.
+            // Load balancers leave out nodes without an endpoint.
             Self::NoLocalEndpoint { policy: LocalPolicy::External, with: 1.., .. }
             | Self::NoLocalEndpoint { are_nodes_known: false, .. }
             // Gateways and meshes may use addresses that kube-proxy does not.
@@ -300,7 +300,8 @@ impl Problem for Fault {
                     "Delete the slice, unless a client of yours maintains it: kubectl delete endpointslice {slice}"
                 );
             }
-            // Their labels do not prove that a controller made them; cleanup asks managedFields.
+            // Their labels do not prove that a controller made them: cleanup looks at
+            // managedFields.
             Self::OrphanedSlice { .. } | Self::OrphanedEndpoints { .. } => {
                 "Create the Service, or see what is left over and who wrote it: kubectl endpoints cleanup"
             }

@@ -1,4 +1,4 @@
-//! Finds what keeps kube-proxy from using slices or endpoints of a Service.
+//! Looks for faults that keep kube-proxy from using slices or endpoints of a Service.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::fault::{LocalPolicy, UnusedSlice};
 use crate::traffic::{self, ServedBy};
 
 impl Looked<'_> {
-    /// Adds a fault for each way in which consumers differ from the number of ready endpoints.
+    /// Adds a fault for each reason why consumers do not use all ready endpoints.
     pub(super) fn of_consumers(&self, faults: &mut Vec<Fault>) {
         match &self.served.by {
             ServedBy::KubeProxy if self.options.known.slices => {
@@ -37,7 +37,8 @@ impl Looked<'_> {
         self.objects.slices_of(&self.service.key)
     }
 
-    /// Slices that kube-proxy ignores because of a label, and that no controller is about to write.
+    /// Looks for slices that kube-proxy ignores because of a label, and that no controller is about
+    /// to write.
     fn of_ignored_slices(&self, faults: &mut Vec<Fault>) {
         let is_ignored = |slice: &&Arc<EndpointSlice>| {
             traffic::is_labelled_headless(self.service, slice)
@@ -59,8 +60,9 @@ impl Looked<'_> {
         });
     }
 
-    /// Slices whose ports or addresses kube-proxy does not use. If no endpoint has a port or a
-    /// family of the Service, that is told instead. The slices of pods are as the Service asks for.
+    /// Looks for slices whose ports or addresses kube-proxy does not use. If no endpoint has a port
+    /// or a family of the Service, another fault says that. Slices made from pods always have the
+    /// Service's ports and families.
     fn of_unused_slices(&self, faults: &mut Vec<Fault>) {
         let is_told = |slice: &EndpointSlice, cause: &UnusedSlice| {
             faults.iter().any(|fault| match (cause, fault) {
@@ -81,7 +83,8 @@ impl Looked<'_> {
         faults.extend(unused);
     }
 
-    /// Hints that kube-proxy ignores, if nothing else says why some endpoints have none.
+    /// Looks for hints that kube-proxy ignores, if no other fault says why some endpoints lack
+    /// hints.
     fn of_ignored_hints(&self, faults: &mut Vec<Fault>) {
         let without = &self.served.without_hints;
         let tells =
@@ -100,8 +103,8 @@ impl Looked<'_> {
         });
     }
 
-    /// Nodes whose clients are sent to no endpoint because a policy is `Local`. If nothing is
-    /// ready, that is why.
+    /// Looks for nodes whose clients have no endpoint because a policy is `Local`. If no endpoint
+    /// is ready at all, that is the reason instead.
     fn of_policies(&self, faults: &mut Vec<Fault>) {
         let policies = self.policies;
         let external = policies.external_local && policies.externally_accessible;

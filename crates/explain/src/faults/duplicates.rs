@@ -1,4 +1,4 @@
-//! Endpoints that several slices hold.
+//! Looks for endpoints that several slices hold.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -9,8 +9,8 @@ use kube_endpoint_core_model::{EndpointSlice, Text, address};
 
 use crate::Fault;
 
-/// Returns the endpoints that several slices with the same ports hold, and those for which
-/// kube-proxy may take several entries. `undefined` are the latter.
+/// Returns a fault with the endpoints that several slices with the same ports hold. `undefined` are
+/// those for which kube-proxy may choose between different entries.
 pub(super) fn duplicates(slices: &[Arc<EndpointSlice>], undefined: &BTreeSet<IpAddr>) -> Option<Fault> {
     let mut holders: BTreeMap<(Text, Option<PortSet>), Vec<Text>> = BTreeMap::new();
     for slice in slices.iter().filter(|slice| slice.metadata.deletion_timestamp.is_none()) {

@@ -8,7 +8,7 @@ fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + seconds).unwrap()
 }
 
-/// A slice with endpoints, of which the first are ready.
+/// Returns a slice whose first `ready` endpoints are ready.
 fn slice(name: &str, service: &str, endpoints: usize, ready: usize, trigger: Option<i64>) -> EndpointSlice {
     let endpoint =
         |n: usize| json!({"addresses": [format!("10.0.0.{n}")], "conditions": {"ready": n < ready}});
@@ -21,7 +21,7 @@ fn slice(name: &str, service: &str, endpoints: usize, ready: usize, trigger: Opt
     .unwrap()
 }
 
-/// A Service with a port.
+/// Returns a Service with a port.
 fn service(name: &str) -> Service {
     serde_json::from_value(
         json!({"metadata": {"name": name, "namespace": "n"}, "spec": {"clusterIP": "10.96.0.1", "ports": [{"port": 80}]}}),
@@ -64,7 +64,7 @@ fn the_capacity_of_a_slice_is_that_of_its_manager() {
     check(Some(MIRRORING_CONTROLLER), 50, 5);
     check(Some(MIRRORING_CONTROLLER), 1000, 100);
     check(None, 300, 30);
-    // Its writer has a higher limit.
+    // The writer of this slice has a higher limit.
     check(Some(ENDPOINTSLICE_CONTROLLER), 250, 100);
 }
 
@@ -114,7 +114,7 @@ fn a_change_of_a_service_counts_at_once() {
     assert_eq!(ready(&figures), 0);
     figures.service(&service("web"), true);
     assert_eq!(ready(&figures), 2);
-    // Slices are counted as before the Service was known.
+    // The slices count as they did before the Service was known.
     figures.service(&other, true);
     figures.service(&other, false);
     assert_eq!(ready(&figures), 2);
@@ -130,7 +130,7 @@ fn a_service_is_forgotten_when_it_and_its_slices_are_gone() {
     assert!(row(&figures, "web", 0).is_some());
     figures.slice(Some(&web), None, at(1), true);
     assert_eq!(row(&figures, "web", 1), None);
-    // Its write is still one of the cluster.
+    // Its write still counts in the cluster.
     assert_eq!(figures.totals(at(1)).writes_last_minute, 1);
 }
 
@@ -176,7 +176,7 @@ fn the_delay_is_that_of_a_new_trigger() {
     let second = slice("a", "web", 2, 2, Some(118));
     figures.slice(Some(&first), Some(&second), at(120), true);
     assert_eq!(row(&figures, "web", 120).unwrap().delay_millis, Some(2000));
-    // A write without a new trigger, and one by a clock that is ahead.
+    // The first write has no new trigger time, the second one comes from a clock that is ahead.
     figures.slice(Some(&second), Some(&slice("a", "web", 3, 3, Some(118))), at(150), true);
     assert_eq!(row(&figures, "web", 150).unwrap().delay_millis, Some(2000));
     figures.slice(Some(&second), Some(&slice("a", "web", 2, 2, Some(200))), at(160), true);

@@ -1,4 +1,4 @@
-//! What is left over, by metadata and by what exists.
+//! Tests which objects are left over, by their metadata and by the existing objects.
 
 use serde_json::json;
 
@@ -10,7 +10,7 @@ fn slice(manager: &str, service: &str, owners: &Value) -> Value {
         "managedFields": written_by("kube-controller-manager", "f:endpoints")})
 }
 
-/// The managedFields of an object whose field was written by this manager.
+/// Returns the managedFields of an object whose field was written by this manager.
 fn written_by(manager: &str, field: &str) -> Value {
     json!([{"manager": manager, "operation": "Update", "apiVersion": "v1", "time": "2026-01-01T00:00:00Z",
         "fieldsType": "FieldsV1", "fieldsV1": {field: {}}}])
@@ -139,7 +139,7 @@ fn what_a_controller_did_not_make_is_kept() {
     }
     let unknown = format!("kept: {gone}, but its managedFields do not tell who wrote it");
     check(kind, &endpoints(&json!({"managedFields": null})), None, None, &unknown);
-    // Before Kubernetes 1.33.
+    // These are from before Kubernetes 1.33.
     let unlabelled = endpoints(&json!({"labels": {}}));
     check(kind, &unlabelled, None, None, &format!("leftover: {gone}"));
     let mut copied = slice(ENDPOINTSLICE_CONTROLLER, "web", &owner("Service", "s1"));
@@ -147,7 +147,7 @@ fn what_a_controller_did_not_make_is_kept() {
     let kind = OutputKind::EndpointSlice;
     let wrote = format!("kept: {gone}, but kubectl-create, which is no controller, wrote what it publishes");
     check(kind, &copied, None, None, &wrote);
-    // The mirroring controller goes by the label.
+    // The mirroring controller looks at the label alone.
     copied["labels"][LABEL_MANAGED_BY] = MIRRORING_CONTROLLER.into();
     let controller = "cleanup keeps it, but the EndpointSlice-mirroring controller, which its label names, deletes or changes it";
     check(kind, &copied, None, None, &format!("{wrote}; {controller}"));
@@ -165,7 +165,7 @@ fn what_names_no_controller_is_not_looked_at() {
     );
     check(OutputKind::EndpointSlice, slice("my-controller.example.com", "web", &json!([])));
     check(OutputKind::EndpointSlice, json!({"name": "n", "labels": {LABEL_SERVICE_NAME: "web"}}));
-    // The label of the other kind.
+    // This has the label of the other kind.
     check(OutputKind::EndpointSlice, endpoints(&json!({})));
     let of_user = json!({"labels": {}, "managedFields": written_by("kubectl-create", "f:subsets")});
     check(OutputKind::Endpoints, endpoints(&of_user));

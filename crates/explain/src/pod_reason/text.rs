@@ -1,4 +1,4 @@
-//! What is said about each reason, and what to do.
+//! Message and remedy of each reason.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -27,7 +27,7 @@ fn any_of(families: &[IpFamily]) -> String {
     families.iter().map(|family| format!("{family:?}")).collect::<Vec<_>>().join(" or ")
 }
 
-/// Appends a reason and a message as they were reported, if there are any.
+/// Appends the reason and the message of a condition or state, if there are any.
 fn reported(f: &mut fmt::Formatter<'_>, why: &str, message: &str) -> fmt::Result {
     match (why, message) {
         ("", "") => Ok(()),

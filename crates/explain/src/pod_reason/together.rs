@@ -1,11 +1,12 @@
-//! Reasons of several pods that are told as one.
+//! Tells reasons of several pods in one sentence.
 
 use std::fmt;
 
 use super::PodReason;
 use crate::finding::Problem;
 
-/// Reasons of several pods that can be told as one. Prints as one sentence, without a full stop.
+/// Reasons of several pods with the same [group](PodReason::group). Prints as one sentence, without
+/// a full stop.
 #[derive(Clone, Debug)]
 pub(crate) struct Together<'a>(pub(crate) Vec<&'a PodReason>);
 
@@ -40,8 +41,8 @@ impl Together<'_> {
         addresses
     }
 
-    /// Returns what to do about all of them. `pod` is the name of one of the pods; `is_alone` if
-    /// the Service has pods of this kind only.
+    /// Returns the remedy for all of them. `pod` is the name of one of the pods; `is_alone` is true
+    /// if the Service has only pods of this kind.
     pub(crate) fn remedy(&self, pod: &str, is_alone: bool) -> String {
         let nodes = self.nodes();
         match self.0.first() {

@@ -1,16 +1,16 @@
-//! Lines of spans, and how they are printed.
+//! Documents: lines of spans, and printing them.
 
 use std::fmt::Write;
 
 use kube_endpoint_core_model::harmless;
 
-/// Characters of a cell or of a sentence that are shown at most. JSON and YAML have all of them.
+/// The maximum number of characters of a cell or of a sentence. JSON and YAML have all of them.
 const LONGEST_TEXT: usize = 1000;
 
-/// How a span stands out.
+/// The emphasis of a span.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Emphasis {
-    /// It does not.
+    /// No emphasis.
     #[default]
     None,
     /// A heading, or a name.
@@ -26,7 +26,8 @@ pub enum Emphasis {
 }
 
 impl Emphasis {
-    /// Returns the parameters of the ANSI sequence that begins it; none for [`Emphasis::None`].
+    /// Returns the parameters of the ANSI sequence that begins it, or `None` for
+    /// [`Emphasis::None`].
     fn ansi(self) -> Option<&'static str> {
         match self {
             Self::None => None,
@@ -39,7 +40,7 @@ impl Emphasis {
     }
 }
 
-/// Whether text is printed with colours.
+/// Selects text with or without colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Colors {
     /// Plain text.
@@ -49,12 +50,12 @@ pub enum Colors {
     On,
 }
 
-/// How much a table shows, and where lines are wrapped.
+/// Selects the columns of tables, and the width of sentences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// True if tables show all columns.
     pub wide: bool,
-    /// Columns after which sentences are wrapped. Tables are not.
+    /// The maximum width of sentences, in characters. Tables may be wider.
     pub columns: usize,
 }
 
@@ -70,7 +71,6 @@ impl Layout {
 pub struct Span {
     /// The text, without a line break.
     pub text: String,
-    /// How it stands out.
     pub emphasis: Emphasis,
 }
 
@@ -85,7 +85,7 @@ pub struct Document {
 
 /// Makes a span.
 pub(crate) fn span(text: impl Into<String>, emphasis: Emphasis) -> Span {
-    // Names and messages come from a cluster or from a file.
+    // Names and messages come from a cluster or from a file, so this escapes them.
     Span { text: harmless(&text.into(), LONGEST_TEXT).into_owned(), emphasis }
 }
 
@@ -137,12 +137,14 @@ impl Document {
         self.line([span(text, Emphasis::Strong)]);
     }
 
-    /// Adds a sentence after the given spans, wrapped so that its lines begin where the first does.
+    /// Adds a sentence after the given spans, and wraps it so that its lines begin where the first
+    /// does.
     pub(crate) fn sentence(&mut self, first: Line, text: &str, emphasis: Emphasis, columns: usize) {
         let indent: usize = first.iter().map(|span| width(&span.text)).sum();
         let room = columns.saturating_sub(indent).max(20);
         let mut begin = Some(first);
-        // Before it is wrapped, because escapes are longer; line ends become spaces in any case.
+        // This escapes before it wraps, because escapes are longer; line ends become spaces in any
+        // case.
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
         for part in wrap(&harmless(&words, LONGEST_TEXT), room) {
             let mut line = begin.take().unwrap_or_else(|| vec![plain(" ".repeat(indent))]);

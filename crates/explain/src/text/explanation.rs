@@ -1,4 +1,4 @@
-//! The text of an explanation: the verdict first, then what it rests on, and what to do at the end.
+//! Prints an explanation: the verdict first, then the evidence for it, and the advice at the end.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,10 @@ use crate::pod::{Place, PodExplanation};
 use crate::pod_reason::Together;
 use crate::{Code, Fault, HintReason, PodReason, Problem, Severity, age};
 
-/// Pods that a text lists at most for each reason, unless it is wide.
+/// The maximum number of pods for each reason, unless the layout is wide.
 const PODS: usize = 8;
 
-/// Faults and nearly matching pods that a text lists at most.
+/// The maximum number of listed faults, and of listed groups of nearly matching pods.
 const FAULTS: usize = 20;
 
 impl Status {
@@ -51,7 +51,7 @@ impl Severity {
 }
 
 impl Explanation {
-    /// Returns the explanation as text. `now` is the time against which ages are computed.
+    /// Returns the explanation as text. Ages count up to `now`.
     pub fn text(&self, layout: Layout, now: Timestamp) -> Document {
         let mut document = Document::default();
         let verdict = &self.verdict;
@@ -225,8 +225,7 @@ impl Explanation {
 }
 
 impl PodServices {
-    /// Returns what all Services say about the pod, as text. `now` is the time against which ages
-    /// are computed.
+    /// Returns the explanations of the pod for all Services, as text. Ages count up to `now`.
     pub fn text(&self, layout: Layout, now: Timestamp) -> Document {
         let mut document = Document::default();
         let receiving = self.services.iter().filter(|says| says.receives == Some(true)).count();
@@ -352,7 +351,7 @@ fn hint(place: &Place) -> String {
     zones.chain(place.for_nodes.iter().map(|node| &**node)).collect::<Vec<_>>().join(" ")
 }
 
-/// Returns why an endpoint has its hints, short enough for a cell.
+/// Returns the reason why an endpoint has its hints, short enough for a cell.
 fn because(hint: &HintReason) -> String {
     match hint {
         HintReason::NotAsked => String::new(),
@@ -365,7 +364,7 @@ fn written(write: Option<&LastWrite>, now: Timestamp) -> String {
     write.map(|write| format!("{} ago", age::seconds(age::since(write.time, now)))).unwrap_or_default()
 }
 
-/// Adds a line that says how many are not listed.
+/// Adds a line with the number of items that the list leaves out.
 fn more(document: &mut Document, all: usize, shown: usize, what: &str) {
     if all > shown {
         document.line([span(format!("         and {} more {what}", all - shown), Emphasis::Dim)]);

@@ -1,5 +1,4 @@
-//! Text for a terminal: lines of spans, each with an emphasis, which are printed plain or with
-//! colours.
+//! Makes text for a terminal: lines of spans, each with an emphasis, printed plain or with colours.
 //!
 //! A [`Document`] knows nothing about terminals. [`Document::render`] makes plain text or ANSI
 //! colours of it; another front end can read [`Document::lines`] and map each [`Emphasis`] to its

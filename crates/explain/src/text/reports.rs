@@ -1,4 +1,4 @@
-//! The text of reports about many Services: lint, diff and render.
+//! Prints reports about many Services: lint, diff and render.
 
 use super::document::{Document, Emphasis, Layout, plain, span};
 use super::explanation::{number, sentence};
@@ -10,7 +10,7 @@ use crate::lint::LintReport;
 use crate::render::Rendered;
 
 impl LintReport {
-    /// Returns a table of the problems, and their numbers. Wide, it has the remedies too.
+    /// Returns a table of the problems, and their numbers. A wide table has the remedies, too.
     pub fn text(&self, layout: Layout) -> Document {
         let mut document = Document::default();
         let all = &["SEVERITY", "CODE", "OBJECT", "PROBLEM", "REMEDY"];
@@ -84,7 +84,7 @@ impl Diff {
 }
 
 impl Cleanup {
-    /// Returns a table of the leftovers, and what became of them.
+    /// Returns a table of the leftovers, and the results of cleaning them up.
     pub fn text(&self, layout: Layout) -> Document {
         let mut document = Document::default();
         let count =

@@ -1,11 +1,11 @@
-//! Tables with columns as wide as their longest cell.
+//! Prints tables with columns as wide as their longest cell.
 
 use super::document::{Document, Emphasis, Line, Span, plain, span, width};
 
-/// Columns between two columns of a table.
+/// The number of spaces between two columns.
 const GAP: usize = 2;
 
-/// A table. A column whose cells are all empty is left out.
+/// A table. It leaves out columns whose cells are all empty.
 pub(crate) struct Table {
     indent: usize,
     headings: Vec<&'static str>,
@@ -13,7 +13,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// A table with these headings, indented by some columns.
+    /// Returns a table with these headings, indented by some columns.
     pub(crate) fn new(indent: usize, headings: &[&'static str]) -> Self {
         Self { indent, headings: headings.to_vec(), rows: Vec::new() }
     }
@@ -23,7 +23,7 @@ impl Table {
         self.rows.push(cells.into_iter().collect());
     }
 
-    /// Adds the table to a document: the headings, then the rows. Nothing if there are no rows.
+    /// Adds the table to a document: the headings, then the rows. Without rows it adds nothing.
     pub(crate) fn add_to(self, document: &mut Document) {
         if self.rows.is_empty() {
             return;

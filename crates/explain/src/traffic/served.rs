@@ -1,4 +1,5 @@
-//! The endpoints that a Service's clients are sent to, by the model of whoever sends them there.
+//! Finds the endpoints that receive the traffic of a Service's clients, by the model of the program
+//! that sends them there.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
@@ -15,16 +16,16 @@ use crate::consumers::kube_proxy::{
     numbers_used, on_several_nodes,
 };
 
-/// Who sends the clients of a Service to its endpoints. Serialises with the tag `by`.
+/// The program that sends the clients of a Service to its endpoints. Serialises with the tag `by`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "by", rename_all = "kebab-case")]
 pub enum ServedBy {
-    /// kube-proxy, or what takes its place on all nodes.
+    /// kube-proxy, or a replacement of it on all nodes.
     KubeProxy,
     /// The proxy that the Service's label `service.kubernetes.io/service-proxy-name` names. Its
     /// choice of endpoints is not known, so the ready ones count.
     OtherProxy {
-        /// The label's value; may be empty.
+        /// The label's value. May be empty.
         name: Text,
     },
     /// DNS: the Service is headless.
@@ -48,28 +49,28 @@ impl ServedBy {
     }
 }
 
-/// The endpoints of a Service that a client of some node is sent to. If nodes are not known, each
-/// node that an endpoint or a hint names is taken to exist, and each zone of a hint.
+/// The endpoints of a Service that receive traffic from a client on some node. If nodes are not
+/// known, this assumes that each node and zone exists that an endpoint or a hint names.
 #[derive(Clone, Debug)]
 pub(crate) struct Served<'a> {
     service: &'a Service,
     pub(crate) by: ServedBy,
-    /// The endpoints that a proxy sends clients to.
+    /// The endpoints to which a proxy sends clients.
     backends: BTreeSet<SocketAddr>,
-    /// The endpoints that DNS answers with.
+    /// The endpoints in DNS's answers.
     records: BTreeSet<Text>,
     /// Endpoints that several slices hold with different conditions or hints or, if a policy is
     /// `Local`, nodes.
     pub(crate) undefined: BTreeSet<IpAddr>,
     /// Ready endpoints without a hint. They make kube-proxy ignore the hints of the others.
     pub(crate) without_hints: BTreeSet<IpAddr>,
-    /// The nodes whose clients are sent to an endpoint by the policy `Local`.
+    /// The nodes whose clients have an endpoint by the policy `Local`.
     pub(crate) local_nodes: BTreeSet<Text>,
 }
 
 impl<'a> Served<'a> {
-    /// `slices` are those that are labelled with the Service's name.
-    /// `nodes` are those of the cluster, if they are known.
+    /// Finds the endpoints. `slices` are those with the Service's name in their label. `nodes` are
+    /// those of the cluster, if they are known.
     pub(crate) fn by(
         service: &'a Service,
         policies: TrafficPolicies,
@@ -112,7 +113,7 @@ impl<'a> Served<'a> {
         let anywhere = KubeProxy::default();
         // A policy that only some clients have makes no endpoint unused.
         let all = TrafficPolicies { internal_local: false, ..policies };
-        // Nothing can be said of zones where no node has registered.
+        // Without any registered node, this knows nothing about zones.
         let zones_known = nodes.filter(|nodes| !nodes.by_name.is_empty());
         for family in self.service.slice_families() {
             let routes = anywhere.routes(self.service, all, slices(), family, Through::ClusterIp);
@@ -140,8 +141,8 @@ impl<'a> Served<'a> {
         }
     }
 
-    /// Returns a function that tells how many of an endpoint's addresses some client is sent to,
-    /// the first ones. The endpoint is one of this slice.
+    /// Returns a function that returns how many of an endpoint's addresses, from the first on, some
+    /// client uses. The endpoint is one of this slice.
     pub(crate) fn endpoints_of(&self, slice: &EndpointSlice) -> impl Fn(&Endpoint) -> usize + use<'_, 'a> {
         let numbers = numbers_used(self.service, slice);
         move |endpoint| match self.by {
@@ -164,8 +165,8 @@ impl<'a> Served<'a> {
     }
 }
 
-/// Returns true if whoever serves a Service uses endpoints of a slice. kube-proxy does if the slice
-/// has the addresses of one of the Service's families, and one of its ports.
+/// Returns true if the program that serves a Service uses endpoints of a slice. kube-proxy does if
+/// the slice has addresses of one of the Service's families, and one of its ports.
 pub(crate) fn uses(service: &Service, slice: &EndpointSlice) -> bool {
     match ServedBy::of(service) {
         ServedBy::Nobody => false,

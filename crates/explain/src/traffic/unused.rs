@@ -1,4 +1,4 @@
-//! Slices with ready endpoints that kube-proxy does not use, and why.
+//! Finds slices with ready endpoints that kube-proxy does not use, and the reasons.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ pub(crate) fn has_ready(slice: &EndpointSlice) -> bool {
     slice.endpoints.iter().any(|endpoint| is_ready(endpoint.conditions))
 }
 
-/// Returns why kube-proxy uses no slice, or none for some families or ports of the Service, if
-/// there are ready endpoints.
+/// Returns the reasons why kube-proxy uses no slice, or no slice for some families or ports of the
+/// Service, if there are ready endpoints.
 pub(crate) fn unused(service: &Service, slices: &[Arc<EndpointSlice>]) -> Vec<Fault> {
     if ServedBy::of(service) != ServedBy::KubeProxy {
         return Vec::new();
     }
-    // Those that are ignored because of a label are another fault.
+    // Slices that kube-proxy ignores because of a label are another fault.
     let ready = slices.iter().filter(|slice| has_ready(slice) && !is_labelled_headless(service, slice));
     let mut types: Vec<AddressType> = ready.clone().map(|slice| slice.address_type).collect();
     types.sort_unstable();
@@ -65,7 +65,7 @@ impl Held {
 }
 
 /// Returns which ports all families lack, and which further ones each of them lacks.
-/// `is_one_of_several` tells whether there are endpoints of other types, too.
+/// `is_one_of_several` is true if there are endpoints of other types, too.
 fn ports_that_differ(wanted: &[ServicePort], families: &[Held], is_one_of_several: bool) -> Vec<Fault> {
     let lacked_by_all = |port: &ServicePort| families.iter().all(|held| held.lacks(port));
     let fault = |family: Option<IpFamily>, families: &[Held], lacking: &dyn Fn(&ServicePort) -> bool| {
@@ -88,7 +88,8 @@ fn ports_that_differ(wanted: &[ServicePort], families: &[Held], is_one_of_severa
     of_all.into_iter().chain(families.iter().filter_map(of_one)).collect()
 }
 
-/// Returns why kube-proxy uses no endpoint of a slice, unless it does or a label is why.
+/// Returns the reason why kube-proxy uses no endpoint of a slice, or `None` if it uses one, or if a
+/// label is the reason.
 pub(crate) fn of_slice(service: &Service, slice: &EndpointSlice) -> Option<UnusedSlice> {
     let is_judged = ServedBy::of(service) == ServedBy::KubeProxy
         && !service.ports.is_empty()
@@ -108,11 +109,12 @@ pub(crate) fn of_slice(service: &Service, slice: &EndpointSlice) -> Option<Unuse
 
 /// Returns true if kube-proxy ignores a slice because of its label.
 pub(crate) fn is_labelled_headless(service: &Service, slice: &EndpointSlice) -> bool {
-    // The label is looked at before the family.
+    // kube-proxy looks at the label before the family.
     ignores_slice(service, slice, IpFamily::IPv4) == Some(IgnoredSlice::Headless)
 }
 
-/// Returns true if whoever serves the Service uses addresses of a slice's type. DNS uses all.
+/// Returns true if the program that serves the Service uses addresses of a slice's type. DNS uses
+/// all types.
 pub(super) fn has_family(service: &Service, slice: &EndpointSlice) -> bool {
     let has = |family: &IpFamily| AddressType::from(*family) == slice.address_type;
     ServedBy::of(service) != ServedBy::KubeProxy || service.slice_families().iter().any(has)

@@ -1,5 +1,5 @@
-//! Names of Services and endpoints: the cases of CoreDNS 1.14's `TestEndpointHostname` and
-//! `TestServices` (`plugin/kubernetes/kubernetes_test.go`), and those of `TestServeDNS`,
+//! Tests names of Services and endpoints with the cases of CoreDNS 1.14's `TestEndpointHostname`
+//! and `TestServices` (`plugin/kubernetes/kubernetes_test.go`), and those of `TestServeDNS`,
 //! `TestServeDNSEmptyService` and `TestPreserveCase` that ask for Services.
 //!
 //! The model has no names of pods, reverse names, zone transfers, names of several clusters, and no
@@ -22,7 +22,7 @@ fn srv(port: &str, protocol: &str) -> Question {
     Question::Port { port: port.into(), protocol: protocol.into() }
 }
 
-/// The answer as `NAME HOST PORT`, with what there is of these.
+/// Returns the answer as `NAME HOST PORT`, without absent parts.
 fn answer(dns: CoreDns, service: Value, slices: &[EndpointSlice], question: &Question) -> Vec<String> {
     let records = dns.resolve(&read_service(service), slices, question);
     let print = |record: kube_endpoint_explain::consumers::core_dns::Record| {
@@ -55,7 +55,7 @@ fn endpoint_hostname() {
     }
 }
 
-/// The slices of `hdls1`.
+/// Returns the slices of `hdls1`.
 fn hdls1() -> [EndpointSlice; 2] {
     let four = json!([
         {"addresses": ["172.0.0.2"]},
@@ -154,7 +154,7 @@ fn an_external_name_lists_no_endpoints() {
     assert_eq!(answer(CoreDns::default(), service, &hdls1(), &Question::Service), Vec::<String>::new());
 }
 
-/// The Services of upstream's tests, and their slices.
+/// Returns the Services of upstream's tests, and their slices.
 fn services() -> Vec<(&'static str, Value, Vec<EndpointSlice>)> {
     let port = json!([{"name": "http", "port": 80, "protocol": "TCP"}]);
     let named =

@@ -1,6 +1,5 @@
-//! The models of kube-proxy and CoreDNS against the cases of these programs' own tests, rebuilt as
-//! data under the names that the cases have there, and against answers that the programs have
-//! given.
+//! Tests the models of kube-proxy and CoreDNS with the cases of these programs' own tests, rebuilt
+//! as data under their names there, and with recorded answers of the programs.
 #![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
 
 mod core_dns;
@@ -11,7 +10,7 @@ mod topology;
 use kube_endpoint_core_model::{EndpointSlice, Service};
 use serde_json::{Value, json};
 
-/// A Service `web` with a cluster IP of each family and the port `http`.
+/// Returns a Service `web` with a cluster IP of each family and the port `http`.
 fn service() -> Value {
     json!({
         "metadata": {"name": "web", "namespace": "shop"},
@@ -34,7 +33,7 @@ fn label(slice: EndpointSlice, key: &str, value: &str) -> EndpointSlice {
     serde_json::from_value(json).unwrap()
 }
 
-/// A slice of the Service `web` with the port `http` as 80.
+/// Returns a slice of the Service `web` with the port `http` as 80.
 fn slice(name: &str, endpoints: Value) -> EndpointSlice {
     let slice = json!({
         "metadata": {"name": name, "namespace": "shop", "labels": {"kubernetes.io/service-name": "web"}},

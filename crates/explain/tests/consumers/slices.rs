@@ -1,6 +1,7 @@
-//! Slices and their ports, addresses and duplicates: the cases of `TestEndpointsMapFromESC` and
-//! `TestEndpointInfoByServicePort` (`pkg/proxy/endpointslicecache_test.go`, Kubernetes 1.36), and
-//! what the informers of kube-proxy leave out.
+//! Tests slices and their ports, addresses and duplicates, with the cases of
+//! `TestEndpointsMapFromESC` and `TestEndpointInfoByServicePort`
+//! (`pkg/proxy/endpointslicecache_test.go`, Kubernetes 1.36), and slices that the informers of
+//! kube-proxy leave out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -15,9 +16,9 @@ use serde_json::{Value, json};
 
 use super::{label, read_service, service, slice};
 
-/// Upstream's `generateEndpointSliceWithOffset`: endpoints `10.0.OFFSET.1` and so on, and ports
-/// `port-0` and so on. Every `unready`th endpoint is not ready, and every `terminating`th
-/// terminates.
+/// The parameters of upstream's `generateEndpointSliceWithOffset`: endpoints `10.0.OFFSET.1` and so
+/// on, and ports `port-0` and so on. Every `unready`th endpoint is not ready, and every
+/// `terminating`th terminates.
 #[derive(Clone, Copy)]
 struct Generated {
     service: &'static str,
@@ -31,7 +32,7 @@ struct Generated {
     ports: &'static [Option<i32>],
 }
 
-/// The slice that most cases have.
+/// The slice of most cases.
 const GENERATED: Generated = Generated {
     service: "svc1",
     namespace: "ns1",
@@ -74,8 +75,8 @@ struct Case {
     name: &'static str,
     node: &'static str,
     slices: &'static [Generated],
-    /// For each port the endpoints, with the words `unready`, `ending`, `local`, and `undefined` if
-    /// Go's map decides between two answers. Upstream's test expects one of these, whichever comes.
+    /// The endpoints of each port, with the words `unready`, `ending`, `local`, and `undefined` if
+    /// the order of Go's map decides between two answers. Upstream's test accepts both.
     expected: &'static [&'static [&'static str]],
 }
 
@@ -205,7 +206,7 @@ fn endpoints_of_slices() {
     }
 }
 
-/// A slice of the Service `web` with a ready endpoint.
+/// Returns a slice of the Service `web` with a ready endpoint.
 fn ready() -> EndpointSlice {
     slice("a", json!([{"addresses": ["10.0.1.1"]}]))
 }
@@ -300,7 +301,7 @@ fn services_without_rules() {
         ignored(one_family, IpFamily::IPv6, Through::ClusterIp),
         Some(IgnoredService::NoAddressOfFamily)
     );
-    // kube-proxy looks for an external address of each port. The caller knows which there are.
+    // kube-proxy looks for an external address of each port; here the caller does.
     assert_eq!(ignored(json!({}), IpFamily::IPv4, Through::External), None);
 }
 
@@ -335,7 +336,7 @@ fn ready_endpoints_without_a_hint_are_named_if_others_have_one() {
     check(json!({"forNodes": [{"name": "n"}]}), json!({}), "10.0.1.2:80");
 }
 
-/// All nodes at once, and each node alone.
+/// This compares all nodes at once with each node alone.
 #[test]
 fn backends_of_all_nodes_are_those_of_each_node() {
     let mut seed = 7_u32;
@@ -358,8 +359,8 @@ fn backends_of_all_nodes_are_those_of_each_node() {
                     if random(4) > 0 {
                         endpoint["nodeName"] = json!(format!("n{}", random(3)));
                     }
-                    // A random hint is on each endpoint in most rounds, because one without it
-                    // turns all off.
+                    // In most rounds each endpoint has a random hint, because one endpoint without
+                    // a hint makes kube-proxy ignore all.
                     if round % 4 > 0 && random(30) > 0 {
                         endpoint["hints"]["forZones"] = json!([{"name": format!("z{}", random(4))}]);
                     }

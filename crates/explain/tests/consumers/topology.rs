@@ -1,4 +1,4 @@
-//! Traffic policies, hints and the fall-back to endpoints that terminate: the cases of
+//! Tests traffic policies, hints and the fall-back to terminating endpoints, with the cases of
 //! `TestCategorizeEndpoints` (`pkg/proxy/topology_test.go`, Kubernetes 1.36).
 
 use kube_endpoint_core_model::IpFamily;
@@ -14,11 +14,14 @@ struct Case {
     /// Words: the traffic policies that are `Local`, `node-port`, and `1.33` for a kube-proxy that
     /// reads no hints for nodes.
     service: &'static str,
-    /// Each an address and words: `local`, the condition, and the zones and nodes of its hints.
+    /// The endpoints, each an address and words: `local`, the condition, and the zones and nodes of
+    /// its hints.
     endpoints: &'static [&'static str],
-    /// Where clients are sent by the policy `Cluster`, unless the Service has no such clients.
+    /// The endpoints of clients by the policy `Cluster`, or `None` if the Service has no such
+    /// clients.
     cluster: Option<&'static [&'static str]>,
-    /// Where clients are sent by the policy `Local`, unless the Service has no such clients.
+    /// The endpoints of clients by the policy `Local`, or `None` if the Service has no such
+    /// clients.
     local: Option<&'static [&'static str]>,
 }
 
@@ -250,7 +253,7 @@ const CASES: &[Case] = &[
     },
 ];
 
-/// An endpoint. One that is local is on the node of the case.
+/// Returns an endpoint. A local one is on the node of the case.
 fn endpoint(words: &str, node: &str) -> Value {
     let mut words = words.split(' ');
     let mut endpoint = json!({"addresses": [words.next().unwrap()], "conditions": {}, "hints": {}});
@@ -300,7 +303,7 @@ fn categorize_endpoints() {
             let through = if has("internal-local") { Through::ClusterIp } else { Through::External };
             assert_eq!(backends(&routes(through)), expected, "{}: local", case.name);
         }
-        // No endpoint is lost: each is a backend or has a reason.
+        // The model loses no endpoint: each is a backend or has a reason.
         let port = &routes(Through::ClusterIp).ports[0];
         assert_eq!(port.backends.len() + port.unused.len(), case.endpoints.len(), "{}", case.name);
     }

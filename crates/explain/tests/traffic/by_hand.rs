@@ -1,11 +1,11 @@
-//! Endpoints that somebody writes by hand: their ports and addresses.
+//! Tests ports and addresses of endpoints that somebody writes by hand.
 
 use kube_endpoint_explain::Problem;
 use serde_json::json;
 
 use super::*;
 
-/// A Service without a selector, and Endpoints with one address.
+/// Returns a Service without a selector, and Endpoints with one address.
 fn by_hand(service_ports: Value, ports: Value) -> Cluster {
     by_hand_with(service_ports, json!([{"addresses": [{"ip": "10.9.0.1"}], "ports": ports}]))
 }
@@ -52,7 +52,7 @@ fn ports_of_endpoints_are_matched_by_name_and_protocol() {
     );
 }
 
-/// A Service with the port `http` and no selector, and a slice that somebody wrote.
+/// Returns a Service with the port `http` and no selector, and a slice that somebody wrote.
 fn slice_by_hand(port: Value, ready: bool) -> Cluster {
     Cluster::new()
         .with(json!({"kind": "Service", "metadata": {"name": "web"},
@@ -62,8 +62,8 @@ fn slice_by_hand(port: Value, ready: bool) -> Cluster {
             "endpoints": [{"addresses": ["10.9.0.1"], "conditions": {"ready": ready}}]}))
 }
 
-/// Slices show what is wrong with endpoints that are written by hand, even if Endpoints may not be
-/// read.
+/// Slices show the fault of endpoints that somebody wrote by hand, even if the reader may not read
+/// Endpoints.
 #[test]
 fn without_endpoints_the_slices_tell_why_there_is_no_traffic() {
     let other = || json!({"name": "other", "port": 8080});
@@ -90,7 +90,8 @@ fn without_endpoints_the_slices_tell_why_there_is_no_traffic() {
     check(&settled(not_ready(json!([{"ip": "10.9.0.1"}]))), "ok EP000: ", "unknown EP001: EP001");
 }
 
-/// What the Endpoints say already is not asked for: the slices that mirror them are late.
+/// The remedy does not ask for ports that the Endpoints already have: the slices that mirror them
+/// are late.
 #[test]
 fn ports_that_are_about_to_be_mirrored_are_not_called_wrong() {
     let service = || json!([{"port": 80}]);
@@ -160,7 +161,8 @@ fn addresses_over_the_maximum_are_not_called_wrong() {
     insta::assert_snapshot!(text(&cluster, ""));
 }
 
-/// A Service without a selector, and a slice with a ready endpoint of another type of address.
+/// Returns a Service without a selector, and a slice with a ready endpoint of another type of
+/// address.
 fn of_type(spec: Value, address_type: &str) -> Cluster {
     let address = match address_type {
         "IPv4" => "10.9.0.1",
@@ -193,7 +195,7 @@ fn addresses_count_if_the_service_has_their_family() {
     // The cluster IP of the other family has no endpoint.
     check(with(json!(["IPv4", "IPv6"])), "IPv6", &differs("degraded", "1", "IPv4", "IPv6 addresses"));
     check(with(json!(["IPv4", "IPv6"])), "FQDN", &differs("down", "0", "IPv4 or IPv6", "domain names"));
-    // The family of the cluster IP, where an older server has set none.
+    // An older server has set no families, so that of the cluster IP counts.
     check(with(json!([])), "IPv6", &differs("down", "0", "IPv4", "IPv6 addresses"));
     // DNS has all addresses.
     check(json!({"clusterIP": "None", "ipFamilies": ["IPv4"], "ports": [{"port": 80}]}), "IPv6", ok);
@@ -207,7 +209,7 @@ fn slices_of_an_alias_count_for_nothing() {
     assert_eq!((counts.ready, counts.receiving), (1, Some(0)));
 }
 
-/// The slices of pods follow the same rule, whether pods may be read or not.
+/// The slices of pods follow the same rule, even if the reader may not read pods.
 #[test]
 fn pods_receive_traffic_through_slices_that_the_service_uses() {
     let check = |change: fn(&mut Value)| {
@@ -255,8 +257,8 @@ fn endpoints_of_two_families_for_one_are_no_fault() {
     assert_eq!(headline(&cluster, ""), "ok EP000 1 of 2 addresses receive traffic");
 }
 
-/// A dual-stack Service without a selector, and a slice with a ready endpoint of each family that
-/// has ports.
+/// Returns a dual-stack Service without a selector, and a slice with a ready endpoint of each
+/// family that has ports.
 fn dual_stack(service: Value, ipv4: Option<Value>, ipv6: Option<Value>) -> Cluster {
     let spec = json!({"clusterIP": "10.96.0.10", "ipFamilies": ["IPv4", "IPv6"], "ports": service});
     let cluster = Cluster::new().with(json!({"kind": "Service", "metadata": {"name": "web"}, "spec": spec}));
@@ -269,7 +271,7 @@ fn dual_stack(service: Value, ipv4: Option<Value>, ipv6: Option<Value>) -> Clust
     })
 }
 
-/// The status, what the Service's faults are, and what to do.
+/// Returns the status, the faults of the Service and their remedies.
 fn faults_and_remedies(cluster: &Cluster) -> String {
     let explained = explained(cluster, "");
     let faults = explained.faults.iter().map(|fault| format!("{}: {fault}", fault.code().id()));
@@ -304,7 +306,7 @@ fn each_family_needs_the_ports() {
     EP045: no ready endpoint has the port "http" (TCP) of the Service: endpoints have the port "web" (TCP), and ports are matched by name and protocol
     -> Give the endpoints the port "http" (TCP), or give the Service the port "web" (TCP)
     "#);
-    // Each fault is told.
+    // The explanation tells each fault.
     insta::assert_snapshot!(check(&["http", "admin"], Some(&["http"]), Some(&["admin"])), @r#"
     Degraded
     EP045: no ready IPv4 endpoint has the port "admin" (TCP) of the Service

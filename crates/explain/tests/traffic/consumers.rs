@@ -1,4 +1,4 @@
-//! Services for which kube-proxy and DNS differ from the number of ready endpoints.
+//! Tests Services for which kube-proxy and DNS use other endpoints than the ready ones.
 
 use kube_endpoint_explain::{Status, explain_pod};
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use super::known::said;
 use super::*;
 
-/// Pods `web-1` on the node `a` and `web-2` on `b`, and a node `c` without a pod.
+/// Returns the pods `web-1` on the node `a` and `web-2` on `b`, and a node `c` without a pod.
 fn three_nodes() -> Cluster {
     let cluster = Cluster::new().node("a").zone("eu-1").node("b").zone("eu-2").node("c").zone("eu-3");
     cluster.service("web").pods("web", 2).select("Pod", "web-1").on("a").select("Pod", "web-2").on("b")
@@ -26,7 +26,7 @@ fn other_slice(name: &str, endpoints: Value) -> Value {
         "endpoints": endpoints})
 }
 
-/// All that a reader sees, for each case of a table.
+/// This shows all texts for a reader, for each case of a table.
 #[test]
 fn what_consumers_do_otherwise_is_told_to_a_reader() {
     let ended = |cluster: Cluster| cluster.select("Pod", "web-1").terminating();
@@ -98,7 +98,7 @@ fn endpoints_without_a_node_receive_nothing_by_the_policy_local() {
     assert_eq!(explained(&by_hand("Local"), "").verdict.status, Status::Down);
 }
 
-/// The endpoint names a node that was deleted.
+/// The endpoint names a deleted node.
 #[test]
 fn endpoints_of_deleted_nodes_receive_nothing_by_the_policy_local() {
     let of = |policies: Value, nodes: &[&str]| {
@@ -113,13 +113,13 @@ fn endpoints_of_deleted_nodes_receive_nothing_by_the_policy_local() {
     assert_eq!(headline(&of(json!({}), &["a"]), ""), "ok EP000 1 of 1 addresses receive traffic");
     insta::assert_snapshot!(headline(&of(internal(), &["a"]), ""), @"down EP048 0 of 1 addresses receive traffic; the Service's internalTrafficPolicy is Local, and no endpoint names a node that exists, so clients on any node get no answer");
     assert_eq!(headline(&of(internal(), &["a", "gone"]), "").split(' ').next(), Some("degraded"));
-    // Nodes that are not known are taken to exist.
+    // The explanation assumes that unknown nodes exist.
     assert_eq!(headline(&of(internal(), &["a"]), "nodes"), "ok EP000 1 of 1 addresses receive traffic");
-    // Pods that use the external address are sent to endpoints of all nodes.
+    // kube-proxy sends pods that use the external address to endpoints of all nodes.
     assert_eq!(explained(&of(both, &["a"]), "").pods_by_publication.receiving, Some(1));
 }
 
-/// kube-proxy follows hints as long as some ready endpoint is hinted to its zone or node.
+/// kube-proxy follows hints while some ready endpoint has a hint for its zone or node.
 #[test]
 fn hints_for_zones_or_nodes_that_do_not_exist_keep_clients_away() {
     let zone = |name: &str| json!({"forZones": [{"name": name}]});
@@ -152,7 +152,7 @@ fn hints_for_zones_or_nodes_that_do_not_exist_keep_clients_away() {
     }
 }
 
-/// The policy `Local` makes the node of an entry matter.
+/// By the policy `Local` the node of an entry counts.
 #[test]
 fn entries_of_several_nodes_are_told_by_the_policy_local() {
     let of = |policy: &str| {
@@ -233,7 +233,7 @@ fn only_the_first_address_of_an_endpoint_counts() {
     assert_eq!(explained(&swapped, "").pods_by_publication.receiving, Some(1));
 }
 
-/// A Service is not down as long as clients are sent to endpoints that somebody else wrote.
+/// A Service is not down while clients have endpoints that somebody else wrote.
 #[test]
 fn endpoints_that_somebody_else_wrote_keep_a_service_up() {
     let other = |ready: bool| {

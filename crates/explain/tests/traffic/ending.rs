@@ -1,4 +1,4 @@
-//! Pods that are being deleted.
+//! Tests pods that are being deleted.
 
 use super::known::said;
 use super::*;
@@ -45,7 +45,7 @@ fn pods_that_are_being_deleted_receive_traffic_if_no_other_does() {
     );
 }
 
-/// What is said about a pod agrees with what is said about its Service.
+/// The explanation of a pod agrees with that of its Service.
 #[test]
 fn a_pod_is_said_to_receive_what_its_service_sends() {
     let one = || Cluster::new().node("a").service("web").pods("web", 1);
@@ -57,8 +57,7 @@ fn a_pod_is_said_to_receive_what_its_service_sends() {
     assert_eq!(said(settled(ending().not_ready())), "NO TRAFFIC 0 EP013 Some(false)");
 }
 
-/// Endpoints that end, and addresses that somebody lists as not ready, are not a loss that must
-/// have a cause.
+/// Ending endpoints, and addresses that somebody lists as not ready, need no cause.
 #[test]
 fn a_rollout_is_not_called_degraded_if_pods_may_not_be_read() {
     let two = || Cluster::new().node("a").service("web").pods("web", 2);

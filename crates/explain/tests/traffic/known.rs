@@ -1,4 +1,4 @@
-//! What is said if a kind of object may not be read.
+//! Tests the explanations for a reader who may not read a kind of object.
 
 use kube_endpoint_explain::explain_pod;
 use serde_json::json;
@@ -47,8 +47,8 @@ fn a_pod_is_not_said_to_receive_traffic_if_slices_may_not_be_read() {
     insta::assert_snapshot!(says.text(Layout::NARROW, now()).render(Colors::Off));
 }
 
-/// What is said about `web-1`: the first word, the exit code, and what it says of the only Service.
-/// `reads_others` tells whether other pods may be read.
+/// Returns the explanation of `web-1`: the first word, the exit code, and the text for the only
+/// Service. `reads_others` is true if the reader may read other pods.
 pub(crate) fn said(cluster: &Cluster, forbidden: &str, reads_others: bool) -> String {
     let (_, options) = reading(cluster, forbidden);
     let known = Known { pods: reads_others, ..options.known };
@@ -137,7 +137,7 @@ fn services_that_send_a_pod_traffic_are_counted() {
     ");
 }
 
-/// Zero that should receive traffic would be read as none that does.
+/// A reader would take "zero should receive traffic" for "no endpoint receives traffic".
 #[test]
 fn each_kind_that_is_missing_has_a_command_and_no_number_stands_for_nothing() {
     let ending = Cluster::new().node("a").service("web").pods("web", 1).select("Pod", "web-1").terminating();

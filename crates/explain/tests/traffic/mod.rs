@@ -1,5 +1,5 @@
-//! Headlines of Services: which endpoints receive traffic as kube-proxy chooses them, and what is
-//! not known if a kind may not be read.
+//! Tests the headlines of Services: the endpoints that receive traffic as kube-proxy chooses them,
+//! and the open questions of a reader who may not read a kind.
 #![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
 
 mod by_hand;
@@ -31,14 +31,15 @@ fn settled(cluster: Cluster) -> Cluster {
     planned.endpoints_writes().fold(cluster, |cluster, writes| cluster.apply(writes))
 }
 
-/// Pods `web-1` and so on, of which the first are not ready.
+/// Returns the pods `web-1` and so on. The first `not_ready` of them are not ready.
 fn web(pods: usize, not_ready: usize) -> Cluster {
     let cluster = Cluster::new().node("a").service("web").pods("web", pods);
     let names: Vec<String> = (1..=not_ready).map(|at| format!("web-{at}")).collect();
     settled(names.iter().fold(cluster, |cluster, name| cluster.select("Pod", name).not_ready()))
 }
 
-/// What the plugin reads if these kinds are forbidden. It takes nodes to be ready then.
+/// Returns the objects that the plugin reads if these kinds are forbidden. It then assumes that
+/// nodes are ready.
 fn reading(cluster: &Cluster, forbidden: &str) -> (Objects, Options) {
     let may = |kind: &str| !forbidden.split(' ').any(|forbidden| forbidden == kind);
     let known = Known {
@@ -62,7 +63,7 @@ fn explained(cluster: &Cluster, forbidden: &str) -> Explanation {
     explain(&objects, &key(), &objects.topology(0.0), now(), None, &options).unwrap()
 }
 
-/// The headline, as one line.
+/// Returns the headline, as one line.
 fn headline(cluster: &Cluster, forbidden: &str) -> String {
     let explanation = explained(cluster, forbidden);
     let verdict = &explanation.verdict;
@@ -74,7 +75,7 @@ fn text(cluster: &Cluster, forbidden: &str) -> String {
     explained(cluster, forbidden).text(Layout::NARROW, now()).render(Colors::Off)
 }
 
-/// The codes that lint prints.
+/// Returns the codes that lint prints.
 fn linted(cluster: &Cluster, forbidden: &str) -> Vec<String> {
     let (objects, options) = reading(cluster, forbidden);
     let problems = lint(&objects, now(), &options, &LintOptions::default()).problems;

@@ -1,10 +1,10 @@
-//! What is to be done, as text and as JSON.
+//! Tests remedies, as text and as JSON.
 
 use serde_json::json;
 
 use super::*;
 
-/// Pods with the same cause are told as one, whatever their addresses.
+/// One sentence tells pods with the same cause, whatever their addresses.
 #[test]
 fn pods_are_grouped_by_cause() {
     let pods = |address: fn(usize) -> String| {
@@ -30,7 +30,7 @@ fn pods_are_grouped_by_cause() {
     insta::assert_snapshot!(texts.join("---\n"));
 }
 
-/// A remedy in JSON can be run as it is.
+/// A user can run a remedy in JSON as it is.
 #[test]
 fn remedies_in_json_name_the_pod_and_the_namespace() {
     let cluster = Cluster::new().node("a").service("web").pods("web", 1).select("Pod", "web-1").not_ready();

@@ -10,9 +10,7 @@ use rand_chacha::ChaCha8Rng;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Backoff {
-    /// The first delay.
     pub initial: Duration,
-    /// The longest delay.
     pub max: Duration,
 }
 

@@ -52,7 +52,6 @@ pub(crate) enum State<T> {
     },
     /// Waits before it continues with another state.
     BackingOff {
-        /// How long to wait.
         delay: Duration,
         /// The state after the wait.
         next: Box<State<T>>,

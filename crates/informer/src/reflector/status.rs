@@ -26,13 +26,11 @@ pub struct KindStatus {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KindFailure {
-    /// The request that failed.
     pub verb: ListWatchVerb,
     /// Why it failed, as in the label of the metrics.
     pub reason: WatchErrorReason,
     /// The HTTP status, if the server answered with one.
     pub code: Option<u16>,
-    /// Why it failed, in words.
     pub message: String,
     /// The number of consecutive failures.
     pub failures: u32,
@@ -43,9 +41,7 @@ pub struct KindFailure {
 /// The verb of a request, as in an RBAC rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListWatchVerb {
-    /// `list`
     List,
-    /// `watch`
     Watch,
 }
 

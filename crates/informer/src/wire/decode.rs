@@ -20,7 +20,6 @@ pub(crate) struct Undecodable {
     pub(crate) key: Option<ObjectKey>,
     /// Its version, if it can be read.
     pub(crate) resource_version: ResourceVersion,
-    /// Why it cannot be decoded.
     pub(crate) error: String,
 }
 

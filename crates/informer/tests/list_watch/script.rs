@@ -38,7 +38,6 @@ pub(crate) enum Answer {
     UnreachableCheck,
     /// The answer to a version check: it is forbidden.
     ForbiddenCheck,
-    /// A watch.
     Watch(Vec<WatchStep>),
     /// The connection is refused.
     Unreachable,

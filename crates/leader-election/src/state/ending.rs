@@ -1,4 +1,4 @@
-//! How an election ends: by a stop, at the renew deadline, or because another candidate holds the
+//! Ends an election: at a stop, at the renew deadline, or because another candidate holds the
 //! Lease.
 
 use tokio::time::Instant;
@@ -10,8 +10,8 @@ use crate::leadership::{Ended, LastWrites, LeaderElectionError};
 const CONTESTED_READS: u32 = 4;
 
 impl Election {
-    /// Begins to stop. A leader releases the Lease, with `last_writes`. A request that is under way
-    /// must be dropped.
+    /// Begins to stop. A leader releases the Lease, with `last_writes`. The caller must drop a
+    /// request that is under way.
     pub(crate) fn stop(&mut self, last_writes: Option<LastWrites>, now: Instant) {
         let acquires = matches!(self.step, Step::Sent(Purpose::Acquire, _));
         let led = match self.phase {
@@ -57,8 +57,8 @@ impl Election {
         self.step = Step::Waiting(now + self.options.retry_period / CONTESTED_READS);
     }
 
-    /// How a stop ends: a standby that may have acquired the Lease just before was a standby all
-    /// the same.
+    /// Returns how a stop ended: a standby that may have acquired the Lease just before still
+    /// counts as a standby.
     pub(super) fn stopped(&self, ended: Ended) -> Ended {
         match self.phase {
             Phase::Stopping { led: true, .. } => ended,

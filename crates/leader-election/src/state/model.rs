@@ -4,7 +4,7 @@
 //! The laws:
 //!
 //! - At no time do two candidates have an [`until`](Leadership::Leading) that has not passed.
-//! - What a new leader is told about last writes includes all writes of all leaders before.
+//! - The last writes that a new leader learns of include all writes of all leaders before.
 //! - No candidate sends more than three requests a second on average.
 //! - When faults stop, somebody leads within a lease duration and a retry period, and stays the
 //!   leader.
@@ -24,12 +24,12 @@ const SECOND: Micros = 1_000_000;
 const FAULTS_END: Micros = 120 * SECOND;
 const END: Micros = 200 * SECOND;
 
-/// What a case is made of.
+/// The random parameters of a case.
 #[derive(Clone, Copy, Debug)]
 struct Setup {
     seed: u64,
     candidates: usize,
-    /// The share of requests and events that go wrong, in percent.
+    /// How many of 100 requests and events go wrong.
     faults: u32,
     /// The mean time between two suspensions, stops and kills of a process, in seconds.
     disturbances: u64,

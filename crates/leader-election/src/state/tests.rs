@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 use super::*;
 use crate::leadership::LAST_WRITES_ANNOTATION;
 
-/// What happens. Versions of Leases count up by themselves.
+/// An input of the state machine. Each Lease with a new record gets the next version.
 #[derive(Clone)]
 enum Input {
-    /// The candidate begins, or time has passed: up to this many milliseconds since the beginning.
+    /// The candidate begins, or time passes: now it is this many milliseconds after the beginning.
     At(u64),
-    /// The answer to a write: it is carried out.
+    /// The answer to a write: the server has carried it out.
     Done,
     /// The answer to a read: a Lease with this record. The same record is the same version of the
     /// Lease.
@@ -44,8 +44,8 @@ struct Script {
     sent: Option<Lease>,
 }
 
-/// A Lease with a record that is written as `holder seconds transitions`; `-` is an absent field
-/// and `''` an empty one.
+/// Returns a Lease with the record `holder seconds transitions`; `-` is an absent field and `''` an
+/// empty one.
 fn lease(record: &str, version: u64) -> Lease {
     let mut spec = json!({"renewTime": format!("2026-01-01T00:00:00.{version:06}Z")});
     let mut metadata = json!({"name": "l", "resourceVersion": version.to_string()});
@@ -114,7 +114,7 @@ impl Script {
         }
     }
 
-    /// What the candidate does now, and whether it leads.
+    /// Describes the candidate's next action, and its leadership.
     fn does(&mut self) -> String {
         let wall_clock: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
         let action = self.election.next(self.now, wall_clock + (self.now - self.start));
@@ -166,7 +166,7 @@ impl Script {
     }
 }
 
-/// Plays what happens, and compares what the candidate does after each step.
+/// Plays the inputs, and compares what the candidate does after each of them.
 fn check(steps: &[(Input, &str)]) {
     let mut script = Script::new();
     let mut before = Vec::new();

@@ -33,7 +33,7 @@ pub(crate) fn server() -> EmbeddedApiServer {
     EmbeddedApiServer::builder().start_time("2026-01-01T00:00:00Z".parse().unwrap()).build().unwrap()
 }
 
-/// A client whose user agent is `name`, so that faults can be made for it alone.
+/// Returns a client whose user agent is `name`, so that a test can inject faults for it alone.
 pub(crate) fn client(server: &EmbeddedApiServer, name: &'static str) -> ApiClient {
     let service = server.service().map_request(move |mut request: Request<Body>| {
         request.headers_mut().insert(header::USER_AGENT, HeaderValue::from_static(name));
@@ -42,7 +42,7 @@ pub(crate) fn client(server: &EmbeddedApiServer, name: &'static str) -> ApiClien
     ApiClient::for_tests(service)
 }
 
-/// A candidate whose clock is an hour wrong per byte of its name.
+/// Returns an elector whose clock is wrong by an hour per byte of its name.
 pub(crate) fn elector(
     server: &EmbeddedApiServer,
     name: &'static str,
@@ -105,7 +105,7 @@ impl Candidate {
     }
 }
 
-/// Checks for some time, a hundred times a second, who leads. Returns all leaders.
+/// Checks a hundred times a second for this time who leads. Returns the indices of all leaders.
 pub(crate) async fn leaders_within(time: Duration, candidates: &[&Candidate]) -> BTreeSet<usize> {
     let end = Instant::now() + time;
     let mut leaders = BTreeSet::new();
@@ -122,7 +122,7 @@ pub(crate) fn lease(server: &EmbeddedApiServer) -> Value {
     server.get("leases", "kube-system", "l").expect("the lease exists")
 }
 
-/// The Lease in the hands of a person with kubectl.
+/// Returns the Lease in the hands of a person with kubectl.
 pub(crate) fn by_hand(server: &EmbeddedApiServer) -> Api<Lease> {
     Api::namespaced(Client::new(server.service(), "default"), "kube-system")
 }

@@ -118,7 +118,7 @@ async fn edits_in_a_loop_do_not_make_the_candidates_loop() {
     let requests =
         |name: &str| server.request_log().iter().filter(|logged| logged.request.user_agent == name).count();
     assert!(edits > 900, "{edits}");
-    // The limiter of a candidate lets 5 requests pass in a second, after a burst of 10.
+    // A candidate's limiter lets 5 requests pass in a second, after a burst of 10.
     assert!((20..=115).contains(&requests("a")), "{}", requests("a"));
     assert!((5..=115).contains(&requests("b")), "{}", requests("b"));
     let leaders = leaders_within(Duration::from_secs(40), &[&a, &b]).await;

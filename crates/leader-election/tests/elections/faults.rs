@@ -41,7 +41,7 @@ async fn a_leader_without_a_server_is_lost_at_the_renew_deadline_and_a_standby_l
         assert!(!b.leads());
         server.remove_fault(outage);
         let (took, last_writes) = b.until_it_leads().await;
-        // The record that it saw before the outage has expired. A request may be stuck for its
+        // The record that it saw before the outage has expired. One request may be stuck until its
         // timeout.
         assert!(took < Duration::from_secs(10), "{took:?} after {fault:?}");
         assert_eq!(last_writes, None);
@@ -78,7 +78,7 @@ async fn a_write_whose_answer_is_lost_is_read_back() {
     pass(3).await;
     assert_eq!(writes(&server), 4);
     assert!(a.leads());
-    // The same for a release.
+    // The same happens to a release.
     server.add_fault(FaultRule::on(Fault::ApplyAndLoseAnswer, "update", "leases").times(1));
     a.stop(None);
     assert_eq!(a.ended().await, Ok(Ended::Released));
@@ -127,7 +127,7 @@ async fn a_leader_that_is_cut_off_is_lost_before_another_leads() {
     a.until_it_leads().await;
     let b = start(&server, "b");
     pass(31).await;
-    // Its renewals are carried out, but it does not learn it.
+    // The server carries out its renewals, but it does not learn it.
     server.add_fault(FaultRule::new(Fault::ApplyAndLoseAnswer, of("a")).times(7));
     server.add_fault(FaultRule::new(Fault::LoseRequest, of("a")).after(7));
     server.break_watches(of("a"));

@@ -1,4 +1,4 @@
-//! What operators see: metrics, and the liveness check.
+//! Tests of what operators see: metrics, and the liveness check.
 
 use std::future::pending;
 use std::io::Write;
@@ -51,7 +51,7 @@ async fn metrics_are_client_gos_and_say_whether_the_lease_is_held() {
     assert_eq!(values(), (Some(0.0), Some(0.0), 0));
 }
 
-/// The alert NoLeader asks for this.
+/// The alert NoLeader depends on this.
 #[tokio::test(start_paused = true)]
 async fn a_standby_shows_whether_somebody_holds_the_lease() {
     let recorder = DebuggingRecorder::new();
@@ -70,7 +70,7 @@ async fn a_standby_shows_whether_somebody_holds_the_lease() {
         (found.0.unwrap(), found.1.unwrap())
     };
     let server = server();
-    // Reserved for a program that does not run, for an hour.
+    // Somebody reserves the Lease for an hour, for a program that does not run.
     let spec = json!({"holderIdentity": "other", "leaseDurationSeconds": 3600});
     let metadata = json!({"name": "l", "namespace": "kube-system"});
     let lease =
@@ -82,7 +82,7 @@ async fn a_standby_shows_whether_somebody_holds_the_lease() {
         pass(1000).await;
         assert_eq!(values(), (0.0, 1.0));
     }
-    // Whoever cannot read it does not know.
+    // A candidate that cannot read the Lease does not know its holder.
     let refuse = Fault::Refuse { status: 403, retry_after: None };
     let fault = server.add_fault(FaultRule::on(refuse, "get", "leases"));
     pass(5).await;
@@ -90,7 +90,7 @@ async fn a_standby_shows_whether_somebody_holds_the_lease() {
     server.remove_fault(fault);
     pass(5).await;
     assert_eq!(values(), (0.0, 1.0));
-    // Nobody has renewed it, and this candidate cannot take it.
+    // Nobody has renewed the Lease, and this candidate cannot take it.
     let refuse = Fault::Refuse { status: 403, retry_after: None };
     let fault = server.add_fault(FaultRule::on(refuse, "update", "leases"));
     pass(600).await;

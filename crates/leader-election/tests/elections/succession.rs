@@ -1,4 +1,4 @@
-//! Who leads after the leader was released or killed.
+//! Tests who leads after the leader has released the Lease or was killed.
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ async fn a_leader_that_does_not_know_its_last_writes_leaves_none() {
     b.ended().await.unwrap();
     let mut c = start(&server, "c");
     assert_eq!(c.until_it_leads().await.1, None);
-    // A killed leader leaves none either.
+    // A killed leader leaves no last writes either.
     c.kill().await;
     let mut d = start(&server, "d");
     assert_eq!(d.until_it_leads().await.1, None);

@@ -26,7 +26,6 @@ pub enum ConfigFileError {
     /// The operating system does not give its content.
     #[error("cannot read the configuration {path}: {why}")]
     Unreadable {
-        /// The file.
         path: PathBuf,
         /// The error of the operating system.
         why: String,
@@ -34,7 +33,6 @@ pub enum ConfigFileError {
     /// It is not what is expected.
     #[error("{path}: line {line}: {why}")]
     Invalid {
-        /// The file.
         path: PathBuf,
         /// The line of the mistake; the first is 1.
         line: u64,

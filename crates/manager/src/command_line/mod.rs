@@ -26,7 +26,6 @@ pub use file::ConfigFileError;
 /// The options, and where they come from.
 #[derive(Clone, Debug)]
 pub struct CommandLine {
-    /// The options.
     pub options: Options,
     /// The value of each flag, wherever it comes from; see [`flag_values`](crate::flag_values).
     pub flags: BTreeMap<String, String>,
@@ -38,10 +37,13 @@ pub struct CommandLine {
 /// Where a value comes from that is not on the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Origin {
-    /// An environment variable.
     Variable(String),
     /// A field of the file of `--config`.
-    File { path: PathBuf, line: u64, field: String },
+    File {
+        path: PathBuf,
+        line: u64,
+        field: String,
+    },
 }
 
 impl fmt::Display for Origin {

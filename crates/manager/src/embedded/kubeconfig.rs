@@ -40,7 +40,6 @@ pub enum KubeconfigError {
     /// The operating system does not let it.
     #[error("cannot write the kubeconfig {path}: {why}; choose another place with --embedded-kubeconfig")]
     Io {
-        /// The file.
         path: PathBuf,
         /// The error of the operating system.
         why: io::Error,
@@ -50,7 +49,6 @@ pub enum KubeconfigError {
         "{path} exists and {why}, so it is not replaced; choose another place with --embedded-kubeconfig, or remove the file"
     )]
     NotOurs {
-        /// The file.
         path: PathBuf,
         /// A description of it, in words that follow "and".
         why: String,
@@ -61,7 +59,6 @@ pub enum KubeconfigError {
          --embedded-kubeconfig, or stop that process"
     )]
     InUse {
-        /// The file.
         path: PathBuf,
         /// The URL of the API server.
         server: String,
@@ -70,10 +67,7 @@ pub enum KubeconfigError {
     #[error(
         "another process has locked {path}; choose another place with --embedded-kubeconfig, or start again when it is done"
     )]
-    Locked {
-        /// The file.
-        path: PathBuf,
-    },
+    Locked { path: PathBuf },
 }
 
 /// A path that a kubeconfig may be written to.

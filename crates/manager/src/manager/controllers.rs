@@ -36,10 +36,8 @@ pub struct RunningControllers {
     /// The endpointslice controller.
     #[cfg(feature = "endpointslice")]
     pub endpoint_slice: Option<kube_endpoint_endpointslice_controller::EndpointSliceController>,
-    /// The endpoints controller.
     #[cfg(feature = "endpoints")]
     pub endpoints: Option<kube_endpoint_endpoints_controller::EndpointsController>,
-    /// The mirroring controller.
     #[cfg(feature = "mirroring")]
     pub mirroring: Option<kube_endpoint_mirroring::MirroringController>,
 }

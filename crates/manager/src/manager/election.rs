@@ -114,10 +114,7 @@ enum Phase {
 /// What happened in an election.
 pub(super) enum Happening {
     /// Another process, or none, holds the lease.
-    Standby {
-        /// The holder.
-        leader: Option<String>,
-    },
+    Standby { leader: Option<String> },
     /// The controllers must begin. The fence is open.
     TookOver {
         /// What the caches may not show.

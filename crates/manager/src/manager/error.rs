@@ -24,18 +24,13 @@ pub enum ManagerError {
     /// A task panicked. The process should exit and be restarted.
     #[error("{name} failed: {error}")]
     TaskFailed {
-        /// The name of the task.
         name: String,
-        /// What it panicked with.
         #[source]
         error: JoinError,
     },
     /// A task ended without a shutdown. The process should exit and be restarted.
     #[error("{name} ended unexpectedly")]
-    TaskEnded {
-        /// The name of the task.
-        name: String,
-    },
+    TaskEnded { name: String },
 }
 
 impl ManagerError {

@@ -6,9 +6,7 @@ use std::fmt::Display;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid value {value:?} for {option}: {why}")]
 pub struct InvalidOption {
-    /// The option.
     pub option: String,
-    /// The rejected value.
     pub value: String,
     /// Why it is invalid, and which values are valid.
     pub why: String,

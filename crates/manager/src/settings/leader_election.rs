@@ -14,9 +14,7 @@ const JITTER_PERCENT: u32 = 120;
 /// `leaderelection`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaderElectionSettings {
-    /// Namespace of the Lease.
     pub namespace: String,
-    /// Name of the Lease.
     pub name: String,
     /// The identity of this replica in the Lease. None stands for one made from the host name and
     /// the manager's seed, so candidates on one host that may share a seed call

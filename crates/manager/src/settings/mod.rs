@@ -38,9 +38,7 @@ const MAX_ENDPOINTS_WORKERS: usize = 1000;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Settings {
-    /// The controllers to run.
     pub controllers: Vec<ControllerName>,
-    /// The feature gates.
     pub gates: Gates,
     /// Requests per second to the API server, per controller. A negative value means no limit. Zero
     /// is invalid here; the option `--kube-api-qps=0` stands for client-go's default.
@@ -89,7 +87,6 @@ pub struct Settings {
     pub serving: Option<ServingSettings>,
     /// Where traces are sent; none sends none.
     pub tracing: Option<TracingSettings>,
-    /// How the log is written.
     pub logging_format: LoggingFormat,
     /// The file to which a line of JSON is appended for each write; none writes no audit log.
     pub audit_log: Option<PathBuf>,

@@ -17,7 +17,6 @@ use crate::options::{AuthOptions, ServingOptions};
 pub struct ServingSettings {
     /// The address to listen on. An unspecified address stands for all addresses of both families.
     pub bind_address: IpAddr,
-    /// The port to listen on.
     pub port: u16,
     /// The certificate and its chain. None stands for a self-signed certificate. Given exactly if
     /// `key_file` is.

@@ -18,7 +18,6 @@ pub enum LoggingFormat {
     /// Lines for people.
     #[default]
     Text,
-    /// One JSON object per line.
     Json,
 }
 

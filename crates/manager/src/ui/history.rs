@@ -31,7 +31,6 @@ pub(super) struct History {
 
 struct Bucket {
     number: i64,
-    /// Of each controller.
     queue_depth: Vec<usize>,
     writes: Vec<u64>,
     /// Of all controllers: by class, without empty classes.

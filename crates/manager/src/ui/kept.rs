@@ -31,7 +31,6 @@ pub(super) struct Kept<T> {
 struct Made<T> {
     value: Arc<T>,
     at: Instant,
-    /// How long it took to make.
     took: Duration,
 }
 

@@ -71,7 +71,6 @@ pub(crate) struct Ui {
 struct Shared {
     manager: ManagerHandle,
     identity: Identity,
-    /// How the controllers write.
     options: Options,
     clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
     document: Document,

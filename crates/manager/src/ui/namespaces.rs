@@ -34,9 +34,7 @@ const BURST: NonZeroU32 = NonZeroU32::new(100).expect("not zero");
 /// What a reader may see.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Visible {
-    /// All namespaces.
     All,
-    /// Some.
     Some {
         /// Those that they may see.
         shown: BTreeSet<Text>,

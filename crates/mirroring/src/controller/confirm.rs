@@ -1,9 +1,10 @@
 //! Asks the API server before all mirrored slices of a Service are deleted.
 //!
-//! The caches of Services, Endpoints and slices are not updated together. At the start of a
-//! process, the cache of slices may show what the process before wrote for a Service or Endpoints
-//! that the other caches do not show yet. Upstream deletes such slices, and writes them again when
-//! its caches have caught up (`syncEndpoints`); the Service has no endpoints in the meantime.
+//! The caches of Services, Endpoints and slices change one after the other. At the start of a
+//! process, the cache of slices may show slices that the process before wrote for a Service or
+//! Endpoints that the other caches do not show yet. Upstream deletes such slices, and writes them
+//! again when its caches have caught up (`syncEndpoints`); the Service has no endpoints in the
+//! meantime.
 
 use kube_endpoint_api_writer::{FailedWrite, Operation, WriteError};
 use kube_endpoint_controller_runtime::Runtime;
@@ -13,13 +14,13 @@ use super::MirroringReconciler;
 use super::content::differs;
 use crate::plan::{NotMirrored, mirrorable};
 
-/// Checks that the API server, too, has a reason not to mirror these Endpoints, before their slices
-/// are deleted.
+/// Checks that the API server, too, has a reason not to mirror these Endpoints, before the sync
+/// deletes their slices.
 ///
 /// # Errors
 ///
-/// If it does not answer, or has none. The cache will show that and start a sync; but the answer
-/// may be wrong, so the key is retried anyway.
+/// The failed write, if the API server does not answer, or has no such reason. The cache will show
+/// that and start a sync; but the answer may be wrong, so the queue retries the key, too.
 pub(super) async fn check_not_mirrored(
     runtime: &Runtime<MirroringReconciler>,
     key: &ObjectKey,

@@ -1,13 +1,14 @@
-//! Deletes slices that were made from pods, for a Service that has no selector any more.
+//! Deletes the slices that the endpointslice controller made from pods, for a Service that has no
+//! selector any more.
 //!
-//! [`judge_orphans`] decides. What it needs from the API server is asked here:
+//! [`judge_orphans`] decides. This asks the API server
 //!
 //! - who wrote the Endpoints, once for each of their versions;
-//! - who made a slice that is to be deleted, once for each of its versions;
-//! - before anything is deleted, whether the Service still lacks a selector. The cache of Services
-//!   may lag behind that of slices, and versions of different kinds need not compare. A slice is
-//!   deleted only in the version that was seen before: the Service may have got a selector back,
-//!   and the slice may have been written for it.
+//! - who made a slice that it would delete, once for each of its versions;
+//! - before the first delete, if the Service still lacks a selector. The cache of Services may lag
+//!   behind that of slices, and versions of different kinds need not compare. A delete names the
+//!   version that the cache shows: the Service may have got a selector back, and the endpointslice
+//!   controller may have written the slice for it.
 
 use std::sync::Arc;
 
@@ -29,7 +30,8 @@ pub(super) fn is_made_of_pods(slice: &EndpointSlice) -> bool {
 type Cx = Runtime<MirroringReconciler>;
 
 impl MirroringReconciler {
-    /// Those among a Service's slices that were made of pods, if it has no selector any more.
+    /// Returns those of a Service's slices that were made from pods, if it has no selector any
+    /// more.
     pub(super) fn orphans(
         &self,
         service: &Service,
@@ -42,7 +44,7 @@ impl MirroringReconciler {
         slices.iter().filter(orphaned).cloned().collect()
     }
 
-    /// Deletes the orphans that the mirrored slices replace, and reports why others are kept.
+    /// Deletes the orphans that the mirrored slices replace, and reports why it keeps the others.
     pub(super) async fn clean_up(
         &self,
         runtime: &Cx,
@@ -71,7 +73,7 @@ impl MirroringReconciler {
         if replaced.is_empty() {
             return Ok(());
         }
-        // The mirrored slices that replace them must exist.
+        // The mirrored slices that replace the orphans must exist.
         runtime.check_outputs_are_current(&service.key).await.map_err(|failed| vec![failed])?;
         let asked = runtime.writer().writer().service(&service.key).await;
         let asked = asked.map_err(|error| failed_delete(orphans, error))?;
@@ -109,7 +111,7 @@ impl MirroringReconciler {
         if failed.is_empty() { Ok(()) } else { Err(failed) }
     }
 
-    /// Asks the API server who made a slice that is to be deleted.
+    /// Asks the API server who made a slice before it is deleted.
     async fn confirm(
         &self,
         runtime: &Cx,
@@ -139,8 +141,8 @@ impl MirroringReconciler {
         Ok(verdict.confirmed(&maker))
     }
 
-    /// Asks the API server who wrote the addresses of these Endpoints. Returns none if there are
-    /// others there by now.
+    /// Asks the API server who wrote the addresses of these Endpoints. Returns `None` if the server
+    /// has another version by now.
     async fn subsets_writer(&self, runtime: &Cx, endpoints: &Endpoints) -> Result<Option<Maker>, WriteError> {
         let key = endpoints.key();
         let version = endpoints.metadata.resource_version;

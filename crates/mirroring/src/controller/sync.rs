@@ -30,7 +30,7 @@ impl MirroringReconciler {
             endpoints = Some(found.map_err(|error| SyncError::from(vec![error]))?);
         }
         if service.is_none() {
-            // What is left of a deleted Service may be for another process to clean up.
+            // Another process may be responsible for the leftovers of a deleted Service.
             let labels = endpoints.as_ref().map(|endpoints| &endpoints.metadata.labels);
             mirrored.retain(|slice| runtime.owns_leftover(key, labels.unwrap_or(&slice.metadata.labels)));
         }
@@ -40,7 +40,7 @@ impl MirroringReconciler {
                 .with_options(&self.options.plan),
         );
         if let Some(endpoints) = &endpoints {
-            // Endpoints that are older than this process were reported by the one before.
+            // The process before has reported Endpoints that are older than this one.
             let is_new =
                 self.started_at.get().is_none_or(|start| endpoints.metadata.resource_version > *start);
             let events = std::mem::take(&mut plan.events);
@@ -54,12 +54,13 @@ impl MirroringReconciler {
         }
         let share = if let Some(reason) = plan.not_mirrored {
             tracing::debug!(endpoints = %key, %reason, slices = plan.writes.delete.len(), "not mirrored");
-            // With the names of creates whose answers were lost: nothing is created any more.
+            // This also forgets the names of creates whose answers were lost: the sync creates
+            // nothing any more.
             runtime.writer().tracker().forget(key);
             let keeps_changes = !plan.writes.delete.is_empty();
             let before = runtime.forget_before_writes(key, keeps_changes).share;
             self.metrics.replace(before, None);
-            // A user may have made them, with a label that was copied.
+            // A user may have made them, with a copied label.
             if keeps_changes
                 && before.is_none()
                 && let Some(left_out) = runtime.admits(Line::NotMirrored)
@@ -94,8 +95,8 @@ impl MirroringReconciler {
         let (Some(service), Some(endpoints), Some(_)) = (service, endpoints, share) else {
             return Ok(Outcome::Done);
         };
-        // Mirrored slices are deleted with the Endpoints, and must not take everything else with
-        // them.
+        // The garbage collector deletes mirrored slices with the Endpoints, so the other slices
+        // must stay.
         if completion == Completion::NamespaceTerminating || endpoints.metadata.deletion_timestamp.is_some() {
             return Ok(Outcome::Done);
         }
@@ -108,7 +109,8 @@ impl MirroringReconciler {
             return Ok(Outcome::Done);
         }
         if changes {
-            // They are judged by the cached slices, so only once the cache shows what was written.
+            // The verdicts depend on the cached slices, so they wait until the cache shows the
+            // writes.
             return Ok(if completion == Completion::Recorded {
                 Outcome::Done
             } else {
@@ -129,8 +131,8 @@ impl MirroringReconciler {
     }
 }
 
-/// Returns true if these writes change endpoints or ports, by which orphans are judged. Labels and
-/// annotations do not count: a webhook may undo an update of these each time.
+/// Returns true if these writes change endpoints or ports, on which the verdicts on orphans depend.
+/// Labels and annotations do not count: a webhook may undo an update of these each time.
 fn changes_endpoints(writes: &Writes<EndpointSlice>, cached: &[Arc<EndpointSlice>]) -> bool {
     let is_same = |update: &EndpointSlice| {
         let cached = cached.iter().find(|cached| cached.metadata.name == update.metadata.name);

@@ -1,4 +1,4 @@
-//! The endpoints that should be mirrored from Endpoints, by address family and ports, and a verdict
+//! Computes the endpoints that the slices should have, by address family and ports, and a verdict
 //! on each address.
 
 use std::collections::BTreeMap;
@@ -16,32 +16,31 @@ use super::verdict::{AddressVerdict, MirrorVerdict, SkipReason};
 /// The endpoints of one slice.
 pub(super) type EndpointsByIdentity = BTreeMap<EndpointIdentity, Endpoint>;
 
-/// What should be mirrored, and a verdict on each address.
+/// The endpoints that the slices should have, and a verdict on each address.
 #[derive(Debug, Default)]
 pub(super) struct Desired {
-    /// For each set of ports the endpoints of both families; either may be empty.
+    /// The endpoints of each family for each set of ports. A group may be empty.
     pub(super) groups: BTreeMap<Group, EndpointsByIdentity>,
-    /// About addresses that were skipped.
+    /// Events about skipped addresses.
     pub(super) events: Vec<PlannedEvent>,
-    /// Number of addresses that were skipped, for any reason.
+    /// Number of addresses that the plan skipped, for any reason.
     pub(super) skipped: usize,
     /// A verdict on each address of each subset in canonical form.
     pub(super) verdicts: Vec<AddressVerdict>,
 }
 
-/// The addresses of one subset, each with the endpoint made from it or the reason why there is
-/// none.
+/// The addresses of one subset, each with its endpoint or the reason why it has none.
 struct JudgedSubset {
     ports: Vec<EndpointsPort>,
     port_set: PortSet,
     addresses: Vec<(Text, Placed)>,
 }
 
-/// The slice and the identity of the endpoint made from an address, or why there is none.
+/// The address type and the identity of an address's endpoint, or the reason why it has none.
 type Placed = Result<(AddressType, EndpointIdentity), SkipReason>;
 
 impl Desired {
-    /// Computes the endpoints: of each subset in canonical form, at most `max` addresses.
+    /// Computes the endpoints of at most `max` addresses of each subset in canonical form.
     pub(super) fn of(subsets: &[EndpointSubset], max: usize) -> Self {
         let mut desired = Self::default();
         let subsets: Vec<JudgedSubset> =
@@ -125,7 +124,7 @@ impl JudgedSubset {
     }
 }
 
-/// Adds an endpoint and returns its identity. One address may be spelt in two ways, or be in two
+/// Adds an endpoint and returns its identity. One address may have two spellings, or be in two
 /// subsets with the same ports: not ready wins, then the later one.
 fn insert(wanted: &mut EndpointsByIdentity, endpoint: Endpoint) -> EndpointIdentity {
     let identity = endpoint.identity();
@@ -156,8 +155,8 @@ fn remove_surplus(wanted: &mut EndpointsByIdentity, max: usize) -> usize {
     surplus.len()
 }
 
-/// Converts an address to an endpoint (upstream `addressToEndpoint`); none if it is not an IP
-/// address.
+/// Converts an address to an endpoint (upstream `addressToEndpoint`). Returns `None` if it is not
+/// an IP address.
 fn endpoint(address: &EndpointAddress, ready: bool) -> Option<(AddressType, Endpoint)> {
     let ip = address::parse_sloppy(&address.ip)?;
     let endpoint = Endpoint {

@@ -21,7 +21,6 @@ pub struct PlanInputs<'a> {
     /// The slices that carry the label with the Service's name and the label with this controller's
     /// name and are not being deleted, in any order.
     pub existing_slices: &'a [Arc<EndpointSlice>],
-    /// Options of the controller.
     pub options: &'a PlanOptions,
 }
 
@@ -53,12 +52,12 @@ impl<'a> PlanInputs<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PlanOptions {
-    /// Maximum number of addresses of a subset that are mirrored, so that each subset has one slice
-    /// for each address family.
+    /// Maximum number of mirrored addresses of a subset, so that each subset has one slice for each
+    /// address family.
     pub max_endpoints_per_subset: usize,
-    /// Gate: the label `service.kubernetes.io/headless` of Endpoints is not copied to slices of a
-    /// Service that is not headless: kube-proxy ignores slices that have it. Upstream copies it. On
-    /// by default.
+    /// Gate: the plan does not copy the label `service.kubernetes.io/headless` of Endpoints to
+    /// slices of a Service that is not headless, because kube-proxy ignores slices that have it.
+    /// Upstream copies it. On by default.
     pub headless_label_repair: bool,
 }
 

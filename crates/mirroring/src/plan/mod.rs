@@ -28,8 +28,8 @@ pub use verdict::{AddressVerdict, MirrorVerdict, NotMirrored, SkipReason};
 /// Slices with the same address type and the same ports form a group.
 type Group = (AddressType, PortSet);
 
-/// Plans one sync (upstream `syncEndpoints` and `reconcile`). Nothing is planned if the Endpoints
-/// [lack](lacks_content) what is to be mirrored.
+/// Plans one sync (upstream `syncEndpoints` and `reconcile`). The plan is empty if the Endpoints
+/// [lack](lacks_content) their addresses.
 pub fn plan(inputs: &PlanInputs<'_>) -> Plan {
     let mut existing: Vec<&Arc<EndpointSlice>> = inputs.existing_slices.iter().collect();
     existing.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
@@ -50,20 +50,19 @@ pub fn plan(inputs: &PlanInputs<'_>) -> Plan {
     }
 }
 
-/// Returns true if the Endpoints have to be mirrored, but only a summary of their addresses is
-/// known. That is so if the endpoints controller has written them, before the Service lost its
+/// Returns true if the plan would mirror the Endpoints, but the input has only a summary of their
+/// addresses. That happens if the endpoints controller wrote them before the Service lost its
 /// selector.
 pub fn lacks_content(inputs: &PlanInputs<'_>) -> bool {
     source(inputs).is_ok_and(|(_, endpoints)| endpoints.subsets.listed().is_none())
 }
 
-/// Checks whether Endpoints are mirrored as far as this depends on them alone (upstream
-/// `shouldMirror`). The controller also calls this for changed Endpoints, to find out whether they
-/// need a sync.
+/// Checks the conditions for mirroring that concern the Endpoints alone (upstream `shouldMirror`).
+/// The controller also calls this for changed Endpoints, to find out if they need a sync.
 ///
 /// # Errors
 ///
-/// The reason why they are not.
+/// The reason why the controller does not mirror them.
 pub fn mirrorable(endpoints: &Endpoints) -> Result<(), NotMirrored> {
     if endpoints.metadata.labels.get(LABEL_SKIP_MIRROR).is_some_and(|value| **value == *"true") {
         return Err(NotMirrored::SkipLabel);
@@ -105,8 +104,8 @@ fn mirror(
         let found = existing_groups.remove(&group).unwrap_or_default();
         plan_group(&mut plan, &template, group, wanted, found, max);
     }
-    // Slices with ports that no address serves any more. Upstream does not count their endpoints as
-    // removed.
+    // No address serves the ports of these slices any more. Upstream does not count their endpoints
+    // as removed.
     plan.writes.delete.extend(existing_groups.into_values().flatten().cloned());
     let mut writes = reuse::reuse_deleted_slices(plan.writes);
     writes.delete.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
@@ -117,7 +116,7 @@ fn mirror(
     Plan { writes, ..plan }
 }
 
-/// Plans the slices of one group: one is kept or created, the others are deleted (upstream
+/// Plans the slices of one group: keeps or creates one, and deletes the others (upstream
 /// `reconcileByPortMapping`).
 fn plan_group(
     plan: &mut Plan,

@@ -1,4 +1,4 @@
-//! Mirrored slices: their metadata, and how an existing slice differs from the desired one.
+//! Makes mirrored slices with their metadata, and compares an existing slice with the desired one.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ pub(super) struct Template<'a> {
     annotations: StringMap,
 }
 
-/// How an existing slice differs from the desired one.
+/// The differences between an existing slice and the desired one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Changes {
     pub(super) added: usize,
@@ -30,20 +30,21 @@ pub(super) struct Changes {
 }
 
 impl Changes {
-    /// Returns the number of changes; zero means that nothing has to be written.
+    /// Returns the number of changes. Zero means that the plan need not write the slice.
     pub(super) fn cost(self) -> usize {
         self.added + self.updated + self.removed + usize::from(self.metadata)
     }
 }
 
 impl<'a> Template<'a> {
-    /// Returns the metadata for slices of `endpoints`. Labels are copied; those with the Service's
-    /// and the controller's name take precedence, and the headless one may be left out
-    /// ([`PlanOptions::headless_label_repair`]). Annotations are copied except for the trigger
-    /// time, which is that of another object, and the one that `kubectl apply` writes.
+    /// Returns the metadata for slices of `endpoints`. It copies the labels, except perhaps the
+    /// headless one ([`PlanOptions::headless_label_repair`]); the labels with the Service's and the
+    /// controller's name take precedence. It copies the annotations except for the trigger time,
+    /// which is that of another object, and the one that `kubectl apply` writes.
     pub(super) fn of(service: &Service, endpoints: &'a Endpoints, options: &PlanOptions) -> Self {
         let metadata = &endpoints.metadata;
-        // A headless Service keeps what its Endpoints say: kube-proxy ignores the Service itself.
+        // Slices of a headless Service keep the label of the Endpoints: kube-proxy ignores the
+        // Service itself.
         let labels = if options.headless_label_repair && !service.is_headless() {
             metadata.labels.without(LABEL_HEADLESS)
         } else {
@@ -110,8 +111,8 @@ impl<'a> Template<'a> {
                     changes.updated += usize::from(!wanted.equal_beyond_identity(endpoint));
                     found.insert(identity);
                 }
-                // Not wanted, or listed twice. Upstream counts a second one as the match of an
-                // endpoint that is missing.
+                // The endpoint is not wanted, or there twice. Upstream counts the second one as the
+                // match of a missing endpoint.
                 _ => changes.removed += 1,
             }
         }
@@ -119,7 +120,7 @@ impl<'a> Template<'a> {
         changes
     }
 
-    /// Returns true if the Endpoints object is an owner, and no earlier one of its name is
+    /// Returns true if the Endpoints object is an owner, and no earlier object of its name is one
     /// (upstream `needRebuildExistingSlices`). Upstream takes a slice without an owner for its own.
     fn owns(&self, existing: &EndpointSlice) -> bool {
         let own = &self.endpoints.metadata;

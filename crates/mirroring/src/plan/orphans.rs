@@ -1,18 +1,18 @@
-//! Verdicts on slices that were made from pods, for a Service that has no selector any more.
+//! Judges slices that were made from pods, for a Service that has no selector any more.
 //!
 //! The endpointslice controller leaves them behind, and no controller maintains them. Meanwhile the
-//! Endpoints of the Service are mirrored, and clients see both. A slice may be deleted when the
-//! mirrored slices replace it. They do not if
+//! mirroring controller mirrors the Endpoints of the Service, and clients see both. The controller
+//! may delete a slice when the mirrored slices replace it. They do not if
 //!
 //! - its address type is not mirrored. Endpoints hold one family of a dual-stack Service; its
 //!   slices of the other are all that clients of that family have;
 //! - mirroring skipped addresses;
 //! - they lack one of its ready endpoints, unless a user wrote these Endpoints to point the Service
 //!   elsewhere. An Endpoints controller may have truncated them, or may have been behind when the
-//!   selector was removed.
+//!   user removed the selector.
 //!
-//! Nor may a slice be deleted that a user has made, or has a part in: a copy of a slice has the
-//! labels of a controller's.
+//! Nor may the controller delete a slice that a user has made, or has a part in: a copy of a slice
+//! has the labels of a controller's.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -23,44 +23,42 @@ use kube_endpoint_core_model::port::PortSet;
 use kube_endpoint_core_model::well_known::ANNOTATION_OVER_CAPACITY;
 use kube_endpoint_core_model::{AddressType, EndpointSlice, Endpoints, PlannedEvent, Text};
 
-/// Names that a message lists at most.
+/// The maximum number of names in a message.
 const NAMES_IN_A_MESSAGE: usize = 10;
 
-/// What the verdicts depend on.
+/// The inputs of the verdicts.
 #[derive(Clone, Copy, Debug)]
 pub struct OrphanInputs<'a> {
     /// Slices of the Service that were made from pods.
     pub orphans: &'a [Arc<EndpointSlice>],
-    /// The Endpoints.
     pub endpoints: &'a Endpoints,
     /// The slices that mirror the Endpoints, as they are stored.
     pub mirrored: &'a [Arc<EndpointSlice>],
     /// Number of addresses that mirroring skipped.
     pub skipped: usize,
-    /// Who wrote the addresses of the Endpoints last; none if it is not known yet.
+    /// The last writer of the addresses of the Endpoints, or `None` if it is not known yet.
     pub writer: Option<&'a Maker>,
 }
 
-/// What becomes of a slice.
+/// The verdict on a slice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OrphanVerdict {
-    /// It is deleted: the mirrored slices hold all of its ready endpoints.
+    /// The controller deletes it: the mirrored slices hold all of its ready endpoints.
     Replaced,
-    /// It is deleted: this user wrote other addresses into the Endpoints.
+    /// The controller deletes it: this user wrote other addresses into the Endpoints.
     Redirected(Text),
-    /// The API server has to be asked who wrote the Endpoints.
+    /// The controller has to ask the API server who wrote the Endpoints.
     AskWhoWrote,
-    /// It is kept.
     Kept(KeptReason),
 }
 
 impl OrphanVerdict {
-    /// Returns true if the slice is deleted.
+    /// Returns true if the controller deletes the slice.
     pub fn deletes(&self) -> bool {
         matches!(self, Self::Replaced | Self::Redirected(_))
     }
 
-    /// Returns the verdict once it is known who made the slice.
+    /// Returns the final verdict for a slice by this maker.
     #[must_use]
     pub fn confirmed(self, maker: &Maker) -> Self {
         match maker {
@@ -73,23 +71,23 @@ impl OrphanVerdict {
     }
 }
 
-/// Why a slice is kept. Prints as the end of an event's message.
+/// The reason for keeping a slice. Prints as the end of an event's message.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum KeptReason {
-    /// No address of its type is mirrored.
+    /// There is no mirrored address of its type.
     AddressTypeNotMirrored(AddressType),
     /// Mirroring skipped some addresses.
     AddressesSkipped,
-    /// The Endpoints were truncated, and this controller was the last to write their addresses.
+    /// The Endpoints are truncated, and this controller was the last to write their addresses.
     Truncated(Text),
     /// The Endpoints lack ready endpoints, and this controller was the last to write their
     /// addresses.
     OutOfDate(Text),
     /// The Endpoints lack ready endpoints, and nothing tells who wrote their addresses.
     WriterUnknown,
-    /// This client, which is no controller, owns endpoints or ports of them.
+    /// This client, which is no controller, owns endpoints or ports of the slice.
     OfSomebodyElse(Text),
-    /// Nothing tells who made them.
+    /// Nothing tells who made the slice.
     MakerUnknown,
 }
 
@@ -151,10 +149,10 @@ pub fn judge_orphans(inputs: &OrphanInputs<'_>) -> Vec<OrphanVerdict> {
     inputs.orphans.iter().map(judge).collect()
 }
 
-/// The slices that are kept, by name, each with the reason.
+/// The kept slices by name, each with the reason.
 pub type KeptOrphans = BTreeMap<Text, KeptReason>;
 
-/// Returns an event for each reason that is new for some slice, compared with what was kept
+/// Returns an event for each reason that is new for some slice, compared with the kept slices
 /// `before`.
 pub fn kept_events(before: &KeptOrphans, now: &KeptOrphans) -> Vec<PlannedEvent> {
     let mut by_reason: BTreeMap<&KeptReason, (Vec<&str>, bool)> = BTreeMap::new();

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::verdict::{AddressVerdict, NotMirrored};
 
-/// The result of a plan. A write that fails ends the sync; the writes after it are not tried.
+/// The result of a plan. A write that fails ends the sync, without the writes after it.
 ///
 /// `Display` prints all of it, for people. `Serialize` writes all of it, for programs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -22,10 +22,9 @@ pub struct Plan {
     /// A verdict on each address of each subset. If the Endpoints are mirrored, these are the
     /// subsets in canonical form, which have each address once for each set of ports.
     pub verdicts: Vec<AddressVerdict>,
-    /// Why nothing is mirrored, if so: all slices are deleted, and the Endpoints no longer count in
-    /// any metric.
+    /// The reason why the plan mirrors nothing, if there is one. The plan then deletes all slices,
+    /// and the Endpoints no longer count in any metric.
     pub not_mirrored: Option<NotMirrored>,
-    /// Numbers for metrics.
     pub stats: PlanStats,
 }
 
@@ -37,8 +36,8 @@ impl Plan {
 }
 
 impl Display for Plan {
-    /// Prints why nothing is mirrored, if so, then writes, events, verdicts and numbers. Ends with
-    /// a newline.
+    /// Prints the reason why the plan mirrors nothing, if there is one, then writes, events,
+    /// verdicts and numbers. Ends with a newline.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         fmt_lines(f, "not mirrored: ", self.not_mirrored)?;
         self.writes.fmt(f)?;
@@ -48,7 +47,7 @@ impl Display for Plan {
     }
 }
 
-/// What upstream's metrics `endpoint_slice_mirroring_controller_*` count.
+/// The numbers for upstream's metrics `endpoint_slice_mirroring_controller_*`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]

@@ -7,9 +7,9 @@ use kube_endpoint_core_model::{AddressType, EndpointSlice, Writes};
 
 use super::object::in_place_of;
 
-/// Replaces pairs of a create and a delete of the same address type, which is immutable, by updates
-/// (upstream `recycleSlices`, which may pair slices of one address type and drop the create of the
-/// other).
+/// Replaces pairs of a create and a delete of the same address type, which is immutable, by
+/// updates. Upstream's `recycleSlices` may pair slices of one address type and drop the create of
+/// the other.
 pub(super) fn reuse_deleted_slices(writes: Writes<EndpointSlice>) -> Writes<EndpointSlice> {
     let mut deleted: BTreeMap<AddressType, VecDeque<Arc<EndpointSlice>>> = BTreeMap::new();
     for slice in writes.delete {

@@ -1,5 +1,4 @@
-//! Verdicts: for each address of the Endpoints, whether it is mirrored, and if not the first reason
-//! why.
+//! Verdicts on the addresses of Endpoints: each is mirrored, or is skipped for a first reason.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +8,7 @@ use kube_endpoint_core_model::endpoints::{EndpointSubset, EndpointsPort};
 use kube_endpoint_core_model::{Endpoints, Text};
 use serde::Serialize;
 
-/// What a plan decided about one address under one set of ports. Prints as
+/// The decision of a plan about one address under one set of ports. Prints as
 /// `address IP (PORTS): VERDICT`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -19,7 +18,6 @@ pub struct AddressVerdict {
     pub address: Text,
     /// The ports of its subset.
     pub ports: Arc<[EndpointsPort]>,
-    /// The decision.
     #[serde(flatten)]
     pub verdict: MirrorVerdict,
 }
@@ -47,20 +45,17 @@ pub enum MirrorVerdict {
 pub enum SkipReason {
     /// The text of the address is not an IP address.
     InvalidAddress,
-    /// The subset has more addresses than are mirrored.
+    /// The subset has more addresses than the controller mirrors.
     OverMaximum {
-        /// How many addresses of a subset are mirrored at most.
+        /// The maximum number of mirrored addresses of a subset.
         max: usize,
     },
-    /// No address of these Endpoints is mirrored.
-    NotMirrored {
-        /// The reason.
-        cause: NotMirrored,
-    },
+    /// The controller does not mirror these Endpoints.
+    NotMirrored { cause: NotMirrored },
 }
 
 impl SkipReason {
-    /// Returns the stable code of the reason, in kebab case; it never changes once released.
+    /// Returns the stable code of the reason, in kebab case. It never changes once released.
     pub fn code(&self) -> &'static str {
         match self {
             Self::InvalidAddress => "invalid-address",
@@ -70,8 +65,8 @@ impl SkipReason {
     }
 }
 
-/// Why Endpoints are not mirrored, so that slices made from them are deleted. Serialises as
-/// [`NotMirrored::code`].
+/// The reason why the controller does not mirror Endpoints, and deletes slices made from them.
+/// Serialises as [`NotMirrored::code`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -89,7 +84,7 @@ pub enum NotMirrored {
 }
 
 impl NotMirrored {
-    /// Returns the stable code of the reason, in kebab case; it never changes once released.
+    /// Returns the stable code of the reason, in kebab case. It never changes once released.
     pub fn code(self) -> &'static str {
         match self {
             Self::NoEndpoints => "no-endpoints",
@@ -101,7 +96,7 @@ impl NotMirrored {
     }
 }
 
-/// Returns the verdicts on the addresses of Endpoints that are not mirrored.
+/// Returns the verdicts on the addresses of Endpoints that the controller does not mirror.
 pub(super) fn not_mirrored(endpoints: &Endpoints, cause: NotMirrored) -> Vec<AddressVerdict> {
     let of_subset = |subset: &EndpointSubset| {
         let ports: Arc<[EndpointsPort]> = subset.ports.clone().into();

@@ -1,11 +1,11 @@
-//! A model of the API server on which plans are carried out.
+//! A model of the API server that applies plans.
 
 use std::sync::Arc;
 
 use kube_endpoint_core_model::{EndpointSlice, ResourceVersion};
 use kube_endpoint_mirroring::plan::Plan;
 
-/// Carries out a plan, checking what an API server checks.
+/// Carries out a plan, with the checks of an API server.
 pub(crate) fn apply(mut slices: Vec<Arc<EndpointSlice>>, plan: &Plan) -> Vec<Arc<EndpointSlice>> {
     let mut written = Vec::new();
     for slice in &plan.writes.create {

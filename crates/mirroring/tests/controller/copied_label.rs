@@ -1,4 +1,4 @@
-//! Slices that a user made with the label of the mirroring controller.
+//! Tests with slices that a user made with the label of the mirroring controller.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -107,7 +107,7 @@ async fn slices_with_the_label_whose_endpoints_are_not_mirrored_are_deleted_with
     message=deleting slices with the label of the mirroring controller whose Endpoints are not mirrored endpoints=default/skipped reason=the Endpoints have the skip-mirror label slices=1 first="d"
     message=deleting slices with the label of the mirroring controller whose Endpoints are not mirrored endpoints=default/web reason=there are no Endpoints slices=1 first="a"
     "#);
-    // In a minute there are 20 lines.
+    // The log gets 20 lines a minute.
     for number in 0..100 {
         harness.create(&copied(&format!("copied-{number}"), &format!("gone-{number}"))).await;
     }

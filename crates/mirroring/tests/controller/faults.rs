@@ -1,4 +1,5 @@
-//! Writes that fail, are refused, or of which nobody knows what became; and caches that lag behind.
+//! Tests with writes that fail, that the server refuses, or whose result is unknown; and with
+//! caches that lag behind.
 
 use std::time::Duration;
 
@@ -39,7 +40,7 @@ async fn without_slow_retries_endpoints_are_dropped_after_fifteen_until_somethin
 #[tokio::test(start_paused = true)]
 async fn a_lost_answer_creates_no_second_slice() {
     for fault in [Fault::ApplyAndLoseAnswer, Fault::LoseRequest] {
-        // With a running watch, and with a stalled one.
+        // The watch runs, or stalls.
         for held_up in [false, true] {
             let harness = started().await;
             if held_up {
@@ -214,7 +215,7 @@ async fn a_delete_that_fails_twice_delays_no_update_and_repeats_none() {
 #[tokio::test(start_paused = true)]
 async fn an_update_whose_answer_was_lost_is_undone_as_soon_as_the_cache_shows_it() {
     // The event of the update would start a sync after the batch period, as a write of another
-    // client.
+    // client does.
     let options = changed(|options| options.batch_period = Duration::from_secs(20));
     let harness = Harness::start(&server([service("web"), endpoints("web", &["192.0.2.1"])]), options).await;
     harness.hold_up("endpointslices", Duration::from_secs(5)).await;
@@ -232,7 +233,7 @@ async fn an_update_whose_answer_was_lost_is_undone_as_soon_as_the_cache_shows_it
     harness.nothing_is_remembered().await;
 }
 
-/// The answer is wrong each time, as that of a proxy may be. No event comes that starts a sync.
+/// The answer is wrong each time, as a proxy's may be. No event comes that starts a sync.
 #[tokio::test(start_paused = true)]
 async fn while_an_answer_differs_from_the_cache_the_server_is_asked_ever_more_slowly() {
     let mut selecting = service("web");
@@ -253,7 +254,7 @@ async fn while_an_answer_differs_from_the_cache_the_server_is_asked_ever_more_sl
         assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60][..wrong], "from the beginning after a success");
         assert_eq!(harness.slices(), ["endpointslicemirroring [192.0.2.1]"]);
         harness.patch("services", "web", json!({"spec": {"selector": {"app": "web"}}})).await;
-        // Another version, which has not been read.
+        // The controller has not read this version.
         harness
             .patch("endpoints", "web", json!({"metadata": {"annotations": {"a": wrong.to_string()}}}))
             .await;
@@ -263,21 +264,20 @@ async fn while_an_answer_differs_from_the_cache_the_server_is_asked_ever_more_sl
     harness.nothing_is_remembered().await;
 }
 
-/// The Endpoints are not mirrored any more, which must not make the controller forget how long it
-/// has waited.
+/// The controller stops mirroring the Endpoints, and must not forget how long it has waited.
 #[tokio::test(start_paused = true)]
 async fn after_a_take_over_slices_that_are_to_go_are_compared_ever_more_slowly() {
     let server = server([service("web"), endpoints("web", &["192.0.2.1"])]);
     Harness::start(&server, ControllerOptions::default()).await.crash().await;
     let harness = Harness::take_over(&server, ResourceVersion(u64::MAX)).await;
     harness.hold_up("endpointslices", Duration::from_secs(100)).await;
-    // Unseen, so that the cache differs from the server.
+    // The controller does not see this, so the cache differs from the server.
     harness.patch("endpointslices", &harness.slice(), json!({"metadata": {"annotations": {"a": "b"}}})).await;
     harness.server.clear_request_log();
     let skipped = json!({"metadata": {"labels": {"endpointslice.kubernetes.io/skip-mirror": "true"}}});
     harness.patch("endpoints", "web", skipped).await;
     harness.pass(Duration::from_secs(99)).await;
-    // Each comparison comes after a question about the Endpoints.
+    // A question about the Endpoints precedes each comparison.
     let questions = harness.timed_requests();
     assert!(questions.iter().all(|(_, request)| request == "get endpoints 200"), "{questions:?}");
     let waits: Vec<u128> = questions.windows(2).map(|pair| (pair[1].0 - pair[0].0) / 1000).collect();

@@ -1,4 +1,4 @@
-//! Mirrored slices follow their Endpoints and Service.
+//! Tests that mirrored slices follow their Endpoints and Service.
 
 use std::time::Duration;
 
@@ -106,7 +106,7 @@ async fn slices_follow_the_service_and_its_selector() {
     harness.nothing_is_remembered().await;
 }
 
-/// The cache holds no more than a summary of them.
+/// The cache holds only a summary of them.
 #[tokio::test(start_paused = true)]
 async fn what_the_endpoints_controller_wrote_is_read_once_if_it_has_to_be_mirrored() {
     let mut selecting = service("web");
@@ -119,18 +119,18 @@ async fn what_the_endpoints_controller_wrote_is_read_once_if_it_has_to_be_mirror
     harness.moment().await;
     assert_eq!(harness.slices(), mirrored("192.0.2.1"));
     assert_eq!(reads(), 1);
-    // Another sync of the same version.
+    // This starts another sync of the same version.
     harness.delete("endpointslices", &harness.slice()).await;
     harness.pass(Duration::from_secs(10)).await;
     assert_eq!(harness.slices(), mirrored("192.0.2.1"));
     assert_eq!(reads(), 0);
-    // Another version.
+    // This is another version.
     let subsets = json!([{"addresses": [{"ip": "192.0.2.7"}], "ports": [{"port": 9376, "protocol": "TCP"}]}]);
     harness.patch("endpoints", "web", json!({"subsets": subsets})).await;
     harness.moment().await;
     assert_eq!(harness.slices(), mirrored("192.0.2.7"));
     assert_eq!(reads(), 1);
-    // A read that fails is repeated.
+    // The controller repeats a failed read.
     harness.fault(Fault::Refuse { status: 503, retry_after: None }, "get", 1);
     let subsets = json!([{"addresses": [{"ip": "192.0.2.8"}], "ports": [{"port": 9376, "protocol": "TCP"}]}]);
     harness.patch("endpoints", "web", json!({"subsets": subsets})).await;

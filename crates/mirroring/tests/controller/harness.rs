@@ -17,12 +17,12 @@ use serde_json::{Value, json};
 
 pub(crate) struct Harness(Simulation<MirroringController>);
 
-/// A server that starts with these objects.
+/// Returns a server that starts with these objects.
 pub(crate) fn server(objects: impl IntoIterator<Item = Value>) -> EmbeddedApiServer {
     server_builder().load(objects).build().unwrap()
 }
 
-/// The default options, changed.
+/// Returns the default options after `change`.
 pub(crate) fn changed(change: impl FnOnce(&mut ControllerOptions)) -> ControllerOptions {
     let mut options = ControllerOptions::default();
     change(&mut options);
@@ -42,8 +42,8 @@ impl Harness {
         Self::start_after(server, options, None).await
     }
 
-    /// Starts a controller that takes over from another process: until the cache shows this
-    /// version, outputs are compared.
+    /// Starts a controller that takes over from another process: it compares outputs until the
+    /// cache shows this version.
     pub(crate) async fn take_over(server: &EmbeddedApiServer, unread: ResourceVersion) -> Self {
         Self::start_after(server, ControllerOptions::default(), Some(unread)).await
     }
@@ -67,7 +67,7 @@ impl Harness {
         self.0.crash().await
     }
 
-    /// The controller's events, sorted.
+    /// Returns the controller's events, sorted.
     pub(crate) fn events(&self) -> Vec<String> {
         self.0.events(EVENT_COMPONENT)
     }
@@ -112,14 +112,14 @@ fn watch<T: Object>(environment: &mut Environment, client: &ApiClient, cluster: 
     environment.spawn(kube_endpoint_informer::run::<T>(client, cluster, options, std::future::pending()));
 }
 
-/// A Service without a selector.
+/// Returns a Service without a selector.
 pub(crate) fn service(name: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": {"ports": [{"port": 80}]},
     })
 }
 
-/// Endpoints with ready addresses, if any, and one port.
+/// Returns Endpoints with ready addresses, if any, and one port.
 pub(crate) fn endpoints(name: &str, addresses: &[&str]) -> Value {
     let addresses: Vec<Value> = addresses.iter().map(|ip| json!({"ip": ip})).collect();
     let subset = json!({"addresses": addresses, "ports": [{"port": 9376, "protocol": "TCP"}]});
@@ -127,13 +127,13 @@ pub(crate) fn endpoints(name: &str, addresses: &[&str]) -> Value {
     json!({"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": name}, "subsets": subsets})
 }
 
-/// Endpoints as the endpoints controller writes them.
+/// Returns Endpoints as the endpoints controller writes them.
 pub(crate) fn of_the_endpoints_controller(mut endpoints: Value) -> Value {
     endpoints["metadata"]["labels"]["endpoints.kubernetes.io/managed-by"] = "endpoint-controller".into();
     endpoints
 }
 
-/// The managedFields of an object whose field was written by this manager.
+/// Returns the managedFields of an object whose field was written by this manager.
 pub(crate) fn fields_of(manager: &str, field: &str) -> Value {
     json!([{
         "manager": manager, "operation": "Update", "apiVersion": "v1", "time": "2026-01-01T00:00:00Z",
@@ -141,13 +141,13 @@ pub(crate) fn fields_of(manager: &str, field: &str) -> Value {
     }])
 }
 
-/// Endpoints whose addresses were last written by this field manager.
+/// Returns Endpoints whose addresses this field manager wrote last.
 pub(crate) fn written_by(manager: &str, mut endpoints: Value) -> Value {
     endpoints["metadata"]["managedFields"] = fields_of(manager, "f:subsets");
     endpoints
 }
 
-/// A slice as the endpointslice controller makes it for a Service.
+/// Returns a slice as the endpointslice controller makes it for a Service.
 pub(crate) fn made_of_pods(name: &str, service: &Value, ip: &str) -> Value {
     let (service_name, uid) = (&service["metadata"]["name"], &service["metadata"]["uid"]);
     json!({
@@ -170,7 +170,7 @@ pub(crate) fn made_of_pods(name: &str, service: &Value, ip: &str) -> Value {
 }
 
 impl Harness {
-    /// The addresses of all slices, each in brackets after its manager, sorted.
+    /// Returns the addresses of all slices, each in brackets after its manager, sorted.
     pub(crate) fn slices(&self) -> Vec<String> {
         let slice = |slice: Value| {
             let manager = slice["metadata"]["labels"]["endpointslice.kubernetes.io/managed-by"].as_str();
@@ -186,7 +186,7 @@ impl Harness {
         slices
     }
 
-    /// Name of the only slice.
+    /// Returns the name of the only slice.
     pub(crate) fn slice(&self) -> String {
         let slices = self.server.list("endpointslices");
         assert_eq!(slices.len(), 1);

@@ -1,5 +1,5 @@
-//! The label with which kube-proxy ignores the slices of headless Services: each way in which it
-//! comes to a mirrored slice.
+//! Tests the label with which kube-proxy ignores the slices of headless Services, for each way in
+//! which a mirrored slice can get it.
 
 use std::time::Duration;
 
@@ -67,7 +67,7 @@ async fn a_label_that_endpoints_get_later_is_not_mirrored() {
     }
 }
 
-/// Upstream removes it as well, unless the Endpoints have it.
+/// Upstream removes it, too, unless the Endpoints have it.
 #[tokio::test(start_paused = true)]
 async fn a_label_that_is_set_by_hand_is_removed() {
     for (repair, endpoints) in [

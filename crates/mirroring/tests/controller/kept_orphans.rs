@@ -1,4 +1,5 @@
-//! Slices that were made from pods and are kept, because the mirrored ones do not replace them.
+//! Tests with slices made from pods that the controller keeps, because the mirrored ones do not
+//! replace them.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use crate::controller::harness::{Harness, changed, endpoints, made_of_pods, serv
 
 const CONTROLLER: &str = "kube-controller-manager";
 
-/// A Service that has just lost its selector, slices with these addresses, and Endpoints.
+/// Returns a Service that has just lost its selector, slices with these addresses, and Endpoints.
 async fn orphaned(options: ControllerOptions, slices: &[Vec<String>], endpoints: Value) -> Harness {
     let harness = Harness::start(&server([]), options).await;
     let mut service = service("web");
@@ -30,13 +31,13 @@ async fn orphaned(options: ControllerOptions, slices: &[Vec<String>], endpoints:
     harness
 }
 
-/// One slice with these addresses.
+/// Starts with one slice with these addresses.
 async fn one(addresses: &[&str], endpoints: Value) -> Harness {
     let slice = addresses.iter().map(|ip| (*ip).to_owned()).collect();
     orphaned(ControllerOptions::default(), &[slice], endpoints).await
 }
 
-/// The addresses that clients see.
+/// Returns the addresses that clients see.
 fn published(harness: &Harness) -> BTreeSet<String> {
     let slices = harness.server.list("endpointslices");
     let endpoints = slices.iter().flat_map(|slice| slice["endpoints"].as_array().unwrap());
@@ -164,7 +165,7 @@ async fn a_refused_delete_does_not_keep_other_orphans_from_being_deleted() {
     let refuse = Fault::Refuse { status: 403, retry_after: None };
     harness.server.add_fault(FaultRule::new(refuse, |it| it.verb == "delete" && it.name == "web-00"));
     harness.server.clear_request_log();
-    // A user points the Service elsewhere, so that both slices can be deleted.
+    // A user points the Service elsewhere, so that the controller may delete both slices.
     harness.put("endpoints", &written_by("kubectl", endpoints("web", &["192.0.2.1"]))).await;
     harness.pass(Duration::from_secs(5)).await;
     let log = harness.server.request_log();

@@ -1,4 +1,4 @@
-//! Orphaned slices: slices made from pods, of a Service that has lost its selector.
+//! Tests with orphaned slices: slices made from pods, of a Service that has lost its selector.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::controller::harness::{
 const MADE: &str = "endpointslice [192.0.2.1]";
 const MIRRORED: &str = "endpointslicemirroring [192.0.2.1]";
 
-/// A Service with a selector, a slice, and these Endpoints.
+/// Returns a Service with a selector, a slice, and these Endpoints.
 async fn selecting(cleanup: bool, endpoints: Value) -> Harness {
     let options = changed(|options| options.orphaned_slice_cleanup = cleanup);
     let harness = Harness::start(&server([]), options).await;
@@ -85,7 +85,7 @@ async fn orphaned_slices_are_kept_if_nothing_is_mirrored() {
         lose_selector(&harness).await;
         harness.pass(Duration::from_secs(3600)).await;
         assert_eq!(harness.slices(), [MADE]);
-        // They are deleted once something is mirrored.
+        // The controller deletes them once there are mirrored slices.
         let there = harness.get("endpoints", "web").is_some();
         if there {
             harness.put("endpoints", &endpoints("web", &["192.0.2.1"])).await;
@@ -146,7 +146,7 @@ async fn slices_that_only_look_like_a_controllers_are_kept() {
     Service default/web: OrphanedEndpointSlicesKept EndpointSlices that were made from pods are kept: kubectl-create wrote them, and not only a controller (copied)
     Service default/web: OrphanedEndpointSlicesKept EndpointSlices that were made from pods are kept: their managedFields do not say who wrote them (unknown)
     ");
-    // They are read once for each version.
+    // The controller reads them once for each version.
     harness.requests();
     harness.put("endpoints", &endpoints("web", &["192.0.2.1", "192.0.2.2"])).await;
     harness.pass(Duration::from_secs(60)).await;
@@ -241,8 +241,9 @@ async fn slices_orphaned_while_stopped_are_deleted_at_the_start() {
     assert_eq!(harness.controller.pending(), 0);
 }
 
-/// As the garbage collector does if the cache shows Endpoints that exist no longer. The slice of
-/// pods is kept, because the Endpoints do not have its address.
+/// Somebody deletes the mirrored slices as the garbage collector does if the cache shows Endpoints
+/// that exist no longer. The controller keeps the slice of pods, because the Endpoints do not have
+/// its address.
 #[tokio::test(start_paused = true)]
 async fn mirrored_slices_that_are_deleted_at_once_are_created_ever_more_slowly_beside_a_kept_orphan() {
     let harness = selecting(true, endpoints("web", &["192.0.2.9"])).await;

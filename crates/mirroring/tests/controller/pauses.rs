@@ -1,5 +1,5 @@
-//! A server that asks for a pause: 429, and 503 with Retry-After. And events, which are recorded
-//! once.
+//! Tests with a server that asks for a pause: 429, and 503 with Retry-After. They also check that
+//! the controller records an event once.
 
 use std::time::Duration;
 
@@ -17,13 +17,13 @@ fn busy(status: u16, retry_after: u32) -> Fault {
     Fault::Refuse { status, retry_after: Some(retry_after) }
 }
 
-/// The times of the requests, in seconds since the server started.
+/// Returns the times of the requests, in seconds since the server started.
 fn asked(harness: &Harness) -> Vec<u128> {
     harness.timed_writes().iter().map(|(at, _)| at / 1000).collect()
 }
 
-/// Returns true if each time is so many seconds after the one before, or up to a tenth and a second
-/// later.
+/// Returns true if each time is `seconds` after the one before, or later by up to a tenth of that
+/// and a second.
 fn are_apart(times: &[u128], seconds: u128) -> bool {
     times.windows(2).all(|pair| (seconds..=seconds + seconds / 10 + 1).contains(&(pair[1] - pair[0])))
 }
@@ -83,7 +83,7 @@ async fn skipped_addresses_are_reported_again_only_if_they_changed() {
     harness.create(&endpoints("web", &["192.0.2.1", "192.0.2.2"])).await;
     harness.pass(Duration::from_secs(1)).await;
     assert_eq!(harness.events(), [""; 0]);
-    // The third address is not mirrored: there is an event and no write.
+    // The controller does not mirror the third address: there is an event and no write.
     harness.put("endpoints", &endpoints("web", &["192.0.2.1", "192.0.2.2", "192.0.2.3"])).await;
     harness.pass(Duration::from_secs(1)).await;
     let told = harness.events();

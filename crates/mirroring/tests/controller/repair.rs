@@ -1,4 +1,4 @@
-//! Mirrored slices that another client changes or deletes.
+//! Tests with mirrored slices that another client changes or deletes.
 
 use std::time::Duration;
 
@@ -86,15 +86,15 @@ async fn a_slice_deleted_or_edited_after_a_restart_is_repaired_before_any_own_wr
     }
 }
 
-/// kubernetes#125354. Endpoints are recreated while no controller runs, so the first sync finds a
-/// slice with the right content that the garbage collector is about to delete.
+/// kubernetes#125354. A user recreates Endpoints while no controller runs, so the first sync finds
+/// a slice with the right content that the garbage collector is about to delete.
 #[tokio::test(start_paused = true)]
 async fn slices_of_endpoints_recreated_while_stopped_belong_to_the_new_ones() {
     const BEFORE: &[&str] = &["create endpointslices 201"];
     const AFTER: &[&str] = &["update endpointslices 200"];
     const BETWEEN: &[&str] = &["update endpointslices 404", "create endpointslices 201"];
-    // When the collector comes, if the controller starts after a second and its first update is
-    // delayed; and the writes.
+    // The arguments are when the collector comes, the delay of the first update of a controller
+    // that starts after a second, and the expected writes.
     let check = async |collected_after: u64, update_delay: u64, writes: Option<&[&str]>| {
         let delay = Duration::from_millis(collected_after);
         let objects = [service("web"), endpoints("web", &["192.0.2.1"])];
@@ -120,7 +120,7 @@ async fn slices_of_endpoints_recreated_while_stopped_belong_to_the_new_ones() {
     check(100, 0, Some(BEFORE)).await;
     check(10_000, 0, Some(AFTER)).await;
     check(1500, 1000, Some(BETWEEN)).await;
-    // Around the first list and the first sync.
+    // These times are around the first list and the first sync.
     for collected_after in 1000..1008 {
         check(collected_after, 0, None).await;
     }
@@ -230,15 +230,15 @@ async fn a_restore_of_an_older_state_under_a_running_controller_is_made_up_for()
 }
 
 /// kubernetes#107457. The restored server has passed all positions, so only the conflicts about the
-/// slice of `web` show the restore. The Endpoints of `db`, which it sets back as well, are found
-/// because that slice contradicts the cache.
+/// slice of `web` show the restore. The controller finds the Endpoints of `db`, which the restore
+/// sets back, too, because that slice contradicts the cache.
 #[tokio::test(start_paused = true)]
 async fn endpoints_that_a_restore_sets_back_unseen_are_found_by_conflicts_of_others() {
     let harness = started(0).await;
     harness.create(&service("db")).await;
     harness.create(&endpoints("db", &["192.0.2.7"])).await;
     harness.pass(Duration::from_secs(5)).await;
-    // The backup is made while the slice of `db` is behind.
+    // The backup comes while the slice of `db` is behind.
     harness.fault(Fault::Delay(Duration::from_secs(1)), "update", 1);
     harness.put("endpoints", &endpoints("db", &["192.0.2.8"])).await;
     let backup = harness.server.checkpoint();
@@ -263,14 +263,14 @@ async fn endpoints_that_a_restore_sets_back_unseen_are_found_by_conflicts_of_oth
     harness.nothing_is_remembered().await;
 }
 
-/// The restored server has passed all positions, and nothing is written. Only the answers about the
+/// The restored server has passed all positions, and nobody writes. Only the answers about the
 /// Endpoints show the restore.
 #[tokio::test(start_paused = true)]
 async fn endpoints_that_a_restore_brings_back_unseen_are_found_by_asking_about_them() {
     let harness = started(0).await;
     let backup = harness.server.checkpoint();
     let before = harness.server.resource_version();
-    // The restore comes between the event and the question whether the Endpoints are gone.
+    // The restore comes between the event and the controller's question about the Endpoints.
     harness.fault(Fault::Delay(Duration::from_secs(1)), "get", 1);
     harness.delete("endpoints", "web").await;
     harness.pass(Duration::from_millis(100)).await;
@@ -306,7 +306,7 @@ async fn a_mirrored_slice_that_keeps_coming_back_is_deleted_ever_more_slowly() {
             created += 1;
         }
     }
-    // One more was the slice that mirroring itself had made.
+    // The one more is the slice that the controller itself had made.
     let deleted = harness.writes().iter().filter(|write| *write == "delete endpointslices 200").count() - 1;
     assert!((3..=20).contains(&deleted), "{deleted} in ten minutes");
     assert_eq!(created, deleted + 1);

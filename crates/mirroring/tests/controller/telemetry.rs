@@ -1,4 +1,4 @@
-//! The metrics page after a scripted flow.
+//! Tests the metrics page after a scripted flow.
 
 use std::time::Duration;
 

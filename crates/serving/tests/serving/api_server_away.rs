@@ -1,4 +1,4 @@
-//! The API server does not answer.
+//! Tests with an API server that does not answer.
 #![expect(clippy::disallowed_methods, reason = "it talks over real sockets")]
 
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ async fn impatient() -> Running {
     start(|options| options.limits.review = LIMIT).await
 }
 
-/// A fault of every review of the kind.
+/// Returns a fault of every review of the kind.
 fn fault(plural: &'static str, fault: Fault) -> FaultRule {
     FaultRule::on(fault, "create", plural)
 }

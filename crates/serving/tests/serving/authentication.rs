@@ -1,4 +1,4 @@
-//! Who gets in: tokens and client certificates.
+//! Tests of tokens and client certificates.
 
 use http::{Request, Response};
 use kube::client::Body;
@@ -96,7 +96,7 @@ async fn health_needs_no_token_and_does_not_look_at_one() {
     assert_eq!(server.reviews("tokenreviews"), 0);
 }
 
-/// A server that accepts client certificates of the authority.
+/// Returns a server that accepts client certificates of the authority.
 async fn with_client_ca(authority: &Authority, files: &Files) -> Running {
     let path = files.write("client-ca.crt", authority.pem());
     start(|options| options.client_ca_file = Some(path)).await

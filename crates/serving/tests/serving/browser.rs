@@ -49,7 +49,7 @@ impl Running {
         answer
     }
 
-    /// Opens the printed address, and returns the path of the pages and the header with the cookie.
+    /// Opens the printed address. Returns the path of the pages and the header with the cookie.
     async fn log_in(&self) -> (String, String) {
         let target = self.url.strip_prefix("http://").unwrap().strip_prefix(self.host()).unwrap();
         let answer = self.answer("GET", target, "").await;

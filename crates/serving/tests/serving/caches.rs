@@ -1,5 +1,5 @@
-//! How often the API server is asked. When answers expire is tested under a paused clock, in the
-//! cache's own tests.
+//! Tests how often the server asks the API server. The cache's own tests check the expiry of
+//! answers, under a paused clock.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ async fn a_refused_token_is_asked_again_because_the_answer_has_an_error() {
 #[tokio::test]
 async fn concurrent_requests_ask_once() {
     let server = start(|_| {}).await;
-    // All requests have arrived before the first answer.
+    // All requests arrive before the first answer.
     server.api.add_fault(FaultRule::on(Fault::Delay(Duration::from_millis(500)), "create", "tokenreviews"));
     let replies = join_all((0..50).map(|_| server.get_with(SCRAPER, "/metrics"))).await;
     assert!(replies.iter().all(|reply| reply.status == 200));

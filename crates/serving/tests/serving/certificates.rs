@@ -1,4 +1,4 @@
-//! The server's certificate and the client CA: where they come from, and what replaces them.
+//! Tests of the sources and the replacement of the server's certificate and the client CA.
 
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::common::{
 };
 use crate::mounted::Mounted;
 
-/// The certificate that the server shows now.
+/// Returns the certificate that the server shows now.
 async fn shown(server: &Running) -> CertificateDer<'static> {
     let stream = Client::default().connect(server.address).await.unwrap();
     stream.get_ref().1.peer_certificates().unwrap()[0].clone().into_owned()
@@ -36,7 +36,7 @@ fn der(identity: &Identity) -> CertificateDer<'static> {
     CertificateDer::from_pem_slice(identity.certificate.as_bytes()).unwrap()
 }
 
-/// The error of a server with these options.
+/// Returns the error of a server with these options.
 async fn error(change: impl FnOnce(&mut ServingOptions)) -> ServingError {
     let mut options = ServingOptions::new("127.0.0.1:0".parse().unwrap());
     change(&mut options);
@@ -149,19 +149,19 @@ async fn a_replaced_client_ca_also_applies_to_open_connections() {
     open.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
     open.flush().await.unwrap();
     assert_eq!(crate::common::read_reply(&mut open).await.unwrap().status, 401);
-    // Both, during a rotation.
+    // Both CAs count during a rotation.
     files.write("ca.crt", old.pem() + &new.pem());
     until("both CAs are used", async || server.get_as(&alice, "/metrics").await.status == 200).await;
     assert_eq!(server.get_as(&newer, "/metrics").await.status, 200);
 }
 
-/// The data of the ConfigMap with a client CA.
+/// Returns the data of the ConfigMap with a client CA.
 fn client_ca(bundle: &str) -> Value {
     json!({"client-ca-file": bundle})
 }
 
-/// An API server that also has the ConfigMap with the CAs; without data the ConfigMap does not
-/// exist.
+/// Returns an API server that also has the ConfigMap with the CAs; without data the ConfigMap does
+/// not exist.
 pub(crate) fn with_config_map(
     data: Arc<Mutex<Option<Value>>>,
     asked: Arc<AtomicUsize>,

@@ -31,13 +31,13 @@ use tokio_rustls::rustls::{
 
 use crate::mounted::Mounted;
 
-/// May read `/metrics`.
+/// A token whose user may read `/metrics`.
 pub(crate) const SCRAPER: &str = "token-of-the-scraper";
-/// May read nothing.
+/// A token whose user may read nothing.
 pub(crate) const NOBODY: &str = "token-of-somebody-without-rights";
-/// Has expired.
+/// A token that has expired.
 pub(crate) const EXPIRED: &str = "token-that-has-expired";
-/// Not known to the API server.
+/// A token that the API server does not know.
 pub(crate) const WRONG: &str = "token-that-nobody-issued";
 /// All of these are secrets.
 pub(crate) const TOKENS: [&str; 4] = [SCRAPER, NOBODY, EXPIRED, WRONG];
@@ -48,8 +48,8 @@ pub(crate) fn user(name: &str, groups: &[&str]) -> User {
     User { name: name.to_owned(), groups: groups.iter().map(|group| (*group).to_owned()).collect() }
 }
 
-/// An API server that knows the tokens above, and lets the group `scrapers` and the user `alice`
-/// read `/metrics`.
+/// Returns an API server that knows the tokens above, and lets the group `scrapers` and the user
+/// `alice` read `/metrics`.
 pub(crate) fn api_server() -> EmbeddedApiServer {
     let list = |items: &[&str]| items.iter().map(|item| (*item).to_owned()).collect::<Vec<_>>();
     let now = NOW.parse().unwrap();
@@ -100,7 +100,7 @@ impl Authority {
         self.0.pem()
     }
 
-    /// A certificate for the subject; `change` may change it.
+    /// Returns a certificate for the subject, after `change`.
     pub(crate) fn issue(
         &self,
         name: &str,
@@ -112,7 +112,7 @@ impl Authority {
     }
 }
 
-/// A certificate that is signed by its own key.
+/// Returns a certificate that is signed by its own key.
 pub(crate) fn self_signed(name: &str) -> Identity {
     let (params, key) = params(name, None, |_| {});
     Identity { certificate: params.self_signed(&key).unwrap().pem(), key: key.serialize_pem() }
@@ -303,7 +303,7 @@ impl Client<'_> {
 
 pub(crate) async fn read_reply(stream: &mut TlsStream<TcpStream>) -> std::io::Result<Reply> {
     let mut text = Vec::new();
-    // A server that closes a connection without a TLS message has sent everything before.
+    // A server that closes a connection without a TLS message has sent everything by then.
     if let Err(error) = stream.read_to_end(&mut text).await
         && text.is_empty()
     {
@@ -339,7 +339,7 @@ impl Running {
         Client { identity: Some(identity), ..Client::default() }.get(self.address, target, "").await
     }
 
-    /// How many reviews of a kind the API server was asked.
+    /// Returns how many reviews of a kind the API server was asked.
     pub(crate) fn reviews(&self, plural: &str) -> usize {
         self.api.request_log().iter().filter(|entry| entry.request.path.ends_with(plural)).count()
     }

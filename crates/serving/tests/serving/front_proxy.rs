@@ -14,10 +14,10 @@ use crate::common::{
 /// The common name that the proxy's certificate must have.
 const PROXY: &str = "front-proxy-client";
 
-/// What a proxy sends for a user who may read the metrics.
+/// The headers that a proxy sends for a user who may read the metrics.
 const ALICE: &str = "X-Remote-User: alice\r\nX-Remote-Group: staff\r\n";
 
-/// What gives every right.
+/// Headers that give every right.
 const ADMIN: &str = "X-Remote-User: admin\r\nX-Remote-Group: system:masters\r\n";
 
 fn headers(allowed: &[&str]) -> RequestHeaders {
@@ -31,7 +31,7 @@ fn headers(allowed: &[&str]) -> RequestHeaders {
     }
 }
 
-/// A server with a front proxy's CA, and a client CA.
+/// Returns a server with a front proxy's CA, and a client CA.
 async fn server(client_ca: Option<PathBuf>, proxy_ca: PathBuf) -> Running {
     start(|options| {
         options.client_ca_file = client_ca;
@@ -101,7 +101,7 @@ async fn headers_without_the_certificate_of_a_front_proxy_name_nobody() {
         params.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ServerAuth];
     });
     check("a certificate of a server", Some(&of_server), 401).await;
-    // A client's certificate stands for the client, whatever its name and the headers are.
+    // A client's certificate names the client, whatever its name and the headers are.
     check("a client named like the proxy", Some(&clients.issue(PROXY, None, |_| {})), 403).await;
     let alice = clients.issue("alice", None, |_| {});
     assert_eq!(get(&server, Some(&alice), "X-Remote-User: bob\r\n").await.status, 200);
@@ -147,7 +147,7 @@ async fn the_front_proxy_of_the_cluster_is_known_when_it_appears() {
     let status = async |identity| get(&server, Some(identity), ALICE).await.status;
     until("the proxy is known", async || status(&proxy).await == 200).await;
     assert_eq!(status(&other).await, 401);
-    // What is broken or gone leaves the last one in use.
+    // If the ConfigMap is broken or gone, the last CA stays in use.
     for broken in [Some(with_names("front-proxy-client")), None] {
         *data.lock() = broken;
         let before = asked.load(std::sync::atomic::Ordering::Relaxed);

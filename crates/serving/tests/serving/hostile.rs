@@ -13,12 +13,12 @@ use crate::common::{Client, Reply, Running, SCRAPER, read_reply, start};
 
 const SHORT: Duration = Duration::from_millis(300);
 
-/// A server with one short time limit.
+/// Returns a server with one short time limit.
 async fn with_limits(change: impl FnOnce(&mut Limits)) -> Running {
     start(|options| change(&mut options.limits)).await
 }
 
-/// The time until the server closes a connection, and what it sends before.
+/// Returns the time until the server closes a connection, and what it sends before.
 async fn closed(stream: &mut (impl AsyncReadExt + Unpin)) -> (Duration, Vec<u8>) {
     let (start, mut sent) = (Instant::now(), Vec::new());
     let ended = tokio::time::timeout(Duration::from_secs(20), stream.read_to_end(&mut sent)).await;
@@ -110,7 +110,7 @@ async fn a_slow_header_is_cut_off() {
         let (time, _) = closed(&mut stream).await;
         assert!(time >= SHORT / 2, "{time:?}");
     }
-    // One byte at a time does not help.
+    // A client that sends one byte at a time gets no more time.
     let stream = Client::default().connect(server.address).await.unwrap();
     let (mut reading, mut writing) = tokio::io::split(stream);
     let writer = tokio::spawn(async move {
@@ -203,7 +203,7 @@ async fn probes_are_answered_while_slow_clients_hold_every_connection() {
     let probes = join_all((0..20).map(|_| server.get("/livez"))).await;
     assert!(probes.iter().all(|reply| reply.status == 200), "{probes:?}");
     assert_eq!(server.get_with(SCRAPER, "/metrics").await.status, 200);
-    // All but 50 have been closed.
+    // The server has closed all but 50.
     let mut open = 0;
     for stream in &mut slow {
         let read = tokio::time::timeout(Duration::from_millis(1), stream.read(&mut [0; 1])).await;

@@ -73,7 +73,7 @@ async fn a_flood_of_resets_ends_the_connection() {
         flood.extend(stream.to_be_bytes());
         flood.extend([0, 0, 0, 8]);
     }
-    // The server may close the connection before all of it was sent.
+    // The server may close the connection before the client has sent all of it.
     let _ = writing.write_all(&flood).await;
     let _ = writing.flush().await;
     let mut sent = Vec::new();

@@ -1,4 +1,4 @@
-//! Pages that a program adds, and streams of server-sent events.
+//! Tests of pages that a program adds, and of streams of server-sent events.
 #![expect(clippy::disallowed_methods, reason = "it talks over real sockets")]
 
 use std::sync::Arc;
@@ -23,11 +23,10 @@ use crate::common::{Client, NOBODY, Running, SCRAPER, start, until};
 
 const SHORT: Duration = Duration::from_millis(300);
 
-/// Pages at `/ui`: what they are asked, and streams whose events are made from `state`.
+/// Pages at `/ui`: they record the requests, and make the events of streams from `state`.
 #[derive(Clone, Default)]
 pub(crate) struct Mounted {
     pub(crate) state: Arc<AtomicU64>,
-    /// Events that were made.
     pub(crate) made: Arc<AtomicU64>,
     /// Streams that have begun and not ended.
     pub(crate) open: Arc<AtomicU64>,
@@ -50,7 +49,7 @@ impl Mounted {
         self.open.load(Ordering::Relaxed)
     }
 
-    /// A stream with an event every 20 ms: the state, and `filler` bytes.
+    /// Returns a stream with an event every 20 ms: the state, and `filler` bytes.
     fn events(&self, filler: usize) -> PageAnswer {
         self.open.fetch_add(1, Ordering::Relaxed);
         let (this, guard) = (self.clone(), OpenStream(Arc::clone(&self.open)));
@@ -83,7 +82,7 @@ impl PageHandler for Mounted {
     }
 }
 
-/// A server with these limits.
+/// Returns a server with these limits.
 async fn with_limits(change: impl FnOnce(&mut Limits)) -> Running {
     start(|options| change(&mut options.limits)).await
 }
@@ -101,7 +100,7 @@ async fn open(server: &Running, target: &str) -> TlsStream<TcpStream> {
 /// Reads until a text has arrived.
 async fn read_until(stream: &mut TlsStream<TcpStream>, wanted: &str) -> String {
     let (mut text, mut seen) = (String::new(), 0);
-    // What was searched before is not searched again: it may be megabytes.
+    // This does not search the same text twice: it may be megabytes.
     while !text[seen..].contains(wanted) {
         seen = text.len().saturating_sub(wanted.len());
         let mut bytes = [0; 4096];
@@ -166,7 +165,7 @@ async fn a_page_learns_which_namespaces_its_reader_may_list() {
         check(SCRAPER, "bank", "Ok(false)").await;
         check(SCRAPER, "", "Ok(false)").await;
     }
-    // One about the path, and one about each namespace and all.
+    // One question is about the path, and one each about the namespaces and about all.
     assert_eq!(server.reviews("subjectaccessreviews"), 4);
     let sent: Vec<_> = server.api.request_log();
     assert!(sent.iter().any(|entry| format!("{entry:?}").contains("subjectaccessreviews")));
@@ -246,7 +245,8 @@ async fn a_client_that_reads_nothing_is_cut_off_and_little_is_made_for_it() {
     let stream = open(&server, "/ui/events?4000000").await;
     until("the stream", async || server.mounted.open() == 1).await;
     until("the end of the stream", async || server.mounted.open() == 0).await;
-    // What fits the buffers of both sockets, a few megabytes, and not one event every 20 ms.
+    // The server made as many events as fit the buffers of both sockets, a few megabytes, and not
+    // one event every 20 ms.
     let made = server.mounted.made.load(Ordering::Relaxed);
     assert!((1..15).contains(&made), "{made}");
     drop(stream);
@@ -258,7 +258,7 @@ async fn an_http2_client_that_grants_no_window_is_cut_off() {
     let answer = open_http2(&server, "/ui/events?100000", 1000).await;
     assert_eq!(answer.status(), 200);
     until("the end of the stream", async || server.mounted.open() == 0).await;
-    // One is partly sent, and one waits for the window.
+    // One event is partly sent, and one waits for the window.
     assert_eq!(server.mounted.made.load(Ordering::Relaxed), 2);
     let ended = answer.into_body().collect().await;
     assert!(ended.is_err(), "the connection was not closed");
@@ -269,7 +269,7 @@ async fn a_client_that_pauses_reads_the_newest_state_next() {
     let server = start(|_| {}).await;
     let mut stream = open(&server, "/ui/events?1000000").await;
     read_until(&mut stream, "data: 0").await;
-    // Events are made until the buffers are full.
+    // The server makes events until the buffers are full.
     let made = || server.mounted.made.load(Ordering::Relaxed);
     let mut before = made();
     loop {

@@ -1,4 +1,4 @@
-//! What the pages show.
+//! Tests of the content of the pages.
 
 use kube_endpoint_serving::Probe;
 use serde_json::Value;

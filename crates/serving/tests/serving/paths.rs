@@ -1,4 +1,4 @@
-//! No spelling of a path opens a closed page.
+//! Tests that no spelling of a path opens a closed page.
 
 use kube_endpoint_serving::OpenPaths;
 
@@ -56,7 +56,7 @@ async fn path_tricks_on_open_prefixes_are_refused() {
             .await;
     for path in TRICKS {
         let reply = server.get(path).await;
-        // Below an open prefix nothing is served besides single checks.
+        // Below an open prefix the server has nothing but single checks.
         assert!([400, 403, 404].contains(&reply.status), "{path}: {reply:?}");
         assert!(!reply.body.contains("workqueue"), "{path}: {reply:?}");
     }
@@ -73,7 +73,7 @@ async fn an_absolute_uri_and_an_escaped_letter_are_the_same_path() {
         assert_eq!(server.get(path).await.body, "ok", "{path}");
     }
     assert_eq!(server.get_with(SCRAPER, "/m%65trics").await.status, 200);
-    // What is authorized is the path that is served.
+    // The server authorizes the path that it serves.
     assert_eq!(server.get_with(SCRAPER, "/metrics/%2e%2e/metrics/slis").await.status, 403);
 }
 

@@ -1,4 +1,4 @@
-//! Tokens appear in no log and on no page.
+//! Tests that tokens appear in no log and on no page.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ impl<'a> MakeWriter<'a> for Log {
     }
 }
 
-/// The whole runtime is on this thread, and with it everything that is logged.
+/// The whole runtime is on this thread, so the test sees the whole log.
 #[tokio::test]
 async fn tokens_appear_in_no_log_and_on_no_page() {
     let log = Log::default();
@@ -46,7 +46,7 @@ async fn tokens_appear_in_no_log_and_on_no_page() {
             shown += &format!("{}\n{}\n", reply.head, reply.body);
         }
     }
-    // Errors of reviews, and of requests that are no requests.
+    // These cause errors of reviews, and of malformed requests.
     for fault in [
         Fault::NeverAnswer { applied: false },
         Fault::LoseRequest,

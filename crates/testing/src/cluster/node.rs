@@ -46,7 +46,7 @@ impl Cluster {
         self.change_only(&["Node", "Pod"], "not_ready", |object| set_ready(object, "False"))
     }
 
-    /// Makes the current nodes or pods ready, which they are at first.
+    /// Makes the current nodes or pods ready, as new ones are.
     #[track_caller]
     pub fn ready(self) -> Self {
         self.change_only(&["Node", "Pod"], "ready", |object| set_ready(object, "True"))

@@ -6,9 +6,9 @@ use super::{Cluster, string_map};
 
 impl Cluster {
     /// Adds pods that a Service selects, called `SERVICE-1`, `SERVICE-2` and so on. Each is running
-    /// and ready, has an address of either family and a container port `http`, 8080. They are bound
-    /// to the nodes in turn. Add the nodes first: the EndpointSlice controller leaves pods out that
-    /// are bound to no node.
+    /// and ready, has an address of either family and a container port `http`, 8080. This binds
+    /// them to the nodes in turn. Add the nodes first: the EndpointSlice controller leaves out pods
+    /// without a node.
     #[track_caller]
     pub fn pods(mut self, service: &str, count: usize) -> Self {
         let labels = self

@@ -11,8 +11,8 @@ use super::Simulation;
 /// Half of the time between two changes.
 const HALF: Duration = Duration::from_millis(5);
 
-/// Pods that `make` makes of a name, a number and whether they are ready; each gets an address of
-/// its own.
+/// Makes pods with `make`, which gets a name, a number and the readiness. Each pod gets an address
+/// of its own.
 pub fn numbered_pods(
     make: fn(&str, u8, bool) -> Value,
     numbers: Range<usize>,
@@ -27,8 +27,8 @@ pub fn numbered_pods(
     })
 }
 
-/// A pod as it is before it has an address: created, bound to its node, and twice with one more
-/// restart of its init container.
+/// Returns a pod as it is before it has an address: created, bound to its node, and twice with one
+/// more restart of its init container.
 pub fn without_an_address(pod: &Value) -> [Value; 4] {
     let mut created = pod.clone();
     created["spec"]["nodeName"] = Value::Null;
@@ -46,12 +46,13 @@ pub fn without_an_address(pod: &Value) -> [Value; 4] {
 }
 
 impl<C> Simulation<C> {
-    /// Loads objects, ten milliseconds apart; `patch` changes the Service `web` after 45 ms.
-    /// Returns when something was written, in milliseconds from the first write, which is at once.
+    /// Loads objects, one every ten milliseconds; `patch` changes the Service `web` after 45 ms.
+    /// Returns when the controller wrote, in milliseconds from the first write, which comes at
+    /// once.
     ///
     /// # Panics
     ///
-    /// If the first change is not written at once.
+    /// If the controller does not write the first change at once.
     pub async fn written_at(
         &self,
         changes: impl IntoIterator<Item = Value>,

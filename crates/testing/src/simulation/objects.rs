@@ -1,4 +1,4 @@
-//! How a test changes and reads the objects on the server.
+//! Lets a test change and read the objects on the server.
 
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ impl<C> Simulation<C> {
     }
 
     /// Removes all faults, then deletes all Services, Endpoints and pods, and lets two hours pass,
-    /// in which every retry comes. What a controller remembers of an object then is a leak.
+    /// in which every retry comes. A controller that still remembers an object leaks memory.
     pub async fn remove_everything(&self) {
         self.server.clear_faults();
         for plural in ["services", "pods", "endpoints"] {
@@ -89,17 +89,17 @@ impl<C> Simulation<C> {
         }
     }
 
-    /// An object in the namespace `default`.
+    /// Returns an object in the namespace `default`.
     pub fn get(&self, plural: &str, name: &str) -> Option<Value> {
         self.server.get(plural, "default", name)
     }
 
-    /// All objects of a resource.
+    /// Returns all objects of a resource.
     pub fn list(&self, plural: &str) -> Vec<Value> {
         self.server.list(plural)
     }
 
-    /// Endpoints, EndpointSlices and events, ordered and redacted.
+    /// Returns Endpoints, EndpointSlices and events, ordered and redacted.
     pub fn snapshot(&self) -> Redacted {
         let kinds = [("endpoints", "Endpoints"), ("endpointslices", "EndpointSlice"), ("events", "Event")];
         let objects = kinds.iter().flat_map(|(plural, kind)| {
@@ -111,7 +111,7 @@ impl<C> Simulation<C> {
         Redacted::new(objects.collect::<Vec<_>>())
     }
 
-    /// The events of a component, sorted: `KIND NAMESPACE/NAME: REASON (xCOUNT) MESSAGE`.
+    /// Returns the events of a component, sorted: `KIND NAMESPACE/NAME: REASON (xCOUNT) MESSAGE`.
     ///
     /// # Panics
     ///
@@ -149,7 +149,7 @@ fn collection(plural: &str, namespace: &str) -> String {
     }
 }
 
-/// The path of an object, in the namespace `default` if it lives in one.
+/// Returns the path of an object, in the namespace `default` if it lives in one.
 fn path(plural: &str, name: &str) -> String {
     format!("{}/{name}", collection(plural, "default"))
 }

@@ -7,24 +7,25 @@ use kube_endpoint_embedded_apiserver::{Fault, FaultRule, LoggedRequest, RequestI
 use super::{Simulation, USER_AGENT};
 
 impl<C> Simulation<C> {
-    /// The controller's requests other than lists, watches and events, as `VERB RESOURCE STATUS`.
-    /// The log is empty afterwards.
+    /// Returns the controller's requests other than lists, watches and events, as
+    /// `VERB RESOURCE STATUS`. The log is empty afterwards.
     pub fn requests(&self) -> Vec<String> {
         self.timed_requests().into_iter().map(|(_, request)| request).collect()
     }
 
-    /// [`requests`](Self::requests), each with the milliseconds since the server started.
+    /// Returns the [`requests`](Self::requests), each with the milliseconds since the server
+    /// started.
     pub fn timed_requests(&self) -> Vec<(u128, String)> {
         self.take_log(|request| is_ours(request) && !matches!(request.verb, "list" | "watch"))
     }
 
-    /// The controller's writes other than events, as `VERB RESOURCE STATUS`. The log is empty
-    /// afterwards.
+    /// Returns the controller's writes other than events, as `VERB RESOURCE STATUS`. The log is
+    /// empty afterwards.
     pub fn writes(&self) -> Vec<String> {
         self.timed_writes().into_iter().map(|(_, request)| request).collect()
     }
 
-    /// [`writes`](Self::writes), each with the milliseconds since the server started.
+    /// Returns the [`writes`](Self::writes), each with the milliseconds since the server started.
     pub fn timed_writes(&self) -> Vec<(u128, String)> {
         self.take_log(|request| is_ours(request) && is_write(request))
     }
@@ -50,7 +51,7 @@ impl<C> Simulation<C> {
         self.server.add_fault(FaultRule::new(fault, matches).times(times));
     }
 
-    /// Stalls the watch of one resource: it delivers nothing for `time`.
+    /// Stalls the watch of one resource, so that it delivers nothing for `time`.
     pub async fn hold_up(&self, plural: &'static str, time: Duration) {
         let server = &self.server;
         server.add_fault(FaultRule::on(Fault::StallWatch(time), "watch", plural).times(1));
@@ -59,7 +60,7 @@ impl<C> Simulation<C> {
     }
 }
 
-/// Returns true if a request was sent by the controller and is not for an event.
+/// Returns true if the controller sent the request and it is not for an event.
 fn is_ours(request: &RequestInfo) -> bool {
     request.user_agent == USER_AGENT && request.plural() != "events"
 }

@@ -24,7 +24,7 @@ pub struct ControllerService {
     lateness: Lateness,
 }
 
-/// The delay between carrying out a write and its response.
+/// The delay between a write and its response.
 #[derive(Clone, Default)]
 pub(super) struct Lateness(Arc<AtomicU64>);
 

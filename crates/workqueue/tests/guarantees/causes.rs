@@ -57,7 +57,7 @@ async fn a_retry_is_a_cause() {
     assert_eq!(*seen.lock(), [POD, Causes::RETRY, Causes::RETRY]);
 }
 
-/// A change that arrived now.
+/// Returns the reason of a change that arrived now.
 fn change() -> Reason {
     Reason { causes: POD, since: Some(Instant::now()) }
 }
@@ -81,7 +81,7 @@ async fn a_worker_learns_the_time_of_the_first_change_once() {
     assert_eq!(take_reason(&queue).unwrap(), Reason::from(POD), "its change is answered");
 }
 
-/// What a sync does.
+/// The outcome of a sync.
 #[derive(Clone, Copy)]
 struct PutOff(bool);
 
@@ -111,7 +111,7 @@ async fn the_time_of_a_change_stays_with_the_key_until_a_sync_succeeds() {
                     1 => Err("no"),
                     2 => {
                         queue.add_after(key, millis(10_000));
-                        // A change that comes first, and does not count as the first one.
+                        // This is not the first change, so its time does not count.
                         queue.add_for(key, change());
                         Ok(PutOff(true))
                     }

@@ -18,7 +18,7 @@ fn nonzero(n: u32) -> NonZeroU32 {
     NonZeroU32::new(n).expect("not zero")
 }
 
-/// The delays after this many consecutive failures of one key.
+/// Returns the delays after this many consecutive failures of one key.
 fn waits(limiter: &impl RateLimiter<&'static str>, failures: usize) -> Vec<Duration> {
     (0..failures).map(|_| limiter.when(&"a")).collect()
 }

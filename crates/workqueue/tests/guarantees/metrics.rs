@@ -10,14 +10,14 @@ use tokio::time::advance;
 
 use crate::guarantees::{millis, queue, secs, settle, take};
 
-/// A queue and the recorder that it reports to.
+/// Returns a queue and the recorder that it reports to.
 fn recorded() -> (WorkQueue<&'static str>, Snapshotter) {
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
     (metrics::with_local_recorder(&recorder, queue), snapshotter)
 }
 
-/// All metrics that are not zero, one per line, without the prefix.
+/// Returns all metrics that are not zero, one per line, without the prefix.
 fn render(snapshotter: &Snapshotter) -> String {
     let mut lines = Vec::new();
     for (key, _, _, value) in snapshotter.snapshot().into_vec() {

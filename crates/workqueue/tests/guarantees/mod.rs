@@ -16,7 +16,7 @@ use futures::FutureExt;
 use kube_endpoint_workqueue::{ItemExponentialFailureRateLimiter, Key, WorkQueue};
 use tokio::time::{Instant, advance};
 
-/// A queue that delays failed keys by 1 s, 2 s, 4 s and so on up to 60 s, without a bucket.
+/// Returns a queue that delays failed keys by 1 s, 2 s, 4 s and so on up to 60 s, without a bucket.
 fn queue<K: Key>() -> WorkQueue<K> {
     WorkQueue::new(
         "test",
@@ -24,8 +24,8 @@ fn queue<K: Key>() -> WorkQueue<K> {
     )
 }
 
-/// The key that a getter receives without waiting; `None` if there is none or the queue is shut
-/// down.
+/// Returns the key that a getter receives without waiting; `None` if there is none or the queue is
+/// shut down.
 fn take<K: Key>(queue: &WorkQueue<K>) -> Option<K> {
     queue.get().now_or_never().flatten()
 }

@@ -48,7 +48,7 @@ struct Model {
     queued: Vec<TestKey>,
     in_work: Vec<TestKey>,
     added_in_work: Vec<TestKey>,
-    /// In the order of the calls: key and time.
+    /// Keys and times, in the order of the calls.
     delayed: Vec<(TestKey, u64)>,
     failures: BTreeMap<TestKey, u32>,
     shut_down: bool,
@@ -179,8 +179,7 @@ proptest! {
         })?;
     }
 
-    /// After every add a sync of its key begins that the add came before; and no two syncs of a key
-    /// overlap.
+    /// After every add, a sync of its key begins; and no two syncs of a key overlap.
     #[test]
     fn workers_lose_no_add(
         concurrency in 1_usize..5,

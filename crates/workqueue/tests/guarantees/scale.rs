@@ -89,8 +89,8 @@ async fn an_hour_of_failures_does_not_delay_those_that_come_later() {
     workers.await.unwrap();
 }
 
-/// With real threads and real time. After a lost wake-up, keys would be left behind and the test
-/// would not end.
+/// This runs with real threads and real time. After a lost wake-up, keys would stay in the queue
+/// and the test would not end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn no_wake_up_is_lost_between_threads() {
     const ADDERS: u32 = 4;

@@ -17,8 +17,8 @@ use crate::guarantees::{millis, queue, secs, settle};
 
 type Attempts = Arc<Mutex<Vec<(u128, Disposition)>>>;
 
-/// Processes the queue with one worker. Records when each attempt ended, in milliseconds, and what
-/// followed.
+/// Processes the queue with one worker. Records when each attempt ended, in milliseconds, and the
+/// disposition of its key.
 fn note_attempts<F>(queue: &WorkQueue<&'static str>, fails: F) -> (JoinHandle<()>, Attempts)
 where
     F: Fn(usize) -> bool + Send + Sync + 'static,
@@ -138,7 +138,7 @@ async fn a_key_that_is_never_dropped_is_retried_slowly_for_as_long_as_it_fails()
     assert_ne!(run(2).await, first);
 }
 
-/// As the outages of a controller have keys tried, between the retries.
+/// During an outage, a controller tries keys between their retries.
 #[tokio::test(start_paused = true)]
 async fn an_extra_sync_that_fails_uses_up_no_retry_and_leaves_the_next_one_where_it_is() {
     const EXTRA: Causes = Causes::number(14);
@@ -156,7 +156,7 @@ async fn an_extra_sync_that_fails_uses_up_no_retry_and_leaves_the_next_one_where
             tokio::spawn(run_workers_observed(queue.clone(), policy, 1, |_, _| async { Err("no") }, observe));
         queue.add("a");
         for _ in 0..600 {
-            // Never at the time of a retry.
+            // The extra syncs never begin at the time of a retry.
             sleep(Duration::from_micros(999_999)).await;
             if extra {
                 queue.add_for("a", EXTRA);

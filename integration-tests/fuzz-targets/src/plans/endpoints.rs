@@ -1,4 +1,4 @@
-//! The plan of Endpoints: the same histories, in which other clients edit the object.
+//! Target for the plan of Endpoints: the same histories, in which other clients edit the object.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use super::history::{History, Step};
 /// The pods of a step, by name.
 type Pods = BTreeMap<Text, Arc<Pod>>;
 
-/// A history of up to four steps. After each step, the laws of plans hold, and the plan from the
-/// pods that have changed is the plan from all of them.
+/// Plays a history of up to four steps. After each step, it checks the laws of plans, and that the
+/// plan from the changed pods equals the plan from all of them.
 pub fn plan_endpoints(bytes: &[u8]) {
     let Ok(history) = History::arbitrary(&mut Unstructured::new(bytes)) else { return };
     let options = PlanOptions::default().with_capacity(history.endpoints_capacity());
@@ -73,7 +73,7 @@ fn changed(before: &Pods, now: &Pods) -> Vec<ChangedPod> {
     changed.map(of).collect()
 }
 
-/// The object after a plan.
+/// Returns the object after a plan.
 fn carried_out(existing: Option<Arc<Endpoints>>, plan: &Plan) -> Option<Arc<Endpoints>> {
     let writes = &plan.writes;
     assert!(writes.delete.is_empty() && writes.create.len() + writes.update.len() <= 1, "{plan}");
@@ -86,8 +86,8 @@ fn carried_out(existing: Option<Arc<Endpoints>>, plan: &Plan) -> Option<Arc<Endp
     Some(Arc::new(object))
 }
 
-/// The object has no more addresses than the capacity, and each pod that is to be published is in
-/// it, ready or not.
+/// Checks that the object has no more addresses than the capacity, and that it has each published
+/// pod, ready or not.
 fn check(plan: &Plan, object: Option<&Endpoints>, options: &PlanOptions) {
     let subsets = object.and_then(|object| object.subsets.listed()).unwrap_or_default();
     let count = |subset: &EndpointSubset| subset.addresses.len() + subset.not_ready_addresses.len();

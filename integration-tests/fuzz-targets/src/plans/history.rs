@@ -12,7 +12,7 @@ use kube_endpoint_core_model::{
 use kube_endpoint_endpointslice_controller::PlanOptions;
 
 const ZONES: [&str; 3] = ["zone-a", "zone-b", "zone-c"];
-/// The most pods and edits of a step.
+/// The maximum numbers of pods and edits of a step.
 const MOST: usize = 40;
 
 /// The input of a target.
@@ -82,7 +82,7 @@ impl History {
             .with_topology_node_tolerance(if self.tolerance { 0.5 } else { 0.0 })
     }
 
-    /// The capacity of an Endpoints object, so low that many are truncated.
+    /// Returns the capacity of an Endpoints object, which is so low that plans truncate many.
     pub(super) fn endpoints_capacity(&self) -> usize {
         usize::from(self.capacity % 32) + 1
     }
@@ -123,7 +123,8 @@ fn one_of<T: Copy>(choices: &[T], number: u8) -> T {
 }
 
 impl StepInput {
-    /// An Endpoints object as other clients have edited it; none if one of them has deleted it.
+    /// Returns an Endpoints object as other clients have edited it, or `None` if one of them has
+    /// deleted it.
     pub(super) fn edit_endpoints(&self, endpoints: Arc<Endpoints>) -> Option<Arc<Endpoints>> {
         if self.edits.is_empty() {
             return Some(endpoints);
@@ -226,7 +227,7 @@ impl NodeInput {
 }
 
 impl EditInput {
-    /// Returns false if the object is deleted.
+    /// Returns false if the edit deletes the object.
     fn apply_to_endpoints(&self, endpoints: &mut Endpoints) -> bool {
         let Some(subsets) = endpoints.subsets.listed_mut() else { return true };
         let at = usize::from(self.slice) % subsets.len().max(1);

@@ -44,7 +44,7 @@ const SEEDS_AT_ONCE: u64 = 10;
 /// So many seeds are played before the named histories, which are few; the other seeds after them.
 const FEW_SEEDS: u64 = 30;
 
-/// What became of a mutant.
+/// The fate of a mutant.
 enum Fate {
     /// A rule failed.
     Caught(Catcher, String),
@@ -147,7 +147,7 @@ impl Player<'_> {
     }
 }
 
-/// The file with the rows of the mutants that were caught.
+/// The file with the rows of the caught mutants.
 struct Results(PathBuf);
 
 impl Results {
@@ -166,7 +166,7 @@ impl Results {
     }
 }
 
-/// Prints what became of the mutants, and keeps what has to be done about it.
+/// Prints the fates of the mutants, and keeps the tasks that follow from them.
 struct Report {
     results: Results,
     recorded: BTreeMap<String, (Catcher, String)>,
@@ -229,7 +229,7 @@ fn main() -> anyhow::Result<()> {
     let mut report =
         Report { results, recorded: recorded.clone(), survivors: Vec::new(), new_rows: Vec::new() };
     thread::scope(|scope| -> anyhow::Result<()> {
-        // One mutant is played while the next one is built.
+        // The program plays one mutant while it builds the next one.
         let mut playing: Option<(&Mutant, thread::ScopedJoinHandle<'_, anyhow::Result<Fate>>)> = None;
         for mutant in chosen.iter().map(Some).chain([None]) {
             let program = mutant.map(|mutant| workshop.build_mutant(mutant));

@@ -17,7 +17,7 @@ fn collection(plural: &str, namespace: &str) -> String {
     format!("/{group}/v1/namespaces/{namespace}/{plural}")
 }
 
-/// The path of an object.
+/// Returns the path of an object.
 pub(super) fn path_of(plural: &str, object: &Value) -> String {
     let (namespace, name) = (text(object, "/metadata/namespace"), text(object, "/metadata/name"));
     match plural {
@@ -113,8 +113,8 @@ impl Cluster {
         }
     }
 
-    /// Removes the pods that were deleted with a grace period in namespaces that are deleted, as
-    /// their kubelets do. The namespaces end after them.
+    /// Removes the pods with a running grace period in terminating namespaces, as their kubelets
+    /// do. The namespaces end after them.
     pub(crate) async fn end_terminating_pods(server: &EmbeddedApiServer) {
         let namespaces = server.list("namespaces");
         let is_ending = |it: &Value| !it["metadata"]["deletionTimestamp"].is_null();
@@ -186,7 +186,7 @@ impl Cluster {
                 let patch = if dual {
                     json!({"spec": {"ipFamilyPolicy": "RequireDualStack", "ipFamilies": [first, second]}})
                 } else {
-                    // As kubectl does it: the policy alone; the server drops the second family.
+                    // As kubectl, this sends only the policy; the server drops the second family.
                     json!({"spec": {"ipFamilyPolicy": "SingleStack"}})
                 };
                 self.patch(&path, patch).await;

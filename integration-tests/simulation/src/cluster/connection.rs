@@ -1,6 +1,6 @@
 //! The connection of one manager process to the servers: it names the process in the user agent,
-//! moves from one server to another, delays requests by the latency of the network, carries out
-//! what was sent even if nobody waits for the answer, and ends the process at a write.
+//! moves from one server to another, delays requests by the latency of the network, carries out a
+//! sent request even if nobody waits for the answer, and ends the process at a write.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -24,18 +24,18 @@ use crate::watcher::SharedWatcher;
 /// be the same one.
 const MOVES: u64 = 30;
 
-/// When a process ends at a write.
+/// The write at which a process ends.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct KillAt {
-    /// True if writes of the Lease are counted; otherwise those of outputs are.
+    /// True if this counts writes of the Lease, false if it counts those of outputs.
     pub(super) lease: bool,
-    /// So many writes are still made.
+    /// The number of writes that the process still makes.
     pub(super) writes: u8,
-    /// True if the server handles the last one.
+    /// True if the server handles the last write.
     pub(super) applied: bool,
 }
 
-/// What a process and its connection share.
+/// The state that a process and its connection share.
 pub(super) struct Link {
     pub(super) manager: Manager,
     /// The beginning of the user agent.
@@ -48,7 +48,7 @@ pub(super) struct Link {
     server: AtomicU8,
     /// The longest delay of a request, and of its answer.
     latency: Duration,
-    /// How many processes ended at a write of an output, and of the Lease.
+    /// How many processes have ended at a write of an output, and of the Lease.
     killed_at_writes: Arc<[AtomicUsize; 2]>,
 }
 
@@ -90,8 +90,8 @@ impl Link {
         }
     }
 
-    /// The server to which the next request goes. It may be another one than before, and is if the
-    /// connection `broke`.
+    /// Returns the server to which the next request goes. It may differ from the one before, and
+    /// does if the connection `broke`.
     fn next_server(&self, count: u8, broke: bool) -> u8 {
         if count == 1 {
             return 1;
@@ -113,8 +113,8 @@ impl Link {
         }
     }
 
-    /// Counts a write of an output or of the Lease down. Some if the process ends at it: whether
-    /// the server handles it.
+    /// Counts a write of an output or of the Lease down. Returns `Some` if the process ends at it:
+    /// true if the server handles it.
     fn ends_at_write(&self, lease: bool) -> Option<bool> {
         let mut kill_at = self.kill_at.lock();
         for left in kill_at.iter_mut().filter(|left| left.lease == lease) {
@@ -189,7 +189,7 @@ impl Connection {
             server.oneshot(request).await
         };
         let answer = if is_write {
-            // What was sent arrives, even if the sender ends meanwhile.
+            // A sent request arrives, even if the sender ends meanwhile.
             let carried_out = tokio::spawn(carry_out);
             if ends == Some(true) {
                 let ended = carried_out.await;
@@ -213,8 +213,8 @@ impl Connection {
     }
 }
 
-/// Names the field manager of a write, which would follow from the user agent, and that begins with
-/// the name of the process.
+/// Names the field manager of a write. The server would otherwise take it from the user agent,
+/// which begins with the name of the process.
 fn name_field_manager(request: &mut Request<kube::client::Body>) {
     let uri = request.uri();
     let separator = if uri.query().is_some() { '&' } else { '?' };
@@ -223,7 +223,7 @@ fn name_field_manager(request: &mut Request<kube::client::Body>) {
     }
 }
 
-/// The plural name of the kind of a path.
+/// Returns the plural name of the kind of a path.
 fn kind_of(path: &str) -> &'static str {
     const KINDS: [&str; 7] = ["pods", "services", "nodes", "endpoints", "endpointslices", "leases", "events"];
     let parts: Vec<&str> = path.split('/').collect();

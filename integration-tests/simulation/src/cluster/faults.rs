@@ -44,7 +44,7 @@ impl Rules<'_> {
     }
 }
 
-/// Empties the slices of a Service as often as they have endpoints.
+/// Empties the slices of a Service whenever they have endpoints.
 async fn fight(server: EmbeddedApiServer, service: u8, pause: Duration, hits: Arc<AtomicUsize>) {
     let owner = format!("s{service}");
     loop {

@@ -1,4 +1,4 @@
-//! The manager processes: how they start, end and are started anew.
+//! Starts, ends and restarts the manager processes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::history::{Manager, Setup};
 use crate::random::Random;
 use crate::watcher::{Recorder, SharedWatcher};
 
-/// How long a process is away that has ended by itself.
+/// The time after which a process restarts that has ended by itself.
 const RESTART: Duration = Duration::from_secs(2);
 
 /// A process that runs.
@@ -33,9 +33,9 @@ struct Running {
 struct Slot {
     running: Option<Running>,
     generation: u64,
-    /// How far the clock of its host is ahead.
+    /// The number of seconds by which the clock of its host is ahead.
     clock: i64,
-    /// True if it is started anew when it ends.
+    /// True if it restarts when it ends.
     is_kept: bool,
 }
 
@@ -62,7 +62,7 @@ impl Managers {
         })
     }
 
-    /// Starts a process, and starts it anew when it ends by itself. Does nothing if it runs.
+    /// Starts a process, and restarts it when it ends by itself. Does nothing if it runs.
     pub(crate) fn start(self: &Arc<Self>, manager: Manager) {
         let (generation, clock) = {
             let mut slots = self.slots.lock();
@@ -182,12 +182,12 @@ impl Managers {
         }
     }
 
-    /// Ends a process as SIGKILL does, and starts it anew after a time. Returns whether it ran.
+    /// Ends a process as SIGKILL does, and restarts it after a time. Returns true if it ran.
     pub(crate) fn kill(self: &Arc<Self>, manager: Manager, away: Option<Duration>) -> bool {
         self.leave(manager, away, |running| running.link.kill())
     }
 
-    /// Ends a process as SIGTERM does, and starts it anew after a time. Returns whether it ran.
+    /// Ends a process as SIGTERM does, and restarts it after a time. Returns true if it ran.
     pub(crate) fn stop(self: &Arc<Self>, manager: Manager, away: Option<Duration>) -> bool {
         self.leave(manager, away, |running| {
             if let Some(stop) = running.stop.take() {
@@ -224,7 +224,7 @@ impl Managers {
         has_run
     }
 
-    /// Ends a process at one of its next writes of outputs, or of the Lease. It is started anew two
+    /// Ends a process at one of its next writes of outputs, or of the Lease. It restarts two
     /// seconds later.
     pub(crate) fn kill_at_write(&self, manager: Manager, lease: bool, writes: u8, applied: bool) {
         if let Some(Some(running)) = self.slots.lock().get(&manager).map(|slot| &slot.running) {
@@ -237,14 +237,14 @@ impl Managers {
         self.slots.lock().entry(manager).or_default().clock += seconds;
     }
 
-    /// The processes that run.
+    /// Returns the processes that run.
     pub(crate) fn running(&self) -> Vec<(Manager, ManagerHandle)> {
         let slots = self.slots.lock();
         let running = slots.iter().filter_map(|(manager, slot)| Some((*manager, slot.running.as_ref()?)));
         running.map(|(manager, running)| (manager, running.handle.clone())).collect()
     }
 
-    /// How many processes ended at a write of an output, and of the Lease.
+    /// Returns how many processes have ended at a write of an output, and of the Lease.
     pub(crate) fn killed_at_writes(&self) -> [usize; 2] {
         [0, 1].map(|of: usize| self.killed_at_writes[of].load(Ordering::Relaxed))
     }

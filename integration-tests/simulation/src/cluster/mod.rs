@@ -1,4 +1,4 @@
-//! A server with managers on it, and what a history does to them.
+//! A server with managers on it, and the steps of histories that concern them.
 
 mod changes;
 mod connection;
@@ -28,7 +28,7 @@ const START: &str = "2026-01-01T00:00:00Z";
 /// The user agent of changes; requests of managers have others.
 const USER: &str = "user";
 
-/// A server and the managers that run on it. They are aborted when it is dropped.
+/// A server and the managers that run on it. Dropping it aborts them.
 pub(crate) struct Cluster {
     pub(crate) server: EmbeddedApiServer,
     pub(crate) managers: Arc<Managers>,
@@ -62,7 +62,7 @@ pub(crate) fn text<'a>(object: &'a Value, path: &str) -> &'a str {
 }
 
 impl Cluster {
-    /// A cluster without managers. The objects are part of its initial state.
+    /// Returns a cluster without managers. The objects are part of its initial state.
     pub(crate) fn new(setup: &Setup, watcher: SharedWatcher, objects: Vec<Value>) -> Self {
         let (changes, requests) = (watcher.clone(), watcher.clone());
         let builder = Self::builder(setup, setup.seed, START.parse().unwrap_or_default());
@@ -81,7 +81,7 @@ impl Cluster {
         Self { server, managers, watcher, setup: setup.clone(), faults, saved }
     }
 
-    /// A server without objects.
+    /// Returns a server without objects.
     fn builder(setup: &Setup, seed: u64, now: Timestamp) -> Builder {
         EmbeddedApiServer::builder()
             .seed(seed)
@@ -92,8 +92,8 @@ impl Cluster {
             .track_managers()
     }
 
-    /// A server with the same objects and versions, which goes its own way from now on. Its changes
-    /// are those of no rule; its requests count.
+    /// Returns a server with the same objects and versions, which goes its own way from now on. No
+    /// rule looks at its changes; its requests count.
     fn fork(&self, number: u8, hits: Arc<AtomicUsize>) -> EmbeddedApiServer {
         let requests = self.watcher.clone();
         let builder =
@@ -101,7 +101,7 @@ impl Cluster {
         let builder = builder.on_request(move |request| {
             hits.fetch_add(1, Ordering::Relaxed);
             let mut watcher = requests.lock();
-            // No change of the others is that of this request.
+            // The other servers have made no change for this request.
             watcher.settle_pending(None);
             watcher.request(request);
         });
@@ -114,13 +114,13 @@ impl Cluster {
         }
     }
 
-    /// Sends a request of a user. Returns the status; invalid requests are refused, which is part
-    /// of the simulation.
+    /// Sends a request of a user. Returns the status. The server refuses invalid requests, which is
+    /// part of the simulation.
     pub(crate) async fn send(server: &EmbeddedApiServer, method: &str, path: &str, body: &Value) -> u16 {
         Self::send_as(USER, server, method, path, body).await
     }
 
-    /// As [`Self::send`], of another client than a user.
+    /// As [`Self::send`], for another client than a user.
     async fn send_as(
         client: &str,
         server: &EmbeddedApiServer,
@@ -137,7 +137,7 @@ impl Cluster {
         match server.service().oneshot(request).await {
             Ok(answer) => {
                 let status = answer.status().as_u16();
-                // The body is read, as a client does.
+                // As a client does, this reads the body.
                 let _ = answer.into_body().collect().await;
                 status
             }
@@ -145,7 +145,7 @@ impl Cluster {
         }
     }
 
-    /// Deletes the Lease, or gives it to nobody. Returns whether there was one.
+    /// Deletes the Lease, or removes its holder. Returns true if there was a Lease.
     pub(crate) async fn edit_lease(&self, delete: bool) -> bool {
         let exists = self.server.count("leases") > 0;
         let path = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-endpoint-manager";

@@ -14,13 +14,13 @@ type View = (Manager, u8);
 /// The API servers, numbered from 1.
 pub(crate) struct Servers {
     pub(super) count: u8,
-    /// Each manager has its own view of each server, because a lag may concern one manager only.
+    /// Each manager has its own view of each server, because a lag may concern only one manager.
     replicas: BTreeMap<View, Replica>,
     /// The lags in effect, by the number of their fault.
     lags: Mutex<BTreeMap<usize, Vec<(View, usize)>>>,
     /// The servers that answer from a storage of their own.
     others: Mutex<BTreeMap<u8, EmbeddedApiServer>>,
-    /// The lists of whole kinds that were answered since they were last taken.
+    /// The number of answered lists of whole kinds since the last call of [`Self::take_lists`].
     lists: AtomicUsize,
 }
 
@@ -40,7 +40,7 @@ impl Servers {
         }
     }
 
-    /// A server as a manager sees it.
+    /// Returns a server as a manager sees it.
     pub(super) fn service(&self, manager: Manager, number: u8) -> ApiService {
         if let Some(other) = self.others.lock().get(&number) {
             return other.replica(number.into()).service();
@@ -55,7 +55,7 @@ impl Servers {
         })
     }
 
-    /// Makes changes arrive late. `fault` is the number that ends it.
+    /// Makes changes arrive late, until the fault with the number `fault` ends.
     pub(super) fn add_lag(&self, fault: usize, by: Option<Manager>, server: Option<u8>, lag: Lag) {
         let added = self.selected(by, server).map(|(view, replica)| (view, replica.add_lag(lag)));
         self.lags.lock().insert(fault, added.collect());
@@ -85,24 +85,24 @@ impl Servers {
         }
     }
 
-    /// Counts a list of a whole kind that is answered.
+    /// Counts an answered list of a whole kind.
     pub(super) fn listed(&self) {
         self.lists.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The lists of whole kinds since the last call.
+    /// Returns the number of lists of whole kinds since the last call.
     pub(crate) fn take_lists(&self) -> usize {
         self.lists.swap(0, Ordering::Relaxed)
     }
 }
 
-/// True if a request of a manager goes to the server.
+/// Returns true if a request of a manager goes to the server.
 pub(super) fn goes_to(request: &RequestInfo, number: u8) -> bool {
     sender(&request.user_agent).is_some() && request.replica == usize::from(number)
 }
 
-/// True if a request asks for all objects of a kind: the first page of a list, or a watch that
-/// begins with them.
+/// Returns true if a request asks for all objects of a kind: the first page of a list, or a watch
+/// that begins with them.
 pub(super) fn is_whole_list(kind: &str, uri: &http::Uri) -> bool {
     const KINDS: [&str; 5] = ["pods", "services", "nodes", "endpoints", "endpointslices"];
     let query = uri.query().unwrap_or_default();

@@ -1,12 +1,10 @@
-//! What users, kubelets and other controllers of a cluster change. Objects have numbers; a change
-//! of a missing object has no effect.
-
-#![expect(missing_docs, reason = "the words of the text and the fields say what a variant changes")]
+//! The changes of users, kubelets and other controllers of a cluster. Objects have numbers; a
+//! change of a missing object has no effect.
 
 use crate::text::{text_enum, word_enum};
 
 word_enum! {
-    /// Where a port of a Service leads: a named port of a container, or a number.
+    /// The target of a Service's port: a named port of a container, or a number.
     pub enum TargetPort {
         "web" Web
         "alt" Alt
@@ -48,9 +46,9 @@ text_enum! {
         "replace-pod" ReplacePod { pod: u8 }
         /// Gives a pod the addresses of another one.
         "share-addresses" ShareAddresses { pod: u8, with: u8 }
-        /// A pod that is not running, or whose kubelet is not heard of.
+        /// Makes a pod that is not running, or whose kubelet has gone silent.
         "pod-phase" PodPhase { pod: u8, unknown: bool }
-        /// A pod on a node that may not exist.
+        /// Makes a pod on a node that may not exist.
         "pod-on-node" PodOnNode { pod: u8, node: u8 }
         /// Makes pods, or deletes them, until the app has this many.
         "scale" Scale { app: u8, pods: u16 }
@@ -62,11 +60,11 @@ text_enum! {
         "remove-node" RemoveNode { node: u8 }
         "endpoints" Endpoints { service: u8, addresses: Vec<u8>, families: u8 }
         "skip-mirror" SkipMirror { service: u8, skip: bool }
-        /// Endpoints as the endpoints controller writes them, of a Service that was deleted before
-        /// the managers started.
+        /// Makes Endpoints as the endpoints controller writes them, of a Service that somebody
+        /// deleted before the managers started.
         "leftover-endpoints" LeftoverEndpoints { service: u8 }
-        /// Endpoints that a user creates with the label of the endpoints controller: a copy, or a
-        /// restore from a backup that creates the Service later.
+        /// Makes Endpoints that a user creates with the label of the endpoints controller: a copy,
+        /// or a restore from a backup that creates the Service later.
         "copied-endpoints" CopiedEndpoints { service: u8 }
         "delete-endpoints" DeleteEndpoints { service: u8 }
         "edit-endpoints" EditEndpoints { service: u8 }

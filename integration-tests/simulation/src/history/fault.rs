@@ -1,6 +1,4 @@
-//! What goes wrong between the managers and the server, from one time to another.
-
-#![expect(missing_docs, reason = "the words of the text and the fields say what fails")]
+//! The faults between the managers and the server, each from one time to another.
 
 use kube_endpoint_embedded_apiserver::RequestInfo;
 
@@ -47,56 +45,57 @@ text_enum! {
     /// API servers, which are numbered from 1.
     pub enum Fault {
         /// Every request is lost, and the connections of all watches break. One server of several
-        /// is restarted: its caches are filled anew.
+        /// restarts: it fills its caches anew.
         "unreachable" Unreachable { by: Option<Manager>, server: Option<u8> = None }
-        /// Open watches fall silent, and no request is answered, also after the end of the fault.
-        /// Connections stay open as if PINGs were answered: what ends a request is its own time
-        /// limit.
+        /// Open watches fall silent, and the server answers no request, also after the end of the
+        /// fault. Connections stay open as if the server answered PINGs: a request ends at its own
+        /// time limit.
         "half-open" HalfOpen { by: Option<Manager>, applied: bool, server: Option<u8> = None }
         "refused" Refused {
             verb: Option<Verb>, kind: Option<Kind>, by: Option<Manager>, status: u16, retry_after: Option<u32>,
             server: Option<u8> = None
         }
-        /// Requests are handled, and their answers are lost.
+        /// The server handles requests, and their answers are lost.
         "answers-lost" AnswersLost { verb: Option<Verb>, kind: Option<Kind>, by: Option<Manager> }
         "requests-lost" RequestsLost { verb: Option<Verb>, kind: Option<Kind>, by: Option<Manager> }
-        /// Requests are handled late.
+        /// The server handles requests late.
         "requests-late" RequestsLate {
             verb: Option<Verb>, kind: Option<Kind>, by: Option<Manager>, milliseconds: u32
         }
-        /// Requests are handled at once and answered late.
+        /// The server handles requests at once and answers late.
         "answers-late" AnswersLate { verb: Option<Verb>, kind: Option<Kind>, by: Option<Manager>, milliseconds: u32 }
         /// Watches send nothing for some time after they open.
         "watches-stall" WatchesStall { kind: Option<Kind>, by: Option<Manager>, seconds: u32 }
         /// The watch caches of servers get changes late, or, if they are bunched, at multiples of
-        /// the time. So watches do, and a list that comes from a cache shows an older state.
+        /// the time. So watches are late, and a list from a cache shows an older state.
         "watches-lag" WatchesLag {
             kind: Option<Kind>, by: Option<Manager>, milliseconds: u32, bunched: bool, server: Option<u8> = None
         }
         "watches-break" WatchesBreak { kind: Option<Kind>, by: Option<Manager>, after: u8 }
         "watches-end" WatchesEnd { kind: Option<Kind>, by: Option<Manager>, after: u8 }
-        /// Watches end with 410, and what they would resume from is compacted.
+        /// Watches end with 410, and the server has compacted the history from which they would
+        /// resume.
         "watches-expire" WatchesExpire { kind: Option<Kind>, by: Option<Manager> }
         /// Lists return an older state.
         "older-lists" OlderLists { by: Option<Manager>, versions: u32 }
-        /// Streaming lists are not supported, and the second page of a list is refused.
+        /// The server does not support streaming lists, and refuses the second page of a list.
         "continue-refused" ContinueRefused { by: Option<Manager>, status: u16 }
-        /// Updates are answered with the object as it was: an admission webhook undoes them.
+        /// The server answers updates with the unchanged object: an admission webhook undoes them.
         "updates-undone" UpdatesUndone { kind: Option<Kind>, by: Option<Manager> }
         /// A server answers from another storage, which begins as a copy of that of the others and
-        /// goes its own way. Users and kubelets write to the others only.
+        /// goes its own way. Users and kubelets write only to the others.
         "other-storage" OtherStorage { server: u8 }
-        /// Another controller empties the slices of a Service as often as they are filled.
+        /// Another controller empties the slices of a Service whenever they have endpoints.
         "foreign-writer" ForeignWriter { service: u8, milliseconds: u32 }
     }
 }
 
 impl Fault {
-    /// The words of faults that may concern one API server of several.
+    /// The words of faults that may concern one of several API servers.
     pub const OF_ONE_SERVER: &[&str] =
         &["unreachable", "half-open", "refused", "watches-lag", "other-storage"];
 
-    /// The number of the API server that it concerns; none if it concerns all.
+    /// Returns the number of the API server that it concerns, or `None` if it concerns all.
     pub fn server(&self) -> Option<u8> {
         match *self {
             Self::Unreachable { server, .. }
@@ -112,17 +111,15 @@ impl Fault {
 /// The requests that a fault concerns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
-    /// Their verb.
     pub verb: Option<Verb>,
-    /// Their kind.
     pub kind: Option<Kind>,
-    /// Who sends them.
     pub by: Option<Manager>,
     /// The number of the server that gets them.
     pub server: Option<u8>,
 }
 
-/// The manager that sent a request, by the first letter of its user agent; none for others.
+/// Returns the manager that sent a request, by the first letter of its user agent, or `None` for
+/// others.
 pub fn sender(user_agent: &str) -> Option<Manager> {
     let mut letters = user_agent.chars();
     let manager = match letters.next()? {

@@ -1,5 +1,5 @@
-//! Histories: what happens to a cluster at which time, as plain data that a seed determines and
-//! that has a text.
+//! Histories: the steps of a run with their times, as plain data that a seed determines and that
+//! has a text.
 
 mod change;
 mod fault;
@@ -20,47 +20,43 @@ pub use setup::Setup;
 
 use crate::text::{Field, TextError};
 
-/// What happens at one time.
+/// The action of a step.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// Objects change.
     Change(Change),
     /// A fault begins, and ends after this time.
     Fault(Duration, Fault),
-    /// Something happens to a process, a clock or the storage.
+    /// An action on a process, a clock or the storage.
     Process(Process),
 }
 
-/// What happens, and when, as the time since the managers were started.
+/// An action, and its time since the start of the managers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
-    /// The time.
     pub at: Duration,
-    /// What happens.
     pub action: Action,
 }
 
-/// The settings of a run and what happens in it, in the order of time.
+/// The settings of a run and its steps, in the order of time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct History {
-    /// The settings.
     pub setup: Setup,
-    /// What happens. Steps at 0 are made before the managers start.
+    /// The steps. Those at 0 come before the managers start.
     pub steps: Vec<Step>,
 }
 
 impl History {
-    /// The history of a seed. A share of the seeds belongs to each profile.
+    /// Returns the history of a seed. A share of the seeds belongs to each profile.
     pub fn of(seed: u64) -> Self {
         profile::history(Profile::of(seed), seed)
     }
 
-    /// The history of a seed in one profile.
+    /// Returns the history of a seed in one profile.
     pub fn with_profile(profile: Profile, seed: u64) -> Self {
         profile::history(profile, seed)
     }
 
-    /// When the last step is over.
+    /// Returns the time at which the last step is over.
     pub fn end(&self) -> Duration {
         let ends = self.steps.iter().map(|step| match &step.action {
             Action::Fault(lasts, _) => step.at + *lasts,
@@ -76,7 +72,7 @@ impl History {
 }
 
 impl Action {
-    /// The word of the step.
+    /// Returns the word of the step.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Change(change) => change.word(),
@@ -102,7 +98,7 @@ impl fmt::Display for Step {
     }
 }
 
-/// One step each line, after a line with the setup.
+/// Prints a line with the setup, then one line for each step.
 impl fmt::Display for History {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.setup)?;
@@ -131,7 +127,7 @@ impl FromStr for Step {
     }
 }
 
-/// Empty lines and lines that begin with `#` are skipped.
+/// Parses the lines, and skips empty ones and those that begin with `#`.
 impl FromStr for History {
     type Err = TextError;
 

@@ -1,4 +1,4 @@
-//! The pieces that histories are made of: initial objects, random changes, random faults, rollouts.
+//! Makes the pieces of histories: initial objects, random changes, random faults, rollouts.
 
 use std::time::Duration;
 
@@ -19,11 +19,11 @@ const RESTORED: u8 = 21;
 pub(super) struct Pieces {
     pub(super) random: Random,
     pub(super) steps: Vec<Step>,
-    /// Changes choose from so many objects.
+    /// The number of Services from which changes choose.
     pub(super) services: u8,
     pub(super) pods: u8,
     pub(super) nodes: u8,
-    /// The managers that faults and kills choose from.
+    /// The managers from which faults and kills choose.
     pub(super) managers: Vec<Manager>,
 }
 
@@ -48,12 +48,12 @@ impl Pieces {
         self.steps.push(Step { at, action: Action::Process(process) });
     }
 
-    /// A time in the span, in milliseconds.
+    /// Returns a time in the span, in milliseconds.
     pub(super) fn moment(&mut self, span: Duration) -> Duration {
         milliseconds(self.random.below(span.as_millis() as u64))
     }
 
-    /// Nodes, Services of all kinds, Endpoints and pods, made before the managers start.
+    /// Adds nodes, Services of all kinds, Endpoints and pods, before the managers start.
     pub(super) fn initial(&mut self) {
         for node in 0..self.nodes {
             self.change_at(Duration::ZERO, Change::Node { node, zone: 1 + node % 2 });
@@ -85,8 +85,8 @@ impl Pieces {
         }
     }
 
-    /// A restore from a backup, which creates Endpoints before their Service. Its choices are its
-    /// own, so that those of the rest of the history do not depend on it.
+    /// Adds a restore from a backup, which creates Endpoints before their Service. It has a random
+    /// source of its own, so that the choices of the rest of the history do not depend on it.
     pub(super) fn restored_backup(&mut self, mut random: Random) {
         if random.chance(10) {
             let service = RESTORED;
@@ -102,7 +102,7 @@ impl Pieces {
         self.random.chance(70).then(|| self.random.below(2) as u8)
     }
 
-    /// A change of an input or an output.
+    /// Returns a change of an input or an output.
     pub(super) fn change(&mut self) -> Change {
         let service = self.random.below(self.services.into()) as u8;
         let pod = self.random.below(self.pods.into()) as u8;
@@ -169,7 +169,7 @@ impl Pieces {
         }
     }
 
-    /// Several changes in short succession.
+    /// Adds several changes in short succession.
     pub(super) fn burst(&mut self, at: Duration, longest_gap: u64, most: u64) {
         let mut at = at;
         for _ in 0..self.random.between(1, most + 1) {
@@ -179,8 +179,8 @@ impl Pieces {
         }
     }
 
-    /// Changes that are undone soon: the second state is the first one, and what was written in
-    /// between must not stay.
+    /// Adds changes that another change soon undoes: the second state equals the first one, and
+    /// outputs of the state in between must not stay.
     pub(super) fn back_and_forth(&mut self, at: Duration, longest_gap: u64) {
         let mut at = at;
         let app = self.random.below(2) as u8;
@@ -210,7 +210,7 @@ impl Pieces {
         self.random.chance(40).then_some(one)
     }
 
-    /// A fault of lists, watches, requests or connections.
+    /// Returns a fault of lists, watches, requests or connections.
     pub(super) fn fault(&mut self) -> Fault {
         let (by, flag) = (self.by(), self.random.chance(50));
         let (verb, output) = (Some(self.random.pick(&WRITES)), Some(self.random.pick(&OUTPUTS)));
@@ -276,7 +276,7 @@ impl Pieces {
         }
     }
 
-    /// A kill, a stop, or a kill at a write.
+    /// Returns a kill, a stop, or a kill at a write.
     pub(super) fn ending(&mut self) -> Process {
         let manager = self.random.pick(&self.managers.clone());
         let away = self.random.logarithmic(20_000) as u32;

@@ -1,26 +1,24 @@
-//! What happens to processes, clocks and the server's storage.
-
-#![expect(missing_docs, reason = "the words of the text and the fields say what happens")]
+//! The actions on processes, clocks and the server's storage.
 
 use super::fault::Manager;
 use crate::text::text_enum;
 
 text_enum! {
-    /// What happens to a process, a clock or the server's storage. Times are in milliseconds unless
+    /// An action on a process, a clock or the server's storage. Times are in milliseconds unless
     /// the name says otherwise.
     pub enum Process {
-        /// Ends a manager as SIGKILL does. It is started anew after some time.
+        /// Ends a manager as SIGKILL does. It restarts after some time.
         "kill" Kill { manager: Manager, away: u32 }
-        /// Ends a manager at one of its next writes, before or after the server handles it. It is
-        /// started anew two seconds later.
+        /// Ends a manager at one of its next writes, before or after the server handles it. It
+        /// restarts two seconds later.
         "kill-at-write" KillAtWrite { manager: Manager, nth: u8, applied: bool }
-        /// The same, at one of its next writes of the Lease.
+        /// Does the same at one of its next writes of the Lease.
         "kill-at-lease-write" KillAtLeaseWrite { manager: Manager, nth: u8, applied: bool }
         /// Ends a manager as SIGTERM does.
         "stop" Stop { manager: Manager, away: u32 }
-        /// Stops all tasks for some time, as when the host is suspended. Clocks go on.
+        /// Stops all tasks for some time, as the suspension of the host does. Clocks go on.
         "suspend" Suspend { seconds: u32 }
-        /// The same; if it lasts for longer than the Lease, another process has the Lease when the
+        /// Does the same. If it lasts longer than the Lease, another process has the Lease when the
         /// tasks run again.
         "suspend-past-lease" SuspendPastLease { seconds: u32 }
         /// Runs a manager that writes without a Lease.
@@ -31,9 +29,9 @@ text_enum! {
         "server-clock" ServerClock { seconds: i64 }
         /// Sets the server back to the state that it had some time before.
         "restore" Restore { seconds: u32 }
-        /// Drops the history that watches resume from.
+        /// Drops the history from which watches resume.
         "compact" Compact {}
-        /// Gives the Lease to nobody, or deletes it.
+        /// Removes the holder of the Lease, or deletes the Lease.
         "edit-lease" EditLease { delete: bool }
     }
 }

@@ -1,4 +1,4 @@
-//! What kind of history a seed makes.
+//! The kinds of histories that seeds make.
 
 mod servers;
 mod steps;
@@ -24,7 +24,7 @@ word_enum! {
         "outages" Outages
         /// Managers end, hang and overlap.
         "leaders" Leaders
-        /// Namespaces are deleted and made anew; Services are replaced.
+        /// Users delete namespaces and make them anew, and replace Services.
         "namespaces" Namespaces
         /// Services become dual-stack and single-stack.
         "dual-stack" DualStack
@@ -36,23 +36,23 @@ word_enum! {
         "unobserved" Unobserved
         /// Intermediate state: the process ends between two writes of a plan.
         "intermediate" Intermediate
-        /// The server is set back to an older state.
+        /// The server goes back to an older state.
         "restores" Restores
-        /// No slice can be created for half an hour, as with a quota.
+        /// The server refuses to create slices for half an hour, as with a quota.
         "refusals" Refusals
         /// The pods of a Service move between its slices, because its ports lead elsewhere.
         "moves" Moves
-        /// Changes are undone before the cache shows what was written in between, and answers are
+        /// Other changes undo changes before the cache shows the writes in between, and answers are
         /// lost.
         "lagging" Lagging
-        /// Three API servers before one store, each behind by another time; one hangs, refuses or
-        /// is restarted.
+        /// Three API servers before one store lag by different times; one hangs, refuses or
+        /// restarts.
         "servers" Servers
     }
 }
 
-/// The profiles of 50 seeds in a row.
-/// Churn has two parts, so that the seeds of `Servers` are those that catch no mutant.
+/// The profiles of 50 seeds in a row. Churn has two parts, so that `Servers` gets seeds that catch
+/// no mutant.
 const SHARES: [(Profile, u64); 17] = [
     (Profile::Churn, 1),
     (Profile::Servers, 3),
@@ -74,7 +74,7 @@ const SHARES: [(Profile, u64); 17] = [
 ];
 
 impl Profile {
-    /// The profile of a seed.
+    /// Returns the profile of a seed.
     pub fn of(seed: u64) -> Self {
         let all: u64 = SHARES.iter().map(|(_, share)| share).sum();
         // 7 has no divisor in common with the sum, so that neighbours differ.
@@ -121,7 +121,7 @@ fn setup(profile: Profile, seed: u64, random: &mut Random) -> Setup {
         resync: long && random.chance(25),
         compaction: random.chance(50),
         latency: if long { 0 } else { random.pick(&[0, 3, 20]) },
-        // Then nothing but the answer of the server shows that an update was carried out.
+        // Without it only the answer of the server shows that it has carried out an update.
         without: if profile == Profile::Lagging && random.chance(50) {
             vec![Gate::EndpointsRepair]
         } else {
@@ -129,7 +129,7 @@ fn setup(profile: Profile, seed: u64, random: &mut Random) -> Setup {
         },
         collected_after: 100,
         most_refused: None,
-        // Not from `random`: the rest of each history stays as it was.
+        // This does not use `random`, so that the rest of each history stays as it was.
         json: seed % 5 == 4,
         servers: if profile == Profile::Servers { SERVERS } else { 1 },
         most_lists: None,
@@ -138,7 +138,7 @@ fn setup(profile: Profile, seed: u64, random: &mut Random) -> Setup {
     }
 }
 
-/// The history of a seed in a profile.
+/// Returns the history of a seed in a profile.
 pub(super) fn history(profile: Profile, seed: u64) -> History {
     let mut random = Random::new(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ profile as u64);
     let setup = setup(profile, seed, &mut random);

@@ -12,29 +12,28 @@ use crate::text::{Field, text_struct};
 text_struct! {
     /// The settings of a run. The seed is that of the server, of the managers and of the network.
     "setup" pub struct Setup {
-        /// The seed.
         seed: u64,
         /// The profile of the history.
         profile: Profile,
-        /// Lease duration in seconds; none: one manager without a Lease.
+        /// The lease duration in seconds, or `None` for one manager without a Lease.
         lease: Option<u16>,
-        /// Endpoints of a slice.
+        /// The maximum number of endpoints of a slice.
         slice_limit: u16,
         /// Workers of each controller.
         workers: u8,
         /// Batch period in milliseconds.
         batch: u16,
-        /// Requests each second; 0 is no limit.
+        /// Requests each second, or 0 for no limit.
         qps: u16,
         /// The times of watches and bookmarks are longer by this factor than the defaults.
         slowness: u8,
-        /// True if lists are streamed.
+        /// True if managers stream lists.
         streaming: bool,
         /// Objects in a page of a list.
         page: u16,
-        /// True if keys are synced every 12 to 24 hours.
+        /// True if managers sync keys every 12 to 24 hours.
         resync: bool,
-        /// True if slices are compacted.
+        /// True if managers compact slices.
         compaction: bool,
         /// The longest delay of a request, and of its answer, in milliseconds.
         latency: u8,
@@ -43,18 +42,21 @@ text_struct! {
         /// How long the garbage collector waits before it deletes what a deleted object owned, in
         /// milliseconds.
         collected_after: u32 = 100,
-        /// The most writes of outputs that the server may refuse; none: any number.
+        /// The maximum number of writes of outputs that the server may refuse, or `None` for any
+        /// number.
         most_refused: Option<u16> = None,
         /// True if the managers send and ask for JSON instead of protobuf.
         json: bool = false,
         /// The API servers before the store.
         servers: u8 = 1,
-        /// The most lists of whole kinds in an hour that may be answered; none: any number.
+        /// The maximum number of answered lists of whole kinds in an hour, or `None` for any
+        /// number.
         most_lists: Option<u16> = None,
-        /// The least writes of outputs in an hour that servers accept while a server answers from
-        /// another storage; none: any number.
+        /// The minimum number of writes of outputs in an hour that servers accept while a server
+        /// answers from another storage, or `None` for any number.
         least_writes: Option<u16> = None,
-        /// The most processes that lose the Lease in an hour; none: any number.
+        /// The maximum number of processes that lose the Lease in an hour, or `None` for any
+        /// number.
         most_lost: Option<u16> = None,
     }
 }
@@ -73,24 +75,25 @@ impl Field for Gate {
 const BOOKMARKS: Duration = Duration::from_secs(60);
 
 impl Setup {
-    /// The time between bookmarks.
+    /// Returns the time between bookmarks.
     pub fn bookmark_interval(&self) -> Duration {
         BOOKMARKS * self.slowness.max(1).into()
     }
 
-    /// The time within which a silent connection is given up, and a watch is opened anew.
+    /// Returns the time within which a manager gives up a silent connection, and opens a new watch.
     pub fn silence(&self) -> Duration {
         Duration::from_secs(3 * 60) * self.slowness.max(1).into()
     }
 
-    /// The time within which everything is right again after the last fault: ten minutes for the
-    /// slow retry of a key, which comes after six minutes at most, and for what its sync then
-    /// finds; the time of silent connections; and the time until a lease expires and is taken.
+    /// Returns the time within which everything is right again after the last fault: ten minutes
+    /// for the slow retry of a key, which comes after six minutes at most, and for the results of
+    /// its sync; the time of silent connections; and the time until a lease expires and another
+    /// process takes it.
     pub fn recovery(&self) -> Duration {
         Duration::from_secs(10 * 60 + 2 * u64::from(self.lease.unwrap_or_default())) + self.silence()
     }
 
-    /// The settings of a manager. `identity` is its holder identity if it takes part in the
+    /// Returns the settings of a manager. `identity` is its holder identity if it takes part in the
     /// election.
     pub fn settings(&self, identity: Option<String>) -> Settings {
         let mut settings = Settings::default();
@@ -103,7 +106,7 @@ impl Setup {
         // The Services of a history have few pods.
         settings.pod_log = PodLogOptions::SHORT_LISTS;
         if !self.resync {
-            // Nothing but retries then mends what an outage left.
+            // Then only retries mend the damage of an outage.
             settings.min_resync_period = Duration::ZERO;
         }
         settings.max_endpoints_per_slice = self.slice_limit.into();

@@ -1,6 +1,6 @@
 //! Mutants: patches that break the product on purpose, to show that the simulation notices.
 //!
-//! A patch file has one sentence after `# ` that says what it breaks, then a unified diff for
+//! A patch file has one sentence after `# ` about the broken behaviour, then a unified diff for
 //! `git apply`. The table in docs/reliability.md names a seed or a history that catches each of
 //! them ([`recorded`]).
 
@@ -23,22 +23,21 @@ pub use workshop::Workshop;
 pub struct Mutant {
     /// The name of its file without `.patch`.
     pub name: String,
-    /// What it breaks, in one sentence; empty if the file has none.
+    /// The sentence about the broken behaviour, or empty if the file has no sentence.
     pub sentence: String,
-    /// Its file.
     pub path: PathBuf,
 }
 
-/// The root of the repository.
+/// Returns the root of the repository.
 pub fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// All mutants, by name.
+/// Returns all mutants, by name.
 ///
 /// # Errors
 ///
-/// If the files cannot be read.
+/// The error of reading the files.
 pub fn mutants() -> io::Result<Vec<Mutant>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("mutants");
     let mut all = Vec::new();
@@ -59,9 +58,7 @@ pub fn mutants() -> io::Result<Vec<Mutant>> {
 /// A history that catches a mutant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Catcher {
-    /// The history of a seed.
     Seed(u64),
-    /// A named history.
     Named(String),
 }
 
@@ -81,16 +78,16 @@ impl fmt::Display for Catcher {
     }
 }
 
-/// The file of a named history in a copy of the sources.
+/// Returns the file of a named history in a copy of the sources.
 pub fn history_file(sources: &Path, name: &str) -> PathBuf {
     sources.join(format!("integration-tests/simulation/tests/histories/{name}.txt"))
 }
 
-/// For each mutant, what catches it according to the table in docs/reliability.md, and the rule.
+/// Returns for each mutant the catching history and the rule in the table of docs/reliability.md.
 ///
 /// # Errors
 ///
-/// If the file cannot be read.
+/// The error of reading the file.
 pub fn recorded() -> io::Result<BTreeMap<String, (Catcher, String)>> {
     Ok(rows(&fs::read_to_string(repository().join("docs/reliability.md"))?))
 }
@@ -106,7 +103,7 @@ fn rows(page: &str) -> BTreeMap<String, (Catcher, String)> {
 }
 
 impl Mutant {
-    /// The first file that it changes, as its diff names it.
+    /// Returns the first file that it changes, as its diff names it.
     pub fn file(&self) -> String {
         let text = fs::read_to_string(&self.path).unwrap_or_default();
         let file = text.lines().find_map(|line| line.strip_prefix("+++ b/"));
@@ -117,7 +114,7 @@ impl Mutant {
     ///
     /// # Errors
     ///
-    /// What `git apply` says.
+    /// The message of `git apply`.
     pub fn apply(&self, to: &Path, options: &[&str]) -> io::Result<()> {
         let to = to.canonicalize()?;
         let mut command = Command::new("git");

@@ -1,4 +1,4 @@
-//! What playing histories on a build of the product has shown.
+//! Plays histories on a build of the product, and reads the results.
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -13,23 +13,17 @@ use crate::text::Field;
 
 /// The rule of a history that panicked, as [`run_seeds`](crate::run_seeds) reports it.
 pub(crate) const NOTHING_PANICS: &str = "nothing panics";
-/// So often a process is asked whether it has ended.
+/// The time between two checks for the end of a process.
 const STEP: Duration = Duration::from_millis(50);
 
-/// What became of a process that plays histories. Only [`Self::Failed`] catches a mutant.
+/// The result of a process that plays histories. Only [`Self::Failed`] catches a mutant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Played {
     /// All rules held.
     Held,
     /// A rule did not hold.
-    Failed {
-        /// The seed of the history.
-        seed: u64,
-        /// The rule.
-        rule: String,
-    },
-    /// The process, or a history in it, ended without a checked rule having failed. It has written
-    /// this.
+    Failed { seed: u64, rule: String },
+    /// The process, or a history in it, ended without a failed rule. It has written this.
     Crashed(String),
     /// The process did not end in time.
     TimedOut(Duration),
@@ -40,7 +34,7 @@ impl Played {
     ///
     /// # Errors
     ///
-    /// If the program cannot be run.
+    /// The system's error, if it does not run the program.
     pub fn run(program: &Path, arguments: &[&str], limit: Duration) -> io::Result<Self> {
         let (mut output, mut errors) = (tempfile::tempfile()?, tempfile::tempfile()?);
         let mut command = Command::new(program);
@@ -86,7 +80,7 @@ fn read(file: &mut File) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The seed and the rule of a printed violation: `seed SEED: TIME RULE: OBJECT: DETAIL`.
+/// Returns the seed and the rule of a printed violation: `seed SEED: TIME RULE: OBJECT: DETAIL`.
 fn violation(line: &str) -> Option<(u64, String)> {
     let (seed, violation) = line.strip_prefix("seed ")?.split_once(": ")?;
     let (time, rest) = violation.split_once(' ')?;

@@ -1,4 +1,4 @@
-//! A copy of the sources in which mutants are built.
+//! Builds mutants in a copy of the sources.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ impl Workshop {
     ///
     /// # Errors
     ///
-    /// If git does not list them, or files cannot be written.
+    /// An error if git does not list them, or writing files fails.
     pub fn new(root: &Path) -> anyhow::Result<Self> {
         let folder = root.join("target/mutants");
         let this = Self {
@@ -33,13 +33,13 @@ impl Workshop {
         Ok(this)
     }
 
-    /// The directory with the copy.
+    /// Returns the directory with the copy.
     pub fn sources(&self) -> &Path {
         &self.sources
     }
 
-    /// Copies what git knows, or would add. Equal files are left alone, so that cargo builds
-    /// nothing for them.
+    /// Copies the files that git knows, or would add. It does not touch equal files, so that cargo
+    /// builds nothing for them.
     fn copy_sources(&self, root: &Path) -> anyhow::Result<()> {
         let mut list = Command::new("git");
         list.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]).current_dir(root);
@@ -73,7 +73,7 @@ impl Workshop {
     ///
     /// # Errors
     ///
-    /// If they do not build.
+    /// An error if they do not build.
     pub fn build(&self, name: &str) -> anyhow::Result<PathBuf> {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut build = Command::new(cargo);
@@ -94,7 +94,7 @@ impl Workshop {
     ///
     /// # Errors
     ///
-    /// If it does not apply, or they do not build.
+    /// An error if the mutant does not apply, or the sources do not build.
     pub fn build_mutant(&self, mutant: &Mutant) -> anyhow::Result<PathBuf> {
         mutant.apply(&self.sources, &[])?;
         let program = self.build(&mutant.name);

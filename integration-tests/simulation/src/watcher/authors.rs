@@ -1,4 +1,4 @@
-//! Who may write, and who has created what: the Lease, and the processes that created slices.
+//! Knows which process may write, from the Lease, and which process has created a slice.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,25 +8,26 @@ use crate::history::Manager;
 /// The holder of the Lease, and the creators of slices.
 #[derive(Debug, Default)]
 pub(super) struct Authors {
-    /// How long a Lease is valid; `None` if managers use none.
+    /// How long a Lease is valid, or `None` if managers have no Lease.
     lease: Option<Duration>,
-    /// The holder of the Lease; empty if there is none.
+    /// The holder of the Lease, or empty.
     holder: String,
     /// Since when it has been the holder.
     since: Duration,
-    /// The holder of a Lease that was edited by hand, and until when it may lead.
+    /// The holder of a Lease before a user edited it, and the time until which that process may
+    /// lead.
     displaced: Option<(String, Duration)>,
     /// The processes that created slices, and when, by slice.
     creators: BTreeMap<String, (String, Duration)>,
 }
 
 impl Authors {
-    /// `lease` is how long a Lease is valid, `None` if managers use none.
+    /// `lease` is the time for which a Lease is valid, or `None` if managers have no Lease.
     pub(super) fn new(lease: Option<Duration>) -> Self {
         Self { lease, ..Self::default() }
     }
 
-    /// The Lease has this holder.
+    /// Notes the holder of the Lease.
     pub(super) fn holds(&mut self, at: Duration, holder: String) {
         if holder != self.holder {
             self.since = at;
@@ -34,38 +35,37 @@ impl Authors {
         }
     }
 
-    /// The Lease is about to be deleted or emptied by hand. A process that starts now knows of no
-    /// holder, and leads at once. As long as the holder cannot reach the Lease, it does not know,
-    /// and leads until its renew deadline.
+    /// Notes that a user is about to delete the Lease or to remove its holder. A process that
+    /// starts now knows of no holder, and leads at once. Until the holder reaches the Lease, it
+    /// does not know, and leads until its renew deadline.
     pub(super) fn lease_is_edited(&mut self, at: Duration) {
         self.displaced = self.lease.map(|lease| (self.holder.clone(), at + lease));
     }
 
-    /// A request of a process about the Lease is answered, so that it knows who holds it.
+    /// Notes an answered request of a process about the Lease: the process knows its holder now.
     pub(super) fn reads_lease(&mut self, process: &str) {
         self.displaced.take_if(|(holder, _)| holder == process);
     }
 
-    /// Returns true if a process may take itself for the holder of a Lease that was edited by hand,
-    /// while another one holds it.
+    /// Returns true if a process may take itself for the holder of a Lease that a user has edited,
+    /// while another process holds it.
     pub(super) fn is_displaced(&self, at: Duration, process: &str) -> bool {
         let was_holder = |(holder, until): &(String, Duration)| holder == process && at < *until;
         self.holder != process && self.displaced.as_ref().is_some_and(was_holder)
     }
 
-    /// Takes over the holder of a server that was set back, on which it is not known who created
-    /// what.
+    /// Takes over the holder of a restored server, and forgets the creators of slices.
     pub(super) fn restored(&mut self, holder: String) {
         self.holder = holder;
         self.creators.clear();
     }
 
-    /// When the Lease last changed hands.
+    /// Returns the time of the last change of the holder.
     pub(super) fn since(&self) -> Duration {
         self.since
     }
 
-    /// That a process may begin a write. One without a Lease always may.
+    /// Checks that a process may begin a write. A process without a Lease always may.
     pub(super) fn may_write(&self, manager: Manager, process: &str) -> Result<(), String> {
         let is_free = self.holder.is_empty() || self.holder == process;
         if is_free || self.lease.is_none() || manager == Manager::C {
@@ -78,13 +78,13 @@ impl Authors {
         self.creators.insert(slice.to_owned(), (process.to_owned(), at));
     }
 
-    /// A slice is deleted, or changed in a way that its process may not know of.
+    /// Notes that a slice is deleted, or changed in a way that its process may not know.
     pub(super) fn forget(&mut self, slice: &str) {
         self.creators.remove(slice);
     }
 
-    /// Returns true if a process knows a slice: it has created it, or it leads and a leader before
-    /// it has.
+    /// Returns true if a process knows a slice: it has created it, or it leads and an earlier
+    /// leader has created it.
     pub(super) fn knows(&self, process: &str, slice: &str) -> bool {
         let leads_since = (self.lease.is_some() && self.holder == process).then_some(self.since);
         let is_before = |created: Duration| leads_since.is_some_and(|since| created < since);

@@ -1,20 +1,20 @@
-//! What others than the managers have written to slices. No process can know of it before its cache
-//! shows it, so the rules about what was there all the time do not hold for these slices and the
-//! endpoints in them, until a manager has nothing left to do.
+//! Keeps the edits of slices by other clients than managers. No process can know of an edit before
+//! its cache shows it, so these slices and their endpoints are exempt from the rules about constant
+//! states, until a manager has nothing left to do.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::world::Slice;
 
-/// How long writes may be under way that were planned before a process has read everything.
+/// How long writes of older plans may be under way after a process has read everything.
 const MARGIN: Duration = Duration::from_secs(60);
 
 /// Edits of the slices of one Service.
 #[derive(Debug, Default)]
 struct Edited {
     last: Duration,
-    /// Namespaces and names.
+    /// The slices, by namespace and name.
     slices: BTreeSet<String>,
     /// The addresses in these slices before and after the edits.
     addresses: BTreeSet<String>,
@@ -25,7 +25,7 @@ struct Edited {
 pub(super) struct Edits(BTreeMap<String, Edited>);
 
 impl Edits {
-    /// Records that somebody else than a manager has written a slice.
+    /// Records that another client than a manager has written a slice.
     pub(super) fn add(&mut self, at: Duration, key: &str, states: [Option<&Slice>; 2]) {
         for slice in states.into_iter().flatten() {
             let edited = self.0.entry(slice.service.clone()).or_default();
@@ -35,22 +35,22 @@ impl Edits {
         }
     }
 
-    /// Returns true if a slice of a Service was edited.
+    /// Returns true if there is an edit of this slice of a Service.
     pub(super) fn has_slice(&self, service: &str, key: &str) -> bool {
         self.0.get(service).is_some_and(|edited| edited.slices.contains(key))
     }
 
-    /// Returns true if an address of a Service is, or was, in a slice that was edited.
+    /// Returns true if an address of a Service is, or was, in an edited slice.
     pub(super) fn has_address(&self, service: &str, address: &str) -> bool {
         self.0.get(service).is_some_and(|edited| edited.addresses.contains(address))
     }
 
-    /// Returns true if a slice of a Service was edited after a time.
+    /// Returns true if there is an edit of a Service's slices after a time.
     pub(super) fn is_after(&self, service: &str, time: Duration) -> bool {
         self.0.get(service).is_some_and(|edited| edited.last > time)
     }
 
-    /// A manager has nothing left to do about what was edited.
+    /// Notes that a manager has nothing left to do about the edits.
     pub(super) fn settle(&mut self, at: Duration) {
         self.0.retain(|_, edited| at < edited.last + MARGIN);
     }

@@ -1,6 +1,6 @@
-//! The rules that no output loses what is published all the time, and that no output is written
-//! that belongs to users. Each is a function of the write, the objects before it, and what its
-//! process had read.
+//! The rules that no output loses a constantly published address, and that managers write no
+//! outputs of users. Each is a function of the write, the objects before it, and the position that
+//! its process had read.
 
 use std::collections::BTreeSet;
 
@@ -11,11 +11,11 @@ use super::rules::Write;
 use super::world::{FROM_PODS, MIRRORED, Slice, World};
 use crate::cluster::text;
 
-/// The most addresses of Endpoints. With more, the rules about addresses do not hold.
+/// The maximum number of addresses of Endpoints. Beyond it the rules about addresses do not hold.
 const MOST_ADDRESSES: usize = 1000;
 
-/// Endpoints of a Service without a selector are not written, and those without a Service are
-/// deleted at most.
+/// Checks that managers do not write Endpoints of a Service without a selector, and at most delete
+/// those without a Service.
 pub(crate) fn endpoints_of_users_untouched(
     world: &World,
     write: &Write<'_>,
@@ -40,7 +40,7 @@ pub(crate) fn endpoints_of_users_untouched(
     }
 }
 
-/// Address and uid of the pod of each ready address.
+/// Returns each ready address with the name and uid of its pod.
 fn ready_addresses(endpoints: Option<&Value>) -> BTreeSet<(&str, &str, &str)> {
     let subsets = endpoints.into_iter().flat_map(|it| it["subsets"].as_array()).flatten();
     let addresses = subsets.flat_map(|subset| subset["addresses"].as_array().into_iter().flatten());
@@ -50,7 +50,7 @@ fn ready_addresses(endpoints: Option<&Value>) -> BTreeSet<(&str, &str, &str)> {
         .collect()
 }
 
-/// A pod that was ready all the time does not disappear from Endpoints.
+/// Checks that a constantly ready pod does not disappear from Endpoints.
 pub(crate) fn no_ready_pod_leaves_endpoints(
     world: &World,
     write: &Write<'_>,
@@ -93,7 +93,7 @@ pub(crate) fn no_ready_pod_leaves_endpoints(
     Ok(())
 }
 
-/// An address of Endpoints that are mirrored all the time does not disappear from the mirrored
+/// Checks that an address of constantly mirrored Endpoints does not disappear from the mirrored
 /// slices. Addresses that others have written there are exempt.
 pub(crate) fn no_address_leaves_mirrored_slices(
     world: &World,
@@ -133,8 +133,8 @@ pub(crate) fn no_address_leaves_mirrored_slices(
     Ok(())
 }
 
-/// Endpoints that have been mirrored since before `time` keep some mirrored slice, unless all
-/// addresses in the last one were written by others.
+/// Checks that Endpoints that have been mirrored since before `time` keep some mirrored slice,
+/// unless others have written all addresses in the last one.
 pub(crate) fn not_all_mirrored_slices_deleted(
     world: &World,
     before: &Slice,
@@ -161,8 +161,8 @@ pub(crate) fn not_all_mirrored_slices_deleted(
     Ok(())
 }
 
-/// A slice that a process created before, and that has a ready endpoint of a new one with the same
-/// ports.
+/// Returns a slice that a process created before, and that has a ready endpoint of a new one with
+/// the same ports.
 pub(crate) fn twin<'a>(
     world: &'a World,
     key: &str,
@@ -182,10 +182,10 @@ pub(crate) fn twin<'a>(
     others.filter(|(_, slice)| is_twin(slice)).map(|(key, _)| key).next()
 }
 
-/// A ready endpoint of a pod that has been gone since before `time`, if there is one.
+/// Returns a ready endpoint of a pod that has been gone since before `time`, if there is one.
 pub(crate) fn long_dead(world: &World, time: std::time::Duration) -> Option<String> {
     for (key, slice) in world.slices.iter().filter(|(_, slice)| slice.managed_by == FROM_PODS) {
-        // What a Service without a selector inherits may stay.
+        // Slices that a Service without a selector inherits may stay.
         let has_service = world.services.get(&slice.service).is_some_and(|(it, _)| it.app.is_some());
         for endpoint in slice.endpoints.iter().filter(|it| has_service && it.is_ready) {
             let Some(pod) = &endpoint.pod else { continue };
@@ -206,7 +206,7 @@ mod tests {
     use super::super::world::Since;
     use super::*;
 
-    /// Everything was read up to this version.
+    /// The process has read everything up to this version.
     const READ: u64 = 9;
 
     fn service(app: Option<&str>) -> Value {

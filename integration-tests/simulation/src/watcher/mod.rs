@@ -1,12 +1,12 @@
 //! Watches a run: every change of the server's store and every request, as they happen. It keeps
-//! the transcript and the counts of what happened, and checks the rules that hold all the time.
+//! the transcript and the counts, and checks the rules for all times.
 //!
-//! - `rules`, `kept`: the rules about single writes, as functions of the write and of what there
-//!   was before it (`world`, `positions`).
-//! - `writes`, `states`: when a rule is checked, and what exempts from it.
-//! - `trouble`, `edits`, `authors`: the exemptions: what went wrong, what others have edited, who
-//!   may know of what.
-//! - `consumers`: the rules about what clients of Services notice.
+//! - `rules`, `kept`: the rules about single writes, as functions of the write and of the state
+//!   before it (`world`, `positions`).
+//! - `writes`, `states`: check the rules at their times, with the exemptions.
+//! - `trouble`, `edits`, `authors`: the reasons for exemptions: faults, edits of others, and the
+//!   knowledge of processes.
+//! - `consumers`: the rules about the effects on clients of Services.
 //! - `rates`, `traffic`: bounds on writes and on other requests.
 
 mod authors;
@@ -58,13 +58,10 @@ pub(crate) const FIGHTER: &str = "fighter";
 /// A rule that did not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// When.
     pub at: Duration,
-    /// Which rule.
     pub rule: &'static str,
-    /// The object, or the process; empty if it is about the whole.
+    /// The object or the process, or empty if the rule is about the whole.
     pub object: String,
-    /// What was found.
     pub detail: String,
 }
 
@@ -75,7 +72,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// A change whose author is not known yet: the request that made it is logged right after it.
+/// A change whose author is not known yet: the log has its request right after it.
 struct PendingChange {
     at: Duration,
     plural: &'static str,
@@ -91,7 +88,7 @@ pub(crate) struct Watcher {
     began: Instant,
     slice_limit: usize,
     most_refused: usize,
-    /// How long after the last trouble the slices are right.
+    /// How long after the last trouble the slices must be right.
     recovery: Duration,
     pub(crate) statistics: Statistics,
     /// The steps that had no effect.
@@ -107,14 +104,14 @@ pub(crate) struct Watcher {
     authors: Authors,
     traffic: Traffic,
     questions: Questions,
-    /// How many Services and Endpoints, and how many slices, there were at most since controllers
-    /// last had nothing to do.
+    /// The maximum numbers of Services and Endpoints, and of slices, since controllers last had
+    /// nothing to do.
     owners: usize,
     slices: usize,
-    /// When these numbers were last taken anew.
+    /// The time of the last reset of these numbers.
     counted: Duration,
-    /// The Services with an event that says why slices made from pods are kept beside mirrored
-    /// ones. An event stays one that was sent, though a restore of the server undoes it.
+    /// The Services with an event that says why the controller keeps slices made from pods beside
+    /// mirrored ones. An event counts as sent even if a restore of the server undoes it.
     reported: BTreeSet<String>,
 }
 
@@ -166,13 +163,13 @@ impl Watcher {
         }
     }
 
-    /// Returns true if an event about a Service has said why slices made from pods are kept beside
-    /// mirrored ones.
+    /// Returns true if an event about a Service has said why the controller keeps slices made from
+    /// pods beside mirrored ones.
     pub(crate) fn was_reported(&self, service: &str) -> bool {
         self.reported.contains(service)
     }
 
-    /// The first rule that did not hold.
+    /// Returns the first rule that did not hold.
     pub(crate) fn violation(&self) -> Option<Violation> {
         self.violation.clone()
     }
@@ -193,7 +190,7 @@ impl Watcher {
         self.transcript.add(at, LineKind::Step, || step.action.to_string());
     }
 
-    /// Records that a change of the history changed something.
+    /// Records that a change of the history had an effect.
     pub(crate) fn changed(&mut self, change: &Change) {
         *self.statistics.changes.entry(change.word()).or_default() += 1;
         self.statistics.most_pods = self.statistics.most_pods.max(self.world.pods.len());
@@ -220,17 +217,17 @@ impl Watcher {
         self.trouble.disturb(self.now());
     }
 
-    /// Records that something happened to a process, a clock or the storage.
+    /// Records an action on a process, a clock or the storage.
     pub(crate) fn hinder(&mut self) {
         self.trouble.hinder(self.now());
     }
 
-    /// Records that processes were suspended until now.
+    /// Records a suspension of processes that ends now.
     pub(crate) fn suspended(&mut self) {
         self.trouble.suspended(self.now());
     }
 
-    /// A process begins a write of an output.
+    /// Notes that a process begins a write of an output.
     pub(crate) fn begins_write(&mut self, manager: Manager, process: &str) {
         let at = self.now();
         if self.authors.is_displaced(at, process) {
@@ -241,7 +238,7 @@ impl Watcher {
         }
     }
 
-    /// The Lease is about to be deleted or emptied by hand.
+    /// Notes that a user is about to delete the Lease or to remove its holder.
     pub(crate) fn lease_is_edited(&mut self) {
         self.authors.lease_is_edited(self.now());
     }
@@ -284,7 +281,7 @@ impl Watcher {
         self.traffic.lost += 1;
     }
 
-    /// Takes over the state of a server that was set back.
+    /// Takes over the state of a restored server.
     pub(crate) fn restored(&mut self, server: &EmbeddedApiServer) {
         self.pending = None;
         self.trouble.restored(self.now());
@@ -390,7 +387,7 @@ impl Watcher {
             if logged.status == 404 {
                 self.questions.not_found(at, &service);
             }
-            // A create has no name: those of a namespace are counted together.
+            // A create has no name, so this counts all creates of a namespace together.
             let slices = match owner {
                 "" => self.world.slices_in(&request.namespace),
                 _ => self.world.slices_of(&service).count(),
@@ -405,8 +402,8 @@ impl Watcher {
         }
     }
 
-    /// Applies the last change. `author` is the user agent of the request that made it; none for
-    /// the server's own.
+    /// Applies the last change. `author` is the user agent of the request that made it, or `None`
+    /// for the server's own.
     pub(crate) fn settle_pending(&mut self, author: Option<&str>) {
         let Some(change) = self.pending.take() else { return };
         let PendingChange { at, plural, key, version, kind, object, previous } = change;
@@ -437,7 +434,7 @@ impl Watcher {
         }
     }
 
-    /// Takes note of a change of an object that no manager has made.
+    /// Notes a change of an object by another client than a manager.
     fn changed_by_others(&mut self, at: Duration, plural: &str, key: &str, before: Option<&Slice>) {
         match plural {
             "services" | "endpoints" => self.questions.change(at, key),
@@ -457,7 +454,7 @@ impl Watcher {
         self.trouble.is_active()
     }
 
-    /// The writes of managers since the last call.
+    /// Returns the writes of managers since the last call.
     pub(crate) fn take_writes(&mut self) -> Vec<String> {
         self.traffic.take_writes()
     }
@@ -468,7 +465,7 @@ impl Watcher {
     }
 }
 
-/// Who holds a Lease.
+/// Returns the holder of a Lease.
 fn holder_of(lease: &Value) -> String {
     crate::cluster::text(lease, "/spec/holderIdentity").to_owned()
 }

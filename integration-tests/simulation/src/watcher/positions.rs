@@ -1,4 +1,5 @@
-//! What a process had read at which time, so that a write can be judged by what its process knew.
+//! Records the versions that a process had read at each time, so that the rules judge a write by
+//! the knowledge of its process.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,12 +12,12 @@ use tokio::time::Instant;
 
 /// The longest time from the reading of a plan's inputs to the answer to its last write.
 pub(crate) const LONGEST_PLAN: Duration = Duration::from_secs(120);
-/// The same, if no request is late: writes wait for the limit of requests each second only.
+/// The same time, if no request is late: writes wait only for the limit of requests each second.
 pub(crate) const USUAL_PLAN: Duration = Duration::from_secs(20);
-/// Positions are recorded so far apart.
+/// The time between two recorded positions.
 const STEP: Duration = Duration::from_secs(1);
 
-/// The resource versions up to which a process has read what it makes outputs from.
+/// The resource versions up to which a process has read its inputs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Position {
     pub(crate) pods: u64,
@@ -26,7 +27,7 @@ pub(crate) struct Position {
 }
 
 impl Position {
-    /// The lower version of each kind.
+    /// Returns the lower version of each kind.
     fn at_most(self, other: Self) -> Self {
         Self {
             pods: self.pods.min(other.pods),
@@ -42,8 +43,8 @@ impl Position {
 pub(crate) struct Positions(VecDeque<(Duration, Position)>);
 
 impl Positions {
-    /// Records a position if all kinds have been listed, and the last record is not from the same
-    /// second or higher: a list may show an older state.
+    /// Records a position if the process has listed all kinds, and the last record is not from the
+    /// same second or higher: a list may show an older state.
     pub(crate) fn record(&mut self, at: Duration, position: Position) {
         let Position { pods, services, nodes, endpoints } = position;
         if [pods, services, nodes, endpoints].contains(&0) {
@@ -62,8 +63,8 @@ impl Positions {
         }
     }
 
-    /// A position that the inputs of every write at this time had reached, if they were read no
-    /// longer ago than `longest`. None if nothing is known.
+    /// Returns a position that the inputs of every write at this time had reached, if the process
+    /// read them at most `longest` ago. Returns `None` if nothing is known.
     pub(crate) fn surely_read(&self, at: Duration, longest: Duration) -> Option<Position> {
         let is_old = |recorded: Duration| recorded + longest <= at;
         let first = self.0.iter().rposition(|(recorded, _)| is_old(*recorded)).unwrap_or_default();

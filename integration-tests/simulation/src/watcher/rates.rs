@@ -1,9 +1,9 @@
-//! Bounds on the number of requests: no hot loops.
+//! Bounds the number of requests, to find hot loops.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The span over which writes are counted.
+/// The span of a count of writes.
 const SPAN: Duration = Duration::from_secs(60);
 /// Writes of the outputs of one Service within the span that need no cause: retries after failures
 /// (1.5 s to 5 minutes after the fifteenth), corrections of another client's changes.
@@ -19,7 +19,7 @@ struct Writes {
     number: usize,
     /// The changes when the span began.
     changes: usize,
-    /// How many slices the Service had at most.
+    /// The maximum number of slices of the Service.
     slices: usize,
 }
 
@@ -37,7 +37,7 @@ impl Rates {
         self.changes += 1;
     }
 
-    /// Counts a write, whether it succeeds or not. `slices` is how many slices the Service has.
+    /// Counts a write, successful or not. `slices` is the number of slices of the Service.
     pub(crate) fn write(&mut self, at: Duration, service: &str, slices: usize) -> Result<(), String> {
         let changes = self.changes;
         let writes = match self.writes.get_mut(service) {

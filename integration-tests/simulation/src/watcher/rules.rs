@@ -7,20 +7,20 @@ use super::positions::Position;
 use super::world::{FROM_PODS, MIRRORED, Slice, World};
 use crate::cluster::FIELD_MANAGER;
 
-/// Endpoints of a subset, and of a mirrored slice.
+/// The maximum number of endpoints of a subset, and of a mirrored slice.
 const MOST_MIRRORED: usize = 1000;
 
 /// A write of a manager that changed an object.
 pub(crate) struct Write<'a> {
     pub(crate) plural: &'a str,
     pub(crate) user_agent: &'a str,
-    /// The object before the write; none if it was created.
+    /// The object before the write, or `None` for a create.
     pub(crate) previous: Option<&'a Value>,
-    /// The object after the write; none if it was deleted.
+    /// The object after the write, or `None` for a delete.
     pub(crate) object: Option<&'a Value>,
 }
 
-/// The kinds that managers write.
+/// Checks that managers write only outputs and their own objects.
 pub(crate) fn only_outputs(write: &Write<'_>) -> Result<(), String> {
     match write.plural {
         "endpoints" | "endpointslices" | "events" | "leases" => Ok(()),
@@ -28,7 +28,8 @@ pub(crate) fn only_outputs(write: &Write<'_>) -> Result<(), String> {
     }
 }
 
-/// A client that is no manager and owns what an object publishes, by its managedFields.
+/// Returns the client other than a manager that owns what an object publishes, by its
+/// managedFields, or `None` if no such client does.
 pub(crate) fn writer_of_user(object: &Value) -> Option<&str> {
     let publishes =
         |fields: &Value| ["f:subsets", "f:endpoints", "f:ports"].iter().any(|it| !fields[it].is_null());
@@ -37,8 +38,9 @@ pub(crate) fn writer_of_user(object: &Value) -> Option<&str> {
     writers.filter_map(|entry| entry["manager"].as_str()).find(|manager| *manager != FIELD_MANAGER)
 }
 
-/// Endpoints that another client has written are not deleted, whatever their labels are, nor are
-/// slices that are taken for a controller's when their Service has lost its selector.
+/// Checks that managers do not delete Endpoints that another client has written, whatever their
+/// labels are, nor slices of a user that look like a controller's when their Service has lost its
+/// selector.
 pub(crate) fn nothing_of_users_deleted(write: &Write<'_>) -> Result<(), String> {
     let (Some(deleted), None) = (write.previous, write.object) else { return Ok(()) };
     let is_inherited =
@@ -49,7 +51,7 @@ pub(crate) fn nothing_of_users_deleted(write: &Write<'_>) -> Result<(), String> 
     }
 }
 
-/// A slice is written by the controller that its label names.
+/// Checks that only the controller in a slice's label writes it.
 pub(crate) fn own_slices_only(write: &Write<'_>) -> Result<(), String> {
     if write.plural != "endpointslices" {
         return Ok(());
@@ -57,7 +59,8 @@ pub(crate) fn own_slices_only(write: &Write<'_>) -> Result<(), String> {
     let own = if write.user_agent.contains("mirroring") { MIRRORED } else { FROM_PODS };
     for slice in [write.previous, write.object].into_iter().flatten() {
         let managed_by = super::world::managed_by(slice);
-        // Mirroring deletes what a Service inherits that has lost its selector.
+        // The mirroring controller deletes slices that a Service inherits that has lost its
+        // selector.
         let is_inherited = own == MIRRORED && managed_by == FROM_PODS && write.object.is_none();
         if managed_by != own && !is_inherited {
             return Err(format!("a slice that {managed_by:?} manages was written as {own}"));
@@ -66,8 +69,8 @@ pub(crate) fn own_slices_only(write: &Write<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// No slice gets more endpoints than the limit. One to which another client has added some may keep
-/// them.
+/// Checks that no slice gets more endpoints than the limit. A slice to which another client has
+/// added some may keep them.
 pub(crate) fn within_limit(write: &Write<'_>, slice_limit: usize) -> Result<(), String> {
     let Some(object) = write.object else { return Ok(()) };
     let count_of = |slice: &Value| slice["endpoints"].as_array().map_or(0, Vec::len);
@@ -80,9 +83,9 @@ pub(crate) fn within_limit(write: &Write<'_>, slice_limit: usize) -> Result<(), 
     Err(format!("{count} endpoints, more than {limit}"))
 }
 
-/// A pod that was ready all the time does not disappear. `world` is the state after the write, and
-/// `read` what its process had read of pods, Services and nodes when it made the plan. Addresses
-/// that others have written are exempt.
+/// Checks that a constantly ready pod does not disappear. `world` is the state after the write, and
+/// `read` are the versions of pods, Services and nodes that its process had read when it made the
+/// plan. Addresses that others have written are exempt.
 pub(crate) fn no_ready_pod_disappears(
     world: &World,
     before: &Slice,

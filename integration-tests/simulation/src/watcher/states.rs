@@ -1,4 +1,5 @@
-//! The rules about states, which are checked at times: what is published, kept and asked for.
+//! Checks the rules about states from time to time: the published addresses, the kept state and the
+//! requests.
 
 use std::time::Duration;
 
@@ -8,15 +9,15 @@ use super::{Watcher, kept};
 use crate::checks::Kept;
 use crate::history::Setup;
 
-/// What controllers keep of deleted Services is forgotten after this time.
+/// The time after which controllers must have forgotten deleted Services.
 const FORGETTING: Duration = Duration::from_secs(15 * 60);
-/// So many keys, changes and writes may be kept that no object explains.
+/// The number of kept keys, changes and writes that no object need explain.
 const MORE: usize = 10;
-/// Changes by others that are remembered for a key.
+/// The number of changes by others that a controller remembers for a key.
 const MOST_CHANGES: usize = 16;
 
 impl Watcher {
-    /// Checks that endpoints of pods that were deleted long ago are not ready, unless something
+    /// Checks that endpoints of pods that have been gone for long are not ready, unless a fault
     /// keeps controllers from that. Refused creates do not.
     fn check_dead(&mut self, at: Duration) {
         let long_ago = at.saturating_sub(self.recovery);
@@ -29,9 +30,9 @@ impl Watcher {
         }
     }
 
-    /// Checks what must hold while a process that writes has nothing to do and has read everything.
-    /// Then nothing is left to be done about what was written by hand. `overlap` says whether two
-    /// processes may write.
+    /// Checks the rules for a process that writes, has nothing to do and has read everything. Such
+    /// a process has also dealt with all edits by hand. `overlap` is true if two processes may
+    /// write.
     pub(crate) fn check_idle(&mut self, leaders: &[ManagerHandle], overlap: bool) {
         self.settle_pending(None);
         let at = self.now();
@@ -60,7 +61,7 @@ impl Watcher {
         }
     }
 
-    /// Checks what must hold once there has been no trouble for some time.
+    /// Checks the rules for times without trouble.
     pub(crate) fn check_published(&mut self) {
         self.settle_pending(None);
         let at = self.now();
@@ -86,8 +87,8 @@ impl Watcher {
         self.judge_services(until);
     }
 
-    /// Counts the objects anew that controllers keep something for, when they have had nothing to
-    /// do for long enough.
+    /// Counts the objects for which controllers keep state anew, once they have had nothing to do
+    /// for long enough.
     fn count_anew(&mut self, at: Duration) {
         if at >= self.counted + FORGETTING {
             (self.owners, self.slices) = (self.world.owners(), self.world.slices.len());
@@ -95,7 +96,7 @@ impl Watcher {
         }
     }
 
-    /// Checks that what controllers keep is bounded by what there is.
+    /// Checks that the number of objects bounds the state that controllers keep.
     pub(crate) fn check_kept(&mut self, kept: Kept) {
         let Kept { keys, changes, outstanding } = kept;
         let (owners, slices) = (self.owners, self.slices);
@@ -109,12 +110,12 @@ impl Watcher {
         }
     }
 
-    /// Checks the requests of an hour, as the number of each manager.
+    /// Checks the number of requests of each manager in an hour.
     pub(crate) fn check_hour(&mut self, managers: usize, is_idle: bool, limit: usize) {
         let requests = self.traffic.take_hour() / managers.max(1);
         let most = &mut self.statistics.most_requests[usize::from(!is_idle)];
         *most = (*most).max(requests);
-        // The server may ask for a retry of the slices and of the Endpoints of a Service each
+        // The server may ask for retries of the slices and of the Endpoints of a Service each
         // second.
         let asked_for = if self.trouble.take_pausing() { 2 * 3600 * self.world.services.len() } else { 0 };
         let limit = limit + asked_for;
@@ -124,8 +125,8 @@ impl Watcher {
         }
     }
 
-    /// Checks what the history says about an hour: the writes while servers answer from different
-    /// storages, and the processes that lose the Lease.
+    /// Checks the history's bounds for an hour: on the writes while servers answer from different
+    /// storages, and on the processes that lose the Lease.
     pub(crate) fn check_bounds_of_hour(&mut self, setup: &Setup) {
         let (accepted, lost) = self.traffic.take_accepted_and_lost();
         let is_too_few = |least: u16| accepted < least.into();

@@ -1,4 +1,4 @@
-//! The requests of managers: how many there are, and the latest writes.
+//! Counts the requests of managers, and keeps the latest writes.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -7,22 +7,22 @@ use kube_endpoint_embedded_apiserver::LoggedRequest;
 
 use super::rates::Rates;
 
-/// So many of the latest writes are kept.
+/// The number of kept writes.
 const MOST_WRITES: usize = 1000;
 
 /// Requests of managers, without those for Leases.
 #[derive(Debug, Default)]
 pub(super) struct Traffic {
     pub(super) rates: Rates,
-    /// In the current hour.
+    /// The number of requests in the current hour.
     hour: usize,
-    /// Since the last call of [`Self::take_span`].
+    /// The number of requests since the last call of [`Self::take_span`].
     span: usize,
     /// The writes of outputs in the current hour that a server has accepted.
     accepted: usize,
     /// The processes that have lost the Lease in the current hour.
     pub(super) lost: usize,
-    /// For the checks at the end.
+    /// The latest writes, for the checks at the end.
     last_writes: Vec<String>,
 }
 
@@ -44,29 +44,30 @@ impl Traffic {
         }
     }
 
-    /// The requests of the hour that ends now.
+    /// Returns the requests of the hour that ends now.
     pub(super) fn take_hour(&mut self) -> usize {
         std::mem::take(&mut self.hour)
     }
 
-    /// The accepted writes of the hour that ends now, and the processes that have lost the Lease.
+    /// Returns the accepted writes of the hour that ends now, and the processes that have lost the
+    /// Lease.
     pub(super) fn take_accepted_and_lost(&mut self) -> (usize, usize) {
         (std::mem::take(&mut self.accepted), std::mem::take(&mut self.lost))
     }
 
-    /// The requests since the last call.
+    /// Returns the requests since the last call.
     pub(super) fn take_span(&mut self) -> usize {
         std::mem::take(&mut self.span)
     }
 
-    /// The writes since the last call.
+    /// Returns the writes since the last call.
     pub(super) fn take_writes(&mut self) -> Vec<String> {
         std::mem::take(&mut self.last_writes)
     }
 }
 
-/// The Service whose outputs a request asks about: it reads one object, or lists what has a label.
-/// Lists of whole kinds, and those that ask for the server's version, ask about none.
+/// Returns the Service whose outputs a request asks about: it reads one object, or lists what has a
+/// label. Lists of whole kinds, and those that ask for the server's version, ask about no Service.
 pub(super) fn asked_about(logged: &LoggedRequest) -> Option<String> {
     let request = &logged.request;
     let service = match (request.verb, request.plural()) {
@@ -83,26 +84,28 @@ pub(super) fn asked_about(logged: &LoggedRequest) -> Option<String> {
     Some(format!("{}/{service}", request.namespace))
 }
 
-/// The Service of an object: the name of a slice begins with that of its Service, and Endpoints
-/// have the same name. It is empty if a request, as that of a create, names no object.
+/// Returns the Service of an object: the name of a slice begins with that of its Service, and
+/// Endpoints have the same name. It is empty if a request, as that of a create, names no object.
 pub(super) fn service_in(name: &str) -> &str {
     name.split('-').next().unwrap_or_default()
 }
 
-/// How long questions about one Service are counted together.
+/// The span of a count of questions about one Service.
 const SPAN: Duration = Duration::from_secs(60);
-/// Questions about a Service in that time that need no cause.
+/// The number of questions about a Service in that span that need no cause.
 const MOST_QUESTIONS: usize = 6;
-/// Questions that a change of the Service, or of an output by another client, may cause.
+/// The number of questions that a change of the Service, or of an output by another client, may
+/// cause.
 const QUESTIONS_OF_A_CHANGE: usize = 4;
 
-/// Questions about one Service. Pods are no reason to ask: what a sync needs is in the caches.
+/// Questions about one Service. Pods are no reason to ask: the caches have everything that a sync
+/// needs.
 #[derive(Debug, Default)]
 struct Asked {
     began: Duration,
     number: usize,
-    /// When something that causes questions happened, and how many it may cause. What is older than
-    /// two spans when a span begins does not count.
+    /// The times of causes, and the number of questions that each may cause. Causes older than two
+    /// spans at the begin of a span do not count.
     causes: VecDeque<(Duration, usize)>,
 }
 
@@ -119,12 +122,12 @@ impl Asked {
 pub(super) struct Questions(BTreeMap<String, Asked>);
 
 impl Questions {
-    /// A Service is changed, or an output of it by another client.
+    /// Notes a change of a Service, or of an output of it by another client.
     pub(super) fn change(&mut self, at: Duration, service: &str) {
         self.cause(at, service, QUESTIONS_OF_A_CHANGE);
     }
 
-    /// A write was answered with 404. The controller asks whether that is true.
+    /// Notes a write that got 404: the controller checks that.
     pub(super) fn not_found(&mut self, at: Duration, service: &str) {
         self.cause(at, service, 1);
     }
@@ -135,7 +138,7 @@ impl Questions {
         asked.forget_before(at.saturating_sub(SPAN * 3));
     }
 
-    /// Counts a question; the number of questions in the span, if there are too many.
+    /// Counts a question. The error has the number of questions in the span, if there are too many.
     pub(super) fn ask(&mut self, at: Duration, service: &str) -> Result<(), String> {
         let asked = self.0.entry(service.to_owned()).or_default();
         if at >= asked.began + SPAN {
@@ -156,7 +159,7 @@ impl Questions {
 mod tests {
     use super::*;
 
-    /// How many questions are allowed in a row, the first one at `from` milliseconds.
+    /// Returns the number of allowed questions in a row, the first one at `from` milliseconds.
     fn allowed(questions: &mut Questions, from: u64) -> usize {
         let ask = |at: u64| questions.ask(Duration::from_millis(at), "n/s");
         (from..from + 100).map(ask).take_while(Result::is_ok).count()

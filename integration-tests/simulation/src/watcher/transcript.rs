@@ -1,13 +1,13 @@
-//! What happened in a run, line by line. The same history gives the same lines.
+//! The transcript of a run. The same history gives the same lines.
 
 use std::time::Duration;
 
 use crate::text::Field;
 
-/// What a line is about.
+/// The subject of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineKind {
-    /// A step of the history, or the begin or end of something that follows from it.
+    /// A step of the history, or the begin or end of its consequences.
     Step,
     /// A process started, ended or leads.
     Process,
@@ -22,13 +22,12 @@ pub enum LineKind {
 /// A line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// What it is about.
     pub kind: LineKind,
     /// The line, with its time.
     pub text: String,
 }
 
-/// The lines so far, if they are wanted.
+/// The lines so far, if the caller wants them.
 #[derive(Debug, Default)]
 pub(crate) struct Transcript {
     lines: Option<Vec<Line>>,
@@ -39,14 +38,14 @@ impl Transcript {
         Self { lines: is_wanted.then(Vec::new) }
     }
 
-    /// Adds a line; the text is made only if it is wanted.
+    /// Adds a line. It makes the text only if the caller wants it.
     pub(crate) fn add(&mut self, at: Duration, kind: LineKind, text: impl FnOnce() -> String) {
         if let Some(lines) = &mut self.lines {
             lines.push(Line { kind, text: format!("{} {}", at.write(), text()) });
         }
     }
 
-    /// The lines; the transcript goes on without them.
+    /// Takes the lines out. The transcript goes on without them.
     pub(crate) fn take(&mut self) -> Vec<Line> {
         self.lines.take().unwrap_or_default()
     }

@@ -1,5 +1,5 @@
-//! What keeps processes for a time from what the rules ask of them: faults, a server that was set
-//! back, overlapping writers. Each exemption ends at a time that is known.
+//! Keeps the troubles that exempt processes from rules for a time: faults, restores of the server,
+//! overlapping writers. Each exemption ends at a known time.
 
 use std::time::Duration;
 
@@ -15,30 +15,30 @@ const CALM: Duration = Duration::from_secs(100 + 60);
 const START_PERIOD: Duration = Duration::from_secs(600);
 /// The same, after lists showed an older state: watches have brought the caches up to date.
 const AGED: Duration = Duration::from_secs(2 * 60);
-/// No fault makes a request later than this.
+/// The longest delay of a request by a fault.
 const LONGEST_DELAY: Duration = Duration::from_secs(60);
-/// How long after the last trouble requests may still have it as their cause.
+/// How long after the last trouble it may still be the cause of requests.
 const SETTLING: Duration = Duration::from_secs(60);
-/// The same, after silent connections are given up: keys whose retries have all failed are retried
-/// every five minutes.
+/// The same time after managers give up silent connections: they retry keys whose retries have all
+/// failed every five minutes.
 const SLOW_SETTLING: Duration = Duration::from_secs(9 * 60);
 
 /// Faults, restores and overlapping writers of a run.
 #[derive(Debug, Default)]
 pub(super) struct Trouble {
-    /// The time within which a silent connection is given up.
+    /// The time within which managers give up a silent connection.
     silence: Duration,
-    /// The faults that are active, and those that may still have effects, with the time of their
-    /// end.
+    /// The active faults, and those that may still have effects, with the time of their end.
     faults: Vec<(Fault, Option<Duration>)>,
-    /// When a fault last ended, or something happened to a process or to the storage.
+    /// The time of the last end of a fault, or of the last action on a process or the storage.
     last: Duration,
-    /// When something last kept controllers from removing endpoints.
+    /// The last time at which trouble kept controllers from removing endpoints.
     hindered: Duration,
-    /// When writes of two processes may last have overlapped, or the server was set back.
+    /// The last time at which writes of two processes may have overlapped, or somebody restored the
+    /// server.
     disturbed: Option<Duration>,
-    /// When the server was last set back, or the last fault that hid this ended, with its silent
-    /// connections.
+    /// The time of the last restore of the server, or of the end of the last fault that hid it,
+    /// with its silent connections.
     set_back: Option<Duration>,
     /// When a process last started again because the storage went back.
     started_again: Option<Duration>,
@@ -47,15 +47,16 @@ pub(super) struct Trouble {
     /// True if the server was set back while faults were active that may keep processes from
     /// noticing.
     is_restore_hidden: bool,
-    /// When lists last showed an older state.
+    /// The last time at which lists showed an older state.
     aged: Option<Duration>,
-    /// When updates were last undone. What a plan has moved to another slice may be gone then.
+    /// The last time at which the server undid updates. Endpoints that a plan has moved to another
+    /// slice may then be gone.
     undone: Option<Duration>,
-    /// When requests were last late, or a process was suspended.
+    /// The last time at which requests were late, or a process was suspended.
     slow: Option<Duration>,
-    /// When watches were last silent.
+    /// The last time at which watches were silent.
     silent: Option<Duration>,
-    /// True if there was a fault with `Retry-After` since the last check of the requests.
+    /// True if there has been a fault with `Retry-After` since the last check of the requests.
     was_pausing: bool,
 }
 
@@ -64,7 +65,7 @@ fn is_within(last: Option<Duration>, time: Duration, at: Duration) -> bool {
 }
 
 impl Trouble {
-    /// `silence` is the time within which a silent connection is given up.
+    /// `silence` is the time within which managers give up a silent connection.
     pub(super) fn new(silence: Duration) -> Self {
         Self { silence, ..Self::default() }
     }
@@ -100,7 +101,7 @@ impl Trouble {
             self.silent = Some(at);
         }
         if self.is_restore_hidden {
-            // A request that was sent before the end hangs on.
+            // A request from before the end hangs on.
             let hangs = if silences(fault) { self.silence } else { Duration::ZERO };
             self.set_back = self.set_back.max(Some(at + hangs));
             self.defer_start();
@@ -109,29 +110,29 @@ impl Trouble {
         }
     }
 
-    /// Something happens to a process or to the storage.
+    /// Notes an action on a process or the storage.
     pub(super) fn happens(&mut self, at: Duration) {
         self.last = at;
     }
 
-    /// Something may keep controllers from removing endpoints.
+    /// Notes trouble that may keep controllers from removing endpoints.
     pub(super) fn hinder(&mut self, at: Duration) {
         self.hindered = at;
     }
 
-    /// Processes were suspended until now.
+    /// Notes a suspension of processes that ends now.
     pub(super) fn suspended(&mut self, at: Duration) {
         self.slow = Some(at);
     }
 
-    /// The writes of two processes may overlap now.
+    /// Notes that the writes of two processes may overlap now.
     pub(super) fn disturb(&mut self, at: Duration) {
         (self.last, self.disturbed) = (at, Some(at));
     }
 
-    /// The server is set back.
+    /// Notes a restore of the server.
     pub(super) fn restored(&mut self, at: Duration) {
-        // A request that was sent over a silent connection before hangs on.
+        // An earlier request over a silent connection hangs on.
         self.set_back = self.silent.map(|silent| silent + self.silence).max(Some(at));
         self.defer_start();
         let is_hidden = self.active().any(hides);
@@ -182,8 +183,8 @@ impl Trouble {
         !self.is_active() && self.last <= time
     }
 
-    /// Returns true if nothing has gone wrong, and the Lease has not changed hands, for so long
-    /// that requests have other causes.
+    /// Returns true if there has been no trouble, and the Lease has not changed hands, for long
+    /// enough that requests have other causes.
     pub(super) fn is_settled(&self, at: Duration, leads_since: Duration) -> bool {
         !self.is_active()
             && at >= self.last.max(leads_since) + SETTLING
@@ -192,7 +193,7 @@ impl Trouble {
             && !is_within(self.silent, self.silence + SLOW_SETTLING, at)
     }
 
-    /// Returns true if nothing has kept controllers from removing endpoints since then.
+    /// Returns true if no trouble has kept controllers from removing endpoints since then.
     pub(super) fn is_unhindered_since(&self, time: Duration) -> bool {
         !self.active().any(hinders) && self.hindered <= time
     }
@@ -212,24 +213,24 @@ impl Trouble {
         self.disturbed.is_some()
     }
 
-    /// Returns true if processes may have written what contradicts what they read: they overlapped,
-    /// or read another history.
+    /// Returns true if the writes of processes may contradict the state that they read: they
+    /// overlapped, or read another history.
     pub(super) fn is_disturbed(&self, at: Duration) -> bool {
         self.is_overlapping() || self.is_set_back(at)
     }
 
-    /// Returns true if updates of a plan may have been undone.
+    /// Returns true if the server may have undone updates of a plan.
     pub(super) fn is_undone(&self, at: Duration) -> bool {
         self.active().any(undoes) || is_within(self.undone, positions::LONGEST_PLAN, at)
     }
 
-    /// How long ago the inputs of a write of now may have been read.
+    /// Returns the longest time since a process read the inputs of a write of now.
     pub(super) fn longest_plan(&self, at: Duration) -> Duration {
         let is_slow = self.active().any(slows) || is_within(self.slow, positions::LONGEST_PLAN, at);
         if is_slow { positions::LONGEST_PLAN } else { positions::USUAL_PLAN }
     }
 
-    /// Returns true if a fault explains that a request was answered with this status.
+    /// Returns true if a fault explains this status of an answer.
     pub(super) fn explains(&self, at: Duration, request: &RequestInfo, status: u16) -> bool {
         let has_effect = |ended: Option<Duration>| ended.is_none_or(|ended| at < ended + LONGEST_DELAY);
         self.faults.iter().any(|(fault, ended)| has_effect(*ended) && refuses(fault, request, status))
@@ -255,8 +256,8 @@ fn hinders(fault: &Fault) -> bool {
     )
 }
 
-/// Returns true if a fault may keep processes from noticing that the server was set back: from
-/// reading.
+/// Returns true if a fault may keep processes from reading, and so from noticing a restore of the
+/// server.
 fn hides(fault: &Fault) -> bool {
     let reads =
         |verb: Option<Verb>| verb.is_none_or(|verb| matches!(verb, Verb::Get | Verb::List | Verb::Watch));
@@ -276,7 +277,7 @@ fn ages(fault: &Fault) -> bool {
     matches!(fault, Fault::OlderLists { .. })
 }
 
-/// Returns true if updates are accepted and undone.
+/// Returns true if the server accepts updates and undoes them.
 fn undoes(fault: &Fault) -> bool {
     matches!(fault, Fault::UpdatesUndone { .. })
 }
@@ -324,7 +325,7 @@ mod tests {
         Fault::HalfOpen { by: None, applied: false, server: None }
     }
 
-    /// Seeds 2952 and 5616.
+    /// Seeds 2952 and 5616 showed this.
     #[test]
     fn a_restore_during_an_outage_is_known_when_the_outage_and_its_silent_connections_have_ended() {
         for (fault, hangs) in
@@ -361,7 +362,7 @@ mod tests {
         }
     }
 
-    /// Seed 10259.
+    /// Seed 10259 showed this.
     #[test]
     fn questions_are_counted_again_when_silent_connections_are_given_up() {
         for (fault, settled) in [

@@ -1,4 +1,4 @@
-//! The objects of the server as the rules need them, kept up to date from the store's changes.
+//! Keeps the objects of the server for the rules, up to date from the store's changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -15,25 +15,25 @@ pub(crate) const MIRRORED: &str = "endpointslicemirroring-controller.k8s.io";
 const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
-/// The value of the label of a slice that names its manager.
+/// Returns the value of the label of a slice that names its manager.
 pub(crate) fn managed_by(slice: &Value) -> &str {
     slice["metadata"]["labels"][MANAGED_BY].as_str().unwrap_or_default()
 }
 
-/// Namespace and name of the Service of a slice.
+/// Returns namespace and name of the Service of a slice.
 pub(crate) fn service_of(slice: &Value) -> String {
     let name = slice["metadata"]["labels"][SERVICE_NAME].as_str().unwrap_or_default();
     format!("{}/{name}", text(slice, "/metadata/namespace"))
 }
 
-/// Since when something is as it is.
+/// The time and the version of the last change of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Since {
     pub(crate) version: u64,
     pub(crate) at: Duration,
 }
 
-/// What decides whether and where a pod is published.
+/// The fields that decide if and where a pod is published.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Pod {
     pub(crate) uid: String,
@@ -47,22 +47,21 @@ pub(crate) struct Pod {
     pub(crate) ports: Vec<String>,
 }
 
-/// What decides which pods a Service publishes.
+/// The fields that decide which pods a Service publishes.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Service {
     pub(crate) uid: String,
-    /// None without a selector.
+    /// The value in its selector, or `None` without a selector.
     pub(crate) app: Option<String>,
     pub(crate) families: Value,
     pub(crate) is_deleting: bool,
 }
 
-/// Endpoints, as far as mirroring and the rules about them need it.
+/// The parts of Endpoints that mirroring and the rules need.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Endpoints {
-    /// All addresses.
     pub(crate) addresses: Vec<String>,
-    /// True if they may be mirrored.
+    /// True if the controller may mirror them.
     pub(crate) is_mirrorable: bool,
     /// True if the endpoints controller has written them.
     pub(crate) is_managed: bool,
@@ -123,13 +122,14 @@ impl Service {
     }
 }
 
-/// The names of the container ports that a Service's ports lead to; none for a port with a number.
+/// Returns the names of the container ports behind a Service's ports, or `None` for a port with a
+/// number.
 fn target_ports(service: &Value) -> Vec<Option<String>> {
     let ports = service["spec"]["ports"].as_array().into_iter().flatten();
     ports.map(|port| port["targetPort"].as_str().map(str::to_owned)).collect()
 }
 
-/// An address as slices have it. Users write others: `2001:db8::0`.
+/// Returns an address as slices have it. Users write others: `2001:db8::0`.
 fn canonical(address: &str) -> String {
     address.parse().map_or_else(|_| address.to_owned(), |address: IpAddr| address.to_string())
 }
@@ -169,10 +169,10 @@ impl Slice {
         }
     }
 
-    /// The slices among which an endpoint occurs once.
+    /// Returns the slices among which an endpoint occurs once.
     fn group(&self) -> (&str, &str, &str, &str) {
-        // An address may occur in several subsets of Endpoints, with other ports; a pod has one set
-        // of ports.
+        // An address may occur in several subsets of Endpoints with different ports; a pod has one
+        // set of ports.
         let ports = if self.managed_by == MIRRORED { self.ports.as_str() } else { "" };
         (&self.service, &self.family, &self.managed_by, ports)
     }
@@ -206,7 +206,7 @@ fn put<T: PartialEq>(objects: &mut BTreeMap<String, (T, Since)>, key: &str, obje
 }
 
 impl World {
-    /// Applies a change. `object` is none for a deletion.
+    /// Applies a change. `object` is `None` for a deletion.
     pub(crate) fn apply(&mut self, plural: &str, key: &str, object: Option<&Value>, since: Since) {
         match (plural, object) {
             ("pods", Some(object)) => {
@@ -253,27 +253,27 @@ impl World {
         }
     }
 
-    /// How many Services and Endpoints there are. Controllers keep something for each.
+    /// Returns the number of Services and Endpoints. Controllers keep state for each.
     pub(crate) fn owners(&self) -> usize {
         let endpoints = self.endpoints.keys().filter(|key| !self.services.contains_key(*key)).count();
         self.services.len() + endpoints
     }
 
-    /// The slices of a Service.
+    /// Returns the slices of a Service.
     pub(crate) fn slices_of(&self, service: &str) -> impl Iterator<Item = &Slice> {
         let keys = self.slices_of.get(service).into_iter().flatten();
         keys.filter_map(|key| self.slices.get(key))
     }
 
-    /// The number of slices in a namespace.
+    /// Returns the number of slices in a namespace.
     pub(crate) fn slices_in(&self, namespace: &str) -> usize {
         let prefix = format!("{namespace}/");
         self.slices.range(prefix.clone()..).take_while(|(key, _)| key.starts_with(&prefix)).count()
     }
 
-    /// What the slices of a Service lack or should not have, if the inputs have been as they are
-    /// since `until`: pods that are ready on a known node and not published, and pods that have
-    /// ended and are published.
+    /// Returns the faults of a Service's slices, if the inputs have not changed since `until`: pods
+    /// that are ready on a known node and not published, and pods that have ended and are
+    /// published.
     pub(crate) fn wrongly_published(&self, key: &str, until: Duration) -> Vec<String> {
         let Some((service, since)) = self.services.get(key) else { return Vec::new() };
         let (Some(app), Some((namespace, _))) = (&service.app, key.split_once('/')) else {
@@ -305,8 +305,8 @@ impl World {
         found
     }
 
-    /// A slice made from pods whose owner is not its Service of now. A placeholder, which has no
-    /// endpoints, is kept whoever owns it, as upstream.
+    /// Returns a slice made from pods whose owner is not its present Service. As upstream, the
+    /// controller keeps a placeholder, which has no endpoints, whoever owns it.
     pub(crate) fn foreign_owner(&self) -> Option<String> {
         let wrong = |(key, slice): (&String, &Slice)| {
             let (service, _) = self.services.get(&slice.service)?;
@@ -320,9 +320,9 @@ impl World {
         self.slices.iter().find_map(wrong)
     }
 
-    /// The endpoints that occur twice among the slices of a group that a controller of ours
-    /// manages. What was made from pods for a Service that has lost its selector is exempt: no
-    /// controller writes it any more.
+    /// Returns the endpoints that occur twice among the slices of a group that a controller of ours
+    /// manages. Slices made from pods for a Service that has lost its selector are exempt: no
+    /// controller writes them any more.
     pub(crate) fn duplicates(&self) -> Vec<String> {
         let mut seen = BTreeMap::new();
         let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! The rules about each write of a manager, and what exempts from them.
+//! Checks the rules about each write of a manager, with their exemptions.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub(super) struct ManagerWrite<'a> {
     pub(super) key: &'a str,
     pub(super) kind: ChangeKind,
     pub(super) write: Write<'a>,
-    /// The slice before, if it is one.
+    /// The slice before the write, if it is a slice.
     pub(super) slice_before: Option<Slice>,
 }
 
@@ -32,8 +32,8 @@ impl Watcher {
         }
         self.check("managers write outputs only", key, rules::only_outputs(write));
         self.check("nothing that users have written is deleted", key, rules::nothing_of_users_deleted(write));
-        // A delete names the uid and no version: what was written by hand since the cache read the
-        // slice goes too, as upstream.
+        // A delete names the uid and no version: as upstream, edits by hand since the cache read
+        // the slice go, too.
         let service = write.previous.map(service_of).unwrap_or_default();
         if write.object.is_some() || !self.edits.has_slice(&service, key) {
             self.check("each controller writes its own slices only", key, rules::own_slices_only(write));
@@ -47,7 +47,8 @@ impl Watcher {
         }
     }
 
-    /// What a process had surely read when it planned a write of now; none if that is not known.
+    /// Returns the position that a process had surely read when it planned a write of now, or
+    /// `None` if that is not known.
     pub(super) fn surely_read(&self, at: Duration, manager: Manager) -> Option<Position> {
         let longest = self.trouble.longest_plan(at);
         self.positions.get(&manager).and_then(|it| it.lock().surely_read(at, longest))
@@ -89,8 +90,8 @@ impl Watcher {
     fn check_disappearance(&mut self, at: Duration, manager: Manager, key: &str, before: &Slice) {
         let is_edited = |address: &str| self.edits.has_address(&before.service, address);
         if !self.trouble.is_overlapping() && !self.trouble.was_restored(at) {
-            // The server is asked before all mirrored slices are deleted, so it does not matter
-            // what was read.
+            // The controller asks the server before it deletes all mirrored slices, so the position
+            // of its caches does not matter.
             let long_ago = at.saturating_sub(positions::LONGEST_PLAN);
             let outcome = kept::not_all_mirrored_slices_deleted(&self.world, before, long_ago, is_edited);
             self.check("mirrored slices are deleted for a reason", key, outcome);

@@ -1,4 +1,4 @@
-//! Damaged input: an error, and no panic.
+//! Tests that damaged input causes an error and no panic.
 
 use proptest::prelude::*;
 
@@ -6,7 +6,7 @@ use super::super::*;
 use super::recorded::{frames, list, read};
 use crate::{EndpointSlice, Endpoints, Node, Pod, Service};
 
-/// Decodes as everything. Returns the number of decoders that accept the bytes.
+/// Decodes the bytes with every decoder. Returns the number of decoders that accept them.
 fn decode_all(bytes: &[u8]) -> usize {
     let mut interner = Interner::default();
     let _ = (Envelope::read(bytes), WatchEvent::read(bytes), Status::of_answer(bytes), identity(bytes));

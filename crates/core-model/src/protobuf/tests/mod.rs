@@ -1,4 +1,4 @@
-//! The codec against answers of a real server, and against damaged input.
+//! Tests the codec with answers of a real server, and with damaged input.
 
 mod damaged;
 mod recorded;

@@ -1,4 +1,4 @@
-//! What a kube-apiserver 1.36.2 answered, in protobuf and in JSON.
+//! Decodes recorded answers of a kube-apiserver 1.36.2, in protobuf and in JSON.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ fn json(name: &str) -> Value {
     serde_json::from_slice(&read(name)).unwrap()
 }
 
-/// The metadata and the items of a list.
+/// Returns the metadata and the items of a list.
 pub(super) fn list(body: &[u8]) -> (ListMeta, Vec<&[u8]>) {
     let (mut metadata, mut items) = (ListMeta::default(), Vec::new());
     let mut fields = Fields::new(Envelope::read(body).unwrap().object, "list");
@@ -32,7 +32,7 @@ pub(super) fn list(body: &[u8]) -> (ListMeta, Vec<&[u8]>) {
     (metadata, items)
 }
 
-/// The frames of a watch, without their lengths.
+/// Returns the frames of a watch, without their lengths.
 pub(super) fn frames(mut stream: &[u8]) -> Vec<&[u8]> {
     let mut frames = Vec::new();
     while let Some((length, rest)) = stream.split_first_chunk::<4>() {
@@ -141,8 +141,8 @@ fn push_field(message: &mut Vec<u8>, number: u8, bytes: &[u8]) {
     message.extend_from_slice(bytes);
 }
 
-/// The object with [`LATER_FIELDS`] in it and in its metadata, spec, status, endpoints, ports and
-/// subsets, and how many of them it has.
+/// Returns the object with [`LATER_FIELDS`] in it and in its metadata, spec, status, endpoints,
+/// ports and subsets, and how many of them it has.
 fn with_later_fields(object: &[u8]) -> (Vec<u8>, usize) {
     let (mut changed, mut messages) = (LATER_FIELDS.to_vec(), 0);
     let mut fields = Fields::new(object, "object");

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use super::{STATUS_VERBS, add_short_names, group_names, in_version, versions};
 use crate::represent::media_ranges;
 
-/// The first version of `apidiscovery.k8s.io` that an `Accept` header prefers to plain JSON, if
-/// any.
+/// Returns the first version of `apidiscovery.k8s.io` that an `Accept` header prefers to plain
+/// JSON, if any.
 pub fn aggregated_version(accept: &str) -> Option<&'static str> {
     for range in media_ranges(accept) {
         if !matches!(range.media_type, "application/json" | "application/*" | "*/*") {
@@ -26,12 +26,13 @@ pub fn aggregated_version(accept: &str) -> Option<&'static str> {
     None
 }
 
-/// The `Content-Type` of an aggregated document, which distinguishes it from an unaggregated one.
+/// Returns the `Content-Type` of an aggregated document, which distinguishes it from an
+/// unaggregated one.
 pub fn aggregated_content_type(version: &str) -> String {
     format!("application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList")
 }
 
-/// The aggregated document of `/api` (`core`) or `/apis`, in a version returned by
+/// Returns the aggregated document of `/api` (`core`) or `/apis`, in a version returned by
 /// [`aggregated_version`].
 pub fn aggregated(version: &str, core: bool) -> Value {
     let groups = if core { vec![""] } else { group_names() };
@@ -57,7 +58,7 @@ fn group(name: &str) -> Value {
 }
 
 fn entry(resource: &Resource) -> Value {
-    // The real server names the group and version only where they are not those of the list.
+    // The real server names the group and version only if they differ from those of the list.
     let kind = json!({"group": "", "version": "", "kind": resource.kind});
     let mut entry = json!({
         "resource": resource.plural,

@@ -17,7 +17,7 @@ impl Message {
         self.0.push(value as u8);
     }
 
-    /// A field of length-delimited wire type: a string or a message.
+    /// Appends a field of length-delimited wire type: a string or a message.
     fn bytes(&mut self, field: u64, bytes: &[u8]) {
         self.varint(field << 3 | 2);
         self.varint(bytes.len() as u64);
@@ -28,7 +28,7 @@ impl Message {
         self.bytes(field, &message.0);
     }
 
-    /// A string, unless it is absent.
+    /// Appends a string, unless it is absent.
     fn text(&mut self, field: u64, value: Option<&Value>) {
         if let Some(text) = value.and_then(Value::as_str) {
             self.bytes(field, text.as_bytes());
@@ -36,7 +36,7 @@ impl Message {
     }
 }
 
-/// `Document`.
+/// Encodes a `Document`.
 pub(super) fn document(document: &Value) -> Vec<u8> {
     let mut message = Message::default();
     message.text(1, document.get("swagger"));
@@ -61,7 +61,7 @@ fn named(field: u64, map: Option<&Value>, write: fn(&Value) -> Message) -> Messa
     message
 }
 
-/// `Schema`.
+/// Encodes a `Schema`.
 fn schema(schema: &Value) -> Message {
     let mut message = Message::default();
     message.text(1, schema.get("$ref"));
@@ -89,7 +89,7 @@ fn schema(schema: &Value) -> Message {
     message
 }
 
-/// `PathItem`.
+/// Encodes a `PathItem`.
 fn path_item(item: &Value) -> Message {
     let mut message = Message::default();
     for (field, method) in [(2, "get"), (3, "put"), (4, "post"), (5, "delete"), (8, "patch")] {
@@ -100,7 +100,7 @@ fn path_item(item: &Value) -> Message {
     message
 }
 
-/// `Operation`.
+/// Encodes an `Operation`.
 fn operation(operation: &Value) -> Message {
     let mut message = Message::default();
     message.text(5, operation.get("operationId"));
@@ -112,7 +112,8 @@ fn operation(operation: &Value) -> Message {
     message
 }
 
-/// `ParametersItem` of a `Parameter` of a `NonBodyParameter` of a `QueryParameterSubSchema`.
+/// Encodes a `ParametersItem` of a `Parameter` of a `NonBodyParameter` of a
+/// `QueryParameterSubSchema`.
 fn query_parameter(parameter: &Value) -> Message {
     let mut query = Message::default();
     query.text(2, parameter.get("in"));
@@ -125,7 +126,7 @@ fn query_parameter(parameter: &Value) -> Message {
     })
 }
 
-/// `ResponseValue` of a `Response`.
+/// Encodes a `ResponseValue` of a `Response`.
 fn response(response: &Value) -> Message {
     let mut inner = Message::default();
     inner.text(1, response.get("description"));
@@ -134,7 +135,7 @@ fn response(response: &Value) -> Message {
     message
 }
 
-/// The `x-` fields, as `NamedAny` whose `Any` contains YAML; JSON is valid YAML.
+/// Appends the `x-` fields, as `NamedAny` whose `Any` contains YAML. JSON is valid YAML.
 fn extensions(message: &mut Message, field: u64, value: &Value) {
     let empty = Map::new();
     let object = value.as_object().unwrap_or(&empty);

@@ -2,12 +2,12 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-/// The age of an RFC 3339 time, or `<unknown>` if it is absent or malformed.
+/// Returns the age of an RFC 3339 time, or `<unknown>` if it is absent or malformed.
 pub(super) fn since(time: &str, now: Timestamp) -> String {
     time.parse::<Timestamp>().map_or_else(|_| "<unknown>".to_owned(), |time| human(now.duration_since(time)))
 }
 
-/// A duration in two or three significant figures.
+/// Returns a duration in two or three significant figures.
 pub(super) fn human(duration: SignedDuration) -> String {
     let seconds = duration.as_secs();
     if seconds < -1 {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::view::text;
 use super::{age, endpoints, event, node, pod, service};
 
-/// Name, whether only `-o wide` shows it, and description.
+/// Name, true if only `-o wide` shows the column, and description.
 type Column = (&'static str, bool, &'static str);
 
 const NAME: Column = ("Name", false, "The name, unique within a namespace.");
@@ -84,7 +84,7 @@ fn columns(resource: &Resource) -> &'static [Column] {
     }
 }
 
-/// The `columnDefinitions` of a resource's table.
+/// Returns the `columnDefinitions` of a resource's table.
 pub(super) fn definitions(resource: &Resource) -> Value {
     columns(resource)
         .iter()
@@ -100,7 +100,7 @@ pub(super) fn definitions(resource: &Resource) -> Value {
         .collect()
 }
 
-/// The cells of one object's row, one for each column.
+/// Returns the cells of one object's row, one for each column.
 pub(super) fn cells(resource: &Resource, object: &Value, now: Timestamp) -> Vec<Value> {
     let name = || json!(text(object, "/metadata/name"));
     let age = || json!(age::since(text(object, "/metadata/creationTimestamp"), now));

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::view::{list, number, shortened, text};
 
-/// The ready addresses of an Endpoints object with each of their ports.
+/// Returns the ready addresses of an Endpoints object with each of their ports.
 pub(super) fn subsets(endpoints: &Value) -> String {
     let mut all = Vec::new();
     for subset in list(endpoints, "/subsets") {
@@ -18,7 +18,7 @@ pub(super) fn subsets(endpoints: &Value) -> String {
             all.extend(addresses.iter().map(|address| host_port(text(address, "/ip"), port)));
         }
     }
-    // Unlike other lists, subsets without any address are shown as an empty cell.
+    // Unlike other lists, subsets without any address have an empty cell.
     let empty = if list(endpoints, "/subsets").is_empty() { "<none>" } else { "" };
     shortened(&all, empty)
 }
@@ -27,7 +27,8 @@ fn host_port(ip: &str, port: i64) -> String {
     if ip.contains(':') { format!("[{ip}]:{port}") } else { format!("{ip}:{port}") }
 }
 
-/// The port numbers of an EndpointSlice; a port without a number is shown by name or as a star.
+/// Returns the port numbers of an EndpointSlice. The name or a star stands for a port without a
+/// number.
 pub(super) fn slice_ports(slice: &Value) -> String {
     let ports: Vec<String> = list(slice, "/ports")
         .iter()
@@ -42,7 +43,7 @@ pub(super) fn slice_ports(slice: &Value) -> String {
     shortened(&ports, "<unset>")
 }
 
-/// The addresses of an EndpointSlice.
+/// Returns the addresses of an EndpointSlice.
 pub(super) fn slice_endpoints(slice: &Value) -> String {
     let addresses: Vec<String> = list(slice, "/endpoints")
         .iter()

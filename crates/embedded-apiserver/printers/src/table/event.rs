@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::age;
 use super::view::{number, text, text_or};
 
-/// The cells of an event.
+/// Returns the cells of an event.
 pub(super) fn cells(event: &Value, name: Value, now: Timestamp) -> Vec<Value> {
     let either = |core: &str, events: &str| text_or(event, core, text(event, events)).to_owned();
     let since = |time: String| age::since(&time, now);
@@ -43,7 +43,7 @@ pub(super) fn cells(event: &Value, name: Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
-/// The reporting component and its host or instance.
+/// Returns the reporting component and its host or instance.
 fn source(event: &Value) -> String {
     let first = |pointers: [&str; 3]| {
         pointers.into_iter().map(|pointer| text(event, pointer)).find(|text| !text.is_empty())

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::view::{condition, flag, list, text, text_or};
 
-/// The cells of a node.
+/// Returns the cells of a node.
 pub(super) fn cells(node: &Value, name: Value, age: Value) -> Vec<Value> {
     let mut kernel = text_or(node, "/status/nodeInfo/kernelVersion", "<unknown>").to_owned();
     let architecture = text(node, "/status/nodeInfo/architecture");

@@ -19,12 +19,12 @@ struct Summary<'a> {
 impl<'a> Summary<'a> {
     fn add_restarts(&mut self, status: &'a Value) {
         self.restarts += number(status, "/restartCount");
-        // Times of one format and zone can be compared as text.
+        // Times of one format and zone compare as text.
         self.last_restart = self.last_restart.max(text(status, "/lastState/terminated/finishedAt"));
     }
 }
 
-/// The cells of a pod.
+/// Returns the cells of a pod.
 pub(super) fn cells(pod: &Value, name: Value, age: Value, now: Timestamp) -> Vec<Value> {
     let sidecars = list(pod, "/spec/initContainers").iter().filter(|container| is_sidecar(container)).count();
     let total = list(pod, "/spec/containers").len() + sidecars;
@@ -46,7 +46,7 @@ pub(super) fn cells(pod: &Value, name: Value, age: Value, now: Timestamp) -> Vec
     ]
 }
 
-/// The row condition of a terminated pod, which lets clients hide it.
+/// Returns the row condition of a terminated pod, which lets clients hide it.
 pub(super) fn completed(resource: &Resource, pod: &Value) -> Option<Value> {
     if resource.plural != "pods" {
         return None;
@@ -82,8 +82,8 @@ fn summarize(pod: &Value) -> Summary<'_> {
     summary
 }
 
-/// Summaries of all init containers and, for the restarts, of the sidecars alone. The first has a
-/// reason while the pod is being initialized.
+/// Returns summaries of all init containers and, for the restarts, of the sidecars alone. The first
+/// has a reason while the pod initializes.
 fn init_containers(pod: &Value) -> (Summary<'_>, Summary<'_>) {
     let (mut all, mut sidecars) = (Summary::default(), Summary::default());
     let specs = list(pod, "/spec/initContainers");
@@ -115,7 +115,7 @@ fn init_containers(pod: &Value) -> (Summary<'_>, Summary<'_>) {
     (all, sidecars)
 }
 
-/// Why a container terminated: a reason, a signal or an exit code.
+/// Returns the reason, the signal or the exit code of a terminated container.
 fn ending(status: &Value) -> String {
     match (text(status, "/state/terminated/reason"), number(status, "/state/terminated/signal")) {
         ("", 0) => format!("ExitCode:{}", number(status, "/state/terminated/exitCode")),
@@ -124,7 +124,7 @@ fn ending(status: &Value) -> String {
     }
 }
 
-/// A summary of the ordinary containers; the reason is that of the first one.
+/// Returns a summary of the ordinary containers; the reason is that of the first one.
 fn containers<'a>(pod: &'a Value, init: &mut (Summary<'a>, Summary<'a>)) -> Summary<'a> {
     let (all, sidecars) = init;
     let mut summary = Summary { ready: all.ready, reason: pod_reason(pod), ..std::mem::take(sidecars) };
@@ -161,7 +161,7 @@ fn containers<'a>(pod: &'a Value, init: &mut (Summary<'a>, Summary<'a>)) -> Summ
     summary
 }
 
-/// The reason in the pod's own status.
+/// Returns the reason in the pod's own status.
 fn pod_reason(pod: &Value) -> String {
     let gated = list(pod, "/status/conditions").iter().any(|condition| {
         text(condition, "/type") == "PodScheduled" && text(condition, "/reason") == "SchedulingGated"

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::view::{list, number, text, text_or};
 
-/// The cells of a service.
+/// Returns the cells of a service.
 pub(super) fn cells(service: &Value, name: Value, age: Value) -> Vec<Value> {
     vec![
         name,

@@ -1,4 +1,4 @@
-//! Tables of each kind, as a person sees them.
+//! Tests the tables of each kind, as a person sees them.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ fn options(include: IncludeObject) -> Options {
     Options { version: MetaVersion::V1, include, headers: true, now }
 }
 
-/// The table of objects as kubectl's `-o wide` prints it.
+/// Returns the table of objects as kubectl's `-o wide` prints it.
 fn wide(plural: &str, objects: &[Value]) -> String {
     let resource = resource::all().find(|r| r.plural == plural).unwrap();
     let table = of(resource, objects, &options(IncludeObject::None), json!({}));

@@ -1,14 +1,14 @@
-//! Access to single fields of an object. A field that is absent or of another type reads as empty,
-//! since a table can be made of any object.
+//! Reads single fields of an object. A field that is absent or of another type reads as empty,
+//! since any object can have a table.
 
 use serde_json::Value;
 
-/// The string at a JSON pointer, or the empty string.
+/// Returns the string at a JSON pointer, or the empty string.
 pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The string at a JSON pointer, or `default` if there is none or an empty one.
+/// Returns the string at a JSON pointer, or `default` if there is none or an empty one.
 pub(super) fn text_or<'a>(object: &'a Value, pointer: &str, default: &'a str) -> &'a str {
     match text(object, pointer) {
         "" => default,
@@ -16,17 +16,17 @@ pub(super) fn text_or<'a>(object: &'a Value, pointer: &str, default: &'a str) ->
     }
 }
 
-/// The integer at a JSON pointer, or 0.
+/// Returns the integer at a JSON pointer, or 0.
 pub(super) fn number(object: &Value, pointer: &str) -> i64 {
     object.pointer(pointer).and_then(Value::as_i64).unwrap_or_default()
 }
 
-/// The boolean at a JSON pointer, or false.
+/// Returns the boolean at a JSON pointer, or false.
 pub(super) fn flag(object: &Value, pointer: &str) -> bool {
     object.pointer(pointer).and_then(Value::as_bool).unwrap_or_default()
 }
 
-/// The list at a JSON pointer, or an empty one.
+/// Returns the list at a JSON pointer, or an empty one.
 pub(super) fn list<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
     object.pointer(pointer).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
@@ -36,7 +36,7 @@ pub(super) fn has(object: &Value, pointer: &str) -> bool {
     object.pointer(pointer).is_some_and(Value::is_object)
 }
 
-/// The status of the condition of a type, in `/status/conditions`.
+/// Returns the status of the condition of a type, in `/status/conditions`.
 pub(super) fn condition<'a>(object: &'a Value, condition_type: &str) -> Option<&'a str> {
     list(object, "/status/conditions")
         .iter()
@@ -44,7 +44,7 @@ pub(super) fn condition<'a>(object: &'a Value, condition_type: &str) -> Option<&
         .map(|condition| text(condition, "/status"))
 }
 
-/// The first few of `all` and the number of the others, as upstream shortens lists.
+/// Returns the first few of `all` and the number of the others, as upstream shortens lists.
 pub(super) fn shortened(all: &[String], empty: &str) -> String {
     const SHOWN: usize = 3;
     match all {

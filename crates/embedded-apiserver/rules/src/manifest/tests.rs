@@ -1,4 +1,4 @@
-//! Manifests of a person, right and wrong ones.
+//! Tests right and wrong manifests of a person.
 
 use super::*;
 use serde_json::json;
@@ -25,7 +25,7 @@ fn json_and_yaml_lists_and_single_objects_are_read() {
     check(&format!("{json}\n---\n{two}"), "Node of v1, Node of v1, Service of v1");
     check("", "");
     check("# only a comment\n---\n", "");
-    // A server says whether an object needs a name.
+    // A server decides if an object needs a name.
     check("apiVersion: batch/v1\nkind: Job\nmetadata: {generateName: c-}", "Job of batch/v1");
     check("apiVersion: x.io/v1\nkind: AllowList\nmetadata: {name: c}", "AllowList of x.io/v1");
 }

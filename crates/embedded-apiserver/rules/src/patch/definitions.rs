@@ -28,9 +28,9 @@ fn describe(definition: &mut Value, of: &str) {
     }
 }
 
-/// The definitions of all kinds and of the types in them, by name, such as
-/// `io.k8s.api.core.v1.Pod`. References start with `#/definitions/`. No field is marked as
-/// required; validation reports missing fields.
+/// Returns the definitions of all kinds and of the types in them, by name, such as
+/// `io.k8s.api.core.v1.Pod`. References start with `#/definitions/`. The definitions mark no field
+/// as required: validation reports missing fields.
 pub fn definitions() -> Map<String, Value> {
     let mut walk = Walk::default();
     for resource in resource::all() {
@@ -45,7 +45,7 @@ pub fn definitions() -> Map<String, Value> {
     walk.definitions
 }
 
-/// The types visited so far. A type is named after the group that first uses it.
+/// The types so far. The name of a type contains the group that first uses it.
 #[derive(Default)]
 struct Walk {
     names: BTreeMap<*const GoType, String>,
@@ -61,7 +61,7 @@ impl Walk {
         let name = if META.contains(&go_type.name) {
             format!("io.k8s.apimachinery.pkg.apis.meta.v1.{}", go_type.name)
         } else {
-            // Go packages are named after the first part of the group.
+            // The name of a Go package is the first part of the group.
             let package = root.group.split('.').next().filter(|group| !group.is_empty()).unwrap_or("core");
             format!("io.k8s.api.{package}.{}.{}", root.version, go_type.name)
         };

@@ -10,7 +10,7 @@ use crate::value::{MAX_DEPTH, depth};
 /// `JSONPatchMaxCopyBytes`.
 const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
 
-/// The patch cannot be applied. Upstream does not tell clients why.
+/// The patch does not apply. Upstream does not tell clients why.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NotApplicable;
 
@@ -45,7 +45,7 @@ pub(super) fn apply(document: &mut Value, operations: &[Value]) -> Applied {
     Ok(())
 }
 
-/// The parent of the value at `path`, and the value's key or index.
+/// Returns the parent of the value at `path`, and the value's key or index.
 fn parent<'a>(document: &'a mut Value, path: &str) -> Applied<(&'a mut Value, String)> {
     let unescaped = |step: &str| step.replace("~1", "/").replace("~0", "~");
     let (_, steps) = path.split_once('/').ok_or(NotApplicable)?;
@@ -66,14 +66,14 @@ fn parent<'a>(document: &'a mut Value, path: &str) -> Applied<(&'a mut Value, St
     Ok((value, unescaped(last)))
 }
 
-/// An index into an array of this length; negative ones count from the end.
+/// Parses an index into an array of this length. Negative ones count from the end.
 fn index(text: &str, length: usize) -> Applied<usize> {
     let index: i64 = text.parse().map_err(|_| NotApplicable)?;
     let index = if index < 0 { index + length as i64 } else { index };
     usize::try_from(index).ok().filter(|index| *index < length).ok_or(NotApplicable)
 }
 
-/// The value at `path`; `None` if its parent is an object that does not have it.
+/// Returns the value at `path`, or `None` if its parent is an object that does not have it.
 fn get<'a>(document: &'a mut Value, path: &str) -> Applied<Option<&'a Value>> {
     match parent(document, path)? {
         (Value::Object(fields), key) => Ok(fields.get(&key)),

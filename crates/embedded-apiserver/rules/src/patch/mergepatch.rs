@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 /// The key of a directive that replaces, merges or deletes an object.
 pub(super) const PATCH: &str = "$patch";
 
-/// Why a patch cannot be applied, in the words of apimachinery's `util/mergepatch`.
+/// The reason why a patch does not apply, in the words of apimachinery's `util/mergepatch`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Error {
     #[error("invalid patch format of primitive list")]
@@ -30,7 +30,7 @@ pub(super) enum Error {
     NoDeclaredMergeKey,
 }
 
-/// An object as Go prints a map; upstream's messages contain it.
+/// Returns an object as Go prints a map; upstream's messages contain it.
 pub(super) fn go_format(object: &Map<String, Value>) -> String {
     fn text(value: &Value) -> String {
         match value {

@@ -1,18 +1,18 @@
-//! Lists in strategic merge patches: finding elements by merge key, and the order of a merged list.
+//! Lists in strategic merge patches: finds elements by merge key, and orders a merged list.
 //! Elements in the patch keep the order of the patch; elements that only the server has keep their
-//! relative position as far as possible.
+//! relative position if possible.
 
 use serde_json::{Map, Value};
 
 use super::mergepatch::{Error, PATCH, go_format};
 
-/// The identity of an element: the value of its merge key or, without a merge key, the element
-/// itself.
+/// Returns the identity of an element: the value of its merge key or, without a merge key, the
+/// element itself.
 fn identity<'a>(element: &'a Value, merge_key: &str) -> Option<&'a Value> {
     if merge_key.is_empty() { Some(element) } else { element.get(merge_key) }
 }
 
-/// The index of the element with the same identity as `element`.
+/// Returns the index of the element with the same identity as `element`.
 pub(super) fn position(list: &[Value], element: &Value, merge_key: &str) -> Option<usize> {
     let wanted = identity(element, merge_key)?;
     list.iter().position(|one| identity(one, merge_key) == Some(wanted))
@@ -57,7 +57,7 @@ pub(super) fn check_order(patch: &[Value], order: &[Value], merge_key: &str) -> 
 }
 
 /// Sorts `merged`: elements in `order` as there, the others (which only the server has) as in
-/// `server`. Elements of both groups are interleaved by their positions in `server`.
+/// `server`. The positions in `server` interleave the two groups.
 pub(super) fn arrange(merged: Vec<Value>, order: &[Value], server: &[Value], merge_key: &str) -> Vec<Value> {
     let place = |list: &[Value], element: &Value| position(list, element, merge_key);
     let (mut ordered, mut others): (Vec<Value>, Vec<Value>) =

@@ -1,6 +1,6 @@
 //! The patchStrategy and patchMergeKey tags of the kinds in the resource table, as in `k8s.io/api`
-//! and apimachinery's `meta/v1`. A field that is not listed is merged when it is an object and
-//! replaced when it is a list.
+//! and apimachinery's `meta/v1`. A patch merges an unlisted field that is an object, and replaces
+//! one that is a list.
 
 /// The fields of one object type that have a patch strategy.
 #[derive(Debug, PartialEq, Eq)]
@@ -9,14 +9,14 @@ pub(crate) struct Schema(&'static [(&'static str, Field)]);
 /// How a patch applies to one field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Field {
-    /// Lists of objects are merged by this key; lists of primitives are merged by value and have an
-    /// empty key.
+    /// The key by which a patch merges a list of objects. It is empty for lists of primitives,
+    /// which a patch merges by value.
     pub(crate) merge_key: Option<&'static str>,
     /// The type of the field, or of the elements of the list.
     pub(crate) schema: &'static Schema,
 }
 
-/// No patch strategies: objects are merged and lists replaced at all levels.
+/// No patch strategies: a patch merges objects and replaces lists at all levels.
 const PLAIN: Schema = Schema(&[]);
 
 const fn object(schema: &'static Schema) -> Field {
@@ -32,7 +32,7 @@ const fn plain_list(merge_key: &'static str) -> Field {
 }
 
 impl Schema {
-    /// How a patch applies to the field `name`.
+    /// Returns how a patch applies to the field `name`.
     pub(crate) fn field(&self, name: &str) -> Field {
         let found = self.0.iter().find(|(known, _)| *known == name);
         found.map_or(object(&PLAIN), |(_, field)| *field)

@@ -1,6 +1,6 @@
-//! Strategic merge patches, after apimachinery's `util/strategicpatch`: objects are merged, lists
-//! replaced or merged by key as the [`Schema`] says, and directives (`$patch`,
-//! `$setElementOrder/…`, `$deleteFromPrimitiveList/…`, `$retainKeys`) applied.
+//! Strategic merge patches, after apimachinery's `util/strategicpatch`: merges objects, replaces
+//! lists or merges them by key as the [`Schema`] says, and applies directives (`$patch`,
+//! `$setElementOrder/…`, `$deleteFromPrimitiveList/…`, `$retainKeys`).
 
 use serde_json::{Map, Value};
 
@@ -14,7 +14,7 @@ const ELEMENT_ORDER: &str = "$setElementOrder";
 
 type Object = Map<String, Value>;
 
-/// `original` with `patch` merged into it.
+/// Merges `patch` into `original`.
 pub(super) fn merge(mut original: Object, mut patch: Object, schema: &Schema) -> Result<Object, Error> {
     if let Some(directive) = patch.remove(PATCH) {
         return match directive.as_str() {
@@ -55,7 +55,8 @@ fn unknown_directive(directive: &Value, object: &Object) -> Error {
     Error::UnknownDirective { directive, object: go_format(object) }
 }
 
-/// `finalizers` of `$setElementOrder/finalizers`.
+/// Returns the name of the list of a directive, such as `finalizers` of
+/// `$setElementOrder/finalizers`.
 fn list_name<'a>(key: &'a str, prefix: &str) -> Option<&'a str> {
     key.strip_prefix(prefix)?.strip_prefix('/')
 }
@@ -141,7 +142,7 @@ fn merge_lists(mut old: Vec<Value>, mut new: Vec<Value>, field: Field) -> Result
 }
 
 /// Deletes from `old` the elements that `{"$patch": "delete", …}` in `new` names, and removes these
-/// directives from `new`. Returns whether `new` replaces the whole list.
+/// directives from `new`. Returns true if `new` replaces the whole list.
 fn obey_directives(old: &mut Vec<Value>, new: &mut Vec<Value>, merge_key: &str) -> Result<bool, Error> {
     let mut replace = false;
     let mut kept = Vec::with_capacity(new.len());

@@ -1,4 +1,4 @@
-//! The types of `meta/v1` that are used in objects of this server.
+//! The types of `meta/v1` in objects of this server.
 
 use super::{Shape::*, go_types};
 

@@ -1,8 +1,8 @@
 //! The fields of each kind and how Go prints them: the tables that guide decoding.
 //!
 //! The tables describe the Go types of the real server, without their semantics. Decoding an object
-//! by its table gives exactly the object that the real server would store: unknown fields and zero
-//! values of `omitempty` fields are dropped, and fields that Go always prints are added.
+//! by its table gives exactly the object that the real server would store: it drops unknown fields
+//! and zero values of `omitempty` fields, and adds fields that Go always prints.
 
 pub(crate) mod core;
 pub(crate) mod discovery;
@@ -17,11 +17,8 @@ mod pod_status;
 pub(crate) enum Shape {
     /// A string; the Go type's name is for error texts.
     Text(&'static str),
-    /// A boolean.
     Bool,
-    /// An integer of 32 bits.
     Int32,
-    /// An integer of 64 bits.
     Int64,
     /// A resource quantity: a string, or a number that becomes one.
     Quantity,
@@ -29,26 +26,21 @@ pub(crate) enum Shape {
     Time,
     /// `metav1.MicroTime`: microseconds, UTC.
     MicroTime,
-    /// An integer or a string.
     IntOrString,
-    /// Anything at all.
     Any,
-    /// A struct.
     Object(&'static GoType),
-    /// A list.
     List(&'static Shape),
-    /// A map from strings.
     Map(&'static Shape),
 }
 
-/// When a field is printed.
+/// The condition for printing a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Presence {
-    /// Always, if necessary with its zero value.
+    /// Go always prints it, if necessary with its zero value.
     Keep,
-    /// Unless it has its zero value.
+    /// Go prints it unless it has its zero value.
     Omit,
-    /// When it is set: a pointer with `omitempty`.
+    /// Go prints it if it is set: a pointer with `omitempty`.
     Opt,
 }
 
@@ -57,9 +49,7 @@ pub(crate) enum Presence {
 pub(crate) struct Field {
     /// Name in JSON.
     pub(crate) name: &'static str,
-    /// When it is printed.
     pub(crate) presence: Presence,
-    /// What it holds.
     pub(crate) shape: Shape,
 }
 
@@ -110,7 +100,7 @@ macro_rules! kinds {
 pub(crate) use kinds;
 
 impl Shape {
-    /// The Go type's name, for error texts.
+    /// Returns the Go type's name, for error texts.
     pub(crate) fn go_name(&self) -> String {
         match self {
             Self::Text(name) => (*name).to_owned(),
@@ -150,7 +140,7 @@ mod tests {
         }
     }
 
-    /// A value with every field set, except those that may hold anything.
+    /// Returns a value with every field set, except those that may hold anything.
     fn sample(shape: &Shape, depth: usize) -> Value {
         match shape {
             Shape::Text(_) => json!("text"),

@@ -1,7 +1,7 @@
 //! Pod, its specification and its containers.
 //!
-//! What neither endpoint controllers nor kubectl read of a pod has no table and is stored as given:
-//! probes, volumes, affinity, security contexts and the like.
+//! Fields that neither endpoint controllers nor kubectl read have no table, and the server stores
+//! them as given: probes, volumes, affinity, security contexts and the like.
 
 use super::meta::ObjectMeta;
 use super::pod_status::PodStatus;

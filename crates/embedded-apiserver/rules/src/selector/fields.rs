@@ -54,9 +54,8 @@ const EVENT: &[&str] = &[
 ];
 
 impl FieldSelector {
-    /// Parses `metadata.name=a,spec.nodeName!=b`; a field that is not selectable is rejected (400)
-    /// with upstream's message. The names of fields in events.k8s.io are translated to those of
-    /// core events.
+    /// Parses `metadata.name=a,spec.nodeName!=b`. Rejects a field that is not selectable (400) with
+    /// upstream's message. Translates the names of fields in events.k8s.io to those of core events.
     pub fn parse(resource: &Resource, text: &str) -> Result<Self, Status> {
         let mut parts = split_terms(text);
         parts.sort_unstable();
@@ -78,7 +77,7 @@ impl FieldSelector {
     }
 
     /// Returns true if an object matches, given a lookup of its selectable fields; a missing field
-    /// is empty. `get` is called only with names in [`selectable_fields`].
+    /// is empty. It calls `get` only with names in [`selectable_fields`].
     pub fn matches<'a>(&self, get: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.terms.iter().all(|term| (get(term.field).unwrap_or_default() == &*term.value) == term.equal)
     }
@@ -89,8 +88,8 @@ impl FieldSelector {
     }
 }
 
-/// The selectable fields of a resource, such as `spec.nodeName` of pods. For both versions of
-/// events these are the names of core v1.
+/// Returns the selectable fields of a resource, such as `spec.nodeName` of pods. For both versions
+/// of events these are the names of core v1.
 pub fn selectable_fields(resource: &Resource) -> &'static [&'static str] {
     match (resource.group, resource.plural) {
         ("", "pods") => POD,
@@ -102,8 +101,8 @@ pub fn selectable_fields(resource: &Resource) -> &'static [&'static str] {
     }
 }
 
-/// The value of a field in [`selectable_fields`], empty if absent. An event must be in the core v1
-/// version.
+/// Returns the value of a field in [`selectable_fields`], empty if absent. An event must be in the
+/// core v1 version.
 pub fn field_value<'a>(resource: &Resource, object: &'a Value, field: &str) -> &'a str {
     let text = |path: &str| {
         let mut value = Some(object);
@@ -128,7 +127,7 @@ pub fn field_value<'a>(resource: &Resource, object: &'a Value, field: &str) -> &
     }
 }
 
-/// The selectable field that `field` names.
+/// Returns the selectable field that `field` names.
 fn canonical(resource: &Resource, field: &str) -> Result<&'static str, String> {
     let known = |name: &str| selectable_fields(resource).iter().find(|known| **known == name).copied();
     let unsupported = || format!("field label not supported: {field}");
@@ -147,7 +146,7 @@ fn canonical(resource: &Resource, field: &str) -> Result<&'static str, String> {
     }
 }
 
-/// Splits at commas; a comma after a backslash belongs to a value.
+/// Splits at commas. A comma after a backslash belongs to a value.
 fn split_terms(text: &str) -> Vec<&str> {
     let mut terms = Vec::new();
     let (mut start, mut escaped) = (0, false);
@@ -165,7 +164,7 @@ fn split_terms(text: &str) -> Vec<&str> {
     terms
 }
 
-/// The field, whether it must be equal, and the value, still escaped.
+/// Returns the field, true if it must be equal, and the value, still escaped.
 fn split_term(term: &str) -> Option<(&str, bool, &str)> {
     term.char_indices().find_map(|(index, _)| {
         [("!=", false), ("==", true), ("=", true)].into_iter().find_map(|(operator, equal)| {

@@ -26,8 +26,8 @@ enum Test {
 }
 
 impl LabelSelector {
-    /// Parses `a=b,c!=d,e in (f,g),h notin (i),j,!k,l>1`. A malformed selector is rejected (400)
-    /// with upstream's message.
+    /// Parses `a=b,c!=d,e in (f,g),h notin (i),j,!k,l>1`. Rejects a malformed selector (400) with
+    /// upstream's message.
     pub fn parse(text: &str) -> Result<Self, Status> {
         let mut parser = Parser { tokens: tokens(text), position: 0 };
         let mut requirements = parser.selector().map_err(Status::bad_request)?;

@@ -41,7 +41,7 @@ impl Allocations {
         let ports = spec.list("ports").iter().map(|p| p.int("nodePort"));
         let checked = needs_health_check(service).then(|| spec.int("healthCheckNodePort"));
         for port in ports.chain(checked).filter_map(|p| u128::try_from(p).ok()).filter(|p| *p != 0) {
-            // TCP and UDP may share a node port, which is allocated once.
+            // TCP and UDP may share a node port: this allocates it once.
             if !held.ports.contains(&port) {
                 held.ports.push(port);
             }
@@ -51,7 +51,7 @@ impl Allocations {
 }
 
 impl ClusterIps {
-    /// An allocator over one range for each family.
+    /// Returns an allocator over one range for each family.
     ///
     /// # Errors The first range that is not a CIDR of its family.
     pub fn new(ipv4_range: &str, ipv6_range: &str) -> Result<Self, RangeError> {
@@ -67,10 +67,10 @@ impl ClusterIps {
         Ok(Self { ipv4, ipv6, node_ports: Pool::new(first, last) })
     }
 
-    /// Fills in clusterIP, clusterIPs and node ports of a Service that is to be stored (after
-    /// [`before_create`](super::before_create) or [`before_update`](super::before_update), which
-    /// fill in ipFamilies and ipFamilyPolicy), and releases what only `old` had. On an error
-    /// nothing is allocated.
+    /// Fills in clusterIP, clusterIPs and node ports of a Service before the server stores it
+    /// (after [`before_create`](super::before_create) or [`before_update`](super::before_update),
+    /// which fill in ipFamilies and ipFamilyPolicy), and releases the addresses and ports that only
+    /// `old` had. It allocates nothing on an error.
     ///
     /// # Errors
     ///
@@ -188,7 +188,7 @@ impl ClusterIps {
             if asked == 0 && !automatic {
                 continue;
             }
-            // A port number that is used with two protocols gets one node port.
+            // A port number with two protocols gets one node port.
             let shared = spec(service)["ports"]
                 .as_array()
                 .into_iter()

@@ -1,5 +1,4 @@
-//! Decoding of parsed JSON into a canonical object, guided by the table of its type, with Go's
-//! errors.
+//! Decodes parsed JSON into a canonical object by the table of its type, with Go's errors.
 
 use std::fmt::Write as _;
 
@@ -135,7 +134,7 @@ impl Walk {
 
     fn value(&mut self, shape: &'static Shape, value: Value) -> Walked {
         match (shape, value) {
-            // Of JSON bodies the parser refuses these; patches and protobuf can still make them.
+            // The parser refuses these in JSON bodies; patches and protobuf can still make them.
             (Shape::Any, value) if self.path.len() + depth(&value) > MAX_DEPTH => {
                 Err("json: exceeded max depth".to_owned())
             }
@@ -191,7 +190,7 @@ impl Walk {
         Ok(Value::Object(out))
     }
 
-    /// The zero value as Go prints it.
+    /// Returns the zero value as Go prints it.
     fn zero(&mut self, shape: &'static Shape) -> Walked {
         Ok(match shape {
             Shape::Text(_) => "".into(),
@@ -203,8 +202,8 @@ impl Walk {
         })
     }
 
-    /// Go's error for a value of the wrong type: the innermost struct, the path without indexes,
-    /// the type.
+    /// Returns Go's error for a value of the wrong type: the innermost struct, the path without
+    /// indexes, the type.
     fn mismatch(&self, shape: &Shape, found: &Value) -> String {
         let mut fields = String::new();
         let mut innermost = "";
@@ -225,7 +224,7 @@ impl Walk {
         )
     }
 
-    /// The current path with indexes and keys, as strict decoding prints it.
+    /// Returns the current path with indexes and keys, as strict decoding prints it.
     fn place(&self) -> String {
         let mut place = String::new();
         for step in &self.path {
@@ -246,8 +245,8 @@ fn canonical(text: String, form: impl Fn(&str) -> Result<String, String>) -> Wal
     Ok(Value::String(if canonical == text { text } else { canonical }))
 }
 
-/// Checks the syntax of a quantity. It is stored as written; the real server stores a canonical
-/// form.
+/// Checks the syntax of a quantity. This server stores it as written; the real server stores a
+/// canonical form.
 fn quantity(text: String) -> Walked {
     let number = text.strip_prefix(['+', '-']).unwrap_or(&text);
     let suffix = number.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');

@@ -52,7 +52,7 @@ fn validate(object: &Value, old: Option<&Value>, errors: &mut Errors) {
     for (index, subset) in object.list("subsets").iter().enumerate() {
         validate_subset(subset, &Path::Root("subsets").index(index), &mut found);
     }
-    // Subsets that an older version accepted stay valid until they are changed.
+    // Subsets that an older version accepted stay valid until a client changes them.
     if !found.is_empty() && old.is_none_or(|old| old.list("subsets") != object.list("subsets")) {
         errors.append(found);
     }
@@ -98,7 +98,7 @@ fn validate_port(port: &Value, needs_name: bool, at: &Path<'_>, errors: &mut Err
     validate_protocols(port, at, errors);
 }
 
-/// Validates the protocol of a port, which is required, and its application protocol.
+/// Validates the required protocol of a port, and its application protocol.
 pub(super) fn validate_protocols(port: &Value, at: &Path<'_>, errors: &mut Errors) {
     let protocol = port.text("protocol");
     if protocol.is_empty() && !port.has("protocol") {

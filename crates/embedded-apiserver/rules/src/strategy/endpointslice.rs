@@ -42,7 +42,7 @@ impl Strategy for EndpointSliceStrategy {
     }
 
     fn prepare_for_update(&self, new: &mut Value, old: &Value) {
-        // The generation is incremented by a change of labels or of anything outside metadata.
+        // A change of labels or of anything outside metadata increments the generation.
         let empty = Value::Object(Map::new());
         let labels = |object: &Value| object["metadata"].get("labels").unwrap_or(&empty).clone();
         let changed = ["addressType", "endpoints", "ports"].iter().any(|f| !same(&old[*f], &new[*f]));
@@ -81,14 +81,13 @@ impl Strategy for EndpointSliceStrategy {
     }
 }
 
-/// Equality that does not distinguish null from an empty list.
+/// Compares two values without distinguishing null from an empty list.
 fn same(a: &Value, b: &Value) -> bool {
     let empty = |v: &Value| v.is_null() || v.as_array().is_some_and(Vec::is_empty);
     a == b || empty(a) && empty(b)
 }
 
-/// Drops the field `deprecatedTopology`, which cannot be written through v1, unless it was there
-/// before.
+/// Drops the field `deprecatedTopology`, which v1 clients cannot write, unless it was there before.
 fn drop_topology(old: Option<&Value>, new: &mut Value) {
     if old.is_none_or(|old| old["endpoints"] != new["endpoints"]) {
         new.items_mut("endpoints").iter_mut().for_each(|endpoint| endpoint.drop_field("deprecatedTopology"));
@@ -107,7 +106,7 @@ fn validate(object: &Value, old: Option<&Value>, errors: &mut Errors) {
     validate_ports(object, errors);
     let mut found = Errors::default();
     validate_endpoints(object, address_type, &mut found);
-    // Endpoints that an older version accepted stay valid until they are changed.
+    // Endpoints that an older version accepted stay valid until a client changes them.
     if !found.is_empty() && old.is_none_or(|old| !same(&old["endpoints"], &object["endpoints"])) {
         errors.append(found);
     }

@@ -1,5 +1,5 @@
-//! Events: conversion between their two versions, core v1 (in which they are stored) and
-//! events.k8s.io v1, and their validation, after `pkg/apis/core/validation/events.go` and
+//! Events: conversion between their two versions, core v1 (the stored one) and events.k8s.io v1,
+//! and their validation, after `pkg/apis/core/validation/events.go` and
 //! `pkg/apis/events/v1/conversion.go`.
 
 use serde_json::Value;
@@ -27,7 +27,7 @@ const EVENTS: (&str, &str) = ("events.k8s.io/v1", "Event");
 
 /// The strategy of events in one of their two versions.
 pub(crate) struct EventStrategy {
-    /// Whether the version is events.k8s.io/v1, which validates more than core v1.
+    /// True if the version is events.k8s.io/v1, which validates more than core v1.
     pub(crate) events_v1: bool,
 }
 
@@ -90,7 +90,7 @@ fn convert(mut event: Value, target: Names, from_to: impl Fn(Names) -> Names) ->
     }
 }
 
-/// Validates what holds for events of both versions.
+/// Validates the rules for events of both versions.
 fn validate_legacy(event: &Value, strict: bool, errors: &mut Errors) {
     let namespace = event["metadata"].text("namespace");
     let of_object = event["involvedObject"].text("namespace");

@@ -1,6 +1,6 @@
 //! Nodes, after `pkg/registry/core/node/strategy.go` and `ValidateNode` of
-//! `pkg/apis/core/validation`. Of what the real server validates, the metadata is: endpoint
-//! controllers read labels and conditions only.
+//! `pkg/apis/core/validation`. This validates only the metadata: endpoint controllers read only
+//! labels and conditions.
 
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ pub(crate) struct NodeStrategy;
 
 impl Strategy for NodeStrategy {
     fn set_defaults(&self, object: &mut Value) {
-        // podCIDR and podCIDRs are synchronized; podCIDR wins, since older clients know only that.
+        // This synchronizes podCIDR and podCIDRs. podCIDR wins, since older clients know only that.
         if let Some(spec) = object.get_mut("spec") {
             let single = spec.text("podCIDR").to_owned();
             let first = spec.texts("podCIDRs").first().map(|c| (*c).to_owned());

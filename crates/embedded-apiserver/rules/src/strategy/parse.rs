@@ -1,8 +1,7 @@
-//! Parsing of JSON text with the table of its type at hand, for what a parsed value no longer
-//! shows: keys that occur twice, and unknown fields in the order of the text. After
-//! `sigs.k8s.io/json`.
+//! Parses JSON text by the table of its type, to find faults that a parsed value no longer shows:
+//! keys that occur twice, and unknown fields in the order of the text. After `sigs.k8s.io/json`.
 //!
-//! An unknown field is skipped without recursion, however deeply it nests.
+//! It skips an unknown field without recursion, however deeply it nests.
 
 use std::fmt;
 
@@ -17,14 +16,14 @@ const MAX_REPORTED: usize = 100;
 /// A parsed body.
 #[derive(Debug, Default)]
 pub struct Parsed {
-    /// The value, without unknown fields. Of a key that occurs twice the last value counts; two
-    /// objects are merged where Go decodes into one struct or map.
+    /// The value, without unknown fields. If a key occurs twice, the last value counts; two objects
+    /// merge if Go decodes into one struct or map.
     pub value: Value,
     /// `unknown field "…"` and `duplicate field "…"`, in the order of the text.
     pub strict: Vec<String>,
 }
 
-/// What the type of a value says about its fields and items.
+/// The fields and items of a value, by its type.
 #[derive(Clone, Copy)]
 pub(crate) enum Guide {
     Struct(&'static GoType),
@@ -44,7 +43,7 @@ impl Guide {
         }
     }
 
-    /// The guide of a field: `None` if there is no such field.
+    /// Returns the guide of a field, or `None` if there is no such field.
     fn field(self, key: &str) -> Option<Self> {
         match self {
             Self::Struct(go_type) => {
@@ -94,8 +93,8 @@ impl Walk {
     }
 }
 
-/// Deserializes a value. Where the text has another type than the table, the value is parsed as it
-/// is: decoding reports the mismatch.
+/// Deserializes a value. If the text has another type than the table, it parses the value as it is:
+/// decoding reports the mismatch.
 struct Guided<'a> {
     guide: Guide,
     walk: &'a mut Walk,
@@ -194,7 +193,7 @@ impl<'de> Visitor<'de> for Guided<'_> {
     }
 }
 
-/// What Go's decoding of `later` into the struct or map of `earlier` leaves.
+/// Changes `earlier` as Go does when it decodes `later` into the same struct or map.
 fn merge(earlier: &mut Value, later: Value) {
     match (earlier, later) {
         (Value::Object(earlier), Value::Object(later)) => {

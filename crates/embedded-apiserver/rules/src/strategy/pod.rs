@@ -1,4 +1,4 @@
-//! Pods: which fields are reset, kept and computed, after `pkg/registry/core/pod/strategy.go`.
+//! Pods: resets, keeps and computes fields, after `pkg/registry/core/pod/strategy.go`.
 
 use serde_json::{Value, json};
 
@@ -94,8 +94,8 @@ fn tolerate_for_a_while(object: &mut Value) {
     object["spec"].set("tolerations", tolerations);
 }
 
-/// The QoS class that follows from the requests and limits of CPU and memory, which are compared as
-/// text.
+/// Returns the QoS class that follows from the requests and limits of CPU and memory. It compares
+/// these as text.
 fn qos_class(object: &Value) -> &'static str {
     const NAMES: [&str; 2] = ["cpu", "memory"];
     let lists = ["initContainers", "containers"].iter().flat_map(|list| spec(object).list(list));

@@ -1,4 +1,4 @@
-//! Ranges of addresses and ports, and which of their values are allocated.
+//! Ranges of addresses and ports, with their allocated values.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -8,8 +8,8 @@ use std::net::IpAddr;
 #[error("{0:?} is not a range of IP addresses such as 10.96.0.0/16")]
 pub struct RangeError(pub String);
 
-/// The numbers between two bounds, allocated in ascending order starting after the last allocated
-/// one.
+/// The numbers between two bounds. It allocates them in ascending order, starting after the last
+/// allocated one.
 #[derive(Clone, Debug)]
 pub(super) struct Pool {
     first: u128,
@@ -19,7 +19,7 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// All numbers from `first` to `last` are free.
+    /// Creates a pool in which all numbers from `first` to `last` are free.
     pub(super) fn new(first: u128, last: u128) -> Self {
         Self { first, last, next: first, taken: BTreeSet::new() }
     }
@@ -28,13 +28,13 @@ impl Pool {
         (self.first..=self.last).contains(&number)
     }
 
-    /// Allocates one number; false if it is allocated already. A number outside the range is
-    /// recorded too, since a loaded Service may have one.
+    /// Allocates one number. Returns false if it is allocated already. This also records a number
+    /// outside the range, since a loaded Service may have one.
     pub(super) fn take(&mut self, number: u128) -> bool {
         self.taken.insert(number)
     }
 
-    /// Allocates the next free number; None if the range is full.
+    /// Allocates the next free number. Returns `None` if the range is full.
     pub(super) fn take_next(&mut self) -> Option<u128> {
         let free = |from: u128, to: u128| (from..=to).find(|n| !self.taken.contains(n));
         let number = free(self.next, self.last).or_else(|| free(self.first, self.next.min(self.last)))?;
@@ -64,7 +64,7 @@ fn number(address: IpAddr) -> u128 {
 }
 
 impl Addresses {
-    /// All addresses of a CIDR except its first and, for IPv4, its last.
+    /// Returns all addresses of a CIDR except its first and, for IPv4, its last.
     pub(super) fn parse(cidr: &str) -> Result<Self, RangeError> {
         let wrong = || RangeError(cidr.to_owned());
         let (address, prefix) = cidr.split_once('/').ok_or_else(wrong)?;
@@ -87,7 +87,7 @@ impl Addresses {
         self.network.is_ipv4()
     }
 
-    /// Allocates an address that a client requested. The error is worded as the real allocator's.
+    /// Allocates an address that a client requested. The error has the words of the real allocator.
     pub(super) fn take(&mut self, address: IpAddr) -> Result<(), String> {
         let number = number(address);
         let bits = if self.is_ipv4() { 32 } else { 128 };

@@ -1,5 +1,5 @@
-//! Reviews, which are answered and not stored, after `pkg/apis/authorization/validation` and
-//! `pkg/registry/authentication/tokenreview/storage.go`.
+//! Reviews, which the server answers and does not store, after `pkg/apis/authorization/validation`
+//! and `pkg/registry/authentication/tokenreview/storage.go`.
 
 use serde_json::{Value, json};
 
@@ -11,9 +11,7 @@ use super::Strategy;
 
 /// The strategy of reviews whose spec must hold one field, without which they get a 400.
 pub(crate) struct RequiredFieldStrategy {
-    /// The field of the spec.
     pub(crate) field: &'static str,
-    /// The message of the error.
     pub(crate) message: &'static str,
 }
 
@@ -55,13 +53,13 @@ impl Strategy for LocalAccessReviewStrategy {
     }
 }
 
-/// The path of a review as the real server prints it: by the names of its internal type.
+/// Returns the path of a review as the real server prints it: by the names of its internal type.
 fn internal_path(spec: &Value) -> Value {
     let given = &spec["nonResourceAttributes"];
     json!({"Path": given.text("path"), "Verb": given.text("verb")})
 }
 
-/// Checks what all access reviews have in common.
+/// Checks the common part of all access reviews.
 fn validate_spec(spec: &Value, names_subject: bool, errors: &mut Errors) {
     let root = Path::Root("spec");
     match (spec.has("resourceAttributes"), spec.has("nonResourceAttributes")) {

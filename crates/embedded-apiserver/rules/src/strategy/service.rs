@@ -58,7 +58,7 @@ impl Strategy for ServiceStrategy {
         if matches!(kind.as_str(), LOAD_BALANCER | "NodePort" | "ClusterIP") {
             spec.set_default("internalTrafficPolicy", "Cluster");
         } else if kind == "ExternalName" {
-            // Older versions set it by default, so it is dropped.
+            // Older versions set it by default, so this drops it.
             spec.drop_field("internalTrafficPolicy");
         }
         if kind == LOAD_BALANCER {
@@ -124,8 +124,8 @@ impl Strategy for ServiceStatusStrategy {
     }
 }
 
-/// Drops fields that do not apply to the new type, may have been set automatically, and were not
-/// changed by the client.
+/// Drops fields that do not apply to the new type, that the server may have set itself, and that
+/// the client did not change.
 fn drop_type_dependent_fields(old: &Value, new: &mut Value) {
     let same = |new: &Value, field: &str| spec(old).get(field) == spec(new).get(field);
     let mut wiped: Vec<&str> = Vec::new();

@@ -1,5 +1,5 @@
 //! The interdependent fields clusterIP, clusterIPs, ipFamilies and ipFamilyPolicy of a Service,
-//! which are normalized and inferred before anything is allocated. After
+//! normalized and inferred before the allocation. After
 //! `pkg/registry/core/service/storage/{storage,alloc}.go`. The cluster is dual-stack, IPv4 first.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,7 +25,7 @@ fn family_of(address: &str) -> &'static str {
     if ip::is_ipv6(address) { "IPv6" } else { "IPv4" }
 }
 
-/// Sets these fields of a Service that was stored before they existed.
+/// Sets these fields of a Service that the server stored before they existed.
 pub(super) fn default_on_read(service: &mut Value) {
     normalize_on_create(service);
     if !needs_cluster_ip(service) || !spec(service).list("ipFamilies").is_empty() {
@@ -92,7 +92,7 @@ fn normalize_on_update(service: &mut Value, old: &Value) {
     }
 }
 
-/// Copies allocated values from the old Service where an update omits them.
+/// Copies allocated values from the old Service if an update omits them.
 fn patch_allocated_values(service: &mut Value, old: &Value) {
     if needs_cluster_ip(old) && needs_cluster_ip(service) {
         let before = spec(old);
@@ -135,8 +135,8 @@ fn needs_node_port(service: &Value) -> bool {
     }
 }
 
-/// Returns true if an update leaves the families of a Service with PreferDualStack unchanged. They
-/// are then kept even if the cluster's families have changed.
+/// Returns true if an update leaves the families of a Service with PreferDualStack unchanged. The
+/// server then keeps them even if the cluster's families have changed.
 fn is_unchanged_preference(service: &Value, old: &Value) -> bool {
     let (now, before) = (spec(service), spec(old));
     now.text("ipFamilyPolicy") == PREFER_DUAL_STACK

@@ -22,7 +22,7 @@ pub(crate) fn is_headless(service: &Value) -> bool {
     matches!(spec(service).list("clusterIPs"), [only] if only == "None")
 }
 
-/// Returns true if the Service can be reached from outside of the cluster.
+/// Returns true if clients outside of the cluster can reach the Service.
 pub(crate) fn is_externally_accessible(service: &Value) -> bool {
     let spec = spec(service);
     match spec.text("type") {
@@ -32,7 +32,7 @@ pub(crate) fn is_externally_accessible(service: &Value) -> bool {
     }
 }
 
-/// The node ports of a Service's ports.
+/// Returns the node ports of a Service's ports.
 pub(crate) fn node_ports(service: &Value) -> BTreeSet<i64> {
     spec(service).list("ports").iter().map(|p| p.int("nodePort")).filter(|p| *p != 0).collect()
 }

@@ -6,7 +6,8 @@ use serde_json::Value;
 
 use crate::status::Cause;
 
-/// The path of a field. It borrows its parent, so a path allocates nothing until it is printed.
+/// The path of a field. It borrows its parent, so a path allocates nothing until somebody prints
+/// it.
 #[derive(Clone, Copy, Debug)]
 pub enum Path<'a> {
     /// The first part of a path; it may contain dots.
@@ -20,17 +21,17 @@ pub enum Path<'a> {
 }
 
 impl<'a> Path<'a> {
-    /// A field below this one.
+    /// Returns a field below this one.
     pub fn child(&'a self, name: &'a str) -> Self {
         Self::Child(self, name)
     }
 
-    /// An item of this list.
+    /// Returns an item of this list.
     pub fn index(&'a self, index: usize) -> Self {
         Self::Index(self, index)
     }
 
-    /// An entry of this map.
+    /// Returns an entry of this map.
     pub fn key(&'a self, key: &'a str) -> Self {
         Self::Key(self, key)
     }
@@ -47,12 +48,12 @@ impl fmt::Display for Path<'_> {
     }
 }
 
-/// A bad value that is printed verbatim.
+/// A bad value that prints verbatim.
 pub(crate) struct Raw(pub(crate) String);
 
-/// A bad value: strings are quoted, numbers are plain, and other values are JSON.
+/// A bad value. Strings print quoted, numbers plain, and other values as JSON.
 pub trait BadValue {
-    /// The value as the error prints it.
+    /// Returns the value as the error prints it.
     fn shown(&self) -> String;
 }
 
@@ -95,7 +96,7 @@ impl BadValue for Raw {
     }
 }
 
-/// Field errors in the order in which they were found.
+/// Field errors in the order of their detection.
 #[derive(Debug, Default)]
 pub struct Errors(Vec<Cause>);
 
@@ -105,12 +106,12 @@ impl Errors {
         self.0.is_empty()
     }
 
-    /// How many errors there are.
+    /// Returns the number of errors.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// The errors as causes of a Status.
+    /// Returns the errors as causes of a Status.
     pub(crate) fn into_causes(self) -> Vec<Cause> {
         self.0
     }
@@ -125,47 +126,47 @@ impl Errors {
         self.0.push(Cause { reason: reason.to_owned(), message, field: path.to_string() });
     }
 
-    /// A value that is malformed or out of bounds.
+    /// Adds the error of a value that is malformed or out of bounds.
     pub fn invalid(&mut self, path: &Path<'_>, value: &(impl BadValue + ?Sized), detail: &str) {
         self.add("FieldValueInvalid", path, format!("Invalid value: {}", value.shown()), detail);
     }
 
-    /// One invalid error for each message.
+    /// Adds one such error for each message.
     pub fn invalid_each(&mut self, path: &Path<'_>, value: &(impl BadValue + ?Sized), messages: Vec<String>) {
         for message in messages {
             self.invalid(path, value, &message);
         }
     }
 
-    /// A value that must be given.
+    /// Adds the error of a missing value.
     pub fn required(&mut self, path: &Path<'_>, detail: &str) {
         self.add("FieldValueRequired", path, "Required value".to_owned(), detail);
     }
 
-    /// A value that occurs twice.
+    /// Adds the error of a value that occurs twice.
     pub fn duplicate(&mut self, path: &Path<'_>, value: &(impl BadValue + ?Sized)) {
         self.add("FieldValueDuplicate", path, format!("Duplicate value: {}", value.shown()), "");
     }
 
-    /// A value outside an enumeration.
+    /// Adds the error of a value outside an enumeration.
     pub fn not_supported(&mut self, path: &Path<'_>, value: &(impl BadValue + ?Sized), supported: &[&str]) {
         let listed: Vec<String> = supported.iter().map(|s| s.shown()).collect();
         let detail = format!("supported values: {}", listed.join(", "));
         self.add("FieldValueNotSupported", path, format!("Unsupported value: {}", value.shown()), &detail);
     }
 
-    /// A value that may not be given here.
+    /// Adds the error of a value that is not allowed here.
     pub fn forbidden(&mut self, path: &Path<'_>, detail: &str) {
         self.add("FieldValueForbidden", path, "Forbidden".to_owned(), detail);
     }
 
-    /// A value of too many bytes.
+    /// Adds the error of a value of too many bytes.
     pub fn too_long(&mut self, path: &Path<'_>, bytes: usize) {
         let detail = format!("may not be more than {bytes} bytes");
         self.add("FieldValueTooLong", path, "Too long".to_owned(), &detail);
     }
 
-    /// A list of too many items.
+    /// Adds the error of a list of too many items.
     pub fn too_many(&mut self, path: &Path<'_>, actual: usize, most: usize) {
         let items = if most == 1 { "item" } else { "items" };
         let detail = format!("must have at most {most} {items}");

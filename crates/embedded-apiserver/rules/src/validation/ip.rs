@@ -5,14 +5,14 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::{Errors, Path};
 
-/// Parses as `netutils.ParseIPSloppy` does: leading zeros in IPv4 are ignored, an IPv4-mapped
+/// Parses as `netutils.ParseIPSloppy` does: it ignores leading zeros in IPv4, and an IPv4-mapped
 /// address is IPv4.
 pub(crate) fn parse_sloppy(text: &str) -> Option<IpAddr> {
     if text.contains(':') {
         if let Ok(address) = text.parse::<Ipv6Addr>() {
             return Some(address.to_ipv4_mapped().map_or(IpAddr::V6(address), IpAddr::V4));
         }
-        // An embedded IPv4 address may have leading zeros too.
+        // An embedded IPv4 address may have leading zeros, too.
         let (head, tail) = text.rsplit_once(':')?;
         let tail = parse_ipv4_sloppy(tail)?;
         let address = format!("{head}:{tail}").parse::<Ipv6Addr>().ok()?;
@@ -40,12 +40,12 @@ fn is_strict(text: &str) -> bool {
     text.parse::<IpAddr>().is_ok()
 }
 
-/// Returns true if it is an IPv6 address, as `netutils.IsIPv6String` sees it (a mapped one is not).
+/// Returns true if it is an IPv6 address by `netutils.IsIPv6String` (a mapped one is not).
 pub(crate) fn is_ipv6(text: &str) -> bool {
     matches!(parse_sloppy(text), Some(IpAddr::V6(_)))
 }
 
-/// Returns true if it is an IPv4 address, as `netutils.IsIPv4String` sees it.
+/// Returns true if it is an IPv4 address by `netutils.IsIPv4String`.
 pub(crate) fn is_ipv4(text: &str) -> bool {
     matches!(parse_sloppy(text), Some(IpAddr::V4(_)))
 }
@@ -60,7 +60,7 @@ fn is_mapped(text: &str) -> bool {
 }
 
 /// Validates an address in a field that predates strict validation: it need not be canonical, but
-/// leading zeros and IPv4-mapped addresses are rejected. Addresses of the old object stay valid.
+/// this rejects leading zeros and IPv4-mapped addresses. Addresses of the old object stay valid.
 pub(crate) fn legacy(errors: &mut Errors, path: &Path<'_>, text: &str, before: &[&str]) {
     if before.contains(&text) {
         return;

@@ -67,7 +67,7 @@ pub(crate) fn validate(meta: &Value, namespaced: bool, rule: NameRule, errors: &
     validate_managed_fields(meta, &root.child("managedFields"), errors);
 }
 
-/// Validates metadata that is to replace `old`.
+/// Validates metadata that will replace `old`.
 pub(crate) fn validate_update(meta: &Value, old: &Value, errors: &mut Errors) {
     let root = Path::Root("metadata");
     if old.has("deletionTimestamp") {
@@ -99,7 +99,7 @@ pub(crate) fn validate_update(meta: &Value, old: &Value, errors: &mut Errors) {
     validate_managed_fields(meta, &root.child("managedFields"), errors);
 }
 
-/// Rejects a change of a field. `optional` says how an absent value is printed: as null or as the
+/// Rejects a change of a field. If `optional`, an absent value prints as null, otherwise as the
 /// empty string.
 pub(crate) fn immutable(
     new: &Value,
@@ -116,7 +116,7 @@ pub(crate) fn immutable(
     }
 }
 
-/// An integer that must not be below zero.
+/// Rejects an integer below zero.
 pub(crate) fn non_negative(value: i64, path: &Path<'_>, errors: &mut Errors) {
     if value < 0 {
         errors.invalid(path, &value, "must be greater than or equal to 0");
@@ -187,7 +187,7 @@ pub(crate) fn validate_finalizer_names(meta: &Value, errors: &mut Errors) {
     }
 }
 
-/// Rejects a finalizer without a domain that is none of Kubernetes' own.
+/// Rejects a finalizer without a domain that is not Kubernetes' own.
 pub(crate) fn validate_finalizer_name(name: &str, at: &Path<'_>, errors: &mut Errors) {
     if !name.contains('/') && !matches!(name, "kubernetes" | "orphan" | "foregroundDeletion") {
         errors.invalid(at, name, "name is neither a standard finalizer name nor is it fully qualified");

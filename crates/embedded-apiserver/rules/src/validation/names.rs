@@ -16,12 +16,13 @@ fn too_long(most: usize) -> String {
     format!("must be no more than {most} characters")
 }
 
-/// `content.MaxLenError`, which upstream uses for the keys and values of labels.
+/// Returns the message of `content.MaxLenError`, which upstream uses for the keys and values of
+/// labels.
 fn too_many_bytes(most: usize) -> String {
     format!("must be no more than {most} bytes")
 }
 
-/// `must be between 1 and 65535, inclusive`.
+/// Returns a message such as `must be between 1 and 65535, inclusive`.
 pub(crate) fn range(low: i64, high: i64) -> String {
     format!("must be between {low} and {high}, inclusive")
 }
@@ -47,7 +48,7 @@ fn matches_key(value: &str) -> bool {
         && bytes.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
 }
 
-/// A label of DNS (RFC 1123).
+/// Checks a label of DNS (RFC 1123).
 pub(crate) fn dns1123_label(value: &str) -> Vec<String> {
     let mut messages = Vec::new();
     if value.len() > 63 {
@@ -68,7 +69,7 @@ pub(crate) fn dns1123_label(value: &str) -> Vec<String> {
     messages
 }
 
-/// A subdomain of DNS (RFC 1123).
+/// Checks a subdomain of DNS (RFC 1123).
 pub(crate) fn dns1123_subdomain(value: &str) -> Vec<String> {
     let mut messages = Vec::new();
     if value.len() > 253 {
@@ -89,7 +90,7 @@ fn not_a_subdomain() -> String {
     )
 }
 
-/// The key of a label, also used for finalizers, app protocols and conditions.
+/// Checks the key of a label. Finalizers, app protocols and conditions have the same format.
 pub(crate) fn qualified_name(value: &str) -> Vec<String> {
     const WHAT: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an \
                         alphanumeric character";
@@ -128,7 +129,7 @@ pub(crate) fn qualified_name(value: &str) -> Vec<String> {
     messages
 }
 
-/// The value of a label.
+/// Checks the value of a label.
 pub(crate) fn label_value(value: &str) -> Vec<String> {
     let mut messages = Vec::new();
     if value.len() > 63 {
@@ -145,12 +146,12 @@ pub(crate) fn label_value(value: &str) -> Vec<String> {
     messages
 }
 
-/// The number of a port.
+/// Checks the number of a port.
 pub(crate) fn port_number(port: i64) -> Vec<String> {
     if (1..=65535).contains(&port) { Vec::new() } else { vec![range(1, 65535)] }
 }
 
-/// The name of a container's port (RFC 6335).
+/// Checks the name of a container's port (RFC 6335).
 pub(crate) fn port_name(name: &str) -> Vec<String> {
     let mut messages = Vec::new();
     if name.len() > 15 {
@@ -171,7 +172,7 @@ pub(crate) fn port_name(name: &str) -> Vec<String> {
     messages
 }
 
-/// A name that can be a segment of a path of the API.
+/// Checks a name that is a segment of a path of the API.
 pub(crate) fn path_segment(name: &str, prefix: bool) -> Vec<String> {
     if !prefix && matches!(name, "." | "..") {
         return vec![format!("may not be '{name}'")];

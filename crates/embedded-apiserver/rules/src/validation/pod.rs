@@ -1,7 +1,7 @@
 //! Validation of Pods, after `ValidatePodCreate`, `ValidatePodUpdate` and `ValidatePodStatusUpdate`
-//! of `pkg/apis/core/validation`, as far as it matters to endpoint controllers and to users of
-//! kubectl: metadata, names, images and ports of containers, addresses, and which fields are
-//! immutable.
+//! of `pkg/apis/core/validation`, limited to the parts that matter to endpoint controllers and to
+//! users of kubectl: metadata, names, images and ports of containers, addresses, and immutable
+//! fields.
 
 use std::collections::BTreeSet;
 

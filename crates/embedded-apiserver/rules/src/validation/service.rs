@@ -134,7 +134,7 @@ fn validate_ports(service: &Value, errors: &mut Errors) {
     }
 }
 
-/// Validates a port that is given by number or by name.
+/// Validates a port, which is a number or a name.
 pub(crate) fn validate_number_or_name(port: &Value, at: &Path<'_>, errors: &mut Errors) {
     if let Some(name) = port.as_str() {
         errors.invalid_each(at, name, port_name(name));
@@ -236,7 +236,7 @@ fn validate_policies(service: &Value, errors: &mut Errors) {
             errors.invalid(&at, &check, why);
         }
     } else if check != 0 {
-        // Zero is valid, since the port is allocated later.
+        // Zero is valid, since the server allocates the port later.
         errors.invalid_each(&at, &check, port_number(check));
     }
     if let Some(policy) =

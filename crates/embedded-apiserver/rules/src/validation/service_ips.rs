@@ -83,8 +83,8 @@ pub(crate) fn validate_cluster_ips(service: &Value, old: Option<&Value>, errors:
     }
 }
 
-/// Validates a change of the fields: the primary family is immutable, a second one may be added and
-/// released.
+/// Validates a change of the fields: the primary family is immutable, and a client may add and
+/// release a second one.
 pub(crate) fn validate_cluster_ips_change(service: &Value, old: &Value, errors: &mut Errors) {
     if !needs_cluster_ip(service) || !needs_cluster_ip(old) {
         return;

@@ -1,4 +1,5 @@
-//! Arbitrary objects are accepted or rejected with a proper status code; nothing panics.
+//! Tests that the rules accept arbitrary objects or reject them with a proper status code, and that
+//! nothing panics.
 
 use kube_endpoint_apiserver_rules::strategy::{self, Subresource};
 use proptest::prelude::*;

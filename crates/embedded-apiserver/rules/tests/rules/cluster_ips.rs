@@ -1,4 +1,4 @@
-//! Allocation of cluster IPs and node ports over the life of Services.
+//! Tests the allocation of cluster IPs and node ports over the life of Services.
 
 use kube_endpoint_apiserver_rules::strategy::{self, ClusterIps, Subresource};
 use proptest::prelude::*;
@@ -101,7 +101,7 @@ fn node_ports() {
     let ports = |service: &Value| -> Vec<i64> {
         service["spec"]["ports"].as_array().unwrap().iter().filter_map(|p| p["nodePort"].as_i64()).collect()
     };
-    // A port number that is used with two protocols gets one node port.
+    // A port number with two protocols gets one node port.
     assert_eq!(ports(&service), [30000, 30000, 30001]);
     let taken = r#"{"type": "NodePort", "ports": [{"port": 1, "nodePort": 30001}]}"#;
     assert_eq!(
@@ -145,7 +145,7 @@ fn a_full_range_is_an_internal_error() {
 }
 
 proptest! {
-    /// No two Services have the same address, and released addresses can be allocated again.
+    /// No two Services have the same address, and the allocator uses released addresses again.
     #[test]
     fn no_address_is_allocated_twice(steps in proptest::collection::vec((0..4u8, 0..8usize), 1..60)) {
         let mut ips = ClusterIps::new("10.0.0.0/28", "fd00::/124").unwrap();

@@ -1,4 +1,4 @@
-//! Creation: defaults, prepared fields, warnings.
+//! Tests creates: defaults, prepared fields, warnings.
 
 use kube_endpoint_apiserver_rules::resource;
 use kube_endpoint_apiserver_rules::strategy::{

@@ -1,4 +1,4 @@
-//! Decoding: dropped fields, added fields and errors.
+//! Tests decoding: dropped fields, added fields and errors.
 
 use kube_endpoint_apiserver_rules::strategy::{before_create, decode};
 use serde_json::{Value, json};
@@ -61,8 +61,8 @@ fn wrong_types() {
     }
 }
 
-/// Protobuf bodies have `fieldsV1` as JSON text, which is parsed by itself; what is stored is
-/// parsed as a whole.
+/// Protobuf bodies have `fieldsV1` as JSON text, which the server parses by itself; it parses a
+/// stored object as a whole.
 #[test]
 fn any_value_nests_as_deeply_as_a_body_may() {
     let nested = |depth: usize| {
@@ -113,7 +113,7 @@ fn unknown_fields_are_dropped_with_a_warning() {
 #[test]
 fn zero_values_are_printed_as_go_prints_them() {
     let decoded = |kind: &str, patch: &str| decode(resource(kind), merge(base(kind), patch)).unwrap().object;
-    // Empty lists of an EndpointSlice are printed; those of a Service are omitted.
+    // Go prints empty lists of an EndpointSlice and omits those of a Service.
     let slice = decoded("EndpointSlice", r#"{"endpoints": [], "ports": null}"#);
     assert_eq!((slice.get("endpoints"), slice.get("ports")), (Some(&Value::Null), Some(&Value::Null)));
     let service = decoded(
@@ -122,7 +122,7 @@ fn zero_values_are_printed_as_go_prints_them() {
     );
     assert_eq!(service["spec"], json!({}));
     assert_eq!(service["status"], json!({"loadBalancer": {}}));
-    // Empty structs are printed; zero numbers and empty strings are omitted.
+    // Go prints empty structs and omits zero numbers and empty strings.
     let pod = decoded("Pod", r#"{"spec": {"hostname": "", "priority": 0, "hostPID": false}}"#);
     assert_eq!(pod["spec"]["containers"][0]["resources"], json!({}));
     assert_eq!(pod["spec"]["priority"], 0);

@@ -1,4 +1,4 @@
-//! Events and leases: what is assert_invalid, and what comes of the rest.
+//! Tests which events and leases are invalid, and the results of the others.
 
 use kube_endpoint_apiserver_rules::strategy::{convert_from_storage, convert_to_storage};
 

@@ -1,4 +1,4 @@
-//! Decoding, defaults, preparation and validation, case by case, after upstream's.
+//! Tests decoding, defaults, preparation and validation case by case, after upstream's tests.
 //!
 //! A case changes a small valid object of a kind by a merge patch.
 
@@ -21,19 +21,19 @@ use kube_endpoint_apiserver_rules::status::Status;
 use kube_endpoint_apiserver_rules::strategy::{self, ClusterIps, Subresource, WithWarnings};
 use serde_json::{Value, json};
 
-/// The resource of a kind; `EventsV1Event` is the Event of events.k8s.io.
+/// Returns the resource of a kind; `EventsV1Event` is the Event of events.k8s.io.
 fn resource(kind: &str) -> &'static Resource {
     let (kind, group) = if kind == "EventsV1Event" { ("Event", "events.k8s.io") } else { (kind, "") };
     let in_group = |r: &&Resource| r.kind == kind && (group.is_empty() || r.group == group);
     all().find(in_group).unwrap()
 }
 
-/// An allocator over the default ranges.
+/// Returns an allocator over the default ranges.
 fn cluster_ips() -> ClusterIps {
     ClusterIps::new("10.96.0.0/16", "fd00:10:96::/112").unwrap()
 }
 
-/// A small valid object.
+/// Returns a small valid object.
 fn base(kind: &str) -> Value {
     let mut object = match kind {
         "Namespace" | "Node" => json!({}),
@@ -89,7 +89,7 @@ fn update(kind: &str, first: &str, subresource: Subresource, second: &str) -> Re
     strategy::before_update(resource, &old, new, subresource)
 }
 
-/// The causes of an error, one a line: reason, field, message.
+/// Returns the causes of an error, one a line: reason, field, message.
 fn causes(answer: &Result<WithWarnings, Status>) -> String {
     match answer {
         Ok(decided) => format!("taken: {}", decided.object),

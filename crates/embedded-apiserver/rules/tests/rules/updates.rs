@@ -1,4 +1,4 @@
-//! Updates: which fields are kept, computed and mutable.
+//! Tests which fields updates keep, compute and may change.
 
 use kube_endpoint_apiserver_rules::strategy::{self, Subresource};
 use serde_json::{Value, json};

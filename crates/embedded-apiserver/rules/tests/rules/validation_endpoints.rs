@@ -1,4 +1,4 @@
-//! Validation of Endpoints and EndpointSlices.
+//! Tests the validation of Endpoints and EndpointSlices.
 
 use super::{assert_invalid, assert_invalid_update};
 

@@ -1,4 +1,4 @@
-//! Metadata that is assert_invalid, whatever the kind.
+//! Tests metadata that is invalid for every kind.
 
 use super::{assert_invalid, assert_invalid_update};
 
@@ -35,7 +35,7 @@ fn names() {
         r#"{"metadata": {"name": "-"}}"#,
         &[
             r#"Invalid metadata.name: Invalid value: "-": a lowercase RFC 1123 label must consist of..."#,
-            // The label `kubernetes.io/metadata.name` is set before validation.
+            // The server sets the label `kubernetes.io/metadata.name` before validation.
             r#"Invalid metadata.labels: Invalid value: "-": a valid label must be an empty string..."#,
         ],
     );
@@ -122,8 +122,8 @@ fn owners_and_finalizers() {
 
 #[test]
 fn changes() {
-    // The checks of all kinds come first and those of the kind follow, so an invalid field is
-    // reported twice.
+    // The checks of all kinds come first and those of the kind follow, so the server reports an
+    // invalid field twice.
     let twice = |line: &'static str| [line, line];
     let change = |fields: &str, want: &[&str]| {
         assert_invalid_update("Endpoints", "{}", &format!(r#"{{"metadata": {fields}}}"#), want);

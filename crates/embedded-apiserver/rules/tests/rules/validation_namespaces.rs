@@ -1,4 +1,4 @@
-//! Validation of Namespaces.
+//! Tests the validation of Namespaces.
 
 use super::{assert_invalid, assert_invalid_status_update};
 

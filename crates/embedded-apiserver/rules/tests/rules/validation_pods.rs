@@ -1,4 +1,4 @@
-//! Validation of Pods.
+//! Tests the validation of Pods.
 
 use super::{assert_invalid, assert_invalid_status_update, assert_invalid_update};
 

@@ -1,4 +1,4 @@
-//! Validation of Services.
+//! Tests the validation of Services.
 
 use super::{assert_invalid, assert_invalid_status_update, assert_invalid_update};
 

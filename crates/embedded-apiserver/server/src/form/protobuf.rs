@@ -1,4 +1,4 @@
-//! Answers in protobuf.
+//! Makes answers in protobuf.
 
 use std::iter::Peekable;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use crate::body::{self, ConnectionReset};
 use crate::protobuf::Type;
 use crate::store::Stored;
 
-/// How many bytes of a list are encoded before the task yields.
+/// How many bytes of a list the task encodes before it yields.
 const CHUNK: usize = 64 * 1024;
 
-/// The event, or an ERROR event if it could not be encoded.
+/// Returns the event, or an ERROR event if encoding it failed.
 pub(super) fn event_or_error(event: Result<Vec<u8>, Status>) -> Bytes {
     let failed = |status: Status| {
         let error = status.to_json();
@@ -32,8 +32,8 @@ pub(super) fn event_or_error(event: Result<Vec<u8>, Status>) -> Bytes {
 }
 
 impl Form {
-    /// The type with which stored JSON can be encoded directly; `None` for JSON, and for objects
-    /// that must be converted.
+    /// Returns the type for encoding stored JSON directly, or `None` for JSON, and for objects that
+    /// need a conversion.
     pub(super) fn protobuf_type(self, resource: &Resource) -> Option<Type> {
         if self.encoding != Encoding::Protobuf {
             return None;
@@ -50,9 +50,9 @@ impl Form {
         }
     }
 
-    /// Answers with a list. The length of the list precedes its items, so all items are encoded
-    /// before the first is sent. A list longer than one chunk is encoded while the answer is read,
-    /// and yields after each chunk.
+    /// Answers with a list. The length of the list precedes its items, so this encodes all items
+    /// before it sends the first. It encodes a list longer than one chunk while the client reads
+    /// the answer, and yields after each chunk.
     pub(crate) fn protobuf_list<I>(
         self,
         resource: &'static Resource,

@@ -1,4 +1,4 @@
-//! Decoding: from protobuf to JSON.
+//! Decodes protobuf to JSON.
 
 use jiff::Timestamp;
 use serde_json::{Map, Value};
@@ -7,7 +7,7 @@ use super::table::{self, Field, Kind, Message, Shape};
 use super::wire::{Payload, Reader};
 use super::{MAGIC, Malformed};
 
-/// The deepest nesting of messages that is decoded.
+/// The deepest nesting of messages that this decodes.
 const DEPTH: usize = 32;
 
 /// The parts of a `runtime.Unknown`.
@@ -40,7 +40,7 @@ pub(super) fn envelope(bytes: &[u8]) -> Result<Envelope<'_>, Malformed> {
     Ok(envelope)
 }
 
-/// Decodes a message. Zero values of fields that are not pointers are omitted, except in lists and
+/// Decodes a message. It omits zero values of fields that are not pointers, except in lists and
 /// maps.
 pub(super) fn object(of: &Message, bytes: &[u8]) -> Result<Map<String, Value>, Malformed> {
     message(of, bytes, DEPTH)
@@ -51,7 +51,7 @@ fn message(of: &Message, bytes: &[u8], depth: usize) -> Result<Map<String, Value
     let mut object = Map::new();
     for entry in Reader(bytes) {
         let (number, payload) = entry?;
-        // Unknown fields are skipped.
+        // This skips unknown fields.
         if let Some(field) = of.fields.iter().find(|field| field.number == number) {
             add(&mut object, field, payload, depth)?;
         }
@@ -120,7 +120,7 @@ fn utf8(bytes: &[u8]) -> Result<&str, Malformed> {
     std::str::from_utf8(bytes).map_err(|_| Malformed)
 }
 
-/// The zero value of a kind.
+/// Returns the zero value of a kind.
 fn zero(kind: Kind) -> Value {
     match kind {
         Kind::Text | Kind::Quantity => "".into(),
@@ -135,7 +135,7 @@ fn value_or_zero(kind: Kind, payload: Payload<'_>, depth: usize) -> Result<Value
     Ok(value(kind, payload, depth)?.unwrap_or_else(|| zero(kind)))
 }
 
-/// Decodes a value; `None` for the zero value.
+/// Decodes a value. Returns `None` for the zero value.
 fn value(kind: Kind, payload: Payload<'_>, depth: usize) -> Result<Option<Value>, Malformed> {
     Ok(match (kind, payload) {
         (Kind::Text, Payload::Bytes(bytes)) => Some(utf8(bytes)?).filter(|t| !t.is_empty()).map(Value::from),
@@ -176,7 +176,7 @@ fn value(kind: Kind, payload: Payload<'_>, depth: usize) -> Result<Option<Value>
     })
 }
 
-/// The bytes of the last field with this number.
+/// Returns the bytes of the last field with this number.
 fn last(bytes: &[u8], wanted: u64) -> Result<Option<&[u8]>, Malformed> {
     let mut found = None;
     for field in Reader(bytes) {
@@ -188,7 +188,7 @@ fn last(bytes: &[u8], wanted: u64) -> Result<Option<&[u8]>, Malformed> {
     Ok(found)
 }
 
-/// The varint of the last field with this number; zero if there is none.
+/// Returns the varint of the last field with this number, or zero if there is no such field.
 fn number(bytes: &[u8], wanted: u64) -> Result<u64, Malformed> {
     let mut found = 0;
     for field in Reader(bytes) {

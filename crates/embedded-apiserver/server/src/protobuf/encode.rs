@@ -1,8 +1,8 @@
-//! Encoding: from JSON to the bytes that Go's generated code writes. It writes the fields in the
-//! order of their numbers, and those that are not pointers even if they are zero.
+//! Encodes JSON to the bytes that Go's generated code writes: the fields in the order of their
+//! numbers, and those that are not pointers even if they are zero.
 //!
-//! The JSON, text or a `Value`, is read once and without building a tree. Each member is encoded
-//! when it is read; at the end of its message, the encoded fields are sorted by number.
+//! It reads the JSON, text or a `Value`, once and without building a tree. It encodes each member
+//! when it reads it, and sorts the encoded fields by number at the end of their message.
 
 use std::fmt;
 use std::ops::Range;
@@ -28,7 +28,7 @@ pub(super) fn object<'de, D: Deserializer<'de>>(
 /// fields.
 type Slots = Vec<Range<usize>>;
 
-/// The fields of a message, with the fields of its embedded messages in their place.
+/// Returns the fields of a message, with the fields of its embedded messages in their place.
 fn leaves(of: &Message) -> impl Iterator<Item = &Field> {
     of.fields.iter().flat_map(|field| match (field.shape, field.kind) {
         (Shape::Inline, Kind::Message(index)) => table::message(index).fields.iter(),
@@ -75,7 +75,8 @@ fn int_or_string(field: u64, int: u64, text: Option<&str>, out: &mut Vec<u8>) {
     wrap(out, start, field);
 }
 
-/// Appends a value that is a string in JSON; `None` if the string is not a value of this kind.
+/// Appends a value that is a string in JSON. Returns `None` if the string is not a value of this
+/// kind.
 fn text(kind: Kind, field: u64, text: &str, out: &mut Vec<u8>) -> Option<()> {
     let start = out.len();
     match kind {
@@ -204,10 +205,10 @@ impl<'de> Visitor<'de> for One<'_> {
 
     fn visit_i64<E: Error>(self, value: i64) -> Result<(), E> {
         match self.field.kind {
-            // A negative int32 is sign-extended to 64 bits.
+            // A negative int32 gets 64 bits.
             Kind::Integer => number(self.out, self.field.number, value as u64),
             Kind::IntOrString => int_or_string(self.field.number, value as u64, None, self.out),
-            // A quantity may be written as a number.
+            // A quantity may be a number.
             Kind::Quantity => return self.visit_str(&value.to_string()),
             _ => return Err(self.wrong("a number")),
         }

@@ -33,8 +33,8 @@ const ENVELOPE_END: &[u8] = b"\x1a\x00\x22\x00";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Malformed;
 
-/// Decodes a request's body to JSON. Zero values of fields that are not pointers are omitted. An
-/// object without `apiVersion` and `kind` is decoded as one of `resource`.
+/// Decodes a request's body to JSON. It omits zero values of fields that are not pointers, and
+/// decodes an object without `apiVersion` and `kind` as one of `resource`.
 ///
 /// # Errors
 /// 400 BadRequest for a body that is not protobuf, or of a kind that this server does not have.
@@ -82,12 +82,12 @@ pub(crate) struct Type {
 }
 
 impl Type {
-    /// A type from its names.
+    /// Returns a type from its names.
     pub(crate) fn new(api_version: impl Into<Cow<'static, str>>, kind: impl Into<Cow<'static, str>>) -> Self {
         Self { api_version: api_version.into(), kind: kind.into() }
     }
 
-    /// The type that an object's `apiVersion` and `kind` name.
+    /// Returns the type that an object's `apiVersion` and `kind` name.
     pub(crate) fn of(object: &Value) -> Self {
         let text = |name: &str| object[name].as_str().unwrap_or_default().to_owned();
         Self::new(text("apiVersion"), text("kind"))
@@ -107,8 +107,8 @@ impl Type {
         wire::wrap(out, start, 1);
     }
 
-    /// Encodes an object, in its envelope. Members of `json` that the message does not have are
-    /// skipped: from a whole object, `PartialObjectMetadata` takes the metadata.
+    /// Encodes an object, in its envelope. It skips members of `json` that the message does not
+    /// have: from a whole object, `PartialObjectMetadata` takes the metadata.
     pub(crate) fn encode<'de, D>(&self, json: D) -> Result<Vec<u8>, Status>
     where
         D: Deserializer<'de, Error = serde_json::Error>,

@@ -65,8 +65,8 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
     Table { messages, by_name }
 });
 
-/// The message of a kind: one of its group, or one of `meta/v1` that every group has, such as
-/// `DeleteOptions`.
+/// Returns the message of a kind: one of its group, or one of `meta/v1` that every group has, such
+/// as `DeleteOptions`.
 pub(super) fn of_kind(api_version: &str, kind: &str) -> Option<&'static Message> {
     let group = api_version.split_once('/').map_or("core", |(group, _)| group);
     let package = group.split('.').next().unwrap_or_default();
@@ -74,7 +74,7 @@ pub(super) fn of_kind(api_version: &str, kind: &str) -> Option<&'static Message>
     index(package).or_else(|| index("meta")).map(|index| message(*index))
 }
 
-/// The message with the index that a [`Kind::Message`] holds.
+/// Returns the message with the index that a [`Kind::Message`] holds.
 pub(super) fn message(index: usize) -> &'static Message {
     &TABLE.messages[index]
 }

@@ -1,4 +1,4 @@
-//! The wire format of protobuf, as far as Kubernetes messages use it.
+//! The part of protobuf's wire format that Kubernetes messages use.
 
 use super::Malformed;
 

@@ -1,5 +1,5 @@
-//! The latest changes of one resource, which watches replay and from which older states are
-//! reconstructed.
+//! The latest changes of one resource, which watches replay and from which reads reconstruct older
+//! states.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,11 +9,10 @@ use super::object::{EventKind, Stored};
 /// One change.
 #[derive(Debug)]
 pub(crate) struct Event {
-    /// The version of the change.
     pub(crate) version: u64,
-    /// The type of the change.
     pub(crate) kind: EventKind,
-    /// The object after the change; for a deletion the last state with the version of the deletion.
+    /// The object after the change, or, for a deletion, its last state with the version of the
+    /// deletion.
     pub(crate) object: Arc<Stored>,
     /// The object before the change.
     pub(crate) previous: Option<Arc<Stored>>,
@@ -26,10 +25,9 @@ pub(crate) struct TooOld {
     pub(crate) oldest: u64,
 }
 
-/// How much history a server keeps of each resource.
+/// The limits of a resource's history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
-    /// The number of changes.
     pub(crate) changes: usize,
     /// The size of the objects after the changes.
     pub(crate) bytes: usize,
@@ -42,12 +40,12 @@ pub(crate) struct History {
     /// The size of the objects in `events`.
     bytes: usize,
     limits: Limits,
-    /// All changes after this version are in `events`.
+    /// `events` has all changes after this version.
     floor: u64,
 }
 
 impl History {
-    /// An empty history that begins after `version`. It keeps at least one change.
+    /// Returns an empty history that begins after `version`. It keeps at least one change.
     pub(crate) fn new(limits: Limits, version: u64) -> Self {
         Self { events: VecDeque::new(), bytes: 0, limits, floor: version }
     }
@@ -78,15 +76,14 @@ impl History {
         self.floor = self.floor.max(version);
     }
 
-    /// Drops all changes; the history begins after `version`, which may be an earlier one than
-    /// before.
+    /// Drops all changes. The history then begins after `version`, which may be lower than before.
     pub(crate) fn reset(&mut self, version: u64) {
         self.events.clear();
         self.bytes = 0;
         self.floor = version;
     }
 
-    /// The changes after `version`, oldest first.
+    /// Returns the changes after `version`, oldest first.
     pub(crate) fn since(&self, version: u64) -> Result<impl DoubleEndedIterator<Item = &Arc<Event>>, TooOld> {
         if version < self.floor {
             return Err(TooOld { oldest: self.floor });
@@ -95,7 +92,7 @@ impl History {
         Ok(self.events.range(start..))
     }
 
-    /// The version up to which changes were dropped.
+    /// Returns the version up to which this has dropped changes.
     pub(crate) fn floor(&self) -> u64 {
         self.floor
     }

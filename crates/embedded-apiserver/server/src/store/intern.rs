@@ -7,17 +7,17 @@ use std::sync::Arc;
 /// A shared string.
 pub(crate) type Text = Arc<str>;
 
-/// Returns one shared copy of each string. The set is never iterated for output, so its order does
+/// Keeps one shared copy of each string. Nobody iterates over the set for output, so its order does
 /// not matter.
 #[derive(Debug, Default)]
 pub(crate) struct Interner {
     known: HashSet<Text>,
-    /// The size of the set at which unused strings are dropped.
+    /// The size of the set at which it drops unused strings.
     sweep_at: usize,
 }
 
 impl Interner {
-    /// The shared copy of `text`.
+    /// Returns the shared copy of `text`.
     pub(crate) fn text(&mut self, text: &str) -> Text {
         if let Some(known) = self.known.get(text) {
             return known.clone();

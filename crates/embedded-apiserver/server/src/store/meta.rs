@@ -7,10 +7,9 @@ use serde_json::Value;
 
 use super::intern::{Interner, Text};
 
-/// The fields that are stored in addition to an object's bytes.
+/// The fields that the server stores in addition to an object's bytes.
 #[derive(Debug)]
 pub(crate) struct Meta {
-    /// The uid.
     pub(crate) uid: Text,
     /// The labels, sorted by key.
     labels: Box<[(Text, Text)]>,
@@ -19,7 +18,7 @@ pub(crate) struct Meta {
     fields: Box<[Text]>,
     /// The uids of owners whose kinds this server stores; it cannot know whether others exist.
     pub(crate) owners: Box<[Text]>,
-    /// True if it is marked for deletion.
+    /// True if the object is marked for deletion.
     pub(crate) deleting: bool,
 }
 
@@ -69,13 +68,13 @@ impl Meta {
         }
     }
 
-    /// The value of a label.
+    /// Returns the value of a label.
     pub(crate) fn label(&self, key: &str) -> Option<&str> {
         let index = self.labels.binary_search_by(|(known, _)| (**known).cmp(key)).ok()?;
         Some(&*self.labels[index].1)
     }
 
-    /// The value of a selectable field, by its index in [`selector::selectable_fields`].
+    /// Returns the value of a selectable field, by its index in [`selector::selectable_fields`].
     pub(crate) fn field(&self, index: usize) -> Option<&str> {
         self.fields.get(index).map(|value| &**value)
     }

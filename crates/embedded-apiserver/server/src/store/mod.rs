@@ -1,5 +1,5 @@
 //! The store: a sorted copy-on-write map and a bounded history for each resource, and one counter
-//! of resource versions. Everything here is synchronous and is called with the server's lock held.
+//! of resource versions. Everything here is synchronous, and callers hold the server's lock.
 
 mod cow;
 mod history;
@@ -24,23 +24,22 @@ use crate::watch_cache::WatchCaches;
 use history::History;
 use intern::Interner;
 
-/// Objects of one resource, what happened to them lately, and a notifier for those who watch.
+/// The objects of one resource, their latest changes, and a notifier for watchers.
 pub(crate) struct Table {
     /// The objects, in the order of their keys.
     pub(crate) objects: CowMap,
-    /// The latest changes.
     pub(crate) history: History,
     notifier: watch::Sender<u64>,
 }
 
 impl Table {
-    /// A receiver that is notified of each change of the resource.
+    /// Returns a receiver that learns of each change of the resource.
     pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
         self.notifier.subscribe()
     }
 
-    /// The objects at `version`, reconstructed by undoing later changes. The cost is proportional
-    /// to the number of changes undone.
+    /// Returns the objects at `version`, reconstructed by undoing later changes. The cost is
+    /// proportional to the number of these changes.
     pub(crate) fn at(&self, version: u64) -> Result<CowMap, TooOld> {
         let mut objects = self.objects.clone();
         for event in self.history.since(version)?.rev() {
@@ -70,7 +69,7 @@ pub(crate) struct Store {
     /// The locations of all objects by uid.
     owners: BTreeMap<Text, Place>,
     observer: Option<ChangeObserver>,
-    /// Those of other servers before this store.
+    /// The watch caches of other servers before this store.
     caches: Vec<WatchCaches>,
 }
 
@@ -88,16 +87,15 @@ static STORAGES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
 /// The number of tables.
 pub(crate) static TABLES: LazyLock<usize> = LazyLock::new(|| STORAGES.len());
 
-/// The resource in whose version the objects of a table are stored: the first with its storage
-/// name.
+/// Returns the resource in whose version a table stores objects: the first with its storage name.
 pub(crate) fn resource_of_table(table: usize) -> &'static Resource {
     let name = STORAGES.get(table).copied().unwrap_or_default();
-    // Every table was created for a resource, so the default is never used.
+    // Every table belongs to a resource, so this never returns the default.
     resource::all().find(|r| r.storage == name).unwrap_or(&resource::NAMESPACES)
 }
 
 impl Store {
-    /// An empty store whose latest version is `version`.
+    /// Returns an empty store whose latest version is `version`.
     pub(crate) fn new(history: Limits, version: u64, observer: Option<ChangeObserver>) -> Self {
         let tables = STORAGES
             .iter()
@@ -118,7 +116,7 @@ impl Store {
         }
     }
 
-    /// The number of the table of a resource.
+    /// Returns the number of the table of a resource.
     pub(crate) fn table_of(resource: &Resource) -> usize {
         STORAGES.iter().position(|name| *name == resource.storage).unwrap_or_default()
     }
@@ -128,22 +126,22 @@ impl Store {
         self.caches.push(caches);
     }
 
-    /// The version of the latest change.
+    /// Returns the version of the latest change.
     pub(crate) fn version(&self) -> u64 {
         self.version
     }
 
-    /// One table by number.
+    /// Returns one table by number.
     pub(crate) fn table(&self, table: usize) -> &Table {
         &self.tables[table]
     }
 
-    /// All tables, in a fixed order.
+    /// Returns all tables, in a fixed order.
     pub(crate) fn tables(&self) -> &[Table] {
         &self.tables
     }
 
-    /// The fields of an object that the server itself reads, with shared strings.
+    /// Returns the fields of an object that the server itself reads, with shared strings.
     pub(crate) fn meta(&mut self, resource: &Resource, object: &serde_json::Value) -> Meta {
         Meta::of(resource, object, &mut self.interner)
     }
@@ -209,18 +207,18 @@ impl Store {
         }
     }
 
-    /// The objects that name `uid` as an owner, in a fixed order.
+    /// Returns the objects that name `uid` as an owner, in a fixed order.
     pub(crate) fn dependents_of(&self, uid: &str) -> Vec<Place> {
         self.dependents.get(uid).into_iter().flatten().cloned().collect()
     }
 
-    /// The object with this uid, if it exists.
+    /// Returns the object with this uid, if it exists.
     pub(crate) fn by_uid(&self, uid: &str) -> Option<&Arc<Stored>> {
         let (table, key) = self.owners.get(uid)?;
         self.tables[*table].objects.get(key)
     }
 
-    /// The location of the object with this uid.
+    /// Returns the location of the object with this uid.
     pub(crate) fn place_of(&self, uid: &str) -> Option<&Place> {
         self.owners.get(uid)
     }

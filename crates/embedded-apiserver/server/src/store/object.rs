@@ -11,16 +11,13 @@ use super::meta::Meta;
 /// The type of a watch event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EventKind {
-    /// The object was added.
     Added,
-    /// The object was modified.
     Modified,
-    /// The object was deleted.
     Deleted,
 }
 
 impl EventKind {
-    /// The first bytes of a watch event of this type; the object and [`END`] follow.
+    /// Returns the first bytes of a watch event of this type; the object and [`END`] follow.
     pub(crate) fn prefix(self) -> &'static [u8] {
         match self {
             Self::Added => br#"{"type":"ADDED","object":"#,
@@ -29,7 +26,7 @@ impl EventKind {
         }
     }
 
-    /// The type in a watch event.
+    /// Returns the type in a watch event.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Added => "ADDED",
@@ -42,8 +39,8 @@ impl EventKind {
 /// The last bytes of a watch event.
 const END: &[u8] = b"}\n";
 
-/// An object's JSON with a gap for its resource version, so that it can be encoded before the
-/// version is known.
+/// An object's JSON with a gap for its resource version, so that encoding need not know the
+/// version.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Encoded {
     text: Vec<u8>,
@@ -54,7 +51,7 @@ pub(crate) struct Encoded {
 }
 
 impl Encoded {
-    /// Encodes an object. `apiVersion` and `kind` come first; its resourceVersion is left out.
+    /// Encodes an object, with `apiVersion` and `kind` first, and without its resourceVersion.
     pub(crate) fn of(object: &Value) -> Self {
         let mut text = Vec::with_capacity(1024);
         text.push(b'{');
@@ -143,7 +140,7 @@ impl Stored {
         }
     }
 
-    /// The same object with another version, as an event of another type.
+    /// Returns the same object with another version, as an event of another type.
     pub(crate) fn restamped(&self, kind: EventKind, version: u64) -> Self {
         let text = self.bytes();
         let (before, rest) = text.split_at(self.version_at as usize);
@@ -159,23 +156,23 @@ impl Stored {
         }
     }
 
-    /// The object's JSON.
+    /// Returns the object's JSON.
     pub(crate) fn bytes(&self) -> Bytes {
         self.frame.slice(self.kind.prefix().len()..self.frame.len() - END.len())
     }
 
-    /// The size of its JSON in bytes, with the frame of a watch event.
+    /// Returns the size of its JSON in bytes, with the frame of a watch event.
     pub(crate) fn size(&self) -> usize {
         self.frame.len()
     }
 
-    /// The object's JSON without the opening brace, apiVersion and kind, which items of a list do
-    /// not have.
+    /// Returns the object's JSON without the opening brace, apiVersion and kind, which items of a
+    /// list do not have.
     pub(crate) fn item(&self) -> &[u8] {
         &self.frame[self.kind.prefix().len() + self.rest_at as usize..self.frame.len() - END.len()]
     }
 
-    /// The object as a value.
+    /// Returns the object as a value.
     pub(crate) fn value(&self) -> Value {
         // The bytes come from this server's encoder, so they are valid.
         serde_json::from_slice(&self.bytes()).unwrap_or_default()
@@ -191,12 +188,12 @@ impl Stored {
         }
     }
 
-    /// The namespace, empty for a cluster-scoped object.
+    /// Returns the namespace, empty for a cluster-scoped object.
     pub(crate) fn namespace(&self) -> &str {
         self.key.split_once('/').map_or("", |(namespace, _)| namespace)
     }
 
-    /// The name.
+    /// Returns the name.
     pub(crate) fn name(&self) -> &str {
         self.key.split_once('/').map_or(&*self.key, |(_, name)| name)
     }

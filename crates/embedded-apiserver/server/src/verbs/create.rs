@@ -14,7 +14,7 @@ use crate::managers;
 use crate::metadata::{set, text, unset};
 use crate::server::{Inner, key_of};
 
-/// How many generated names are tried, as upstream.
+/// The maximum number of attempts at a generated name, as upstream.
 const NAME_ATTEMPTS: usize = 8;
 
 impl Inner {
@@ -33,7 +33,7 @@ impl Inner {
         Ok(call.value(StatusCode::CREATED, object))
     }
 
-    /// Creates a decoded object. If it has no name, one is generated from its generateName.
+    /// Creates a decoded object. If it has no name, this generates one from its generateName.
     pub(crate) fn create(
         &self,
         resource: &'static Resource,
@@ -117,7 +117,7 @@ impl Inner {
     }
 }
 
-/// Sets the namespace of the path; an object with a different one is rejected.
+/// Sets the namespace of the path, and rejects an object with a different one.
 pub(crate) fn check_namespace(
     resource: &Resource,
     namespace: &str,

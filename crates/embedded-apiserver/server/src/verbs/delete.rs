@@ -15,15 +15,15 @@ use crate::metadata::text;
 use crate::server::{Conflict, Inner};
 use crate::store::{Store, Stored};
 
-/// How often a deletion is attempted if others write concurrently.
+/// The maximum number of attempts of a deletion if others write concurrently.
 const ATTEMPTS: usize = 5;
 
 /// The result of a deletion.
 #[derive(Debug)]
 pub(crate) struct Deleted {
-    /// The object as it was last stored or as it is marked for deletion.
+    /// The object as last stored or as marked for deletion.
     pub(crate) outcome: Outcome,
-    /// True if it was removed.
+    /// True if the object is removed.
     pub(crate) gone: bool,
 }
 
@@ -33,7 +33,7 @@ impl Inner {
         let (options, dry_run) = DeleteOptions::read(call)?;
         let key = call.key();
         let deleted = self.delete(call.resource, &key, &options, dry_run)?;
-        // Upstream returns the object only for these kinds, and for others as long as they are not
+        // Upstream returns the object only for these kinds, and for others only while they are not
         // removed.
         let shows_object = !deleted.gone || [&NAMESPACES, &PODS, &SERVICES].contains(&call.resource);
         match deleted.outcome {
@@ -83,7 +83,7 @@ impl Inner {
             let decision = decide(resource, object, options, self.now());
             let (marked, remove) = match decision {
                 Decision::Pending => (None, false),
-                // An object that is already marked is not written again.
+                // This does not write an object again that is already marked.
                 Decision::Mark(object) if object == before => (None, false),
                 Decision::Mark(object) => (Some(object), false),
                 Decision::MarkAndRemove(object) => (Some(object), true),
@@ -148,7 +148,7 @@ impl Inner {
     }
 }
 
-/// The Status for the deletion of an object that was removed.
+/// Returns the Status for the deletion of a removed object.
 fn success(call: &Call<'_>, object: &Value) -> Answer {
     let details = Details {
         name: text(object, "name").to_owned(),

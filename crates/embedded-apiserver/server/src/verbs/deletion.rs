@@ -12,21 +12,21 @@ use crate::clock::rfc3339;
 use crate::metadata::{FOREGROUND, ORPHAN, is_empty, list, set, set_list, text};
 use crate::query::{Query, check_dry_run, check_options};
 
-/// The propagation policy: what happens to the dependents of a deleted object.
+/// The propagation policy for the dependents of a deleted object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Propagation {
-    /// They are deleted after it.
+    /// The garbage collector deletes them after it.
     Background,
-    /// They are deleted before it.
+    /// The garbage collector deletes them before it.
     Foreground,
-    /// They are kept and lose their reference to the owner.
+    /// They stay and lose their reference to the owner.
     Orphan,
 }
 
 /// The options of a deletion.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DeleteOptions {
-    /// The grace period in seconds; `None` for that of the object.
+    /// The grace period in seconds, or `None` for that of the object.
     pub(crate) grace: Option<i64>,
     pub(crate) uid: Option<String>,
     pub(crate) version: Option<String>,
@@ -34,8 +34,8 @@ pub(crate) struct DeleteOptions {
 }
 
 impl DeleteOptions {
-    /// Reads the options from the body or, if there is none, from the query; returns whether it is
-    /// a dry run as well.
+    /// Reads the options from the body or, if there is none, from the query. The second value is
+    /// true for a dry run.
     pub(super) fn read(call: &Call<'_>) -> Result<(Self, bool), Status> {
         let given = if call.body.is_empty() { of_query(&call.query)? } else { call.options()? };
         check_types(&given)?;
@@ -93,17 +93,17 @@ impl DeleteOptions {
     }
 }
 
-/// The options in a query, as a body would have them.
+/// Returns the options in a query, as a body would have them.
 fn of_query(query: &Query) -> Result<Value, Status> {
     let mut given = json!({"gracePeriodSeconds": query.number("gracePeriodSeconds")?});
-    // An empty one is not absent: it is no policy.
+    // An empty value is not absent: it is no valid policy.
     given["propagationPolicy"] = query.all("propagationPolicy").next().into();
     given["orphanDependents"] = query.optional_flag("orphanDependents").into();
     given["dryRun"] = query.all("dryRun").collect();
     Ok(given)
 }
 
-/// Rejects another kind, and fields of other types; the errors are Go's.
+/// Rejects another kind, and fields of other types. The errors are Go's.
 fn check_types(given: &Value) -> Result<(), Status> {
     let wrong = |value: &Value, of: &str| {
         Status::bad_request(format!("json: cannot unmarshal {} into Go struct field {of}", json_type(value)))
@@ -147,7 +147,7 @@ fn check_types(given: &Value) -> Result<(), Status> {
             return Err(wrong(value, &format!("DeleteOptions.{field} of type {of}")));
         }
     }
-    // Ignoring one of these would delete what should stay.
+    // Ignoring one of these would delete objects that should stay.
     let dry_run = given["dryRun"].as_array().into_iter().flatten();
     let preconditions = &given["preconditions"];
     let texts = dry_run.map(|value| (value, "DeleteOptions.dryRun of type string")).chain([
@@ -162,20 +162,19 @@ fn check_types(given: &Value) -> Result<(), Status> {
     Ok(())
 }
 
-/// What a deletion does with an object.
+/// The decision of a deletion about an object.
 pub(super) enum Decision {
-    /// Nothing: it is being deleted already, at least as fast as requested.
+    /// Do nothing: the object is being deleted already, at least as fast as requested.
     Pending,
     /// Store it with a deletion timestamp.
     Mark(Value),
     /// Store it with a deletion timestamp and remove it right after, as upstream does with pods
     /// without a grace period.
     MarkAndRemove(Value),
-    /// Remove it.
     Remove,
 }
 
-/// Decides what a deletion with `options` does with an object.
+/// Decides about an object for a deletion with `options`.
 pub(super) fn decide(
     resource: &Resource,
     mut object: Value,
@@ -228,11 +227,12 @@ enum Grace {
     Pending,
     /// Its grace period is zero already.
     AlreadyOver,
-    /// Until this time, this many seconds in total.
+    /// It ends at this time, and has this many seconds in total.
     Until(String, i64),
 }
 
-/// Upstream's BeforeDelete combined with the pod strategy's CheckGracefulDelete.
+/// Returns the grace period of a pod, as upstream's BeforeDelete together with the pod strategy's
+/// CheckGracefulDelete.
 fn pod_grace(pod: &Value, options: &DeleteOptions, now: Timestamp) -> Grace {
     let asked = options.grace.map(|seconds| if seconds < 0 { 1 } else { seconds });
     let later = |time: Timestamp, seconds: i64| {
@@ -269,7 +269,7 @@ fn pod_grace(pod: &Value, options: &DeleteOptions, now: Timestamp) -> Grace {
 }
 
 /// Adds the finalizer of the propagation policy and removes the other one. Without a policy the
-/// finalizers are unchanged. Returns whether there are any finalizers.
+/// finalizers are unchanged. Returns true if there are finalizers.
 fn set_gc_finalizers(object: &mut Value, propagation: Option<Propagation>) -> bool {
     let mut finalizers = list(object, "finalizers");
     if let Some(policy) = propagation {
@@ -283,7 +283,8 @@ fn set_gc_finalizers(object: &mut Value, propagation: Option<Propagation>) -> bo
     set_list(object, "finalizers", finalizers)
 }
 
-/// A namespace is only marked; the namespace controller empties and removes it.
+/// Decides about a namespace: it only marks it, and the namespace controller empties and removes
+/// it.
 fn decide_namespace(mut object: Value, options: &DeleteOptions, now: Timestamp) -> Decision {
     if text(&object, "deletionTimestamp").is_empty() {
         set(&mut object, "deletionTimestamp", rfc3339(now));

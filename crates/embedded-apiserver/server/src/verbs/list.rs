@@ -1,4 +1,4 @@
-//! `list`: selects the state to return, in pages if requested, and encodes it while it is sent.
+//! `list`: selects the state to return, in pages if requested, and encodes it while sending it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::server::Inner;
 use crate::store::{CowMap, Store, Stored};
 use crate::watch_cache::WatchCaches;
 
-/// The size in bytes of the chunks in which a list is encoded.
+/// The size in bytes of the chunks of an encoded list.
 const CHUNK: usize = 64 * 1024;
 
 /// How long a read waits for a version that does not exist yet, as upstream.
@@ -32,12 +32,12 @@ const INCONSISTENT: &str = "The provided continue parameter is too old to displa
      remainder of the results. Continuing with the provided token results in an inconsistent list - objects that \
      were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
 
-/// 410: the version is older than the history.
+/// Returns 410: the version is older than the history.
 pub(crate) fn expired(version: u64, oldest: u64) -> Status {
     Status::new(410, "Expired", format!("too old resource version: {version} ({oldest})"))
 }
 
-/// 504: the requested version does not exist yet.
+/// Returns 504: the requested version does not exist yet.
 fn too_large(version: u64, current: u64) -> Status {
     let message = format!("Timeout: Too large resource version: {version}, current: {current}");
     let mut status = Status::new(504, "Timeout", message);
@@ -146,7 +146,7 @@ impl Inner {
         }
     }
 
-    /// The metadata and the objects of a list, or of one page of it.
+    /// Returns the metadata and the objects of a list, or of one page of it.
     pub(super) async fn page(&self, call: &Call<'_>) -> Result<(Value, Objects), Refused> {
         let options = ListOptions::read(&call.query, false)?;
         let mut selection = Selection::parse(call.resource, &call.info.namespace, &options)?;
@@ -155,11 +155,11 @@ impl Inner {
         }
         let snapshot = self.snapshot(call, &options, &selection.prefix).await?;
         let mut metadata = json!({"resourceVersion": snapshot.version.to_string()});
-        // Tables and lists of metadata have none on the real server.
+        // Tables and lists of metadata have no shard information on the real server.
         if let Some(shard) = selection.shard.as_ref().filter(|_| call.form.is_of_objects()) {
             metadata["shardInfo"] = json!({"selector": shard.text()});
         }
-        // For lists that may be served from the cache the real server ignores the limit.
+        // The real server ignores the limit for lists that it may serve from the cache.
         let limit = options.limit.filter(|_| options.resource_version != Some(0));
         let mut cursor = snapshot.objects.cursor(&snapshot.start, &selection.prefix);
         let Some(limit) = limit else {
@@ -176,8 +176,8 @@ impl Inner {
             let start = format!("{}\0", &last.key[selection.prefix.len()..]);
             metadata["continue"] = Token { version: Some(snapshot.version), start }.encode().into();
             if selection.is_plain_but_for_its_shard() {
-                // As on the real server, the objects of other shards count too, but for the number
-                // on this page.
+                // As on the real server, the objects of other shards count, too, except for the
+                // number on this page.
                 let end = format!("{}\u{10ffff}", selection.prefix);
                 let rest = snapshot.objects.rank(&end) - snapshot.objects.rank(&snapshot.start);
                 let remaining = rest - page.len();
@@ -191,7 +191,7 @@ impl Inner {
 /// The objects of a list, in the order of their keys.
 type Objects = Box<dyn Iterator<Item = Arc<Stored>> + Send>;
 
-/// Why a list fails.
+/// The error of a list.
 pub(super) struct Refused {
     status: Status,
     /// A token to continue the list from the latest state.
@@ -213,8 +213,8 @@ impl Refused {
     }
 }
 
-/// The response of a list: one buffer if it is small, otherwise a stream of chunks that are encoded
-/// while it is sent.
+/// Returns the response of a list: one buffer if it is small, otherwise a stream of chunks that it
+/// encodes while sending.
 pub(crate) fn encode(
     resource: &'static Resource,
     form: Form,

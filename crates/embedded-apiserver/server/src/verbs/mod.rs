@@ -37,21 +37,17 @@ use crate::yaml;
 pub(crate) struct Call<'a> {
     /// The attributes of the request.
     pub(crate) info: &'a RequestInfo,
-    /// The resource.
     pub(crate) resource: &'static Resource,
-    /// The decoded parameters.
     pub(crate) query: Query,
     /// The negotiated output.
     pub(crate) form: Form,
-    /// The request's body.
     pub(crate) body: Bytes,
-    /// The request's content type without parameters, lower case; empty for none.
+    /// The request's content type without parameters, in lower case. Empty if there is none.
     pub(crate) content_type: String,
     /// Notified when the listener shuts down.
     pub(crate) closing: Option<Closing>,
     /// The watch caches of the server that got it.
     pub(crate) caches: &'a WatchCaches,
-    /// The injected faults.
     pub(crate) faults: Vec<Fault>,
     /// Texts for `Warning` headers, also of responses that are errors.
     pub(crate) warnings: &'a Mutex<Vec<String>>,
@@ -60,7 +56,7 @@ pub(crate) struct Call<'a> {
 /// The object that results from a write.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// The object as it is stored or, if it was deleted, as it was last stored.
+    /// The object as it is stored or, after a deletion, as last stored.
     Stored(Arc<Stored>),
     /// The object of a dry run, or the last state of an object that the write removed.
     Shown(Value),
@@ -69,23 +65,22 @@ pub(crate) enum Outcome {
 /// A successful write.
 #[derive(Debug)]
 pub(crate) struct Done {
-    /// The object.
     pub(crate) outcome: Outcome,
-    /// True if it was created.
+    /// True if the write created the object.
     pub(crate) created: bool,
     /// Texts for `Warning` headers.
     pub(crate) warnings: Vec<String>,
 }
 
 impl Call<'_> {
-    /// The field manager: the parameter of that name or, without it, the user agent up to its first
-    /// slash.
+    /// Returns the field manager: the parameter of that name or, without it, the user agent up to
+    /// its first slash.
     pub(crate) fn manager(&self) -> String {
         let agent = self.info.user_agent.split('/').next().unwrap_or_default();
         self.query.get("fieldManager").filter(|manager| !manager.is_empty()).unwrap_or(agent).to_owned()
     }
 
-    /// The body as a value, converted if it is protobuf or YAML.
+    /// Returns the body as a value, converted if it is protobuf or YAML.
     pub(crate) fn body(&self) -> Result<Parsed, Status> {
         match self.content_type.as_str() {
             protobuf::CONTENT_TYPE => {
@@ -106,7 +101,7 @@ impl Call<'_> {
         }
     }
 
-    /// The options in the body as a value, converted if they are protobuf or YAML.
+    /// Returns the options in the body as a value, converted if they are protobuf or YAML.
     pub(crate) fn options(&self) -> Result<Value, Status> {
         match self.content_type.as_str() {
             "" | "application/json" | "text/json" => {
@@ -116,13 +111,13 @@ impl Call<'_> {
         }
     }
 
-    /// Decodes an object of the request's resource. Unknown fields and keys that occur twice are
-    /// rejected, warned of or ignored, as `fieldValidation` says.
+    /// Decodes an object of the request's resource. It rejects, warns of or ignores unknown fields
+    /// and keys that occur twice, as `fieldValidation` says.
     pub(crate) fn decode(&self, body: Parsed) -> Result<Value, Status> {
         let WithWarnings { mut object, mut warnings } = strategy::decode(self.resource, body.value)?;
         if self.info.subresource.is_empty() && [&PODS, &NODES].contains(&self.resource) {
-            // What is stored as given must have the right types too, or typed clients cannot decode
-            // any list of them.
+            // Fields that the server stores as given must have the right types, too: typed clients
+            // could otherwise decode no list with this object.
             protobuf::check_types(&object).map_err(|why| strategy::cannot_be_handled(self.resource, &why))?;
         }
         warnings.splice(..0, body.strict);
@@ -149,12 +144,12 @@ impl Call<'_> {
             ));
         }
         unset(&mut object, "selfLink");
-        // A patch is decoded again on each attempt.
+        // The server decodes the result of a patch again on each attempt.
         *self.warnings.lock() = warnings;
         Ok(object)
     }
 
-    /// The key of the object in the path.
+    /// Returns the key of the object in the path.
     pub(crate) fn key(&self) -> String {
         crate::server::key_of(self.resource, &self.info.namespace, &self.info.name)
     }
@@ -183,12 +178,12 @@ impl Call<'_> {
     }
 }
 
-/// What is wrong with a body that is not JSON, in upstream's words.
+/// Returns the error of a body that is not JSON, in upstream's words.
 fn not_json(error: &serde_json::Error) -> String {
     format!("couldn't get version/kind; json parse error: {error}")
 }
 
-/// 415, listing the accepted types.
+/// Returns 415 with the accepted types.
 fn unsupported_media_type() -> Status {
     let accepted = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
     let format = "the body of the request was in an unknown format - accepted media types include";

@@ -1,4 +1,4 @@
-//! `patch`: applied to the current state of the object, again on each attempt.
+//! `patch`: applies a patch to the current state of the object, again on each attempt.
 
 use kube_endpoint_apiserver_rules::patch::{self, PatchType};
 use kube_endpoint_apiserver_rules::status::Status;
@@ -40,7 +40,7 @@ impl Inner {
             let current = current.ok_or_else(|| Status::not_found(call.resource, name))?;
             let (patched, strict) = patch::apply(call.resource, current, patch_type, &call.body)?;
             let mut object = call.decode(Parsed { value: patched, strict }).map_err(|status| {
-                // The error shows the result, which is made again rather than copied for each
+                // The error shows the result. This makes it again, instead of copying it for each
                 // patch.
                 match patch::apply(call.resource, current, patch_type, &call.body) {
                     Ok((patched, _)) => not_decodable(&patched, &status),
@@ -55,7 +55,7 @@ impl Inner {
     }
 }
 
-/// 422 for a patch whose result cannot be decoded.
+/// Returns 422 for a patch whose result does not decode.
 fn not_decodable(patched: &Value, status: &Status) -> Status {
     let why =
         status.message.split_once(" cannot be handled as a ").and_then(|(_, rest)| rest.split_once(": "));

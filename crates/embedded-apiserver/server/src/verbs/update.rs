@@ -1,5 +1,5 @@
-//! `update`, and the part of `patch` after the new object is computed: optimistic concurrency,
-//! preconditions, no-ops, and the removal of an object whose last finalizer was removed.
+//! `update`, and the part of `patch` after computing the new object: optimistic concurrency,
+//! preconditions, no-ops, and the removal of an object after its last finalizer.
 
 use kube_endpoint_apiserver_rules::resource::{self, Resource};
 use kube_endpoint_apiserver_rules::status::Status;
@@ -16,8 +16,8 @@ use crate::metadata::{is_empty, set, text, unset};
 use crate::server::{Inner, key_of};
 use crate::store::Stored;
 
-/// How often a write without a resource version is attempted if others write concurrently, as
-/// upstream.
+/// The maximum number of attempts of a write without a resource version if others write
+/// concurrently, as upstream.
 const ATTEMPTS: usize = 5;
 
 pub(crate) const MODIFIED: &str =
@@ -30,11 +30,12 @@ pub(crate) struct Update<'a> {
     pub(crate) name: &'a str,
     pub(crate) subresource: Subresource,
     pub(crate) dry_run: bool,
-    /// True if the object may be created if it does not exist.
+    /// True if the update creates an object that does not exist.
     pub(crate) may_create: bool,
-    /// Who writes: see [`Call::manager`].
+    /// The field manager; see [`Call::manager`].
     pub(crate) manager: &'a str,
-    /// True if a uid in the new object is a precondition, which is checked before everything else.
+    /// True if a uid in the new object is a precondition, which the server checks before everything
+    /// else.
     pub(crate) uid_is_precondition: bool,
 }
 
@@ -51,7 +52,7 @@ pub(super) fn check_name(object: &Value, name: &str) -> Result<(), Status> {
     }
 }
 
-/// The subresource in the path, which is no other than `status`.
+/// Returns the subresource in the path, which is no other than `status`.
 pub(super) fn subresource(call: &Call<'_>) -> Subresource {
     if call.info.subresource.is_empty() { Subresource::None } else { Subresource::Status }
 }
@@ -115,7 +116,7 @@ impl Inner {
         Err(Status::conflict(resource, name, MODIFIED))
     }
 
-    /// One attempt; `None` if another request wrote concurrently.
+    /// Makes one attempt. Returns `None` if another request wrote concurrently.
     fn replace(
         &self,
         update: &Update<'_>,
@@ -154,7 +155,8 @@ impl Inner {
             Ok(Outcome::Shown(decided.object.clone()))
         } else if is_finished(&old, &decided.object) {
             if let Some(mut addresses) = addresses.take() {
-                // The object is removed as it was stored: what it would have got now is free again.
+                // The server removes the object as stored: addresses and ports that this update
+                // would have allocated are free again.
                 addresses.allocate(Some(&decided.object), &mut old.clone())?;
             }
             self.erase(resource, key, current.version).map(|_| Outcome::Shown(decided.object.clone()))
@@ -177,7 +179,8 @@ impl Inner {
     }
 }
 
-/// The current object with the uid and the version of an update, which are checked.
+/// Returns the current object with the uid and the version of an update, for a check of these
+/// preconditions.
 fn preconditions_only(current: &Value, update: &Value) -> Value {
     let mut object = current.clone();
     for field in ["uid", "resourceVersion"] {
@@ -204,8 +207,8 @@ fn check_version(update: &Update<'_>, old: &Value, new: &Value) -> Result<(), St
     }
 }
 
-/// Restores fields that a writer may omit and cannot change. managedFields without an entry mean
-/// those of the old object; one empty entry removes them.
+/// Restores fields that a writer may omit and cannot change. managedFields without an entry stand
+/// for those of the old object; one empty entry removes them.
 fn keep_system_fields(resource: &Resource, old: &Value, new: &mut Value) {
     let kept = &old["metadata"]["managedFields"];
     let given = &new["metadata"]["managedFields"];
@@ -227,7 +230,7 @@ fn keep_system_fields(resource: &Resource, old: &Value, new: &mut Value) {
     }
 }
 
-/// Returns true if an update makes an object that is marked for deletion ready to be removed.
+/// Returns true if the server can remove an object that is marked for deletion after an update.
 fn is_finished(old: &Value, new: &Value) -> bool {
     !text(old, "deletionTimestamp").is_empty()
         && is_empty(&new["metadata"]["finalizers"])

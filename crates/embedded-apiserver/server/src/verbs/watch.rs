@@ -29,20 +29,19 @@ use crate::store::{Cursor, EventKind, Store, Stored};
 use crate::watch_cache::WatchCaches;
 use crate::watches::Ending;
 
-/// How many changes are read from the history under one lock.
+/// The number of changes that a watch reads from the history under one lock.
 const BATCH: usize = 128;
 
-/// How many bytes of initial events are queued at once.
+/// The number of bytes of initial events that a watch queues at once.
 const CHUNK: usize = 64 * 1024;
 
-/// The time before the end of a watch at which the last bookmark is sent.
+/// The time from the last bookmark to the end of a watch.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 
 /// The result of a step of the watch.
 enum Step {
     /// Events are queued or may be available.
     Go,
-    /// The watch is over.
     End,
 }
 
@@ -53,9 +52,9 @@ struct Watcher {
     resource: &'static Resource,
     selection: Selection,
     form: Form,
-    /// True if column definitions are still to be sent.
+    /// True until the watch has sent column definitions.
     headers: bool,
-    /// All changes up to this version were processed.
+    /// The watch has processed all changes up to this version.
     version: u64,
     initial: Option<Cursor>,
     /// True if a bookmark must mark the end of the initial events.
@@ -92,7 +91,7 @@ impl Inner {
             (None, Some(_)) => (false, false),
         };
         let table = Store::table_of(call.resource);
-        // Without a version, the state is the latest one.
+        // Without a version, the watch starts with the latest state.
         let needed = options.resource_version.unwrap_or_else(|| self.store.lock().version());
         if options.initial_events == Some(true)
             && let Err(status) = self.wait_for(table, call.caches, needed).await
@@ -108,8 +107,8 @@ impl Inner {
             let reached = call.caches.reached(table, store.version());
             let objects = store.table(table).at(reached);
             let objects = objects.map_err(|too_old| expired(reached, too_old.oldest))?;
-            // Under the lock of the store, so that a restore of an older state breaks this watch
-            // too.
+            // This holds the lock of the store, so that a restore of an older state breaks this
+            // watch, too.
             let (id, ending) = self.watches.add(call.info);
             Watcher {
                 inner: self.clone(),
@@ -147,8 +146,8 @@ impl Inner {
     }
 }
 
-/// When the next bookmark is due. The last one is sent shortly before the end, so that the client
-/// can resume from there.
+/// Returns when the next bookmark is due. The last one comes shortly before the end, so that the
+/// client can resume from there.
 fn next_bookmark(interval: Duration, deadline: Instant) -> Instant {
     let now = Instant::now();
     let last = deadline.checked_sub(LAST_BOOKMARK).filter(|last| *last > now);
@@ -223,8 +222,7 @@ impl Watcher {
             return Step::End;
         }
         if !self.may_send() {
-            // A fault ends the watch before some of these changes, so no bookmark may say that they
-            // were sent.
+            // A fault ends the watch before some of these changes, so no bookmark may cover them.
             return Step::Go;
         }
         if self.mark_end {
@@ -236,7 +234,7 @@ impl Watcher {
             self.bookmark(false);
         }
         if !self.queue.is_empty() {
-            // With a constant backlog it never waits, which is where it notices its end otherwise.
+            // With a constant backlog it never waits, and would not notice its end.
             return if self.is_closed() { Step::End } else { Step::Go };
         }
         let bookmark = Some(self.next_bookmark).filter(|_| self.bookmarks);
@@ -244,12 +242,12 @@ impl Watcher {
         self.wait(next.map_or(self.deadline, |next| next.min(self.deadline)), true).await
     }
 
-    /// Returns true if the watch is to end in order, once what is queued is sent.
+    /// Returns true if the watch has to end in order, after the queued events.
     fn is_closed(&self) -> bool {
         *self.ending.borrow() == Some(Ending::Closed) || self.closing.as_ref().is_some_and(Closing::has_begun)
     }
 
-    /// Waits until a time, or until the watch ends otherwise or, if wanted, has changes to send.
+    /// Waits until a time, or until the watch ends or, if `changes`, has changes to send.
     async fn wait(&mut self, until: Instant, changes: bool) -> Step {
         let closing = async {
             match &mut self.closing {
@@ -261,7 +259,7 @@ impl Watcher {
             biased;
             () = closing => Step::End,
             _ = self.ending.changed() => {
-                // Other endings are noticed before the next step.
+                // The watch notices other endings before the next step.
                 if *self.ending.borrow() == Some(Ending::Closed) { Step::End } else { Step::Go }
             }
             () = tokio::time::sleep_until(until) => Step::Go,
@@ -278,7 +276,7 @@ impl Watcher {
         if end_of_initial {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
-        // Every other field has its zero value. An object with metadata only can be decoded as any
+        // Every other field has its zero value. An object that has only metadata decodes as any
         // kind.
         if let Ok(WithWarnings { object, .. }) =
             strategy::decode(self.resource, json!({"metadata": metadata}))
@@ -289,7 +287,7 @@ impl Watcher {
         }
     }
 
-    /// The version that the watch cache has read up to.
+    /// Returns the version up to which the watch cache has read.
     fn reached(&self, store: &Store) -> u64 {
         self.caches.reached(self.table, store.version())
     }
@@ -315,7 +313,7 @@ impl Watcher {
         self.faults.ending.is_none_or(|(events, _)| self.sent < events)
     }
 
-    /// Sends the next changes. A change after which an object is no longer selected is sent as a
+    /// Sends the next changes. It sends a change that takes an object out of the selection as a
     /// deletion.
     fn send_changes(&mut self) -> Result<(), Status> {
         let events: Vec<_> = {

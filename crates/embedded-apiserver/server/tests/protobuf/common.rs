@@ -126,7 +126,7 @@ impl Message {
         self.0.iter().find(|(found, _)| *found == number).map(|(_, value)| value)
     }
 
-    /// The messages of a repeated field.
+    /// Returns the messages of a repeated field.
     pub(crate) fn all(&self, number: u64) -> Vec<Self> {
         let found = self.0.iter().filter(|(found, _)| *found == number);
         found.map(|(_, value)| Self::read(value.as_ref().unwrap())).collect()
@@ -153,12 +153,12 @@ impl Message {
         *parent.one(*last).unwrap().as_ref().unwrap_err()
     }
 
-    /// `metadata.name`
+    /// Returns `metadata.name`.
     pub(crate) fn name(&self) -> String {
         self.text(&[1, 1])
     }
 
-    /// `metadata.resourceVersion`
+    /// Returns `metadata.resourceVersion`.
     pub(crate) fn version(&self) -> String {
         self.text(&[1, 6])
     }
@@ -188,7 +188,7 @@ fn write_varint(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
-/// A varint field.
+/// Returns a varint field.
 pub(crate) fn number(field: u64, value: u64) -> Vec<u8> {
     let mut out = Vec::new();
     write_varint(&mut out, field << 3);
@@ -196,7 +196,7 @@ pub(crate) fn number(field: u64, value: u64) -> Vec<u8> {
     out
 }
 
-/// A length-delimited field.
+/// Returns a length-delimited field.
 pub(crate) fn bytes(field: u64, content: impl AsRef<[u8]>) -> Vec<u8> {
     let content = content.as_ref();
     let mut out = Vec::new();
@@ -206,7 +206,7 @@ pub(crate) fn bytes(field: u64, content: impl AsRef<[u8]>) -> Vec<u8> {
     out
 }
 
-/// An object in its envelope.
+/// Returns an object in its envelope.
 pub(crate) fn body(api_version: &str, kind: &str, object: &[Vec<u8>]) -> Vec<u8> {
     let of = bytes(1, [bytes(1, api_version), bytes(2, kind)].concat());
     [b"k8s\0".to_vec(), of, bytes(2, object.concat()), bytes(3, ""), bytes(4, "")].concat()
@@ -226,7 +226,8 @@ impl Events {
         Self { body: response.into_body(), bytes: Vec::new() }
     }
 
-    /// The type and the enveloped object of the next event; `None` at the end of the stream.
+    /// Returns the type and the enveloped object of the next event, or `None` at the end of the
+    /// stream.
     pub(crate) async fn next(&mut self) -> Option<(String, Vec<u8>)> {
         loop {
             if let Some((length, rest)) = self.bytes.split_first_chunk::<4>()

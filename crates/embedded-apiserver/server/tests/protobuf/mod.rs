@@ -1,4 +1,4 @@
-//! The protocol in protobuf. The tests read and write the wire format with code of their own.
+//! Tests the protocol in protobuf. They read and write the wire format with code of their own.
 
 mod common;
 mod negotiation;

@@ -1,4 +1,5 @@
-//! Negotiation of the encoding and the representation of answers, and of the encoding of bodies.
+//! Tests the negotiation of the encoding and the representation of answers, and of the encoding of
+//! bodies.
 
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule};
 use serde_json::json;

@@ -1,11 +1,11 @@
-//! Objects, lists and watches in protobuf.
+//! Tests objects, lists and watches in protobuf.
 
 use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
 use serde_json::{Value, json};
 
 use crate::protobuf::common::*;
 
-/// Enough pods for several chunks of a list.
+/// Returns enough pods for several chunks of a list.
 fn many_pods() -> Value {
     let pods: Vec<Value> = (0..600)
         .map(|i| {

@@ -1,4 +1,4 @@
-//! Request bodies in protobuf: objects, DeleteOptions, reviews.
+//! Tests request bodies in protobuf: objects, DeleteOptions, reviews.
 
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, User};
 use serde_json::{Value, json};
@@ -59,14 +59,14 @@ async fn objects_are_created_and_updated() {
     let updated = client.send("PUT", &uri, (PROTOBUF, PROTOBUF), update.clone()).await;
     assert_eq!(updated.object(200, "v1", "Service").number(&[2, 1, 3]), 81);
     client.send("PUT", &uri, (PROTOBUF, PROTOBUF), update).await.error(409, "Conflict");
-    // An object without a type is decoded as the kind that the path names.
+    // The server decodes an object without a type as the kind of the path.
     let untyped = body("", "", &[bytes(1, bytes(1, "other")), bytes(2, bytes(1, port(80)))]);
     client.send("POST", SERVICES, (PROTOBUF, PROTOBUF), untyped).await.object(201, "v1", "Service");
     let node = body("v1", "Node", &[bytes(1, bytes(1, "n"))]);
     client.send("POST", SERVICES, (PROTOBUF, PROTOBUF), node).await.error(400, "BadRequest");
 }
 
-/// The parts of a pod that have no table in the rules are checked against the messages.
+/// The server checks the parts of a pod without a table in the rules against the messages.
 #[tokio::test(start_paused = true)]
 async fn what_is_stored_as_given_has_the_types_of_the_api() {
     let (_server, client) = start(EmbeddedApiServer::builder());

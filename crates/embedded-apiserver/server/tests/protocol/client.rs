@@ -1,4 +1,4 @@
-//! The everyday verbs through a `kube::Client`, in process under a paused clock.
+//! Tests the everyday verbs through a `kube::Client`, in process under a paused clock.
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{Pod, Service};
@@ -76,7 +76,7 @@ async fn a_watch_shows_every_change() {
             other => panic!("{other:?}"),
         });
     }
-    // A pod without a grace period is marked and removed in two steps.
+    // The server marks and removes a pod without a grace period in two steps.
     assert_eq!(seen, ["added", "modified", "modified", "deleted"]);
 }
 

@@ -1,6 +1,6 @@
-//! The requests of a Go controller, as client-go 1.36 sends them: discovery, informers by streamed
-//! and by paged lists, events of both groups, leases, reviews. kube-controller-manager with
-//! `--kube-api-content-type=application/json` sends exactly these.
+//! Tests the requests of a Go controller, as client-go 1.36 sends them: discovery, informers by
+//! streamed and by paged lists, events of both groups, leases, reviews. kube-controller-manager
+//! with `--kube-api-content-type=application/json` sends exactly these.
 
 use bytes::Bytes;
 use http::Request;
@@ -15,7 +15,7 @@ const ACCEPT: &str = "application/json, */*";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 const SLICES: &str = "/apis/discovery.k8s.io/v1/endpointslices";
 
-/// A request with all headers that client-go sends.
+/// Returns a request with all headers that client-go sends.
 async fn ask(raw: &Raw, method: &str, uri: &str, content_type: &str, body: &Value) -> Reply {
     let body = if body.is_null() { String::new() } else { body.to_string() };
     let request = Request::builder()
@@ -54,7 +54,7 @@ async fn health_and_discovery() {
     for kind in ["Pod", "Service", "Node", "Endpoints", "EndpointSlice", "Lease", "Event", "TokenReview"] {
         assert!(kinds.iter().any(|known| known == kind), "{kind} is not in {kinds:?}");
     }
-    // The unaggregated documents, which client-go falls back to.
+    // client-go falls back to the unaggregated documents.
     let groups = raw.get_as("/apis?timeout=32s", ACCEPT).await.expect(200);
     for group in groups["groups"].as_array().unwrap() {
         let version = group["preferredVersion"]["groupVersion"].as_str().unwrap();
@@ -110,7 +110,7 @@ async fn an_informer_without_streamed_lists_pages_them() {
             .await
             .expect(201);
     }
-    // From the cache, which ignores the limit.
+    // This list comes from the cache, which ignores the limit.
     let list = ask(&raw, "GET", &format!("{SLICES}?limit=500&resourceVersion=0"), "", &Value::Null)
         .await
         .expect(200);
@@ -155,7 +155,7 @@ async fn a_version_that_does_not_exist_yet_is_retried() {
     assert_eq!(raw.get_as("/api/v1/pods", ACCEPT).await.headers["retry-after"], "1");
 }
 
-/// The recorder of `k8s.io/client-go/tools/record`: one event, counted up by patches.
+/// The recorder of `k8s.io/client-go/tools/record` creates one event, and counts it up by patches.
 #[tokio::test(start_paused = true)]
 async fn events_of_the_core_group_are_counted() {
     let (_server, raw) = started();
@@ -175,12 +175,12 @@ async fn events_of_the_core_group_are_counted() {
         (patched["count"].as_u64(), patched["reason"].as_str()),
         (Some(2), Some("FailedToUpdateEndpoint"))
     );
-    // The recorder creates the event again if it was deleted.
+    // The recorder creates the event again if somebody has deleted it.
     raw.delete(&format!("{events}/web.17"), &Value::Null).await.expect(200);
     ask(&raw, "PATCH", &format!("{events}/web.17"), STRATEGIC, &patch).await.refused(404, "NotFound");
 }
 
-/// The recorder of `k8s.io/client-go/tools/events`: a series.
+/// The recorder of `k8s.io/client-go/tools/events` makes a series.
 #[tokio::test(start_paused = true)]
 async fn events_of_events_k8s_io_become_series() {
     let (_server, raw) = started();
@@ -245,7 +245,7 @@ async fn reviews_authorize_metrics() {
     assert_eq!(reviewed["status"]["allowed"], false);
 }
 
-/// What the three controllers write: EndpointSlices and Endpoints, with the nulls that Go encodes.
+/// The three controllers write EndpointSlices and Endpoints with the nulls that Go encodes.
 #[tokio::test(start_paused = true)]
 async fn nulls_that_go_encodes_are_accepted() {
     let (_server, raw) = started();

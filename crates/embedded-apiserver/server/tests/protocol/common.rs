@@ -1,4 +1,4 @@
-//! What the protocol tests share: a server, and requests to it as plain HTTP without any client in
+//! Helpers of the protocol tests: a server, and requests to it as plain HTTP without any client in
 //! between.
 
 use bytes::Bytes;
@@ -13,7 +13,7 @@ pub(crate) const MERGE: &str = "application/merge-patch+json";
 pub(crate) const PODS: &str = "/api/v1/namespaces/default/pods";
 pub(crate) const SERVICES: &str = "/api/v1/namespaces/default/services";
 
-/// A server whose clock starts at a known time, and a way to talk to it.
+/// Returns a server whose clock starts at a known time, and a way to talk to it.
 pub(crate) fn start(builder: Builder) -> (EmbeddedApiServer, Raw) {
     let server = builder.start_time("2026-01-01T00:00:00Z".parse().unwrap()).build().unwrap();
     let raw = Raw::of(server.service());
@@ -41,14 +41,14 @@ impl Reply {
         serde_json::from_slice(&self.text).unwrap()
     }
 
-    /// The object, after a look at the status.
+    /// Checks the status, and returns the object.
     #[track_caller]
     pub(crate) fn expect(&self, status: u16) -> Value {
         assert_eq!(self.status.as_u16(), status, "{}", String::from_utf8_lossy(&self.text));
         self.json()
     }
 
-    /// Checks that it is an error with this code and reason, and gives its message.
+    /// Checks that it is an error with this code and reason, and returns its message.
     #[track_caller]
     pub(crate) fn refused(&self, code: u16, reason: &str) -> String {
         let status = self.expect(code);
@@ -136,7 +136,7 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// The next event; `None` at the end of the stream.
+    /// Returns the next event, or `None` at the end of the stream.
     pub(crate) async fn next(&mut self) -> Option<Value> {
         loop {
             if let Some(end) = self.text.iter().position(|byte| *byte == b'\n') {
@@ -148,12 +148,12 @@ impl Events {
         }
     }
 
-    /// The next event as `TYPE name@version`, or `(end)`.
+    /// Returns the next event as `TYPE name@version`, or `(end)`.
     pub(crate) async fn short(&mut self) -> String {
         self.next().await.map_or_else(|| "(end)".to_owned(), |event| short(&event))
     }
 
-    /// The next few events.
+    /// Returns the next few events.
     pub(crate) async fn take(&mut self, count: usize) -> Vec<String> {
         let mut all = Vec::new();
         for _ in 0..count {
@@ -167,7 +167,7 @@ impl Events {
         self.text.is_empty() && self.next().now_or_never().is_none()
     }
 
-    /// The error of the connection, if that is what comes next.
+    /// Returns the error of the connection, if it comes next.
     pub(crate) async fn error(&mut self) -> Option<String> {
         self.body.frame().await?.err().map(|error| error.to_string())
     }
@@ -226,12 +226,12 @@ pub(crate) fn version_of(object: &Value) -> u64 {
     object["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap()
 }
 
-/// Lets everything that is due run, and time pass.
+/// Runs everything that is due, and lets time pass.
 pub(crate) async fn pass(seconds: u64) {
     tokio::time::sleep(std::time::Duration::from_secs(seconds)).await;
 }
 
-/// Everything up to the end of the stream.
+/// Returns all events up to the end of the stream.
 pub(crate) async fn drain(mut events: Events) -> Vec<String> {
     let mut all = Vec::new();
     while let Some(event) = events.next().await {

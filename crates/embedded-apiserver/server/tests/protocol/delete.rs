@@ -1,4 +1,4 @@
-//! Deletion: at once or with a grace period or finalizer, and the responses.
+//! Tests deletion: at once or with a grace period or finalizer, and the responses.
 
 use serde_json::{Value, json};
 

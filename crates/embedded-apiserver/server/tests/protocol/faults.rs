@@ -1,4 +1,4 @@
-//! Faults, and how the request log records them.
+//! Tests faults, and their records in the request log.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The garbage collector: dependents and owners.
+//! Tests the garbage collector: dependents and owners.
 
 use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! Properties of arbitrary writes: replaying a watch gives the list, and old states can be read
-//! again.
+//! Tests properties of arbitrary writes: replaying a watch gives the list, and clients can read old
+//! states again.
 
 use std::collections::BTreeMap;
 

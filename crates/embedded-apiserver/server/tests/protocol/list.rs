@@ -1,4 +1,4 @@
-//! Lists: pages, selectors, which state they show, and in which shape.
+//! Tests lists: their pages, selectors, states and shapes.
 
 use crate::protocol::common::*;
 use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
@@ -88,7 +88,7 @@ async fn a_namespace_does_not_match_a_longer_name() {
         namespaces.map(|pod| pod["metadata"]["namespace"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
     assert_eq!(of("/api/v1/namespaces/a/pods").await, ["a"]);
-    // As in etcd, where the slash sorts after the hyphen.
+    // In etcd the slash sorts after the hyphen, too.
     assert_eq!(of("/api/v1/pods").await, ["a-b", "a", "ab"]);
 }
 

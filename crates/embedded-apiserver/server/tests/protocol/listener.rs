@@ -1,4 +1,4 @@
-//! The listener: HTTP/1.1 and HTTP/2 over loopback, tokens, discovery, shutdown.
+//! Tests the listener: HTTP/1.1 and HTTP/2 over loopback, tokens, discovery, shutdown.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -20,7 +20,7 @@ fn any_port() -> SocketAddr {
     "127.0.0.1:0".parse().unwrap()
 }
 
-/// One request over a new connection, as text.
+/// Sends one request over a new connection, as text.
 async fn exchange(listener: &Listener, request: &str) -> String {
     let mut stream = TcpStream::connect(listener.address()).await.unwrap();
     stream.write_all(request.as_bytes()).await.unwrap();
@@ -181,7 +181,7 @@ async fn a_required_token_is_checked() {
         "{wrong}"
     );
     raw.get(PODS).await.expect(200);
-    // For kubectl, which sends no bearer token without TLS.
+    // This is for kubectl, which sends no bearer token without TLS.
     assert!(
         get(&listener, PODS, "authorization: Basic dG9rZW46c2VjcmV0\r\n")
             .await
@@ -248,7 +248,7 @@ async fn every_host_that_a_request_names_must_be_this_server() {
         (format!("http://rebind.example{PODS}"), own.to_owned(), "403"),
         (format!("http://localhost{PODS}"), own.replace("localhost", "rebind.example"), "403"),
         (PODS.to_owned(), format!("{own}host: rebind.example\r\n"), "403"),
-        // A name with a dot at its end may be looked up like any other.
+        // Resolvers look a name with a dot at its end up like any other.
         (PODS.to_owned(), own.replace("localhost", "localhost."), "403"),
         // A page reaches loopback by this address in some browsers.
         (PODS.to_owned(), own.replace("localhost", "0.0.0.0"), "403"),
@@ -278,7 +278,7 @@ async fn a_write_needs_a_known_content_type() {
         let request = format!("{head}\r\n{header}content-length: {}\r\n\r\n{body}", body.len());
         exchange(&listener, &request).await
     };
-    // What a page may send without asking first.
+    // A page may send these types without asking first.
     for header in [
         "",
         "content-type: text/plain\r\n",

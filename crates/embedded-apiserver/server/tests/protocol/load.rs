@@ -1,4 +1,4 @@
-//! Loading objects verbatim, and runs that repeat.
+//! Tests loading objects verbatim, and repeated runs.
 
 use kube_endpoint_embedded_apiserver::{BuildError, EmbeddedApiServer, LoadError};
 use serde_json::{Value, json};
@@ -41,8 +41,8 @@ async fn loaded_objects_are_unchanged() {
     assert!(watch.short().await.starts_with("ERROR too old"), "what was there from the start is no history");
 }
 
-/// Objects of a real cluster, written back as they are read, are no change: no version, no
-/// generation, no event.
+/// Writing objects of a real cluster back unchanged causes no new version, no new generation and no
+/// event.
 #[tokio::test(start_paused = true)]
 async fn loaded_objects_can_be_updated_without_a_change() {
     let cluster: Value =
@@ -51,7 +51,7 @@ async fn loaded_objects_can_be_updated_without_a_change() {
     for mut objects in [cluster, recorded()] {
         let (server, raw) = start(EmbeddedApiServer::builder().load([objects.clone()]));
         let version = server.resource_version();
-        // A pod without containers can be loaded, but not be written.
+        // A test can load a pod without containers, but no client can write it.
         objects["items"].as_array_mut().unwrap().retain(|item| item["spec"]["containers"] != json!([]));
         for item in objects["items"].as_array().unwrap() {
             let plural = match item["kind"].as_str().unwrap() {

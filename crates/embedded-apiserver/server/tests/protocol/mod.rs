@@ -1,4 +1,4 @@
-//! The protocol as clients see it, in process under a paused clock and over real sockets.
+//! Tests the protocol as clients see it, in process under a paused clock and over real sockets.
 
 mod client;
 mod client_go;

@@ -1,4 +1,4 @@
-//! Namespaces: what they admit, and how they end.
+//! Tests which objects namespaces admit, and how they end.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
-//! Answers that were recorded from a kube-apiserver 1.36.2, for requests that are easy to answer
-//! otherwise.
+//! Compares with recorded answers of a kube-apiserver 1.36.2, for requests that a server could
+//! easily answer otherwise.
 
 use http::Request;
 use http_body_util::Full;

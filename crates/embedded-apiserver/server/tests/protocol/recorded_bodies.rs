@@ -1,5 +1,5 @@
-//! Answers that were recorded from a kube-apiserver 1.36.2: bodies that say something twice or nest
-//! deeply, YAML, reviews, managedFields, discovery.
+//! Compares with recorded answers of a kube-apiserver 1.36.2: bodies with repeated keys or deep
+//! nesting, YAML, reviews, managedFields, discovery.
 
 use http::Request;
 use http_body_util::Full;
@@ -11,7 +11,7 @@ use crate::protocol::common::*;
 const ENDPOINTS: &str = "/api/v1/namespaces/default/endpoints";
 const LOCAL_REVIEWS: &str = "/apis/authorization.k8s.io/v1/namespaces/default/localsubjectaccessreviews";
 
-/// The warnings of a reply, without those of deprecation.
+/// Returns the warnings of a reply, without those of deprecation.
 fn warnings(reply: &Reply) -> Vec<String> {
     let texts = reply.headers.get_all("warning").iter().map(|value| value.to_str().unwrap());
     let texts = texts.filter(|text| !text.contains("is deprecated"));

@@ -1,4 +1,4 @@
-//! Several API servers before one store, whose watch caches lag.
+//! Tests several API servers before one store, whose watch caches lag.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use crate::protocol::common::*;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// A current server, and another one before the same store whose cache of pods is a minute behind
-/// and lacks pod `b` at 6.
+/// Returns a current server, and another one before the same store whose cache of pods is a minute
+/// behind and lacks pod `b` at 6.
 async fn behind() -> (EmbeddedApiServer, Raw, Replica, Raw) {
     let (server, current) = started();
     current.post(PODS, &pod("a")).await.expect(201);
@@ -64,8 +64,8 @@ async fn a_watch_shows_what_the_cache_has_read() {
     let (_server, current, replica, lagging) = behind().await;
     let bookmarks = "allowWatchBookmarks=true&timeoutSeconds=600";
     let mut watch = lagging.watch(&format!("{PODS}?watch=1&resourceVersion=5&{bookmarks}")).await;
-    // It has been opened on the current server before, and is silent until the cache has passed its
-    // version.
+    // The client opened it on the current server before, so it is silent until the cache has passed
+    // its version.
     let mut moved = lagging.watch(&format!("{PODS}?watch=1&resourceVersion=7&{bookmarks}")).await;
     let began = Instant::now();
     tokio::time::sleep(MINUTE / 2).await;
@@ -77,7 +77,7 @@ async fn a_watch_shows_what_the_cache_has_read() {
     assert_eq!(moved.short().await, "ADDED d@8");
     assert_eq!(began.elapsed().as_secs(), 90);
     assert_eq!(watch.take(2).await, ["ADDED c@7", "ADDED d@8"]);
-    // A lag that ends lets nothing overtake.
+    // After the end of a lag, no change overtakes an earlier one.
     current.post(PODS, &pod("e")).await.expect(201);
     assert_eq!(replica.remove_lag(1), 4);
     current.post(PODS, &pod("f")).await.expect(201);

@@ -1,5 +1,5 @@
-//! A server set back to an older state while clients are connected, as by a restore of etcd from a
-//! backup.
+//! Tests a server that goes back to an older state while clients are connected, as after a restore
+//! of etcd from a backup.
 
 use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
 use serde_json::json;
@@ -25,7 +25,7 @@ async fn a_restore_sets_objects_and_versions_back_and_breaks_watches() {
     assert_eq!(server.resource_version(), 6);
     let list = raw.get(PODS).await.expect(200);
     assert_eq!((names(&list), version_of(&list)), (vec!["old"], 6));
-    // Versions are handed out anew, and the restored Service owns its address again.
+    // The server gives versions to new objects, and the restored Service owns its address again.
     let mut other = service("other");
     other["spec"]["clusterIP"] = address;
     assert!(raw.post(SERVICES, &other).await.refused(422, "Invalid").contains("already allocated"));
@@ -35,7 +35,7 @@ async fn a_restore_sets_objects_and_versions_back_and_breaks_watches() {
     assert_eq!(drain(early).await, ["ERROR too old resource version: 4 (6)"]);
     let mut now = raw.watch(&format!("{PODS}?watch=1&resourceVersion=6")).await;
     assert_eq!(now.short().await, "ADDED another@7");
-    // It can be restored again.
+    // A test can restore it again.
     server.restore(&checkpoint);
     assert_eq!(names(&raw.get(PODS).await.expect(200)), ["old"]);
 }

@@ -1,4 +1,5 @@
-//! Reviews of tokens and of rights, which are answered from the builder's tables and forgotten.
+//! Tests reviews of tokens and of rights, which the server answers from the builder's tables and
+//! forgets.
 
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, PolicyRule, User};
 use serde_json::json;

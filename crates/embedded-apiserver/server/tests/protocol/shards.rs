@@ -1,4 +1,4 @@
-//! `shardSelector`, compared with the answers of a kube-apiserver 1.36.2 whose feature gate
+//! Compares `shardSelector` with the answers of a kube-apiserver 1.36.2 whose feature gate
 //! `ShardedListAndWatch` is on.
 
 use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::protocol::common::*;
 
-/// The namespaces, of which three are in the second half: `cart`, `catalog` and `media`.
+/// The namespaces. Three are in the second half: `cart`, `catalog` and `media`.
 const NAMESPACES: [&str; 10] =
     ["auth", "billing", "cart", "catalog", "media", "orders", "search", "shop", "stock", "users"];
 
@@ -20,7 +20,7 @@ fn asking(path: &str, selector: &str) -> String {
     format!("{path}{separator}shardSelector={}", selector.replace(' ', "%20"))
 }
 
-/// A server with three Services in each namespace, and one in `default`.
+/// Returns a server with three Services in each namespace, and one in `default`.
 async fn with_services() -> (EmbeddedApiServer, Raw) {
     let (server, raw) = start(EmbeddedApiServer::builder().seed(1).sharded_list_and_watch());
     for namespace in NAMESPACES {
@@ -34,7 +34,7 @@ async fn with_services() -> (EmbeddedApiServer, Raw) {
     (server, raw)
 }
 
-/// The namespaces of a list's items, each once.
+/// Returns the namespaces of a list's items, each once.
 fn namespaces(list: &Value) -> Vec<&str> {
     let items = list["items"].as_array().unwrap();
     let mut namespaces: Vec<&str> =

@@ -1,4 +1,4 @@
-//! Unusual input: parameters, paths and bodies that no usual client sends, with the answers of a
+//! Tests parameters, paths and bodies that no usual client sends, with the answers of a
 //! kube-apiserver 1.36.2.
 
 use serde_json::{Value, json};
@@ -62,8 +62,8 @@ async fn an_empty_propagation_policy_is_none_that_is_known() {
     assert!(message.contains("propagationPolicy: Unsupported value: \"\""), "{message}");
 }
 
-/// What a patch makes must nest no deeper than what the server can parse, or nothing could read or
-/// delete it.
+/// The result of a patch must nest no deeper than the server can parse: nobody could read or delete
+/// it otherwise.
 #[tokio::test(start_paused = true)]
 async fn a_patch_cannot_nest_deeper_than_a_body() {
     let (_server, raw) = started();

@@ -1,4 +1,4 @@
-//! Watches: where they start, what they show, bookmarks, ends.
+//! Tests watches: their starts, events, bookmarks and ends.
 
 use std::time::Duration;
 
@@ -199,13 +199,13 @@ async fn many_watchers_see_the_same_events() {
         raw.post(PODS, &pod(&format!("p{number:03}"))).await.expect(201);
     }
     tokio::time::advance(Duration::from_millis(1)).await;
-    // All are read before the time of the first is over.
+    // The test reads all of them before the time of the first is over.
     for seen in futures::future::join_all(watchers.into_iter().map(drain)).await {
         assert_eq!((seen.len(), seen[299].as_str()), (300, "ADDED p299@304"));
     }
 }
 
-/// Writes more than the watcher reads, until the watch ends; gives the times of its bookmarks and
+/// Writes more than the watcher reads, until the watch ends. Returns the times of its bookmarks and
 /// of its end in seconds.
 async fn backlogged(raw: &Raw, mut events: Events) -> (Vec<f64>, f64) {
     let start = tokio::time::Instant::now();
@@ -232,8 +232,8 @@ async fn a_watch_that_always_has_a_backlog_gets_its_bookmarks_and_ends_in_time()
     raw.post(PODS, &pod("a")).await.expect(201);
     let uri = format!("{PODS}?watch=1&allowWatchBookmarks=true&timeoutSeconds=6");
     let (bookmarks, end) = backlogged(&raw, raw.watch(&uri).await).await;
-    // It looks at the time after each batch of 128 events, which are read in 0.64 seconds. A
-    // bookmark comes behind the next.
+    // The watch looks at the time after each batch of 128 events, which the client reads in 0.64
+    // seconds. A bookmark comes after the next batch.
     let after = |time: f64, due: f64, most: f64| (due..due + most).contains(&time);
     assert_eq!(bookmarks.len(), 2, "{bookmarks:?}");
     assert!(after(bookmarks[0], 2.0, 1.3) && after(bookmarks[1], 4.0, 1.3), "{bookmarks:?}");
@@ -250,11 +250,11 @@ async fn a_watch_that_always_has_a_backlog_can_be_closed() {
         server.close_watches();
     };
     let ((), (_, end)) = tokio::join!(biased; close, backlogged(&raw, events));
-    // What is left of the batch that is being read, and one more batch: each takes 0.64 seconds.
+    // The client reads the rest of its batch and one more batch: each takes at most 0.64 seconds.
     assert!((2.0..3.3).contains(&end), "{end}");
 }
 
-/// What is due at the same time comes in one order: the end, then the end of a stall, then a
+/// Steps that are due at the same time come in one order: the end, then the end of a stall, then a
 /// bookmark after the changes that it covers.
 #[tokio::test(start_paused = true)]
 async fn what_is_due_at_the_same_time_comes_in_one_order() {

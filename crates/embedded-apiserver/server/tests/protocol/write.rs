@@ -1,4 +1,4 @@
-//! Create, update and patch: names, versions, preconditions, dry runs, errors.
+//! Tests create, update and patch: names, versions, preconditions, dry runs, errors.
 
 use std::collections::BTreeSet;
 

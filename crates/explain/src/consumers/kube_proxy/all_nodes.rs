@@ -1,4 +1,4 @@
-//! The clients of all nodes at once.
+//! Finds the endpoints for the clients of all nodes at once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -12,15 +12,14 @@ use super::{KubeProxy, ignores, ignores_slice};
 /// The nodes of a cluster, on which the clients are.
 #[derive(Clone, Copy, Debug)]
 pub struct Nodes<'a> {
-    /// By name.
     pub by_name: &'a BTreeMap<Text, Arc<Node>>,
-    /// The number of nodes of each zone. Those without a zone are under the empty name.
+    /// The number of nodes of each zone. The empty name counts nodes without a zone.
     pub by_zone: &'a BTreeMap<Text, usize>,
 }
 
-/// Returns the endpoints that clients of each node are sent to by the policy `Local`, of all ports
-/// together. Clients on nodes that are absent get none. It is what [`KubeProxy::routes`] says of
-/// each node, in one pass.
+/// Returns the endpoints of each node to which the policy `Local` sends its clients, of all ports
+/// together. Clients on absent nodes have no endpoint. The result equals that of
+/// [`KubeProxy::routes`] for each node, in one pass.
 pub fn local_backends<'a>(
     service: &Service,
     slices: impl IntoIterator<Item = &'a EndpointSlice>,
@@ -61,9 +60,9 @@ pub fn on_several_nodes<'a>(
     service.ports.iter().flat_map(of_port).map(|address| address.ip()).collect()
 }
 
-/// Returns the endpoints that clients of some node are sent to by the policy `Cluster`, of all
-/// ports together. It is what [`KubeProxy::routes`] says of each node, in one pass. Hints for zones
-/// or nodes that do not exist keep all clients from an endpoint.
+/// Returns the endpoints to which the policy `Cluster` sends clients of some node, of all ports
+/// together. The result equals that of [`KubeProxy::routes`] for all nodes, in one pass. Hints for
+/// zones or nodes that do not exist keep all clients from an endpoint.
 pub fn cluster_backends<'a>(
     service: &Service,
     slices: impl IntoIterator<Item = &'a EndpointSlice>,
@@ -93,12 +92,12 @@ pub fn cluster_backends<'a>(
 struct Reach<'a> {
     nodes: BTreeSet<&'a str>,
     zones: BTreeSet<&'a str>,
-    /// Some kube-proxy follows none.
+    /// True if kube-proxy of some node follows no hints.
     is_anywhere: bool,
 }
 
 impl<'a> Reach<'a> {
-    /// `Topology::of` for each node.
+    /// Computes `Topology::of` for all nodes.
     fn of(ready: &[(&SocketAddr, &Candidate<'a>)], nodes: Nodes<'_>) -> Self {
         let mut reach = Self::default();
         let mut following_nodes: BTreeMap<&str, usize> = BTreeMap::new();
@@ -133,7 +132,8 @@ impl<'a> Reach<'a> {
     }
 }
 
-/// Returns the slices that kube-proxy reads for a family, by name; no slices if it makes no rules.
+/// Returns the slices that kube-proxy reads for a family, by name. The list is empty if it makes no
+/// rules.
 fn slices_read<'a>(
     service: &Service,
     slices: impl IntoIterator<Item = &'a EndpointSlice>,

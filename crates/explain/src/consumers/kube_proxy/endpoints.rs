@@ -1,4 +1,4 @@
-//! The endpoints of a port, from all slices, before a client is chosen for.
+//! Collects the endpoints of a port from all slices, for all clients.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -58,9 +58,9 @@ impl<'a> Candidate<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Candidates<'a> {
     pub(super) by_address: BTreeMap<SocketAddr, Candidate<'a>>,
-    /// Those that slices hold with different conditions.
+    /// Endpoints that slices hold with different conditions.
     pub(super) undefined: Vec<SocketAddr>,
-    /// Those that slices hold with different nodes.
+    /// Endpoints that slices hold with different nodes.
     pub(super) on_several_nodes: Vec<SocketAddr>,
 }
 
@@ -107,7 +107,7 @@ pub(super) fn candidates<'a>(
     all
 }
 
-/// Whose hints kube-proxy follows.
+/// The hints that kube-proxy follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Topology {
     Anywhere,
@@ -116,8 +116,8 @@ pub(super) enum Topology {
 }
 
 impl Topology {
-    /// Upstream `topologyModeFromHints`: hints count only if every ready endpoint has one and some
-    /// ready endpoint is for this node or zone.
+    /// Finds the hints that count (upstream `topologyModeFromHints`): only if every ready endpoint
+    /// has a hint and some ready endpoint is for this node or zone.
     pub(super) fn of(proxy: &KubeProxy<'_>, candidates: &Candidates<'_>) -> Self {
         let ready = || candidates.by_address.values().filter(|candidate| candidate.ready);
         if ready().next().is_none() {
@@ -135,8 +135,8 @@ impl Topology {
     }
 }
 
-/// Returns the ready endpoints without a hint if others have one. Hints for zones are enough, and
-/// so are hints for nodes.
+/// Returns the ready endpoints without a hint if others have one. A hint for a zone or for a node
+/// is enough.
 pub(super) fn without_hints(candidates: &Candidates<'_>) -> Vec<SocketAddr> {
     let ready = || candidates.by_address.iter().filter(|(_, candidate)| candidate.ready);
     let without = |has: fn(&Candidate<'_>) -> bool| {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::Through;
 
-/// The fields of a Service that only kube-proxy reads. They are deserialised from the whole object,
+/// The fields of a Service that only kube-proxy reads. They deserialise from the whole object,
 /// because the controllers' view of a Service lacks them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrafficPolicies {
@@ -27,13 +27,14 @@ impl TrafficPolicies {
         }
     }
 
-    /// Returns true if some clients are sent to endpoints of all nodes (upstream
-    /// `UsesClusterEndpoints`). Pods that use an external address are, whatever the policies.
+    /// Returns true if kube-proxy sends some clients to endpoints of all nodes (upstream
+    /// `UsesClusterEndpoints`). Pods that use an external address are such clients, whatever the
+    /// policies.
     pub fn uses_cluster(self) -> bool {
         !self.internal_local || self.externally_accessible
     }
 
-    /// Returns true if some clients are sent to endpoints of their own node only (upstream
+    /// Returns true if kube-proxy sends some clients only to endpoints of their own node (upstream
     /// `UsesLocalEndpoints`).
     pub fn uses_local(self) -> bool {
         self.internal_local || (self.external_local && self.externally_accessible)

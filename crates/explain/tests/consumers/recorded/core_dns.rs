@@ -1,4 +1,4 @@
-//! The model of CoreDNS against CoreDNS's answers.
+//! Compares the model of CoreDNS with CoreDNS's answers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -10,13 +10,13 @@ use serde_json::Value;
 
 use super::{Recorded, recording};
 
-/// By the plugin's options, and by question: the part of the name before the Service's, and the
-/// type.
+/// The answers by the plugin's options, and by question: the part of the name before the Service's,
+/// and the type.
 pub(super) type Names = BTreeMap<String, BTreeMap<String, Answer>>;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub(super) struct Answer {
-    /// Addresses; `CNAME` and a domain; or an endpoint's name and a port.
+    /// Addresses, `CNAME` and a domain, or an endpoint's name and a port.
     answer: BTreeSet<String>,
     /// The addresses of the endpoints' names.
     #[serde(default)]
@@ -78,7 +78,7 @@ fn the_model_has_the_answers_of_core_dns() {
     let recording = recording();
     let (mut differences, mut empty, mut full) = (Vec::new(), 0, 0);
     for Recorded { service, json, names, .. } in &recording.services {
-        // The answer is an alias, which is not modelled.
+        // The answer is an alias, which the model lacks.
         if service.service_type == ServiceType::ExternalName {
             continue;
         }

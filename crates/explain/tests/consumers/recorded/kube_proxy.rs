@@ -1,4 +1,4 @@
-//! The model of kube-proxy against kube-proxy's rules.
+//! Compares the model of kube-proxy with kube-proxy's rules.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -17,34 +17,35 @@ const CLIENTS: [(&str, Through); 3] = [
     ("external from pod", Through::ExternalFromPod),
 ];
 
-/// By family, by name and protocol of the port, and by client.
+/// The answers by family, by name and protocol of the port, and by client.
 pub(super) type Answers = BTreeMap<String, BTreeMap<String, BTreeMap<String, Answer>>>;
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
 pub(super) enum Answer {
-    /// One of these, at random.
+    /// kube-proxy chooses one of these at random.
     Backends(Vec<SocketAddr>),
     /// `refused` or `dropped`.
     Without(String),
 }
 
-/// A question, with the answer of kube-proxy and that of the model. Both are absent if there is no
+/// A question, with the answer of kube-proxy and that of the model. Both are `None` if there is no
 /// rule.
 struct Row {
     question: String,
     recorded: Option<Answer>,
     modelled: Option<PortRoutes>,
-    /// Some client of the port is sent somewhere.
+    /// True if kube-proxy sends some client of the port somewhere.
     somebody_is_served: bool,
-    /// Some choice among the entries of the undefined endpoints leaves the client none.
+    /// True if some choice among the entries of the undefined endpoints leaves the client no
+    /// endpoint.
     may_have_none: bool,
 }
 
 impl Row {
     fn is_same(&self) -> bool {
         match (&self.modelled, &self.recorded) {
-            // kube-proxy's choice depends on the order of a Go map. It sends nobody anywhere else.
+            // kube-proxy's choice depends on the order of a Go map, but is always one of these.
             (Some(port), Some(Answer::Backends(recorded))) if !port.undefined.is_empty() => {
                 recorded.iter().all(|address| {
                     port.backends.contains(address) || port.unused.iter().any(|(unused, _)| unused == address)
@@ -77,9 +78,9 @@ impl Row {
     }
 }
 
-/// Returns true if kube-proxy may have no endpoint for a client, by the entries that it takes of
-/// undefined endpoints. The other endpoints must be out of reach, whatever these are. `answers` are
-/// those with each of the slices as the first.
+/// Returns true if kube-proxy may have no endpoint for a client, depending on the entries that it
+/// chooses of undefined endpoints. The other endpoints must be out of reach for each choice.
+/// `answers` are those with each of the slices as the first.
 fn may_have_none(port: &PortRoutes, answers: &[PortRoutes]) -> bool {
     let is_out = |of: &PortRoutes, address: &SocketAddr| {
         of.unused
@@ -93,7 +94,7 @@ fn may_have_none(port: &PortRoutes, answers: &[PortRoutes]) -> bool {
     })
 }
 
-/// Returns true if a port of a Service has an address outside of the cluster, of one family.
+/// Returns true if a port of a Service has an address of one family outside of the cluster.
 fn is_external(service: &Value, port: &ServicePort, family: IpFamily) -> bool {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let is_of_family = |address: &Value| {
@@ -109,7 +110,7 @@ fn is_external(service: &Value, port: &ServicePort, family: IpFamily) -> bool {
         || list(&service["status"]["loadBalancer"]["ingress"]).iter().any(is_virtual)
 }
 
-/// Asks the model what kube-proxy of a node was asked about a Service.
+/// Asks the model the same questions about a Service as the recording asked kube-proxy of a node.
 fn rows(recording: &Recording, recorded: &Recorded, node: &str) -> Vec<Row> {
     let Recorded { service, json, answers, .. } = recorded;
     let policies: TrafficPolicies = serde_json::from_value(json.clone()).unwrap();
@@ -176,8 +177,7 @@ fn the_model_has_the_answers_of_kube_proxy() {
     assert_eq!(kinds, BTreeMap::from(covered));
 }
 
-/// A refusal is no answer of the model if an endpoint that is defined is ready, or each entry of
-/// one that is not.
+/// The model does not refuse if a defined endpoint is ready, or each entry of an undefined one.
 #[test]
 fn a_refusal_is_accepted_only_if_some_choice_explains_it() {
     let address = |last: u8| SocketAddr::from(([10, 0, 0, last], 80));

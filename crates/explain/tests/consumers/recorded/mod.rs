@@ -1,16 +1,16 @@
-//! The models against the answers that kube-proxy and CoreDNS themselves have given.
+//! Compares the models with recorded answers of kube-proxy and CoreDNS.
 //!
-//! `answers.jsonl.gz` was recorded on 2026-11-26 beside an API server 1.36.2. It holds 144 Services
-//! of two namespaces, all but four of them random, and their slices as they were after 250 random
-//! changes. kube-endpoint-manager has written those of the Services that have a selector or
-//! Endpoints, a user the others. The first line has the nodes with their zones.
+//! `answers.jsonl.gz` is a recording of 2026-11-26 beside an API server 1.36.2. It holds 144
+//! Services of two namespaces, all but four of them random, and their slices after 250 random
+//! changes. kube-endpoint-manager wrote the slices of the Services that have a selector or
+//! Endpoints, a user wrote the others. The first line has the nodes with their zones.
 //!
 //! - `answers` are those of `kube-proxy --proxy-mode=nftables --detect-local-mode=ClusterCIDR`
 //!   1.36.2, for each node: where a connection goes that a pod opens to the cluster IP, and a
 //!   client from outside, in a range that the Service allows, or a pod to a node port, an external
-//!   IP or an address of a load balancer. They are read from the kernel's tables. No answer means
-//!   that there is no rule. On `node-b1` kube-proxy has lived through all changes; on the others it
-//!   has started after the last.
+//!   IP or an address of a load balancer. They come from the kernel's tables. An absent answer
+//!   means that there is no rule. On `node-b1` kube-proxy ran during all changes; on the others it
+//!   started after the last.
 //! - `names` are those of CoreDNS's plugin `kubernetes` 1.14.7, by its options, and by the name
 //!   before the Service's. A name outside of the cluster has no addresses.
 
@@ -28,7 +28,7 @@ use serde_json::Value;
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Line {
-    /// The zone of each node; empty if it has none.
+    /// The zone of each node, or empty.
     Nodes {
         nodes: BTreeMap<String, String>,
     },
@@ -45,7 +45,7 @@ enum Line {
 #[derive(Default)]
 struct Recording {
     nodes: BTreeMap<String, String>,
-    /// By namespace.
+    /// The slices by namespace.
     slices: BTreeMap<String, Vec<EndpointSlice>>,
     services: Vec<Recorded>,
 }
@@ -53,7 +53,7 @@ struct Recording {
 struct Recorded {
     service: Service,
     json: Value,
-    /// By node.
+    /// The answers by node.
     answers: BTreeMap<String, kube_proxy::Answers>,
     names: core_dns::Names,
 }

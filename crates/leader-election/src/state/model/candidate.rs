@@ -10,7 +10,7 @@ pub(super) static ORIGIN: LazyLock<Instant> =
 
 pub(super) struct Candidate {
     pub(super) election: Election,
-    /// Counts the processes that this candidate has been.
+    /// The number of this candidate's present process: each restart adds one.
     pub(super) process: u64,
     /// Local time is `offset + real time * rate / 1000`.
     pub(super) rate: u64,
@@ -20,7 +20,7 @@ pub(super) struct Candidate {
     pub(super) is_running: bool,
     /// The request that is under way.
     pub(super) request: Option<u64>,
-    /// Real time until which this candidate may write.
+    /// The real time until which this candidate may write.
     pub(super) until: Option<Micros>,
 }
 

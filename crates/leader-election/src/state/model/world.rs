@@ -1,4 +1,4 @@
-//! The simulated API server, the network and what befalls the processes.
+//! The simulated API server and network, and the suspensions, stops and kills of the processes.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,7 +12,7 @@ use super::*;
 #[derive(Debug)]
 enum Happening {
     /// A request arrives at the server, which carries it out or not. Its answer has this delay, or
-    /// is lost.
+    /// the network loses it.
     Arrival {
         candidate: usize,
         request: u64,
@@ -55,11 +55,11 @@ pub(super) struct World {
     last_write: u64,
     /// Counts requests.
     requests: u64,
-    /// How many there were when the faults ended.
+    /// The number of the last request before the faults ended.
     faulty_requests: u64,
     faults_stopped: bool,
     pub(super) leaders: Vec<(Micros, usize)>,
-    /// How many leaders were told about last writes.
+    /// How many leaders learned the last writes of the one before.
     pub(super) told: usize,
 }
 
@@ -131,7 +131,7 @@ impl World {
 
     fn happen(&mut self, happening: Happening) {
         match happening {
-            // What was late arrives before the faults end, or never.
+            // A late request arrives before the faults end, or never.
             Happening::Arrival { request, .. } if request <= self.faulty_requests => {}
             Happening::Arrival { candidate, request, content, delay } => {
                 let answer = self.carry_out(content);
@@ -183,7 +183,7 @@ impl World {
                 self.faulty_requests = self.requests;
                 for index in 0..self.candidates.len() {
                     self.candidates[index].suspended_until = self.now;
-                    // Requests that are stuck get an answer now, and watches begin anew.
+                    // Stuck requests get an answer now, and watches begin anew.
                     if let Some(request) = self.candidates[index].request {
                         let answer = Answer::Failed { why: "reset".into(), may_be_applied: true };
                         self.later(1000, Happening::Answer { candidate: index, request, answer });
@@ -197,13 +197,13 @@ impl World {
         }
     }
 
-    /// How long a candidate stays suspended.
+    /// Returns for how long a candidate stays suspended.
     fn suspended(&self, candidate: usize) -> Option<Micros> {
         let until = self.candidates[candidate].suspended_until;
         (until > self.now).then(|| until - self.now)
     }
 
-    /// What the API server does.
+    /// Carries out a request as the API server does, and returns its answer.
     fn carry_out(&mut self, request: Request) -> Answer {
         let refused = |why: &str| Answer::Conflict(why.into());
         let lease = match (request, &self.lease) {
@@ -237,7 +237,7 @@ impl World {
         }
     }
 
-    /// Lets the state machine go on, as the loop of an elector does.
+    /// Does what the loop of an elector does: asks the state machine what to do next, and does it.
     fn step(&mut self, index: usize) {
         loop {
             let candidate = &mut self.candidates[index];
@@ -311,7 +311,7 @@ impl World {
             }
             2 => self.die(index),
             _ if self.suspended(index).is_none() && self.candidates[index].is_running => {
-                // The manager writes nothing any more, and tells what it has written.
+                // The manager writes nothing any more, and tells the elector its last write.
                 self.candidates[index].until = None;
                 self.candidates[index].request = None;
                 let last_writes = [("pods", ResourceVersion(self.last_write))].into_iter().collect();
@@ -345,7 +345,7 @@ impl World {
         self.step(index);
     }
 
-    /// Takes over what an elector publishes.
+    /// Notes what an elector would publish, and checks the laws.
     fn publish(&mut self, index: usize) {
         let candidate = &mut self.candidates[index];
         let before = candidate.until;

@@ -7,8 +7,8 @@ use super::super::{Fault, Kind};
 pub(super) const SERVERS: u8 = 3;
 
 impl Pieces {
-    /// Servers are behind, each by another time, while one after another hangs, refuses, is
-    /// restarted or has a storage of its own.
+    /// Adds steps in which servers lag by different times, while one after another hangs, refuses,
+    /// restarts or has a storage of its own.
     pub(super) fn servers(&mut self) {
         let span = seconds(self.random.between(60, 300));
         for server in (1..=SERVERS).map(Some) {

@@ -19,13 +19,13 @@ impl Pieces {
         }
     }
 
-    /// Short faults, each with changes in it.
+    /// Adds short faults with changes during each of them.
     fn short_faults(&mut self, span: Duration, number: u64) {
         for _ in 0..number {
             let (at, fault) = (self.moment(span), self.fault());
             let lasts = milliseconds(50 + self.random.logarithmic(60_000));
             self.fault_at(at, lasts, fault);
-            // Many faults concern the first writes only.
+            // Many faults concern only the first writes.
             self.burst(at + milliseconds(1), 40, 5);
             let within = at + self.moment(lasts);
             self.burst(within, 300, 4);
@@ -140,7 +140,7 @@ impl Pieces {
                 }
                 5 => {
                     let seconds = self.random.between(1, 60) as u32;
-                    // What is under way then goes on afterwards.
+                    // Work under way then goes on afterwards.
                     self.burst(at.saturating_sub(milliseconds(40)), 10, 8);
                     let suspend = if self.random.chance(30) {
                         Process::Suspend { seconds }
@@ -261,8 +261,8 @@ impl Pieces {
         }
     }
 
-    /// A manager lists an older state when it starts, or its watches lag while the other one, or it
-    /// itself, writes.
+    /// Adds steps in which a manager lists an older state when it starts, or its watches lag while
+    /// the other one, or it itself, writes.
     pub(super) fn stale(&mut self) {
         let span = seconds(60);
         let number = self.random.between(2, 6);
@@ -274,7 +274,7 @@ impl Pieces {
                 let versions = self.random.between(1, 60) as u32;
                 self.fault_at(at, lasts, Fault::OlderLists { by, versions });
                 if self.random.chance(50) {
-                    // As from a server that is behind: its watches are too.
+                    // As the server of an older list, the watches are behind, too.
                     let milliseconds = self.random.between(500, 20_000) as u32;
                     let lag =
                         Fault::WatchesLag { kind: None, by, milliseconds, bunched: false, server: None };
@@ -301,7 +301,8 @@ impl Pieces {
         }
     }
 
-    /// Objects change and change back while watches are away and their history is compacted.
+    /// Adds steps in which objects change and change back while watches are away and the server
+    /// compacts their history.
     pub(super) fn unobserved(&mut self) {
         let span = seconds(60);
         self.bursts(span, 2, 500);
@@ -339,7 +340,7 @@ impl Pieces {
         }
     }
 
-    /// The process ends at each of several writes in a row.
+    /// Adds steps in which the process ends at each of several writes in a row.
     pub(super) fn intermediate(&mut self) {
         let mut at = seconds(2);
         for _ in 0..self.random.between(2, 6) {
@@ -352,7 +353,8 @@ impl Pieces {
         }
     }
 
-    /// Pods end and come while creates are refused: those that are gone must not stay.
+    /// Adds steps in which pods end and come while the server refuses creates: endpoints of ended
+    /// pods must not stay.
     pub(super) fn refusals(&mut self) {
         let number = self.random.between(1, 4);
         self.bursts(seconds(20), number, 500);
@@ -373,7 +375,7 @@ impl Pieces {
             for number in 0..self.random.between(6, 14) as u8 {
                 let at = begin + milliseconds(self.random.below(5000));
                 let node = number % self.nodes;
-                // Numbers of the first namespace.
+                // These numbers are those of the first namespace.
                 let pod = 60 + 4 * number + number % 3;
                 self.change_at(
                     at,
@@ -388,7 +390,8 @@ impl Pieces {
         }
     }
 
-    /// The named ports of pods have different numbers, so that slices exchange their pods.
+    /// Adds steps in which the named ports of pods have different numbers, so that slices exchange
+    /// their pods.
     pub(super) fn moves(&mut self) {
         let span = seconds(self.random.between(30, 120));
         for _ in 0..self.random.between(4, 16) {
@@ -407,8 +410,8 @@ impl Pieces {
         self.short_faults(span, number);
     }
 
-    /// Watches of outputs are away while they are written, by a manager and by a user, so that the
-    /// next list shows both at once.
+    /// Adds steps in which watches of outputs are away while a manager and a user write them, so
+    /// that the next list shows both at once.
     fn coalesced(&mut self, at: Duration) {
         let kind = Some(self.random.pick(&[Kind::EndpointSlices, Kind::EndpointSlices, Kind::Endpoints]));
         let lasts = seconds(self.random.between(5, 20));
@@ -436,7 +439,7 @@ impl Pieces {
         }
     }
 
-    /// Watches of outputs lag behind the manager's own writes.
+    /// Adds steps in which watches of outputs lag behind the manager's own writes.
     pub(super) fn lagging(&mut self, setup: &Setup) {
         let mut at = seconds(3);
         for _ in 0..self.random.between(2, 5) {
@@ -479,7 +482,7 @@ impl Pieces {
             let at = seconds(2) + self.moment(span);
             let age = self.random.logarithmic(at.as_secs()) as u32;
             if self.random.chance(60) {
-                // What was written last is not seen before it is lost.
+                // The restore undoes the last write before the manager sees it.
                 let kind = Some(self.random.pick(&[Kind::EndpointSlices, Kind::Endpoints]));
                 let milliseconds = self.random.between(2000, 20_000) as u32;
                 let lag = Fault::WatchesLag { kind, by: None, milliseconds, bunched: false, server: None };

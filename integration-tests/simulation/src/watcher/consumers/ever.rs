@@ -1,13 +1,12 @@
-//! The addresses that a Service has ever had.
+//! Keeps the addresses that a Service has ever had.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use super::pod::{App, Pod};
 
-/// Everything that an address of a Service was ever made from; a restore of the server takes
-/// nothing away. A process may see a selector and a label together that were never there at the
-/// same time.
+/// The sources of all addresses that a Service has ever had; a restore of the server takes nothing
+/// away. A process may see a selector and a label together that never existed at the same time.
 #[derive(Debug, Default)]
 pub(super) struct Ever {
     selected: BTreeMap<String, BTreeSet<App>>,
@@ -25,7 +24,7 @@ impl Ever {
         self.of_pods.entry(pod.app.clone()).or_default().extend(&pod.addresses);
     }
 
-    /// A user has written addresses for a Service.
+    /// Notes addresses that a user has written for a Service.
     pub(super) fn written(&mut self, service: &str, addresses: impl IntoIterator<Item = IpAddr>) {
         self.of_users.entry(service.to_owned()).or_default().extend(addresses);
     }

@@ -1,5 +1,5 @@
-//! The objects of the server as the rules about clients need them, kept up to date from the store's
-//! changes: what each Service owes to which address, and since when.
+//! Keeps the objects of the server for the rules about clients, up to date from the store's
+//! changes: the traffic that each Service owes to an address, and since when.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -16,12 +16,12 @@ use super::mirrored::Mirrored;
 use super::pod::{App, Pod};
 use super::rules::{Claim, Claims, Client, State};
 
-/// Up to where inputs count as known.
+/// The limit up to which inputs count as known.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Horizon {
-    /// Holds what a process had surely read.
+    /// The inputs that a process had surely read.
     Read(Position),
-    /// Holds what has not changed since then.
+    /// The inputs that have not changed since then.
     Until(Duration),
 }
 
@@ -34,7 +34,7 @@ impl Horizon {
     }
 }
 
-/// The pods that have an address, and since when they are as they are.
+/// The pods that have an address, and the time of their last change.
 #[derive(Debug)]
 struct Address {
     pods: BTreeSet<String>,
@@ -45,29 +45,28 @@ struct Address {
 pub(in super::super) struct Inputs {
     pods: BTreeMap<String, Pod>,
     pods_of: BTreeMap<App, BTreeSet<String>>,
-    /// By namespace.
+    /// The addresses by namespace.
     addresses: BTreeMap<String, BTreeMap<IpAddr, Address>>,
     services: BTreeMap<String, (Service, Since)>,
     services_of: BTreeMap<App, BTreeSet<String>>,
     endpoints: BTreeMap<String, (Mirrored, Since)>,
-    /// By Service and slice.
+    /// The slices by Service and name.
     slices: BTreeMap<String, BTreeMap<String, EndpointSlice>>,
     service_of: BTreeMap<String, String>,
-    /// Their zones.
     nodes: BTreeMap<String, (String, Since)>,
-    /// The Services that something other than a manager has changed since they were last judged,
-    /// and when.
+    /// The Services that another client than a manager has changed since their last judgement, and
+    /// when.
     changed: BTreeMap<String, Duration>,
     ever: Ever,
 }
 
-/// The pods that a Service selects.
+/// Returns the pods that a Service selects.
 fn app_of(service: &Service) -> Option<App> {
     let app = service.selector.as_ref()?.get("app")?;
     Some((service.key.namespace.to_string(), app.to_string()))
 }
 
-/// Drops the fields that change nothing for clients.
+/// Drops the fields that do not matter to clients.
 fn reduced(service: Service) -> Service {
     Service {
         resource_version: ResourceVersion::default(),
@@ -78,7 +77,7 @@ fn reduced(service: Service) -> Service {
     }
 }
 
-/// Namespace and name of the Service of a slice.
+/// Returns namespace and name of the Service of a slice.
 pub(super) fn service_of(slice: &EndpointSlice) -> String {
     let name = slice.metadata.labels.get("kubernetes.io/service-name").map_or("", |name| name);
     format!("{}/{name}", slice.metadata.namespace)
@@ -98,13 +97,13 @@ fn remove<K: Ord>(sets: &mut BTreeMap<K, BTreeSet<String>>, of: &K, key: &str) {
 }
 
 impl Inputs {
-    /// Forgets all objects, because the server was set back.
+    /// Forgets all objects, because somebody restored the server.
     pub(in super::super) fn set_back(&mut self) {
         *self = Self { ever: std::mem::take(&mut self.ever), ..Self::default() };
     }
 
-    /// Applies a change. `object` is none for a deletion, and `by_user` is true if no manager has
-    /// made it. Returns the slice before, if it is one.
+    /// Applies a change. `object` is `None` for a deletion, and `by_user` is true if no manager has
+    /// made it. Returns the slice before the change, if it is a slice.
     pub(in super::super) fn apply(
         &mut self,
         plural: &str,
@@ -126,7 +125,7 @@ impl Inputs {
             }
             "nodes" => {
                 self.apply_node(key, object, since);
-                // The pods of a node may be published now.
+                // Controllers may publish the pods of a node now.
                 let all = self.services.keys().cloned();
                 self.changed.extend(all.map(|service| (service, since.at)));
             }
@@ -233,7 +232,7 @@ impl Inputs {
         before
     }
 
-    /// The Services that have been as they are since before `until`, and that were not judged
+    /// Takes the Services that have not changed since before `until`, and that nobody has judged
     /// since.
     pub(super) fn take_unchanged(&mut self, until: Duration) -> Vec<String> {
         let due = self.changed.iter().filter(|(_, at)| **at <= until);
@@ -250,17 +249,17 @@ impl Inputs {
         self.slices.get(self.service_of.get(key)?)?.get(key)
     }
 
-    /// The slices of a Service, by namespace and name.
+    /// Returns the slices of a Service, by namespace and name.
     pub(super) fn slices(&self, service: &str) -> impl Iterator<Item = (&String, &EndpointSlice)> {
         self.slices.get(service).into_iter().flatten()
     }
 
-    /// A Service, whatever is known of it.
+    /// Returns a Service, even if it is not known.
     pub(super) fn any_service(&self, key: &str) -> Option<&Service> {
         self.services.get(key).map(|(service, _)| service)
     }
 
-    /// A Service, if it is known as it is.
+    /// Returns a Service, if its present state is known.
     pub(super) fn service(&self, key: &str, known: Horizon) -> Option<&Service> {
         let (service, since) = self.services.get(key)?;
         let is_known = known.holds(*since, |read| read.services);
@@ -306,7 +305,7 @@ impl Inputs {
         self.endpoints.get(&format!("{}/{}", service.key.namespace, service.key.name))
     }
 
-    /// The addresses of one family of the pods of a Service, or of its Endpoints.
+    /// Returns the addresses of one family of the pods of a Service, or of its Endpoints.
     pub(super) fn addresses(&self, service: &Service, family: IpFamily) -> Vec<IpAddr> {
         let pods = app_of(service).and_then(|app| self.pods_of.get(&app)).into_iter().flatten();
         let of_pods = pods.filter_map(|pod| self.pods.get(pod)).flat_map(|pod| &pod.addresses);
@@ -316,7 +315,8 @@ impl Inputs {
         all.filter(|it| it.is_ipv6() == (family == IpFamily::IPv6)).collect()
     }
 
-    /// A client on no node, and those on each node, also as if the traffic policy was `Local`.
+    /// Returns a client on no node, and the clients on each node, also as if the traffic policy was
+    /// `Local`.
     pub(super) fn clients(&self) -> Vec<Client> {
         let of_nodes = self.nodes.iter().flat_map(|(node, (zone, _))| {
             [false, true].map(|local| Client { node: node.clone(), zone: zone.clone(), local })
@@ -359,7 +359,7 @@ mod tests {
         })
     }
 
-    /// A Service and a node, and the pods with these names.
+    /// Returns a Service and a node, and the pods with these names.
     fn inputs(pods: &[(&str, Value)]) -> Inputs {
         let mut inputs = Inputs::default();
         inputs.apply("services", "n/s", Some(&service("a", false)), at(1), true);

@@ -1,4 +1,4 @@
-//! Endpoints of a Service without a selector, which are mirrored.
+//! Reads mirrored Endpoints, of a Service without a selector.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -21,7 +21,7 @@ pub(super) struct Mirrored {
 }
 
 impl Mirrored {
-    /// Without addresses, if they are not to be mirrored.
+    /// Returns the addresses, or no addresses if the Endpoints are not to be mirrored.
     pub(super) fn of(endpoints: &Value) -> Self {
         let mut mirrored = Self::default();
         if !Endpoints::of(endpoints).is_mirrorable {

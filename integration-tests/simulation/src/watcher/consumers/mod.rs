@@ -1,5 +1,5 @@
-//! Judges what clients notice: a slice at each write of it by a manager, and a Service once nothing
-//! has changed it for some time. The exemptions are those of the rules about slices.
+//! Judges the effects on clients: a slice at each write of it by a manager, and a Service once
+//! nothing has changed it for some time. The exemptions are those of the rules about slices.
 
 mod ever;
 mod inputs;
@@ -20,7 +20,7 @@ pub(super) use inputs::Inputs;
 use inputs::{Horizon, addresses_of, service_of};
 use rules::{Answer, Broken, Claim, Client, State, answers};
 
-/// The write of a slice, and what is known of its Service.
+/// The write of a slice, and the known state of its Service.
 struct Written<'a> {
     /// Namespace and name of the slice.
     key: &'a str,
@@ -31,7 +31,7 @@ struct Written<'a> {
     known: Horizon,
 }
 
-/// Returns true if a slice is one of those that the controllers make for a Service as it is.
+/// Returns true if the controllers make such a slice for the present Service.
 fn is_made_for(service: &Service, slice: &EndpointSlice) -> bool {
     let manager = slice.metadata.labels.get("endpointslice.kubernetes.io/managed-by");
     let wanted = if service.selector.is_some() { FROM_PODS } else { MIRRORED };
@@ -44,7 +44,8 @@ fn family_of(slice: &EndpointSlice) -> Option<IpFamily> {
 }
 
 impl Watcher {
-    /// Judges a write of a slice, which the inputs show already. `before` is the slice before.
+    /// Judges a write of a slice, which the inputs show already. `before` is the slice before the
+    /// write.
     pub(super) fn judge_write(&mut self, made: &ManagerWrite<'_>, before: Option<&EndpointSlice>) {
         let after = self.inputs.slice(made.key);
         let Some(service) = after.or(before).map(service_of) else { return };
@@ -62,7 +63,7 @@ impl Watcher {
         }
     }
 
-    /// The answers to a client that sees nothing of a Service but this slice.
+    /// Returns the answers to a client that sees only this slice of a Service.
     fn answers_of(&self, service: &str, slice: &EndpointSlice) -> Vec<Answer> {
         match (self.inputs.any_service(service), family_of(slice)) {
             (Some(service), Some(family)) => answers(service, [slice], family, &Client::default()),
@@ -70,7 +71,7 @@ impl Watcher {
         }
     }
 
-    /// Returns `None` if the write is exempt, or if the process does not know the Service as it is.
+    /// Returns `None` if the write is exempt, or if the process does not know the present Service.
     fn written<'a>(
         &'a self,
         made: &'a ManagerWrite<'_>,
@@ -102,8 +103,8 @@ impl Watcher {
             rules::claims_are_met(of_slice, &claims)?;
         }
         rules::ready_first(of_slice, |ip| claims.get(&ip).cloned())?;
-        // A ready address that has left the slice is in another one. One that is not ready in it
-        // waits for what is ready in others.
+        // A ready address that has left the slice is in another slice. An address that is not ready
+        // here waits for the ready ones in others.
         left.retain(|ip, claim| claim.state == State::Ready && !claims.contains_key(ip));
         let is_all_ready = claims.values().all(|claim| claim.state == State::Ready);
         if left.is_empty() && is_all_ready {
@@ -126,7 +127,7 @@ impl Watcher {
         Ok(true)
     }
 
-    /// Judges the Services that have been as they are since `until`, with all their slices, for all
+    /// Judges the Services that have not changed since `until`, with all their slices, for all
     /// clients.
     pub(super) fn judge_services(&mut self, until: Duration) {
         let clients = self.inputs.clients();
@@ -142,7 +143,7 @@ impl Watcher {
         let known = Horizon::Until(until);
         let Some(service) = self.inputs.service(key, known) else { return Ok(false) };
         let slices = || self.inputs.slices(key).map(|(_, slice)| slice);
-        // Controllers do not mend what others write about an address.
+        // Controllers do not mend entries of others about an address.
         let foreign = slices().filter(|slice| !is_made_for(service, slice));
         let foreign: BTreeSet<IpAddr> = foreign.flat_map(addresses_of).collect();
         let mut is_judged = false;

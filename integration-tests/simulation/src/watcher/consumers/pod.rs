@@ -1,4 +1,4 @@
-//! A pod, as far as clients notice it.
+//! The parts of a pod that clients notice.
 
 use std::net::IpAddr;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::rules::State;
 use crate::cluster::text;
 
-/// A namespace, and the value of the only label that Services select by.
+/// A namespace, and the value of the only label in selectors.
 pub(super) type App = (String, String);
 
 /// A port of a container: name, protocol, number.
@@ -20,7 +20,7 @@ pub(super) struct Pod {
     pub(super) addresses: Vec<IpAddr>,
     pub(super) node: String,
     ports: Vec<ContainerPort>,
-    /// `None` once the pod has ended.
+    /// The state, or `None` once the pod has ended.
     pub(super) state: Option<State>,
 }
 
@@ -54,7 +54,7 @@ impl Pod {
         }
     }
 
-    /// The number that a port of a Service leads to.
+    /// Returns the number of the pod's port for a port of a Service.
     pub(super) fn number(&self, port: &ServicePort) -> Option<u16> {
         let number = match &port.target_port {
             TargetPort::Number(0) => port.port,

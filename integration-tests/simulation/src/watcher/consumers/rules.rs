@@ -1,5 +1,5 @@
-//! The rules about what clients of a Service notice, as functions of the Service, its slices, and
-//! what it owes to addresses. kube-proxy and CoreDNS are the models of
+//! The rules about the effects on clients of a Service, as functions of the Service, its slices,
+//! and the traffic that it owes to addresses. kube-proxy and CoreDNS are the models of
 //! `kube_endpoint_explain::consumers`.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,15 +9,15 @@ use kube_endpoint_core_model::{EndpointSlice, IpFamily, Service};
 use kube_endpoint_explain::consumers::core_dns::{CoreDns, Question};
 use kube_endpoint_explain::consumers::kube_proxy::{KubeProxy, PortRoutes, Through, TrafficPolicies, Unused};
 
-/// Ready pods are backends. Hints may send a client to others, and each pod is left to some client.
-/// So no client is without a backend while a pod is ready: kube-proxy follows hints only where one
-/// is for its node or zone.
+/// Ready pods are backends. Hints may send a client to others, but leave each pod to some client.
+/// So each client has a backend while a pod is ready: kube-proxy follows hints only if one is for
+/// its node or zone.
 pub(super) const READY: &str = "a ready pod gets traffic";
 /// The fall-back of kube-proxy.
 pub(super) const LAST: &str = "a terminating pod that serves is the last resort";
-/// Terminating pods wait until nothing is ready, and those that are not ready get no traffic.
+/// Terminating pods wait until no pod is ready, and pods that are not ready get no traffic.
 pub(super) const FIRST: &str = "ready pods get traffic before others";
-/// An address that the Service has nothing to do with.
+/// The rule about addresses that never belonged to the Service.
 pub(super) const STRANGER: &str = "no client is sent to an address that was never the Service's";
 
 /// The rule that does not hold, and the reason.
@@ -27,7 +27,7 @@ pub(super) type Broken = (&'static str, String);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Ready,
-    /// It terminates and is still ready, so that it serves if nothing else does.
+    /// It terminates and is still ready, so that it serves if no other pod does.
     Serving,
     NotReady,
 }
@@ -37,36 +37,37 @@ pub(super) enum State {
 pub(super) struct Claim {
     pub(super) state: State,
     pub(super) node: String,
-    /// For each port of the Service the number that it leads to; none if the pod has no such port.
+    /// For each port of the Service the number of the pod's port, or `None` if the pod has no such
+    /// port.
     pub(super) ports: Vec<Option<u16>>,
 }
 
 pub(super) type Claims = BTreeMap<IpAddr, Claim>;
 
-/// Who asks.
+/// The client that asks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Client {
-    /// Its node; empty if it is on none that pods run on.
+    /// Its node, or empty if no pods run there.
     pub(super) node: String,
     pub(super) zone: String,
-    /// Judged as if the Service had the internal traffic policy `Local`.
+    /// True if the Service counts as one with the internal traffic policy `Local`.
     pub(super) local: bool,
 }
 
 /// The answer to one question of a client.
 #[derive(Debug, Default)]
 pub(super) struct Answer {
-    /// The port of the Service that was asked for; none if only addresses were.
+    /// The port of the Service in the question, or `None` if the question is about addresses only.
     port: Option<usize>,
-    /// Without a port, the number is 0.
+    /// The backends. Without a port, the number is 0.
     backends: BTreeSet<SocketAddr>,
-    /// Not for this client, because of hints.
+    /// The endpoints that hints keep from this client.
     hinted_away: BTreeSet<SocketAddr>,
-    /// Used when nothing is ready.
+    /// The endpoints that this client uses when no endpoint is ready.
     waiting: BTreeSet<SocketAddr>,
-    /// Asked of kube-proxy, which falls back to terminating pods. CoreDNS does not.
+    /// True for kube-proxy, which falls back to terminating pods. CoreDNS does not.
     falls_back: bool,
-    /// Only endpoints of this node count; empty if all do.
+    /// The only node whose endpoints count, or empty if all count.
     node: String,
 }
 
@@ -89,7 +90,7 @@ impl Answer {
         answer
     }
 
-    /// The socket of an address that this answer is about.
+    /// Returns the socket of an address that this answer is about.
     fn socket(&self, ip: IpAddr, claim: &Claim) -> Option<SocketAddr> {
         if !self.node.is_empty() && claim.node != self.node {
             return None;
@@ -101,14 +102,14 @@ impl Answer {
         Some(SocketAddr::new(ip, number))
     }
 
-    /// True if an address is used, or would be for a client elsewhere.
+    /// Returns true if this client uses an address, or a client elsewhere would.
     pub(super) fn reaches(&self, ip: IpAddr, claim: &Claim) -> bool {
         let is_used = |it| self.backends.contains(&it) || self.hinted_away.contains(&it);
         self.socket(ip, claim).is_none_or(is_used)
     }
 }
 
-/// The answers to all questions of a client about the addresses of one family.
+/// Returns the answers to all questions of a client about the addresses of one family.
 pub(super) fn answers<'a>(
     service: &Service,
     slices: impl IntoIterator<Item = &'a EndpointSlice>,
@@ -126,7 +127,7 @@ pub(super) fn answers<'a>(
     ports.map(|(position, routes)| Answer::of_proxy(position, routes, client)).collect()
 }
 
-/// The answers of CoreDNS about a headless Service: its addresses, and those of each port.
+/// Returns the answers of CoreDNS about a headless Service: its addresses, and those of each port.
 fn of_names(service: &Service, slices: &[&EndpointSlice], family: IpFamily) -> Vec<Answer> {
     let named = service.ports.iter().enumerate().filter(|(_, port)| !port.name.is_empty());
     let of_ports = named.map(|(position, port)| {
@@ -147,7 +148,7 @@ fn of_names(service: &Service, slices: &[&EndpointSlice], family: IpFamily) -> V
         .collect()
 }
 
-/// All addresses that a client may be sent to are known.
+/// Checks that all addresses to which a client may be sent are known.
 pub(super) fn no_strangers(answers: &[Answer], is_known: impl Fn(IpAddr) -> bool) -> Result<(), Broken> {
     let mut sent_to = answers.iter().flat_map(|it| it.backends.iter().chain(&it.hinted_away));
     match sent_to.find(|it| !is_known(it.ip())) {
@@ -156,7 +157,7 @@ pub(super) fn no_strangers(answers: &[Answer], is_known: impl Fn(IpAddr) -> bool
     }
 }
 
-/// Addresses of pods that serve get traffic, as far as their states allow it.
+/// Checks that addresses of serving pods get the traffic that their states allow.
 pub(super) fn claims_are_met(answers: &[Answer], claims: &Claims) -> Result<(), Broken> {
     for answer in answers {
         for (ip, claim) in claims {
@@ -180,8 +181,8 @@ pub(super) fn claims_are_met(answers: &[Answer], claims: &Claims) -> Result<(), 
     Ok(())
 }
 
-/// Hints leave each ready pod to a client on some node. `of_clients` are the answers to one client
-/// on each node, and each client asks the same questions.
+/// Checks that hints leave each ready pod to a client on some node. `of_clients` are the answers to
+/// one client on each node, and each client asks the same questions.
 pub(super) fn some_client_reaches(of_clients: &[Vec<Answer>], claims: &Claims) -> Result<(), Broken> {
     for (position, question) in of_clients.first().into_iter().flatten().enumerate() {
         let answers = || of_clients.iter().filter_map(|answers| answers.get(position));
@@ -196,7 +197,7 @@ pub(super) fn some_client_reaches(of_clients: &[Vec<Answer>], claims: &Claims) -
     Ok(())
 }
 
-/// An address whose pod is not ready, if clients are sent to it though they should not be.
+/// Returns an address whose pod is not ready, if clients are wrongly sent to it.
 pub(super) fn ready_first(answers: &[Answer], claim: impl Fn(IpAddr) -> Option<Claim>) -> Result<(), Broken> {
     for answer in answers {
         let state = |socket: &SocketAddr| claim(socket.ip()).map(|claim| claim.state);
@@ -227,7 +228,7 @@ mod tests {
         .unwrap()
     }
 
-    /// An endpoint on the node `n0` with a condition for each letter of `rst`.
+    /// Returns an endpoint on the node `n0` with a condition for each letter of `rst`.
     fn endpoint(address: &str, conditions: &str) -> Value {
         let [ready, serving, terminating] = ['r', 's', 't'].map(|it| conditions.contains(it));
         json!({

@@ -1,4 +1,4 @@
-//! Strategic merge patches case by case.
+//! Tests strategic merge patches case by case.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Bodies as Go clients write them, built field by field.
+//! Tests bodies as Go clients write them, built field by field.
 
 use kube_endpoint_apiserver_rules::resource;
 use serde_json::json;
@@ -106,7 +106,7 @@ fn delete_options_of_any_group_are_decoded() {
 fn malformed_bodies_are_refused() {
     let namespace = body("v1", "Namespace", &[bytes(1, bytes(1, "shop"))]);
     for length in 0..namespace.len() {
-        // A truncated body is refused or decoded in part, but never panics.
+        // The decoder refuses a truncated body or decodes a part of it, but never panics.
         let _ = to_json(&namespace[..length], pods());
     }
     assert_eq!(to_json(b"{}", pods()).unwrap_err().code, 400);

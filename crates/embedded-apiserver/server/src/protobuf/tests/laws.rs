@@ -19,7 +19,7 @@ impl Dice {
     }
 }
 
-/// A random object of a message, without zero values in fields that are not pointers.
+/// Returns a random object of a message, without zero values in fields that are not pointers.
 fn object(of: &Message, dice: &mut Dice, depth: usize) -> Map<String, Value> {
     let mut object = Map::new();
     for field in &of.fields {
@@ -41,7 +41,7 @@ fn object(of: &Message, dice: &mut Dice, depth: usize) -> Map<String, Value> {
                 continue;
             }
         };
-        // An empty message that is not a pointer is omitted.
+        // JSON omits an empty message that is not a pointer.
         if field.shape != Shape::One || value != json!({}) {
             object.insert(field.name.to_owned(), value);
         }
@@ -117,8 +117,8 @@ proptest! {
     }
 }
 
-/// Checks that `T`, from bindings that were generated from the OpenAPI document, has every field of
-/// a kind's message.
+/// Checks that `T`, from bindings generated from the OpenAPI document, has every field of a kind's
+/// message.
 fn check_names<T: serde::Serialize + serde::de::DeserializeOwned>(api_version: &str, kind: &str) {
     let of = table::of_kind(api_version, kind).unwrap();
     let mut full = object(of, &mut Dice(None), 0);

@@ -1,5 +1,5 @@
-//! Recorded answers of a real server, in protobuf and in JSON: each is converted to the other form
-//! and compared.
+//! Converts recorded answers of a real server, in protobuf and in JSON, to the other form, and
+//! compares them.
 
 use std::path::Path;
 
@@ -46,7 +46,7 @@ fn completed_items(mut list: Value) -> Value {
     list
 }
 
-/// The events of a watch: type and enveloped object.
+/// Returns the events of a watch: type and enveloped object.
 fn events(mut stream: &[u8]) -> Vec<(String, Vec<u8>)> {
     let mut events = Vec::new();
     while let Some((length, rest)) = stream.split_first_chunk::<4>() {
@@ -117,7 +117,7 @@ fn watches_convert_to_the_recorded_other_form() {
             .collect();
         let (last, bookmark) = (expected.last_mut().unwrap(), found.last().unwrap());
         assert_eq!(bookmark["type"], "BOOKMARK", "{kind}");
-        // The two watches were opened at different times.
+        // The two watches began at different times.
         let version = &bookmark["object"]["metadata"]["resourceVersion"];
         last["object"]["metadata"]["resourceVersion"] = version.clone();
         assert_eq!(found, expected, "{kind}");
