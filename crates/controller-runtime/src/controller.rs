@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kube_endpoint_api_writer::{ApiWriter, Clock, EventRecorder};
-use kube_endpoint_core_model::{ObjectKey, ResourceVersion};
+use kube_endpoint_core_model::ObjectKey;
 use kube_endpoint_informer::Cluster;
 use kube_endpoint_workqueue::{AfterRetries, RetryPolicy, run_workers_observed};
 
@@ -51,30 +51,11 @@ impl<R: Reconciler> Controller<R> {
     ///
     /// When a sync panics: a controller must not run on with fewer workers.
     pub async fn run(self) {
-        self.run_after(None).await;
-    }
-
-    /// As [`Self::run`], for a process that takes over from another one. `unread` is a version that
-    /// the API server had when the lease was taken. Until the cache of the outputs has read as far,
-    /// the outputs of a key are compared with the server's before anything is written for it, since
-    /// they may have been written by the process before.
-    ///
-    /// # Panics
-    ///
-    /// As [`Self::run`].
-    pub async fn take_over(self, unread: ResourceVersion) {
-        self.run_after(Some(unread)).await;
-    }
-
-    async fn run_after(self, unread: Option<ResourceVersion>) {
         let runtime = self.runtime;
         tokio::select! {
             biased;
             () = runtime.stopped.notified() => return,
             () = runtime.cluster().synced_kinds(R::kinds()) => {}
-        }
-        if let Some(unread) = unread {
-            runtime.expect_unread(unread);
         }
         runtime.begin();
         runtime.reconciler.start(&runtime);
@@ -108,7 +89,6 @@ impl<R: Reconciler> Controller<R> {
             () = runtime.resync_periodically() => {}
             () = runtime.check_overdue_writes() => {}
             () = runtime.summarize_failures() => {}
-            () = runtime.finish_take_over() => {}
         }
     }
 

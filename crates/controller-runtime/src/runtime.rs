@@ -1,6 +1,7 @@
 //! A reconciler's tools: caches, queue, writes, and state for each key.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use kube_endpoint_api_writer::{
@@ -28,7 +29,6 @@ use crate::metrics::Metrics;
 use crate::outages::Member;
 use crate::recent_writes::RecentForeignWrites;
 use crate::selection::Selection;
-use crate::take_over::TakeOver;
 use crate::{Cause, ForeignWrite, Outcome, Output, Reconciler, RuntimeOptions, Spacing, StateCounts};
 
 /// The runtime of one controller.
@@ -47,7 +47,8 @@ pub struct Runtime<R: Reconciler> {
     pub(crate) selection: Selection,
     pub(crate) metrics: Metrics,
     pub(crate) activity: Activity,
-    pub(crate) take_over: TakeOver,
+    /// True if changes are looked at.
+    pub(crate) has_begun: AtomicBool,
     cluster: Cluster,
     pub(crate) events: EventRecorder,
     clock: Clock,
@@ -99,7 +100,7 @@ impl<R: Reconciler> Runtime<R> {
             writer: TrackedWriter::new(writer, seed),
             stopped: Notify::new(),
             selection: Selection::new(config.options.service_selector.clone()),
-            take_over: TakeOver::default(),
+            has_begun: AtomicBool::new(false),
             options: config.options,
             seed,
             failing: FailingKeys::default(),
@@ -233,10 +234,6 @@ impl<R: Reconciler> Runtime<R> {
         let (mut answered, mut busy) = (false, false);
         for (index, writes) in sub_plans.into_iter().enumerate() {
             if !(busy || answered || writes.is_empty()) {
-                if let Err(failed) = self.check_outputs_are_current(key).await {
-                    self.keys.with(key, |state| state.trigger_time.carry_over(trigger_time));
-                    return Err(vec![failed]);
-                }
                 // Before the first write: another client may be faster than its answer.
                 self.keys.with_kept_rare(key, |state| state.foreign.answered(Instant::now()));
                 self.space_writes(key);
@@ -361,26 +358,17 @@ impl<R: Reconciler> Runtime<R> {
         self.keys.remove(key).own
     }
 
-    /// As [`Self::forget_state`], before the last writes of a key. If the cache has to be compared
-    /// with the server first, the key still waits ever longer between comparisons, until its writes
-    /// have succeeded. `keeps_changes` says whether what other clients changed is kept, too, so
-    /// that the answers to changes that keep coming back take ever longer. A sync after ten
-    /// minutes, if no other one does, forgets what is kept.
-    pub fn forget_before_writes(&self, key: &ObjectKey, keeps_changes: bool) -> R::State {
+    /// As [`Self::forget_state`], before the last writes of a key, but what other clients changed
+    /// is kept, so that the answers to changes that keep coming back take ever longer. A sync after
+    /// ten minutes, if no other one does, forgets what is kept.
+    pub fn forget_before_writes(&self, key: &ObjectKey) -> R::State {
         let mut forgotten = self.keys.remove(key);
-        forgotten.rare.with(|rare| {
-            let keeps_changes = keeps_changes && rare.foreign.len() > 0;
-            self.keys.with_rare(key, |state| {
-                state.comparison_delay = rare.comparison_delay;
-                if keeps_changes {
-                    state.foreign = std::mem::take(&mut rare.foreign);
-                }
-            });
-            if keeps_changes {
-                // Nothing else may start the sync that forgets them.
-                self.add_after(key.clone(), CALM, Cause::ForeignWrite);
-            }
-        });
+        let foreign = forgotten.rare.with(|rare| std::mem::take(&mut rare.foreign));
+        if foreign.len() > 0 {
+            self.keys.with_rare(key, |state| state.foreign = foreign);
+            // Nothing else may start the sync that forgets them.
+            self.add_after(key.clone(), CALM, Cause::ForeignWrite);
+        }
         forgotten.own
     }
 

@@ -27,13 +27,7 @@ impl<R: Reconciler> Runtime<R> {
             dry_run.begin(key);
         }
         self.keys.with_kept_rare(key, |state| state.undone.begin());
-        let mut was_compared = self.is_compared(key);
         let mut result = self.reconciler.sync(self, key).await;
-        // The first sync after a take-over may end with a comparison of the outputs; the next one
-        // carries the plan out.
-        while self.is_compared(key) && !std::mem::replace(&mut was_compared, true) {
-            result = self.reconciler.sync(self, key).await;
-        }
         if matches!(result, Ok(Outcome::Done)) {
             result = self.resolve_updates(key).await;
         }

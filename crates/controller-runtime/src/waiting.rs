@@ -175,6 +175,15 @@ impl<R: Reconciler> Runtime<R> {
         Outcome::Stale
     }
 
+    /// Returns how long to wait before the server is asked about a key once more, after an answer
+    /// that differs from the cache. Each time is twice as long until a sync succeeds.
+    pub(crate) fn next_comparison(&self, key: &ObjectKey) -> Duration {
+        self.keys.with_rare(key, |state| {
+            state.comparison_delay = (state.comparison_delay * 2).clamp(STALE_RETRY, LONGEST_WAIT);
+            state.comparison_delay
+        })
+    }
+
     /// As [`Self::defer`], with another time.
     pub(crate) fn defer_for(&self, key: &ObjectKey, longest: Duration) -> Outcome {
         self.keys.with_rare(key, |state| state.deferred = true);

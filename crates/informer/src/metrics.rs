@@ -71,10 +71,13 @@ pub enum RelistReason {
     InvalidResponse,
     /// The watch fails each time that it is resumed from the version at which it stopped.
     RepeatedError,
+    /// [`Cluster::relist`](crate::Cluster::relist) was called: this process became the leader and
+    /// does not know what the one before wrote last.
+    Requested,
 }
 
 impl RelistReason {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Start,
         Self::Expired,
         Self::TooLargeResourceVersion,
@@ -83,6 +86,7 @@ impl RelistReason {
         Self::ContinueRefused,
         Self::InvalidResponse,
         Self::RepeatedError,
+        Self::Requested,
     ];
 
     /// The value of the `reason` label.
@@ -96,6 +100,7 @@ impl RelistReason {
             Self::ContinueRefused => "continue_refused",
             Self::InvalidResponse => "unintelligible",
             Self::RepeatedError => "stuck",
+            Self::Requested => "requested",
         }
     }
 }

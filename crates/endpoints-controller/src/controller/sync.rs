@@ -29,7 +29,7 @@ impl EndpointsReconciler {
             }
             Some(service) => self.sync_service(runtime, &service, existing).await,
             None => {
-                let forgotten = runtime.forget_before_writes(key, false);
+                let forgotten = runtime.forget_state(key);
                 let leftover = leftover.max(forgotten.leftover);
                 if leftover == Leftover::No {
                     return Ok(Outcome::Done);

@@ -47,6 +47,8 @@ pub(crate) struct Progress {
     /// The kinds that [`Cluster::synced`](crate::Cluster::synced) waits for.
     awaited: watch::Sender<Kinds>,
     synced: watch::Sender<Kinds>,
+    /// Wakes [`Progress::relist`] after each complete list.
+    listed: Notify,
 }
 
 /// The progress of the lists and watches of one kind.
@@ -65,6 +67,7 @@ struct StreamProgress {
     /// The last failure, until a request succeeds.
     failure: Mutex<Option<KindFailure>>,
     version_check: Notify,
+    relist: Notify,
     doubts: Mutex<Doubts>,
 }
 
@@ -77,6 +80,10 @@ struct StreamState {
     received: Option<Instant>,
     /// True if a complete list was applied and handlers were called for it.
     synced: bool,
+    /// When the list under way began.
+    began_list: Option<Instant>,
+    /// When the list began that was applied last.
+    listed: Option<Instant>,
     /// The server's versions went back, and there was no list since.
     must_list: bool,
     /// The list under way began after the server's versions went back.
@@ -157,6 +164,7 @@ impl Progress {
             kinds,
             awaited: watch::Sender::new(awaited),
             synced: watch::Sender::new(Kinds::default()),
+            listed: Notify::new(),
         }
     }
 
@@ -340,6 +348,9 @@ impl Progress {
     pub(crate) fn begin_list(&self, kind: Kind, scope: &Scope) {
         let Some(stream) = self.stream(kind, scope) else { return };
         let mut state = stream.state.lock();
+        state.began_list = Some(Instant::now());
+        // This list answers a request for one.
+        let _ = stream.relist.notified().now_or_never();
         if std::mem::take(&mut state.must_list) {
             state.begins_epoch = true;
             state.began_epoch = Some(Instant::now());
@@ -352,8 +363,11 @@ impl Progress {
     /// Returns whether the whole kind is synced.
     pub(crate) fn mark_synced(&self, kind: Kind, scope: &Scope) -> bool {
         if let Some(stream) = self.stream(kind, scope) {
-            stream.state.lock().synced = true;
+            let mut state = stream.state.lock();
+            state.synced = true;
+            state.listed = state.began_list.take().or(state.listed);
         }
+        self.listed.notify_waiters();
         let all_synced = self.of(kind).streams().all(|stream| stream.state.lock().synced);
         if all_synced {
             self.synced.send_if_modified(|synced| {
@@ -426,6 +440,30 @@ impl Progress {
             *stream.failure.lock() = failure;
         }
         self.failure(kind)
+    }
+
+    /// Lists a kind once more, and waits until a list that began after the call has been applied in
+    /// each namespace that is listed by itself.
+    pub(crate) async fn relist(&self, kind: Kind) {
+        let called = Instant::now();
+        self.of(kind).streams().for_each(|stream| stream.relist.notify_one());
+        let is_listed = |stream: &StreamProgress| stream.state.lock().listed.is_some_and(|at| at >= called);
+        loop {
+            let listed = self.listed.notified();
+            if self.of(kind).streams().all(is_listed) {
+                return;
+            }
+            listed.await;
+        }
+    }
+
+    /// Waits until a relist is requested. Returns at once if one was requested since the last list
+    /// began.
+    pub(crate) async fn relist_requested(&self, kind: Kind, scope: &Scope) {
+        match self.stream(kind, scope) {
+            Some(stream) => stream.relist.notified().await,
+            None => std::future::pending().await,
+        }
     }
 
     /// Asks the reflector that covers a namespace for a version check. Requests that it has not

@@ -128,6 +128,8 @@ pub(crate) enum WatchEnd {
     Closed,
     /// Nothing arrived for the idle timeout, as on a connection that died unnoticed.
     Idle,
+    /// A new list was requested.
+    Relist,
 }
 
 /// What follows a request that ended.
@@ -178,6 +180,7 @@ impl<T> State<T> {
     pub(crate) fn after_end(&self, end: WatchEnd, now: Instant) -> Next {
         match end {
             WatchEnd::Idle => Next::Check,
+            WatchEnd::Relist => Next::Relist(RelistReason::Requested),
             WatchEnd::Closed if self.connection().is_some_and(|it| it.worked(now)) => Next::Resume,
             WatchEnd::Closed => Next::RetryWithCheck,
         }

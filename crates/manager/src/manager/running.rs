@@ -9,7 +9,6 @@ use kube_endpoint_informer::{Kind, Kinds};
 use kube_endpoint_watch_channel as watch;
 use tokio::time::timeout;
 
-use super::controllers::Unread;
 use super::election::{Election, Happening};
 use super::informers::Informers;
 use super::take_over::TakeOver;
@@ -50,7 +49,7 @@ impl Running {
             Informers { client, cluster, kinds, dry_run, controllers: names, options, seeds, listed }.start();
         let mut workers = NamedTasks::default();
         if election.is_none() {
-            manager.controllers.start(&mut workers, Unread::default());
+            manager.controllers.start(&mut workers);
             manager.handle.set_leading(true);
         }
         let mut other_tasks = NamedTasks::default();
@@ -97,8 +96,8 @@ impl Running {
                         }
                         return Err(error);
                     }
-                    Ok(Happening::TookOver { unread }) => {
-                        self.handle.controllers().start(&mut self.workers, unread);
+                    Ok(Happening::TookOver) => {
+                        self.handle.controllers().start(&mut self.workers);
                         self.handle.set_leading(true);
                     }
                 },

@@ -71,8 +71,6 @@ impl MirroringReconciler {
         if replaced.is_empty() {
             return Ok(());
         }
-        // The mirrored slices that replace them must exist.
-        runtime.check_outputs_are_current(&service.key).await.map_err(|failed| vec![failed])?;
         let asked = runtime.writer().writer().service(&service.key).await;
         let asked = asked.map_err(|error| failed_delete(orphans, error))?;
         // The cache will show that the Service has changed, unless the answer is wrong.

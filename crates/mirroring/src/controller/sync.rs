@@ -57,7 +57,9 @@ impl MirroringReconciler {
             // With the names of creates whose answers were lost: nothing is created any more.
             runtime.writer().tracker().forget(key);
             let keeps_changes = !plan.writes.delete.is_empty();
-            let before = runtime.forget_before_writes(key, keeps_changes).share;
+            let forgotten =
+                if keeps_changes { runtime.forget_before_writes(key) } else { runtime.forget_state(key) };
+            let before = forgotten.share;
             self.metrics.replace(before, None);
             // A user may have made them, with a label that was copied.
             if keeps_changes

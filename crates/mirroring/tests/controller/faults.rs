@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use kube_endpoint_core_model::ResourceVersion;
 use kube_endpoint_embedded_apiserver::{Fault, refusals};
 use kube_endpoint_mirroring::{ControllerOptions, RuntimeOptions};
 use serde_json::{Value, json};
@@ -260,30 +259,5 @@ async fn while_an_answer_differs_from_the_cache_the_server_is_asked_ever_more_sl
         harness.moment().await;
         assert_eq!(harness.slices(), [""; 0]);
     }
-    harness.nothing_is_remembered().await;
-}
-
-/// The Endpoints are not mirrored any more, which must not make the controller forget how long it
-/// has waited.
-#[tokio::test(start_paused = true)]
-async fn after_a_take_over_slices_that_are_to_go_are_compared_ever_more_slowly() {
-    let server = server([service("web"), endpoints("web", &["192.0.2.1"])]);
-    Harness::start(&server, ControllerOptions::default()).await.crash().await;
-    let harness = Harness::take_over(&server, ResourceVersion(u64::MAX)).await;
-    harness.hold_up("endpointslices", Duration::from_secs(100)).await;
-    // Unseen, so that the cache differs from the server.
-    harness.patch("endpointslices", &harness.slice(), json!({"metadata": {"annotations": {"a": "b"}}})).await;
-    harness.server.clear_request_log();
-    let skipped = json!({"metadata": {"labels": {"endpointslice.kubernetes.io/skip-mirror": "true"}}});
-    harness.patch("endpoints", "web", skipped).await;
-    harness.pass(Duration::from_secs(99)).await;
-    // Each comparison comes after a question about the Endpoints.
-    let questions = harness.timed_requests();
-    assert!(questions.iter().all(|(_, request)| request == "get endpoints 200"), "{questions:?}");
-    let waits: Vec<u128> = questions.windows(2).map(|pair| (pair[1].0 - pair[0].0) / 1000).collect();
-    assert_eq!(waits, [1, 2, 4, 8, 16, 32]);
-    assert_eq!(harness.slices().len(), 1);
-    harness.pass(Duration::from_secs(10)).await;
-    assert_eq!(harness.slices(), [""; 0], "the cache shows the change");
     harness.nothing_is_remembered().await;
 }
