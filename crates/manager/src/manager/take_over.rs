@@ -49,6 +49,30 @@ pub(super) struct TakeOver {
     pub(super) listed: watch::Receiver<Kinds>,
 }
 
+/// What the server says about a kind.
+struct Asked {
+    kind: Kind,
+    /// The highest version that the cache had read before.
+    position: ResourceVersion,
+    /// The server's version.
+    server: ResourceVersion,
+}
+
+impl Asked {
+    /// Returns the version that the lease names, unless the server does not have it.
+    fn existing(&self, version: Option<ResourceVersion>) -> Option<ResourceVersion> {
+        let (version, server) = (version?, self.server);
+        if version > server {
+            tracing::warn!(
+                kind = self.kind.name(), %version, %server,
+                "the lease names a version that the API server does not have; it was restored, or the lease edited"
+            );
+            return None;
+        }
+        Some(version)
+    }
+}
+
 impl TakeOver {
     /// Begins a take-over. The future completes when the controllers may begin, with the versions
     /// of the inputs that the previous leader left, without those that the server does not have.
@@ -72,17 +96,21 @@ impl TakeOver {
             let this = this;
             let kinds = this.outputs.iter().chain(&this.inputs).copied();
             let kinds: Vec<Kind> = kinds.filter(|kind| served.contains(*kind)).collect();
-            let versions = join_all(kinds.iter().map(|kind| this.version_for(*kind))).await;
-            let servers = kinds.iter().copied().zip(versions);
-            let servers: Vec<_> = servers.filter_map(|(kind, server)| Some((kind, server?))).collect();
-            let is_set_back = servers.iter().any(|(kind, server)| this.is_ahead(*kind, *server));
+            let asked = join_all(kinds.iter().map(|kind| this.ask(*kind))).await;
+            let asked: Vec<Asked> = asked.into_iter().flatten().collect();
+            let is_set_back = asked.iter().any(|asked| asked.server < asked.position);
             if is_set_back {
-                this.relist_all(&servers).await;
+                // Another cache may show what was lost, too, although the server has passed its
+                // version since.
+                tracing::warn!(
+                    "the API server's version is lower than one that was read before: {STORAGE_WENT_BACK}"
+                );
+                join_all(asked.iter().map(|asked| this.cluster.relist(asked.kind))).await;
             }
-            let caught_up = servers.iter().map(async |(kind, server)| {
-                let last = this.existing(*kind, last_writes.get(kind.name()), *server);
-                let last = if is_set_back { last } else { this.catch_up(*kind, last).await };
-                Some((kind.name(), last?))
+            let caught_up = asked.iter().map(async |asked| {
+                let last = asked.existing(last_writes.get(asked.kind.name()));
+                let last = if is_set_back { last } else { this.catch_up(asked.kind, last).await };
+                Some((asked.kind.name(), last?))
             });
             let caught_up: LastWrites = join_all(caught_up).await.into_iter().flatten().collect();
             for kind in &this.outputs {
@@ -107,51 +135,23 @@ impl TakeOver {
         outputs.chain(inputs).collect()
     }
 
-    /// Returns the server's version of a kind, if it serves the kind. An input may be one that
-    /// cannot be listed, and that some controllers do not need: the server has some time to answer
-    /// about it.
-    async fn version_for(&self, kind: Kind) -> Option<ResourceVersion> {
-        if self.outputs.contains(&kind) {
-            return self.server_version(kind).await;
-        }
-        if !self.cluster.has_synced_kinds([kind]) {
-            return None;
-        }
-        timeout(LONGEST_LAG, self.server_version(kind)).await.ok().flatten()
-    }
-
-    /// Returns true if the cache of a kind has read past the server's version.
-    fn is_ahead(&self, kind: Kind, server: ResourceVersion) -> bool {
+    /// Asks for the server's version of a kind; returns none if the server does not serve it. An
+    /// input may be one that cannot be listed, and that some controllers do not need: the server
+    /// has some time to answer about it.
+    async fn ask(&self, kind: Kind) -> Option<Asked> {
+        // Read before: the cache may read more than the answer shows meanwhile.
         let position = |namespace: &str| self.cluster.position_in(kind, namespace).version;
-        let mut namespaces = self.cluster.view().namespaces();
-        position("") > server || namespaces.any(|namespace| position(namespace) > server)
-    }
-
-    /// Lists all kinds: one has a version that is lower than what its cache has read. Another cache
-    /// may show what was lost, too, although the server has passed its version since.
-    async fn relist_all(&self, servers: &[(Kind, ResourceVersion)]) {
-        tracing::warn!(
-            "the API server's version is lower than one that was read before: {STORAGE_WENT_BACK}"
-        );
-        join_all(servers.iter().map(|(kind, _)| self.cluster.relist(*kind))).await;
-    }
-
-    /// Returns the version that the lease names, unless the server does not have it.
-    fn existing(
-        &self,
-        kind: Kind,
-        version: Option<ResourceVersion>,
-        server: ResourceVersion,
-    ) -> Option<ResourceVersion> {
-        let version = version?;
-        if version > server {
-            tracing::warn!(
-                kind = kind.name(), %version, %server,
-                "the lease names a version that the API server does not have; it was restored, or the lease edited"
-            );
+        let namespaces = self.cluster.view().namespaces();
+        let position = namespaces.map(|namespace| position(namespace)).fold(position(""), Ord::max);
+        let answer = self.server_version(kind);
+        let server = if self.outputs.contains(&kind) {
+            answer.await?
+        } else if self.cluster.has_synced_kinds([kind]) {
+            timeout(LONGEST_LAG, answer).await.ok()??
+        } else {
             return None;
-        }
-        Some(version)
+        };
+        Some(Asked { kind, position, server })
     }
 
     /// Waits until the cache of a kind shows what the previous leader has written or read, up to

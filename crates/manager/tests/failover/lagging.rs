@@ -196,3 +196,25 @@ async fn the_versions_are_asked_for_until_the_server_answers() {
     sleep(seconds(5)).await;
     assert_right(&server, 4, |_| true);
 }
+
+#[tokio::test(start_paused = true)]
+async fn changes_that_come_before_the_answer_about_a_version_are_no_restore() {
+    let server = server_with(5).await;
+    let (leader, standby) = leader_and_standby(&server, &settings(), Arc::new(|_| ())).await;
+    let of_version = |request: &RequestInfo| request.query == "limit=1";
+    server.add_fault(FaultRule::new(Fault::DelayAnswer(seconds(1)), of_version));
+    server.clear_request_log();
+    leader.stop().await;
+    for round in 0..20 {
+        server.load([pod(0, round % 2 == 0)]).unwrap();
+        sleep(Duration::from_millis(100)).await;
+    }
+    standby.led().await;
+    let requests = standby.requests(&server);
+    let versions = requests.iter().filter(|it| of_version(&it.request)).count();
+    assert_eq!(versions, 5, "each kind, and the answers were late");
+    let lists = requests.iter().filter(|it| it.request.query.contains("sendInitialEvents"));
+    assert_eq!(lists.count(), 0);
+    sleep(seconds(5)).await;
+    assert_right(&server, 5, |number| number != 0);
+}
