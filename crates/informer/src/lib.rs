@@ -20,7 +20,6 @@ pub use cluster::Cluster;
 pub use event::{Change, Handler, Origin, PodEvent, StreamEvent};
 pub use object::{Kind, Kinds, Object, Resource};
 pub use options::ReflectorOptions;
-pub use reflector::backoff::Backoff;
 pub use reflector::progress::Position;
 pub use reflector::run::run;
 pub use reflector::status::{KindFailure, KindStatus, ListWatchVerb};

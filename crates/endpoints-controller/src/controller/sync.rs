@@ -158,7 +158,7 @@ impl EndpointsReconciler {
             (None, None) => return Ok(Deleted::Before),
         };
         if deleted == Deleted::Before {
-            runtime.wait_for_deletion(key);
+            runtime.requeue_after_missing_delete(key);
         }
         if deleted != Deleted::Recorded {
             runtime.wrote(Operation::Delete);

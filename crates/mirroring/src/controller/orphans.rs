@@ -95,7 +95,7 @@ impl MirroringReconciler {
                     self.metrics.wrote(Operation::Delete);
                 }
                 Ok(Deleted::Recorded) => {}
-                Ok(Deleted::Before) => runtime.wait_for_deletion(&service.key),
+                Ok(Deleted::Before) => runtime.requeue_after_missing_delete(&service.key),
                 // A refusal of one delete does not prevent the others.
                 Err(delete) if delete.error.ends_deletes() => {
                     failed.push(delete);

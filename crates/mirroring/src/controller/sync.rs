@@ -114,7 +114,7 @@ impl MirroringReconciler {
             return Ok(if completion == Completion::Recorded {
                 Outcome::Done
             } else {
-                runtime.go_on_later(key)
+                runtime.requeue_after_writes(key)
             });
         }
         let is_deleted = |slice: &Arc<_>| deletes.iter().any(|deleted| Arc::ptr_eq(deleted, slice));
