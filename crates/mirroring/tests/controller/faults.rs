@@ -42,7 +42,7 @@ async fn a_lost_answer_creates_no_second_slice() {
         for held_up in [false, true] {
             let harness = started().await;
             if held_up {
-                harness.hold_up("endpointslices", Duration::from_secs(20)).await;
+                harness.stall_watch("endpointslices", Duration::from_secs(20)).await;
             }
             for (verb, addresses) in
                 [("create", ["192.0.2.1"]), ("update", ["192.0.2.2"]), ("delete", ["192.0.2.2"])]
@@ -69,7 +69,7 @@ async fn a_lost_answer_creates_no_second_slice() {
 #[tokio::test(start_paused = true)]
 async fn a_sync_waits_until_the_cache_shows_our_own_last_write() {
     let harness = started().await;
-    harness.hold_up("endpointslices", Duration::from_secs(5)).await;
+    harness.stall_watch("endpointslices", Duration::from_secs(5)).await;
     harness.create(&endpoints("web", &["192.0.2.1"])).await;
     harness.pass(Duration::from_secs(1)).await;
     harness.put("endpoints", &endpoints("web", &["192.0.2.1", "2001:db8::1"])).await;
@@ -88,7 +88,7 @@ async fn a_sync_waits_until_the_cache_shows_our_own_last_write() {
 async fn a_slice_just_created_is_found_when_it_must_be_deleted() {
     for is_answer_lost in [false, true] {
         let harness = started().await;
-        harness.hold_up("endpointslices", Duration::from_secs(5)).await;
+        harness.stall_watch("endpointslices", Duration::from_secs(5)).await;
         if is_answer_lost {
             harness.fault(Fault::ApplyAndLoseAnswer, "create", 1);
         }
@@ -110,7 +110,7 @@ async fn a_conflict_is_resolved_once_the_cache_has_caught_up() {
     let harness = started().await;
     harness.create(&endpoints("web", &["192.0.2.1"])).await;
     harness.pass(Duration::from_secs(1)).await;
-    harness.hold_up("endpointslices", Duration::from_secs(5)).await;
+    harness.stall_watch("endpointslices", Duration::from_secs(5)).await;
     harness.patch("endpointslices", &harness.slice(), json!({"metadata": {"labels": {"x": "y"}}})).await;
     harness.put("endpoints", &endpoints("web", &["192.0.2.2"])).await;
     harness.pass(Duration::from_secs(20)).await;
@@ -216,7 +216,7 @@ async fn an_update_whose_answer_was_lost_is_undone_as_soon_as_the_cache_shows_it
     // client.
     let options = changed(|options| options.batch_period = Duration::from_secs(20));
     let harness = Harness::start(&server([service("web"), endpoints("web", &["192.0.2.1"])]), options).await;
-    harness.hold_up("endpointslices", Duration::from_secs(5)).await;
+    harness.stall_watch("endpointslices", Duration::from_secs(5)).await;
     harness.requests();
     harness.fault(Fault::ApplyAndLoseAnswer, "update", 1);
     harness.put("endpoints", &endpoints("web", &["192.0.2.2"])).await;

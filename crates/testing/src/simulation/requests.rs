@@ -51,7 +51,7 @@ impl<C> Simulation<C> {
     }
 
     /// Stalls the watch of one resource: it delivers nothing for `time`.
-    pub async fn hold_up(&self, plural: &'static str, time: Duration) {
+    pub async fn stall_watch(&self, plural: &'static str, time: Duration) {
         let server = &self.server;
         server.add_fault(FaultRule::on(Fault::StallWatch(time), "watch", plural).times(1));
         server.close_watches();
