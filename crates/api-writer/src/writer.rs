@@ -3,14 +3,13 @@
 mod answer;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderValue, Method};
 use kube_endpoint_api_client::{ApiClient, ContentType};
 use kube_endpoint_core_model::maker::{KUBE_CONTROLLER_MANAGER, KUBE_ENDPOINT_MANAGER, Provenance};
 use kube_endpoint_core_model::protobuf::Encoded;
-use kube_endpoint_core_model::{ObjectKey, ObjectMeta, ResourceVersion, Service, Text, harmless};
+use kube_endpoint_core_model::{ObjectKey, ObjectMeta, ResourceVersion, Service, Text};
 use kube_endpoint_tracker::{Content, SentObjects};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -26,10 +25,7 @@ use crate::tracked::Operation;
 use crate::writable::Writable;
 
 pub use answer::PartialObjectMetadata;
-use answer::{PartialObjectMetadataList, stored_version, unreadable};
-
-/// Asks for the metadata of a list's objects only.
-const METADATA_ONLY: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+use answer::{stored_version, unreadable};
 
 /// Writes objects through one client with one rate limiter. Clones share both.
 #[derive(Clone)]
@@ -283,30 +279,6 @@ impl ApiWriter {
     pub async fn service(&self, key: &ObjectKey) -> Result<Option<Service>, WriteError> {
         let path = format!("/api/v1/namespaces/{}/services/{}", key.namespace, key.name);
         self.read_json(&path, Formats::json()).await
-    }
-
-    /// Lists the metadata of the objects of a kind that a selector selects: `labelSelector=` or
-    /// `fieldSelector=` and the percent-encoded selector. The list is consistent: it shows all
-    /// writes that were answered before. It does not wait for the rate limiter, which limits what
-    /// is written.
-    ///
-    /// # Errors
-    ///
-    /// Any [`WriteError`].
-    pub async fn list_metadata<T: Writable>(
-        &self,
-        namespace: &str,
-        selector: &str,
-    ) -> Result<Vec<PartialObjectMetadata>, WriteError> {
-        let path = format!("{}?{selector}", T::collection_path(namespace));
-        let formats = Formats::new("application/json", METADATA_ONLY);
-        let answer = self.send(Method::GET, &path, formats, Bytes::new(), Duration::ZERO).await?;
-        let list: PartialObjectMetadataList =
-            serde_json::from_slice(&answer.body).map_err(|error| unreadable(&path, &error))?;
-        if list.kind != "PartialObjectMetadataList" {
-            return Err(unreadable(&path, &format!("it is of kind \"{}\"", harmless(&list.kind, 100))));
-        }
-        Ok(list.items.unwrap_or_default())
     }
 
     /// Reads an object from the server in a form of the caller's. Returns none if it does not

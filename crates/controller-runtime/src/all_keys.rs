@@ -2,6 +2,23 @@
 
 use kube_endpoint_core_model::ObjectKey;
 use kube_endpoint_informer::Cluster;
+use tokio::task::yield_now;
+
+use crate::{Cause, Reconciler, Runtime};
+
+/// Objects of one page when all keys are queued.
+const PAGE: usize = 1000;
+
+/// Queues all keys.
+pub(crate) async fn queue_all_keys<R: Reconciler>(runtime: &Runtime<R>) {
+    let mut all = AllKeys::with_repeats();
+    while let Some(keys) = all.next_page(runtime.cluster(), PAGE) {
+        for key in keys {
+            runtime.add(key, Cause::Start);
+        }
+        yield_now().await;
+    }
+}
 
 /// Visits the keys of all Services, then those of Endpoints, then those of slices, in pages, so
 /// that no lock is held for long.

@@ -1,11 +1,7 @@
 //! Conflicts in a row on an object whose cached version does not change: a sign that the cache is
 //! not only late.
 
-use kube_endpoint_api_writer::{FailedWrite, Operation, Writable, WriteError};
 use kube_endpoint_core_model::{ObjectKey, ResourceVersion};
-
-use crate::log_lines::Line;
-use crate::{Output, Reconciler, Runtime};
 
 /// This many conflicts in a row have another cause than a late cache.
 const SUSPICIOUS: u32 = 3;
@@ -31,43 +27,6 @@ impl Conflicts {
         let suspicious = count >= SUSPICIOUS;
         *self = if count == 0 || suspicious { Self::default() } else { Self { object: conflict, count } };
         suspicious
-    }
-}
-
-impl<R: Reconciler> Runtime<R> {
-    /// After three conflicts in a row on an object whose cached version did not change, has the
-    /// cache compared with the server. A create of an object that exists is such a conflict too:
-    /// the cache does not show the object. Each conflict has the event of the other write read at
-    /// once.
-    pub(crate) fn count_conflicts(&self, key: &ObjectKey, failures: &[FailedWrite]) {
-        let is_behind =
-            |it: &WriteError| matches!(it, WriteError::Conflict(_) | WriteError::AlreadyExists(_));
-        if failures.iter().any(|failed| is_behind(&failed.error)) {
-            self.writer.writer().hurry();
-        }
-        let conflict = failures.iter().find(|failed| match failed.error {
-            WriteError::Conflict(_) => failed.operation == Operation::Update,
-            WriteError::AlreadyExists(_) => !R::Output::GENERATES_NAMES,
-            _ => false,
-        });
-        let cached = conflict.map(|failed| {
-            let outputs = R::Output::of_owner(self.cluster(), key);
-            let metadata = outputs.iter().map(|output| output.metadata());
-            let version = metadata.filter(|it| it.key() == failed.object).map(|it| it.resource_version).max();
-            (failed.object.clone(), version.unwrap_or_default())
-        });
-        if cached.is_none() {
-            // Most keys have had no conflict, and nothing is kept for them.
-            self.keys.with_kept_rare(key, |state| state.conflicts.observe(None));
-        } else if self.keys.with_rare(key, |state| state.conflicts.observe(cached)) {
-            if let Some(left_out) = self.admits(Line::Conflicts) {
-                tracing::info!(
-                    queue = self.queue.name(), %key, left_out,
-                    "conflicts go on though the cache does not change: comparing the cache with the server"
-                );
-            }
-            self.suspect(&key.namespace);
-        }
     }
 }
 

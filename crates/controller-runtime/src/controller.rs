@@ -1,15 +1,25 @@
 //! Runs a reconciler.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use kube_endpoint_api_writer::{ApiWriter, Clock, EventRecorder};
-use kube_endpoint_core_model::{ObjectKey, ResourceVersion};
+use kube_endpoint_core_model::ObjectKey;
 use kube_endpoint_informer::Cluster;
 use kube_endpoint_workqueue::{AfterRetries, RetryPolicy, run_workers_observed};
+use tokio::time::Instant;
 
+use crate::all_keys::queue_all_keys;
+use crate::failure_log::summarize_failures;
+use crate::latency::measured;
+use crate::observe::observed;
+use crate::outages::drive_outages;
+use crate::overdue::check_overdue_writes;
+use crate::resync::resync_periodically;
 use crate::{
-    ActivityCounts, Cause, FailingCounts, RecentForeignWrite, Reconciler, Runtime, SlowRetry, StateCounts,
+    ActivityCounts, Cause, FailingCounts, HeldKey, RecentForeignWrite, Reconciler, Runtime, SlowRetry,
+    StateCounts,
 };
 
 /// How often a key is retried whose retries have all failed.
@@ -60,34 +70,15 @@ impl<R: Reconciler> Controller<R> {
     ///
     /// When a sync panics: a controller must not run on with fewer workers.
     pub async fn run(self) {
-        self.run_after(None).await;
-    }
-
-    /// As [`Self::run`], for a process that takes over from another one. `unread` is a version that
-    /// the API server had when the lease was taken. Until the cache of the outputs has read as far,
-    /// the outputs of a key are compared with the server's before anything is written for it, since
-    /// they may have been written by the process before.
-    ///
-    /// # Panics
-    ///
-    /// As [`Self::run`].
-    pub async fn take_over(self, unread: ResourceVersion) {
-        self.run_after(Some(unread)).await;
-    }
-
-    async fn run_after(self, unread: Option<ResourceVersion>) {
         let runtime = self.runtime;
         tokio::select! {
             biased;
             () = runtime.stopped.notified() => return,
             () = runtime.cluster().synced_kinds(R::kinds()) => {}
         }
-        if let Some(unread) = unread {
-            runtime.expect_unread(unread);
-        }
-        runtime.begin();
+        runtime.has_begun.store(true, Ordering::Release);
         runtime.reconciler.start(&runtime);
-        runtime.queue_all_keys().await;
+        queue_all_keys(&runtime).await;
         let (syncing, observing) = (Arc::clone(&runtime), Arc::clone(&runtime));
         let config = runtime.reconciler.config();
         let then = if config.options.slow_retries {
@@ -101,7 +92,10 @@ impl<R: Reconciler> Controller<R> {
             config.workers,
             move |key, reason| {
                 let runtime = Arc::clone(&syncing);
-                async move { runtime.sync_measured(&key, reason).await }
+                async move {
+                    let sync = observed(&runtime, &key, reason.causes);
+                    measured(sync, reason.since, |took| runtime.published(took)).await
+                }
             },
             move |attempt| {
                 observing.activity.synced(attempt.result.is_ok());
@@ -113,11 +107,10 @@ impl<R: Reconciler> Controller<R> {
             biased;
             () = workers => {}
             () = runtime.reconciler.background(&runtime) => {}
-            () = runtime.drive_outages() => {}
-            () = runtime.resync_periodically() => {}
-            () = runtime.check_overdue_writes() => {}
-            () = runtime.summarize_failures() => {}
-            () = runtime.finish_take_over() => {}
+            () = drive_outages(runtime.outage.as_ref()) => {}
+            () = resync_periodically(&runtime) => {}
+            () = check_overdue_writes(&runtime) => {}
+            () = summarize_failures(&runtime) => {}
         }
     }
 
@@ -165,6 +158,11 @@ impl<R: Reconciler> Controller<R> {
     /// The outputs that other clients wrote last, 20 at most, the newest first.
     pub fn recent_foreign_writes(&self) -> Vec<RecentForeignWrite> {
         self.runtime.recent_foreign_writes.list()
+    }
+
+    /// The keys that wait, sorted, each with the reason that lasts the longest.
+    pub fn held_keys(&self) -> Vec<HeldKey> {
+        self.runtime.keys.held(Instant::now())
     }
 
     /// How many keys something is kept for.

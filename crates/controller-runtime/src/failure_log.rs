@@ -179,14 +179,14 @@ pub(crate) enum NextTry {
     AfterPause(Duration),
 }
 
-impl<R: Reconciler> Runtime<R> {
+impl FailureLog {
     /// Logs a failed sync, as far as it is to be logged.
-    pub(crate) fn log_failure(&self, key: &ObjectKey, error: &SyncError, next: NextTry) {
+    pub(crate) fn log_failure(&self, queue: &str, key: &ObjectKey, error: &SyncError, next: NextTry) {
         let is_last = matches!(next, NextTry::Slow | NextTry::Dropped);
-        let Some(time) = self.failure_log.failed(key, error, is_last, Instant::now()) else {
+        let Some(time) = self.failed(key, error, is_last, Instant::now()) else {
             return;
         };
-        let (queue, failing_for) = (self.queue.name(), whole_seconds(time));
+        let failing_for = whole_seconds(time);
         match next {
             NextTry::Soon => {
                 tracing::warn!(queue, %key, failing_for, %error, "a sync failed; the key is retried");
@@ -211,42 +211,42 @@ impl<R: Reconciler> Runtime<R> {
     }
 
     /// Logs that a key has recovered, as far as it is to be logged.
-    pub(crate) fn log_recovery(&self, key: &ObjectKey) {
-        if let Some(time) = self.failure_log.recovered(key, Instant::now()) {
-            let (queue, failed_for) = (self.queue.name(), whole_seconds(time));
+    pub(crate) fn log_recovery(&self, queue: &str, key: &ObjectKey) {
+        if let Some(time) = self.recovered(key, Instant::now()) {
+            let failed_for = whole_seconds(time);
             tracing::info!(queue, %key, failed_for, "the sync of a key succeeds again");
         }
     }
+}
 
-    /// Logs once a minute how many keys fail, and how many lines about single keys were left out.
-    pub(crate) async fn summarize_failures(&self) {
-        loop {
-            sleep(LogLimit::PERIOD).await;
-            self.log_summary();
-        }
+/// Logs once a minute how many keys fail, and how many lines about single keys were left out.
+pub(crate) async fn summarize_failures<R: Reconciler>(runtime: &Runtime<R>) {
+    loop {
+        sleep(LogLimit::PERIOD).await;
+        log_summary(runtime);
     }
+}
 
-    fn log_summary(&self) {
-        let counts = self.failing.counts();
-        let Summary { error, left_out } = self.failure_log.summary();
-        let queue = self.queue.name();
-        let count = |count: u64| (count > 0).then_some(count);
-        let (failures, recoveries) = (count(left_out.failures), count(left_out.recoveries));
-        if counts.failing > 0 {
-            let (most_frequent, keys_with_it) = error.unzip();
-            tracing::warn!(
-                queue,
-                failing = counts.failing,
-                retried_slowly = count(counts.retried_slowly as u64),
-                most_frequent = most_frequent.as_deref(),
-                keys_with_it,
-                lines_left_out = failures,
-                recoveries_left_out = recoveries,
-                "keys are failing"
-            );
-        } else if recoveries.is_some() {
-            tracing::info!(queue, recoveries_left_out = recoveries, "no key fails any more");
-        }
+fn log_summary<R: Reconciler>(runtime: &Runtime<R>) {
+    let counts = runtime.failing.counts();
+    let Summary { error, left_out } = runtime.failure_log.summary();
+    let queue = runtime.queue.name();
+    let count = |count: u64| (count > 0).then_some(count);
+    let (failures, recoveries) = (count(left_out.failures), count(left_out.recoveries));
+    if counts.failing > 0 {
+        let (most_frequent, keys_with_it) = error.unzip();
+        tracing::warn!(
+            queue,
+            failing = counts.failing,
+            retried_slowly = count(counts.retried_slowly as u64),
+            most_frequent = most_frequent.as_deref(),
+            keys_with_it,
+            lines_left_out = failures,
+            recoveries_left_out = recoveries,
+            "keys are failing"
+        );
+    } else if recoveries.is_some() {
+        tracing::info!(queue, recoveries_left_out = recoveries, "no key fails any more");
     }
 }
 

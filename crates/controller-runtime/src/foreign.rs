@@ -6,22 +6,15 @@
 //! does the answer to changes that are another each time, once there are too many to tell them
 //! apart. Syncs that anything else causes are not delayed.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::Arc;
 use std::time::Duration;
 
-use kube_endpoint_api_writer::Writable;
-use kube_endpoint_core_model::{ObjectKey, PlannedEvent};
+use kube_endpoint_core_model::Backoff;
 use tokio::time::Instant;
 
-use crate::log_lines::Line;
-use crate::waiting::LONGEST_WAIT;
-use crate::{Cause, ForeignWrite, Output, Reconciler, Runtime};
-
-/// The delay of the first answer.
-const FIRST_DELAY: Duration = Duration::from_secs(1);
-/// The longest delay.
-const LONGEST_DELAY: Duration = Duration::from_secs(300);
+/// The delays of the answers to a change that comes back.
+const ANSWERS: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(300));
+/// The delays of the repetitions of an update that the server undoes: up to nine hours.
+const REPETITIONS: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(1 << 15));
 /// A change that comes back after this time counts as new.
 pub(crate) const CALM: Duration = Duration::from_secs(600);
 /// The return of a change from which on it is reported.
@@ -59,9 +52,6 @@ pub(crate) struct Undone {
 }
 
 impl Undone {
-    /// The doublings of the delay: up to nine hours.
-    const MOST: u8 = 15;
-
     /// A sync begins.
     pub(crate) fn begin(&mut self) {
         self.before = std::mem::take(&mut self.count);
@@ -83,14 +73,14 @@ impl Undone {
     /// The delay of the next sync after an update that was undone. A sync that something else has
     /// caused before the repetition was due, and a second update of the same sync, leave the delay
     /// as it is.
-    fn again(&mut self, now: Instant) -> Duration {
+    pub(crate) fn again(&mut self, now: Instant) -> Duration {
         let is_counted = self.count > 0 || self.before > 0;
         if let Some(due) = self.due.filter(|due| is_counted && now < *due) {
             self.count = self.count.max(self.before);
             return due - now;
         }
-        self.count = (self.before + 1).min(Self::MOST + 1);
-        let delay = FIRST_DELAY * 2_u32.pow((self.count - 1).into());
+        self.count = self.before.saturating_add(1);
+        let delay = REPETITIONS.delay(self.before.into());
         self.due = Some(now + delay);
         delay
     }
@@ -160,98 +150,12 @@ impl ForeignChanges {
 impl ForeignChange {
     /// The delay of the answer to it.
     fn delay(&self) -> Duration {
-        FIRST_DELAY.saturating_mul(2_u32.saturating_pow(self.returns)).min(LONGEST_DELAY)
+        ANSWERS.delay(self.returns)
     }
 
     fn is_recent(&self, now: Instant) -> bool {
         let last = self.answered_at.map_or(self.seen_at, |answered_at| answered_at.max(self.seen_at));
         now.saturating_duration_since(last) < CALM
-    }
-}
-
-impl<R: Reconciler> Runtime<R> {
-    /// Starts a sync because another client wrote these outputs of the key.
-    pub(crate) fn on_foreign_write(&self, key: &ObjectKey, write: ForeignWrite, outputs: &[&R::Output]) {
-        // The writes of the process that syncs it are none of ours.
-        if !self.is_selected(key) {
-            return;
-        }
-        let Some(delay) = self.reconciler.foreign_write_delay(self, write) else { return };
-        // The other kinds of writes do not tell which object was written.
-        if matches!(write, ForeignWrite::Applied | ForeignWrite::Deleted) {
-            for output in outputs {
-                self.recent_foreign_writes.seen(output.metadata().key(), self.clock().now());
-            }
-        }
-        if !self.options.foreign_write_backoff {
-            self.add_after(key.clone(), delay, Cause::ForeignWrite);
-            return;
-        }
-        let mut hasher = DefaultHasher::new();
-        write.hash(&mut hasher);
-        for output in outputs {
-            output.content_hash().hash(&mut hasher);
-        }
-        let content = hasher.finish();
-        let answer = self.keys.with_rare(key, |state| state.foreign.seen(content, Instant::now()));
-        if answer.came_back {
-            self.metrics.foreign_write_conflicts.increment(1);
-        }
-        // A deletion leaves nothing in place, so the first one is answered at once.
-        let deleted = matches!(write, ForeignWrite::Deleted | ForeignWrite::DeletedUnseen);
-        let delay = if deleted && answer.is_new { delay } else { delay.max(answer.delay) };
-        if answer.report {
-            self.report_conflict(key, delay);
-        }
-        if deleted && answer.delay >= LONGEST_WAIT {
-            // It may be the garbage collector, because the owner exists in the cache only.
-            self.doubt_inputs(&key.namespace);
-        }
-        self.add_after(key.clone(), delay, Cause::ForeignWrite);
-    }
-
-    /// Starts a sync later if the server accepted updates of the key and left the objects as they
-    /// were, with another content. There is no event that would start one. Upstream does not
-    /// notice, so without the backoff nothing is repeated.
-    pub(crate) fn repeat_undone(&self, key: &ObjectKey, unchanged: &[R::Output]) {
-        if unchanged.is_empty() || !self.options.foreign_write_backoff {
-            return;
-        }
-        let outputs = R::Output::of_owner(self.cluster(), key);
-        let is_undone = |cached: &&Arc<R::Output>| {
-            let (name, version) = (&cached.metadata().name, cached.metadata().resource_version);
-            let mut sent = unchanged
-                .iter()
-                .filter(|sent| sent.metadata().name == *name && sent.metadata().resource_version == version);
-            sent.any(|sent| sent.content_hash() != cached.content_hash())
-        };
-        let Some(undone) = outputs.iter().find(is_undone) else { return };
-        let delay = self.keys.with_rare(key, |state| state.undone.again(Instant::now()));
-        let (object, queue) = (undone.metadata().key(), self.queue.name());
-        if let Some(left_out) = self.admits(Line::Undone) {
-            tracing::info!(
-                queue, %key, %object, ?delay, left_out, "the server accepted an update and kept what it had"
-            );
-        }
-        self.recent_foreign_writes.seen(object, self.clock().now());
-        self.add_after(key.clone(), delay, Cause::ForeignWrite);
-    }
-
-    fn report_conflict(&self, key: &ObjectKey, delay: Duration) {
-        let kind = R::Output::KIND;
-        if let Some(left_out) = self.admits(Line::ForeignConflict) {
-            tracing::warn!(
-                queue = self.queue.name(), %key, kind, ?delay, left_out,
-                "another client repeats a change that was corrected; the next corrections wait longer"
-            );
-        }
-        if let Some(service) = self.cluster().service(key) {
-            let message = format!(
-                "Another client repeats a change of the {kind} objects of Service {key} that was corrected; \
-                 the next corrections wait longer, up to 5 minutes"
-            );
-            self.events.record((&*service).into(), &PlannedEvent::warning("ForeignWriteConflict", message));
-        }
     }
 }
 

@@ -1,13 +1,19 @@
 //! What the watches report, compared with our own writes and passed on to the reconciler.
 
 use std::any::Any;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::Duration;
 
 use kube_endpoint_api_writer::Writable;
-use kube_endpoint_core_model::{EndpointSlice, Endpoints, Node, Service};
+use kube_endpoint_core_model::{EndpointSlice, Endpoints, Node, ObjectKey, PlannedEvent, Service};
 use kube_endpoint_informer::{Change, Handler, Kind, PodEvent, Scope};
 use kube_endpoint_tracker::Observation;
+use tokio::time::Instant;
 
-use crate::{ForeignWrite, Output, Reconciler, Runtime};
+use crate::holds::{Hold, LONGEST_WAIT};
+use crate::log_lines::Line;
+use crate::selection::Membership;
+use crate::{Cause, ForeignWrite, Output, Reconciler, Runtime};
 
 impl<R: Reconciler> Handler for Runtime<R> {
     fn wants_pods(&self) -> bool {
@@ -120,7 +126,104 @@ impl<R: Reconciler> Runtime<R> {
             sync(now);
         }
         if let Some(owner) = &owner {
-            self.resume(owner);
+            self.outputs_changed(owner);
+        }
+    }
+
+    /// Passes the change of a Service on to the reconciler if it is selected.
+    pub(crate) fn service_changed(&self, change: &Change<Service>) {
+        let Some(latest) = change.latest() else { return };
+        if self.selection.selector.is_none() {
+            return self.reconciler.on_service(self, change);
+        }
+        let key = &latest.key;
+        let membership = self.selection.membership(change.old.as_deref(), change.new.as_deref());
+        if change.new.is_some() {
+            self.selection.deleted.lock().remove(key);
+        } else if self.has_leftovers(key) {
+            self.selection.deleted.lock().insert(key.clone(), membership == Membership::Selected);
+        }
+        match membership {
+            Membership::Outside => {}
+            Membership::Selected => self.reconciler.on_service(self, change),
+            // Also when it left: what is kept for it is dropped by a worker, never during a sync.
+            Membership::Joined | Membership::Left => {
+                if let Some(left_out) = self.admits(Line::Selection) {
+                    tracing::info!(
+                        queue = self.queue.name(), service = %key, ?membership, left_out,
+                        "the labels of a Service have changed, and whether it is selected"
+                    );
+                }
+                self.queue.add_for(key.clone(), Cause::Service.since(change.arrived));
+            }
+        }
+    }
+
+    /// Forgets a deleted Service when nothing is left of it.
+    pub(crate) fn leftover_deleted(&self, key: &ObjectKey) {
+        if self.selection.selector.is_some() && !self.has_leftovers(key) {
+            self.selection.deleted.lock().remove(key);
+        }
+    }
+
+    fn has_leftovers(&self, key: &ObjectKey) -> bool {
+        self.cluster().endpoints(key).is_some() || !R::Output::of_owner(self.cluster(), key).is_empty()
+    }
+
+    /// Starts a sync because another client wrote these outputs of the key.
+    pub(crate) fn on_foreign_write(&self, key: &ObjectKey, write: ForeignWrite, outputs: &[&R::Output]) {
+        // The writes of the process that syncs it are none of ours.
+        if !self.is_selected(key) {
+            return;
+        }
+        let Some(delay) = self.reconciler.foreign_write_delay(self, write) else { return };
+        // The other kinds of writes do not tell which object was written.
+        if matches!(write, ForeignWrite::Applied | ForeignWrite::Deleted) {
+            for output in outputs {
+                self.recent_foreign_writes.seen(output.metadata().key(), self.clock().now());
+            }
+        }
+        if !self.options.foreign_write_backoff {
+            self.add_after(key.clone(), delay, Cause::ForeignWrite);
+            return;
+        }
+        let mut hasher = DefaultHasher::new();
+        write.hash(&mut hasher);
+        for output in outputs {
+            output.content_hash().hash(&mut hasher);
+        }
+        let content = hasher.finish();
+        let answer = self.keys.with_rare(key, |state| state.foreign.seen(content, Instant::now()));
+        if answer.came_back {
+            self.metrics.foreign_write_conflicts.increment(1);
+        }
+        // A deletion leaves nothing in place, so the first one is answered at once.
+        let deleted = matches!(write, ForeignWrite::Deleted | ForeignWrite::DeletedUnseen);
+        let delay = if deleted && answer.is_new { delay } else { delay.max(answer.delay) };
+        if answer.report {
+            self.report_conflict(key, delay);
+        }
+        if deleted && answer.delay >= LONGEST_WAIT {
+            // It may be the garbage collector, because the owner exists in the cache only.
+            self.doubt_inputs(&key.namespace);
+        }
+        self.hold(key, Hold::ForeignWrite, delay);
+    }
+
+    fn report_conflict(&self, key: &ObjectKey, delay: Duration) {
+        let kind = R::Output::KIND;
+        if let Some(left_out) = self.admits(Line::ForeignConflict) {
+            tracing::warn!(
+                queue = self.queue.name(), %key, kind, ?delay, left_out,
+                "another client repeats a change that was corrected; the next corrections wait longer"
+            );
+        }
+        if let Some(service) = self.cluster().service(key) {
+            let message = format!(
+                "Another client repeats a change of the {kind} objects of Service {key} that was corrected; \
+                 the next corrections wait longer, up to 5 minutes"
+            );
+            self.events.record((&*service).into(), &PlannedEvent::warning("ForeignWriteConflict", message));
         }
     }
 }

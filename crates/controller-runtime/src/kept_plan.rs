@@ -6,21 +6,13 @@
 //! cached outputs with what it expects.
 
 use std::fmt;
-use std::sync::Arc;
 
-use kube_endpoint_core_model::change::ChangedPod;
-use kube_endpoint_core_model::{Pod, Service, Timestamp};
-use kube_endpoint_informer::{PodCursor, long_work};
-use kube_endpoint_tracker::NeedsAllPods;
-
-use crate::{Reconciler, Runtime};
-
-/// A plan from this many pods or more takes milliseconds.
-const MANY_PODS: usize = 1000;
+use kube_endpoint_core_model::Timestamp;
+use kube_endpoint_informer::PodCursor;
 
 /// What the plan of a sync left for the next sync of its key.
 pub struct KeptPlan<P> {
-    cursor: PodCursor,
+    pub(crate) cursor: PodCursor,
     /// The state of the plan. Boxed, because most keys have none.
     pub state: Box<P>,
 }
@@ -46,53 +38,4 @@ pub struct Planned<T, P> {
     pub trigger_time: Option<Timestamp>,
     /// To be kept if all writes succeed.
     pub kept: Option<KeptPlan<P>>,
-}
-
-impl<R: Reconciler> Runtime<R> {
-    /// Plans a sync that writes outputs of a Service: from the pods that have changed since the
-    /// sync that left `kept`, or from all pods, if nothing is kept, it is not known which pods have
-    /// changed, or `from_changed` returns none. `from_all` is told whether it is worth while to
-    /// return a state; it is not if there are few pods.
-    pub fn plan<T, P>(
-        &self,
-        service: &Service,
-        kept: Option<KeptPlan<P>>,
-        from_changed: impl FnOnce(P, &[ChangedPod], Option<Timestamp>) -> Option<(T, P)>,
-        from_all: impl FnOnce(&[Arc<Pod>], Option<Timestamp>, bool) -> (T, Option<P>),
-    ) -> Planned<T, P> {
-        let key = &service.key;
-        if let Some(KeptPlan { cursor, state }) = kept
-            && let Some((changed, cursor)) = self.cluster().changed_pods(key, &cursor)
-            && let Ok(trigger_time) = self.trigger_time_of_changed(service, &changed)
-        {
-            if let Some((plan, state)) = from_changed(*state, &changed, trigger_time) {
-                let kept = Some(KeptPlan { cursor, state: Box::new(state) });
-                return Planned { plan, trigger_time, kept };
-            }
-            // It is computed again from all pods.
-            self.keys.with(key, |state| state.trigger_time.carry_over(trigger_time));
-        }
-        let (pods, cursor) = self.cluster().pods_and_cursor(key);
-        let trigger_time = self.trigger_time(service, &pods);
-        let make = || from_all(&pods, trigger_time, cursor.is_some());
-        let (plan, state) = if pods.len() < MANY_PODS { make() } else { long_work(make) };
-        let kept = cursor.zip(state).map(|(cursor, state)| KeptPlan { cursor, state: Box::new(state) });
-        Planned { plan, trigger_time, kept }
-    }
-
-    /// As [`Self::trigger_time`], if only these pods have changed since the last call.
-    fn trigger_time_of_changed(
-        &self,
-        service: &Service,
-        changed: &[ChangedPod],
-    ) -> Result<Option<Timestamp>, NeedsAllPods> {
-        let mut state = self.keys.with(&service.key, |state| std::mem::take(&mut state.trigger_time));
-        let trigger_time = state.compute_changed(service, changed);
-        self.keys.with(&service.key, |kept| kept.trigger_time = state);
-        self.note(|details| {
-            details.pods = Some(self.cluster().pod_count_of(&service.key));
-            details.trigger_time = trigger_time.unwrap_or(None);
-        });
-        trigger_time
-    }
 }

@@ -1,7 +1,6 @@
 //! Everything that is kept for a key, in one map.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use hashbrown::HashTable;
 use kube_endpoint_core_model::{ObjectKey, PlannedEvent, ResourceVersion};
@@ -11,6 +10,7 @@ use tokio::time::Instant;
 
 use crate::conflicts::Conflicts;
 use crate::foreign::{ForeignChanges, Undone};
+use crate::holds::{HeldKey, Holds};
 
 /// So many locks share the keys. A pass over all keys then holds each lock for a small part of
 /// them.
@@ -38,20 +38,13 @@ pub(crate) struct Rare(Option<Box<RareState>>);
 pub(crate) struct RareState {
     /// The version of the Service about which a warning was logged.
     pub(crate) warned: Option<ResourceVersion>,
-    /// True if the sync waits for the cache to show our own writes.
-    pub(crate) deferred: bool,
-    /// Since when the cache has not shown all of our own writes.
-    pub(crate) stale_since: Option<Instant>,
-    /// How long the key waits since the server's last answer that differed from the cache; none
-    /// after a sync that succeeded.
-    pub(crate) comparison_delay: Duration,
+    /// Why it waits.
+    pub(crate) holds: Holds,
+    /// The server's answers in a row that differed from the cache; none after a sync that
+    /// succeeded.
+    pub(crate) differing_answers: u32,
     /// Conflicts in a row.
     pub(crate) conflicts: Conflicts,
-    /// Until when the API server asked to be left alone.
-    pub(crate) paused_until: Option<Instant>,
-    /// A sync that a change of a pod starts waits until then, because the last sync wrote a short
-    /// time ago.
-    pub(crate) spaced_until: Option<Instant>,
     /// Changes of the outputs that other clients made.
     pub(crate) foreign: ForeignChanges,
     /// Updates that the server undid.
@@ -228,6 +221,21 @@ impl<S: Default + PartialEq> KeyStates<S> {
         found
     }
 
+    /// The keys that wait, sorted.
+    pub(crate) fn held(&self, now: Instant) -> Vec<HeldKey> {
+        let mut all = Vec::new();
+        for shard in &self.shards {
+            let shard = shard.lock();
+            all.extend(shard.iter().filter_map(|entry| {
+                let held = entry.state.rare.get()?.holds.longest(now)?;
+                let until = held.until?;
+                Some(HeldKey { key: entry.key.clone(), why: held.why, since: held.since, until })
+            }));
+        }
+        all.sort_unstable_by(|one, other| one.key.cmp(&other.key));
+        all
+    }
+
     /// Counts what is kept. `outstanding_writes`, `failing` and `leftovers` are not kept here, and
     /// stay zero.
     pub(crate) fn counts(&self) -> StateCounts {
@@ -238,8 +246,7 @@ impl<S: Default + PartialEq> KeyStates<S> {
                 counts.trigger_times += usize::from(!state.trigger_time.is_empty());
                 counts.reported += usize::from(state.last_events.is_some());
                 let rare = state.rare.get();
-                counts.deferred +=
-                    usize::from(rare.is_some_and(|it| it.deferred || it.paused_until.is_some()));
+                counts.deferred += usize::from(rare.is_some_and(|it| it.holds.block_syncs()));
                 counts.foreign_changes += rare.map_or(0, |it| it.foreign.len());
                 counts.own += usize::from(state.own != S::default());
             }
@@ -256,25 +263,32 @@ impl<S: Default + PartialEq> KeyStates<S> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
+
     use proptest::collection::vec;
     use proptest::prelude::*;
 
     use super::*;
+    use crate::holds::Hold;
 
     type States = KeyStates<u8>;
 
+    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+
     /// What reads or resets.
     const RESETS: [fn(&mut RareState) -> bool; 4] = [
-        |state| std::mem::take(&mut state.deferred),
-        |state| state.stale_since.take().is_some(),
-        |state| std::mem::take(&mut state.comparison_delay) > Duration::ZERO,
-        |state| state.deferred,
+        |state| state.holds.end(Hold::OwnWrites),
+        |state| std::mem::take(&mut state.differing_answers) > 0,
+        |state| std::mem::take(&mut state.holds).block_syncs(),
+        |state| state.holds.block_syncs(),
     ];
 
     /// What sets. The last two leave a key without rare state.
     const CHANGES: [fn(&States, &ObjectKey); 5] = [
-        |states, key| states.with_rare(key, |state| state.deferred = true),
-        |states, key| states.with_rare(key, |state| state.comparison_delay = Duration::from_secs(1)),
+        |states, key| {
+            states.with_rare(key, |state| state.holds.set(Hold::OwnWrites, *START, *START));
+        },
+        |states, key| states.with_rare(key, |state| state.differing_answers = 1),
         |states, key| states.with(key, |state| state.own += 1),
         |states, key| states.with(key, |state| state.own = 0),
         |states, key| drop(states.remove(key)),

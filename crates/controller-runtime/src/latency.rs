@@ -1,6 +1,6 @@
 //! How long a change takes from the arrival of its event until it is written.
 //!
-//! The arrival travels with the key through the queue ([`Reason::since`]). A sync that writes
+//! The arrival travels with the key through the queue ([`Reason::since`](kube_endpoint_workqueue::Reason::since)). A sync that writes
 //! something and succeeds has published all changes that had arrived when it began, and counts
 //! once, from the first of them to its last answered write. What a complete list showed, or what
 //! happened before this process led, has no arrival and does not count.
@@ -8,11 +8,9 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use kube_endpoint_core_model::ObjectKey;
-use kube_endpoint_workqueue::Reason;
 use tokio::time::Instant;
 
-use crate::{Outcome, Reconciler, Runtime, SyncError};
+use crate::{Outcome, SyncError};
 
 /// The histogram's name. Its label `name` is the name of the controller's queue.
 pub(crate) const EVENT_TO_WRITE: &str = "event_to_write_seconds";
@@ -38,24 +36,21 @@ pub(crate) fn wrote() {
     let _ = LAST_WRITE.try_with(|last| last.set(Some(Instant::now())));
 }
 
-impl<R: Reconciler> Runtime<R> {
-    /// One sync, and how long the changes took that it publishes.
-    pub(crate) async fn sync_measured(&self, key: &ObjectKey, reason: Reason) -> Result<Outcome, SyncError> {
-        let sync = self.sync_observed(key, reason.causes);
-        let Some(since) = reason.since else { return sync.await };
-        let measured = async {
-            let result = sync.await;
-            (result, LAST_WRITE.with(Cell::take))
-        };
-        let (result, last_write) = LAST_WRITE.scope(Cell::new(None), measured).await;
-        if let (Ok(Outcome::Done), Some(at)) = (&result, last_write) {
-            self.published(at.saturating_duration_since(since));
-        }
-        result
+/// Runs one sync. If it publishes changes, of which the first arrived at `since`, `published` is
+/// told how long that took.
+pub(crate) async fn measured(
+    sync: impl Future<Output = Result<Outcome, SyncError>>,
+    since: Option<Instant>,
+    published: impl FnOnce(Duration),
+) -> Result<Outcome, SyncError> {
+    let Some(since) = since else { return sync.await };
+    let measured = async {
+        let result = sync.await;
+        (result, LAST_WRITE.with(Cell::take))
+    };
+    let (result, last_write) = LAST_WRITE.scope(Cell::new(None), measured).await;
+    if let (Ok(Outcome::Done), Some(at)) = (&result, last_write) {
+        published(at.saturating_duration_since(since));
     }
-
-    fn published(&self, took: Duration) {
-        self.metrics.event_to_write.record(took);
-        self.activity.published(u64::try_from(took.as_millis()).unwrap_or(u64::MAX));
-    }
+    result
 }

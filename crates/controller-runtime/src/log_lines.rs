@@ -1,10 +1,6 @@
 //! Lines of the log about single keys, which many keys may cause at the same time.
 
 use kube_endpoint_core_model::LogLimit;
-use tokio::time::Instant;
-
-use crate::{Reconciler, Runtime};
-
 /// The kinds of lines. Each is limited by itself, so that none hides another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -44,7 +40,7 @@ pub(crate) struct LogLines {
 }
 
 impl LogLines {
-    fn limit(&self, line: Line) -> &LogLimit {
+    pub(crate) fn limit(&self, line: Line) -> &LogLimit {
         match line {
             Line::Pause => &self.pause,
             Line::LongWait => &self.long_wait,
@@ -56,13 +52,5 @@ impl LogLines {
             Line::Orphan => &self.orphan,
             Line::NotMirrored => &self.not_mirrored,
         }
-    }
-}
-
-impl<R: Reconciler> Runtime<R> {
-    /// Returns none if a line is left out. Otherwise returns how many lines of its kind were left
-    /// out before it, for its field `left_out`; see [`LogLimit::admit`].
-    pub fn admits(&self, line: Line) -> Option<Option<u64>> {
-        self.lines.limit(line).admit(Instant::now().into_std())
     }
 }

@@ -11,26 +11,23 @@ use opentelemetry::{Array, KeyValue, StringValue, Value};
 
 use crate::{Cause, Outcome, Reconciler, Runtime, SyncError};
 
-impl<R: Reconciler> Runtime<R> {
-    /// One sync. If it is traced or its writes are observed, it runs in a [`SyncContext`], and what
-    /// it found out is added to its span.
-    pub(crate) async fn sync_observed(&self, key: &ObjectKey, causes: Causes) -> Result<Outcome, SyncError> {
-        let is_traced = get_active_span(|span| span.is_recording());
-        if !is_traced && !self.writer.writer().has_observer() {
-            return self.sync(key).await;
-        }
-        let context = SyncContext::new(self.queue.name().into(), key.clone(), Cause::names(causes));
-        let result = context.scope(self.sync(key)).await;
-        if is_traced {
-            get_active_span(|span| span.set_attributes(attributes(&context, &result)));
-        }
-        result
+/// Runs one sync. If it is traced or its writes are observed, it runs in a [`SyncContext`], and
+/// what it found out is added to its span.
+pub(crate) async fn observed<R: Reconciler>(
+    runtime: &Runtime<R>,
+    key: &ObjectKey,
+    causes: Causes,
+) -> Result<Outcome, SyncError> {
+    let is_traced = get_active_span(|span| span.is_recording());
+    if !is_traced && !runtime.writer.writer().has_observer() {
+        return runtime.sync(key).await;
     }
-
-    /// Adds to what is recorded of the current sync, if anything is.
-    pub fn note(&self, change: impl FnOnce(&mut SyncDetails)) {
-        SyncContext::note(change);
+    let context = SyncContext::new(runtime.queue.name().into(), key.clone(), Cause::names(causes));
+    let result = context.scope(runtime.sync(key)).await;
+    if is_traced {
+        get_active_span(|span| span.set_attributes(attributes(&context, &result)));
     }
+    result
 }
 
 fn attributes(context: &Arc<SyncContext>, result: &Result<Outcome, SyncError>) -> Vec<KeyValue> {

@@ -17,7 +17,7 @@ use tokio::sync::{Notify, Semaphore};
 use tokio::time::{Instant, sleep_until};
 
 use crate::metrics::Metrics;
-use crate::{Cause, Reconciler, Runtime, RuntimeOptions};
+use crate::{Cause, RuntimeOptions};
 use state::{Id, State};
 
 /// Starts a sync of a failed key.
@@ -133,13 +133,11 @@ impl Member {
     }
 }
 
-impl<R: Reconciler> Runtime<R> {
-    /// Tries failed keys in an outage, and syncs them when it has ended. Without slow retries it
-    /// does nothing.
-    pub(crate) async fn drive_outages(&self) {
-        match &self.outage {
-            Some(member) => member.drive().await,
-            None => std::future::pending().await,
-        }
+/// Tries failed keys in an outage, and syncs them when it has ended. Without slow retries it does
+/// nothing.
+pub(crate) async fn drive_outages(member: Option<&Member>) {
+    match member {
+        Some(member) => member.drive().await,
+        None => std::future::pending().await,
     }
 }

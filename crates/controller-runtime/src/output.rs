@@ -38,11 +38,6 @@ pub trait Output: Writable + Clone + 'static {
     /// The version of an object in the cache.
     fn cached_version(cluster: &Cluster, object: &ObjectKey) -> Option<ResourceVersion>;
 
-    /// The selector of
-    /// [`ApiWriter::list_metadata`](kube_endpoint_api_writer::ApiWriter::list_metadata) that
-    /// selects the objects of an owner.
-    fn selector(owner: &ObjectKey) -> String;
-
     /// The updates and deletes of a plan that are safe when `missing`, objects that the plan
     /// creates, do not exist. `existing` are the cached objects of the owner.
     fn writes_without(existing: &[Arc<Self>], rest: Writes<Self>, missing: &[Self]) -> Writes<Self>;
@@ -68,10 +63,6 @@ impl Output for EndpointSlice {
 
     fn cached_version(cluster: &Cluster, object: &ObjectKey) -> Option<ResourceVersion> {
         cluster.endpoint_slice(object).map(|slice| slice.metadata.resource_version)
-    }
-
-    fn selector(owner: &ObjectKey) -> String {
-        format!("labelSelector=kubernetes.io%2Fservice-name%3D{}", owner.name)
     }
 
     fn writes_without(existing: &[Arc<Self>], rest: Writes<Self>, missing: &[Self]) -> Writes<Self> {
@@ -101,10 +92,6 @@ impl Output for Endpoints {
 
     fn cached_version(cluster: &Cluster, object: &ObjectKey) -> Option<ResourceVersion> {
         cluster.endpoints(object).map(|endpoints| endpoints.metadata.resource_version)
-    }
-
-    fn selector(owner: &ObjectKey) -> String {
-        format!("fieldSelector=metadata.name%3D{}", owner.name)
     }
 
     /// A plan of Endpoints has one write.

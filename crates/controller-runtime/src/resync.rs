@@ -15,32 +15,30 @@ use crate::{Cause, Reconciler, Runtime};
 const RESYNC_STEPS: usize = 600;
 const RESYNC_STEP: Duration = Duration::from_secs(1);
 
-impl<R: Reconciler> Runtime<R> {
-    /// Resyncs at random times, each one to two periods after the last.
-    pub(crate) async fn resync_periodically(&self) {
-        let period = self.options.min_resync_period;
-        if period.is_zero() {
-            return std::future::pending().await;
-        }
-        loop {
-            sleep(self.jittered(period, 1.0)).await;
-            self.resync().await;
-        }
+/// Resyncs at random times, each one to two periods after the last.
+pub(crate) async fn resync_periodically<R: Reconciler>(runtime: &Runtime<R>) {
+    let period = runtime.options.min_resync_period;
+    if period.is_zero() {
+        return std::future::pending().await;
     }
+    loop {
+        sleep(runtime.jittered(period, 1.0)).await;
+        resync(runtime).await;
+    }
+}
 
-    /// Syncs all keys over ten minutes.
-    async fn resync(&self) {
-        let cluster = self.cluster();
-        let keys = cluster.count(Kind::Services) + cluster.count(Kind::Endpoints);
-        tracing::info!(queue = self.queue.name(), keys, "resync");
-        let mut all = AllKeys::default();
-        while let Some(mut keys) = all.next_page(cluster, keys.div_ceil(RESYNC_STEPS).max(1)) {
-            keys.retain(|key| self.is_selected(key));
-            self.metrics.resynced_keys.increment(keys.len() as u64);
-            for key in keys {
-                self.add(key, Cause::Resync);
-            }
-            sleep(RESYNC_STEP).await;
+/// Syncs all keys over ten minutes.
+async fn resync<R: Reconciler>(runtime: &Runtime<R>) {
+    let cluster = runtime.cluster();
+    let keys = cluster.count(Kind::Services) + cluster.count(Kind::Endpoints);
+    tracing::info!(queue = runtime.queue.name(), keys, "resync");
+    let mut all = AllKeys::default();
+    while let Some(mut keys) = all.next_page(cluster, keys.div_ceil(RESYNC_STEPS).max(1)) {
+        keys.retain(|key| runtime.is_selected(key));
+        runtime.metrics.resynced_keys.increment(keys.len() as u64);
+        for key in keys {
+            runtime.add(key, Cause::Resync);
         }
+        sleep(RESYNC_STEP).await;
     }
 }

@@ -1,14 +1,19 @@
 //! A reconciler's tools: caches, queue, writes, and state for each key.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use kube_endpoint_api_writer::{
-    Carried, Clock, EventRecorder, EventSubject, FailedWrite, Operation, TrackedWriter, Writable, WriteError,
+    Clock, EventRecorder, EventSubject, Operation, SyncContext, SyncDetails, TrackedWriter, Writable,
 };
-use kube_endpoint_core_model::{ObjectKey, PlannedEvent, Pod, ResourceVersion, Service, Timestamp, Writes};
-use kube_endpoint_informer::{Cluster, PodEvent};
-use kube_endpoint_workqueue::WorkQueue;
+use kube_endpoint_core_model::change::ChangedPod;
+use kube_endpoint_core_model::{
+    ObjectKey, PlannedEvent, Pod, ResourceVersion, Service, StringMap, Timestamp,
+};
+use kube_endpoint_informer::{Cluster, PodEvent, long_work};
+use kube_endpoint_tracker::NeedsAllPods;
+use kube_endpoint_workqueue::{Reason, WorkQueue};
 use parking_lot::Mutex;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -19,6 +24,7 @@ use crate::activity::Activity;
 use crate::failing::FailingKeys;
 use crate::failure_log::FailureLog;
 use crate::foreign::CALM;
+use crate::holds::Hold;
 use crate::key_state::KeyStates;
 use crate::latency;
 use crate::log_lines::{Line, LogLines};
@@ -26,10 +32,13 @@ use crate::metrics::Metrics;
 use crate::outages::Member;
 use crate::recent_writes::RecentForeignWrites;
 use crate::selection::Selection;
-use crate::take_over::TakeOver;
 use crate::{
-    Cause, ControllerContext, ForeignWrite, Outcome, Output, Reconciler, RuntimeOptions, Spacing, StateCounts,
+    Cause, ControllerContext, KeptPlan, Outcome, Output, Planned, Reconciler, RuntimeOptions, Spacing,
+    StateCounts,
 };
+
+/// A plan from this many pods or more takes milliseconds.
+const MANY_PODS: usize = 1000;
 
 /// The runtime of one controller: what its reconciler uses during a sync. The
 /// [crate](crate#example) has an example.
@@ -48,35 +57,16 @@ pub struct Runtime<R: Reconciler> {
     pub(crate) selection: Selection,
     pub(crate) metrics: Metrics,
     pub(crate) activity: Activity,
-    pub(crate) take_over: TakeOver,
+    /// True if changes are looked at.
+    pub(crate) has_begun: AtomicBool,
     cluster: Cluster,
     pub(crate) events: EventRecorder,
     clock: Clock,
     pub(crate) keys: KeyStates<R::State>,
     pub(crate) recent_foreign_writes: RecentForeignWrites,
-    writes_after_failed_create: bool,
+    pub(crate) writes_after_failed_create: bool,
     pub(crate) spacing: Spacing,
     pub(crate) random: Mutex<ChaCha8Rng>,
-}
-
-/// How carrying out a plan ended that did not fail.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Completion {
-    /// All writes succeeded.
-    Complete,
-    /// The namespace is being deleted and takes no new objects. The remaining writes were dropped:
-    /// they cannot succeed.
-    NamespaceTerminating,
-    /// The writes were recorded and not sent: this is a dry run.
-    Recorded,
-}
-
-/// Progress of [`Runtime::carry_out`], for metrics.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
-    Wrote(Operation),
-    /// All writes of the sub-plan of this index succeeded.
-    SubPlan(usize),
 }
 
 impl<R: Reconciler> Runtime<R> {
@@ -93,7 +83,7 @@ impl<R: Reconciler> Runtime<R> {
             writer: TrackedWriter::new(writer, seed),
             stopped: Notify::new(),
             selection: Selection::new(config.options.service_selector.clone()),
-            take_over: TakeOver::default(),
+            has_begun: AtomicBool::new(false),
             options: config.options,
             seed,
             failing: FailingKeys::default(),
@@ -135,6 +125,43 @@ impl<R: Reconciler> Runtime<R> {
         }
     }
 
+    /// Starts the sync of a key, unless its Service is outside the selection.
+    pub fn add(&self, key: ObjectKey, reason: impl Into<Reason>) {
+        if self.is_selected(&key) {
+            self.queue.add_for(key, reason);
+        }
+    }
+
+    /// As [`Self::add`], after a delay in which more may come.
+    pub fn add_after(&self, key: ObjectKey, delay: Duration, reason: impl Into<Reason>) {
+        if self.is_selected(&key) {
+            self.queue.add_after_for(key, delay, reason);
+        }
+    }
+
+    /// Returns true if a key may be synced: its Service is selected, or does not exist, which
+    /// [`Self::owns_leftover`] is about.
+    pub fn is_selected(&self, key: &ObjectKey) -> bool {
+        self.selection.selector.is_none()
+            || self.cluster().service(key).is_none_or(|service| self.selection.selects(&service.labels))
+    }
+
+    /// Returns true if this process cleans up what is left of a Service that does not exist.
+    /// `labels` are those of what is left.
+    pub fn owns_leftover(&self, key: &ObjectKey, labels: &StringMap) -> bool {
+        if self.selection.selector.is_none() {
+            return true;
+        }
+        let known = self.selection.deleted.lock().get(key).copied();
+        known.unwrap_or_else(|| self.selection.selects(labels))
+    }
+
+    /// Returns true if changes are looked at. Before, another process may write the outputs. When
+    /// the controller begins, it syncs all keys, since changes before were not looked at.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.has_begun.load(Ordering::Acquire)
+    }
+
     /// The writer, for requests that no plan makes.
     pub fn writer(&self) -> &TrackedWriter {
         &self.writer
@@ -166,12 +193,9 @@ impl<R: Reconciler> Runtime<R> {
         self.note(|details| details.outputs = Some(outputs.len()));
         if stale {
             self.check_long_wait(key);
-            return Err(self.defer(key));
+            return Err(self.requeue_when_cache_changes(key));
         }
-        self.keys.with_kept_rare(key, |state| {
-            state.deferred = false;
-            state.stale_since = None;
-        });
+        self.keys.with_kept_rare(key, |state| state.holds.clear(Hold::OwnWrites));
         self.writer.tracker().settle_updates(key, |object| {
             let mut metadata = outputs.iter().map(|output| output.metadata());
             metadata.find(|it| it.key() == *object).map(|it| it.resource_version)
@@ -191,6 +215,53 @@ impl<R: Reconciler> Runtime<R> {
         (outputs, stale)
     }
 
+    /// Plans a sync that writes outputs of a Service: from the pods that have changed since the
+    /// sync that left `kept`, or from all pods, if nothing is kept, it is not known which pods have
+    /// changed, or `from_changed` returns none. `from_all` is told whether it is worth while to
+    /// return a state; it is not if there are few pods.
+    pub fn plan<T, P>(
+        &self,
+        service: &Service,
+        kept: Option<KeptPlan<P>>,
+        from_changed: impl FnOnce(P, &[ChangedPod], Option<Timestamp>) -> Option<(T, P)>,
+        from_all: impl FnOnce(&[Arc<Pod>], Option<Timestamp>, bool) -> (T, Option<P>),
+    ) -> Planned<T, P> {
+        let key = &service.key;
+        if let Some(KeptPlan { cursor, state }) = kept
+            && let Some((changed, cursor)) = self.cluster().changed_pods(key, &cursor)
+            && let Ok(trigger_time) = self.trigger_time_of_changed(service, &changed)
+        {
+            if let Some((plan, state)) = from_changed(*state, &changed, trigger_time) {
+                let kept = Some(KeptPlan { cursor, state: Box::new(state) });
+                return Planned { plan, trigger_time, kept };
+            }
+            // It is computed again from all pods.
+            self.keys.with(key, |state| state.trigger_time.carry_over(trigger_time));
+        }
+        let (pods, cursor) = self.cluster().pods_and_cursor(key);
+        let trigger_time = self.trigger_time(service, &pods);
+        let make = || from_all(&pods, trigger_time, cursor.is_some());
+        let (plan, state) = if pods.len() < MANY_PODS { make() } else { long_work(make) };
+        let kept = cursor.zip(state).map(|(cursor, state)| KeptPlan { cursor, state: Box::new(state) });
+        Planned { plan, trigger_time, kept }
+    }
+
+    /// As [`Self::trigger_time`], if only these pods have changed since the last call.
+    fn trigger_time_of_changed(
+        &self,
+        service: &Service,
+        changed: &[ChangedPod],
+    ) -> Result<Option<Timestamp>, NeedsAllPods> {
+        let mut state = self.keys.with(&service.key, |state| std::mem::take(&mut state.trigger_time));
+        let trigger_time = state.compute_changed(service, changed);
+        self.keys.with(&service.key, |kept| kept.trigger_time = state);
+        self.note(|details| {
+            details.pods = Some(self.cluster().pod_count_of(&service.key));
+            details.trigger_time = trigger_time.unwrap_or(None);
+        });
+        trigger_time
+    }
+
     /// The trigger time of a sync that writes outputs of a Service.
     pub fn trigger_time(&self, service: &Service, pods: &[Arc<Pod>]) -> Option<Timestamp> {
         // The state is taken out, so that no lock is held over work that grows with the Service.
@@ -204,82 +275,6 @@ impl<R: Reconciler> Runtime<R> {
         trigger_time
     }
 
-    /// Carries out sub-plans in order, each as [`TrackedWriter::carry_out`] does. If a sub-plan
-    /// fails, the others are still carried out, as upstream does, unless the API server is too
-    /// busy: that ends all. After a failure the trigger time is kept for the retry.
-    ///
-    /// # Errors
-    ///
-    /// The writes that failed.
-    pub async fn carry_out(
-        &self,
-        key: &ObjectKey,
-        trigger_time: Option<Timestamp>,
-        sub_plans: impl IntoIterator<Item = Writes<R::Output>, IntoIter: Send> + Send,
-        progress: impl Fn(Progress) + Send + Sync,
-    ) -> Result<Completion, Vec<FailedWrite>> {
-        let sub_plans: Vec<_> = sub_plans.into_iter().collect();
-        if self.writer.record(key, &sub_plans, || R::Output::of_owner(&self.cluster, key)) {
-            return Ok(Completion::Recorded);
-        }
-        let mut failures = Vec::new();
-        let (mut answered, mut busy) = (false, false);
-        for (index, writes) in sub_plans.into_iter().enumerate() {
-            if !(busy || answered || writes.is_empty()) {
-                if let Err(failed) = self.check_outputs_are_current(key).await {
-                    self.keys.with(key, |state| state.trigger_time.carry_over(trigger_time));
-                    return Err(vec![failed]);
-                }
-                // Before the first write: another client may be faster than its answer.
-                self.keys.with_kept_rare(key, |state| state.foreign.answered(Instant::now()));
-                self.space_writes(key);
-                answered = true;
-            }
-            self.note(|details| details.plans(&writes));
-            if busy {
-                continue;
-            }
-            let wrote = |operation| {
-                self.wrote(operation);
-                progress(Progress::Wrote(operation));
-            };
-            let without = self.writes_after_failed_create.then_some(|missing: Vec<R::Output>, rest| {
-                R::Output::writes_without(&R::Output::of_owner(&self.cluster, key), rest, &missing)
-            });
-            let Carried { changed_meanwhile, cache_behind, unchanged, failed } =
-                self.writer.carry_out(key, writes, || self.position(&key.namespace), wrote, without).await;
-            if self.writer.tracker().take_went_back() {
-                // A second read has to confirm it.
-                self.suspect(&key.namespace);
-            }
-            if failed.is_empty() {
-                progress(Progress::SubPlan(index));
-            }
-            if changed_meanwhile {
-                // The cache shows what the other client wrote.
-                let outputs = R::Output::of_owner(&self.cluster, key);
-                let managed: Vec<&R::Output> =
-                    outputs.iter().map(|it| &**it).filter(|it| self.reconciler.manages(it)).collect();
-                self.on_foreign_write(key, ForeignWrite::DuringOwnWrite, &managed);
-            }
-            self.repeat_undone(key, &unchanged);
-            if cache_behind {
-                self.wait_for_deletion(key);
-            }
-            if failed.iter().any(|failed| matches!(failed.error, WriteError::NamespaceTerminating(_))) {
-                return Ok(Completion::NamespaceTerminating);
-            }
-            busy = failed.iter().any(|failed| matches!(failed.error, WriteError::Busy { .. }));
-            failures.extend(failed);
-        }
-        self.count_conflicts(key, &failures);
-        if failures.is_empty() {
-            return Ok(Completion::Complete);
-        }
-        self.keys.with(key, |state| state.trigger_time.carry_over(trigger_time));
-        Err(failures)
-    }
-
     /// Counts a write that succeeded, which may end an outage. [`Self::carry_out`] does so by
     /// itself.
     pub fn wrote(&self, operation: Operation) {
@@ -288,6 +283,12 @@ impl<R: Reconciler> Runtime<R> {
         if let Some(outage) = &self.outage {
             outage.wrote(operation, Instant::now());
         }
+    }
+
+    /// Records that a sync has published changes this long after the first of them arrived.
+    pub(crate) fn published(&self, took: Duration) {
+        self.metrics.event_to_write.record(took);
+        self.activity.published(u64::try_from(took.as_millis()).unwrap_or(u64::MAX));
     }
 
     /// Records the events of a plan, unless the last sync of the key recorded the same and this one
@@ -314,6 +315,18 @@ impl<R: Reconciler> Runtime<R> {
     /// Records an event. The caller takes care that the same one is not recorded at every sync.
     pub fn record_event(&self, subject: impl Into<EventSubject>, event: &PlannedEvent) {
         self.events.record(subject.into(), event);
+    }
+
+    /// Adds to what is recorded of the current sync, if anything is.
+    pub fn note(&self, change: impl FnOnce(&mut SyncDetails)) {
+        SyncContext::note(change);
+    }
+
+    /// Returns none if a line is left out. Otherwise returns how many lines of its kind were left
+    /// out before it, for its field `left_out`; see
+    /// [`LogLimit::admit`](kube_endpoint_core_model::LogLimit::admit).
+    pub fn admits(&self, line: Line) -> Option<Option<u64>> {
+        self.lines.limit(line).admit(Instant::now().into_std())
     }
 
     /// Reads or changes the controller's own state of a key, under a lock.
@@ -349,26 +362,17 @@ impl<R: Reconciler> Runtime<R> {
         self.keys.remove(key).own
     }
 
-    /// As [`Self::forget_state`], before the last writes of a key. If the cache has to be compared
-    /// with the server first, the key still waits ever longer between comparisons, until its writes
-    /// have succeeded. `keeps_changes` says whether what other clients changed is kept, too, so
-    /// that the answers to changes that keep coming back take ever longer. A sync after ten
-    /// minutes, if no other one does, forgets what is kept.
-    pub fn forget_before_writes(&self, key: &ObjectKey, keeps_changes: bool) -> R::State {
+    /// As [`Self::forget_state`], before the last writes of a key, but what other clients changed
+    /// is kept, so that the answers to changes that keep coming back take ever longer. A sync after
+    /// ten minutes, if no other one does, forgets what is kept.
+    pub fn forget_before_writes(&self, key: &ObjectKey) -> R::State {
         let mut forgotten = self.keys.remove(key);
-        forgotten.rare.with(|rare| {
-            let keeps_changes = keeps_changes && rare.foreign.len() > 0;
-            self.keys.with_rare(key, |state| {
-                state.comparison_delay = rare.comparison_delay;
-                if keeps_changes {
-                    state.foreign = std::mem::take(&mut rare.foreign);
-                }
-            });
-            if keeps_changes {
-                // Nothing else may start the sync that forgets them.
-                self.add_after(key.clone(), CALM, Cause::ForeignWrite);
-            }
-        });
+        let foreign = forgotten.rare.with(|rare| std::mem::take(&mut rare.foreign));
+        if foreign.len() > 0 {
+            self.keys.with_rare(key, |state| state.foreign = foreign);
+            // Nothing else may start the sync that forgets them.
+            self.add_after(key.clone(), CALM, Cause::ForeignWrite);
+        }
         forgotten.own
     }
 

@@ -9,30 +9,23 @@
 //! the controllers copy a Service's labels to its Endpoints and slices. As each process asks the
 //! same labels, and each label set is in one of the selections, one process cleans up.
 
-use std::time::Duration;
-
 use ahash::HashMap;
 use kube_endpoint_core_model::{LabelSelector, ObjectKey, Service, StringMap};
-use kube_endpoint_informer::Change;
-use kube_endpoint_workqueue::Reason;
 use parking_lot::Mutex;
-
-use crate::log_lines::Line;
-use crate::{Cause, Output, Reconciler, Runtime};
 
 /// The selection of a controller.
 #[derive(Debug, Default)]
 pub(crate) struct Selection {
     /// None selects all Services.
-    selector: Option<LabelSelector>,
+    pub(crate) selector: Option<LabelSelector>,
     /// Deleted Services of which outputs or Endpoints are left, and whether the last labels of each
     /// were selected.
-    deleted: Mutex<HashMap<ObjectKey, bool>>,
+    pub(crate) deleted: Mutex<HashMap<ObjectKey, bool>>,
 }
 
 /// What a change of a Service means for the selection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Membership {
+pub(crate) enum Membership {
     /// It is selected, or was when it was deleted.
     Selected,
     /// It is selected now and was not before.
@@ -49,11 +42,11 @@ impl Selection {
         Self { selector, deleted: Mutex::default() }
     }
 
-    fn selects(&self, labels: &StringMap) -> bool {
+    pub(crate) fn selects(&self, labels: &StringMap) -> bool {
         self.selector.as_ref().is_none_or(|selector| selector.matches(labels))
     }
 
-    fn membership(&self, old: Option<&Service>, new: Option<&Service>) -> Membership {
+    pub(crate) fn membership(&self, old: Option<&Service>, new: Option<&Service>) -> Membership {
         let selects = |service: &Service| self.selects(&service.labels);
         match (old.map(selects), new.map(selects)) {
             (Some(false), Some(true)) => Membership::Joined,
@@ -66,79 +59,6 @@ impl Selection {
     /// The number of deleted Services of which something is left.
     pub(crate) fn len(&self) -> usize {
         self.deleted.lock().len()
-    }
-}
-
-impl<R: Reconciler> Runtime<R> {
-    /// Starts the sync of a key, unless its Service is outside the selection.
-    pub fn add(&self, key: ObjectKey, reason: impl Into<Reason>) {
-        if self.is_selected(&key) {
-            self.queue.add_for(key, reason);
-        }
-    }
-
-    /// As [`Self::add`], after a delay in which more may come.
-    pub fn add_after(&self, key: ObjectKey, delay: Duration, reason: impl Into<Reason>) {
-        if self.is_selected(&key) {
-            self.queue.add_after_for(key, delay, reason);
-        }
-    }
-
-    /// Returns true if a key may be synced: its Service is selected, or does not exist, which
-    /// [`Self::owns_leftover`] is about.
-    pub fn is_selected(&self, key: &ObjectKey) -> bool {
-        self.selection.selector.is_none()
-            || self.cluster().service(key).is_none_or(|service| self.selection.selects(&service.labels))
-    }
-
-    /// Returns true if this process cleans up what is left of a Service that does not exist.
-    /// `labels` are those of what is left.
-    pub fn owns_leftover(&self, key: &ObjectKey, labels: &StringMap) -> bool {
-        if self.selection.selector.is_none() {
-            return true;
-        }
-        let known = self.selection.deleted.lock().get(key).copied();
-        known.unwrap_or_else(|| self.selection.selects(labels))
-    }
-
-    /// Passes the change of a Service on to the reconciler if it is selected.
-    pub(crate) fn service_changed(&self, change: &Change<Service>) {
-        let Some(latest) = change.latest() else { return };
-        if self.selection.selector.is_none() {
-            return self.reconciler.on_service(self, change);
-        }
-        let key = &latest.key;
-        let membership = self.selection.membership(change.old.as_deref(), change.new.as_deref());
-        if change.new.is_some() {
-            self.selection.deleted.lock().remove(key);
-        } else if self.has_leftovers(key) {
-            self.selection.deleted.lock().insert(key.clone(), membership == Membership::Selected);
-        }
-        match membership {
-            Membership::Outside => {}
-            Membership::Selected => self.reconciler.on_service(self, change),
-            // Also when it left: what is kept for it is dropped by a worker, never during a sync.
-            Membership::Joined | Membership::Left => {
-                if let Some(left_out) = self.admits(Line::Selection) {
-                    tracing::info!(
-                        queue = self.queue.name(), service = %key, ?membership, left_out,
-                        "the labels of a Service have changed, and whether it is selected"
-                    );
-                }
-                self.queue.add_for(key.clone(), Cause::Service.since(change.arrived));
-            }
-        }
-    }
-
-    /// Forgets a deleted Service when nothing is left of it.
-    pub(crate) fn leftover_deleted(&self, key: &ObjectKey) {
-        if self.selection.selector.is_some() && !self.has_leftovers(key) {
-            self.selection.deleted.lock().remove(key);
-        }
-    }
-
-    fn has_leftovers(&self, key: &ObjectKey) -> bool {
-        self.cluster().endpoints(key).is_some() || !R::Output::of_owner(self.cluster(), key).is_empty()
     }
 }
 

@@ -8,11 +8,6 @@
 
 use std::time::Duration;
 
-use kube_endpoint_core_model::ObjectKey;
-use tokio::time::Instant;
-
-use crate::{Reconciler, Runtime};
-
 /// Changes of the pods of smaller Services are written at once.
 const LARGE: usize = 1000;
 
@@ -36,40 +31,11 @@ impl Spacing {
     }
 
     /// The time between two writes of a Service with so many pods.
-    fn of(self, pods: usize) -> Duration {
+    pub(crate) fn of(self, pods: usize) -> Duration {
         if pods < LARGE {
             return Duration::ZERO;
         }
         self.per_pod.saturating_mul(u32::try_from(pods).unwrap_or(u32::MAX)).min(self.longest)
-    }
-}
-
-impl<R: Reconciler> Runtime<R> {
-    /// Call this before the first write of a sync.
-    pub(crate) fn space_writes(&self, key: &ObjectKey) {
-        if self.spacing == Spacing::NONE {
-            return;
-        }
-        let spacing = self.spacing.of(self.cluster().pod_count_of(key));
-        if !spacing.is_zero() {
-            self.keys.with_rare(key, |state| state.spaced_until = Some(Instant::now() + spacing));
-        }
-    }
-
-    /// How long the sync that a change of a pod starts has to wait.
-    pub(crate) fn left_of_spacing(&self, key: &ObjectKey) -> Duration {
-        if self.spacing == Spacing::NONE {
-            return Duration::ZERO;
-        }
-        let left = self.keys.with_kept_rare(key, |state| {
-            let left = state.spaced_until.map(|end| end.saturating_duration_since(Instant::now()));
-            let left = left.unwrap_or_default();
-            if left.is_zero() {
-                state.spaced_until = None;
-            }
-            left
-        });
-        left.unwrap_or_default()
     }
 }
 

@@ -11,6 +11,7 @@
 
 pub mod address;
 mod address_list;
+mod backoff;
 mod causes;
 pub mod change;
 pub mod display;
@@ -45,6 +46,7 @@ pub mod well_known;
 mod writes;
 
 pub use address::IpFamily;
+pub use backoff::Backoff;
 pub use causes::causes;
 pub use endpoints::Endpoints;
 pub use event::{EventType, PlannedEvent};

@@ -373,6 +373,13 @@ impl Cluster {
         self.inner.progress.set_awaited(kinds.into());
     }
 
+    /// Has the reflectors of a kind list it once more, and waits until the stores show a list that
+    /// began after this call, which may take as long as the API server refuses lists. Such a list
+    /// is consistent: it shows all writes that were answered before.
+    pub async fn relist(&self, kind: Kind) {
+        self.inner.progress.relist(kind).await;
+    }
+
     /// Asks the reflector of a kind that covers a namespace to compare the server's version with
     /// the position of the store. Call it when the store seems to differ from the server: after
     /// repeated conflicts on an object whose version in the store does not change, or when the

@@ -51,9 +51,6 @@ pub(crate) enum ListWatchError {
         /// The version of the last event, bookmark or complete list.
         position: ResourceVersion,
     },
-    /// A list was requested because the store may differ from the server. Relist.
-    #[error("the store may differ from the API server")]
-    ListRequested,
     /// The response is not what was requested. What it should have said is unknown, so a watch must
     /// relist.
     #[error("the API server's answer is invalid: {0}")]
@@ -152,10 +149,9 @@ impl ListWatchError {
             Self::Unreachable(_) => WatchErrorReason::Unreachable,
             Self::IdleTimeout(_) => WatchErrorReason::IdleTimeout,
             Self::Api { .. } | Self::Expired(_) | Self::TooLargeResourceVersion(_) => WatchErrorReason::Api,
-            Self::InvalidResponse(_)
-            | Self::SamePage
-            | Self::VersionWentBack { .. }
-            | Self::ListRequested => WatchErrorReason::InvalidResponse,
+            Self::InvalidResponse(_) | Self::SamePage | Self::VersionWentBack { .. } => {
+                WatchErrorReason::InvalidResponse
+            }
             Self::Interrupted(_) => WatchErrorReason::Interrupted,
         }
     }

@@ -20,7 +20,6 @@ pub use cluster::Cluster;
 pub use event::{Change, Handler, Origin, PodEvent, StreamEvent};
 pub use object::{Kind, Kinds, Object, Resource};
 pub use options::{ClusterOptions, ReflectorOptions};
-pub use reflector::backoff::Backoff;
 pub use reflector::history::StorageWentBack;
 pub use reflector::run::run;
 pub use reflector::status::{KindFailure, KindStatus, ListWatchVerb};

@@ -63,14 +63,15 @@ pub enum RelistReason {
     /// The server's version is lower than the one at which the watch stopped, as after a restore of
     /// its storage.
     VersionWentBack,
-    /// Writes keep conflicting with what the store shows.
-    StoreDiffers,
     /// The server refused the continue token of a list in pages, for another reason than its age.
     ContinueRefused,
     /// The watch sent something that is not an event, so events may have been lost.
     InvalidResponse,
     /// The watch fails each time that it is resumed from the version at which it stopped.
     RepeatedError,
+    /// [`Cluster::relist`](crate::Cluster::relist) was called: this process became the leader and
+    /// does not know what the one before wrote last. Or the store may differ from the server.
+    Requested,
 }
 
 impl RelistReason {
@@ -79,10 +80,10 @@ impl RelistReason {
         Self::Expired,
         Self::TooLargeResourceVersion,
         Self::VersionWentBack,
-        Self::StoreDiffers,
         Self::ContinueRefused,
         Self::InvalidResponse,
         Self::RepeatedError,
+        Self::Requested,
     ];
 
     /// The value of the `reason` label.
@@ -92,10 +93,10 @@ impl RelistReason {
             Self::Expired => "expired",
             Self::TooLargeResourceVersion => "from_the_future",
             Self::VersionWentBack => "version_went_back",
-            Self::StoreDiffers => "store_differs",
             Self::ContinueRefused => "continue_refused",
             Self::InvalidResponse => "unintelligible",
             Self::RepeatedError => "stuck",
+            Self::Requested => "requested",
         }
     }
 }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::{Backoff, PodLogOptions, WatchedNamespaces};
+use kube_endpoint_core_model::Backoff;
+
+use crate::{PodLogOptions, WatchedNamespaces};
 
 /// Options of a [`Cluster`](crate::Cluster).
 #[derive(Clone, Debug, Default)]
@@ -22,7 +24,7 @@ pub struct ReflectorOptions {
     pub streaming_list: bool,
     /// Maximum number of objects in a page; 0 lists all objects in one response.
     pub page_size: u32,
-    /// How delays grow after failures.
+    /// How delays grow after failures. Each is shortened by a random part of up to half.
     pub backoff: Backoff,
     /// Each watch is requested for a random time between this and twice this.
     pub watch_timeout: Duration,
@@ -44,7 +46,7 @@ impl ReflectorOptions {
         Self {
             streaming_list: true,
             page_size: 500,
-            backoff: Backoff::default(),
+            backoff: Backoff::new(Duration::from_millis(800), Duration::from_secs(30)),
             watch_timeout: Duration::from_secs(5 * 60),
             idle_timeout: Duration::from_secs(150),
             silence: Duration::from_secs(90),

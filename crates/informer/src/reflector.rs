@@ -11,6 +11,7 @@ pub(crate) mod version_check;
 
 use std::sync::atomic::Ordering;
 
+use futures::FutureExt;
 use kube_endpoint_api_client::ContentType;
 use kube_endpoint_core_model::{Interner, ResourceVersion};
 use rand::{RngExt, SeedableRng};
@@ -178,8 +179,12 @@ impl<'a, T: Object> Reflector<'a, T> {
             State::Watching { from, .. } => Some(*from),
             _ => None,
         };
+        let progress = &self.cluster.inner.progress;
         if from.is_none() {
-            self.cluster.inner.progress.begin_list(T::KIND, &self.scope);
+            progress.begin_list(T::KIND, &self.scope);
+        } else if progress.relist_requested(T::KIND, &self.scope).now_or_never().is_some() {
+            // Not after the watch has been opened: it may be refused for hours.
+            return Ok(WatchEnd::Relist);
         }
         let path = watch_path(&self.target, from, timeout);
         let (mut body, content_type) = get(&self.client, &path, idle_timeout).await?;
@@ -198,6 +203,9 @@ impl<'a, T: Object> Reflector<'a, T> {
                     checked = self.checks.next::<T>(&self.client, (self.cluster, &self.scope), &self.options, heard, *from) => {
                         checked?;
                         continue;
+                    }
+                    () = progress.relist_requested(T::KIND, &self.scope) => {
+                        return Ok(WatchEnd::Relist);
                     }
                 },
                 _ => next_chunk(&mut body, idle_timeout).await,

@@ -448,3 +448,32 @@ async fn a_kind_is_listed_in_pages_where_the_watch_cache_is_behind_for_an_hour()
     let asked: Vec<_> = requests.iter().map(|it| (it.request.verb, it.request.parameter("limit"))).collect();
     assert_eq!(asked, [("watch", None), ("list", Some("500".to_owned())), ("watch", None)]);
 }
+
+/// A watch that shows nothing for an hour, and one that is refused.
+#[tokio::test(start_paused = true)]
+async fn a_relist_shows_what_was_written_before_it_whatever_the_watch_does() {
+    for (fault, longest) in [
+        (Fault::StallWatch(Duration::from_secs(3600)), 1),
+        (Fault::Refuse { status: 500, retry_after: None }, 31),
+    ] {
+        let reflectors = Reflectors::new(ReflectorOptions::new(0).streaming_list(false), 100);
+        reflectors.put_pod(1, 1);
+        reflectors.cluster.synced().await;
+        reflectors.server.add_fault(FaultRule::on(fault, "watch", "pods"));
+        reflectors.server.close_watches();
+        tokio::time::sleep(Duration::from_secs(300)).await;
+        reflectors.put_pod(2, 1);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(reflectors.cluster.count(Kind::Pods), 1, "the watch does not show it");
+        reflectors.server.clear_request_log();
+        let relist = reflectors.cluster.relist(Kind::Pods);
+        tokio::time::timeout(Duration::from_secs(longest), relist).await.unwrap();
+        reflectors.check();
+        assert_eq!(reflectors.epochs(), [0, 0]);
+        tokio::time::sleep(Duration::from_secs(300)).await;
+        let log = reflectors.server.request_log();
+        let lists = log.iter().filter(|it| it.request.verb == "list" && it.request.plural() == "pods");
+        let lists = lists.filter(|it| it.request.parameter("limit").as_deref() == Some("500"));
+        assert_eq!(lists.count(), 1, "one list answers the request");
+    }
+}

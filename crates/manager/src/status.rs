@@ -10,7 +10,8 @@ use serde::Serialize;
 
 use crate::manager::ManagerHandle;
 
-/// Keys in slow retry that are listed of each controller. More are only said to exist.
+/// Keys in slow retry, and keys that wait, that are listed of each controller. More are only said
+/// to exist.
 #[cfg(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring"))]
 const LISTED_KEYS: usize = 100;
 
@@ -109,6 +110,25 @@ pub struct ControllerStatus {
     pub slow_retries: Vec<SlowRetryStatus>,
     /// True if more keys are in slow retry than are listed.
     pub more_slow_retries: bool,
+    /// The first keys that wait for something else than a retry, in order.
+    pub waiting: Vec<WaitingStatus>,
+    /// True if more keys wait than are listed.
+    pub more_waiting: bool,
+}
+
+/// A key that waits before its next sync.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct WaitingStatus {
+    /// Namespace and name of the Service or the Endpoints object.
+    pub key: String,
+    /// Why it waits. If it waits for several reasons, that which lasts the longest.
+    pub reason: &'static str,
+    /// For how many seconds it has been waiting for this reason.
+    pub seconds: u64,
+    /// After how many seconds the next sync starts at the latest.
+    pub seconds_left: u64,
 }
 
 /// An output that other clients wrote.
@@ -212,6 +232,15 @@ fn of<R: kube_endpoint_controller_runtime::Reconciler>(
     let mut slow = controller.slow_retries(&kube_endpoint_core_model::ObjectKey::default(), LISTED_KEYS + 1);
     let more_slow_retries = slow.len() > LISTED_KEYS;
     slow.truncate(LISTED_KEYS);
+    let mut held = controller.held_keys();
+    let more_waiting = held.len() > LISTED_KEYS;
+    held.truncate(LISTED_KEYS);
+    let waiting = held.into_iter().map(|held| WaitingStatus {
+        key: held.key.to_string(),
+        reason: held.why.as_str(),
+        seconds: now.saturating_duration_since(held.since).as_secs(),
+        seconds_left: held.until.saturating_duration_since(now).as_secs(),
+    });
     let recent = controller.recent_foreign_writes().into_iter().map(|write| ForeignWriteStatus {
         kind: name.output_kind(),
         object: write.object.to_string(),
@@ -238,6 +267,8 @@ fn of<R: kube_endpoint_controller_runtime::Reconciler>(
         long_syncs: long_syncs.collect(),
         slow_retries: slow_retries.collect(),
         more_slow_retries,
+        waiting: waiting.collect(),
+        more_waiting,
     }
 }
 
@@ -285,6 +316,9 @@ impl fmt::Display for ManagerStatus {
                     f,
                     "  the sync of {key} has been running for {seconds} s and waits for the API server"
                 )?;
+            }
+            for WaitingStatus { key, reason, seconds, seconds_left } in &controller.waiting {
+                writeln!(f, "  {key} waits {seconds_left} s longer (for {seconds} s): {reason}")?;
             }
             for SlowRetryStatus { key, error, seconds } in &controller.slow_retries {
                 writeln!(f, "  {key} ({seconds} s): {}", harmless(error, LONGEST_TEXT))?;
@@ -344,6 +378,13 @@ mod tests {
                     seconds: 312,
                 }],
                 more_slow_retries: true,
+                waiting: vec![WaitingStatus {
+                    key: "shop/cart".to_owned(),
+                    reason: kube_endpoint_controller_runtime::Hold::RetryAfter.as_str(),
+                    seconds: 12,
+                    seconds_left: 18,
+                }],
+                more_waiting: false,
             }],
             certificates: vec![CertificateStatus {
                 name: "serving",

@@ -31,7 +31,7 @@ const TRIES: u32 = 12;
 const PAUSE: Duration = Duration::from_secs(10);
 /// How often an event is delayed by responses with Retry-After (client-go `maxRetries` of a
 /// request).
-const MAX_PUT_OFF: u32 = 10;
+const MAX_BUSY: u32 = 10;
 /// Longest delay that is waited for, whatever the server asks for.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
@@ -75,7 +75,7 @@ impl Sink {
     /// is given up, so that it does not hold up others. It is sent again if there was no answer, or
     /// if the answer says when to retry.
     async fn deliver(&mut self, event: &Recorded, message: &str, series: &Series) -> bool {
-        let (mut unanswered, mut put_off) = (0, 0);
+        let (mut unanswered, mut busy) = (0, 0);
         loop {
             let error = match self.send(event, message, series).await {
                 Ok(()) => return true,
@@ -84,8 +84,8 @@ impl Sink {
             let pause = match &error {
                 // The name is one of our own: the answer to an earlier attempt was lost.
                 WriteError::AlreadyExists(_) if unanswered > 0 => return true,
-                WriteError::Busy { retry_after: Some(pause), .. } if put_off < MAX_PUT_OFF => {
-                    put_off += 1;
+                WriteError::Busy { retry_after: Some(pause), .. } if busy < MAX_BUSY => {
+                    busy += 1;
                     (*pause).min(LONGEST_PAUSE)
                 }
                 WriteError::Unknown(_) if unanswered + 1 < TRIES => {

@@ -17,16 +17,6 @@ pub struct PartialObjectMetadata {
     pub metadata: ObjectMeta,
 }
 
-/// A list of metadata.
-#[derive(Deserialize)]
-pub(super) struct PartialObjectMetadataList {
-    /// Something else than a list of this kind is not an empty list.
-    #[serde(default)]
-    pub(super) kind: String,
-    /// `null` in a list without items: the server makes a list of metadata from no item at all.
-    pub(super) items: Option<Vec<PartialObjectMetadata>>,
-}
-
 impl PartialObjectMetadata {
     /// Reads the metadata from an answer, which may have the whole object.
     pub(super) fn read(answer: &Answer, path: &str) -> Result<Self, WriteError> {

@@ -29,7 +29,7 @@ use kube_endpoint_core_model::ObjectKey;
 use tokio::time::Instant;
 
 use crate::Cause;
-use crate::waiting::LONGEST_PAUSE;
+use crate::holds::LONGEST_PAUSE;
 
 /// Time between two passes while nothing shows that the verb works.
 const PROBE_PERIOD: Duration = Duration::from_secs(20);

@@ -97,7 +97,7 @@ impl Reconciler for Fake {
             *deferred = !*deferred;
             if *deferred {
                 report("put off".to_owned());
-                return Ok(runtime.defer(key));
+                return Ok(runtime.requeue_when_cache_changes(key));
             }
         }
         runtime.with_state(key, |state| *state += 1);

@@ -29,7 +29,7 @@ impl EndpointsReconciler {
             }
             Some(service) => self.sync_service(runtime, &service, existing).await,
             None => {
-                let forgotten = runtime.forget_before_writes(key, false);
+                let forgotten = runtime.forget_state(key);
                 let leftover = leftover.max(forgotten.leftover);
                 if leftover == Leftover::No {
                     return Ok(Outcome::Done);
@@ -158,7 +158,7 @@ impl EndpointsReconciler {
             (None, None) => return Ok(Deleted::Before),
         };
         if deleted == Deleted::Before {
-            runtime.wait_for_deletion(key);
+            runtime.requeue_after_missing_delete(key);
         }
         if deleted != Deleted::Recorded {
             runtime.wrote(Operation::Delete);

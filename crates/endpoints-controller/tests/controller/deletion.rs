@@ -28,7 +28,7 @@ async fn endpoints_are_deleted_with_their_service_in_either_order() {
     harness.create(&service("web")).await;
     harness.moment().await;
     // The API server deletes them as well; the cache does not show it yet.
-    harness.hold_up("endpoints", Duration::from_secs(2)).await;
+    harness.stall_watch("endpoints", Duration::from_secs(2)).await;
     harness.delete("services", "web").await;
     harness.pass(Duration::from_secs(60)).await;
     assert_eq!(harness.writes(), ["create endpoints 201", "delete endpoints 404"]);
@@ -43,7 +43,7 @@ async fn made_anew(again: Value) -> Harness {
     let harness = started([pod("a", 1, true), service("web")]).await;
     harness.requests();
     for plural in ["services", "endpoints"] {
-        harness.hold_up(plural, Duration::from_secs(10)).await;
+        harness.stall_watch(plural, Duration::from_secs(10)).await;
     }
     harness.delete("services", "web").await;
     harness.moment().await;
@@ -307,7 +307,7 @@ async fn nothing_is_remembered_of_endpoints_that_the_server_removed_first() {
     // Endpoints.
     let late = Fault::DelayAnswer(Duration::from_millis(500));
     harness.server.add_fault(FaultRule::on(late, "get", "services").times(1));
-    harness.hold_up("endpoints", Duration::from_millis(200)).await;
+    harness.stall_watch("endpoints", Duration::from_millis(200)).await;
     harness.delete("services", "web").await;
     harness.pass(Duration::from_secs(10)).await;
     assert_eq!(harness.writes(), ["create endpoints 201", "delete endpoints 404"]);

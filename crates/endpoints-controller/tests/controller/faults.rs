@@ -107,7 +107,7 @@ async fn an_update_whose_answer_was_lost_is_undone_if_the_pod_is_ready_again_bef
             let was_applied = fault == Fault::ApplyAndLoseAnswer;
             let options = changed(|options| options.repair = repair);
             let harness = Harness::start(&server([pod("a", 1, true), service("web")]), options).await;
-            harness.hold_up("endpoints", Duration::from_secs(3)).await;
+            harness.stall_watch("endpoints", Duration::from_secs(3)).await;
             harness.requests();
             harness.fault(fault, "update", 1);
             harness.load([pod("a", 1, false)]);
@@ -135,7 +135,7 @@ async fn an_update_whose_answer_was_lost_is_undone_if_the_pod_is_ready_again_bef
 async fn the_outcome_of_a_lost_update_is_asked_for_until_the_server_answers() {
     let options = changed(|options| options.repair = false);
     let harness = Harness::start(&server([pod("a", 1, true), service("web")]), options).await;
-    harness.hold_up("endpoints", Duration::from_secs(3)).await;
+    harness.stall_watch("endpoints", Duration::from_secs(3)).await;
     harness.requests();
     harness.fault(Fault::ApplyAndLoseAnswer, "update", 1);
     harness.fault(Fault::Refuse { status: 500, retry_after: None }, "get", 3);
@@ -155,7 +155,7 @@ async fn a_conflict_is_resolved_once_the_cache_has_caught_up() {
     let harness = started().await;
     harness.create(&service("web")).await;
     harness.pass(Duration::from_secs(1)).await;
-    harness.hold_up("endpoints", Duration::from_secs(3)).await;
+    harness.stall_watch("endpoints", Duration::from_secs(3)).await;
     harness.patch("endpoints", "web", json!({"metadata": {"annotations": {"x": "y"}}})).await;
     harness.load([pod("b", 2, true)]);
     harness.pass(Duration::from_secs(10)).await;

@@ -88,7 +88,7 @@ async fn endpoints_of_a_service_deleted_during_a_pause_are_deleted_after_it() {
     harness.load([pod("b", 2, true)]);
     harness.pass(Duration::from_secs(1)).await;
     // The API server deletes them as well; the cache does not show it yet.
-    harness.hold_up("endpoints", Duration::from_secs(60)).await;
+    harness.stall_watch("endpoints", Duration::from_secs(60)).await;
     harness.delete("services", "web").await;
     harness.pass(Duration::from_secs(100)).await;
     let asked = asked(&harness);

@@ -94,7 +94,7 @@ async fn edits_made_while_stopped_are_repaired_at_the_start() {
 async fn endpoints_created_and_deleted_between_two_lists_are_recreated() {
     for answer_comes_after in [false, true] {
         let harness = Harness::start(&server([pod("a", 1, true)]), ControllerOptions::default()).await;
-        harness.hold_up("endpoints", Duration::from_secs(5)).await;
+        harness.stall_watch("endpoints", Duration::from_secs(5)).await;
         if answer_comes_after {
             harness.fault(Fault::DelayAnswer(Duration::from_secs(10)), "create", 1);
         }

@@ -148,7 +148,7 @@ async fn a_service_that_gets_a_selector_takes_over_its_endpoints() {
 #[tokio::test(start_paused = true)]
 async fn a_sync_waits_until_the_cache_shows_our_own_last_write() {
     let harness = Harness::start(&server([pod("a", 1, true)]), ControllerOptions::default()).await;
-    harness.hold_up("endpoints", seconds(4)).await;
+    harness.stall_watch("endpoints", seconds(4)).await;
     harness.create(&service("web")).await;
     harness.pass(seconds(1)).await;
     harness.load([pod("b", 2, true)]);

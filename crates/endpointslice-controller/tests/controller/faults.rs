@@ -38,7 +38,7 @@ async fn a_create_with_a_lost_answer_makes_one_slice() {
 #[tokio::test(start_paused = true)]
 async fn a_create_with_a_lost_answer_is_repeated_under_its_name_while_the_cache_lags() {
     let harness = Harness::with([pod("a", 1, true)]).await;
-    harness.hold_up("endpointslices", seconds(20)).await;
+    harness.stall_watch("endpointslices", seconds(20)).await;
     harness.fault(Fault::ApplyAndLoseAnswer, "create", 1);
     harness.create(&service("web")).await;
     harness.pass(seconds(5)).await;
@@ -67,7 +67,7 @@ async fn creates_that_repeatedly_lose_their_answers_make_one_slice_each() {
     let options = changed(|options| options.plan = plan);
     for held_up in [0, 30] {
         let harness = Harness::start(&server([pod("a", 1, true), pod("b", 2, true)]), options.clone()).await;
-        harness.hold_up("endpointslices", seconds(held_up)).await;
+        harness.stall_watch("endpointslices", seconds(held_up)).await;
         harness.fault(Fault::ApplyAndLoseAnswer, "create", 4);
         harness.create(&service("web")).await;
         harness.pass(seconds(600)).await;
@@ -94,7 +94,7 @@ async fn an_update_whose_answer_was_lost_makes_no_difference() {
 async fn an_update_whose_answer_was_lost_is_settled_when_the_cache_has_caught_up() {
     let harness = Harness::with([pod("a", 1, true), service("web")]).await;
     harness.requests();
-    harness.hold_up("endpointslices", seconds(10)).await;
+    harness.stall_watch("endpointslices", seconds(10)).await;
     harness.fault(Fault::ApplyAndLoseAnswer, "update", 1);
     harness.load([pod("b", 2, true)]);
     harness.pass(seconds(5)).await;
@@ -115,7 +115,7 @@ async fn an_update_whose_answer_was_lost_is_undone_as_soon_as_the_cache_shows_it
     let options = changed(|options| options.batch_period = millis(20_000));
     let harness = Harness::start(&server([pod("a", 1, true), service("web")]), options).await;
     let name = name(&harness.slice("web")).to_owned();
-    harness.hold_up("endpointslices", seconds(5)).await;
+    harness.stall_watch("endpointslices", seconds(5)).await;
     harness.requests();
     harness.fault(Fault::ApplyAndLoseAnswer, "update", 1);
     harness.patch("services", "web", json!({"metadata": {"labels": {"x": "y"}}})).await;
@@ -138,7 +138,7 @@ async fn a_delete_whose_answer_was_lost_makes_no_difference() {
     {
         let harness = two_slices().await;
         if held_up > 0 {
-            harness.hold_up("endpointslices", seconds(held_up)).await;
+            harness.stall_watch("endpointslices", seconds(held_up)).await;
         }
         harness.fault(fault, "delete", 1);
         harness.delete("pods", "b").await;
@@ -259,7 +259,7 @@ async fn a_conflict_is_resolved_once_the_cache_has_caught_up() {
     let harness = Harness::with([pod("a", 1, true), service("web")]).await;
     let made = harness.slice("web");
     harness.requests();
-    harness.hold_up("endpointslices", seconds(3)).await;
+    harness.stall_watch("endpointslices", seconds(3)).await;
     harness.patch("endpointslices", name(&made), json!({"metadata": {"annotations": {"x": "y"}}})).await;
     harness.load([pod("b", 2, true)]);
     harness.pass(seconds(10)).await;
@@ -343,7 +343,7 @@ async fn after_a_404_for_a_slice_that_is_gone_the_sync_waits_until_the_cache_sho
         let of_b =
             harness.slices("web").into_iter().find(|it| it["endpoints"][0]["targetRef"]["name"] == "b");
         let gone = name(&of_b.unwrap()).to_owned();
-        harness.hold_up("endpointslices", seconds(20)).await;
+        harness.stall_watch("endpointslices", seconds(20)).await;
         harness.delete_now("endpointslices", &gone).await;
         match verb {
             "update" => harness.load([pod("b", 3, true)]),

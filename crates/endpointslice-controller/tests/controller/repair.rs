@@ -196,7 +196,7 @@ async fn a_slice_held_by_a_finalizer_is_replaced() {
 async fn a_slice_created_and_deleted_between_two_lists_is_recreated() {
     for answer_comes_after in [false, true] {
         let harness = Harness::start(&server([pod("a", 1, true)]), ControllerOptions::default()).await;
-        harness.hold_up("endpointslices", seconds(5)).await;
+        harness.stall_watch("endpointslices", seconds(5)).await;
         if answer_comes_after {
             harness.fault(Fault::DelayAnswer(seconds(10)), "create", 1);
         }

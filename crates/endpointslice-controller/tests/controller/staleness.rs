@@ -10,7 +10,7 @@ use crate::controller::objects::{SERVICE_NAME, name, pod, pod_of_nobody, service
 #[tokio::test(start_paused = true)]
 async fn nothing_is_written_until_the_cache_shows_a_new_slice() {
     let harness = Harness::with([pod("a", 1, true)]).await;
-    harness.hold_up("endpointslices", seconds(20)).await;
+    harness.stall_watch("endpointslices", seconds(20)).await;
     harness.create(&service("web")).await;
     for number in 2..10 {
         harness.pass(seconds(1)).await;
@@ -35,7 +35,7 @@ async fn nothing_is_written_until_the_cache_shows_a_new_slice() {
 async fn a_long_watch_outage_builds_up_no_backoff() {
     let harness = Harness::with([pod("a", 1, true), service("web")]).await;
     harness.requests();
-    harness.hold_up("endpointslices", seconds(120)).await;
+    harness.stall_watch("endpointslices", seconds(120)).await;
     harness.load([pod("b", 2, true)]);
     harness.pass(seconds(1)).await;
     harness.load([pod("c", 3, true)]);
@@ -54,7 +54,7 @@ async fn a_sync_waits_until_the_cache_shows_our_deletion() {
     let harness =
         Harness::start(&server([pod("a", 1, true), pod("b", 2, true), service("web")]), options).await;
     harness.requests();
-    harness.hold_up("endpointslices", millis(9500)).await;
+    harness.stall_watch("endpointslices", millis(9500)).await;
     harness.delete("pods", "b").await;
     harness.pass(seconds(1)).await;
     harness.load([pod("c", 3, true)]);
@@ -70,7 +70,7 @@ async fn a_sync_waits_until_the_cache_shows_our_deletion() {
 async fn a_service_that_loses_its_selector_does_not_stay_deferred() {
     let harness = Harness::with([pod("a", 1, true), service("web")]).await;
     harness.requests();
-    harness.hold_up("endpointslices", seconds(10)).await;
+    harness.stall_watch("endpointslices", seconds(10)).await;
     harness.load([pod("b", 2, true)]);
     harness.pass(seconds(1)).await;
     harness.load([pod("c", 3, true)]);
@@ -90,7 +90,7 @@ async fn a_service_that_loses_its_selector_does_not_stay_deferred() {
 #[tokio::test(start_paused = true)]
 async fn a_stale_service_delays_no_other() {
     let harness = Harness::with([pod("a", 1, true)]).await;
-    harness.hold_up("endpointslices", seconds(10)).await;
+    harness.stall_watch("endpointslices", seconds(10)).await;
     harness.create(&service("web")).await;
     harness.create(&service("two")).await;
     harness.moment().await;
@@ -101,7 +101,7 @@ async fn a_stale_service_delays_no_other() {
 #[tokio::test(start_paused = true)]
 async fn writes_that_a_relist_skipped_are_not_waited_for() {
     let harness = Harness::with([pod("a", 1, true)]).await;
-    harness.hold_up("endpointslices", seconds(5)).await;
+    harness.stall_watch("endpointslices", seconds(5)).await;
     harness.create(&service("web")).await;
     harness.moment().await;
     let made = harness.slice("web");

@@ -25,7 +25,7 @@ async fn metrics_after_a_scripted_flow() {
     moved["metadata"]["labels"] = json!({"app": "other"});
     harness.load([moved]);
     harness.pass(seconds(5)).await;
-    harness.hold_up("endpointslices", seconds(2)).await;
+    harness.stall_watch("endpointslices", seconds(2)).await;
     harness.load([pod("p6", 6, false)]);
     harness.pass(seconds(1)).await;
     harness.load([pod("p7", 7, true)]);

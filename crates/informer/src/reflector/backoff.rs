@@ -2,31 +2,9 @@
 
 use std::time::Duration;
 
+use kube_endpoint_core_model::Backoff;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
-
-/// Exponential backoff: delays start at `initial` and double up to `max`. Each delay is shortened
-/// by a random part of up to half, so that clients that failed together do not retry together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Backoff {
-    pub initial: Duration,
-    pub max: Duration,
-}
-
-impl Backoff {
-    /// A backoff from `initial` to `max`.
-    pub fn new(initial: Duration, max: Duration) -> Self {
-        Self { initial, max }
-    }
-}
-
-impl Default for Backoff {
-    /// From 800 ms to 30 s, as client-go's reflector.
-    fn default() -> Self {
-        Self::new(Duration::from_millis(800), Duration::from_secs(30))
-    }
-}
 
 /// A run of consecutive failures.
 #[derive(Debug)]
@@ -40,11 +18,11 @@ impl Failures {
         Self { backoff, count: 0 }
     }
 
-    /// Counts a failure. Returns the delay before the next attempt.
+    /// Counts a failure. Returns the delay before the next attempt, shortened by a random part of
+    /// up to half, so that clients that failed together do not retry together.
     pub(crate) fn next_delay(&mut self, random: &mut ChaCha8Rng) -> Duration {
-        let factor = 2u32.saturating_pow(self.count);
+        let delay = self.backoff.delay(self.count);
         self.count = self.count.saturating_add(1);
-        let delay = self.backoff.initial.saturating_mul(factor).min(self.backoff.max);
         delay.mul_f64(random.random_range(0.5..1.0))
     }
 
@@ -61,13 +39,15 @@ impl Failures {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use rand::SeedableRng;
+
+    use super::*;
+    use crate::ReflectorOptions;
 
     #[test]
     fn delays_double_up_to_the_maximum_and_start_over_after_a_reset() {
         let mut random = ChaCha8Rng::seed_from_u64(1);
-        let mut failures = Failures::new(Backoff::default());
+        let mut failures = Failures::new(ReflectorOptions::new(0).backoff);
         for millis in [800, 1600, 3200, 6400, 12_800, 25_600, 30_000, 30_000] {
             let (longest, delay) = (Duration::from_millis(millis), failures.next_delay(&mut random));
             assert!(delay >= longest / 2 && delay < longest, "{delay:?} of {longest:?}");
@@ -85,7 +65,7 @@ mod tests {
     fn equal_seeds_give_equal_delays() {
         let delays = |seed| {
             let mut random = ChaCha8Rng::seed_from_u64(seed);
-            let mut failures = Failures::new(Backoff::default());
+            let mut failures = Failures::new(ReflectorOptions::new(0).backoff);
             [(); 5].map(|()| failures.next_delay(&mut random))
         };
         assert_eq!(delays(1), delays(1));

@@ -30,6 +30,8 @@ pub(crate) struct Progress {
     /// The kinds that [`Cluster::synced`](crate::Cluster::synced) waits for.
     awaited: watch::Sender<Kinds>,
     synced: watch::Sender<Kinds>,
+    /// Wakes [`Progress::relist`] after each complete list.
+    listed: Notify,
 }
 
 /// The progress of the lists and watches of one kind.
@@ -48,6 +50,7 @@ struct StreamProgress {
     /// The last failure, until a request succeeds.
     failure: Mutex<Option<KindFailure>>,
     version_check: Notify,
+    relist: Notify,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -60,18 +63,12 @@ struct StreamState {
     received: Option<Instant>,
     /// True if a complete list was applied and handlers were called for it.
     synced: bool,
-    /// A list was requested and has not begun.
-    must_list: bool,
+    /// When the list under way began.
+    began_list: Option<Instant>,
+    /// When the list began that was applied last.
+    listed: Option<Instant>,
     /// The next list is made because the store may differ from the server.
     suspected: bool,
-}
-
-impl StreamProgress {
-    /// Has everything listed that it covers.
-    fn require_list(&self) {
-        self.state.lock().must_list = true;
-        self.version_check.notify_one();
-    }
 }
 
 impl KindProgress {
@@ -119,6 +116,7 @@ impl Progress {
             kinds,
             awaited: watch::Sender::new(awaited),
             synced: watch::Sender::new(Kinds::default()),
+            listed: Notify::new(),
         }
     }
 
@@ -218,37 +216,35 @@ impl Progress {
 
     /// Has all kinds listed.
     pub(crate) fn require_lists(&self) {
-        self.kinds.iter().flat_map(KindProgress::streams).for_each(StreamProgress::require_list);
+        self.kinds.iter().flat_map(KindProgress::streams).for_each(|stream| stream.relist.notify_one());
     }
 
-    /// Records that the next list is made because the store may differ from the server.
+    /// Has a kind listed because its store may differ from the server.
     pub(crate) fn suspect(&self, kind: Kind, scope: &Scope) {
         if let Some(stream) = self.stream(kind, scope) {
             stream.state.lock().suspected = true;
+            stream.relist.notify_one();
         }
-    }
-
-    /// Returns true if a list was requested.
-    pub(crate) fn must_list(&self, kind: Kind, scope: &Scope) -> bool {
-        self.stream(kind, scope).is_some_and(|stream| stream.state.lock().must_list)
     }
 
     /// Records that a complete list begins.
     pub(crate) fn begin_list(&self, kind: Kind, scope: &Scope) {
         let Some(stream) = self.stream(kind, scope) else { return };
         let mut state = stream.state.lock();
-        if std::mem::take(&mut state.must_list) {
-            // A list answers a request for a check.
-            let _ = stream.version_check.notified().now_or_never();
-        }
+        state.began_list = Some(Instant::now());
+        // This list answers a request for one.
+        let _ = stream.relist.notified().now_or_never();
     }
 
     /// Records that a store holds a complete list and that all handlers have been called for it.
     /// Returns whether the whole kind is synced.
     pub(crate) fn mark_synced(&self, kind: Kind, scope: &Scope) -> bool {
         if let Some(stream) = self.stream(kind, scope) {
-            stream.state.lock().synced = true;
+            let mut state = stream.state.lock();
+            state.synced = true;
+            state.listed = state.began_list.take().or(state.listed);
         }
+        self.listed.notify_waiters();
         let all_synced = self.of(kind).streams().all(|stream| stream.state.lock().synced);
         if all_synced {
             self.synced.send_if_modified(|synced| {
@@ -321,6 +317,30 @@ impl Progress {
             *stream.failure.lock() = failure;
         }
         self.failure(kind)
+    }
+
+    /// Lists a kind once more, and waits until a list that began after the call has been applied in
+    /// each namespace that is listed by itself.
+    pub(crate) async fn relist(&self, kind: Kind) {
+        let called = Instant::now();
+        self.of(kind).streams().for_each(|stream| stream.relist.notify_one());
+        let is_listed = |stream: &StreamProgress| stream.state.lock().listed.is_some_and(|at| at >= called);
+        loop {
+            let listed = self.listed.notified();
+            if self.of(kind).streams().all(is_listed) {
+                return;
+            }
+            listed.await;
+        }
+    }
+
+    /// Waits until a relist is requested. Returns at once if one was requested since the last list
+    /// began.
+    pub(crate) async fn relist_requested(&self, kind: Kind, scope: &Scope) {
+        match self.stream(kind, scope) {
+            Some(stream) => stream.relist.notified().await,
+            None => std::future::pending().await,
+        }
     }
 
     /// Asks the reflector that covers a namespace for a version check. Requests that it has not

@@ -127,6 +127,10 @@ impl<T: Object> Reflector<'_, T> {
                         );
                         state.transition(next, self.streaming_list, self.options.page_size).delayed(pause)
                     }
+                    next @ Next::Relist(reason) => {
+                        self.report_relist(reason);
+                        state.transition(next, self.streaming_list, self.options.page_size)
+                    }
                     _ => {
                         let error = "the watch ended at once, without an event".to_owned();
                         self.failed(state, &ListWatchError::Interrupted(error), pause)

@@ -127,6 +127,8 @@ pub(crate) enum WatchEnd {
     Closed,
     /// Nothing arrived for the idle timeout, as on a connection that died unnoticed.
     Idle,
+    /// A new list was requested.
+    Relist,
 }
 
 /// What follows a request that ended.
@@ -177,6 +179,7 @@ impl<T> State<T> {
     pub(crate) fn after_end(&self, end: WatchEnd, now: Instant) -> Next {
         match end {
             WatchEnd::Idle => Next::Check,
+            WatchEnd::Relist => Next::Relist(RelistReason::Requested),
             WatchEnd::Closed if self.connection().is_some_and(|it| it.worked(now)) => Next::Resume,
             WatchEnd::Closed => Next::RetryWithCheck,
         }
@@ -188,7 +191,6 @@ impl<T> State<T> {
         match (self, error) {
             (_, ListWatchError::Expired(_)) => Next::Relist(RelistReason::Expired),
             (_, ListWatchError::VersionWentBack { .. }) => Next::Relist(RelistReason::VersionWentBack),
-            (_, ListWatchError::ListRequested) => Next::Relist(RelistReason::StoreDiffers),
             (Self::Watching { connection, .. }, _) => after_watch_error(*connection, error, failures, now),
             (Self::Checking { .. }, ListWatchError::Api { code, .. }) if is_refused(*code) => Next::Resume,
             (Self::Streaming { .. }, _) => after_streaming_error(error),

@@ -60,18 +60,12 @@ impl VersionChecks {
         from: ResourceVersion,
     ) -> Result<(), ListWatchError> {
         let progress = &cluster.inner.progress;
-        if progress.must_list(T::KIND, scope) {
-            return Err(ListWatchError::ListRequested);
-        }
         if self.running.is_none() {
             if !self.requested {
                 let since = self.last.map_or(silent_since, |last| last.max(silent_since));
                 tokio::select! {
                     biased;
                     () = progress.version_check_requested(T::KIND, scope) => {
-                        if progress.must_list(T::KIND, scope) {
-                            return Err(ListWatchError::ListRequested);
-                        }
                         self.requested = true;
                     }
                     () = sleep_until(since + options.silence) => {}
@@ -98,7 +92,6 @@ impl VersionChecks {
                 tracing::debug!(resource = T::KIND.name(), position = %from, "compared versions");
                 if std::mem::take(&mut self.requested) && self.is_unexplained_again(now) {
                     progress.suspect(T::KIND, scope);
-                    return Err(ListWatchError::ListRequested);
                 }
                 Ok(())
             }

@@ -15,8 +15,7 @@ use tokio::task::{JoinError, JoinHandle};
 use tokio::time::{Instant, timeout};
 
 use super::ManagerError;
-use super::controllers::Unread;
-use super::take_over::{TakeOver, TakenOver};
+use super::take_over::TakeOver;
 use super::tasks::NamedTasks;
 use crate::leader::host_name;
 use crate::settings::LeaderElectionSettings;
@@ -104,7 +103,7 @@ enum Phase {
     /// The lease is held, and the caches catch up. The fence is closed.
     TakingOver {
         until: Instant,
-        caught_up: BoxFuture<'static, TakenOver>,
+        caught_up: BoxFuture<'static, LastWrites>,
     },
     Leading {
         until: Instant,
@@ -116,10 +115,7 @@ pub(super) enum Happening {
     /// Another process, or none, holds the lease.
     Standby { leader: Option<String> },
     /// The controllers must begin. The fence is open.
-    TookOver {
-        /// What the caches may not show.
-        unread: Unread,
-    },
+    TookOver,
 }
 
 impl Election {
@@ -186,13 +182,13 @@ impl Election {
                         return Ok(happening);
                     }
                 }
-                TakenOver { unread, inputs } = caught_up => {
+                inputs = caught_up => {
                     self.inherited = inputs;
                     if let Phase::TakingOver { until, .. } = self.phase {
                         self.fence.open(Some(until));
                         self.phase = Phase::Leading { until };
                     }
-                    return Ok(Happening::TookOver { unread });
+                    return Ok(Happening::TookOver);
                 }
             }
         }

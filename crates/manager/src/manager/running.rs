@@ -10,7 +10,6 @@ use kube_endpoint_watch_channel as watch;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::build::{Blueprint, Parts, Start};
-use super::controllers::Unread;
 use super::election::{Election, Happening, WRITE_TIMEOUT};
 use super::informers::Informers;
 use super::take_over::TakeOver;
@@ -56,7 +55,7 @@ impl Running {
         });
         let mut workers = NamedTasks::default();
         if election.is_none() {
-            controllers.start(&mut workers, Unread::default());
+            controllers.start(&mut workers);
             handle.set_leading(true);
         }
         let mut other_tasks = NamedTasks::default();
@@ -104,7 +103,7 @@ impl Running {
             None => true,
         };
         if leads {
-            controllers.start(&mut self.workers, Unread::default());
+            controllers.start(&mut self.workers);
         }
         Ok(())
     }
@@ -137,10 +136,10 @@ impl Running {
                         }
                         return Err(error);
                     }
-                    Ok(Happening::TookOver { unread }) => {
+                    Ok(Happening::TookOver) => {
                         // They run already if the lease was contested.
                         if self.workers.is_empty() {
-                            self.handle.controllers().start(&mut self.workers, unread);
+                            self.handle.controllers().start(&mut self.workers);
                         }
                         self.handle.set_leading(true);
                     }

@@ -6,10 +6,12 @@
 //! Services and nodes that it had read: a new leader whose watches lag would otherwise put an older
 //! state in place of a newer one.
 //!
-//! Otherwise the previous leader is gone, and nobody knows what it wrote last. The API server's
-//! current version is an upper bound then, but a watch without events reaches it with the next
-//! bookmark only, a minute later. So the controllers begin at once, and compare the outputs of a
-//! key with the server's before they write any for it, until the cache has read up to that bound.
+//! Otherwise the previous leader is gone, and nobody knows what it wrote last. Then the kinds that
+//! the controllers write are listed once: a list that begins after the lease was taken shows
+//! everything.
+//!
+//! In both cases, the API server is asked for its version before. If a cache has read past it, the
+//! server's storage was set back, and the caches show what was lost. Then all kinds are listed.
 //!
 //! A kind that the API server does not serve is not waited for. Its controllers wait for it.
 
@@ -17,7 +19,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
-use kube_endpoint_api_client::ApiClient;
+use kube_endpoint_api_client::{ApiClient, STORAGE_WENT_BACK};
 use kube_endpoint_api_writer::WriteFence;
 use kube_endpoint_core_model::ResourceVersion;
 use kube_endpoint_informer::{Cluster, Kind, Kinds};
@@ -25,13 +27,8 @@ use kube_endpoint_leader_election::LastWrites;
 use kube_endpoint_watch_channel as watch;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::controllers::Unread;
-
-/// A cache that has not read the leader's last writes after this time is behind, or the versions
-/// are wrong: the server's version tells which.
-const USUAL_LAG: Duration = Duration::from_millis(250);
-/// How long to wait for a cache that is behind. Then the outputs are compared with the server's
-/// instead.
+/// How long to wait for a cache that is behind. Then the kind is listed, if the controllers write
+/// it.
 const LONGEST_LAG: Duration = Duration::from_secs(10);
 /// How often the position of a cache is looked at.
 const POLL: Duration = Duration::from_millis(10);
@@ -52,21 +49,41 @@ pub(super) struct TakeOver {
     pub(super) listed: watch::Receiver<Kinds>,
 }
 
-/// The result of a take-over.
-pub(super) struct TakenOver {
-    /// What the caches may not show.
-    pub(super) unread: Unread,
-    /// The versions of the inputs that the previous leader left, without those that the server does
-    /// not have.
-    pub(super) inputs: LastWrites,
+/// What the server says about a kind.
+struct Asked {
+    kind: Kind,
+    /// The highest version that the cache had read before.
+    position: ResourceVersion,
+    /// The server's version.
+    server: ResourceVersion,
+}
+
+impl Asked {
+    /// Returns the version that the lease names, unless the server does not have it.
+    fn existing(&self, version: Option<ResourceVersion>) -> Option<ResourceVersion> {
+        let (version, server) = (version?, self.server);
+        if version > server {
+            tracing::warn!(
+                kind = self.kind.name(), %version, %server,
+                "the lease names a version that the API server does not have; it was restored, or the lease edited"
+            );
+            return None;
+        }
+        Some(version)
+    }
 }
 
 impl TakeOver {
-    /// Begins a take-over. The future completes when the controllers may begin.
+    /// Begins a take-over. The future completes when the controllers may begin, with the versions
+    /// of the inputs that the previous leader left, without those that the server does not have.
     ///
     /// `fence` is told what the previous leader wrote, so that a process that stops soon hands this
     /// on.
-    pub(super) fn begin(&self, fence: &WriteFence, last_writes: LastWrites) -> BoxFuture<'static, TakenOver> {
+    pub(super) fn begin(
+        &self,
+        fence: &WriteFence,
+        last_writes: LastWrites,
+    ) -> BoxFuture<'static, LastWrites> {
         for kind in &self.outputs {
             fence.continue_from(kind.name(), last_writes.get(kind.name()));
         }
@@ -77,26 +94,31 @@ impl TakeOver {
             let _ = this.listed.changed().await;
             let served = *this.listed.borrow();
             let this = this;
-            let catch_up = async |kind: Kind| {
-                if !this.outputs.contains(&kind) {
-                    return None;
-                }
-                if !served.contains(kind) {
-                    fence.continue_from(kind.name(), None);
-                    return None;
-                }
-                this.catch_up(kind, last_writes.get(kind.name()), &fence).await
-            };
-            let inputs = this.inputs.iter().filter(|kind| served.contains(**kind));
-            let inputs = inputs.filter_map(|kind| Some((*kind, last_writes.get(kind.name())?)));
-            let inputs = join_all(inputs.map(async |(kind, version)| {
-                this.read_input(kind, version).await.then_some((kind.name(), version))
-            }));
-            let (endpoint_slices, endpoints, inputs) =
-                tokio::join!(catch_up(Kind::EndpointSlices), catch_up(Kind::Endpoints), inputs);
-            let unread = Unread { endpoint_slices, endpoints };
-            tracing::info!(%unread, "the controllers begin");
-            TakenOver { unread, inputs: inputs.into_iter().flatten().collect() }
+            let kinds = this.outputs.iter().chain(&this.inputs).copied();
+            let kinds: Vec<Kind> = kinds.filter(|kind| served.contains(*kind)).collect();
+            let asked = join_all(kinds.iter().map(|kind| this.ask(*kind))).await;
+            let asked: Vec<Asked> = asked.into_iter().flatten().collect();
+            let is_set_back = asked.iter().any(|asked| asked.server < asked.position);
+            if is_set_back {
+                // Another cache may show what was lost, too, although the server has passed its
+                // version since.
+                tracing::warn!(
+                    "the API server's version is lower than one that was read before: {STORAGE_WENT_BACK}"
+                );
+                join_all(asked.iter().map(|asked| this.cluster.relist(asked.kind))).await;
+            }
+            let caught_up = asked.iter().map(async |asked| {
+                let last = asked.existing(last_writes.get(asked.kind.name()));
+                let last = if is_set_back { last } else { this.catch_up(asked.kind, last).await };
+                Some((asked.kind.name(), last?))
+            });
+            let caught_up: LastWrites = join_all(caught_up).await.into_iter().flatten().collect();
+            for kind in &this.outputs {
+                fence.continue_from(kind.name(), caught_up.get(kind.name()));
+            }
+            tracing::info!("the controllers begin");
+            let inputs = this.inputs.iter();
+            inputs.filter_map(|kind| Some((kind.name(), caught_up.get(kind.name())?))).collect()
         }
         .boxed()
     }
@@ -113,75 +135,53 @@ impl TakeOver {
         outputs.chain(inputs).collect()
     }
 
-    /// Waits until the cache of a kind shows the last change that the previous leader had read.
-    /// Otherwise its outputs would be replaced by older ones. Returns whether the server has that
-    /// version.
-    async fn read_input(&self, kind: Kind, version: ResourceVersion) -> bool {
-        // Each namespace has a watch of its own, and those without events do not reach the version
+    /// Asks for the server's version of a kind; returns none if the server does not serve it. An
+    /// input may be one that cannot be listed, and that some controllers do not need: the server
+    /// has some time to answer about it.
+    async fn ask(&self, kind: Kind) -> Option<Asked> {
+        // Read before: the cache may read more than the answer shows meanwhile.
+        let position = |namespace: &str| self.cluster.position_in(kind, namespace);
+        let namespaces = self.cluster.watched_namespaces().names();
+        let position = namespaces.map(|namespace| position(namespace)).fold(position(""), Ord::max);
+        let answer = self.server_version(kind);
+        let server = if self.outputs.contains(&kind) {
+            answer.await?
+        } else if self.cluster.has_synced_kinds([kind]) {
+            timeout(LONGEST_LAG, answer).await.ok()??
+        } else {
+            return None;
+        };
+        Some(Asked { kind, position, server })
+    }
+
+    /// Waits until the cache of a kind shows what the previous leader has written or read, up to
+    /// the version that it left. Returns this version if it is good for the next leader, too.
+    async fn catch_up(&self, kind: Kind, version: Option<ResourceVersion>) -> Option<ResourceVersion> {
+        let is_output = self.outputs.contains(&kind);
+        let Some(version) = version else {
+            if is_output {
+                self.cluster.relist(kind).await;
+            }
+            return None;
+        };
+        // If each namespace has a watch of its own, those without events do not reach the version
         // soon.
         let has_many_watches = self.cluster.watched_namespaces().names().len() > 1;
-        if !has_many_watches && self.reads(kind, version, USUAL_LAG).await {
-            return true;
+        let limit = if has_many_watches { Duration::ZERO } else { LONGEST_LAG };
+        if self.reads(kind, version, limit).await {
+            return Some(version);
         }
-        let Some(server) = self.server_version(kind).await else { return false };
-        if server < version {
+        if !has_many_watches {
             tracing::warn!(
-                kind = kind.name(), %version, %server,
-                "the lease names a version that the API server does not have; it was restored, or the lease edited"
-            );
-            return false;
-        }
-        if !has_many_watches && !self.reads(kind, version, LONGEST_LAG).await {
-            tracing::warn!(
-                kind = kind.name(), %version, position = %self.cluster.position(kind),
-                "the cache does not show what the previous leader had read; going on without"
+                kind = kind.name(), %version, position = %self.cluster.position(kind), is_output,
+                "the cache does not show what the previous leader had written or read; a kind that is written is listed"
             );
         }
-        true
-    }
-
-    /// Waits until the cache of a kind shows the last write, if its version is known. Returns the
-    /// version up to which the cache may not show what was written, if there is one.
-    async fn catch_up(
-        &self,
-        kind: Kind,
-        last_write: Option<ResourceVersion>,
-        fence: &WriteFence,
-    ) -> Option<ResourceVersion> {
-        if let Some(version) = last_write {
-            if self.reads(kind, version, USUAL_LAG).await {
-                return None;
-            }
-            let Some(server) = self.server_version(kind).await else { return self.gone(kind, fence) };
-            if server < version {
-                tracing::warn!(
-                    kind = kind.name(), %version, %server,
-                    "the lease names a last write that the API server does not have; it was restored, or the lease edited"
-                );
-            } else if self.cluster.watched_namespaces().names().len() > 1 {
-                // Each namespace has a watch of its own, and those without events do not reach the
-                // version soon.
-                return Some(version);
-            } else if self.reads(kind, version, LONGEST_LAG).await {
-                return None;
-            } else {
-                tracing::warn!(
-                    kind = kind.name(), %version, position = %self.cluster.position(kind),
-                    "the cache does not show the last write of the previous leader; comparing with the server instead"
-                );
-            }
-            fence.continue_from(kind.name(), None);
+        if !is_output {
+            return Some(version);
         }
-        let Some(server) = self.server_version(kind).await else { return self.gone(kind, fence) };
-        Some(server).filter(|server| *server > self.cluster.position(kind))
-    }
-
-    /// Forgets the last write of a kind that the server does not serve any more. What was listed of
-    /// it before is compared with the server until the kind is listed in a new epoch.
-    fn gone(&self, kind: Kind, fence: &WriteFence) -> Option<ResourceVersion> {
-        fence.continue_from(kind.name(), None);
-        let was_listed = self.cluster.position(kind) > ResourceVersion::default();
-        was_listed.then_some(ResourceVersion(u64::MAX))
+        self.cluster.relist(kind).await;
+        has_many_watches.then_some(version)
     }
 
     /// Waits until the cache has read up to a version; returns whether it has within the time

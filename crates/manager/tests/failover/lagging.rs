@@ -148,7 +148,7 @@ async fn a_version_that_the_server_has_never_reached_is_not_handed_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_whose_last_write_is_unknown_is_compared_with_the_server() {
+async fn a_kind_whose_last_write_is_unknown_is_listed() {
     let one = edit(|versions| {
         versions.as_object_mut().unwrap().remove("endpointslices").unwrap();
     });
@@ -182,7 +182,10 @@ async fn after_a_restore_that_the_standby_has_not_noticed_it_lists_first() {
 async fn the_versions_are_asked_for_until_the_server_answers() {
     let server = server_with(3).await;
     let (leader, standby) = leader_and_standby(&server, &settings(), Arc::new(|_| ())).await;
-    let lists = |request: &RequestInfo| request.verb == "list" && request.parameter("limit").is_some();
+    let lists = |request: &RequestInfo| {
+        let is_of_version = request.verb == "list" && request.parameter("limit").is_some();
+        is_of_version && OUTPUTS.contains(&request.plural())
+    };
     server.add_fault(FaultRule::new(Fault::NeverAnswer { applied: false }, lists).times(2));
     server
         .add_fault(FaultRule::new(Fault::Refuse { status: 503, retry_after: None }, lists).after(2).times(4));
@@ -192,4 +195,26 @@ async fn the_versions_are_asked_for_until_the_server_answers() {
     add_services(&server, 3..4);
     sleep(seconds(5)).await;
     assert_right(&server, 4, |_| true);
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_that_come_before_the_answer_about_a_version_are_no_restore() {
+    let server = server_with(5).await;
+    let (leader, standby) = leader_and_standby(&server, &settings(), Arc::new(|_| ())).await;
+    let of_version = |request: &RequestInfo| request.query == "limit=1";
+    server.add_fault(FaultRule::new(Fault::DelayAnswer(seconds(1)), of_version));
+    server.clear_request_log();
+    leader.stop().await;
+    for round in 0..20 {
+        server.load([pod(0, round % 2 == 0)]).unwrap();
+        sleep(Duration::from_millis(100)).await;
+    }
+    standby.led().await;
+    let requests = standby.requests(&server);
+    let versions = requests.iter().filter(|it| of_version(&it.request)).count();
+    assert_eq!(versions, 5, "each kind, and the answers were late");
+    let lists = requests.iter().filter(|it| it.request.query.contains("sendInitialEvents"));
+    assert_eq!(lists.count(), 0);
+    sleep(seconds(5)).await;
+    assert_right(&server, 5, |number| number != 0);
 }

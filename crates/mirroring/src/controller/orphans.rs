@@ -73,8 +73,6 @@ impl MirroringReconciler {
         if replaced.is_empty() {
             return Ok(());
         }
-        // The mirrored slices that replace the orphans must exist.
-        runtime.check_outputs_are_current(&service.key).await.map_err(|failed| vec![failed])?;
         let asked = runtime.writer().writer().service(&service.key).await;
         let asked = asked.map_err(|error| failed_delete(orphans, error))?;
         // The cache will show that the Service has changed, unless the answer is wrong.
@@ -99,7 +97,7 @@ impl MirroringReconciler {
                     self.metrics.wrote(Operation::Delete);
                 }
                 Ok(Deleted::Recorded) => {}
-                Ok(Deleted::Before) => runtime.wait_for_deletion(&service.key),
+                Ok(Deleted::Before) => runtime.requeue_after_missing_delete(&service.key),
                 // A refusal of one delete does not prevent the others.
                 Err(delete) if delete.error.ends_deletes() => {
                     failed.push(delete);

@@ -58,7 +58,9 @@ impl MirroringReconciler {
             // nothing any more.
             runtime.writer().tracker().forget(key);
             let keeps_changes = !plan.writes.delete.is_empty();
-            let before = runtime.forget_before_writes(key, keeps_changes).share;
+            let forgotten =
+                if keeps_changes { runtime.forget_before_writes(key) } else { runtime.forget_state(key) };
+            let before = forgotten.share;
             self.metrics.replace(before, None);
             // A user may have made them, with a copied label.
             if keeps_changes
@@ -114,7 +116,7 @@ impl MirroringReconciler {
             return Ok(if completion == Completion::Recorded {
                 Outcome::Done
             } else {
-                runtime.go_on_later(key)
+                runtime.requeue_after_writes(key)
             });
         }
         let is_deleted = |slice: &Arc<_>| deletes.iter().any(|deleted| Arc::ptr_eq(deleted, slice));

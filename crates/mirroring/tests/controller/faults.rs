@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use kube_endpoint_core_model::ResourceVersion;
 use kube_endpoint_embedded_apiserver::{Fault, refusals};
 use kube_endpoint_mirroring::{ControllerOptions, RuntimeOptions};
 use serde_json::{Value, json};
@@ -44,7 +43,7 @@ async fn a_lost_answer_creates_no_second_slice() {
         for held_up in [false, true] {
             let harness = started().await;
             if held_up {
-                harness.hold_up("endpointslices", Duration::from_secs(20)).await;
+                harness.stall_watch("endpointslices", Duration::from_secs(20)).await;
             }
             for (verb, addresses) in
                 [("create", ["192.0.2.1"]), ("update", ["192.0.2.2"]), ("delete", ["192.0.2.2"])]
@@ -71,7 +70,7 @@ async fn a_lost_answer_creates_no_second_slice() {
 #[tokio::test(start_paused = true)]
 async fn a_sync_waits_until_the_cache_shows_our_own_last_write() {
     let harness = started().await;
-    harness.hold_up("endpointslices", Duration::from_secs(5)).await;
+    harness.stall_watch("endpointslices", Duration::from_secs(5)).await;
     harness.create(&endpoints("web", &["192.0.2.1"])).await;
     harness.pass(Duration::from_secs(1)).await;
     harness.put("endpoints", &endpoints("web", &["192.0.2.1", "2001:db8::1"])).await;
@@ -90,7 +89,7 @@ async fn a_sync_waits_until_the_cache_shows_our_own_last_write() {
 async fn a_slice_just_created_is_found_when_it_must_be_deleted() {
     for is_answer_lost in [false, true] {
         let harness = started().await;
-        harness.hold_up("endpointslices", Duration::from_secs(5)).await;
+        harness.stall_watch("endpointslices", Duration::from_secs(5)).await;
         if is_answer_lost {
             harness.fault(Fault::ApplyAndLoseAnswer, "create", 1);
         }
@@ -112,7 +111,7 @@ async fn a_conflict_is_resolved_once_the_cache_has_caught_up() {
     let harness = started().await;
     harness.create(&endpoints("web", &["192.0.2.1"])).await;
     harness.pass(Duration::from_secs(1)).await;
-    harness.hold_up("endpointslices", Duration::from_secs(5)).await;
+    harness.stall_watch("endpointslices", Duration::from_secs(5)).await;
     harness.patch("endpointslices", &harness.slice(), json!({"metadata": {"labels": {"x": "y"}}})).await;
     harness.put("endpoints", &endpoints("web", &["192.0.2.2"])).await;
     harness.pass(Duration::from_secs(20)).await;
@@ -218,7 +217,7 @@ async fn an_update_whose_answer_was_lost_is_undone_as_soon_as_the_cache_shows_it
     // client does.
     let options = changed(|options| options.batch_period = Duration::from_secs(20));
     let harness = Harness::start(&server([service("web"), endpoints("web", &["192.0.2.1"])]), options).await;
-    harness.hold_up("endpointslices", Duration::from_secs(5)).await;
+    harness.stall_watch("endpointslices", Duration::from_secs(5)).await;
     harness.requests();
     harness.fault(Fault::ApplyAndLoseAnswer, "update", 1);
     harness.put("endpoints", &endpoints("web", &["192.0.2.2"])).await;
@@ -261,29 +260,5 @@ async fn while_an_answer_differs_from_the_cache_the_server_is_asked_ever_more_sl
         harness.moment().await;
         assert_eq!(harness.slices(), [""; 0]);
     }
-    harness.nothing_is_remembered().await;
-}
-
-/// The controller stops mirroring the Endpoints, and must not forget how long it has waited.
-#[tokio::test(start_paused = true)]
-async fn after_a_take_over_slices_that_are_to_go_are_compared_ever_more_slowly() {
-    let server = server([service("web"), endpoints("web", &["192.0.2.1"])]);
-    Harness::start(&server, ControllerOptions::default()).await.crash().await;
-    let harness = Harness::take_over(&server, ResourceVersion(u64::MAX)).await;
-    harness.hold_up("endpointslices", Duration::from_secs(100)).await;
-    // The controller does not see this, so the cache differs from the server.
-    harness.patch("endpointslices", &harness.slice(), json!({"metadata": {"annotations": {"a": "b"}}})).await;
-    harness.server.clear_request_log();
-    let skipped = json!({"metadata": {"labels": {"endpointslice.kubernetes.io/skip-mirror": "true"}}});
-    harness.patch("endpoints", "web", skipped).await;
-    harness.pass(Duration::from_secs(99)).await;
-    // A question about the Endpoints precedes each comparison.
-    let questions = harness.timed_requests();
-    assert!(questions.iter().all(|(_, request)| request == "get endpoints 200"), "{questions:?}");
-    let waits: Vec<u128> = questions.windows(2).map(|pair| (pair[1].0 - pair[0].0) / 1000).collect();
-    assert_eq!(waits, [1, 2, 4, 8, 16, 32]);
-    assert_eq!(harness.slices().len(), 1);
-    harness.pass(Duration::from_secs(10)).await;
-    assert_eq!(harness.slices(), [""; 0], "the cache shows the change");
     harness.nothing_is_remembered().await;
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use kube_endpoint_api_client::ApiClient;
 use kube_endpoint_api_writer::{ApiWriter, Clock, EventRecorder, RequestLimiter};
 use kube_endpoint_controller_runtime::{ControllerContext, StateCounts};
-use kube_endpoint_core_model::{EndpointSlice, Endpoints, ResourceVersion, Service};
+use kube_endpoint_core_model::{EndpointSlice, Endpoints, Service};
 use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
 use kube_endpoint_informer::{Cluster, Kind, Object, ReflectorOptions};
 use kube_endpoint_mirroring::controller::EVENT_COMPONENT;
@@ -39,25 +39,11 @@ impl Harness {
 
     /// Starts a controller on a server and waits two seconds for its first syncs.
     pub(crate) async fn start(server: &EmbeddedApiServer, options: ControllerOptions) -> Self {
-        Self::start_after(server, options, None).await
-    }
-
-    /// Starts a controller that takes over from another process: it compares outputs until the
-    /// cache shows this version.
-    pub(crate) async fn take_over(server: &EmbeddedApiServer, unread: ResourceVersion) -> Self {
-        Self::start_after(server, ControllerOptions::default(), Some(unread)).await
-    }
-
-    async fn start_after(
-        server: &EmbeddedApiServer,
-        options: ControllerOptions,
-        unread: Option<ResourceVersion>,
-    ) -> Self {
         let of_queues = HISTOGRAM_NAMES.map(|name| (name, HISTOGRAM_BUCKETS.to_vec()));
         let of_runtime = kube_endpoint_controller_runtime::buckets();
         let buckets = buckets().into_iter().chain(of_runtime).chain(of_queues);
         let harness =
-            Self(Simulation::begin(server, buckets, |environment| controller(environment, options, unread)));
+            Self(Simulation::begin(server, buckets, |environment| controller(environment, options)));
         harness.pass(Duration::from_secs(2)).await;
         harness
     }
@@ -81,11 +67,7 @@ impl Deref for Harness {
     }
 }
 
-fn controller(
-    environment: &mut Environment,
-    options: ControllerOptions,
-    unread: Option<ResourceVersion>,
-) -> MirroringController {
+fn controller(environment: &mut Environment, options: ControllerOptions) -> MirroringController {
     let client = ApiClient::for_tests(environment.service());
     let cluster = Cluster::new([Kind::Services, Kind::EndpointSlices, Kind::Endpoints]);
     cluster.summarize_endpoints();
@@ -98,10 +80,7 @@ fn controller(
     watch::<EndpointSlice>(environment, &client, &cluster);
     watch::<Service>(environment, &client, &cluster);
     watch::<Endpoints>(environment, &client, &cluster);
-    match unread {
-        Some(unread) => environment.run(controller.clone().take_over(unread)),
-        None => environment.run(controller.clone().run()),
-    }
+    environment.run(controller.clone().run());
     environment.on_crash(move || cluster.remove_handlers());
     controller
 }

@@ -142,7 +142,7 @@ async fn a_cache_that_is_behind_takes_none_away() {
     harness.create(&made_of_pods("web-00", &made, "192.0.2.1")).await;
     harness.create(&user).await;
     harness.pass(Duration::from_secs(1)).await;
-    harness.hold_up("endpoints", Duration::from_secs(30)).await;
+    harness.stall_watch("endpoints", Duration::from_secs(30)).await;
     harness.put("endpoints", &written_by(CONTROLLER, endpoints("web", &["198.51.100.2"]))).await;
     harness.patch("services", "web", json!({"spec": {"selector": null}})).await;
     harness.pass(Duration::from_secs(20)).await;

@@ -55,7 +55,7 @@ async fn without_the_gate_orphaned_slices_are_kept() {
 #[tokio::test(start_paused = true)]
 async fn orphaned_slices_are_kept_until_the_cache_shows_mirrored_slices() {
     let harness = selecting(true, endpoints("web", &["192.0.2.1"])).await;
-    harness.hold_up("endpointslices", Duration::from_secs(5)).await;
+    harness.stall_watch("endpointslices", Duration::from_secs(5)).await;
     lose_selector(&harness).await;
     harness.pass(Duration::from_secs(4)).await;
     assert_eq!(harness.slices(), [MADE, MIRRORED]);
@@ -219,7 +219,7 @@ async fn slices_are_kept_if_the_selector_is_restored_before_the_cache_shows_it()
     harness.fault(Fault::Delay(Duration::from_secs(3)), "create", 1);
     lose_selector(&harness).await;
     harness.pass(Duration::from_secs(1)).await;
-    harness.hold_up("services", Duration::from_secs(30)).await;
+    harness.stall_watch("services", Duration::from_secs(30)).await;
     harness.patch("services", "web", json!({"spec": {"selector": {"app": "web"}}})).await;
     harness.patch("endpointslices", "web-pods", json!({"metadata": {"labels": {"x": "y"}}})).await;
     harness.pass(Duration::from_secs(20)).await;

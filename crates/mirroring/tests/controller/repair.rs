@@ -133,7 +133,7 @@ async fn slices_of_endpoints_recreated_while_the_watch_is_down_belong_to_the_new
         let objects = [service("web"), endpoints("web", &["192.0.2.1"])];
         let server = server_builder().gc_delay(collected_after).load(objects).build().unwrap();
         let harness = Harness::start(&server, ControllerOptions::default()).await;
-        harness.hold_up("endpoints", Duration::from_secs(5)).await;
+        harness.stall_watch("endpoints", Duration::from_secs(5)).await;
         harness.delete("endpoints", "web").await;
         let recreated = harness.create(&endpoints("web", &["192.0.2.1"])).await;
         harness.server.compact();
@@ -193,7 +193,7 @@ async fn a_change_of_the_managed_by_label_starts_a_sync() {
 async fn a_slice_created_and_deleted_between_two_lists_is_recreated() {
     for answer_comes_after in [false, true] {
         let harness = started(0).await;
-        harness.hold_up("endpointslices", Duration::from_secs(5)).await;
+        harness.stall_watch("endpointslices", Duration::from_secs(5)).await;
         if answer_comes_after {
             harness.fault(Fault::DelayAnswer(Duration::from_secs(10)), "create", 1);
         }

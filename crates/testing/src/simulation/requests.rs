@@ -51,8 +51,8 @@ impl<C> Simulation<C> {
         self.server.add_fault(FaultRule::new(fault, matches).times(times));
     }
 
-    /// Stalls the watch of one resource, so that it delivers nothing for `time`.
-    pub async fn hold_up(&self, plural: &'static str, time: Duration) {
+    /// Stalls the watch of one resource: it delivers nothing for `time`.
+    pub async fn stall_watch(&self, plural: &'static str, time: Duration) {
         let server = &self.server;
         server.add_fault(FaultRule::on(Fault::StallWatch(time), "watch", plural).times(1));
         server.close_watches();

@@ -66,19 +66,12 @@ impl Traffic {
     }
 }
 
-/// Returns the Service whose outputs a request asks about: it reads one object, or lists what has a
-/// label. Lists of whole kinds, and those that ask for the server's version, ask about no Service.
+/// The Service that a request asks about: it reads one object.
 pub(super) fn asked_about(logged: &LoggedRequest) -> Option<String> {
     let request = &logged.request;
     let service = match (request.verb, request.plural()) {
         ("get", "endpoints" | "services") => request.name.clone(),
         ("get", "endpointslices") => service_in(&request.name).to_owned(),
-        ("list", "endpoints" | "endpointslices") => {
-            let field = request.parameter("fieldSelector");
-            let label = request.parameter("labelSelector");
-            let value = |selector: &str| selector.rsplit('=').next().map(str::to_owned);
-            field.as_deref().or(label.as_deref()).and_then(value)?
-        }
         _ => return None,
     };
     Some(format!("{}/{service}", request.namespace))

@@ -78,6 +78,8 @@ async fn a_watch_that_worked_is_resumed_and_one_that_ended_at_once_is_a_failure(
         assert_eq!(state.after_end(WatchEnd::Closed, now), closed, "{state:?}");
         assert_eq!(state.after_error(&interrupted(), 0, now), interrupted_then, "{state:?}");
         assert_eq!(state.after_end(WatchEnd::Idle, now), Next::Check, "{state:?}");
+        let requested = Next::Relist(RelistReason::Requested);
+        assert_eq!(state.after_end(WatchEnd::Relist, now), requested, "{state:?}");
     };
     check(None, false, Next::RetryWithCheck, Next::RetryWithCheck);
     check(Some(999), false, Next::RetryWithCheck, Next::RetryWithCheck);
@@ -95,7 +97,6 @@ async fn a_failed_watch_is_retried_or_followed_by_a_relist() {
     };
     check(expired(), true, 0, relist(RelistReason::Expired));
     check(went_back(), true, 0, relist(RelistReason::VersionWentBack));
-    check(ListWatchError::ListRequested, true, 0, relist(RelistReason::StoreDiffers));
     check(too_large(), true, 0, Next::RetryWithCheck);
     check(too_large(), true, MAX_TOO_LARGE, relist(RelistReason::TooLargeResourceVersion));
     check(invalid(), true, 0, relist(RelistReason::InvalidResponse));

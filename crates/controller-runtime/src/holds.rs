@@ -1,0 +1,336 @@
+//! Why a key waits, and until when.
+//!
+//! Two waits block every sync of a key: the pause that the API server asked for, and that for the
+//! cache to show the key's own writes. The others start a sync at their end, and anything else may
+//! start one before. A failed key waits for its retry in the queue instead, see
+//! [`Config::rate_limiter`](crate::Config::rate_limiter).
+
+use std::time::Duration;
+
+use kube_endpoint_core_model::{Backoff, ObjectKey};
+use rand::RngExt;
+use tokio::time::Instant;
+
+use crate::{Cause, Outcome, Reconciler, Runtime, Spacing};
+
+/// How long a sync waits for the cache at most: the event that it waits for may have come already,
+/// or may never come.
+const STALE_RETRY: Duration = Duration::from_secs(1);
+/// How long a key waits for the cache to show a deletion before it asks the server again.
+pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// How long a pause lasts at most, whatever the API server asks for; up to a tenth of it is added.
+pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// How long a key waits after each answer in a row that differs from the cache.
+const DIFFERING_ANSWERS: Backoff = Backoff::new(STALE_RETRY, LONGEST_WAIT);
+
+/// Why a key waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hold {
+    /// The API server asked for a pause (`Retry-After`).
+    RetryAfter,
+    /// The cache does not show the controller's own writes yet. A change of the outputs ends it.
+    OwnWrites,
+    /// The API server has another state than the cache.
+    DifferingAnswer,
+    /// Another client has changed an output.
+    ForeignWrite,
+    /// The API server accepted an update and kept what it had.
+    UndoneUpdate,
+    /// The last write of a Service with many pods is a short time ago. It holds changes of pods.
+    Spacing,
+}
+
+impl Hold {
+    /// The reason, in words that follow "the key waits:".
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::RetryAfter => "the API server asked for a pause",
+            Self::OwnWrites => "the cache does not show the controller's own writes yet",
+            Self::DifferingAnswer => "the API server has another state than the cache",
+            Self::ForeignWrite => "another client changed an output, and it is not corrected at once",
+            Self::UndoneUpdate => "the API server accepted an update and kept what it had",
+            Self::Spacing => "changes of its pods are written together",
+        }
+    }
+
+    /// Returns true if it blocks nothing: a sync starts at its end.
+    fn only_starts_sync(self) -> bool {
+        matches!(self, Self::DifferingAnswer | Self::ForeignWrite | Self::UndoneUpdate)
+    }
+
+    /// What starts the sync at the end of the wait.
+    fn cause(self) -> Cause {
+        match self {
+            Self::RetryAfter => Cause::RetryAfter,
+            Self::OwnWrites | Self::DifferingAnswer => Cause::StaleCache,
+            Self::ForeignWrite | Self::UndoneUpdate => Cause::ForeignWrite,
+            Self::Spacing => Cause::Pod,
+        }
+    }
+}
+
+/// A wait of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldKey {
+    /// The key.
+    pub key: ObjectKey,
+    /// Why it waits. If it waits for several reasons, that which ends last.
+    pub why: Hold,
+    /// Since when it waits for this reason.
+    pub since: Instant,
+    /// When the next sync starts at the latest.
+    pub until: Instant,
+}
+
+/// One wait.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Held {
+    pub(crate) why: Hold,
+    pub(crate) since: Instant,
+    /// None after a change that ended it, until a sync finds that the reason is gone.
+    pub(crate) until: Option<Instant>,
+}
+
+/// The waits of one key.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Holds(Vec<Held>);
+
+impl Holds {
+    fn find(&mut self, why: Hold) -> Option<&mut Held> {
+        self.0.iter_mut().find(|held| held.why == why)
+    }
+
+    /// Begins a wait, or moves the end of one. The queue keeps the earliest of several ends, so a
+    /// wait that blocks nothing ends no later than before.
+    pub(crate) fn set(&mut self, why: Hold, now: Instant, until: Instant) {
+        let Some(held) = self.find(why) else {
+            return self.0.push(Held { why, since: now, until: Some(until) });
+        };
+        let pending = held.until.filter(|end| why.only_starts_sync() && *end > now);
+        held.until = Some(pending.map_or(until, |end| end.min(until)));
+    }
+
+    /// Forgets a wait, because its reason is gone.
+    pub(crate) fn clear(&mut self, why: Hold) {
+        self.0.retain(|held| held.why != why);
+    }
+
+    /// Ends a wait before its time. Returns true if the key was waiting.
+    pub(crate) fn end(&mut self, why: Hold) -> bool {
+        self.find(why).is_some_and(|held| held.until.take().is_some())
+    }
+
+    /// Returns how much of a wait is left; none if the key does not wait for this reason.
+    pub(crate) fn left(&self, why: Hold, now: Instant) -> Option<Duration> {
+        let held = self.0.iter().find(|held| held.why == why)?;
+        Some(held.until?.saturating_duration_since(now)).filter(|left| !left.is_zero())
+    }
+
+    /// A sync begins: forgets the waits that have ended, and those that were to start one.
+    pub(crate) fn begin_sync(&mut self, now: Instant) {
+        self.0.retain(|held| match held.why {
+            Hold::OwnWrites => true,
+            why => !why.only_starts_sync() && held.until > Some(now),
+        });
+    }
+
+    /// Returns true after a `since` that is [`LONGEST_WAIT`] ago, and counts from now on then.
+    fn restart_after(&mut self, why: Hold, now: Instant, longest: Duration) -> Option<Duration> {
+        let held = self.find(why)?;
+        let waited = now.saturating_duration_since(held.since);
+        (waited >= longest).then(|| {
+            held.since = now;
+            waited
+        })
+    }
+
+    /// Returns true if every sync of the key is blocked.
+    pub(crate) fn block_syncs(&self) -> bool {
+        let blocks = |held: &Held| matches!(held.why, Hold::RetryAfter | Hold::OwnWrites);
+        self.0.iter().any(|held| blocks(held) && held.until.is_some())
+    }
+
+    /// Returns the wait that ends last, of those that people may want to know of.
+    pub(crate) fn longest(&self, now: Instant) -> Option<Held> {
+        let lasts = |held: &&Held| held.why != Hold::Spacing && held.until > Some(now);
+        self.0.iter().filter(lasts).max_by_key(|held| held.until).copied()
+    }
+}
+
+impl<R: Reconciler> Runtime<R> {
+    /// Makes a key wait. A sync starts after `delay`.
+    pub(crate) fn hold(&self, key: &ObjectKey, why: Hold, delay: Duration) {
+        let now = Instant::now();
+        self.keys.with_rare(key, |state| state.holds.set(why, now, now + delay));
+        self.add_after(key.clone(), delay, why.cause());
+    }
+
+    /// Repeats the sync when the cache shows a change of the key's outputs, after a second at the
+    /// latest.
+    pub fn requeue_when_cache_changes(&self, key: &ObjectKey) -> Outcome {
+        self.writer.writer().hurry();
+        self.hold(key, Hold::OwnWrites, STALE_RETRY);
+        Outcome::Stale
+    }
+
+    /// Repeats a sync that has written something and needs the cache to show that before it goes
+    /// on: as [`Self::requeue_when_cache_changes`], unless another client keeps deleting or
+    /// changing what is written, or the server has undone it. Then the next sync waits as long as
+    /// the answer to that.
+    pub fn requeue_after_writes(&self, key: &ObjectKey) -> Outcome {
+        let now = Instant::now();
+        let wait = self.keys.with_kept_rare(key, |state| {
+            let foreign = state.foreign.longest_delay(now).map(|delay| (delay, Hold::ForeignWrite));
+            let undone = state.undone.delay(now).map(|delay| (delay, Hold::UndoneUpdate));
+            foreign.into_iter().chain(undone).max_by_key(|(delay, _)| *delay)
+        });
+        let Some((delay, why)) = wait.flatten() else { return self.requeue_when_cache_changes(key) };
+        self.hold(key, why, delay);
+        Outcome::Stale
+    }
+
+    /// Call this after a delete found that the object no longer existed: the key is synced again
+    /// when the cache shows that.
+    pub fn requeue_after_missing_delete(&self, key: &ObjectKey) {
+        // The cache may have shown it before the delete was tried. Nothing else would tell the
+        // tracker then.
+        if self.outputs(key).1 {
+            self.requeue_when_cache_changes(key);
+        }
+    }
+
+    /// The cache shows a change of the key's outputs: starts a sync that waits for one.
+    pub(crate) fn outputs_changed(&self, key: &ObjectKey) {
+        if self.keys.with_kept_rare(key, |state| state.holds.end(Hold::OwnWrites)) == Some(true) {
+            self.add(key.clone(), Cause::StaleCache);
+        }
+    }
+
+    /// Repeats a sync after an answer of the server that differs from the cache. Each wait is twice
+    /// as long as the one before, until a sync succeeds. Returns true if it is as long as it gets.
+    pub(crate) fn requeue_after_answer(&self, key: &ObjectKey) -> bool {
+        let delay = self.keys.with_rare(key, |state| {
+            let delay = DIFFERING_ANSWERS.delay(state.differing_answers);
+            state.differing_answers = state.differing_answers.saturating_add(1);
+            delay
+        });
+        self.writer.writer().hurry();
+        self.hold(key, Hold::DifferingAnswer, delay);
+        delay == LONGEST_WAIT
+    }
+
+    /// Syncs the key again after a pause, and up to a tenth of it more.
+    pub(crate) fn pause(&self, key: &ObjectKey, pause: Duration) -> Outcome {
+        self.hold(key, Hold::RetryAfter, self.jittered(pause, 0.1));
+        Outcome::Paused
+    }
+
+    /// Returns true if a pause of the key has not ended yet. The sync is then repeated at its end.
+    pub(crate) fn is_paused(&self, key: &ObjectKey) -> bool {
+        let now = Instant::now();
+        let left = self.keys.with_kept_rare(key, |state| state.holds.left(Hold::RetryAfter, now));
+        let Some(left) = left.flatten() else { return false };
+        self.add_after(key.clone(), left, Cause::RetryAfter);
+        true
+    }
+
+    /// Returns for how long the cache has not shown the key's own writes, once a minute.
+    pub(crate) fn waited_for_long(&self, key: &ObjectKey) -> Option<Duration> {
+        let now = Instant::now();
+        let waited = |holds: &mut Holds| holds.restart_after(Hold::OwnWrites, now, LONGEST_WAIT);
+        self.keys.with_kept_rare(key, |state| waited(&mut state.holds)).flatten()
+    }
+
+    /// Call this before the first write of a sync: changes of pods wait for the end of the spacing.
+    pub(crate) fn space_writes(&self, key: &ObjectKey) {
+        if self.spacing == Spacing::NONE {
+            return;
+        }
+        let spacing = self.spacing.of(self.cluster().pod_count_of(key));
+        if !spacing.is_zero() {
+            let now = Instant::now();
+            self.keys.with_rare(key, |state| state.holds.set(Hold::Spacing, now, now + spacing));
+        }
+    }
+
+    /// Returns how long the sync that a change of a pod starts has to wait.
+    pub(crate) fn left_of_spacing(&self, key: &ObjectKey) -> Duration {
+        if self.spacing == Spacing::NONE {
+            return Duration::ZERO;
+        }
+        let now = Instant::now();
+        let left = self.keys.with_kept_rare(key, |state| state.holds.left(Hold::Spacing, now));
+        left.flatten().unwrap_or_default()
+    }
+
+    /// A time and up to `share` of it more.
+    pub(crate) fn jittered(&self, time: Duration, share: f64) -> Duration {
+        time.mul_f64(1.0 + self.random.lock().random_range(0.0..share))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn secs(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn the_reason_that_ends_last_is_shown_and_spacing_is_not() {
+        let (mut holds, now) = (Holds::default(), Instant::now());
+        assert_eq!(holds.longest(now), None);
+        holds.set(Hold::OwnWrites, now, now + secs(1));
+        holds.set(Hold::RetryAfter, now, now + secs(30));
+        holds.set(Hold::Spacing, now, now + secs(100));
+        let longest = |holds: &Holds, at: u64| holds.longest(now + secs(at)).map(|held| held.why);
+        assert_eq!(longest(&holds, 0), Some(Hold::RetryAfter));
+        assert_eq!(longest(&holds, 30), None, "all have ended");
+        holds.set(Hold::OwnWrites, now + secs(30), now + secs(31));
+        assert_eq!(holds.longest(now + secs(30)).unwrap().since, now, "it has waited since then");
+        for (delay, want) in [(300, 300), (1, 1), (60, 1)] {
+            holds.set(Hold::ForeignWrite, now, now + secs(delay));
+            assert_eq!(holds.left(Hold::ForeignWrite, now), Some(secs(want)), "the earliest end counts");
+        }
+    }
+
+    #[test]
+    fn a_sync_ends_the_waits_that_were_to_start_one() {
+        let now = Instant::now();
+        let left = |at: u64| {
+            let mut holds = Holds::default();
+            for why in [
+                Hold::RetryAfter,
+                Hold::OwnWrites,
+                Hold::DifferingAnswer,
+                Hold::ForeignWrite,
+                Hold::UndoneUpdate,
+                Hold::Spacing,
+            ] {
+                holds.set(why, now, now + secs(10));
+            }
+            holds.begin_sync(now + secs(at));
+            holds.0.iter().map(|held| held.why).collect::<Vec<_>>()
+        };
+        assert_eq!(left(9), [Hold::RetryAfter, Hold::OwnWrites, Hold::Spacing]);
+        assert_eq!(left(10), [Hold::OwnWrites], "until a sync finds that the cache shows its writes");
+    }
+
+    #[test]
+    fn a_change_ends_a_wait_once_and_does_not_forget_its_beginning() {
+        let (mut holds, now) = (Holds::default(), Instant::now());
+        assert!(!holds.end(Hold::OwnWrites));
+        holds.set(Hold::OwnWrites, now, now + secs(1));
+        assert!(holds.block_syncs());
+        assert_eq!([holds.end(Hold::OwnWrites), holds.end(Hold::OwnWrites)], [true, false]);
+        assert!(!holds.block_syncs());
+        let mut after = |at: u64| holds.restart_after(Hold::OwnWrites, now + secs(at), LONGEST_WAIT);
+        assert_eq!(
+            [59, 60, 61, 119, 121].map(&mut after),
+            [None, Some(secs(60)), None, None, Some(secs(61))]
+        );
+        holds.clear(Hold::OwnWrites);
+        assert_eq!(holds, Holds::default());
+    }
+}
