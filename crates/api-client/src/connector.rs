@@ -16,8 +16,7 @@
 //! Requests that start together while there is no connection open one each; hyper's pool keeps one
 //! of them for later requests. So the watches of a start have a connection each, until they end and
 //! are opened again. Watches of single namespaces (`--namespaces`), of which there may be hundreds,
-//! have other connections. Those of the EndpointSlices and Endpoints of whole clusters have one of
-//! their own, which is read in [batches](crate::batches). See [`Spread`].
+//! have other connections: see [`Spread`].
 //!
 //! HTTP/1 also remains for `http://` addresses and for proxies that terminate TLS without HTTP/2.
 //! It has no PING, so TCP keepalive and `TCP_USER_TIMEOUT` do the same work. They are set on every
@@ -43,11 +42,8 @@ use kube::client::{Body, ConfigExt};
 use rustls_pki_types::ServerName;
 use tower::{Service, ServiceExt};
 
-use crate::batches::Batches;
 use crate::error::{ClientError, RequestError};
 use crate::http1::Http1;
-use crate::hurry::Hurry;
-use crate::low_water::LowWater;
 use crate::read_ahead::ReadAhead;
 use crate::spread::Spread;
 use crate::timeouts::Timeouts;
@@ -81,10 +77,9 @@ pub(crate) fn pool(
     config: &Config,
     limits: &Timeouts,
     http1: &Arc<Http1>,
-    hurry: &Arc<Hurry>,
 ) -> Result<Pool, ClientError> {
     let tcp = tcp_connector(GaiResolver::new(), config.connect_timeout, limits);
-    let Some(proxy) = &config.proxy_url else { return over(tcp, config, limits, http1, hurry) };
+    let Some(proxy) = &config.proxy_url else { return over(tcp, config, limits, http1) };
     let refused = || {
         // User name and password are not shown.
         let host = proxy.authority().map_or("", |authority| authority.as_str());
@@ -99,10 +94,10 @@ pub(crate) fn pool(
         .ok_or_else(refused)?;
     let address = proxy.uri().clone();
     match address.scheme_str() {
-        Some("http") => over(tunnel(address, &proxy, tcp), config, limits, http1, hurry),
+        Some("http") => over(tunnel(address, &proxy, tcp), config, limits, http1),
         Some("https") => {
             let tls = config.rustls_https_connector_with_connector(tcp).map_err(tls_error)?;
-            over(tunnel(address, &proxy, tls), config, limits, http1, hurry)
+            over(tunnel(address, &proxy, tls), config, limits, http1)
         }
         Some("socks5" | "socks5h") => {
             let socks = SocksV5::new(address, tcp);
@@ -110,7 +105,7 @@ pub(crate) fn pool(
                 Some((user, password)) => socks.with_auth(user.to_owned(), password.to_owned()),
                 None => socks,
             };
-            over(socks, config, limits, http1, hurry)
+            over(socks, config, limits, http1)
         }
         _ => Err(refused()),
     }
@@ -150,11 +145,10 @@ fn over<C>(
     config: &Config,
     limits: &Timeouts,
     http1: &Arc<Http1>,
-    hurry: &Arc<Hurry>,
 ) -> Result<Pool, ClientError>
 where
     C: Service<Uri> + Clone + Send + Sync + 'static,
-    C::Response: Connection + Read + Write + LowWater + Send + Unpin + 'static,
+    C::Response: Connection + Read + Write + Send + Unpin + 'static,
     C::Future: Send + 'static,
     C::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send + Sync + 'static,
 {
@@ -185,17 +179,11 @@ where
         .http2_keep_alive_while_idle(true)
         .http2_initial_stream_window_size(STREAM_WINDOW)
         .http2_initial_connection_window_size(CONNECTION_WINDOW);
-    let connector = |hurry: Option<Arc<Hurry>>| {
-        let transport = transport
-            .clone()
-            .map_response(move |connection| ReadAhead::new(connection, hurry.map(Batches::new)));
-        limited(TimeoutConnector::new(builder().enable_all_versions().wrap_connector(transport)), config)
-    };
-    let (shared, in_batches) = (connector(None), connector(Some(Arc::clone(hurry))));
-    let pool = |connector: &_| {
-        client.build::<_, Body>(Clone::clone(connector)).map_err(RequestError::from as fn(_) -> _)
-    };
-    let spread = Spread::new(Arc::clone(http1), writes, pool(&in_batches), || pool(&shared));
+    let transport = transport.map_response(ReadAhead::new);
+    let shared = TimeoutConnector::new(builder().enable_all_versions().wrap_connector(transport));
+    let shared = limited(shared, config);
+    let pool = || client.build::<_, Body>(shared.clone()).map_err(RequestError::from as fn(_) -> _);
+    let spread = Spread::new(Arc::clone(http1), writes, pool);
     Ok(Arc::new(move |request| spread.send(request)))
 }
 
@@ -275,7 +263,7 @@ mod tests {
     fn refused_proxy(url: &str) -> String {
         let mut config = Config::new(Uri::from_static("https://10.0.0.1:6443"));
         config.proxy_url = Some(url.parse().unwrap());
-        pool(&config, &Timeouts::default(), &Http1::new(), &Arc::default())
+        pool(&config, &Timeouts::default(), &Http1::new())
             .err()
             .map(|error| error.to_string())
             .unwrap_or_default()

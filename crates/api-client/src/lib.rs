@@ -19,16 +19,13 @@
 
 mod answered;
 mod at_server;
-mod batches;
 mod certificates;
 mod client;
 mod connector;
 mod content_type;
 mod error;
 mod http1;
-mod hurry;
 mod kubeconfig;
-mod low_water;
 mod metrics;
 mod plugin;
 mod read_ahead;

@@ -85,7 +85,6 @@ impl<R: Reconciler> Runtime<R> {
         if error.writes().iter().any(is_behind) {
             if error.writes().iter().all(|failed| is_behind(failed) || waits_for_cache::<R::Output>(failed)) {
                 tracing::debug!(queue = self.queue.name(), %key, %error, "the server has another state than the cache");
-                self.writer.writer().hurry();
                 // No change of the outputs makes the answer another one, so none ends the wait.
                 let wait = self.next_comparison(key);
                 self.add_after(key.clone(), wait, Cause::StaleCache);

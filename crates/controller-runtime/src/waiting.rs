@@ -178,7 +178,6 @@ impl<R: Reconciler> Runtime<R> {
     /// As [`Self::defer`], with another time.
     pub(crate) fn defer_for(&self, key: &ObjectKey, longest: Duration) -> Outcome {
         self.keys.with_rare(key, |state| state.deferred = true);
-        self.writer.writer().hurry();
         self.add_after(key.clone(), longest, Cause::StaleCache);
         Outcome::Stale
     }
