@@ -40,19 +40,23 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::Config;
 use kube::client::{Body, ConfigExt};
 use rustls_pki_types::ServerName;
-use tower::{Service, ServiceExt};
+use tower::{BoxError, Service, ServiceExt};
 
-use crate::error::{ClientError, RequestError};
-use crate::http1::Http1;
+use crate::error::ClientError;
+use crate::http1::{Http1, WRITES};
 use crate::read_ahead::ReadAhead;
 use crate::spread::Spread;
 use crate::timeouts::Timeouts;
-use crate::write_connections::WriteConnections;
 
 /// HTTP/2: how many bytes of one answer the server may send before they are read.
 const STREAM_WINDOW: u32 = 1 << 20;
 /// HTTP/2: how many bytes of all answers together the server may send before they are read.
 const CONNECTION_WINDOW: u32 = 16 * STREAM_WINDOW;
+
+/// A connection of writes that was idle for this long is not used again, and closed soon. API
+/// servers close theirs after 90 s and load balancers after a minute or more. If a server closes a
+/// connection while a request is on its way, nobody knows whether the request was carried out.
+const WRITES_IDLE: Duration = Duration::from_secs(30);
 
 /// Connections other than those of writes stay in the pool for this long after their last request.
 /// The watches of a connection do not count as requests, but one with HTTP/2 that has watches is
@@ -69,15 +73,11 @@ const TCP_SHARE: f64 = 2.0 / 3.0;
 pub(crate) type Pool = Arc<dyn Fn(Request<Body>) -> Answer + Send + Sync>;
 
 /// The answer to a request.
-pub(crate) type Answer = BoxFuture<'static, Result<Response<Incoming>, RequestError>>;
+pub(crate) type Answer = BoxFuture<'static, Result<Response<Incoming>, hyper_util::client::legacy::Error>>;
 
 /// A pool with the certificates that the configuration has now. Nothing is connected yet. `http1`
 /// decides which writes go over HTTP/1.
-pub(crate) fn pool(
-    config: &Config,
-    limits: &Timeouts,
-    http1: &Arc<Http1>,
-) -> Result<Pool, ClientError> {
+pub(crate) fn pool(config: &Config, limits: &Timeouts, http1: &Arc<Http1>) -> Result<Pool, ClientError> {
     let tcp = tcp_connector(GaiResolver::new(), config.connect_timeout, limits);
     let Some(proxy) = &config.proxy_url else { return over(tcp, config, limits, http1) };
     let refused = || {
@@ -140,12 +140,7 @@ fn tcp_connector<R>(resolver: R, connect_timeout: Option<Duration>, limits: &Tim
 }
 
 /// A pool whose connections are made by `transport`, with TLS where the address asks for it.
-fn over<C>(
-    transport: C,
-    config: &Config,
-    limits: &Timeouts,
-    http1: &Arc<Http1>,
-) -> Result<Pool, ClientError>
+fn over<C>(transport: C, config: &Config, limits: &Timeouts, http1: &Arc<Http1>) -> Result<Pool, ClientError>
 where
     C: Service<Uri> + Clone + Send + Sync + 'static,
     C::Response: Connection + Read + Write + Send + Unpin + 'static,
@@ -166,8 +161,9 @@ where
             None => builder,
         }
     };
-    let writes = TimeoutConnector::new(builder().enable_http1().wrap_connector(transport.clone()));
-    let writes = WriteConnections::new(limited(writes, config), config.cluster_url.clone());
+    let transport = transport.map_response(ReadAhead::new);
+    let all_versions = builder().enable_all_versions().wrap_connector(transport.clone());
+    let http1_only = builder().enable_http1().wrap_connector(transport);
     let mut client = Client::builder(TokioExecutor::new());
     client
         .timer(TokioTimer::new())
@@ -179,16 +175,23 @@ where
         .http2_keep_alive_while_idle(true)
         .http2_initial_stream_window_size(STREAM_WINDOW)
         .http2_initial_connection_window_size(CONNECTION_WINDOW);
-    let transport = transport.map_response(ReadAhead::new);
-    let shared = TimeoutConnector::new(builder().enable_all_versions().wrap_connector(transport));
-    let shared = limited(shared, config);
-    let pool = || client.build::<_, Body>(shared.clone()).map_err(RequestError::from as fn(_) -> _);
-    let spread = Spread::new(Arc::clone(http1), writes, pool);
+    let shared = limited(all_versions, config);
+    let pool = || client.build::<_, Body>(shared.clone());
+    let mut of_writes = client.clone();
+    of_writes.pool_idle_timeout(WRITES_IDLE).pool_max_idle_per_host(WRITES);
+    let spread = Spread::new(Arc::clone(http1), of_writes.build(limited(http1_only, config)), pool);
     Ok(Arc::new(move |request| spread.send(request)))
 }
 
 /// Adds the time limits of the configuration to a connector.
-fn limited<T>(mut connector: TimeoutConnector<T>, config: &Config) -> TimeoutConnector<T> {
+fn limited<C>(connector: C, config: &Config) -> TimeoutConnector<C>
+where
+    C: Service<Uri> + Send,
+    C::Response: Read + Write + Send + Unpin,
+    C::Future: Send + 'static,
+    C::Error: Into<BoxError>,
+{
+    let mut connector = TimeoutConnector::new(connector);
     connector.set_connect_timeout(config.connect_timeout);
     connector.set_read_timeout(config.read_timeout);
     connector.set_write_timeout(config.write_timeout);

@@ -35,7 +35,6 @@ mod spread;
 mod timeouts;
 mod transport;
 mod warnings;
-mod write_connections;
 
 #[cfg(test)]
 mod tests;

@@ -36,9 +36,7 @@ pub(crate) struct Sources {
     plugin: Option<ExecConfig>,
     metrics: PluginMetrics,
     limits: Timeouts,
-    /// Shared by all pools: what proxies do with HTTP/1 does not depend on certificates. A write
-    /// that fails because of a certificate starts a pause as any other does, and the pause goes on
-    /// after the certificate has been replaced.
+    /// Shared by all pools: what proxies do with HTTP/1 does not depend on certificates.
     http1: Arc<Http1>,
 }
 

@@ -31,9 +31,9 @@ const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
 /// Sends writes and watches of single namespaces over connections of their own. One that is not
 /// used is not opened.
-pub(crate) struct Spread<S, W> {
+pub(crate) struct Spread<S> {
     shared: S,
-    writes: W,
+    writes: S,
     http1: Arc<Http1>,
     of_namespaces: Arc<[Watches<S>]>,
 }
@@ -46,10 +46,10 @@ struct Watches<S> {
     turn: Arc<Mutex<()>>,
 }
 
-impl<S, W> Spread<S, W> {
+impl<S> Spread<S> {
     /// `http1` decides which writes go over `writes`, the pool of HTTP/1 connections.
     /// `pool` makes a pool without connections.
-    pub(crate) fn new(http1: Arc<Http1>, writes: W, mut pool: impl FnMut() -> S) -> Self {
+    pub(crate) fn new(http1: Arc<Http1>, writes: S, mut pool: impl FnMut() -> S) -> Self {
         let shared = pool();
         let watches = |_| Watches { pool: pool(), turn: Arc::default() };
         let of_namespaces = (0..WATCH_CONNECTIONS).map(watches).collect();
@@ -57,14 +57,12 @@ impl<S, W> Spread<S, W> {
     }
 }
 
-impl<S, W> Spread<S, W> {
+impl<S> Spread<S> {
     /// Sends a request.
     pub(crate) fn send<B>(&self, request: Request<Body>) -> BoxFuture<'static, Result<Response<B>, S::Error>>
     where
         S: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
         S::Future: Send + 'static,
-        W: Service<Request<Body>, Response = Response<B>, Error = S::Error> + Clone,
-        W::Future: Send + 'static,
     {
         // Pools are always ready.
         if is_output(&request)

@@ -225,7 +225,7 @@ async fn many_writes_go_over_http1_and_renewals_of_a_lease_over_http2() {
 }
 
 #[tokio::test]
-async fn a_write_that_was_not_answered_is_the_last_over_http1_for_a_time() {
+async fn a_write_that_was_not_answered_is_the_last_over_http1() {
     let (server, proxy, _files, config) = start_behind_proxy().await;
     let client = client(config, pinging()).await.unwrap();
     make_busy(&client).await;
