@@ -98,14 +98,14 @@ pub(crate) fn flags_are_those_of_both_builds() {
         &["--kubeconfig=config", "--target=some-target", "--features=ui"],
     ] {
         let (printed, calls) = script.run(flags);
-        assert_eq!(printed, "FOLDER/with space/profiled/some-target/release/kube-endpoint-manager\n");
+        assert_eq!(printed, "FOLDER/with space/profiled/some-target/dist/kube-endpoint-manager\n");
         let calls: Vec<&str> = calls.split("\n.\n").collect();
         assert!(
             calls[1].contains("--kubeconfig\nFOLDER/config\n") && !calls[1].contains("--tls"),
             "{calls:?}"
         );
         assert!(
-            calls[1].contains("counting/some-target/release/kube-endpoint-manager --kubeconfig"),
+            calls[1].contains("counting/some-target/dist/kube-endpoint-manager --kubeconfig"),
             "{calls:?}"
         );
         for build in [calls[0], calls[2]] {
