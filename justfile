@@ -63,12 +63,12 @@ mutants *ARGS:
 
 # Run all benchmarks, or some of them: `just bench --bench plan`
 bench *ARGS:
-    cargo bench --package kube-endpoint-benches {{ ARGS }}
+    cargo bench --profile dist --package kube-endpoint-benches {{ ARGS }}
 
 # Measure the controllers as a process: `just scale --preset a`, `just scale --against 'COMMAND'`, `just scale growth -o plots`
 scale *ARGS:
-    cargo build --release --package {{ binary }}
-    cargo run --release --package kube-endpoint-scale -- {{ ARGS }}
+    cargo build --profile dist --package {{ binary }}
+    cargo run --profile dist --package kube-endpoint-scale -- {{ ARGS }}
 
 # Count instructions and compare the counts with benches/instructions.txt; `just count --update` writes that file
 count *ARGS:

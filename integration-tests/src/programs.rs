@@ -38,6 +38,9 @@ pub enum Missing {
     Cluster(String),
 }
 
+/// Tests that need the same.
+pub type Tests = Vec<Trial>;
+
 /// A function that returns an error if something is missing for a test.
 pub type Needs = fn() -> Result<(), Missing>;
 
@@ -48,21 +51,22 @@ pub type Needs = fn() -> Result<(), Missing>;
 macro_rules! tests {
     ($needs:expr => $(async $test:path),+ $(,)?) => {{
         let missing = $needs();
-        vec![$($crate::programs::test(stringify!($test), &missing, || {
+        vec![$($crate::programs::test(concat!(module_path!(), "::", stringify!($test)), &missing, || {
             $crate::programs::block_on($test())
         })),+]
     }};
     ($needs:expr => $($test:path),+ $(,)?) => {{
         let missing = $needs();
-        vec![$($crate::programs::test(stringify!($test), &missing, $test)),+]
+        vec![$($crate::programs::test(concat!(module_path!(), "::", stringify!($test)), &missing, $test)),+]
     }};
 }
 
-/// Makes the test `name`, which the harness ignores or fails if something is missing.
-/// [`tests!`](crate::tests) calls it.
-pub fn test(name: &str, missing: &Result<(), Missing>, run: impl FnOnce() + Send + 'static) -> Trial {
+/// Makes the test at `path`, which the harness ignores or fails if something is missing. Its name
+/// is the path without the program's. [`tests!`](crate::tests) calls it.
+pub fn test(path: &str, missing: &Result<(), Missing>, run: impl FnOnce() + Send + 'static) -> Trial {
     let is_required = std::env::var_os(REQUIRE).is_some_and(|value| !value.is_empty());
     let turn = Turn::new(missing, is_required);
+    let name = path.split_once("::").map_or(path, |(_, name)| name);
     Trial::ignorable_test(name, move || match turn {
         Turn::Run => {
             run();
@@ -93,7 +97,7 @@ impl Turn {
 
 /// Runs the tests that the arguments of the program select, and prints what the harness of the
 /// standard library prints.
-pub fn run<const N: usize>(tests: [Vec<Trial>; N]) -> ExitCode {
+pub fn run(tests: impl IntoIterator<Item = Tests>) -> ExitCode {
     libtest_mimic::run(&Arguments::from_args(), tests.into_iter().flatten().collect()).exit_code()
 }
 

@@ -25,8 +25,8 @@ pub(crate) fn default_command() -> anyhow::Result<String> {
     let program = std::env::current_exe()?.with_file_name(DEFAULT_PROGRAM);
     if !program.is_file() {
         bail!(
-            "there is no {}; build it with `cargo build --release -p {DEFAULT_PROGRAM}` (without --release if this program was \
-             built so), or say with --command what to measure",
+            "there is no {}; build {DEFAULT_PROGRAM} with the profile of this program, as in \
+             `cargo build --profile dist -p {DEFAULT_PROGRAM}`, or say with --command what to measure",
             program.display()
         );
     }

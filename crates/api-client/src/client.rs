@@ -12,7 +12,6 @@ use http_body_util::combinators::UnsyncBoxBody;
 use kube::client::middleware::AuthLayer;
 use kube::client::{Body, ConfigExt};
 use kube::{Client, Config};
-use tokio::time::Instant;
 use tower::util::BoxCloneSyncService;
 use tower::{BoxError, Layer, Service, ServiceBuilder, ServiceExt};
 
@@ -20,7 +19,6 @@ use crate::at_server::AtServerLayer;
 use crate::certificates::{CertificateInUse, CertificateUse};
 use crate::content_type::{ContentType, Encodings};
 use crate::error::ClientError;
-use crate::hurry::Hurry;
 use crate::metrics::{CountRequests, RequestMetrics};
 use crate::plugin::{PluginError, limited};
 use crate::sessions::Sessions;
@@ -52,7 +50,6 @@ pub struct ApiClient {
     metrics: Arc<RequestMetrics>,
     warnings: Arc<Warnings>,
     encodings: Encodings,
-    hurry: Arc<Hurry>,
     /// The URL of the server, without user, password and a slash at its end. Empty for a service in
     /// the same process.
     server: Arc<str>,
@@ -78,9 +75,9 @@ impl ApiClient {
     }
 
     fn new(client: Client, direct: Option<Direct>, metrics: Arc<RequestMetrics>) -> Self {
-        let (warnings, encodings, hurry) = Default::default();
+        let (warnings, encodings) = Default::default();
         let server = "".into();
-        Self { client, direct, metrics, warnings, encodings, hurry, server, sessions: None }
+        Self { client, direct, metrics, warnings, encodings, server, sessions: None }
     }
 
     /// The URL that a path is requested at, for messages.
@@ -131,19 +128,6 @@ impl ApiClient {
         };
         self.warnings.log(answer.headers(), &path);
         Ok(answer)
-    }
-
-    /// Call this when something waits for an event of an EndpointSlice or of Endpoints. While these
-    /// events are frequent (50 a second), the client reads their watches of whole clusters every 50
-    /// ms, or earlier when 16 KiB have arrived. After this call it reads at once what has arrived,
-    /// and what arrives within the next 50 ms.
-    pub fn hurry(&self) {
-        self.hurry.hurry();
-    }
-
-    /// When [`Self::hurry`] was called last, on this client or a clone of it. For tests.
-    pub fn last_hurry(&self) -> Option<Instant> {
-        self.hurry.last()
     }
 
     /// The certificates of the current connections, for these uses: the client's own, and the CAs
@@ -211,7 +195,6 @@ pub(crate) async fn client(mut config: Config, limits: Timeouts) -> Result<ApiCl
     let credentials = |error| ClientError::Credentials(Box::new(error));
     let authorization = static_authorization(config.clone(), &limits).await?.map_err(credentials)?;
     let headers = config.extra_headers_layer().map_err(credentials)?;
-    let hurry = Arc::clone(sources.hurry());
     let sessions = Box::pin(Sessions::new(sources)).await?;
     let transport = Transport::new(Arc::clone(&sessions), &config.cluster_url);
     let service = ServiceBuilder::new()
@@ -230,7 +213,7 @@ pub(crate) async fn client(mut config: Config, limits: Timeouts) -> Result<ApiCl
     let server = without_credentials(&config.cluster_url);
     let server = server.trim_end_matches('/').into();
     let sessions = Some(sessions);
-    Ok(ApiClient { hurry, server, sessions, ..ApiClient::new(client, Some(direct), requests.metrics()) })
+    Ok(ApiClient { server, sessions, ..ApiClient::new(client, Some(direct), requests.metrics()) })
 }
 
 /// An error of a service as [`kube::Client::send`] returns it.

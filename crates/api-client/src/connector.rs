@@ -16,8 +16,7 @@
 //! Requests that start together while there is no connection open one each; hyper's pool keeps one
 //! of them for later requests. So the watches of a start have a connection each, until they end and
 //! are opened again. Watches of single namespaces (`--namespaces`), of which there may be hundreds,
-//! have other connections. Those of the EndpointSlices and Endpoints of whole clusters have one of
-//! their own, which is read in [batches](crate::batches). See [`Spread`].
+//! have other connections: see [`Spread`].
 //!
 //! HTTP/1 also remains for `http://` addresses and for proxies that terminate TLS without HTTP/2.
 //! It has no PING, so TCP keepalive and `TCP_USER_TIMEOUT` do the same work. They are set on every
@@ -41,22 +40,23 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::Config;
 use kube::client::{Body, ConfigExt};
 use rustls_pki_types::ServerName;
-use tower::{Service, ServiceExt};
+use tower::{BoxError, Service, ServiceExt};
 
-use crate::batches::Batches;
-use crate::error::{ClientError, RequestError};
-use crate::http1::Http1;
-use crate::hurry::Hurry;
-use crate::low_water::LowWater;
+use crate::error::ClientError;
+use crate::http1::{Http1, WRITES};
 use crate::read_ahead::ReadAhead;
 use crate::spread::Spread;
 use crate::timeouts::Timeouts;
-use crate::write_connections::WriteConnections;
 
 /// HTTP/2: how many bytes of one answer the server may send before they are read.
 const STREAM_WINDOW: u32 = 1 << 20;
 /// HTTP/2: how many bytes of all answers together the server may send before they are read.
 const CONNECTION_WINDOW: u32 = 16 * STREAM_WINDOW;
+
+/// A connection of writes that was idle for this long is not used again, and closed soon. API
+/// servers close theirs after 90 s and load balancers after a minute or more. If a server closes a
+/// connection while a request is on its way, nobody knows whether the request was carried out.
+const WRITES_IDLE: Duration = Duration::from_secs(30);
 
 /// Connections other than those of writes stay in the pool for this long after their last request.
 /// The watches of a connection do not count as requests, but one with HTTP/2 that has watches is
@@ -73,18 +73,13 @@ const TCP_SHARE: f64 = 2.0 / 3.0;
 pub(crate) type Pool = Arc<dyn Fn(Request<Body>) -> Answer + Send + Sync>;
 
 /// The answer to a request.
-pub(crate) type Answer = BoxFuture<'static, Result<Response<Incoming>, RequestError>>;
+pub(crate) type Answer = BoxFuture<'static, Result<Response<Incoming>, hyper_util::client::legacy::Error>>;
 
 /// A pool with the certificates that the configuration has now. Nothing is connected yet. `http1`
 /// decides which writes go over HTTP/1.
-pub(crate) fn pool(
-    config: &Config,
-    limits: &Timeouts,
-    http1: &Arc<Http1>,
-    hurry: &Arc<Hurry>,
-) -> Result<Pool, ClientError> {
+pub(crate) fn pool(config: &Config, limits: &Timeouts, http1: &Arc<Http1>) -> Result<Pool, ClientError> {
     let tcp = tcp_connector(GaiResolver::new(), config.connect_timeout, limits);
-    let Some(proxy) = &config.proxy_url else { return over(tcp, config, limits, http1, hurry) };
+    let Some(proxy) = &config.proxy_url else { return over(tcp, config, limits, http1) };
     let refused = || {
         // User name and password are not shown.
         let host = proxy.authority().map_or("", |authority| authority.as_str());
@@ -99,10 +94,10 @@ pub(crate) fn pool(
         .ok_or_else(refused)?;
     let address = proxy.uri().clone();
     match address.scheme_str() {
-        Some("http") => over(tunnel(address, &proxy, tcp), config, limits, http1, hurry),
+        Some("http") => over(tunnel(address, &proxy, tcp), config, limits, http1),
         Some("https") => {
             let tls = config.rustls_https_connector_with_connector(tcp).map_err(tls_error)?;
-            over(tunnel(address, &proxy, tls), config, limits, http1, hurry)
+            over(tunnel(address, &proxy, tls), config, limits, http1)
         }
         Some("socks5" | "socks5h") => {
             let socks = SocksV5::new(address, tcp);
@@ -110,7 +105,7 @@ pub(crate) fn pool(
                 Some((user, password)) => socks.with_auth(user.to_owned(), password.to_owned()),
                 None => socks,
             };
-            over(socks, config, limits, http1, hurry)
+            over(socks, config, limits, http1)
         }
         _ => Err(refused()),
     }
@@ -145,16 +140,10 @@ fn tcp_connector<R>(resolver: R, connect_timeout: Option<Duration>, limits: &Tim
 }
 
 /// A pool whose connections are made by `transport`, with TLS where the address asks for it.
-fn over<C>(
-    transport: C,
-    config: &Config,
-    limits: &Timeouts,
-    http1: &Arc<Http1>,
-    hurry: &Arc<Hurry>,
-) -> Result<Pool, ClientError>
+fn over<C>(transport: C, config: &Config, limits: &Timeouts, http1: &Arc<Http1>) -> Result<Pool, ClientError>
 where
     C: Service<Uri> + Clone + Send + Sync + 'static,
-    C::Response: Connection + Read + Write + LowWater + Send + Unpin + 'static,
+    C::Response: Connection + Read + Write + Send + Unpin + 'static,
     C::Future: Send + 'static,
     C::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send + Sync + 'static,
 {
@@ -172,8 +161,9 @@ where
             None => builder,
         }
     };
-    let writes = TimeoutConnector::new(builder().enable_http1().wrap_connector(transport.clone()));
-    let writes = WriteConnections::new(limited(writes, config), config.cluster_url.clone());
+    let transport = transport.map_response(ReadAhead::new);
+    let all_versions = builder().enable_all_versions().wrap_connector(transport.clone());
+    let http1_only = builder().enable_http1().wrap_connector(transport);
     let mut client = Client::builder(TokioExecutor::new());
     client
         .timer(TokioTimer::new())
@@ -185,22 +175,23 @@ where
         .http2_keep_alive_while_idle(true)
         .http2_initial_stream_window_size(STREAM_WINDOW)
         .http2_initial_connection_window_size(CONNECTION_WINDOW);
-    let connector = |hurry: Option<Arc<Hurry>>| {
-        let transport = transport
-            .clone()
-            .map_response(move |connection| ReadAhead::new(connection, hurry.map(Batches::new)));
-        limited(TimeoutConnector::new(builder().enable_all_versions().wrap_connector(transport)), config)
-    };
-    let (shared, in_batches) = (connector(None), connector(Some(Arc::clone(hurry))));
-    let pool = |connector: &_| {
-        client.build::<_, Body>(Clone::clone(connector)).map_err(RequestError::from as fn(_) -> _)
-    };
-    let spread = Spread::new(Arc::clone(http1), writes, pool(&in_batches), || pool(&shared));
+    let shared = limited(all_versions, config);
+    let pool = || client.build::<_, Body>(shared.clone());
+    let mut of_writes = client.clone();
+    of_writes.pool_idle_timeout(WRITES_IDLE).pool_max_idle_per_host(WRITES);
+    let spread = Spread::new(Arc::clone(http1), of_writes.build(limited(http1_only, config)), pool);
     Ok(Arc::new(move |request| spread.send(request)))
 }
 
 /// Adds the time limits of the configuration to a connector.
-fn limited<T>(mut connector: TimeoutConnector<T>, config: &Config) -> TimeoutConnector<T> {
+fn limited<C>(connector: C, config: &Config) -> TimeoutConnector<C>
+where
+    C: Service<Uri> + Send,
+    C::Response: Read + Write + Send + Unpin,
+    C::Future: Send + 'static,
+    C::Error: Into<BoxError>,
+{
+    let mut connector = TimeoutConnector::new(connector);
     connector.set_connect_timeout(config.connect_timeout);
     connector.set_read_timeout(config.read_timeout);
     connector.set_write_timeout(config.write_timeout);
@@ -275,7 +266,7 @@ mod tests {
     fn refused_proxy(url: &str) -> String {
         let mut config = Config::new(Uri::from_static("https://10.0.0.1:6443"));
         config.proxy_url = Some(url.parse().unwrap());
-        pool(&config, &Timeouts::default(), &Http1::new(), &Arc::default())
+        pool(&config, &Timeouts::default(), &Http1::new())
             .err()
             .map(|error| error.to_string())
             .unwrap_or_default()

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use kube::core::Status;
 use kube_endpoint_core_model::{causes, harmless};
-use tower::BoxError;
 
 use crate::plugin::PluginError;
 
@@ -61,42 +60,17 @@ pub enum ClientError {
     Interrupted,
 }
 
-/// Why a pool of connections gave no answer.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum RequestError {
-    /// From a pool of hyper-util's.
-    #[error(transparent)]
-    Pool(#[from] hyper_util::client::legacy::Error),
-    /// No connection for a write could be made.
-    #[error("no connection")]
-    Connect(#[source] BoxError),
-    /// A write was sent, or could not be.
-    #[error("the request failed")]
-    Send(#[source] hyper::Error),
-}
-
-impl RequestError {
-    /// Returns true if no connection could be made.
-    pub(crate) fn is_connect(&self) -> bool {
-        match self {
-            Self::Pool(error) => error.is_connect(),
-            Self::Connect(_) => true,
-            Self::Send(_) => false,
-        }
-    }
-}
-
 /// No connection to the server could be made. The source is the innermost error, such as that of
 /// the operating system.
 #[derive(Debug)]
 pub(crate) struct ConnectError {
     server: Arc<str>,
-    error: RequestError,
+    error: hyper_util::client::legacy::Error,
 }
 
 impl ConnectError {
     /// `server` is its URL without a path.
-    pub(crate) fn new(server: Arc<str>, error: RequestError) -> Self {
+    pub(crate) fn new(server: Arc<str>, error: hyper_util::client::legacy::Error) -> Self {
         Self { server, error }
     }
 }

@@ -13,9 +13,8 @@
 //!   single write would cost a TLS handshake. There are many after the first [`MANY`] of a
 //!   [`WINDOW`], and during the window after it. A burst of a few more opens connections for few
 //!   writes, which is accepted because a cold start or a rollout has far more;
-//! - after a write that was not answered all go over HTTP/2 for a time: there may be a proxy that
-//!   accepts HTTP/2 only, or that closes idle connections early. Then one is tried again, ever more
-//!   rarely as long as that fails.
+//! - after one write that was not answered all go over HTTP/2 until the process ends: there may be
+//!   a proxy that accepts HTTP/2 only, or that closes idle connections early.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,11 +30,6 @@ pub(crate) const WRITES: usize = 8;
 pub(crate) const MANY: u32 = 50;
 /// See [`MANY`].
 pub(crate) const WINDOW: Duration = Duration::from_secs(10);
-/// How long writes go over HTTP/2 after the first one over HTTP/1 that was not answered. Doubled
-/// each time until one is.
-const FIRST_PAUSE: Duration = Duration::from_secs(600);
-/// The pause does not grow further.
-const LONGEST_PAUSE: Duration = Duration::from_secs(6 * 3600);
 
 /// Decides for each write. Shared by all clones of a client, and by its connections before and
 /// after a rotation of certificates.
@@ -46,51 +40,33 @@ struct State {
     window: (Instant, u32),
     /// True if the window before had many writes.
     is_busy: bool,
-    /// When a write may be tried again. None if they are answered.
-    off: Option<Instant>,
-    pause: Duration,
+    /// True after a write that was not answered.
+    is_off: bool,
     /// The writes that wait for an answer.
     under_way: usize,
-    /// The write that shows whether the pause may end is under way.
-    on_trial: bool,
 }
 
 /// A write over HTTP/1. It counts as not answered if this is dropped before [`Self::end`].
 pub(crate) struct UnderWay {
     http1: Arc<Http1>,
-    is_trial: bool,
     answered: bool,
 }
 
 impl Http1 {
     pub(crate) fn new() -> Arc<Self> {
         let window = (Instant::now(), 0);
-        Arc::new(Self(Mutex::new(State {
-            window,
-            is_busy: false,
-            off: None,
-            pause: Duration::ZERO,
-            under_way: 0,
-            on_trial: false,
-        })))
+        Arc::new(Self(Mutex::new(State { window, is_busy: false, is_off: false, under_way: 0 })))
     }
 
     /// Call this for each write that is about to be sent. Returns what to hold until it is
     /// answered, if it should be sent over HTTP/1.
     pub(crate) fn begin(self: &Arc<Self>) -> Option<UnderWay> {
         let mut state = self.0.lock();
-        let now = Instant::now();
-        if !state.count(now) || state.under_way == WRITES {
+        if state.is_off || !state.count(Instant::now()) || state.under_way == WRITES {
             return None;
         }
-        let is_trial = match state.off {
-            None => false,
-            Some(end) if now < end || state.on_trial => return None,
-            Some(_) => true,
-        };
         state.under_way += 1;
-        state.on_trial |= is_trial;
-        Some(UnderWay { http1: Arc::clone(self), is_trial, answered: false })
+        Some(UnderWay { http1: Arc::clone(self), answered: false })
     }
 }
 
@@ -119,21 +95,8 @@ impl Drop for UnderWay {
     fn drop(&mut self) {
         let mut state = self.http1.0.lock();
         state.under_way -= 1;
-        if self.is_trial {
-            state.on_trial = false;
-        }
-        if self.answered {
-            if self.is_trial {
-                (state.off, state.pause) = (None, Duration::ZERO);
-                tracing::info!("writes go over HTTP/1 again");
-            }
-            return;
-        }
-        // Others were sent before the first of them failed.
-        if state.off.is_none() || self.is_trial {
-            state.pause = (state.pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
-            state.off = Some(Instant::now() + state.pause);
-            tracing::info!(pause = ?state.pause, "a write over HTTP/1 was not answered; writes go over HTTP/2");
+        if !self.answered && !std::mem::replace(&mut state.is_off, true) {
+            tracing::info!("a write over HTTP/1 was not answered; from now on all go over HTTP/2");
         }
     }
 }
@@ -225,36 +188,16 @@ pub(crate) mod tests {
         assert!(http1.begin().is_some());
     }
 
-    /// The next write over HTTP/1. There are many only towards the end of the pause.
-    async fn next(http1: &Arc<Http1>, pause: Duration) -> UnderWay {
-        sleep(pause - 6 * WINDOW).await;
-        loop {
-            if let Some(write) = http1.begin() {
-                return write;
-            }
-            sleep(WINDOW / (2 * MANY)).await;
-        }
-    }
-
     #[tokio::test(start_paused = true)]
-    async fn after_a_write_that_was_not_answered_one_is_tried_ever_more_rarely() {
+    async fn after_a_write_that_was_not_answered_all_go_over_http2() {
         let http1 = busy().await;
-        let others = [http1.begin().unwrap(), http1.begin().unwrap()];
-        http1.begin().unwrap().end(None);
-        let [answered, failed] = others;
+        let [answered, given_up] = [http1.begin().unwrap(), http1.begin().unwrap()];
+        drop(given_up);
         answered.end(Some(StatusCode::OK));
-        failed.end(None);
-        for minutes in [10, 20, 40, 80, 160, 320, 360, 360] {
-            let begin = Instant::now();
-            let trial = next(&http1, Duration::from_secs(minutes * 60)).await;
-            assert_eq!(begin.elapsed().as_secs() / 60, minutes);
-            assert!(http1.begin().is_none(), "one at a time");
-            // Given up, as at the time limit of the caller.
-            drop(trial);
+        for _ in 0..100 {
+            make_busy(|| assert!(http1.begin().is_none())).await;
+            sleep(Duration::from_secs(3600)).await;
         }
-        next(&http1, LONGEST_PAUSE).await.end(Some(StatusCode::CREATED));
-        let both = [http1.begin().unwrap(), http1.begin().unwrap()];
-        both.into_iter().for_each(|write| write.end(Some(StatusCode::OK)));
     }
 
     #[tokio::test(start_paused = true)]

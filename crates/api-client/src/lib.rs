@@ -19,16 +19,13 @@
 
 mod answered;
 mod at_server;
-mod batches;
 mod certificates;
 mod client;
 mod connector;
 mod content_type;
 mod error;
 mod http1;
-mod hurry;
 mod kubeconfig;
-mod low_water;
 mod metrics;
 mod plugin;
 mod read_ahead;
@@ -38,7 +35,6 @@ mod spread;
 mod timeouts;
 mod transport;
 mod warnings;
-mod write_connections;
 
 #[cfg(test)]
 mod tests;

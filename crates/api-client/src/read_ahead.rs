@@ -1,8 +1,7 @@
 //! Fewer system calls and wakes for what is read over TLS.
 //!
 //! rustls reads 4 KiB at a time, so a list of 5 MB takes 1,300 system calls. [`ReadAhead`], which
-//! is below it, reads more at once while the server sends more. It can also read in
-//! [batches](crate::batches).
+//! is below it, reads more at once while the server sends more.
 
 use std::io;
 use std::pin::Pin;
@@ -10,9 +9,6 @@ use std::task::{Context, Poll, ready};
 
 use hyper::rt::{Read, ReadBuf, ReadBufCursor, Write};
 use hyper_util::client::legacy::connect::{Connected, Connection};
-
-use crate::batches::Batches;
-use crate::low_water::LowWater;
 
 /// The size of the buffer of a connection on which little is read at a time.
 const LITTLE: usize = 4 << 10;
@@ -33,53 +29,30 @@ pub(crate) struct ReadAhead<T> {
     end: usize,
     /// The reads of at most [`LITTLE`] in a row, up to now.
     little_reads: u32,
-    /// None if what has arrived is read at once.
-    batches: Option<Batches>,
 }
 
 impl<T> ReadAhead<T> {
-    pub(crate) fn new(inner: T, batches: Option<Batches>) -> Self {
-        Self { inner, buffer: Box::default(), start: 0, end: 0, little_reads: 0, batches }
+    pub(crate) fn new(inner: T) -> Self {
+        Self { inner, buffer: Box::default(), start: 0, end: 0, little_reads: 0 }
     }
 }
 
-impl<T: Read + LowWater + Unpin> ReadAhead<T> {
+impl<T: Read + Unpin> ReadAhead<T> {
     /// Reads into the buffer, of which everything was returned. It stays empty at the end of the
     /// stream.
     fn poll_fill(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.buffer.is_empty() || self.buffer.len() == MUCH && self.little_reads >= LITTLE_READS {
             self.buffer = vec![0; LITTLE].into();
         }
-        let mut read = 0;
-        if let Some(batches) = &mut self.batches
-            && batches.is_pause_over(context)
-        {
-            read = match self.inner.read_now(&mut self.buffer) {
-                // The end of the stream is met again below.
-                Ok(count) => count,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
-                // The kernel reports it once.
-                Err(error) => return Poll::Ready(Err(error)),
-            };
-            if read == 0 {
-                batches.nothing_arrived(&self.inner);
-            }
-        }
-        if read == 0 {
-            let mut buffer = ReadBuf::new(&mut self.buffer);
-            ready!(Pin::new(&mut self.inner).poll_read(context, buffer.unfilled()))?;
-            read = buffer.filled().len();
-        }
-        (self.start, self.end) = (0, read);
-        if let Some(batches) = &mut self.batches {
-            batches.after_read(read < self.buffer.len(), &self.inner);
-        }
+        let mut buffer = ReadBuf::new(&mut self.buffer);
+        ready!(Pin::new(&mut self.inner).poll_read(context, buffer.unfilled()))?;
+        (self.start, self.end) = (0, buffer.filled().len());
         self.little_reads = if self.end > LITTLE { 0 } else { self.little_reads.saturating_add(1) };
         Poll::Ready(Ok(()))
     }
 }
 
-impl<T: Read + LowWater + Unpin> Read for ReadAhead<T> {
+impl<T: Read + Unpin> Read for ReadAhead<T> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -155,16 +128,6 @@ mod tests {
         rooms: Vec<usize>,
     }
 
-    impl LowWater for TokioIo<Server> {
-        fn set_low_water(&self, _: u16) -> bool {
-            false
-        }
-
-        fn read_now(&self, _: &mut [u8]) -> io::Result<usize> {
-            unreachable!("there are no batches")
-        }
-    }
-
     /// The byte at a place of the stream.
     fn byte(place: usize) -> u8 {
         (place % 251) as u8
@@ -191,7 +154,7 @@ mod tests {
 
     fn client(sizes: Vec<usize>, resets: bool) -> TokioIo<ReadAhead<TokioIo<Server>>> {
         let server = Server { sizes: sizes.into_iter(), resets, sent: 0, rooms: Vec::new() };
-        TokioIo::new(ReadAhead::new(TokioIo::new(server), None))
+        TokioIo::new(ReadAhead::new(TokioIo::new(server)))
     }
 
     /// Reads up to so many bytes at a time until the end. Returns the rooms that the server was

@@ -17,7 +17,6 @@ use crate::certificates::{CertificateLifetime, CertificatePlace, in_pem, unusabl
 use crate::connector::{Pool, pool};
 use crate::error::ClientError;
 use crate::http1::Http1;
-use crate::hurry::Hurry;
 use crate::plugin::{self, PluginCredential, PluginMetrics, Validity};
 use crate::timeouts::Timeouts;
 
@@ -37,12 +36,8 @@ pub(crate) struct Sources {
     plugin: Option<ExecConfig>,
     metrics: PluginMetrics,
     limits: Timeouts,
-    /// Shared by all pools: what proxies do with HTTP/1 does not depend on certificates. A write
-    /// that fails because of a certificate starts a pause as any other does, and the pause goes on
-    /// after the certificate has been replaced.
+    /// Shared by all pools: what proxies do with HTTP/1 does not depend on certificates.
     http1: Arc<Http1>,
-    /// Shared by all pools.
-    hurry: Arc<Hurry>,
 }
 
 /// The connections and credentials for requests. A session never changes; when something new was
@@ -102,18 +97,12 @@ impl Sources {
             metrics: PluginMetrics::register(),
             limits,
             http1: Http1::new(),
-            hurry: Arc::default(),
         }
     }
 
     /// The configuration for what does not change: address, headers, static credentials.
     pub(crate) fn config(&self) -> &Config {
         &self.config
-    }
-
-    /// Ends the pauses of the connections of all pools.
-    pub(crate) fn hurry(&self) -> &Arc<Hurry> {
-        &self.hurry
     }
 
     pub(crate) fn limits(&self) -> &Timeouts {
@@ -311,7 +300,7 @@ impl Sources {
             user.client_certificate_data = Some(BASE64.encode(certificate));
             user.client_key_data = Some(BASE64.encode(key).into());
         }
-        pool(&config, &self.limits, &self.http1, &self.hurry).map_err(|error| match error {
+        pool(&config, &self.limits, &self.http1).map_err(|error| match error {
             ClientError::Tls(_) => self.unusable_certificate(&config, plugin.is_some()).unwrap_or(error),
             error => error,
         })

@@ -1,7 +1,5 @@
-//! Distributes requests over pools of connections: writes, watches of single namespaces, and
-//! watches of what the controllers write have other connections than all other requests.
-//! [`http1`](crate::http1) says which writes; [`batches`](crate::batches) says why the watches of
-//! EndpointSlices and Endpoints of whole clusters have one of their own.
+//! Distributes requests over pools of connections: many writes and watches of single namespaces
+//! have other connections than all other requests. [`http1`](crate::http1) says which writes.
 //!
 //! An API server serves 100 requests at a time over one HTTP/2 connection, and a watch is one of
 //! them. Whoever watches many namespaces one by one (`--namespaces`) needs more, and every other
@@ -30,16 +28,13 @@ const WATCH_CONNECTIONS: usize = 64;
 /// How long a watch waits at most until the server has answered those before it. A server that is
 /// slow to answer one watch does not delay the others for longer.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
-/// How the paths of what the controllers write end.
-const OUTPUTS: [&str; 2] = ["/api/v1/endpoints", "/apis/discovery.k8s.io/v1/endpointslices"];
 
 /// Sends writes and watches of single namespaces over connections of their own. One that is not
 /// used is not opened.
-pub(crate) struct Spread<S, W> {
+pub(crate) struct Spread<S> {
     shared: S,
-    writes: W,
+    writes: S,
     http1: Arc<Http1>,
-    of_outputs: Watches<S>,
     of_namespaces: Arc<[Watches<S>]>,
 }
 
@@ -51,25 +46,23 @@ struct Watches<S> {
     turn: Arc<Mutex<()>>,
 }
 
-impl<S, W> Spread<S, W> {
-    /// `http1` decides which writes go over `writes`, the pool of HTTP/1 connections. The watches
-    /// of outputs go over `outputs`. `pool` makes a pool without connections.
-    pub(crate) fn new(http1: Arc<Http1>, writes: W, outputs: S, mut pool: impl FnMut() -> S) -> Self {
+impl<S> Spread<S> {
+    /// `http1` decides which writes go over `writes`, the pool of HTTP/1 connections.
+    /// `pool` makes a pool without connections.
+    pub(crate) fn new(http1: Arc<Http1>, writes: S, mut pool: impl FnMut() -> S) -> Self {
         let shared = pool();
-        let watches = |pool| Watches { pool, turn: Arc::default() };
-        let of_namespaces = (0..WATCH_CONNECTIONS).map(|_| watches(pool())).collect();
-        Self { shared, writes, http1, of_outputs: watches(outputs), of_namespaces }
+        let watches = |_| Watches { pool: pool(), turn: Arc::default() };
+        let of_namespaces = (0..WATCH_CONNECTIONS).map(watches).collect();
+        Self { shared, writes, http1, of_namespaces }
     }
 }
 
-impl<S, W> Spread<S, W> {
+impl<S> Spread<S> {
     /// Sends a request.
     pub(crate) fn send<B>(&self, request: Request<Body>) -> BoxFuture<'static, Result<Response<B>, S::Error>>
     where
         S: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
         S::Future: Send + 'static,
-        W: Service<Request<Body>, Response = Response<B>, Error = S::Error> + Clone,
-        W::Future: Send + 'static,
     {
         // Pools are always ready.
         if is_output(&request)
@@ -83,12 +76,10 @@ impl<S, W> Spread<S, W> {
             }
             .boxed();
         }
-        let watches = match watched(request.uri()) {
-            None | Some(Watched::Other) => return self.shared.clone().call(request).boxed(),
-            Some(Watched::Outputs) => &self.of_outputs,
-            Some(Watched::Namespace(namespace)) => &self.of_namespaces[pool_of(namespace)],
+        let Some(namespace) = watched_namespace(request.uri()) else {
+            return self.shared.clone().call(request).boxed();
         };
-        let Watches { mut pool, turn } = watches.clone();
+        let Watches { mut pool, turn } = self.of_namespaces[pool_of(namespace)].clone();
         async move {
             let turn = timeout(LONGEST_WAIT, turn.lock_owned()).await;
             let answer = pool.call(request).await;
@@ -99,25 +90,11 @@ impl<S, W> Spread<S, W> {
     }
 }
 
-/// What a watch is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Watched<'a> {
-    /// The objects of this namespace.
-    Namespace(&'a str),
-    /// The EndpointSlices or the Endpoints of the whole cluster.
-    Outputs,
-    Other,
-}
-
-/// What a request watches, if it is a watch.
-fn watched(uri: &Uri) -> Option<Watched<'_>> {
+/// The namespace of a watch; `None` for a watch of the whole cluster and for other requests.
+fn watched_namespace(uri: &Uri) -> Option<&str> {
     uri.query()?.split('&').find(|parameter| matches!(*parameter, "watch=true" | "watch=1"))?;
-    let in_namespace = uri.path().split_once("/namespaces/").and_then(|(_, rest)| rest.split_once('/'));
-    Some(match in_namespace {
-        Some((namespace, _)) => Watched::Namespace(namespace),
-        None if OUTPUTS.iter().any(|plural| uri.path().ends_with(plural)) => Watched::Outputs,
-        None => Watched::Other,
-    })
+    let (_, rest) = uri.path().split_once("/namespaces/")?;
+    Some(rest.split_once('/')?.0)
 }
 
 /// The number of the pool for watches of a namespace.
@@ -140,11 +117,11 @@ mod tests {
     use crate::http1::tests::make_busy;
 
     #[test]
-    fn watches_of_single_namespaces_and_of_outputs_are_told_from_other_requests() {
-        let check = |uri: &str, want: Option<Watched<'_>>| {
-            assert_eq!(watched(&uri.parse().unwrap()), want, "{uri}");
+    fn watches_of_single_namespaces_are_told_from_other_requests() {
+        let check = |uri: &str, want: Option<&str>| {
+            assert_eq!(watched_namespace(&uri.parse().unwrap()), want, "{uri}");
         };
-        let shop = Some(Watched::Namespace("shop"));
+        let shop = Some("shop");
         check("/api/v1/namespaces/shop/pods?watch=true&resourceVersion=7", shop);
         check(
             "https://192.0.2.1:6443/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices?timeoutSeconds=9&watch=1",
@@ -152,11 +129,8 @@ mod tests {
         );
         check("/api/v1/namespaces/shop/pods?limit=500", None);
         check("/api/v1/namespaces/shop/pods", None);
-        check("/api/v1/namespaces?watch=true", Some(Watched::Other));
-        check("/api/v1/pods?watch=true", Some(Watched::Other));
-        check("/api/v1/endpoints?watch=true", Some(Watched::Outputs));
-        check("/prefix/apis/discovery.k8s.io/v1/endpointslices?watch=1", Some(Watched::Outputs));
-        check("/api/v1/endpoints?limit=500", None);
+        check("/api/v1/namespaces?watch=true", None);
+        check("/api/v1/pods?watch=true", None);
         check("/api/v1/namespaces/shop/endpoints?watch=1", shop);
         check("/api/v1/namespaces/shop/pods?labelSelector=watch%3Dtrue", None);
     }
@@ -168,7 +142,7 @@ mod tests {
                 std::future::ready(Ok::<_, Infallible>(Response::new(name)))
             })
         };
-        let spread = Spread::new(Http1::new(), pool("HTTP/1"), pool("in batches"), || pool("HTTP/2"));
+        let spread = Spread::new(Http1::new(), pool("HTTP/1"), || pool("HTTP/2"));
         let send = |path| {
             let answer = spread.send(Request::post(path).body(Body::empty()).unwrap());
             answer.now_or_never().unwrap().unwrap().into_body()
@@ -177,25 +151,6 @@ mod tests {
         make_busy(|| assert_eq!(send(slices), "HTTP/2")).await;
         assert_eq!(send(slices), "HTTP/1");
         assert_eq!(send("/apis/authorization.k8s.io/v1/subjectaccessreviews"), "HTTP/2");
-    }
-
-    #[tokio::test]
-    async fn only_watches_of_outputs_are_read_in_batches() {
-        let pool = |name: &'static str| {
-            tower::service_fn(move |_: Request<Body>| {
-                std::future::ready(Ok::<_, Infallible>(Response::new(name)))
-            })
-        };
-        let spread = Spread::new(Http1::new(), pool("HTTP/1"), pool("in batches"), || pool("HTTP/2"));
-        let check = async |uri: &str, want: &str| {
-            let answer = spread.send(Request::get(uri).body(Body::empty()).unwrap()).await;
-            assert_eq!(answer.unwrap().into_body(), want, "{uri}");
-        };
-        check("/api/v1/endpoints?watch=true", "in batches").await;
-        check("/apis/discovery.k8s.io/v1/endpointslices?watch=true", "in batches").await;
-        check("/api/v1/endpoints?limit=500", "HTTP/2").await;
-        check("/api/v1/pods?watch=true", "HTTP/2").await;
-        check("/api/v1/namespaces/shop/endpoints?watch=true", "HTTP/2").await;
     }
 
     #[tokio::test(start_paused = true)]
@@ -211,9 +166,8 @@ mod tests {
         };
         let mut numbers = 0..;
         let mut pools = || pool(numbers.next().unwrap());
-        // The last counter is that of writes and of watches of outputs, of which there are none.
-        let spread =
-            Spread::new(Http1::new(), pool(WATCH_CONNECTIONS + 1), pool(WATCH_CONNECTIONS + 1), &mut pools);
+        // The last counter is that of writes, of which there are none.
+        let spread = Spread::new(Http1::new(), pool(WATCH_CONNECTIONS + 1), &mut pools);
         for number in 0..500 {
             for plural in ["pods", "services", "endpoints", "endpointslices"] {
                 for query in ["watch=true", "limit=1"] {
@@ -245,7 +199,7 @@ mod tests {
                 }
             })
         };
-        let spread = Spread::new(Http1::new(), pool(), pool(), pool);
+        let spread = Spread::new(Http1::new(), pool(), pool);
         let start = Instant::now();
         let watch = || Request::get("/api/v1/namespaces/shop/pods?watch=true").body(Body::empty()).unwrap();
         join_all((0..number).map(|_| spread.send(watch()))).await;

@@ -159,11 +159,6 @@ impl ApiWriter {
         Ok(answer?.0)
     }
 
-    /// Call this when something waits for the event of a write: see [`ApiClient::hurry`].
-    pub fn hurry(&self) {
-        self.client.hurry();
-    }
-
     /// Reads an object's metadata from the server.
     ///
     /// # Errors

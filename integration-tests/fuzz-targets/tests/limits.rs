@@ -1,6 +1,6 @@
 //! Tests objects at the limits of the API and beyond them: the product decodes or refuses each,
 //! without a crash, without much memory and with an error that fits a line of the log.
-#![allow(clippy::unwrap_used, clippy::print_stdout)]
+#![allow(clippy::print_stdout)]
 
 use std::fmt::Debug;
 
@@ -25,7 +25,8 @@ fn peak<T>(call: impl FnOnce() -> T) -> (T, usize) {
     (result, ALLOCATED.peak_usage().saturating_sub(before))
 }
 
-fn alone() -> MutexGuard<'static, ()> {
+/// Waits until no other test runs.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
     MEASURING.lock()
 }
 

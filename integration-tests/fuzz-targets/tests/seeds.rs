@@ -1,10 +1,11 @@
 //! Runs each target on its seeds, and checks that the fuzz targets are those of this crate.
-#![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use kube_endpoint_fuzz_targets::TARGETS;
+
+use crate::limits::alone;
 
 fn fuzz() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz")
@@ -18,6 +19,7 @@ fn names(folder: &Path) -> BTreeSet<String> {
 
 #[test]
 fn every_seed_holds() {
+    let _alone = alone();
     for (name, target) in TARGETS {
         let folder = fuzz().join("seeds").join(name);
         let mut seeds: Vec<PathBuf> = std::fs::read_dir(&folder)
@@ -37,6 +39,7 @@ fn every_seed_holds() {
 
 #[test]
 fn every_target_accepts_no_bytes_and_garbage() {
+    let _alone = alone();
     let noise: Vec<u8> =
         (0..4096_u32).map(|number| (number.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     for (_, target) in TARGETS {
@@ -49,6 +52,7 @@ fn every_target_accepts_no_bytes_and_garbage() {
 
 #[test]
 fn the_fuzz_targets_are_those_of_this_crate() {
+    let _alone = alone();
     let targets: BTreeSet<String> = TARGETS.into_iter().map(|(name, _)| name.to_owned()).collect();
     assert_eq!(names(&fuzz().join("fuzz_targets")), targets);
     assert_eq!(names(&fuzz().join("seeds")), targets);

@@ -48,8 +48,10 @@ fn find(sibling: &Path, name: &str) -> PathBuf {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut build = Command::new(cargo);
         build.current_dir(env!("CARGO_MANIFEST_DIR")).args(["build", "--package", name]);
-        if sibling.parent().is_some_and(|folder| folder.ends_with("release")) {
-            build.arg("--release");
+        // The folder has the profile's name, but for that of `dev`.
+        let folder = sibling.parent().and_then(Path::file_name).filter(|folder| *folder != "debug");
+        if let Some(profile) = folder {
+            build.arg("--profile").arg(profile);
         }
         let status = build.status().unwrap();
         assert!(status.success(), "{build:?} failed");

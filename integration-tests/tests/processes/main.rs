@@ -6,8 +6,8 @@
 //! client-go's lease times:
 //!
 //! ```sh
-//! cargo build --release -p kube-endpoint-manager
-//! KEM_PROCESSES=full KEM_BINARY=$PWD/target/release/kube-endpoint-manager \
+//! cargo build --profile dist -p kube-endpoint-manager
+//! KEM_PROCESSES=full KEM_BINARY=$PWD/target/dist/kube-endpoint-manager \
 //!     cargo test -p kube-endpoint-integration-tests --test processes -- --nocapture
 //! ```
 #![allow(clippy::unwrap_used, clippy::print_stdout)]

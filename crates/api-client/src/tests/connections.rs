@@ -127,63 +127,6 @@ async fn a_request_on_a_dead_connection_fails_within_the_silence_limit() {
     assert_eq!(server.connections(), 2);
 }
 
-/// Only Linux has such pauses.
-#[cfg(target_os = "linux")]
-#[tokio::test]
-async fn events_of_endpoints_wait_for_one_another_and_those_of_pods_do_not() {
-    use futures::FutureExt;
-
-    /// What arrives within this time of the real clock.
-    async fn arrives(watch: &mut crate::client::AnswerBody, within: Duration) -> Option<Bytes> {
-        let start = std::time::Instant::now();
-        while start.elapsed() < within {
-            if let Some(frame) = watch.frame().now_or_never() {
-                return Some(frame.unwrap().unwrap().into_data().unwrap());
-            }
-            tokio::task::yield_now().await;
-        }
-        None
-    }
-    let (server, _files, config) = start().await;
-    let client = client(config, Timeouts::default()).await.unwrap();
-    // The clock stands still: no pause ends by itself. tokio's paused clock does not go on either
-    // while a thread blocks.
-    tokio::time::pause();
-    let (end, blocked) = std::sync::mpsc::channel::<()>();
-    let blocks = tokio::task::spawn_blocking(move || blocked.recv());
-    let watch = async |path| client.send(get(path)).await.unwrap().into_body();
-    let mut endpoints = watch("/api/v1/endpoints?watch=true").await;
-    let mut pods = watch("/api/v1/pods?watch=true").await;
-    assert_eq!(server.connections(), 2);
-    let (long, mut waited) = (Duration::from_secs(20), 0);
-    for event in (0..100).map(|number| Bytes::from(number.to_string())) {
-        assert_eq!(server.send(event.clone()), 2);
-        assert_eq!(arrives(&mut pods, long).await.as_ref(), Some(&event));
-        let mut arrived = arrives(&mut endpoints, Duration::from_millis(100)).await;
-        if arrived.is_none() {
-            waited += 1;
-            // Timers end at whole milliseconds.
-            let pause = Duration::from_millis(51);
-            if waited % 2 == 0 {
-                client.hurry();
-                arrived = arrives(&mut endpoints, long).await;
-                // The next pause may begin.
-                tokio::time::advance(pause).await;
-            } else {
-                tokio::time::advance(pause).await;
-                arrived = arrives(&mut endpoints, long).await;
-            }
-        }
-        assert_eq!(arrived, Some(event));
-        if waited == 6 {
-            break;
-        }
-    }
-    assert_eq!(waited, 6);
-    end.send(()).unwrap();
-    blocks.await.unwrap().unwrap();
-}
-
 /// hyper's pool does not count open streams as use of a connection.
 #[tokio::test]
 async fn a_request_long_after_the_last_one_goes_over_the_connection_of_the_watches() {
@@ -282,7 +225,7 @@ async fn many_writes_go_over_http1_and_renewals_of_a_lease_over_http2() {
 }
 
 #[tokio::test]
-async fn a_write_that_was_not_answered_is_the_last_over_http1_for_a_time() {
+async fn a_write_that_was_not_answered_is_the_last_over_http1() {
     let (server, proxy, _files, config) = start_behind_proxy().await;
     let client = client(config, pinging()).await.unwrap();
     make_busy(&client).await;

@@ -135,7 +135,6 @@ pub(crate) struct TestBed {
     pub(crate) controller: Controller<Fake>,
     pub(crate) script: Script,
     pub(crate) running: JoinHandle<()>,
-    pub(crate) client: ApiClient,
     writer: ApiWriter,
 }
 
@@ -150,7 +149,7 @@ impl TestBed {
             EmbeddedApiServer::builder().start_time("2026-01-01T00:00:00Z".parse().unwrap()).build().unwrap();
         let cluster = Cluster::new(Kind::ALL);
         let client = ApiClient::for_tests(server.service());
-        let writer = ApiWriter::new(client.clone(), RequestLimiter::unlimited(), "fake");
+        let writer = ApiWriter::new(client, RequestLimiter::unlimited(), "fake");
         let clock = Clock::starting_at(server.now());
         let (events, sending) = EventRecorder::new("fake", writer.clone(), clock, 1);
         tokio::spawn(sending);
@@ -159,7 +158,7 @@ impl TestBed {
             ControllerContext { cluster: cluster.clone(), writer: writer.clone(), events, clock, seed: 1 };
         let controller = Controller::new(context, script.clone());
         let running = tokio::spawn(controller.clone().run());
-        Self { server, cluster, controller, script, running, client, writer }
+        Self { server, cluster, controller, script, running, writer }
     }
 
     pub(crate) fn fill(&self) {

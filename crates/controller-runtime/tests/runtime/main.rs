@@ -6,7 +6,6 @@
 mod bed;
 mod failure_log;
 mod foreign_writes;
-mod hurry;
 mod latency;
 mod outages;
 mod resync;

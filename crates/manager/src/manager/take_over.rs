@@ -189,7 +189,6 @@ impl TakeOver {
     async fn reads(&self, kind: Kind, version: ResourceVersion, limit: Duration) -> bool {
         let reads = async {
             while self.cluster.position(kind) < version {
-                self.client.hurry();
                 sleep(POLL).await;
             }
         };

@@ -82,21 +82,6 @@ async fn a_released_leaders_creates_are_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_take_over_that_waits_for_the_cache_hurries() {
-    let server = server_with(10).await;
-    let (leader, standby) = leader_and_standby(&server, &settings(), Arc::new(|_| ())).await;
-    lag(&server, "b", OUTPUTS);
-    sleep(Duration::from_millis(1100)).await;
-    add_services(&server, 10..20);
-    sleep(Duration::from_millis(100)).await;
-    assert_eq!(standby.client.last_hurry(), None);
-    leader.stop().await;
-    sleep(Duration::from_millis(100)).await;
-    assert!(standby.client.last_hurry().is_some());
-    assert_eq!(standby.writes(&server).len(), 0, "no sync has hurried");
-}
-
-#[tokio::test(start_paused = true)]
 async fn pods_that_the_leader_had_read_are_waited_for() {
     play(true, Arc::new(|_| ()), INPUTS).await;
 }

@@ -25,7 +25,6 @@ pub(crate) type EditRelease = Arc<dyn Fn(&mut Value) + Send + Sync>;
 pub(crate) struct Replica {
     name: &'static str,
     pub(crate) handle: ManagerHandle,
-    pub(crate) client: ApiClient,
     stop: oneshot::Sender<()>,
     pub(crate) ended: JoinHandle<Result<(), ManagerError>>,
 }
@@ -62,13 +61,13 @@ impl Replica {
         });
         let seed = name.bytes().map(u64::from).sum();
         let client = ApiClient::for_tests(service);
-        let manager = Manager::new(client.clone(), &settings, server.now(), seed).unwrap();
+        let manager = Manager::new(client, &settings, server.now(), seed).unwrap();
         let handle = manager.handle();
         let (stop, stopped) = oneshot::channel::<()>();
         let ended = tokio::spawn(manager.run(async move {
             let _ = stopped.await;
         }));
-        Self { name, handle, client, stop, ended }
+        Self { name, handle, stop, ended }
     }
 
     pub(crate) fn leads(&self) -> bool {

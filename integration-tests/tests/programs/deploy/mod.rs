@@ -1,0 +1,83 @@
+//! Compares `deploy/` and `docs/operations.md` with the program: permissions, flags, probes,
+//! metrics. The harness ignores tests that render kustomizations if kubectl is missing.
+
+mod alerts;
+mod cluster_role;
+mod dashboard;
+mod evaluate;
+mod image;
+mod manifests;
+mod metrics_page;
+mod objects;
+mod operations;
+mod pods;
+mod profile;
+mod queries;
+mod rbac;
+mod replicas;
+mod turned_off;
+mod webhook;
+
+use kube_endpoint_integration_tests::programs::Tests;
+use kube_endpoint_integration_tests::{programs, tests};
+
+pub(crate) fn tests() -> Vec<Tests> {
+    vec![
+        tests!(programs::nothing =>
+            evaluate::expressions_are_evaluated,
+            image::the_compiler_is_that_of_the_workspace,
+            image::the_build_context_has_all_members_of_the_workspace,
+            metrics_page::a_page_is_read,
+            objects::the_reserved_lease_is_valid,
+            objects::a_misspelt_field_and_a_wrong_type_are_found,
+            operations::anchors_are_githubs,
+            operations::links_within_the_page_lead_to_headings,
+            operations::every_metric_in_the_table_exists,
+            queries::tests::labels_of_results,
+            queries::tests::mistakes_are_found,
+            queries::tests::references_to_labels,
+            rbac::tests::attributes_follow_from_method_path_and_query,
+            rbac::tests::a_request_is_allowed_by_one_rule_with_its_verb_group_resource_and_name,
+            rbac::tests::a_role_holds_in_its_namespace_for_its_names,
+            rbac::tests::paths_are_matched_as_a_whole_or_by_their_beginning,
+            rbac::tests::a_binding_grants_to_its_subjects_only,
+            rbac::tests::parts_of_a_rule_have_one_verb_and_one_target,
+            turned_off::kubeadm,
+            turned_off::k3s,
+            turned_off::hand_over,
+            turned_off::pages,
+            webhook::a_manager_that_runs_writes_the_endpoints_that_the_webhook_waits_for,
+        ),
+        tests!(programs::bash_and_awk =>
+            profile::the_program_is_built_runs_and_is_built_again,
+            profile::flags_are_those_of_both_builds,
+            profile::what_is_wrong_is_said,
+        ),
+        tests!(programs::kubectl_that_renders =>
+            alerts::every_expression_names_metrics_that_exist,
+            alerts::every_alert_has_a_severity_and_texts_and_nothing_unknown,
+            alerts::every_alert_has_a_section_that_says_what_to_do,
+            alerts::no_alert_fires_behind_a_reserved_lease,
+            alerts::no_leader_fires_when_nobody_holds_the_lease_or_it_cannot_be_read,
+            alerts::no_alert_but_that_of_two_leaders_fires_when_one_leads,
+            cluster_role::every_request_is_allowed_and_every_permission_is_used,
+            cluster_role::exemptions_are_permissions_that_exist,
+            cluster_role::a_missing_permission_and_an_unused_one_are_found,
+            dashboard::every_query_names_metrics_that_exist,
+            dashboard::panels_have_their_own_ids_and_places,
+            image::the_tag_in_the_manifests_is_the_version,
+            image::the_image_has_the_user_and_the_port_of_the_pods,
+            objects::every_object_is_valid,
+            objects::every_object_has_its_namespace_and_the_name_label,
+            operations::every_permission_is_listed,
+            pods::the_program_accepts_the_arguments_of_each_pod,
+            pods::probes_and_ports_are_those_that_are_served,
+            pods::the_service_selects_the_pods_and_their_port,
+            pods::the_pods_differ_only_in_how_they_reach_the_api_server,
+            pods::a_pod_is_unprivileged_and_cannot_change_its_image,
+            pods::a_pod_needs_nothing_that_needs_endpoints,
+            pods::a_static_pod_refers_to_no_api_object,
+            pods::a_rollout_or_drain_takes_one_replica_at_a_time,
+        ),
+    ]
+}

@@ -1,0 +1,31 @@
+//! Tests kubectl with the embedded server. The tests need a kubectl of version 1.20 or later: the
+//! one in `KUBECTL` or in `PATH`, for example from Debian's package `kubernetes-client`. The
+//! harness ignores them if it is missing.
+
+mod common;
+mod everyday;
+mod forms;
+mod mistakes;
+mod rendered;
+
+use kube_endpoint_integration_tests::programs::Tests;
+use kube_endpoint_integration_tests::{programs, tests};
+
+pub(crate) fn tests() -> Vec<Tests> {
+    vec![tests!(programs::kubectl =>
+        everyday::discovery_commands,
+        everyday::objects_are_created_and_shown,
+        everyday::objects_are_applied_and_changed,
+        everyday::objects_are_deleted,
+        everyday::changes_are_watched,
+        forms::every_kind_in_every_output_format,
+        forms::every_kind_is_described,
+        forms::objects_are_edited,
+        forms::manifests_are_applied_compared_and_deleted,
+        forms::nodes_are_cordoned_and_tainted,
+        mistakes::common_mistakes,
+        mistakes::invalid_manifests,
+        mistakes::unsupported_operations,
+        rendered::a_server_takes_what_is_rendered,
+    )]
+}
