@@ -1,5 +1,6 @@
 //! Publishes the address in the label `example.com/address` of a Service as an EndpointSlice.
 
+use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +13,9 @@ use kube_endpoint_controller_runtime::{
 use kube_endpoint_core_model::{
     Endpoint, EndpointSlice, ObjectKey, ObjectMeta, OwnerReference, Service, Writes,
 };
-use kube_endpoint_informer::{Change, Cluster, Kind, Kinds, ReflectorOptions};
+use kube_endpoint_informer::{
+    self as informer, Change, Cluster, Kind, Kinds, ReflectorOptions, StorageWentBack,
+};
 use kube_endpoint_workqueue::default_controller_rate_limiter;
 
 const ADDRESS: &str = "example.com/address";
@@ -102,23 +105,20 @@ fn wanted_slice(service: &Service) -> Option<EndpointSlice> {
     Some(EndpointSlice { metadata, endpoints: vec![endpoint], ..EndpointSlice::default() })
 }
 
-/// Runs the controller for as long as the future is polled. Pass a random seed in production.
-pub async fn run(client: ApiClient, clock: Clock, seed: u64) {
+/// Runs the controller for as long as the future is polled. Pass a random seed in production. If the
+/// server's storage went back, this returns an error: call it again to start from nothing.
+pub(crate) async fn run(client: ApiClient, clock: Clock, seed: u64) -> Result<(), StorageWentBack> {
     let cluster = Cluster::new(AddressReconciler::kinds());
     let writer = ApiWriter::new(client.clone(), RequestLimiter::unlimited(), NAME);
     let (events, send_events) = EventRecorder::new(NAME, writer.clone(), clock, seed);
     let context = ControllerContext { cluster: cluster.clone(), writer, events, clock, seed };
     let controller = Controller::<AddressReconciler>::new(context, ());
     let options = ReflectorOptions::new(seed);
-    tokio::join!(
-        kube_endpoint_informer::run::<Service>(
-            client.clone(),
-            cluster.clone(),
-            options,
-            std::future::pending()
-        ),
-        kube_endpoint_informer::run::<EndpointSlice>(client, cluster, options, std::future::pending()),
-        send_events,
-        controller.run(),
-    );
+    let services = informer::run::<Service>(client.clone(), cluster.clone(), options, pending());
+    let slices = informer::run::<EndpointSlice>(client, cluster, options, pending());
+    tokio::select! {
+        biased;
+        ended = async { tokio::try_join!(services, slices) } => ended.map(|_| ()),
+        _ = async { tokio::join!(send_events, controller.run()) } => Ok(()),
+    }
 }

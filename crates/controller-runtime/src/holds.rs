@@ -168,7 +168,6 @@ impl<R: Reconciler> Runtime<R> {
     /// Repeats the sync when the cache shows a change of the key's outputs, after a second at the
     /// latest.
     pub fn requeue_when_cache_changes(&self, key: &ObjectKey) -> Outcome {
-        self.writer.writer().hurry();
         self.hold(key, Hold::OwnWrites, STALE_RETRY);
         Outcome::Stale
     }
@@ -214,7 +213,6 @@ impl<R: Reconciler> Runtime<R> {
             state.differing_answers = state.differing_answers.saturating_add(1);
             delay
         });
-        self.writer.writer().hurry();
         self.hold(key, Hold::DifferingAnswer, delay);
         delay == LONGEST_WAIT
     }

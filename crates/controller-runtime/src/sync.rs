@@ -266,14 +266,8 @@ impl<R: Reconciler> Runtime<R> {
 
     /// After three conflicts in a row on an object whose cached version did not change, has the
     /// cache compared with the server. A create of an object that exists is such a conflict too:
-    /// the cache does not show the object. Each conflict has the event of the other write read at
-    /// once.
+    /// the cache does not show the object.
     pub(crate) fn count_conflicts(&self, key: &ObjectKey, failures: &[FailedWrite]) {
-        let is_behind =
-            |it: &WriteError| matches!(it, WriteError::Conflict(_) | WriteError::AlreadyExists(_));
-        if failures.iter().any(|failed| is_behind(&failed.error)) {
-            self.writer.writer().hurry();
-        }
         let conflict = failures.iter().find(|failed| match failed.error {
             WriteError::Conflict(_) => failed.operation == Operation::Update,
             WriteError::AlreadyExists(_) => !R::Output::GENERATES_NAMES,

@@ -79,7 +79,9 @@ fn check<T: Object>(answers: Answers, streaming: bool) {
             async move { Ok::<_, Infallible>(answer) }
         }));
         let options = ReflectorOptions::new(1).streaming_list(streaming);
-        run::<T>(client, cluster.clone(), options, tokio::time::sleep(RIGHT)).await;
+        cluster.defer_evidence_until(start + RIGHT + RIGHT);
+        let ended = run::<T>(client, cluster.clone(), options, tokio::time::sleep(RIGHT)).await;
+        assert_eq!(ended, Ok(()));
         assert!(cluster.has_synced_kinds([T::KIND]));
         assert_eq!(cluster.count(T::KIND), 0, "the server has no object");
         assert_eq!(cluster.position(T::KIND).0, VERSION);

@@ -24,6 +24,7 @@ use kube_endpoint_informer::{
 };
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use crate::args::Format;
 use crate::commands::{current_time, explain_service};
@@ -35,6 +36,8 @@ use state::{Action, Key, State};
 
 /// The time between two drawings of the figures.
 const REFRESH: Duration = Duration::from_secs(1);
+/// Longer than anybody watches.
+const NEVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
 /// Draws until the user quits. `namespace` limits the watches; `scope` is the first line's text.
 ///
@@ -61,14 +64,16 @@ pub(crate) async fn run(
     let cluster = Cluster::with_options([Kind::Services, Kind::EndpointSlices], stores);
     let recorder = Arc::new(Recorder::new(options.slices.max_endpoints_per_slice));
     cluster.add_handler(Arc::clone(&recorder) as Arc<dyn Handler>);
+    // Nothing is written from these stores, so it is enough to list a kind again whose versions went
+    // back.
+    cluster.defer_evidence_until(Instant::now() + NEVER);
     let client = connection.client.clone();
     // Only delays after failures depend on it.
     let reflector = ReflectorOptions::new(u64::from(std::process::id()));
     let watches = async {
-        tokio::join!(
-            reflect::<Service>(client.clone(), cluster.clone(), reflector, pending()),
-            reflect::<EndpointSlice>(client.clone(), cluster.clone(), reflector, pending()),
-        );
+        let services = reflect::<Service>(client.clone(), cluster.clone(), reflector, pending());
+        let slices = reflect::<EndpointSlice>(client.clone(), cluster.clone(), reflector, pending());
+        let _ = tokio::join!(services, slices);
     };
     let reader = Reader::quiet(connection.client.kube().clone());
     let mut state = State::new(scope);

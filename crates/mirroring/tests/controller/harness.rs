@@ -88,7 +88,10 @@ fn controller(environment: &mut Environment, options: ControllerOptions) -> Mirr
 fn watch<T: Object>(environment: &mut Environment, client: &ApiClient, cluster: &Cluster) {
     let (client, cluster) = (client.clone(), cluster.clone());
     let options = ReflectorOptions::new(1);
-    environment.spawn(kube_endpoint_informer::run::<T>(client, cluster, options, std::future::pending()));
+    environment.spawn(async move {
+        // A test that restores the server looks at what is still written by the old stores.
+        let _ = kube_endpoint_informer::run::<T>(client, cluster, options, std::future::pending()).await;
+    });
 }
 
 /// Returns a Service without a selector.
