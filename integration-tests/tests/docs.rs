@@ -2,6 +2,8 @@
 //! pages of `docs/`.
 #![allow(clippy::unwrap_used)]
 
+mod language;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{read_dir, read_to_string};
 use std::path::{Path, PathBuf};
@@ -14,9 +16,10 @@ fn parity() -> String {
     read_to_string(root().join("docs/parity.md")).unwrap()
 }
 
-/// Returns the pages in `docs/` and at the root, with their file names.
+/// Returns the pages in `docs/`, in `docs/log/` and at the root, with their file names.
 fn pages() -> Vec<(String, String)> {
-    let docs = read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().path());
+    let folders = ["docs", "docs/log"].map(|folder| read_dir(root().join(folder)).unwrap());
+    let docs = folders.into_iter().flatten().map(|entry| entry.unwrap().path());
     let at_root = ["README.md", "CONTRIBUTING.md"].map(|name| root().join(name));
     let files = docs.chain(at_root).filter(|path| path.extension().is_some_and(|it| it == "md"));
     files.map(|path| (path.display().to_string(), read_to_string(&path).unwrap())).collect()
@@ -92,19 +95,23 @@ fn every_named_history_has_a_row_in_reliability() {
     }
 }
 
+/// A behaviour is a section of the third level, or an item whose title is in bold.
 #[test]
-fn every_row_of_parity_names_a_test() {
+fn every_behaviour_in_parity_names_a_test() {
     let page = parity();
-    let rows = page.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| ---"));
-    let headings = ["| gate |", "| what |", "| input |", "| metric "];
-    let without: Vec<&str> = rows
-        .filter(|row| !headings.iter().any(|heading| row.starts_with(heading)) && named_tests(row).is_empty())
-        .collect();
-    assert!(without.is_empty(), "rows without a test:\n{}", without.join("\n"));
+    let behaviours = page.split("\n## Deviations with a gate").nth(1).unwrap();
+    let mut sections = behaviours.split("\n### ").skip(1).map(|it| it.split("\n## ").next().unwrap());
+    let without = sections.find(|section| named_tests(section).is_empty());
+    assert_eq!(without, None, "a section without a test");
+    let items: Vec<&str> =
+        behaviours.split("\n- **").skip(1).map(|item| item.split("\n#").next().unwrap()).collect();
+    assert!(items.len() > 100, "only {} items found: does the parser still match the page?", items.len());
+    let without: Vec<&&str> = items.iter().filter(|item| named_tests(item).is_empty()).collect();
+    assert!(without.is_empty(), "items without a test:\n{without:#?}");
 }
 
 #[test]
-fn every_gate_has_a_row_in_parity() {
+fn every_gate_has_a_section_in_parity() {
     let gates = read_to_string(root().join("crates/manager/src/gates/table.rs")).unwrap();
     let table = gates.split("const TABLE:").nth(1).unwrap().split("];").next().unwrap();
     let names: BTreeSet<String> = table
@@ -114,12 +121,9 @@ fn every_gate_has_a_row_in_parity() {
         .collect();
     assert!(names.len() >= 10, "{names:?}");
     let page = parity();
-    let documented: BTreeSet<String> = page
-        .lines()
-        .skip_while(|line| !line.starts_with("| gate |"))
-        .take_while(|line| line.starts_with('|'))
-        .filter_map(|row| row.strip_prefix("| `")?.split_once('`').map(|(name, _)| name.to_owned()))
-        .collect();
+    let section = page.split("\n## ").find(|section| section.starts_with("Deviations with a gate")).unwrap();
+    let headings = section.lines().filter_map(|line| line.strip_prefix("### `")?.split_once('`'));
+    let documented: BTreeSet<String> = headings.map(|(name, _)| name.to_owned()).collect();
     assert_eq!(documented, names);
 }
 

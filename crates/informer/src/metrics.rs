@@ -239,5 +239,5 @@ pub(crate) fn describe() {
         FAILING,
         "1 for the reason why the last list or watch of a kind failed, until one succeeds; otherwise 0."
     );
-    describe_gauge!(SYNCED, "Whether the store of a kind holds a complete state.");
+    describe_gauge!(SYNCED, "1 if the store of a kind holds a complete state.");
 }

@@ -212,7 +212,7 @@ impl Cluster {
             return Ok(());
         }
         let differ: Vec<_> = want.symmetric_difference(&got).take(5).collect();
-        Err(("what is to be mirrored is mirrored", format!("{differ:?}")))
+        Err(("Endpoints that are to be mirrored are mirrored", format!("{differ:?}")))
     }
 
     /// Checks that a Service with both mirrored slices and slices made from pods of one address
