@@ -105,8 +105,8 @@ fn wanted_slice(service: &Service) -> Option<EndpointSlice> {
     Some(EndpointSlice { metadata, endpoints: vec![endpoint], ..EndpointSlice::default() })
 }
 
-/// Runs the controller for as long as the future is polled. Pass a random seed in production. If the
-/// server's storage went back, this returns an error: call it again to start from nothing.
+/// Runs the controller for as long as the future is polled. Pass a random seed in production. If
+/// the server's storage went back, this returns an error: call it again to start from nothing.
 pub(crate) async fn run(client: ApiClient, clock: Clock, seed: u64) -> Result<(), StorageWentBack> {
     let cluster = Cluster::new(AddressReconciler::kinds());
     let writer = ApiWriter::new(client.clone(), RequestLimiter::unlimited(), NAME);

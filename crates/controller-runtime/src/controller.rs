@@ -121,6 +121,11 @@ impl<R: Reconciler> Controller<R> {
         self.runtime.stopped.notify_one();
     }
 
+    /// The stores from which it reads.
+    pub fn cluster(&self) -> &Cluster {
+        self.runtime.cluster()
+    }
+
     /// How many keys are queued, wait to be queued, or are being synced.
     pub fn pending(&self) -> usize {
         self.runtime.queue.outstanding()

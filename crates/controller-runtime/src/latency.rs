@@ -1,9 +1,10 @@
 //! How long a change takes from the arrival of its event until it is written.
 //!
-//! The arrival travels with the key through the queue ([`Reason::since`](kube_endpoint_workqueue::Reason::since)). A sync that writes
-//! something and succeeds has published all changes that had arrived when it began, and counts
-//! once, from the first of them to its last answered write. What a complete list showed, or what
-//! happened before this process led, has no arrival and does not count.
+//! The arrival travels with the key through the queue
+//! ([`Reason::since`](kube_endpoint_workqueue::Reason::since)). A sync that writes something and
+//! succeeds has published all changes that had arrived when it began, and counts once, from the
+//! first of them to its last answered write. What a complete list showed, or what happened before
+//! this process led, has no arrival and does not count.
 
 use std::cell::Cell;
 use std::time::Duration;

@@ -14,7 +14,7 @@ use kube_endpoint_core_model::{Endpoints, ObjectKey, Service};
 use kube_endpoint_informer::{Change, Kind, Kinds, PodEvent};
 use kube_endpoint_workqueue::default_controller_rate_limiter;
 
-use crate::{ControllerOptions, PlanState};
+use crate::{ControllerOptions, LeftoversAtStart, PlanState};
 
 /// Component of the events that this controller records.
 pub const EVENT_COMPONENT: &str = "endpoint-controller";
@@ -90,11 +90,12 @@ impl Reconciler for EndpointsReconciler {
     /// the Service while no controller ran, or may create it later: the sync finds out who made the
     /// Endpoints.
     fn start(&self, runtime: &Runtime<Self>) {
-        if !self.options.leftovers_at_start {
-            return;
-        }
         let cluster = runtime.cluster();
-        for key in cluster.endpoints_keys() {
+        let keys = match &self.options.leftovers_at_start {
+            LeftoversAtStart::All => cluster.endpoints_keys(),
+            LeftoversAtStart::Of(services) => services.clone(),
+        };
+        for key in keys {
             let Some(endpoints) = cluster.endpoints(&key) else { continue };
             let is_lock = endpoints.metadata.annotations.contains_key(ANNOTATION_LEADER);
             let is_ours = || runtime.owns_leftover(&key, &endpoints.metadata.labels);

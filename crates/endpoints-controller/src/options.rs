@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use kube_endpoint_controller_runtime::RuntimeOptions;
+use kube_endpoint_core_model::ObjectKey;
 
 use crate::PlanOptions;
 
@@ -18,11 +19,21 @@ pub struct ControllerOptions {
     /// Gate `EndpointsRepair`: the controller at once syncs Endpoints that another client changed.
     /// Upstream keeps the change until a pod or the Service changes.
     pub repair: bool,
-    /// When the controller starts, it deletes Endpoints that the controller made and whose Service
-    /// is gone, as upstream's `checkLeftoverEndpoints`.
-    pub leftovers_at_start: bool,
+    /// The Endpoints that the controller deletes when it starts, if it made them and their Service
+    /// is gone.
+    pub leftovers_at_start: LeftoversAtStart,
     /// Options that all controllers share.
     pub runtime: RuntimeOptions,
+}
+
+/// See [`ControllerOptions::leftovers_at_start`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LeftoversAtStart {
+    /// All, as upstream's `checkLeftoverEndpoints`.
+    All,
+    /// Those of these Services. They existed for controllers that this one replaces in the same
+    /// process.
+    Of(Vec<ObjectKey>),
 }
 
 impl Default for ControllerOptions {
@@ -33,7 +44,7 @@ impl Default for ControllerOptions {
             workers: 5,
             batch_period: Duration::ZERO,
             repair: true,
-            leftovers_at_start: true,
+            leftovers_at_start: LeftoversAtStart::All,
             runtime: RuntimeOptions::default(),
         }
     }

@@ -100,10 +100,10 @@ impl Elector {
         self
     }
 
-    /// Calls `observer` when two answers, a second apart, have a lower version of the Lease than one
-    /// before: the API server's storage went back, as after a restore. Nothing else of this process
-    /// asks the server as regularly. The observer gets the evidence as a part of a sentence, and
-    /// when the version that is higher was read.
+    /// Calls `observer` when two answers, a second apart, have a lower version of the Lease than
+    /// one before: the API server's storage went back, as after a restore. Nothing else of this
+    /// process asks the server as regularly. The observer gets the evidence as a part of a
+    /// sentence, and when the version that is higher was read.
     #[must_use]
     pub fn with_history_observer(
         mut self,

@@ -26,14 +26,15 @@ pub enum Leadership {
     Leading {
         /// No write may begin, or be under way, after this time. Each renewal sets a later one.
         until: Instant,
-        /// The last writes of the previous leader, if it released the Lease and left them. None if
-        /// it did not: its last writes are unknown. The value changes only if the Lease is contested;
-        /// then it is none.
+        /// The last writes that the previous leader left when it released the Lease, or `None` if
+        /// it left none: they are unknown then. The value changes only if the Lease is contested:
+        /// it is `None` afterwards.
         last_writes: Option<LastWrites>,
     },
-    /// This process leads, and the Lease shows another holder. Nothing may be written, since somebody
-    /// may have given the Lease to that holder. Or API servers with storages of their own answer, and
-    /// the next one shows this process again. After the renew deadline the Lease is lost.
+    /// This process leads, and the Lease shows another holder. Nothing may be written, since
+    /// somebody may have given the Lease to that holder. Or API servers with storages of their own
+    /// answer, and the next one shows this process again. After the renew deadline the Lease is
+    /// lost.
     Contested {
         /// The holder that the Lease shows.
         holder: String,

@@ -71,7 +71,7 @@ fn two_processes_with_one_seed_do_the_same() {
         &["request", "PUT", "/endpointslices/", " 429"],
         &["request", "PUT", "/endpoints/", " 500"],
         &["request", "POST", "/endpointslices", " 0"],
-        &["log", "the cache shows what the server has"],
+        &["log", "the controllers begin"],
         &["metric", "endpoint_slice_controller_changes"],
         &["object", "\"kind\":\"Event\""],
         &["object", "endpointslicemirroring-controller.k8s.io"],

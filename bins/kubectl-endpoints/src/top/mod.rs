@@ -64,8 +64,8 @@ pub(crate) async fn run(
     let cluster = Cluster::with_options([Kind::Services, Kind::EndpointSlices], stores);
     let recorder = Arc::new(Recorder::new(options.slices.max_endpoints_per_slice));
     cluster.add_handler(Arc::clone(&recorder) as Arc<dyn Handler>);
-    // Nothing is written from these stores, so it is enough to list a kind again whose versions went
-    // back.
+    // Nothing is written from these stores, so it is enough to list a kind again whose versions
+    // went back.
     cluster.defer_evidence_until(Instant::now() + NEVER);
     let client = connection.client.clone();
     // Only delays after failures depend on it.

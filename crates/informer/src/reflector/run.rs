@@ -28,8 +28,8 @@ const STABLE_WATCH: Duration = Duration::from_secs(10);
 ///
 /// # Errors
 ///
-/// If the server's storage went back. The caller has to stop everything that reads or writes by this
-/// cluster, and to start again with a new one.
+/// If the server's storage went back. The caller has to stop everything that reads or writes by
+/// this cluster, and to start again with a new one.
 ///
 /// ```no_run
 /// use kube_endpoint_api_client::client_from_config;

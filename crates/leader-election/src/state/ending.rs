@@ -46,8 +46,9 @@ impl Election {
         }
     }
 
-    /// A leader finds another holder in its Lease. It writes nothing, and reads the Lease again until
-    /// its renew deadline, as client-go: API servers with storages of their own may have answered.
+    /// A leader finds another holder in its Lease. It writes nothing, and reads the Lease again
+    /// until its renew deadline, as client-go: API servers with storages of their own may have
+    /// answered.
     pub(super) fn contest(&mut self, holder: String, now: Instant) {
         if let Phase::Leading { last_writes, .. } = &mut self.phase {
             // The other holder may have written since.

@@ -3,6 +3,7 @@
 
 use kube_endpoint_api_client::ApiClient;
 use kube_endpoint_api_writer::{ApiWriter, Clock, DryRun, EventRecorder, RequestLimiter, WriteFence};
+use kube_endpoint_core_model::ObjectKey;
 use kube_endpoint_informer::{Cluster, Kind, Kinds, ReflectorOptions};
 
 use super::tasks::NamedTasks;
@@ -46,12 +47,15 @@ pub(super) struct Parts {
 }
 
 /// Why controllers are built.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Start {
     /// The process starts.
     Process,
-    /// The server's storage went back. Nothing is known of what was deleted before.
-    Again,
+    /// The server's storage went back.
+    Again {
+        /// The Services that existed for the controllers before. What is left of others is not
+        /// deleted: nobody has seen that they lost their Service.
+        services: Vec<ObjectKey>,
+    },
 }
 
 impl Blueprint {
@@ -142,7 +146,9 @@ impl Blueprint {
             #[cfg(feature = "mirroring")]
             mirroring: mirroring.then(|| build.mirroring_controller()).transpose()?,
         };
-        let _ = (start, endpoints, slices, mirroring);
+        let _ = (endpoints, slices, mirroring);
+        #[cfg(not(feature = "endpoints"))]
+        let _ = start;
         let Build { cluster, fence, event_tasks, recorders, .. } = build;
         Ok(Parts { cluster, fence, controllers, event_tasks, recorders })
     }
@@ -244,7 +250,7 @@ impl Build<'_> {
         start: Start,
     ) -> Result<kube_endpoint_endpoints_controller::EndpointsController, ManagerError> {
         use crate::gates::Gate;
-        use kube_endpoint_endpoints_controller::{ControllerOptions, EndpointsController};
+        use kube_endpoint_endpoints_controller::{ControllerOptions, EndpointsController, LeftoversAtStart};
 
         let component = kube_endpoint_endpoints_controller::controller::EVENT_COMPONENT;
         let (writer, events) = self.writer(ControllerName::Endpoints, component)?;
@@ -254,7 +260,10 @@ impl Build<'_> {
         options.workers = self.settings.endpoints_workers;
         options.batch_period = self.settings.endpoints_batch_period;
         options.repair = gates.is_on(Gate::EndpointsRepair);
-        options.leftovers_at_start = start == Start::Process;
+        options.leftovers_at_start = match start {
+            Start::Process => LeftoversAtStart::All,
+            Start::Again { services } => LeftoversAtStart::Of(services),
+        };
         options.runtime = self.runtime_options();
         Ok(EndpointsController::new(self.context(writer, events), options))
     }

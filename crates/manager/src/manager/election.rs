@@ -209,8 +209,8 @@ impl Election {
                     self.fence.open(Some(until));
                 }
             },
-            // If this process holds the lease again, it takes over again, since the other holder may
-            // have written.
+            // If this process holds the lease again, it takes over again, since the other holder
+            // may have written.
             Leadership::Contested { .. } => {
                 self.fence.close();
                 self.phase = Phase::Standby;

@@ -64,8 +64,8 @@ impl ManagerHandle {
         self.state.running.read().1.clone()
     }
 
-    /// Adds a handler that is called for every change of the stores. `make` is called with them, and
-    /// again whenever they are replaced.
+    /// Adds a handler that is called for every change of the stores. `make` is called with them,
+    /// and again whenever they are replaced.
     pub fn add_handler(&self, make: impl Fn(&Cluster) -> Arc<dyn Handler> + Send + Sync + 'static) {
         let mut handlers = self.state.handlers.lock();
         let cluster = self.cluster();

@@ -16,9 +16,9 @@ use super::take_over::TakeOver;
 use super::tasks::NamedTasks;
 use super::{Manager, ManagerError, ManagerHandle};
 
-/// A manager starts again once in this time at most because the server's storage went back. If there
-/// is evidence again meanwhile, it starts again at the end of this time; otherwise all kinds are
-/// listed once more then, in case API servers that disagreed have only now agreed.
+/// A manager starts again once in this time at most because the server's storage went back. If
+/// there is evidence again meanwhile, it starts again at the end of this time; otherwise all kinds
+/// are listed once more then, in case API servers that disagreed have only now agreed.
 const START_PERIOD: Duration = Duration::from_secs(600);
 
 /// The tasks of a manager. They are aborted when it is dropped.
@@ -87,9 +87,11 @@ impl Running {
         self.workers.abort().await;
         self.informers.abort().await;
         self.event_tasks.abort().await;
+        let before = self.handle.cluster();
         // The cluster holds the controllers as handlers, and those hold the cluster.
-        self.handle.cluster().remove_handlers();
-        let parts = self.blueprint.build(Start::Again)?;
+        before.remove_handlers();
+        let parts = self.blueprint.build(Start::Again { services: before.services() })?;
+        drop(before);
         let again_at = Instant::now() + START_PERIOD;
         parts.cluster.defer_evidence_until(again_at);
         self.listed_again_at = Some(again_at);

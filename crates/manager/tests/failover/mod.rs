@@ -5,6 +5,7 @@ mod events;
 mod lagging;
 mod lease_limits;
 mod replica;
+mod restored;
 mod shutdown;
 mod standby;
 mod views;
