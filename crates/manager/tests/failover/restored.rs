@@ -79,8 +79,8 @@ async fn after_a_restore_the_controllers_start_again_and_the_lease_is_kept() {
     }
 }
 
-/// Endpoints stay whose Service the process has never seen. A start of the process deletes those that
-/// the controller made.
+/// Endpoints stay whose Service the process has never seen. A start of the process deletes those
+/// that the controller made.
 #[tokio::test(start_paused = true)]
 async fn a_start_after_a_restore_cleans_nothing_up() {
     let server = server_with(3).await;
@@ -122,7 +122,8 @@ async fn controllers_start_again_once_in_ten_minutes_and_list_once_more_at_their
     assert_eq!(times.len(), 3, "the first start, and one for each ten minutes with a restore");
     assert!(times[2] - times[1] >= seconds(600), "{:?}", times[2] - times[1]);
     assert_right(&server, 3, |_| true);
-    // Ten minutes after the last start, all kinds are listed once, since nothing was restored again.
+    // Ten minutes after the last start, all kinds are listed once, since nothing was restored
+    // again.
     server.clear_request_log();
     sleep(seconds(700)).await;
     assert_eq!(starts.lock().len(), 3);

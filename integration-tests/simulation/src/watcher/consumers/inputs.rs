@@ -54,8 +54,8 @@ pub(in super::super) struct Inputs {
     slices: BTreeMap<String, BTreeMap<String, EndpointSlice>>,
     service_of: BTreeMap<String, String>,
     nodes: BTreeMap<String, (String, Since)>,
-    /// The Services that another client than a manager has changed since their last judgement, and
-    /// when.
+    /// The Services that have changed since they were last judged, and when: at the last change
+    /// that no manager made, or at the first write of a slice by one.
     changed: BTreeMap<String, Duration>,
     ever: Ever,
 }
@@ -217,19 +217,27 @@ impl Inputs {
         let before = service.as_ref().and_then(|service| self.slices.get_mut(service)?.remove(key));
         let after = object.and_then(|object| EndpointSlice::deserialize(object).ok());
         let Some(after) = after else {
-            if let Some(service) = service.filter(|_| by_user) {
-                self.changed.insert(service, since.at);
+            if let Some(service) = service {
+                self.slice_changed(service, since, by_user);
             }
             return before;
         };
         let service = service_of(&after);
         if by_user {
             self.ever.written(&service, addresses_of(&after));
-            self.changed.insert(service.clone(), since.at);
         }
+        self.slice_changed(service.clone(), since, by_user);
         self.service_of.insert(key.to_owned(), service.clone());
         self.slices.entry(service).or_default().insert(key.to_owned(), after);
         before
+    }
+
+    fn slice_changed(&mut self, service: String, since: Since, by_user: bool) {
+        // A manager that writes again and again does not put the judgement off.
+        let at = self.changed.entry(service).or_insert(since.at);
+        if by_user {
+            *at = since.at;
+        }
     }
 
     /// Takes the Services that have not changed since before `until`, and that nobody has judged
