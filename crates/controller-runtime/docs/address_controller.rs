@@ -109,6 +109,7 @@ fn wanted_slice(service: &Service) -> Option<EndpointSlice> {
 /// the server's storage went back, this returns an error: call it again to start from nothing.
 pub(crate) async fn run(client: ApiClient, clock: Clock, seed: u64) -> Result<(), StorageWentBack> {
     let cluster = Cluster::new(AddressReconciler::kinds());
+    let stores = cluster.clone();
     let writer = ApiWriter::new(client.clone(), RequestLimiter::unlimited(), NAME);
     let (events, send_events) = EventRecorder::new(NAME, writer.clone(), clock, seed);
     let context = ControllerContext { cluster: cluster.clone(), writer, events, clock, seed };
@@ -116,9 +117,12 @@ pub(crate) async fn run(client: ApiClient, clock: Clock, seed: u64) -> Result<()
     let options = ReflectorOptions::new(seed);
     let services = informer::run::<Service>(client.clone(), cluster.clone(), options, pending());
     let slices = informer::run::<EndpointSlice>(client, cluster, options, pending());
-    tokio::select! {
+    let ended = tokio::select! {
         biased;
         ended = async { tokio::try_join!(services, slices) } => ended.map(|_| ()),
         _ = async { tokio::join!(send_events, controller.run()) } => Ok(()),
-    }
+    };
+    // The stores hold the controller as a handler, and it holds the stores.
+    stores.remove_handlers();
+    ended
 }

@@ -57,13 +57,17 @@ impl Metrics {
             Unit::Seconds,
             "Time from the arrival of the first event that a successful sync publishes to its last answered write"
         );
-        Self {
+        let metrics = Self {
             failing_keys: gauge!(FAILING_KEYS, "name" => queue),
             slow_retry_keys: gauge!(SLOW_RETRY_KEYS, "name" => queue),
             woken_keys: counter!(WOKEN_KEYS, "name" => queue),
             resynced_keys: counter!(RESYNCED_KEYS, "name" => queue),
             foreign_write_conflicts: counter!(FOREIGN_WRITE_CONFLICTS, "name" => queue),
             event_to_write: histogram!(EVENT_TO_WRITE, "name" => queue),
-        }
+        };
+        // A controller that this one replaces in the same process may have had some.
+        metrics.failing_keys.set(0.0);
+        metrics.slow_retry_keys.set(0.0);
+        metrics
     }
 }

@@ -407,6 +407,17 @@ impl Cluster {
         self.inner.progress.history.went_back().await
     }
 
+    /// Sets the gauges of stores that were filled before in this process, and that these replace,
+    /// to those of empty ones.
+    pub fn reset_gauges(&self) {
+        for kind in Kind::ALL {
+            let metrics = self.metrics(kind);
+            metrics.synced.set(0.0);
+            metrics.undecodable_objects.set(0.0);
+            metrics.set_failing(None);
+        }
+    }
+
     /// Defers evidence: [`Self::storage_went_back`] does not complete before `time`, and then
     /// completes if there was evidence since. Kinds whose versions went back are listed again
     /// meanwhile. Call it before the first list of a process that starts again, so that API servers

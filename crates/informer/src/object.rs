@@ -295,8 +295,8 @@ object!(
     true,
     |cluster, origin, event| {
         cluster.apply_to(&cluster.inner.endpoint_slices, origin, event, |it, change| {
-            it.on_endpoint_slice(change)
-        })
+            it.on_endpoint_slice(change);
+        });
     },
     |slice| slice.metadata.key(),
     metadata.resource_version,
@@ -310,7 +310,7 @@ object!(
     "EndpointsList",
     true,
     |cluster, origin, event| {
-        cluster.apply_to(&cluster.inner.endpoints, origin, event, |it, change| it.on_endpoints(change))
+        cluster.apply_to(&cluster.inner.endpoints, origin, event, |it, change| it.on_endpoints(change));
     },
     |endpoints| endpoints.metadata.key(),
     metadata.resource_version,

@@ -275,7 +275,7 @@ impl<'a, T: Object> Reflector<'a, T> {
         self.cluster.inner.progress.forget_position(T::KIND, &self.scope);
         let kind = T::KIND.name();
         self.cluster.report_storage_went_back(format!(
-            "the API server's version of {kind} is {server}, although {position} was read before"
+            "the API server's version of {kind} was {server}, although {position} had been read before"
         ));
     }
 

@@ -209,7 +209,7 @@ impl Elector {
         tracing::warn!(lease, %version, %before, "the API server's version of the Lease went back");
         if let Some(observer) = &self.on_went_back {
             let evidence = format!(
-                "the API server's version of the Lease {lease} is {version}, although {before} was read before"
+                "the API server's version of the Lease {lease} was {version}, although {before} had been read before"
             );
             observer(evidence, read);
         }
@@ -297,7 +297,7 @@ impl Elector {
             Some(RequestError::Conflict(_)) => {
                 tracing::info!(
                     lease,
-                    "another client has changed the lease; it is read before the next renewal"
+                    "the lease has another version than this process knows; it is read before the next renewal"
                 );
             }
             Some(RequestError::Other(error)) => {

@@ -38,6 +38,14 @@ impl History {
 
     /// Records evidence.
     pub(crate) fn report(&self, evidence: String) {
+        let left = self.counts_from.lock().map(|time| time.saturating_duration_since(Instant::now()));
+        if let Some(left) = left.filter(|left| !left.is_zero() && self.evidence.borrow().is_none()) {
+            tracing::warn!(
+                evidence,
+                in_seconds = left.as_secs(),
+                "the storage of the API server went back again; the controllers start again later"
+            );
+        }
         self.evidence.send_if_modified(|first| {
             let is_first = first.is_none();
             first.get_or_insert(StorageWentBack { evidence });

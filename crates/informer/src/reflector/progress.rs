@@ -231,9 +231,9 @@ impl Progress {
     pub(crate) fn begin_list(&self, kind: Kind, scope: &Scope) {
         let Some(stream) = self.stream(kind, scope) else { return };
         let mut state = stream.state.lock();
-        state.began_list = Some(Instant::now());
-        // This list answers a request for one.
+        // This list answers each request that came before it begins.
         let _ = stream.relist.notified().now_or_never();
+        state.began_list = Some(Instant::now());
     }
 
     /// Records that a store holds a complete list and that all handlers have been called for it.

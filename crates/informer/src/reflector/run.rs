@@ -29,7 +29,8 @@ const STABLE_WATCH: Duration = Duration::from_secs(10);
 /// # Errors
 ///
 /// If the server's storage went back. The caller has to stop everything that reads or writes by
-/// this cluster, and to start again with a new one.
+/// this cluster, to drop its handlers ([`Cluster::remove_handlers`]), and to start again with a new
+/// one, whose evidence should be deferred ([`Cluster::defer_evidence_until`]).
 ///
 /// ```no_run
 /// use kube_endpoint_api_client::client_from_config;

@@ -89,6 +89,7 @@ fn servers_with_two_storages_are_named_in_the_log_and_counted() {
         })
     });
     insta::assert_snapshot!(logged.lock().join("\n"), @r#"
+    message=the storage of the API server went back again; the controllers start again later evidence="the API server's version of endpoints was 3, although 9 had been read before" in_seconds=999979
     message=the store must be filled again resource="endpoints" verb="list" error=the API server's version 3 is lower than 9, which was read before: its storage was set back, or another API server with another storage answers
     message=the store must be filled again resource="endpoints" verb="list" error=the API server's version 3 is lower than 9, which was read before: its storage was set back, or another API server with another storage answers
     "#);

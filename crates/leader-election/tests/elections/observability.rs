@@ -168,6 +168,6 @@ async fn a_conflict_is_no_warning() {
     pass(3).await;
     assert!(a.leads());
     let renewed = log.text();
-    assert!(renewed.contains("another client has changed the lease"), "{renewed}");
+    assert!(renewed.contains("the lease has another version than this process knows"), "{renewed}");
     assert!(!renewed.contains("WARN"), "{renewed}");
 }

@@ -114,6 +114,8 @@ enum Phase {
 pub(super) enum Happening {
     /// Another process, or none, holds the lease.
     Standby { leader: Option<String> },
+    /// The lease has another holder although this process leads. The fence is closed.
+    Contested,
     /// The controllers must begin. The fence is open.
     TookOver,
 }
@@ -138,6 +140,8 @@ impl Election {
                 _ = &mut stopped => return Ok(Ended::Standby),
                 _ = timeout(SYNC_TIMEOUT, cluster.synced()) => {}
             }
+            // The stores may be replaced while the elector runs, and must not stay in memory.
+            drop(cluster);
             let stopped = async move { stopped.await.unwrap_or_default() };
             elector.run(stopped).await
         });
@@ -214,6 +218,7 @@ impl Election {
             Leadership::Contested { .. } => {
                 self.fence.close();
                 self.phase = Phase::Standby;
+                return Some(Happening::Contested);
             }
             // The elector's task ends next, with the reason.
             Leadership::Lost => self.fence.close(),

@@ -22,11 +22,21 @@ pub struct ManagerHandle {
 
 type MakeHandler = Box<dyn Fn(&Cluster) -> Arc<dyn Handler> + Send + Sync>;
 
+/// What runs now.
+struct Running {
+    cluster: Cluster,
+    controllers: RunningControllers,
+    since: Instant,
+}
+
+impl Running {
+    fn now(cluster: Cluster, controllers: RunningControllers) -> Self {
+        Self { cluster, controllers, since: Instant::now() }
+    }
+}
+
 struct State {
-    /// Those that run now.
-    running: RwLock<(Cluster, RunningControllers)>,
-    /// Since when.
-    started: Mutex<Instant>,
+    running: RwLock<Running>,
     handlers: Mutex<Vec<MakeHandler>>,
     leading: watch::Sender<bool>,
     leader: Mutex<Option<String>>,
@@ -42,8 +52,7 @@ impl ManagerHandle {
         dry_run: bool,
     ) -> Self {
         let state = State {
-            running: RwLock::new((cluster, controllers)),
-            started: Mutex::new(Instant::now()),
+            running: RwLock::new(Running::now(cluster, controllers)),
             handlers: Mutex::default(),
             leading: watch::Sender::new(false),
             leader: Mutex::default(),
@@ -56,12 +65,12 @@ impl ManagerHandle {
     /// The stores that the controllers share now. They are others after the manager has started
     /// again because the server's storage went back.
     pub fn cluster(&self) -> Cluster {
-        self.state.running.read().0.clone()
+        self.state.running.read().cluster.clone()
     }
 
     /// The controllers that run now; see [`Self::cluster`].
     pub fn controllers(&self) -> RunningControllers {
-        self.state.running.read().1.clone()
+        self.state.running.read().controllers.clone()
     }
 
     /// Adds a handler that is called for every change of the stores. `make` is called with them,
@@ -73,17 +82,20 @@ impl ManagerHandle {
         handlers.push(Box::new(make));
     }
 
-    /// When the controllers that run now were built.
-    pub(super) fn started(&self) -> Instant {
-        *self.state.started.lock()
+    /// Reports evidence that the server's storage went back, unless the stores have been replaced
+    /// since the version was `read` that it contradicts.
+    pub(super) fn report_storage_went_back(&self, evidence: String, read: Instant) {
+        let running = self.state.running.read();
+        if read >= running.since {
+            running.cluster.report_storage_went_back(evidence);
+        }
     }
 
     /// Replaces the stores and the controllers.
     pub(super) fn replace(&self, cluster: Cluster, controllers: RunningControllers) {
         let handlers = self.state.handlers.lock();
         handlers.iter().for_each(|make| cluster.add_handler(make(&cluster)));
-        *self.state.running.write() = (cluster, controllers);
-        *self.state.started.lock() = Instant::now();
+        *self.state.running.write() = Running::now(cluster, controllers);
     }
 
     /// The certificates in use.
@@ -96,8 +108,8 @@ impl ManagerHandle {
         self.cluster().has_synced()
     }
 
-    /// Whether the controllers write: without leader election from the start, otherwise from the
-    /// take-over until the shutdown or the loss of the lease.
+    /// Becomes true when the controllers may write: without leader election from the start,
+    /// otherwise from the take-over until the shutdown or the loss of the lease.
     pub fn leading(&self) -> watch::Receiver<bool> {
         self.state.leading.subscribe()
     }

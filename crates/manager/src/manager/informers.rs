@@ -56,6 +56,7 @@ impl Informers<'_> {
         }
         let options = self.options.seed(self.seeds.next());
         let (client, cluster, mut stopped) = (self.client.clone(), self.cluster.clone(), stop.subscribe());
+        let mut again = stop.subscribe();
         let mut listed = self.listed.subscribe();
         let name = format!("informer of {}", Kind::name(T::KIND));
         tasks.spawn(name, async move {
@@ -71,7 +72,7 @@ impl Informers<'_> {
             let ended = kube_endpoint_informer::run::<T>(client, cluster, options, shutdown).await;
             if ended.is_err() {
                 // The manager knows it too, and starts again.
-                std::future::pending::<()>().await;
+                let _ = again.changed().await;
             }
         });
     }

@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use kube_endpoint_api_writer::{EventRecorder, WriteFence};
-use kube_endpoint_informer::{Cluster, Kinds, StorageWentBack};
+use kube_endpoint_informer::{Cluster, Kind, Kinds, StorageWentBack};
 use kube_endpoint_watch_channel as watch;
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -45,12 +45,7 @@ impl Running {
         let (take_over, informers, stop_informers) = start_informers(&mut blueprint, cluster);
         let report = handle.clone();
         let election = manager.election.map(|candidate| {
-            let report = move |evidence, read| {
-                // The controllers may have started again since.
-                if read >= report.started() {
-                    report.cluster().report_storage_went_back(evidence);
-                }
-            };
+            let report = move |evidence, read| report.report_storage_went_back(evidence, read);
             Election::start(candidate, fence.clone(), take_over, report)
         });
         let mut workers = NamedTasks::default();
@@ -84,15 +79,20 @@ impl Running {
         if timeout(WRITE_TIMEOUT, self.fence.drained()).await.is_err() {
             tracing::warn!("writes had no answer within {WRITE_TIMEOUT:?}; they are abandoned");
         }
-        self.workers.abort().await;
         self.informers.abort().await;
         self.event_tasks.abort().await;
         let before = self.handle.cluster();
         // The cluster holds the controllers as handlers, and those hold the cluster.
         before.remove_handlers();
-        let parts = self.blueprint.build(Start::Again { services: before.services() })?;
+        // A standby looks for leftovers when it takes over, as does a process whose controllers
+        // have not begun.
+        let have_begun = !self.workers.is_empty() && before.has_synced_kinds([Kind::Services]);
+        self.workers.abort().await;
+        let start = if have_begun { Start::Again { services: before.services() } } else { Start::Process };
+        let parts = self.blueprint.build(start)?;
         drop(before);
         let again_at = Instant::now() + START_PERIOD;
+        parts.cluster.reset_gauges();
         parts.cluster.defer_evidence_until(again_at);
         self.listed_again_at = Some(again_at);
         let Parts { cluster, fence, controllers, event_tasks, recorders } = parts;
@@ -105,6 +105,7 @@ impl Running {
             None => true,
         };
         if leads {
+            tracing::info!("the controllers begin when their caches are filled");
             controllers.start(&mut self.workers);
         }
         Ok(())
@@ -138,6 +139,7 @@ impl Running {
                         }
                         return Err(error);
                     }
+                    Ok(Happening::Contested) => self.handle.set_leading(false),
                     Ok(Happening::TookOver) => {
                         // They run already if the lease was contested.
                         if self.workers.is_empty() {

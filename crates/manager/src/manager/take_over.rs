@@ -30,6 +30,8 @@ use tokio::time::{Instant, sleep, timeout};
 /// How long to wait for a cache that is behind. Then the kind is listed, if the controllers write
 /// it.
 const LONGEST_LAG: Duration = Duration::from_secs(10);
+/// How long a list may take.
+const LONGEST_LIST: Duration = Duration::from_secs(60);
 /// How often the position of a cache is looked at.
 const POLL: Duration = Duration::from_millis(10);
 /// How long to wait for an answer about the server's version, and then until it is asked again.
@@ -105,7 +107,7 @@ impl TakeOver {
                 tracing::warn!(
                     "the API server's version is lower than one that was read before: {STORAGE_WENT_BACK}"
                 );
-                join_all(asked.iter().map(|asked| this.cluster.relist(asked.kind))).await;
+                join_all(asked.iter().map(|asked| this.relist(asked.kind))).await;
             }
             let caught_up = asked.iter().map(async |asked| {
                 let last = asked.existing(last_writes.get(asked.kind.name()));
@@ -160,7 +162,7 @@ impl TakeOver {
         let is_output = self.outputs.contains(&kind);
         let Some(version) = version else {
             if is_output {
-                self.cluster.relist(kind).await;
+                self.relist(kind).await;
             }
             return None;
         };
@@ -180,8 +182,17 @@ impl TakeOver {
         if !is_output {
             return Some(version);
         }
-        self.cluster.relist(kind).await;
+        self.relist(kind).await;
         has_many_watches.then_some(version)
+    }
+
+    /// Lists a kind. If that takes too long, the controllers begin with what the cache shows: those
+    /// of other kinds need not wait.
+    async fn relist(&self, kind: Kind) {
+        if timeout(LONGEST_LIST, self.cluster.relist(kind)).await.is_err() {
+            let kind = kind.name();
+            tracing::error!(kind, "the kind was not listed within {LONGEST_LIST:?}; going on without");
+        }
     }
 
     /// Waits until the cache has read up to a version; returns whether it has within the time
