@@ -1,8 +1,8 @@
 //! Which writes are sent over HTTP/1.
 //!
 //! A write over HTTP/1 costs an API server less than one over HTTP/2, and this process too
-//! (docs/performance.md). But a connection serves one request at a time, and no PING finds a server
-//! that has fallen silent while its kernel still answers. Therefore:
+//! (docs/log/2026-11-22-http1.md). But a connection serves one request at a time, and no PING finds
+//! a server that has fallen silent while its kernel still answers. Therefore:
 //!
 //! - only writes of outputs and events go over HTTP/1 ([`is_output`]). They have a time limit of
 //!   their own, and the writer knows what to do if the answer is lost. The renewal of a Lease must

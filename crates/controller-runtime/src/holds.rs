@@ -134,11 +134,12 @@ impl Holds {
         });
     }
 
-    /// Returns true after a `since` that is [`LONGEST_WAIT`] ago, and counts from now on then.
-    fn restart_after(&mut self, why: Hold, now: Instant, longest: Duration) -> Option<Duration> {
+    /// Returns how long a key has waited if that is [`LONGEST_WAIT`] or more, and counts from now
+    /// on then.
+    fn restart_after_longest_wait(&mut self, why: Hold, now: Instant) -> Option<Duration> {
         let held = self.find(why)?;
         let waited = now.saturating_duration_since(held.since);
-        (waited >= longest).then(|| {
+        (waited >= LONGEST_WAIT).then(|| {
             held.since = now;
             waited
         })
@@ -235,7 +236,7 @@ impl<R: Reconciler> Runtime<R> {
     /// Returns for how long the cache has not shown the key's own writes, once a minute.
     pub(crate) fn waited_for_long(&self, key: &ObjectKey) -> Option<Duration> {
         let now = Instant::now();
-        let waited = |holds: &mut Holds| holds.restart_after(Hold::OwnWrites, now, LONGEST_WAIT);
+        let waited = |holds: &mut Holds| holds.restart_after_longest_wait(Hold::OwnWrites, now);
         self.keys.with_kept_rare(key, |state| waited(&mut state.holds)).flatten()
     }
 
@@ -323,7 +324,7 @@ mod tests {
         assert!(holds.block_syncs());
         assert_eq!([holds.end(Hold::OwnWrites), holds.end(Hold::OwnWrites)], [true, false]);
         assert!(!holds.block_syncs());
-        let mut after = |at: u64| holds.restart_after(Hold::OwnWrites, now + secs(at), LONGEST_WAIT);
+        let mut after = |at: u64| holds.restart_after_longest_wait(Hold::OwnWrites, now + secs(at));
         assert_eq!(
             [59, 60, 61, 119, 121].map(&mut after),
             [None, Some(secs(60)), None, None, Some(secs(61))]

@@ -8,9 +8,9 @@ use tokio::time::sleep;
 use crate::holds::LONGEST_WAIT;
 use crate::{Cause, Reconciler, Runtime};
 
-/// Looks after writes that the cache never shows: an event was lost, or the server's storage
-/// was set back to a state from before the write and has passed its version since. No event may
-/// ever come that starts a sync then.
+/// Starts syncs of keys whose writes the cache never shows: an event was lost, or the server's
+/// storage went back to a state from before the write and has passed its version since. No event
+/// may ever come that starts one.
 pub(crate) async fn check_overdue_writes<R: Reconciler>(runtime: &Runtime<R>) {
     let mut positions = BTreeMap::new();
     loop {

@@ -334,7 +334,7 @@ impl<R: Reconciler> Runtime<R> {
 
     /// Has the caches of Services and Endpoints compared with the API server. Call this when they
     /// may show another state of a namespace: answers of the API server keep differing from them,
-    /// or what is made for them is deleted again and again. Its storage may have been set back, and
+    /// or what is made for them is deleted again and again. Its storage may have gone back, and
     /// may have passed the positions of all caches since. Then no event shows what it has.
     pub(crate) fn doubt_inputs(&self, namespace: &str) {
         for kind in [Kind::Services, Kind::Endpoints] {

@@ -280,7 +280,7 @@ impl WriteTracker {
 
     /// Owners of writes that were answered before the last call already and that the cache has not
     /// shown since, sorted. A cache shows a write within moments. If it does not, an event was lost
-    /// or the server's storage was set back, and no event may ever come that starts a sync. So the
+    /// or the server's storage went back, and no event may ever come that starts a sync. So the
     /// owners must be synced. Call this at intervals.
     #[expect(clippy::disallowed_methods, reason = "the owners are sorted")]
     pub fn overdue(&self) -> Vec<ObjectKey> {

@@ -198,9 +198,12 @@ impl Progress {
         state.last_event = None;
         let differs = std::mem::take(&mut state.suspected) && lost;
         drop(state);
+        if !differs {
+            return;
+        }
         let now = Instant::now();
         let mut last = self.differed.lock();
-        if differs && last.is_none_or(|last| now - last >= DIFFERED) {
+        if last.is_none_or(|last| now - last >= DIFFERED) {
             *last = Some(now);
             self.require_lists();
         }

@@ -28,8 +28,6 @@ const EVENTS_TASK: &str = "lease events";
 /// work. Then it takes part in the election all the same: it may be that one kind cannot be listed,
 /// and some controllers do not need it.
 const SYNC_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long a write that was sent before a shutdown may take.
-pub(super) const WRITE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Requests per second for events about the lease, and their burst: client-go's defaults.
 const EVENTS_QPS: f64 = 5.0;
@@ -252,15 +250,6 @@ impl Election {
             Ok(Err(error)) => ManagerError::LeaderElectionLost(error),
             Ok(Ok(_)) => ManagerError::TaskEnded { name: TASK.to_owned() },
             Err(error) => ManagerError::TaskFailed { name: TASK.to_owned(), error },
-        }
-    }
-
-    /// Begins no more writes, and waits until those that were sent are answered, for a second at
-    /// most.
-    pub(super) async fn stop_writing(&mut self) {
-        self.fence.close();
-        if timeout(WRITE_TIMEOUT, self.fence.drained()).await.is_err() {
-            tracing::warn!("writes had no answer within {WRITE_TIMEOUT:?}; they are abandoned");
         }
     }
 

@@ -10,7 +10,7 @@ use kube_endpoint_watch_channel as watch;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::build::{Blueprint, Parts, Start};
-use super::election::{Election, Happening, WRITE_TIMEOUT};
+use super::election::{Election, Happening};
 use super::informers::Informers;
 use super::take_over::TakeOver;
 use super::tasks::NamedTasks;
@@ -20,6 +20,9 @@ use super::{Manager, ManagerError, ManagerHandle};
 /// there is evidence again meanwhile, it starts again at the end of this time; otherwise all kinds
 /// are listed once more then, in case API servers that disagreed have only now agreed.
 const START_PERIOD: Duration = Duration::from_secs(600);
+
+/// How long a write that was sent before a shutdown or a new start may take.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The tasks of a manager. They are aborted when it is dropped.
 pub(super) struct Running {
@@ -75,10 +78,7 @@ impl Running {
     /// Starts everything again from nothing but the elector and what serves pages.
     async fn start_again(&mut self, why: &StorageWentBack) -> Result<(), ManagerError> {
         tracing::warn!(%why, "the controllers start again: all caches are dropped and filled anew");
-        self.fence.close();
-        if timeout(WRITE_TIMEOUT, self.fence.drained()).await.is_err() {
-            tracing::warn!("writes had no answer within {WRITE_TIMEOUT:?}; they are abandoned");
-        }
+        stop_writing(&self.fence).await;
         self.informers.abort().await;
         self.event_tasks.abort().await;
         let before = self.handle.cluster();
@@ -175,8 +175,8 @@ impl Running {
     }
 
     /// Lets the writes that were sent end, then releases the lease.
-    async fn leave_to_successor(&mut self, mut election: Election) {
-        election.stop_writing().await;
+    async fn leave_to_successor(&mut self, election: Election) {
+        stop_writing(&self.fence).await;
         self.handle.set_leading(false);
         self.workers.abort().await;
         self.event_tasks.abort().await;
@@ -233,4 +233,12 @@ fn start_informers(blueprint: &mut Blueprint, cluster: Cluster) -> (TakeOver, Na
     };
     let (tasks, stop) = informers.start();
     (take_over, tasks, stop)
+}
+
+/// Begins no more writes, and waits until those that were sent are answered, for a second at most.
+async fn stop_writing(fence: &WriteFence) {
+    fence.close();
+    if timeout(WRITE_TIMEOUT, fence.drained()).await.is_err() {
+        tracing::warn!("writes had no answer within {WRITE_TIMEOUT:?}; they are abandoned");
+    }
 }

@@ -11,7 +11,8 @@
 //! everything.
 //!
 //! In both cases, the API server is asked for its version before. If a cache has read past it, the
-//! server's storage was set back, and the caches show what was lost. Then all kinds are listed.
+//! server's storage went back, and the caches show what was lost. Then all kinds are listed, which
+//! confirms it: the controllers start again.
 //!
 //! A kind that the API server does not serve is not waited for. Its controllers wait for it.
 
@@ -100,8 +101,8 @@ impl TakeOver {
             let kinds: Vec<Kind> = kinds.filter(|kind| served.contains(*kind)).collect();
             let asked = join_all(kinds.iter().map(|kind| this.ask(*kind))).await;
             let asked: Vec<Asked> = asked.into_iter().flatten().collect();
-            let is_set_back = asked.iter().any(|asked| asked.server < asked.position);
-            if is_set_back {
+            let went_back = asked.iter().any(|asked| asked.server < asked.position);
+            if went_back {
                 // Another cache may show what was lost, too, although the server has passed its
                 // version since.
                 tracing::warn!(
@@ -111,7 +112,7 @@ impl TakeOver {
             }
             let caught_up = asked.iter().map(async |asked| {
                 let last = asked.existing(last_writes.get(asked.kind.name()));
-                let last = if is_set_back { last } else { this.catch_up(asked.kind, last).await };
+                let last = if went_back { last } else { this.catch_up(asked.kind, last).await };
                 Some((asked.kind.name(), last?))
             });
             let caught_up: LastWrites = join_all(caught_up).await.into_iter().flatten().collect();
