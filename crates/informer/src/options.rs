@@ -15,7 +15,7 @@ pub struct ClusterOptions {
     pub pod_log: PodLogOptions,
 }
 
-/// Options of a reflector, see [`run`](crate::reflector::run).
+/// Options of a reflector, see [`run`](crate::run).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReflectorOptions {
