@@ -58,9 +58,10 @@ fn two_processes_with_one_seed_do_the_same() {
     }
     let folder = tempfile::tempdir().unwrap();
     let of = |name: &str, seed: u64| of_another_process(seed, &folder.path().join(OsStr::new(name)));
-    let (one, two, here) = (of("one", 3), of("two", 3), run::transcript(3));
+    // Not in this process: `tracing` decides once for all threads which log lines are written, so
+    // those of tests that run at the same time would decide with.
+    let (one, two) = (of("one", 3), of("two", 3));
     assert_same(&one, &two);
-    assert_same(&one, &here);
     assert!(one != of("other", 4), "the seed has no effect");
     // The comparison covers these events.
     for words in [
