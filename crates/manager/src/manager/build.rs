@@ -80,7 +80,7 @@ impl Blueprint {
         Ok(blueprint)
     }
 
-    /// Returns true if a controller is selected and built in.
+    /// Returns true if the settings select a controller and the build contains it.
     pub(super) fn runs(&self, name: ControllerName) -> bool {
         self.settings.controllers.contains(&name) && name.is_built_in()
     }

@@ -63,7 +63,7 @@ impl Informers<'_> {
             tokio::select! {
                 biased;
                 _ = stopped.changed() => return,
-                // This fails if the sender is gone, as in a shutdown.
+                // This fails if discovery has ended, as in a shutdown.
                 _ = listed.wait_for(|kinds| kinds.contains(T::KIND)) => {}
             }
             let shutdown = async move {

@@ -98,7 +98,7 @@ impl TakeOver {
         tracing::info!(%last_writes, "taking over");
         let (mut this, fence) = (self.clone(), fence.clone());
         async move {
-            // This fails if the sender is gone, as in a shutdown.
+            // This fails if discovery has ended, as in a shutdown.
             let _ = this.listed.changed().await;
             let served = *this.listed.borrow();
             let this = this;
