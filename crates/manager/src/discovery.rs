@@ -54,8 +54,8 @@ fn kinds_to_list(controllers: &[ControllerName], slices_are_served: bool) -> Kin
     running.flat_map(|controller| kinds_of(*controller)).copied().collect()
 }
 
-/// Sends the kinds that the controllers can read to `listed`, and again when EndpointSlices appear.
-/// The cluster counts as synced when the informers have listed these kinds.
+/// Sends to `listed` the kinds of the controllers that can run, and again when EndpointSlices
+/// appear. The cluster counts as synced when the informers have listed these kinds.
 pub(crate) async fn run(
     client: ApiClient,
     cluster: Cluster,
