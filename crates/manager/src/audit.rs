@@ -1,13 +1,14 @@
-//! The audit log: one JSON line for each write of an EndpointSlice or Endpoints object, with its
+//! The audit log: a JSON line for each write of an EndpointSlice or Endpoints object, with its
 //! cause.
 //!
-//! A sync hands a line over and goes on: a thread of its own writes them. Up to 4096 lines wait for
-//! a slow disk; further ones are dropped and counted, as are lines that cannot be written
+//! A sync hands its lines to a thread and goes on. Up to 4096 lines wait for a slow disk. The log
+//! drops and counts further lines, as well as lines that the thread cannot write
 //! (`audit_log_lost_lines_total`).
 //!
-//! Before each line the thread looks whether the path still names the file that is open. If it does
-//! not, because the file was renamed or deleted to rotate it, the path is opened again. So rotation
-//! needs no signal; a tool that truncates the file in place works too, because lines are appended.
+//! Before each line the thread checks that the path still names the open file. If it does not,
+//! because a tool renamed or deleted the file to rotate it, the thread opens the path again. So
+//! rotation needs no signal. A tool that truncates the file in place works, too, because the thread
+//! appends.
 
 mod file;
 mod line;
@@ -25,17 +26,17 @@ use tokio::time::Instant;
 
 use file::Output;
 
-/// Lines that wait to be written; about 2 MB.
+/// The most lines that wait for the thread; about 2 MB.
 const CAPACITY: usize = 4096;
-/// How often [`AuditLog::flush`] looks.
+/// The pause between two looks of [`AuditLog::flush`].
 const POLL: Duration = Duration::from_millis(10);
 
-/// Counter: lines that were written.
+/// Counter: written lines.
 const LINES: &str = "audit_log_lines_total";
-/// Counter: lines that were lost, by `reason` (`queue_full`, `write_failed`).
+/// Counter: lost lines, by `reason` (`queue_full`, `write_failed`).
 const LOST: &str = "audit_log_lost_lines_total";
 
-/// The audit log cannot be opened. Nothing has been started.
+/// The error of an audit log that cannot be opened. Its thread has not started.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "cannot open the audit log {path}: {why}; give the path of a file that can be created or appended to"
@@ -49,20 +50,20 @@ pub struct AuditLogError {
 #[derive(Clone)]
 pub struct AuditLog {
     lines: SyncSender<Vec<u8>>,
-    /// Lines that are handed over and neither written nor lost.
+    /// Lines that the thread has neither written nor lost yet.
     waiting: Arc<AtomicUsize>,
     dropped: Counter,
     clock: Clock,
 }
 
 impl AuditLog {
-    /// Opens the file, which is created with mode 0600 if it does not exist, and starts the thread;
-    /// `-` is standard output. The thread ends after the last clone. `clock` has the time of the
-    /// lines. Metrics are registered with the current recorder.
+    /// Opens the file, or creates it with mode 0600, and starts the thread; `-` is standard output.
+    /// The thread ends after the last clone. The lines have the time of `clock`. This registers the
+    /// metrics with the current recorder.
     ///
     /// # Errors
     ///
-    /// When the file cannot be opened, or the operating system refuses a thread.
+    /// If the file cannot be opened, or the operating system refuses a thread.
     pub fn open(path: &Path, clock: Clock) -> Result<Self, AuditLogError> {
         let failed = |why| AuditLogError { path: path.to_owned(), why };
         let output = Output::open(path).map_err(failed)?;
@@ -84,12 +85,12 @@ impl AuditLog {
         Ok(log)
     }
 
-    /// The observer of the writes of a controller, whose name the lines have.
+    /// Returns an observer for the writes of a controller. The lines have the controller's name.
     pub fn observer(&self, controller: &'static str) -> Arc<dyn WriteObserver> {
         Arc::new(ControllerWrites { log: self.clone(), controller })
     }
 
-    /// Waits until all lines are written or lost, for `timeout` at most.
+    /// Waits until the thread has written or lost all lines, for `timeout` at most.
     pub async fn flush(&self, timeout: Duration) {
         let written = async {
             while self.waiting.load(Ordering::Acquire) > 0 {
@@ -111,7 +112,7 @@ impl AuditLog {
     }
 }
 
-/// The writes of one controller.
+/// Observes the writes of one controller.
 struct ControllerWrites {
     log: AuditLog,
     controller: &'static str,
@@ -123,8 +124,8 @@ impl WriteObserver for ControllerWrites {
     }
 }
 
-/// Writes lines until the last sender is dropped. An output that fails is reported once, until it
-/// works again.
+/// Writes lines until the last sender is gone. If the output fails, this logs it once until the
+/// output works again.
 fn write_lines(
     mut output: Output,
     lines: &Receiver<Vec<u8>>,
@@ -143,7 +144,7 @@ fn write_lines(
             }
             Err(error) => {
                 failed.increment(1);
-                // It may fail for every other line.
+                // The output may fail for every other line, so a limit applies, too.
                 if !is_reported && let Some(left_out) = limit.admit(Instant::now().into_std()) {
                     is_reported = true;
                     let path = output.path().display();

@@ -1,4 +1,4 @@
-//! The certificates in use: gauges of their ends, and warnings ahead of these.
+//! Gauges of the ends of the certificates in use, and warnings before these ends.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use tokio::time::{MissedTickBehavior, interval};
 
 /// The end of a certificate, by `certificate`, in seconds since 1970.
 const END: &str = "certificate_expiration_timestamp_seconds";
-/// The time by which a certificate should have been replaced, by `certificate`, in seconds since
-/// 1970.
+/// The time by which somebody should have replaced a certificate, by `certificate`, in seconds
+/// since 1970.
 const REPLACE_BY: &str = "certificate_renewal_timestamp_seconds";
 
 /// The pause between two looks at the certificates.
 const INTERVAL: Duration = Duration::from_secs(60);
 
-/// The pause between two warnings of the same.
+/// The pause between two warnings about the same certificate.
 const REPEATED: Duration = Duration::from_secs(24 * 60 * 60);
 
 type Source = Arc<dyn Fn() -> Vec<CertificateInUse> + Send + Sync>;
@@ -53,19 +53,19 @@ impl Certificates {
         Self::default()
     }
 
-    /// Adds someone who knows certificates.
+    /// Adds a source that returns certificates in use.
     pub(crate) fn add(&self, source: impl Fn() -> Vec<CertificateInUse> + Send + Sync + 'static) {
         self.0.lock().sources.push(Arc::new(source));
     }
 
-    /// The certificates in use now.
+    /// Returns the certificates in use now.
     pub(crate) fn in_use(&self) -> Vec<CertificateInUse> {
         let sources = self.0.lock().sources.clone();
         sources.iter().flat_map(|source| source()).collect()
     }
 
-    /// Sets the gauges, of the current recorder. A gauge without a certificate is no number; the
-    /// page leaves it out.
+    /// Sets the gauges of the current recorder. A gauge whose certificate is gone becomes NaN, and
+    /// the page leaves it out.
     pub(crate) fn update_metrics(&self) {
         let mut ends = BTreeMap::new();
         for used in self.in_use() {
@@ -82,7 +82,7 @@ impl Certificates {
         }
     }
 
-    /// Logs warnings, forever.
+    /// Logs warnings forever.
     pub(crate) async fn warn(self, clock: Clock) {
         let mut ticks = interval(INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -96,13 +96,14 @@ impl Certificates {
     }
 }
 
-/// Which certificates were warned of, and when.
+/// The certificates that the log has warned of, with the times.
 #[derive(Debug, Default)]
 struct Warnings(BTreeMap<CertificateUse, (CertificateInUse, Timestamp)>);
 
 impl Warnings {
-    /// The warnings to log now: one for each certificate that ends soon, has ended or is not valid
-    /// yet, when it is first seen, and once a day from then on.
+    /// Returns the warnings to log now. There is one for each certificate that ends soon, has
+    /// ended, is not valid yet or cannot be decoded, at the first sight of it, after it has
+    /// changed, and then once a day.
     fn due(&mut self, in_use: &[CertificateInUse], now: Timestamp) -> Vec<String> {
         let mut due = Vec::new();
         for used in in_use {
@@ -122,7 +123,8 @@ impl Warnings {
     }
 }
 
-/// Tells what is wrong with the lifetime of a certificate, and what to do about it.
+/// Returns a text that tells the fault of a certificate's lifetime and the remedy, if there is a
+/// fault.
 fn warning(used: &CertificateInUse, now: Timestamp) -> Option<String> {
     let CertificateInUse { usage, place, lifetime } = used;
     let which = format!("the {usage} in {place}");
@@ -154,7 +156,7 @@ fn warning(used: &CertificateInUse, now: Timestamp) -> Option<String> {
     is_due.then(|| format!("{which} expires in {left}, at {}; {remedy}", rfc3339(end)))
 }
 
-/// A certificate that is valid for the year 2026.
+/// Returns a certificate that is valid for the year 2026.
 #[cfg(test)]
 pub(crate) fn example() -> Vec<CertificateInUse> {
     let [start, end] = ["2026-01-01T00:00:00Z", "2027-01-01T00:00:00Z"].map(|time| time.parse().unwrap());
@@ -227,7 +229,7 @@ mod tests {
         check(&[file()], "2026-12-02T00:01:00Z", 0);
         check(&[file()], "2026-12-02T23:59:59Z", 0);
         check(&[file()], "2026-12-03T00:00:00Z", 1);
-        // The clock was set back.
+        // Somebody has set the clock back.
         check(&[file()], "2026-12-02T12:00:00Z", 1);
         check(std::slice::from_ref(&renewed), "2026-12-02T12:01:00Z", 0);
         check(&[file()], "2026-12-02T12:02:00Z", 1);

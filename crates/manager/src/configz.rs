@@ -9,10 +9,10 @@ use serde_json::{Map, Value, json};
 use crate::go_duration;
 use crate::settings::{LeaderElectionSettings, LoggingFormat, ServingSettings, Settings, TracingSettings};
 
-/// The settings, without secrets: paths of files are shown, their content is not, and URLs lose
-/// user and password.
+/// Returns the settings without secrets: it shows the paths of files without their content, and
+/// URLs without user and password.
 pub(crate) fn configz(settings: &Settings) -> Value {
-    // Named one by one, so that a new setting is not forgotten.
+    // The pattern names all fields, so that nobody forgets a new setting here.
     let Settings {
         controllers,
         gates,
@@ -153,7 +153,7 @@ fn duration(duration: &Duration) -> String {
     go_duration::format(*duration)
 }
 
-/// A URL without the user and password that it may contain.
+/// Returns a URL without user and password.
 pub(crate) fn url(text: &str) -> String {
     match text.parse() {
         Ok(uri) => without_credentials(&uri),

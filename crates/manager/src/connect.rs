@@ -10,25 +10,25 @@ use kube_endpoint_api_client::{
 };
 use kube_endpoint_core_model::causes;
 
-/// Why no client could be made. Nothing has been started.
+/// The error of a client that could not be made. No task has started.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// The kubeconfig file cannot be read or is invalid.
+    /// The kubeconfig file is unreadable or invalid.
     #[error("kubeconfig {path}: {why}")]
     Kubeconfig {
         path: PathBuf,
-        /// What is wrong, and what to do.
+        /// The fault and the remedy.
         why: String,
     },
-    /// A kubeconfig at one of the default locations is no text.
+    /// A kubeconfig at one of the default locations is not a text.
     #[error(transparent)]
     Encoding(KubeconfigError),
-    /// No file was given, and the default locations have no configuration.
+    /// The caller gave no file, and the default locations have no configuration.
     #[error(
         "no API server is configured: give --kubeconfig FILE, set KUBECONFIG, or try it out with --embedded"
     )]
     NotFound(#[source] InferConfigError),
-    /// No client can be made from the configuration.
+    /// The configuration does not make a client.
     #[error(transparent)]
     Client(#[from] ClientError),
     /// The URL of `--master` is malformed.
@@ -41,15 +41,14 @@ pub enum ConnectError {
     Scheme(String),
 }
 
-/// Makes a client that sends each request once. The caller of a request decides whether to retry
-/// it.
+/// Makes a client that sends each request once, and leaves retries to the caller.
 ///
-/// `master` overrides the server's URL of the kubeconfig or of the service account, as in
-/// kube-controller-manager. Where there is neither, it is used without credentials.
+/// `master` overrides the server's URL in the kubeconfig or of the service account, as in
+/// kube-controller-manager. If there is neither, the client uses it without credentials.
 ///
 /// # Errors
 ///
-/// When there is no configuration or it is invalid. The server is not contacted.
+/// If there is no configuration, or it is invalid. This does not contact the server.
 pub async fn connect(kubeconfig: Option<&Path>, master: Option<&str>) -> Result<ApiClient, ConnectError> {
     let config = config(kubeconfig, master).await?;
     let server = without_credentials(&config.cluster_url);
@@ -58,7 +57,7 @@ pub async fn connect(kubeconfig: Option<&Path>, master: Option<&str>) -> Result<
     Ok(client)
 }
 
-/// The configuration of a client, with an URL that can be used.
+/// Returns the configuration of a client, with a URL of `http` or `https`.
 pub(crate) async fn config(kubeconfig: Option<&Path>, master: Option<&str>) -> Result<Config, ConnectError> {
     let master = master.map(url_of).transpose()?;
     let found = match kubeconfig {
@@ -72,7 +71,7 @@ pub(crate) async fn config(kubeconfig: Option<&Path>, master: Option<&str>) -> R
         (Ok(config), None) => config,
         (Ok(mut config), Some(master)) => {
             config.cluster_url = master;
-            // client-go: the name belongs to the server of the kubeconfig.
+            // As in client-go: the name belongs to the server of the kubeconfig.
             config.tls_server_name = None;
             config
         }
@@ -85,8 +84,8 @@ pub(crate) async fn config(kubeconfig: Option<&Path>, master: Option<&str>) -> R
     Ok(config)
 }
 
-/// Parses the value of `--master`. client-go takes an address without a scheme to be served without
-/// TLS.
+/// Parses the value of `--master`. Like client-go, this takes an address without a scheme for one
+/// without TLS.
 fn url_of(master: &str) -> Result<http::Uri, ConnectError> {
     let invalid = || ConnectError::Master(master.to_owned());
     let url = if master.contains("://") { master.to_owned() } else { format!("http://{master}") };

@@ -1,18 +1,18 @@
-//! The names of the controllers in `--controllers`, and which of them this build contains.
+//! The names of the controllers in `--controllers`, and the selection among them.
 
 use std::fmt;
 
 use crate::settings::InvalidOption;
 
-/// The other controllers of kube-controller-manager 1.36, one in a line, with their old names: what
-/// its help text lists, and the aliases in `cmd/kube-controller-manager/app`.
+/// The names of the other controllers of kube-controller-manager 1.36, one in a line. They are
+/// those of its help text, and their aliases in `cmd/kube-controller-manager/app`.
 const OTHERS: &str = include_str!("upstream_controllers.txt");
 
-/// What `--controllers` selects.
+/// The selection of `--controllers`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Selection {
     pub(crate) controllers: Vec<ControllerName>,
-    /// The names of controllers that kube-controller-manager has and this program has not.
+    /// The selected controllers that kube-controller-manager has, but not this program.
     pub(crate) ignored: Vec<String>,
 }
 
@@ -31,7 +31,7 @@ impl ControllerName {
     /// All controllers.
     pub const ALL: [Self; 3] = [Self::Endpoints, Self::EndpointSlice, Self::EndpointSliceMirroring];
 
-    /// The name in kube-controller-manager.
+    /// Returns the name in kube-controller-manager.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Endpoints => "endpoints-controller",
@@ -40,7 +40,7 @@ impl ControllerName {
         }
     }
 
-    /// The old name, which kube-controller-manager still accepts as an alias.
+    /// Returns the old name, which kube-controller-manager still accepts as an alias.
     fn old_name(self) -> &'static str {
         match self {
             Self::Endpoints => "endpoint",
@@ -58,7 +58,7 @@ impl ControllerName {
         }
     }
 
-    /// The kind of object that the controller writes.
+    /// Returns the kind of object that the controller writes.
     pub fn output_kind(self) -> &'static str {
         match self {
             Self::Endpoints => "Endpoints",
@@ -74,10 +74,11 @@ impl ControllerName {
         }
     }
 
-    /// Parses the list of `--controllers`: `*` enables all of this build, `name` enables one,
-    /// `-name` disables one, `-*` disables all. As in kube-controller-manager, the first element
-    /// that names a controller decides, and an element that names it takes precedence over `*`.
-    /// Other controllers of kube-controller-manager may be named, too.
+    /// Parses the list of `--controllers`: `*` enables all of this build, `name` enables one, and
+    /// `-name` disables one. Without `*`, controllers that no element names are off, so `-*`
+    /// changes nothing. As in kube-controller-manager, the first element that names a controller
+    /// decides, and takes precedence over `*`. The list may name other controllers of
+    /// kube-controller-manager, too.
     pub(crate) fn select(words: &[String]) -> Result<Selection, InvalidOption> {
         let invalid = |word: &str, why: &str| InvalidOption {
             option: "--controllers".into(),

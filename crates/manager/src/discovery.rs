@@ -1,15 +1,14 @@
 //! Asks the API server whether it serves the group `discovery.k8s.io/v1`.
 //!
-//! A controller whose resources the server does not serve is not started: the kinds that only such
-//! controllers read are not listed, and a controller waits for its kinds. It starts when the
-//! resources appear. Pods, Services, nodes and Endpoints are always served, so only EndpointSlices
-//! can be missing.
+//! Without EndpointSlices, the controllers that need them do not begin: the manager does not list
+//! the kinds that only these controllers read, and each controller waits for its kinds. They begin
+//! when the resource appears. Every API server serves pods, Services, nodes and Endpoints.
 //!
-//! "Not served" is believed only of a Kubernetes API server: a proxy, or a server of something
-//! else, answers 404 too. So the 404 must be one that an API server gives, and the same server must
-//! have listed the resources of `v1`. After any other answer, and without an answer, everything is
-//! started as usual, and the informers report what does not work. A resource that was not served is
-//! waited for until the server lists it.
+//! Proxies and servers of other things answer 404, too. So discovery believes a 404 only if it has
+//! the form of an API server's, and if the same server has listed the resources of `v1`. After any
+//! other answer, and without an answer, all controllers begin as usual, and the informers report
+//! their errors. If EndpointSlices are missing, discovery asks for them again until the server
+//! lists them.
 
 use std::time::Duration;
 
@@ -23,20 +22,20 @@ use tokio::time::{sleep, timeout};
 
 use crate::controller_name::ControllerName;
 
-/// How long an answer is waited for.
+/// The time limit for an answer.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// How often the server is asked again for what it did not serve.
+/// The pause before discovery asks the server again for EndpointSlices.
 const PERIOD: Duration = Duration::from_secs(60);
-/// The most bytes that are read of an answer. Kubernetes 1.36 answers with 10 kB.
+/// The most bytes of an answer that discovery reads. Kubernetes 1.36 answers with 10 kB.
 const LONGEST_ANSWER: usize = 1 << 20;
 
 /// The paths of the lists of resources.
 const CORE: &str = "/api/v1";
 const SLICES: &str = "/apis/discovery.k8s.io/v1";
-/// The API of `SLICES`.
+/// The group and version in `SLICES`.
 const SLICES_API: &str = "discovery.k8s.io/v1";
 
-/// The kinds that a controller reads.
+/// Returns the kinds that a controller reads.
 fn kinds_of(controller: ControllerName) -> &'static [Kind] {
     match controller {
         ControllerName::Endpoints => &[Kind::Pods, Kind::Services, Kind::Endpoints],
@@ -49,14 +48,14 @@ fn needs_slices(controller: ControllerName) -> bool {
     kinds_of(controller).contains(&Kind::EndpointSlices)
 }
 
-/// The kinds of the controllers that can run.
+/// Returns the kinds of the controllers that can run.
 fn kinds_to_list(controllers: &[ControllerName], slices_are_served: bool) -> Kinds {
     let running = controllers.iter().filter(|controller| slices_are_served || !needs_slices(**controller));
     running.flat_map(|controller| kinds_of(*controller)).copied().collect()
 }
 
-/// Finds out which of the controllers' kinds to list, and sends them to `listed`. It asks again
-/// while EndpointSlices are missing. The cluster counts as synced when these kinds are.
+/// Sends to `listed` the kinds of the controllers that can run, and again when EndpointSlices
+/// appear. The cluster counts as synced when the informers have listed these kinds.
 pub(crate) async fn run(
     client: ApiClient,
     cluster: Cluster,
@@ -109,12 +108,12 @@ pub(crate) async fn run(
 #[derive(Debug, PartialEq)]
 enum Reply {
     Listed,
-    /// A 404 as an API server gives it, told in words.
+    /// A 404 of an API server, as a text.
     NotServed(String),
-    /// The server may or can not answer now, or did not answer. The informers report it if it
-    /// lasts.
+    /// There is no answer, or the server refuses or fails to answer now. If this lasts, the
+    /// informers report it.
     Unknown,
-    /// No API server answers like this. In words.
+    /// An answer that no API server gives, as a text.
     Foreign(String),
 }
 
@@ -134,16 +133,16 @@ impl Reply {
 #[derive(Debug, PartialEq)]
 struct Judged<'a> {
     slices_are_served: bool,
-    /// The path and the answer that show that something else than a Kubernetes API server answers.
+    /// The path and the answer that show that something other than an API server answers.
     foreign: Option<(&'static str, &'a str)>,
 }
 
-/// Judges the first replies about `v1` and about EndpointSlices. The latter are asked for only if
-/// they are needed.
+/// Judges the first replies about `v1` and about EndpointSlices. `slices` is `None` if no
+/// controller needs EndpointSlices.
 fn judge<'a>(core: &'a Reply, slices: Option<&'a Reply>) -> Judged<'a> {
     let slices_are_served = !(*core == Reply::Listed && matches!(slices, Some(Reply::NotServed(_))));
     let foreign = match (core, slices) {
-        // Each API server serves v1.
+        // Every API server serves v1.
         (Reply::Foreign(answer) | Reply::NotServed(answer), _) => Some((CORE, answer.as_str())),
         (_, Some(Reply::Foreign(answer))) => Some((SLICES, answer.as_str())),
         _ => None,

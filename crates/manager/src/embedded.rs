@@ -1,5 +1,5 @@
-//! The embedded API server of `--embedded`: loaded with a sample cluster or with manifests,
-//! listening on loopback, with a kubeconfig for kubectl.
+//! Starts the embedded API server of `--embedded` on loopback, with the objects of a sample cluster
+//! or of manifests, and with a kubeconfig for kubectl.
 
 mod kubeconfig;
 mod manifest;
@@ -20,10 +20,10 @@ use kubeconfig::Place;
 use manifest::Manifest;
 
 /// The sample: the namespace of a shop with its nodes, pods and Services, recorded from a real
-/// cluster. Node and pod health is edited: all nodes, and all pods but one, are ready.
+/// cluster, and then edited so that all nodes, and all pods but one, are ready.
 pub(crate) const SAMPLE: &str = include_str!("../sample/shop.json");
 
-/// Why the embedded API server did not start. Nothing is left running.
+/// The error of an embedded API server that did not start. No part of it runs.
 #[derive(Debug, thiserror::Error)]
 pub enum EmbeddedError {
     #[error("cannot read the manifest {path}: {why}")]
@@ -32,14 +32,14 @@ pub enum EmbeddedError {
         /// The error of the operating system.
         why: std::io::Error,
     },
-    /// A manifest does not hold objects.
+    /// A manifest holds something other than objects.
     #[error("{path}: {why}; correct it, or choose another file with --embedded-load")]
     Invalid {
         /// The file, or the sample.
         path: PathBuf,
         why: ManifestError,
     },
-    /// The objects cannot be loaded.
+    /// The server cannot load the objects.
     #[error(transparent)]
     Build(#[from] BuildError),
     /// The server refuses an object.
@@ -58,7 +58,7 @@ pub enum EmbeddedError {
     /// The server cannot listen on the address.
     #[error("{0}; choose another with --embedded-address, or see --embedded-allow-remote")]
     Listen(#[from] ListenError),
-    /// The kubeconfig cannot be written, or the file is not to be replaced.
+    /// The kubeconfig cannot be written, or must not replace the file.
     #[error(transparent)]
     Kubeconfig(#[from] KubeconfigError),
 }
@@ -67,28 +67,28 @@ pub enum EmbeddedError {
 pub struct Embedded {
     pub server: EmbeddedApiServer,
     pub listener: Listener,
-    /// The path of the kubeconfig for it, which [`Embedded::write_kubeconfig`] writes.
+    /// The path of its kubeconfig, which [`Embedded::write_kubeconfig`] writes.
     pub kubeconfig: PathBuf,
-    /// The number of objects that it was loaded with.
+    /// The number of objects loaded at the start.
     pub loaded: usize,
     place: Place,
 }
 
 impl Embedded {
-    /// Loads the objects and starts listening. Objects of kinds that the server does not store are
-    /// skipped, with a warning in the log for each file: manifests of an application hold more than
-    /// endpoints depend on.
+    /// Loads the objects and starts to listen. It skips objects of kinds that the server does not
+    /// store, with a warning in the log for each file: manifests of an application hold more than
+    /// the objects on which endpoints depend.
     ///
     /// # Errors
     ///
-    /// When any of these fails. Nothing is left running.
+    /// If any of these steps fails. No part of the server runs then.
     pub async fn start(options: &EmbeddedOptions, now: Timestamp, seed: u64) -> Result<Self, EmbeddedError> {
         let place = Place::look(&options.embedded_kubeconfig).await?;
         let manifests = manifests(options)?;
         manifests.iter().for_each(warn_of_skipped);
         let objects: Vec<(PathBuf, Value)> = manifests.into_iter().flat_map(Manifest::into_objects).collect();
         let loaded = objects.len();
-        // An object with a uid was stored by a server and is loaded unchanged. Others are created
+        // Objects with a uid come from a server: this loads them unchanged. It creates the others,
         // as a client would.
         let (stored, written): (Vec<_>, Vec<_>) =
             objects.into_iter().partition(|(_, object)| object["metadata"]["uid"].is_string());
@@ -110,18 +110,18 @@ impl Embedded {
         Ok(Self { server, listener, kubeconfig: options.embedded_kubeconfig.clone(), loaded, place })
     }
 
-    /// Writes the kubeconfig. Until then, no file has been touched. A file is replaced only if this
+    /// Writes the kubeconfig. No step before touches a file. This replaces a file only if this
     /// program wrote it and its API server has ended.
     ///
     /// # Errors
     ///
-    /// [`EmbeddedError::Kubeconfig`] if the file cannot be written, or is not to be replaced.
+    /// [`EmbeddedError::Kubeconfig`] if the file cannot be written, or must not be replaced.
     pub async fn write_kubeconfig(&self) -> Result<(), EmbeddedError> {
         let kubeconfig = self.server.kubeconfig(self.listener.address());
         Ok(self.place.write(&kubeconfig).await?)
     }
 
-    /// A client that calls the server in process, without a socket.
+    /// Returns a client that calls the server in process, without a socket.
     pub fn client(&self) -> ApiClient {
         ApiClient::for_tests(self.server.service())
     }
@@ -139,7 +139,8 @@ fn warn_of_skipped(manifest: &Manifest) {
     );
 }
 
-/// A bearer token of 128 random bits. It does not depend on `--seed`, so that nobody can guess it.
+/// Returns a bearer token of 128 random bits. It does not depend on `--seed`, so that nobody can
+/// guess it.
 #[expect(clippy::disallowed_methods, reason = "the seed is in the log")]
 fn new_token() -> Result<String, getrandom::Error> {
     let mut bits = [0; 16];
@@ -152,7 +153,7 @@ fn administrator() -> User {
     User { name: "kubernetes-admin".to_owned(), groups }
 }
 
-/// The manifests to load.
+/// Reads the manifests to load.
 fn manifests(options: &EmbeddedOptions) -> Result<Vec<Manifest>, EmbeddedError> {
     if options.embedded_empty {
         return Ok(Vec::new());

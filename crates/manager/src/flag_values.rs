@@ -1,4 +1,4 @@
-//! The values of all flags: the data of `/flagz`.
+//! Collects the values of all flags: the data of `/flagz`.
 
 use std::collections::BTreeMap;
 
@@ -9,9 +9,9 @@ use crate::configz::url;
 /// Flags whose values are URLs, which may contain a password.
 const URLS: [&str; 2] = ["master", "tracing-endpoint"];
 
-/// The value of each flag of `command` in `matches`, or its default; empty if it has neither.
-/// Several values are joined by commas. Flags that only ask for something, such as `--help`, are
-/// left out, and so are hidden flags without a value. User and password of URLs are not shown.
+/// Returns the value of each flag of `command` in `matches`, or its default, or an empty text.
+/// Commas join several values, and URLs lose user and password. The map lacks flags that only ask
+/// for something, such as `--help`, and hidden flags without a value.
 pub fn flag_values(command: &Command, matches: &ArgMatches) -> BTreeMap<String, String> {
     let value = |arg: &Arg| {
         let raw = matches.get_raw(arg.get_id().as_str());

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-/// Parses a duration. Negative ones are refused. The error gives examples of valid values.
+/// Parses a duration, which must not be negative. The error gives examples of valid values.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     let invalid = || format!("{text:?} is not a duration; write one such as 500ms, 1s or 1m30s");
     if text == "0" {
@@ -36,7 +36,7 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     Ok(total)
 }
 
-/// Prints a duration that [`parse`] reads: `1h30m`, `12h`, `2.4s`, `500ms`, `0s`.
+/// Prints a duration so that [`parse`] reads it: `1h30m`, `12h`, `2.4s`, `500ms`, `0s`.
 pub(crate) fn format(duration: Duration) -> String {
     if duration.is_zero() || duration.as_secs() == 0 {
         return if duration.is_zero() { "0s".to_owned() } else { format!("{duration:?}") };

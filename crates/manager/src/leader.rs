@@ -10,8 +10,8 @@ use crate::settings::LeaderElectionSettings;
 /// Makes a client for the Lease, from the same configuration as [`connect`](crate::connect).
 ///
 /// It has a connection of its own, so that no renewal waits behind lists and watches of the
-/// controllers. When the server at the other end is gone, the connection is closed within half of
-/// the renew deadline, which leaves time to renew the Lease on another one.
+/// controllers. If the server at the other end is gone, the client closes the connection within
+/// half of the renew deadline. That leaves time to renew the Lease on another connection.
 ///
 /// # Errors
 ///
@@ -26,8 +26,8 @@ pub async fn connect_for_lease(
 }
 
 impl LeaderElectionSettings {
-    /// Sets the identity, unless it was given, to client-go's default: the host name, `_` and a
-    /// random UUID.
+    /// Sets the identity, if there is none, to client-go's default: the host name, `_` and a random
+    /// UUID.
     ///
     /// `random` must differ between all processes that campaign for one Lease, also between those
     /// that share a host and a seed: two candidates with one identity would both believe that they
@@ -37,9 +37,9 @@ impl LeaderElectionSettings {
     }
 }
 
-/// client-go's default identity on a host.
+/// Returns client-go's default identity on a host.
 fn default_identity(host: &str, random: u128) -> String {
-    // The bits of a UUID that say "version 4, variant of RFC 9562".
+    // The bits of a UUID that mean "version 4, variant of RFC 9562".
     const FIXED: u128 = 0xf000_c000_0000_0000_0000;
     const VERSION_AND_VARIANT: u128 = 0x4000_8000_0000_0000_0000;
     let uuid = random & !FIXED | VERSION_AND_VARIANT;
@@ -48,7 +48,7 @@ fn default_identity(host: &str, random: u128) -> String {
     format!("{host}_{}", parts.join("-"))
 }
 
-/// The name of this host; the name of the program if it has none.
+/// Returns the name of this host, or the name of the program if the host has none.
 pub(crate) fn host_name() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let name = name.trim();

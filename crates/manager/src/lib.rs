@@ -1,9 +1,9 @@
 //! Runs Kubernetes' endpoints, EndpointSlice and EndpointSlice-mirroring controllers in one
 //! process.
 //!
-//! A [`Manager`] runs the controllers over one informer layer until it is shut down. [`Settings`]
-//! configure it; [`Options`] are the command line of the `kube-endpoint-manager` binary, which
-//! [`Settings::try_from`] validates.
+//! A [`Manager`] runs the controllers over one informer layer until its shutdown. [`Settings`]
+//! configure it. [`Options`] are the command line of the `kube-endpoint-manager` binary;
+//! [`Settings::try_from`] validates them.
 //!
 //! The Cargo features `endpoints`, `endpointslice` and `mirroring` (on by default) select the
 //! controllers of the build. `embedded` (off by default) adds the `embedded` module: the API server
@@ -16,8 +16,8 @@
 //! signal to [`Manager::run`].
 //!
 //! Besides the two crates, it needs `k8s-openapi` with the feature of a version of Kubernetes, such
-//! as `v1_36`, which libraries leave to the binary; tokio with `macros`, `rt` and `test-util`,
-//! which pauses the clock; and serde_json.
+//! as `v1_36`, because libraries leave that choice to the binary; tokio with `macros`, `rt` and
+//! `test-util`, which pauses the clock; and serde_json.
 //!
 //! ```
 //! use kube_endpoint_embedded_apiserver::EmbeddedApiServer;

@@ -1,4 +1,5 @@
-//! Prints lines without ever making the caller wait, however slowly the output is read.
+//! Prints lines from a thread of its own, so that a slow reader of the output never delays the
+//! caller.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -6,45 +7,46 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
-/// The lines that wait for the output; about 100 KB.
+/// The most lines that wait for the output; about 100 KB.
 const CAPACITY: usize = 1000;
 
-/// How often [`LinePrinter::flush`] and [`LinePrinter::flush_blocking`] look.
+/// The pause between two looks of [`LinePrinter::flush`] and [`LinePrinter::flush_blocking`].
 const POLL: Duration = Duration::from_millis(10);
 
-/// Writes lines to an output from a thread of its own. When the output is not read (a pipe without
-/// a reader, a terminal after Ctrl-S) and 1000 lines wait for it, further lines are dropped until
-/// those are written; then a line tells how many were dropped. Clones print to the same output.
+/// Writes lines to an output from a thread of its own. If nobody reads the output (a pipe without a
+/// reader, a terminal after Ctrl-S) and 1000 lines wait for it, the printer drops further lines
+/// until it has written those. Then a line tells the number of dropped lines. Clones print to the
+/// same output.
 #[derive(Clone, Debug)]
 pub struct LinePrinter {
-    /// Bounded by the count of waiting lines: a bounded channel would take memory for all of them
-    /// from the start.
+    /// The count of waiting lines bounds the channel. A bounded channel would take memory for all
+    /// lines from the start.
     lines: Sender<String>,
-    /// The lines that wait at most, besides the one that is being written.
+    /// The most lines that wait, besides the line that the thread writes.
     capacity: usize,
     counts: Arc<Counts>,
 }
 
 #[derive(Debug, Default)]
 struct Counts {
-    /// Lines that are not written yet.
+    /// Lines that the thread has not written yet.
     waiting: AtomicUsize,
-    /// Lines dropped since the last line that told about it.
+    /// Lines dropped since the last notice.
     dropped: AtomicUsize,
 }
 
 impl LinePrinter {
-    /// Starts the thread. It ends after the last clone of the printer.
+    /// Starts the thread, which ends after the last clone of the printer.
     ///
     /// # Errors
     ///
-    /// When the operating system refuses a thread.
+    /// If the operating system refuses a thread.
     pub fn new(out: impl Write + Send + 'static) -> std::io::Result<Self> {
         Self::with(out, CAPACITY, dropped_notice)
     }
 
     /// Like [`Self::new`], but `capacity` lines wait at most, and `notice` makes the line that
-    /// tells how many were dropped.
+    /// tells the number of dropped lines.
     pub(crate) fn with(
         out: impl Write + Send + 'static,
         capacity: usize,
@@ -59,12 +61,12 @@ impl LinePrinter {
         Ok(printer)
     }
 
-    /// Prints a text and a line end, or drops it. Never blocks. An output that is closed is
-    /// ignored.
+    /// Prints a text and a line end, or drops it. Never blocks. The printer ignores that an output
+    /// is closed.
     pub fn print(&self, line: String) {
         let waiting = self.counts.waiting.fetch_add(1, Ordering::AcqRel);
-        // If nothing waits, the thread may have told already how many lines were dropped, and waits
-        // for a line itself.
+        // If no line waits, the thread may already have printed its notice and wait for a line
+        // itself. Dropping this one would leave it waiting.
         let dropping = waiting > 0 && self.counts.dropped.load(Ordering::Acquire) > 0;
         if dropping || waiting > self.capacity || self.lines.send(line).is_err() {
             self.counts.waiting.fetch_sub(1, Ordering::AcqRel);
@@ -72,18 +74,18 @@ impl LinePrinter {
         }
     }
 
-    /// Waits until all lines are written, for `timeout` at most.
+    /// Waits until the thread has written all lines, for `timeout` at most.
     pub async fn flush(&self, timeout: Duration) {
         let written = async {
             while self.counts.waiting.load(Ordering::Acquire) > 0 {
                 tokio::time::sleep(POLL).await;
             }
         };
-        // The rest is lost with the process.
+        // The process loses the rest.
         let _ = tokio::time::timeout(timeout, written).await;
     }
 
-    /// Like [`Self::flush`], for callers outside a runtime. Blocks the thread.
+    /// Like [`Self::flush`], for callers outside a runtime. Blocks the caller's thread.
     #[expect(clippy::disallowed_methods, reason = "outside a runtime there is no other clock")]
     pub fn flush_blocking(&self, timeout: Duration) {
         let start = Instant::now();
@@ -93,7 +95,7 @@ impl LinePrinter {
     }
 }
 
-/// The line that tells how many lines were dropped.
+/// Returns the line that tells the number of dropped lines.
 pub(crate) fn dropped_notice(lines: usize) -> String {
     match lines {
         1 => "1 line was dropped: this output was not read in time".to_owned(),
@@ -103,8 +105,8 @@ pub(crate) fn dropped_notice(lines: usize) -> String {
 
 fn write_lines(mut out: impl Write, lines: &Receiver<String>, counts: &Counts, notice: fn(usize) -> String) {
     let mut write = |line: &str| {
-        // One write for the whole line: an output that fails in between, as on a full disk, gets no
-        // half of it.
+        // One write for the whole line: an output that fails between two writes, as on a full disk,
+        // would get half of it.
         let _ = out.write_all(format!("{line}\n").as_bytes()).and_then(|()| out.flush());
     };
     loop {
@@ -129,7 +131,7 @@ mod tests {
     use super::*;
     use std::sync::mpsc::{SyncSender, sync_channel};
 
-    /// An output that takes each text only when it is read.
+    /// An output that takes each text only when the reader does.
     struct Pipe(SyncSender<String>);
 
     impl Write for Pipe {
@@ -162,7 +164,7 @@ mod tests {
         assert_eq!(printed, expected);
         let dropped = 3 * CAPACITY - printed.len();
         assert_eq!(*last, format!("{dropped} lines were dropped: this output was not read in time"));
-        // It goes on afterwards.
+        // The printer goes on afterwards.
         printer.print("more".to_owned());
         let mut text = String::new();
         while !text.ends_with('\n') {
@@ -171,8 +173,8 @@ mod tests {
         assert_eq!(text, "more\n");
     }
 
-    /// The thread told how many lines were dropped, and then one more was, while nothing waited:
-    /// only a line wakes the thread.
+    /// The printer drops one more line after the thread has printed its notice, while no line
+    /// waits: only another line wakes the thread.
     #[test]
     fn a_line_that_is_dropped_while_nothing_waits_does_not_stop_the_next_ones() {
         let (sender, reader) = sync_channel(0);

@@ -29,7 +29,7 @@ pub use error::ManagerError;
 pub use handle::ManagerHandle;
 use running::Running;
 
-/// How long the last lines of the audit log have to be written.
+/// The time limit for the last lines of the audit log.
 const AUDIT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Controllers over one informer layer, ready to run.
@@ -44,15 +44,15 @@ pub struct Manager {
 }
 
 impl Manager {
-    /// Builds the selected controllers. Nothing is sent to the API server before [`Manager::run`].
+    /// Builds the selected controllers. It sends nothing to the API server; [`Manager::run`] does.
     ///
     /// The client sends and asks for objects in `settings.content_type`.
     ///
-    /// `clock` tells the wall-clock time: pass `Clock::reading(Timestamp::now)` in production. In
-    /// tests pass a time; it is the current one, and advances with tokio's clock. `seed` determines
+    /// `clock` tells the wall-clock time: pass `Clock::reading(Timestamp::now)` in production.
+    /// Tests pass the time of the start; the clock then advances with tokio's. `seed` determines
     /// the names of new slices and all jitter: pass a random number in production and a constant in
-    /// tests. Metrics are registered with the current [`metrics`](https://docs.rs/metrics)
-    /// recorder. Must be called within a tokio runtime.
+    /// tests. The manager registers its metrics with the current
+    /// [`metrics`](https://docs.rs/metrics) recorder. Call this within a tokio runtime.
     ///
     /// # Errors
     ///
@@ -101,7 +101,7 @@ impl Manager {
             Candidate::new(client, settings, clock, election_seeds)
         };
         let election = settings.leader_election.as_ref().map(candidate).transpose()?;
-        // The client of leader election has the same.
+        // The client of leader election uses the same certificates.
         let (certificates, of) = (Certificates::new(), client.clone());
         certificates
             .add(move || of.certificates([CertificateUse::ApiServerClient, CertificateUse::ApiServerCa]));
@@ -122,61 +122,63 @@ impl Manager {
         })
     }
 
-    /// The stores that the controllers share. If the manager starts again because the server's
-    /// storage went back, it has others, which its handle knows.
+    /// Returns the stores that the controllers share. When the manager starts again because the
+    /// server's storage went back, it makes new ones; [`ManagerHandle::cluster`] returns the
+    /// current ones.
     pub fn cluster(&self) -> &Cluster {
         &self.parts.cluster
     }
 
-    /// The controllers; see [`Self::cluster`].
+    /// Returns the controllers. [`ManagerHandle::controllers`] returns the current ones after a new
+    /// start.
     pub fn controllers(&self) -> &RunningControllers {
         &self.parts.controllers
     }
 
-    /// A view of the manager for health checks, the status page and gauges.
+    /// Returns a handle for health checks, the status page and gauges.
     pub fn handle(&self) -> ManagerHandle {
         self.handle.clone()
     }
 
-    /// The liveness check of leader election; none without it.
+    /// Returns the liveness check of leader election, or `None` if the manager elects no leader.
     pub fn lease_health(&self) -> Option<LeaseHealth> {
         self.election.as_ref().map(Candidate::health)
     }
 
-    /// As [`ManagerHandle::add_handler`].
+    /// Adds a handler, as [`ManagerHandle::add_handler`] does.
     pub fn add_handler(&self, make: impl Fn(&Cluster) -> Arc<dyn Handler> + Send + Sync + 'static) {
         self.handle.add_handler(make);
     }
 
-    /// Adds a task that runs as long as [`Manager::run`] and is aborted at its end. If it ends
-    /// before, the manager fails with its name, as with any of its own tasks.
+    /// Adds a task that [`Manager::run`] runs, and aborts at its end. If the task ends before, the
+    /// manager fails with an error that names it, as with any of its own tasks.
     pub fn add_task(&mut self, name: impl Into<String>, task: impl Future<Output = ()> + Send + 'static) {
         self.other_tasks.push((name.into(), Box::pin(task)));
     }
 
-    /// Runs the controllers until `shutdown` completes. Then it takes no more work, syncs the keys
-    /// that are queued, sends the queued events and returns. Work that takes longer than
-    /// [`Settings::shutdown_timeout`] is abandoned with a warning.
+    /// Runs the controllers until `shutdown` completes. Without leader election, the manager then
+    /// takes no more work, syncs the queued keys, sends the queued events and returns. It abandons
+    /// work that takes longer than [`Settings::shutdown_timeout`], with a warning.
     ///
     /// If the server's storage goes back, as after a restore, the controllers start again from
-    /// nothing: the stores are filled anew, and nothing is written before. That happens once in ten
-    /// minutes at most. The lease is kept, and pages are served meanwhile.
+    /// nothing, and write nothing before they have filled new stores. They do so once in ten
+    /// minutes at most. Meanwhile the manager keeps the lease and serves its pages.
     ///
     /// With leader election, the controllers run while this process holds the lease. After
-    /// `shutdown`, the writes that were sent have a second to be answered. Then the lease is
-    /// released, and the next leader syncs all keys.
+    /// `shutdown`, the manager waits up to a second for the answers to the writes that it has sent,
+    /// and releases the lease. It abandons the queued keys, since the next leader syncs all keys.
     ///
     /// # Errors
     ///
-    /// When a task panics or ends before the shutdown, or the lease is lost. The manager then
-    /// returns immediately, because it must not run without one of its parts.
+    /// If a task panics or ends before the shutdown, or another process may hold the lease. The
+    /// manager then returns at once, because it must not run without one of its parts.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), ManagerError> {
         let handle = self.handle.clone();
         let audit = self.blueprint.audit.clone();
         let mut running = Running::start(self);
         let result = running.run(shutdown).await;
         handle.set_leading(false);
-        // The pages are served until this function ends.
+        // The server answers until this function ends, so its pages name the dead task.
         if let Err(error) = &result
             && let Some(task) = error.task()
         {
@@ -185,7 +187,8 @@ impl Manager {
         if let Some(audit) = audit {
             audit.flush(AUDIT_TIMEOUT).await;
         }
-        // The cluster holds the controllers as handlers, and those hold the cluster.
+        // This breaks a cycle: the cluster holds the controllers as handlers, and they hold the
+        // cluster.
         handle.cluster().remove_handlers();
         result
     }

@@ -1,11 +1,11 @@
 //! The Prometheus recorder, with the histogram buckets of upstream's metrics.
 //!
 //! All crates record through the `metrics` facade, which does next to nothing without a recorder.
-//! To serve metrics, install this recorder for the process, or set it as the local recorder for as
-//! long as a [`Manager`](crate::Manager) runs. Some metrics are registered later than others:
-//! gauges of objects when the controllers start to sync, so that a standby has none, and metrics of
-//! requests when a client sends its first ones. Those stay with the recorder that is current then,
-//! so give each recorder a client of its own.
+//! To serve metrics, install this recorder for the process, or set it as the local recorder as long
+//! as a [`Manager`](crate::Manager) runs. The controllers register gauges of objects when they
+//! begin to sync, so a standby has none. A client registers metrics of requests when it sends its
+//! first ones, and keeps the recorder that is current then, so give each recorder a client of its
+//! own.
 
 #[cfg(test)]
 #[cfg(all(feature = "otlp", feature = "endpoints", feature = "endpointslice", feature = "mirroring"))]
@@ -16,13 +16,13 @@ pub(crate) use sorted::sorted;
 
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusRecorder};
 
-/// Returns a recorder that is configured with the buckets of all histograms of this build. Its
-/// handle renders the metrics page. Call the handle's `run_upkeep` every few seconds; otherwise the
-/// recorded histogram samples accumulate in memory.
+/// Returns a recorder with the buckets of all histograms of this build. Its handle renders the
+/// metrics page. Call the handle's `run_upkeep` every few seconds; otherwise the samples of
+/// histograms accumulate in memory.
 ///
 /// # Errors
 ///
-/// When a histogram has no buckets. All histograms of this workspace have some.
+/// If a histogram has no buckets. All histograms of this workspace have some.
 pub fn metrics_recorder() -> Result<PrometheusRecorder, BuildError> {
     let mut builder = PrometheusBuilder::new();
     for (name, buckets) in histograms() {
@@ -31,7 +31,7 @@ pub fn metrics_recorder() -> Result<PrometheusRecorder, BuildError> {
     Ok(builder.build_recorder())
 }
 
-/// The names and buckets of the histograms of this build.
+/// Returns the names and buckets of the histograms of this build.
 fn histograms() -> Vec<(&'static str, Vec<f64>)> {
     use kube_endpoint_informer::metrics::{PROCESSING_LATENCY, PROCESSING_LATENCY_BUCKETS};
 
@@ -64,7 +64,8 @@ mod tests {
     use super::*;
     use crate::{Manager, Settings};
 
-    /// The metrics page after the controllers have run on the sample cluster for ten seconds.
+    /// Returns the metrics page after the controllers have run on the sample cluster for ten
+    /// seconds.
     async fn page() -> String {
         let sample: serde_json::Value = serde_json::from_str(include_str!("../sample/shop.json")).unwrap();
         let now = "2026-12-01T00:00:00Z".parse().unwrap();
@@ -79,7 +80,7 @@ mod tests {
         recorder.handle().render()
     }
 
-    /// The help, type, labels and buckets of each metric, sorted, without values.
+    /// Returns the help, type, labels and buckets of each metric, sorted, without values.
     fn schema(page: &str) -> String {
         let mut heads: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         let mut series: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();

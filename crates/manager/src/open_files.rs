@@ -1,16 +1,16 @@
-//! The limit of open files: sockets count, too.
+//! Raises the limit of open files, and keeps connections of clients within it.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::settings::Settings;
 
 /// The files that the process opens for itself, and some to spare: outputs, runtimes, connections
-/// to the API server for lists, watches, the Lease and 8 writes at a time, and files that are read
+/// to the API server for lists, watches, the Lease and 8 writes at a time, and files that it reads
 /// again. A leader with the default settings has 27 open, and 42 where the API server has no
 /// HTTP/2.
 const OWN: usize = 64;
 
-/// Connections to the secure port that must fit besides: probes and scrapes.
+/// The fewest connections of clients that must fit besides, for probes and scrapes.
 const FEWEST_CONNECTIONS: usize = 16;
 
 /// The limit is too low.
@@ -23,22 +23,21 @@ pub struct TooFewOpenFiles {
     limit: u64,
 }
 
-/// Raises this process's soft limit of open files to the hard limit, as the runtime of Go does.
-/// Call it before anything is opened.
+/// Raises this process's soft limit of open files to the hard limit, as Go's runtime does. Call it
+/// before the process opens files or sockets.
 ///
 /// # Errors
 ///
-/// When the limit is too low to run the controllers and to serve probes: an informer, the Lease or
-/// a probe would fail at some time.
+/// If the limit is too low to run the controllers and to serve probes: an informer, the Lease or a
+/// probe would fail at some time.
 pub fn raise_open_files_limit() -> Result<(), TooFewOpenFiles> {
     let limit = getrlimit(Resource::Nofile);
-    // Where the system refuses it, as for a hard limit above that of the kernel, the soft limit
-    // remains.
+    // If the system refuses it, as for a hard limit above the kernel's, the soft limit stays.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
     check(getrlimit(Resource::Nofile).current)
 }
 
-/// `None` is no limit.
+/// Checks a limit; `None` means that there is none.
 fn check(limit: Option<u64>) -> Result<(), TooFewOpenFiles> {
     match limit {
         Some(limit) if limit < (OWN + FEWEST_CONNECTIONS) as u64 => Err(TooFewOpenFiles { limit }),
@@ -46,7 +45,7 @@ fn check(limit: Option<u64>) -> Result<(), TooFewOpenFiles> {
     }
 }
 
-/// How many connections of clients this process keeps open: `most`, or fewer, so that clients never
+/// Returns the number of connections that clients may have: `most`, or fewer, so that clients never
 /// take the files that the controllers need.
 pub(crate) fn connections_that_fit(most: usize, settings: &Settings) -> usize {
     fitting(most, settings.namespaces.len(), getrlimit(Resource::Nofile).current)

@@ -1,11 +1,11 @@
-//! The options of the plans, from the settings: for the controllers, and for explanations of what
-//! they write.
+//! Makes the options of the plans from the settings, for the controllers and for explanations of
+//! their writes.
 
 #[cfg(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring", feature = "ui"))]
 use crate::gates::Gate;
 use crate::settings::Settings;
 
-/// The options of the endpointslice controller's plan.
+/// Returns the options of the endpointslice controller's plan.
 #[cfg(any(feature = "endpointslice", feature = "ui"))]
 pub(crate) fn slices(settings: &Settings) -> kube_endpoint_endpointslice_controller::PlanOptions {
     let is_on = |gate| settings.gates.is_on(gate);
@@ -19,7 +19,7 @@ pub(crate) fn slices(settings: &Settings) -> kube_endpoint_endpointslice_control
         .with_topology_node_tolerance(tolerance)
 }
 
-/// The options of the endpoints controller's plan.
+/// Returns the options of the endpoints controller's plan.
 #[cfg(any(feature = "endpoints", feature = "ui"))]
 pub(crate) fn endpoints(settings: &Settings) -> kube_endpoint_endpoints_controller::PlanOptions {
     let is_on = |gate| settings.gates.is_on(gate);
@@ -29,7 +29,7 @@ pub(crate) fn endpoints(settings: &Settings) -> kube_endpoint_endpoints_controll
         .with_tolerate_unready_annotation(is_on(Gate::TolerateUnreadyAnnotation))
 }
 
-/// The options of the mirroring controller's plan.
+/// Returns the options of the mirroring controller's plan.
 #[cfg(any(feature = "mirroring", feature = "ui"))]
 pub(crate) fn mirroring(settings: &Settings) -> kube_endpoint_mirroring::PlanOptions {
     kube_endpoint_mirroring::PlanOptions::default()

@@ -1,5 +1,5 @@
-//! Metrics of the process: CPU time, memory, file descriptors and start time, under Prometheus'
-//! standard names.
+//! Metrics of the process under Prometheus' standard names: CPU time, memory, file descriptors and
+//! start time.
 //!
 //! A counter of the `metrics` facade is a whole number, so a recorder holds the CPU time in whole
 //! seconds. [`with_cpu_time`] replaces the number on a page by the exact one.
@@ -25,7 +25,7 @@ impl ProcessMetrics {
         Self(collector)
     }
 
-    /// Reads the metrics, into the current recorder.
+    /// Reads the metrics into the current recorder.
     pub(crate) fn update(&self) {
         self.0.collect();
     }
@@ -39,18 +39,19 @@ impl ProcessMetrics {
     }
 }
 
-/// The start of this process in seconds since the epoch, if the system tells it.
+/// Returns the start of this process in seconds since the epoch, if the system tells it.
 fn start_time() -> Option<f64> {
     static START: OnceLock<Option<f64>> = OnceLock::new();
     *START.get_or_init(|| Some(collect().start_time_seconds? as f64))
 }
 
 /// Shows the CPU time of this process with hundredths of seconds on a page that a Prometheus
-/// recorder has rendered. All else stays, also labels that the recorder adds. A page without the
-/// metric is returned as it is, and so is any page if the system does not tell the time.
+/// recorder has rendered. This changes nothing else, and keeps labels that the recorder adds. It
+/// returns the page unchanged if the page lacks the metric, or if the system does not tell the
+/// time.
 ///
-/// [`Manager::serve`](crate::Manager::serve) does so by itself. Call this before you serve the page
-/// of a recorder on your own:
+/// [`Manager::serve`](crate::Manager::serve) calls this. Call it yourself before you serve the page
+/// of a recorder of your own:
 ///
 /// ```
 /// # use kube_endpoint_manager_core::{metrics_recorder, with_cpu_time};
@@ -70,7 +71,7 @@ fn with_value(mut page: String, seconds: f64) -> String {
     let mut from = 0;
     while let Some(at) = page[from..].find(CPU_TIME).map(|at| from + at) {
         from = at + CPU_TIME.len();
-        // Comments name it in the middle of a line.
+        // Comments on the page name the metric in the middle of a line.
         let begins = at == 0 || page.as_bytes()[at - 1] == b'\n';
         if !(begins && page[from..].starts_with([' ', '{'])) {
             continue;
@@ -117,7 +118,7 @@ mod tests {
             describe_counter!("other_total", "Another one.");
             counter!("other_total").increment(3);
         });
-        // Some CPU time, so that it is not a whole number of seconds for ever.
+        // The rendering itself takes CPU time, so at some point it is no whole number of seconds.
         let is_fraction = |value: &str| value.split_once('.').is_some_and(|(_, part)| part != "00");
         let page = (0..)
             .map(|_| with_cpu_time(recorder.handle().render()))

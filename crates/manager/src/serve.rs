@@ -25,22 +25,22 @@ use crate::process_metrics::{ProcessMetrics, with_cpu_time};
 use crate::settings::{ServingSettings, Settings};
 use crate::slis::Slis;
 
-/// The name of this program on its pages, and of its part of `/configz`.
+/// The name of this program on its pages, and the key of its settings in `/configz`.
 const COMPONENT: &str = "kube-endpoint-manager";
 
-/// How often the recorder of metrics puts samples of histograms into their buckets.
+/// The period in which the recorder of metrics puts samples of histograms into their buckets.
 const UPKEEP: Duration = Duration::from_secs(5);
 
-/// Why the server cannot be started.
+/// The error of a server that cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The port, a certificate or a CA cannot be used.
+    /// The server cannot use the port, a certificate or a CA.
     #[error(transparent)]
     Serving(#[from] ServingError),
-    /// The recorder of metrics cannot be installed.
+    /// The process cannot install the recorder of metrics, or cannot make one.
     #[error("cannot record metrics: {0}")]
     Metrics(String),
-    /// A kubeconfig for reviews cannot be used.
+    /// No client can be made from a kubeconfig for reviews.
     #[error("invalid value {path:?} for {option}: {why}")]
     Connect {
         option: &'static str,
@@ -50,17 +50,17 @@ pub enum ServeError {
     },
 }
 
-/// What the pages show besides the manager and its settings.
+/// The data of the pages besides the manager and its settings.
 #[derive(Clone)]
 pub struct PageSources {
     /// The version of the program, for `/statusz`.
     pub version: String,
     /// The value of each flag, for `/flagz`; see [`flag_values`](crate::flag_values).
     pub flags: BTreeMap<String, String>,
-    /// The handle of the recorder that is installed; [`metrics_recorder`](crate::metrics_recorder)
-    /// makes one.
+    /// The handle of the installed recorder; [`metrics_recorder`](crate::metrics_recorder) makes
+    /// one.
     pub metrics: Option<PrometheusHandle>,
-    /// Makes `/metrics/slis`; none stands for the results of the health checks.
+    /// Makes `/metrics/slis`. If this is `None`, the page has the results of the health checks.
     pub slis: Option<Page<String>>,
 }
 
@@ -70,7 +70,7 @@ impl PageSources {
     ///
     /// # Errors
     ///
-    /// [`ServeError::Metrics`] if a recorder has been installed before.
+    /// [`ServeError::Metrics`] if the process already has a recorder.
     pub fn install(version: impl Into<String>, flags: BTreeMap<String, String>) -> Result<Self, ServeError> {
         let recorder = metrics_recorder().map_err(|error| ServeError::Metrics(error.to_string()))?;
         let handle = recorder.handle();
@@ -80,15 +80,14 @@ impl PageSources {
 }
 
 impl Manager {
-    /// Opens the port of `settings.serving`, if there is one, and serves as long as
-    /// [`Manager::run`] runs, its shutdown included. `client` asks the API server about requests,
+    /// Opens the port of `settings.serving`, if there is one, and serves until [`Manager::run`] has
+    /// ended, its shutdown included. `client` asks the API server about users and permissions,
     /// unless the settings name other kubeconfigs. `clock` reads the current time. Returns the
-    /// address, and the health checks, to which others may add.
+    /// address, and the health checks, to which callers may add.
     ///
     /// # Errors
     ///
-    /// When the port is not available, or a file with a certificate, CA or kubeconfig cannot be
-    /// used.
+    /// If the port is not available, or a file with a certificate, CA or kubeconfig is unusable.
     pub async fn serve(
         &mut self,
         client: &ApiClient,
@@ -118,7 +117,7 @@ impl Manager {
             }
             None => None,
         };
-        // Without it, the samples of histograms would accumulate until the next scrape.
+        // Without this task, the samples of histograms would accumulate until the next scrape.
         if let Some(metrics) = upkeep {
             self.add_task("metrics upkeep", async move {
                 let mut ticks = tokio::time::interval(UPKEEP);
@@ -155,17 +154,18 @@ impl Manager {
     }
 }
 
-/// A server that was started.
+/// A running server.
 #[derive(Debug)]
 pub struct Serving {
-    /// Where it listens, if the operating system says.
+    /// The address on which it listens, if the operating system tells it.
     pub address: Option<SocketAddr>,
     pub health: HealthChecks,
 }
 
-/// The checks of a manager. Alive: no task has died, and no lease is held long past its expiry; the
-/// API server, the informers and being a standby never count, so that an outage restarts nobody.
-/// Ready: all caches were filled once, and the shutdown has not begun.
+/// Returns the checks of a manager. It is alive if no task has died, and it does not hold the lease
+/// long past its expiry. The API server, the informers and the role of a standby never count, so
+/// that an outage restarts no process. It is ready if all caches have been filled once and the
+/// shutdown has not begun.
 fn health_checks(manager: &ManagerHandle, lease: Option<LeaseHealth>) -> HealthChecks {
     let health = HealthChecks::default();
     let of = manager.clone();

@@ -1,7 +1,7 @@
-//! Finds the name that a misspelt one was meant to be.
+//! Finds the name that somebody meant with a misspelt one.
 
-/// The known name that is closest to a misspelt one: the fewest letters inserted, removed or
-/// replaced, at most a third of them, or one.
+/// Returns the known name that is closest to a misspelt one: it needs the fewest insertions,
+/// removals and replacements of letters. They may be a third of the misspelt letters, or one.
 pub(crate) fn similar<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let name = name.to_lowercase();
     let letters = name.chars().count();
@@ -13,7 +13,7 @@ pub(crate) fn similar<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) 
         .map(|(_, known)| known)
 }
 
-/// The Levenshtein distance.
+/// Returns the Levenshtein distance.
 fn distance(one: &str, two: &str) -> usize {
     let two: Vec<char> = two.chars().collect();
     let mut row: Vec<usize> = (0..=two.len()).collect();

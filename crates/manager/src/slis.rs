@@ -1,8 +1,8 @@
 //! The results of health checks as metrics, for `/metrics/slis`.
 //!
-//! Upstream: `metrics/prometheus/slis` in component-base, with the same names, labels and help
-//! texts. They are a page of their own because availability is computed from them, which needs
-//! short scrape intervals.
+//! Names, labels and help texts are those of `metrics/prometheus/slis` in component-base. The
+//! metrics have a page of their own because users compute availability from them, and therefore
+//! scrape them more often.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusRecorder};
 use crate::metrics::sorted;
 use crate::process_metrics::ProcessMetrics;
 
-/// Gauge: 1 if a check succeeded when it was last run, otherwise 0; by `name` and `type`
-/// (`healthz`, `livez`, `readyz`).
+/// Gauge: 1 if the last run of a check succeeded, otherwise 0; by `name` and `type` (`healthz`,
+/// `livez`, `readyz`).
 const HEALTHCHECK: &str = "kubernetes_healthcheck";
 /// Counter: runs of a check, by `name`, `type` and `status` (`success`, `error`).
 const HEALTHCHECKS: &str = "kubernetes_healthchecks_total";
@@ -57,7 +57,7 @@ impl Slis {
         });
     }
 
-    /// The page, in Prometheus' text format.
+    /// Returns the page, in Prometheus' text format.
     pub fn render(&self) -> String {
         sorted(&self.0.handle().render())
     }

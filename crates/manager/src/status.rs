@@ -1,4 +1,4 @@
-//! What a manager is doing: the data of `/statusz`.
+//! The state of a manager: the data of `/statusz`.
 
 use std::fmt;
 
@@ -10,26 +10,26 @@ use serde::Serialize;
 
 use crate::manager::ManagerHandle;
 
-/// Keys in slow retry, and keys that wait, that are listed of each controller. More are only said
-/// to exist.
+/// The most keys in slow retry, and the most waiting keys, that the page lists for a controller. It
+/// only tells that there are more.
 #[cfg(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring"))]
 const LISTED_KEYS: usize = 100;
 
-/// The page lists syncs that take longer. Without faults a sync takes milliseconds.
+/// The page lists syncs that run for this time or longer. Without faults a sync takes milliseconds.
 #[cfg(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring"))]
 const LONG_SYNC: std::time::Duration = std::time::Duration::from_secs(2);
-/// Characters that the text shows of what others wrote; the JSON has all.
+/// The most characters that the text shows of a foreign text; the JSON has all of it.
 const LONGEST_TEXT: usize = 1000;
 
-/// The state of a manager. It is made from what each part keeps anyway, without a lock on all of
-/// it, so its numbers may be of slightly different moments.
+/// The state of a manager. [`ManagerHandle::status`] locks its parts one after the other, so the
+/// numbers may be of slightly different moments.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ManagerStatus {
-    /// True if all caches have been filled once.
+    /// True if the informers have filled all caches once.
     pub synced: bool,
-    /// The kinds that are still to be listed.
+    /// The kinds that the informers have not listed yet.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unlisted: Vec<UnlistedKind>,
     /// True if this process runs the controllers. Without leader election it always does.
@@ -62,14 +62,14 @@ pub struct CertificateStatus {
     pub end: String,
 }
 
-/// A kind that has not been listed.
+/// A kind that its informer has not listed yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct UnlistedKind {
     /// The plural, such as `pods`.
     pub kind: &'static str,
-    /// Why the last request for it failed; none if it did not.
+    /// The error of the last request for it, if the request failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
@@ -91,28 +91,29 @@ impl fmt::Display for UnlistedKind {
 pub struct ControllerStatus {
     /// The name, as in `--controllers`.
     pub name: &'static str,
-    /// Keys that are queued, wait to be queued, or are being synced.
+    /// Keys that the queue holds or delays, and keys in a running sync.
     pub queued: usize,
-    /// Keys whose last sync failed, and which no sync has succeeded for since.
+    /// Keys whose last sync failed.
     pub failing: usize,
-    /// Those of them whose retries have all failed.
+    /// Failing keys whose retries have all failed.
     pub retried_slowly: usize,
-    /// Keys whose sync waits for the cache or for the end of a pause that the API server asked for.
+    /// Keys whose sync waits for the cache, or for the end of a pause that the API server asked
+    /// for.
     pub deferred: usize,
-    /// Changes of outputs that other clients made lately, and that may come back.
+    /// Recent changes of outputs by other clients, which the clients may repeat.
     pub foreign_writes: usize,
-    /// The outputs that other clients wrote last, 20 at most, the newest first.
+    /// The outputs that other clients wrote last: 20 at most, the newest first.
     pub recent_foreign_writes: Vec<ForeignWriteStatus>,
     /// The syncs that have been running for two seconds or longer, the longest first. There are no
-    /// more than workers.
+    /// more than there are workers.
     pub long_syncs: Vec<LongSyncStatus>,
     /// The first keys whose retries have all failed, in order.
     pub slow_retries: Vec<SlowRetryStatus>,
-    /// True if more keys are in slow retry than are listed.
+    /// True if there are more keys in slow retry than this lists.
     pub more_slow_retries: bool,
-    /// The first keys that wait for something else than a retry, in order.
+    /// The first keys that wait for something other than a retry, in order.
     pub waiting: Vec<WaitingStatus>,
-    /// True if more keys wait than are listed.
+    /// True if there are more waiting keys than this lists.
     pub more_waiting: bool,
 }
 
@@ -123,11 +124,11 @@ pub struct ControllerStatus {
 pub struct WaitingStatus {
     /// Namespace and name of the Service or the Endpoints object.
     pub key: String,
-    /// Why it waits. If it waits for several reasons, that which lasts the longest.
+    /// The reason why it waits. If it has several, this is the one that lasts the longest.
     pub reason: &'static str,
-    /// For how many seconds it has been waiting for this reason.
+    /// Seconds since the key began to wait for this reason.
     pub seconds: u64,
-    /// After how many seconds the next sync starts at the latest.
+    /// Seconds until the next sync starts at the latest.
     pub seconds_left: u64,
 }
 
@@ -140,9 +141,9 @@ pub struct ForeignWriteStatus {
     pub kind: &'static str,
     /// Namespace and name of the object.
     pub object: String,
-    /// When the cache showed the last of the writes.
+    /// The time at which the cache showed the last of the writes.
     pub at: String,
-    /// How often it was written by others since it is among the last ones.
+    /// The number of writes by other clients since the object has been in this list.
     pub count: u64,
 }
 
@@ -154,11 +155,11 @@ pub struct ForeignWriteStatus {
 pub struct LongSyncStatus {
     /// Namespace and name of the Service or the Endpoints object.
     pub key: String,
-    /// For how many seconds it has been running.
+    /// Seconds since it began.
     pub seconds: u64,
 }
 
-/// A key whose retries have all failed. It is retried every few minutes.
+/// A key whose retries have all failed. The controller retries it every few minutes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -167,12 +168,12 @@ pub struct SlowRetryStatus {
     pub key: String,
     /// The error of its last sync.
     pub error: String,
-    /// For how many seconds it has been retried slowly.
+    /// Seconds since the slow retries began.
     pub seconds: u64,
 }
 
 impl ManagerHandle {
-    /// What the manager is doing now.
+    /// Returns the current state of the manager.
     pub fn status(&self) -> ManagerStatus {
         let leading = *self.leading().borrow();
         ManagerStatus {
@@ -187,7 +188,7 @@ impl ManagerHandle {
         }
     }
 
-    /// The kinds that are still to be listed.
+    /// Returns the kinds that the informers have not listed yet.
     pub(crate) fn unlisted(&self) -> Vec<UnlistedKind> {
         let unsynced = self.cluster().unsynced();
         let unlisted = Kind::ALL.into_iter().filter(|kind| unsynced.contains(*kind));
@@ -279,7 +280,7 @@ fn certificate(used: &CertificateInUse) -> Option<CertificateStatus> {
 }
 
 impl fmt::Display for ManagerStatus {
-    /// Lines for people.
+    /// Writes lines for people.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let yes = |yes: bool| if yes { "yes" } else { "no" };
         writeln!(f, "Caches synced: {}", yes(self.synced))?;

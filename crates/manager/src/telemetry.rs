@@ -1,4 +1,4 @@
-//! Log output.
+//! Writes the log to standard error.
 
 use std::io::{IsTerminal, Write};
 use std::os::fd::AsFd;
@@ -14,39 +14,39 @@ use crate::LinePrinter;
 use crate::line_printer::dropped_notice;
 use crate::settings::LoggingFormat;
 
-/// The lines of the log that wait for standard error; about 2 MB.
+/// The most lines of the log that wait for standard error; about 2 MB.
 const CAPACITY: usize = 10_000;
 
-/// Characters of a value that are logged at most.
+/// The most characters of a value in the log.
 const LONGEST_VALUE: usize = 16_000;
 
 /// Logs events of `level` and above to standard error. `RUST_LOG` overrides `level`. Only the first
 /// call in a process has an effect.
 ///
-/// A thread of its own writes the lines, so that no other thread waits for standard error: lines
-/// that do not fit while nobody reads it are dropped and counted ([`LinePrinter`]), and a line that
-/// cannot be written, as on a full disk, is lost. Call [`LinePrinter::flush`] or
+/// A thread of its own writes the lines, so that no other thread waits for standard error. While
+/// nobody reads the output, the [`LinePrinter`] drops and counts lines that do not fit. A line
+/// whose write fails, as on a full disk, is lost. Call [`LinePrinter::flush`] or
 /// [`LinePrinter::flush_blocking`] of the returned printer before the process exits.
 ///
 /// # Errors
 ///
-/// When the operating system refuses a thread or a file descriptor.
+/// If the operating system refuses a thread or a file descriptor.
 pub fn log_to_stderr(level: LevelFilter, format: LoggingFormat) -> std::io::Result<LinePrinter> {
     let filter = match std::env::var(EnvFilter::DEFAULT_ENV).ok().filter(|filter| !filter.is_empty()) {
         Some(filter) => EnvFilter::builder().with_default_directive(level.into()).parse_lossy(filter),
-        // The callers of the client report failed requests, together with what they do about them.
+        // The callers of the client log failed requests, and what they do about them.
         None if level <= LevelFilter::INFO => EnvFilter::new(format!("{level},kube_client=off")),
         None => EnvFilter::new(level.to_string()),
     };
-    // Not `std::io::stderr()`, whose lock would be held while a write blocks.
+    // A write to `std::io::stderr()` that blocks would hold its lock.
     let stderr = std::fs::File::from(std::io::stderr().as_fd().try_clone_to_owned()?);
     let notice = match format {
         LoggingFormat::Text => dropped_notice,
         LoggingFormat::Json => json_notice,
     };
     let printer = LinePrinter::with(stderr, CAPACITY, notice)?;
-    // By default tracing-subscriber reports internal errors with `eprintln!`, which panics when
-    // standard error cannot be written.
+    // By default tracing-subscriber reports internal errors with `eprintln!`, which panics if the
+    // write to standard error fails.
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(Lines { printer: printer.clone(), format })
@@ -78,7 +78,7 @@ impl<'a> MakeWriter<'a> for Lines {
     }
 }
 
-/// Collects the text of one event, and prints it when dropped.
+/// Collects the text of one event. Dropping it prints the text.
 struct EventWriter<'a> {
     text: Vec<u8>,
     lines: &'a Lines,
@@ -103,15 +103,16 @@ impl Drop for EventWriter<'_> {
         }
         let line = text.strip_suffix('\n').unwrap_or(&text);
         self.lines.printer.print(match self.lines.format {
-            // Its values are harmless already, and its colours are the formatter's.
+            // The values are already harmless, and the escape sequences are the formatter's
+            // colours.
             LoggingFormat::Text => line.to_owned(),
             LoggingFormat::Json => harmless_json(line).into_owned(),
         });
     }
 }
 
-/// Writes the fields of events and spans as tracing-subscriber does, but its own formatter lets the
-/// escape sequences and line ends of some values through.
+/// Formats the fields of events and spans like tracing-subscriber, but escapes all values. Its own
+/// formatter lets the escape sequences and line ends of some values through.
 fn fields() -> impl for<'w> FormatFields<'w> + Send + Sync + 'static {
     debug_fn(|writer, field, value| {
         let text = format!("{value:?}");
@@ -152,7 +153,7 @@ mod tests {
         assert_eq!(text, " INFO starting seed=5\n WARN two\\nlines\n");
     }
 
-    /// The lines of a log in which each kind of value is hostile.
+    /// Returns the lines of a log in which each kind of value is hostile.
     fn hostile_lines(format: LoggingFormat, ansi: bool) -> String {
         const HOSTILE: &str = "\u{1b}[2J\u{1b}[31m\u{9b}1m\u{202e}\u{200b}\u{7f}\r\nERROR forged";
         let file = tempfile::NamedTempFile::new().unwrap();
@@ -189,7 +190,7 @@ mod tests {
         }
         let value: serde_json::Value = serde_json::from_str(&json).unwrap();
         assert_eq!(value["shown"].as_str().map(|text| text.contains("forged")), Some(true), "{json}");
-        // Nothing but the formatter's own colours is left.
+        // Only the formatter's own colours are left.
         let coloured = hostile_lines(LoggingFormat::Text, true);
         let without_colours: String = coloured
             .split("\u{1b}[")

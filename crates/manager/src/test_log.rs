@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex};
 use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::fmt::MakeWriter;
 
-/// The log of the current thread, from [`capture`] on.
+/// The log of the current thread since [`capture`].
 pub(crate) struct Captured {
     text: Arc<Mutex<Vec<u8>>>,
     _current: DefaultGuard,
 }
 
-/// Captures what the current thread logs at info and above.
+/// Captures the events that the current thread logs at info and above.
 pub(crate) fn capture() -> Captured {
     let text = Arc::new(Mutex::new(Vec::new()));
     let subscriber = tracing_subscriber::fmt()
@@ -25,7 +25,7 @@ pub(crate) fn capture() -> Captured {
 }
 
 impl Captured {
-    /// What was logged, without times.
+    /// Returns the log, without times.
     pub(crate) fn lines(&self) -> String {
         String::from_utf8_lossy(&self.text.lock().unwrap()).into_owned()
     }

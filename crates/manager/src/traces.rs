@@ -1,5 +1,5 @@
-//! Traces of the process: sent over OTLP if they are asked for and the build has the feature
-//! `otlp`.
+//! Sends traces of the process over OTLP, if the build has the feature `otlp` and the settings ask
+//! for traces.
 
 #[cfg(feature = "otlp")]
 mod otlp;
@@ -8,22 +8,22 @@ use std::time::Duration;
 
 use crate::settings::TracingSettings;
 
-/// Traces cannot be sent. Nothing has been started.
+/// The error of traces that cannot be sent. No task has started.
 #[derive(Debug, thiserror::Error)]
 pub enum TracingError {
-    /// The endpoint cannot be used.
+    /// The endpoint is not usable.
     #[error(
         "cannot send traces to {endpoint}: {why}; give the address of a collector that speaks OTLP over gRPC"
     )]
     Endpoint { endpoint: String, why: String },
-    /// The build has no OTLP.
+    /// The build lacks the feature `otlp`.
     #[error(
         "this program was built without traces; build it with the feature otlp, or leave out --tracing-endpoint"
     )]
     NotBuiltIn,
 }
 
-/// What sends the traces of the process.
+/// Sends the traces of the process.
 #[derive(Debug)]
 pub struct Traces {
     #[cfg(feature = "otlp")]
@@ -31,14 +31,14 @@ pub struct Traces {
 }
 
 impl Traces {
-    /// Starts to send traces; without settings it does nothing. Controllers that are built from now
-    /// on are traced, and their requests carry the trace context in the header `traceparent`.
-    /// Whether a collector answers is not tried. Must be called within a tokio runtime; metrics are
-    /// registered with the current recorder.
+    /// Starts to send traces. Without settings this does nothing. Later controllers have traces,
+    /// and their requests carry the trace context in the header `traceparent`. This does not
+    /// contact the collector. It registers metrics with the current recorder. Call it within a
+    /// tokio runtime.
     ///
     /// # Errors
     ///
-    /// When the endpoint cannot be used.
+    /// If the endpoint is not usable, or the build lacks the feature `otlp`.
     pub fn start(settings: Option<&TracingSettings>) -> Result<Self, TracingError> {
         #[cfg(feature = "otlp")]
         {
@@ -63,7 +63,7 @@ impl Traces {
     }
 }
 
-/// Traces without a collector, which are not those of the process.
+/// Returns traces without a collector, and does not make them those of the process.
 #[cfg(all(test, feature = "otlp"))]
 pub(crate) fn without_collector() -> Result<Traces, TracingError> {
     let endpoint = "http://192.0.2.1:4317".to_owned();

@@ -1,4 +1,4 @@
-//! Prints one line for each EndpointSlice and Endpoints object that is created, updated or deleted.
+//! Prints a line for each created, updated or deleted EndpointSlice and Endpoints object.
 
 use std::sync::Arc;
 
@@ -7,13 +7,12 @@ use kube_endpoint_informer::{Change, Cluster, Handler};
 
 use crate::ManagerHandle;
 
-/// Characters of a line that are printed at most: a slice may have 20,000 ports.
+/// The most characters of a line: a slice may have 20,000 ports.
 const LONGEST_LINE: usize = 1000;
 
-/// Calls `print` with a line for each EndpointSlice and Endpoints object that is created, updated
-/// or deleted, by anyone. Objects that exist before the caches have synced are not printed. `print`
-/// runs while the caches are updated, so it must not block: see
-/// [`LinePrinter`](crate::LinePrinter).
+/// Calls `print` with a line for each EndpointSlice and Endpoints object that any client creates,
+/// updates or deletes, except objects that exist before the caches have synced. `print` runs during
+/// updates of the caches, so it must not block: see [`LinePrinter`](crate::LinePrinter).
 pub fn print_writes(manager: &ManagerHandle, print: impl Fn(String) + Clone + Send + Sync + 'static) {
     manager.add_handler(move |cluster| {
         Arc::new(WritePrinter { cluster: cluster.clone(), print: print.clone() })

@@ -1,4 +1,4 @@
-//! Controllers whose resources the API server does not serve.
+//! An API server does not serve the resources of some controllers.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ fn start(server: &EmbeddedApiServer) -> (kube_endpoint_informer::Cluster, JoinHa
     start_with(server, &Settings::default())
 }
 
-/// Settings with leader election.
+/// Returns settings with leader election.
 fn electing() -> Settings {
     let mut settings = Settings::default();
     settings.leader_election = Some(LeaderElectionSettings::default());
@@ -43,7 +43,7 @@ fn start_with(
     (cluster, tokio::spawn(async move { manager.run(std::future::pending()).await.unwrap() }))
 }
 
-/// The kinds that were listed or watched, sorted, without the Lease.
+/// Returns the kinds that the manager has listed or watched, sorted, without the Lease.
 fn watched(server: &EmbeddedApiServer) -> String {
     let log = server.request_log();
     let watches = log.iter().filter(|entry| matches!(entry.request.verb, "list" | "watch"));
@@ -78,7 +78,7 @@ async fn a_controller_is_started_when_its_resources_appear() {
 async fn a_leader_begins_although_the_lists_of_its_outputs_are_answered_with_404() {
     let server = server().await;
     server.hide_group(GROUP);
-    // Discovery counts the group as served then.
+    // After this answer, discovery takes the group for served.
     let of_discovery = |path: &str| path == "/apis/discovery.k8s.io/v1";
     let refuse = Fault::Refuse { status: 503, retry_after: None };
     server.add_fault(FaultRule::new(refuse, move |request| of_discovery(&request.path)));

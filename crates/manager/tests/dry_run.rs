@@ -1,5 +1,5 @@
-//! `--dry-run`, beside the controllers that write: nothing is written, and what differs for 30 s is
-//! counted until it is gone.
+//! `--dry-run` beside controllers that write: it writes nothing, and counts each difference after
+//! 30 s until it is gone.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -55,7 +55,7 @@ impl Running {
     }
 }
 
-/// The controllers that write.
+/// Starts controllers that write.
 fn writer(server: &EmbeddedApiServer) -> Running {
     let mut settings = Settings::default();
     settings.gates = Gates::upstream();
@@ -66,7 +66,7 @@ fn writer(server: &EmbeddedApiServer) -> Running {
 struct Shadow {
     _running: Running,
     metrics: PrometheusHandle,
-    /// All requests that it sent and that are not a GET.
+    /// All its requests other than GET.
     writes: Arc<Mutex<Vec<String>>>,
 }
 
@@ -92,7 +92,7 @@ impl Shadow {
         Self { _running: Running::start(manager), metrics, writes }
     }
 
-    /// The sum of a metric over its labels.
+    /// Returns the sum of a metric over its labels.
     fn sum(&self, metric: &str) -> f64 {
         let text = self.metrics.render();
         let lines =
@@ -166,7 +166,7 @@ async fn endpoints_without_a_service_differ_until_they_are_deleted() {
     let shadow = Shadow::start(&server, Gates::default());
     sleep(seconds(29)).await;
     assert_eq!(shadow.differences(), 0.0);
-    // Each further sync finds it again.
+    // Each further sync finds the difference again.
     sleep(seconds(200)).await;
     assert_eq!((server.count("endpoints"), shadow.differences()), (2, 1.0));
     delete(&server, "endpoints").await;

@@ -1,5 +1,5 @@
-//! A server that is no Kubernetes API server, or a proxy that answers in place of one: nothing
-//! counts as read, and nothing is written.
+//! A server of something else, or a proxy, answers in place of the API server: the manager takes
+//! nothing for read, and writes nothing.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -22,7 +22,7 @@ type Page = (u16, &'static str, &'static str);
 const NOT_FOUND: &str =
     r#"{"kind":"Status","apiVersion":"v1","status":"Failure","message":"m","reason":"NotFound","code":404}"#;
 
-/// What such servers answer to everything.
+/// The answers that such servers give to all requests.
 const PAGES: [Page; 14] = [
     (404, "text/plain; charset=utf-8", "404 page not found\n"),
     (404, "application/json", NOT_FOUND),
@@ -44,11 +44,11 @@ const PAGES: [Page; 14] = [
     (302, "text/html", "<a href=\"https://login.example\">Found</a>"),
 ];
 
-/// An API server, and what answers in its place.
+/// An API server, and the page that something else answers in its place.
 struct Place {
     server: EmbeddedApiServer,
     page: Arc<Mutex<Option<Page>>>,
-    /// Method and path of the requests that the page was the answer to.
+    /// Method and path of the requests that the page answered.
     asked: Arc<Mutex<Vec<(Method, String)>>>,
 }
 
@@ -117,12 +117,12 @@ async fn nothing_counts_as_read_until_an_api_server_answers() {
             let asked = place.asked.lock().unwrap().clone();
             let wrote = asked.iter().find(|(method, path)| method != Method::GET && !is_lease(path));
             assert_eq!(wrote, None, "{page:?}");
-            // A Lease is created only if an API server says that there is none. Only this page
-            // could be one.
+            // The elector creates a Lease only if an API server says that there is none. Only this
+            // page looks like such an answer.
             let created = asked.iter().any(|(method, _)| method == Method::POST);
             assert_eq!(created, elects && page.2 == NOT_FOUND, "{page:?}");
             assert!(!task.is_finished());
-            // The proxy is mended.
+            // The proxy lets the API server answer again.
             *place.page.lock().unwrap() = None;
             sleep(Duration::from_secs(120)).await;
             assert!(handle.status().synced, "{page:?}: {}", handle.status());

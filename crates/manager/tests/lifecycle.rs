@@ -1,5 +1,5 @@
-//! The life of a manager, under a paused clock: what it watches, when its controllers start, how
-//! fast they write, and how it stops.
+//! The life of a manager under a paused clock: its watches, the start of its controllers, their
+//! rate limits, and its shutdown.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -16,7 +16,8 @@ fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// A Service that selects no pods. Each controller makes an object without endpoints from it.
+/// Returns a Service that selects no pods. The endpoints and endpointslice controllers each make an
+/// object without endpoints from it.
 fn service(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "namespace": "default"},
         "spec": {"selector": {"app": name}, "ports": [{"port": 80}]}})
@@ -55,7 +56,7 @@ impl Running {
     }
 }
 
-/// The write requests of the manager, in order.
+/// Returns the write requests of the manager, in order.
 fn writes(server: &EmbeddedApiServer) -> Vec<LoggedRequest> {
     let written_by_us =
         |entry: &LoggedRequest| entry.request.is_write() && entry.request.user_agent.contains("manager");

@@ -57,8 +57,8 @@ async fn start(server: &EmbeddedApiServer) -> Running {
     Box::pin(start_with(server, Settings::default(), None, |_| ())).await
 }
 
-/// A manager with settings besides those of serving, a client for the lease, and a change before it
-/// runs.
+/// Starts a manager with these settings besides those of serving, with a client for the lease, and
+/// with a change before it runs.
 async fn start_with(
     server: &EmbeddedApiServer,
     mut settings: Settings,
@@ -94,7 +94,7 @@ async fn start_with(
     Running { address: serving.address.unwrap(), stop, ended }
 }
 
-/// A client that has the scraper's token, or none.
+/// Returns a client with this token.
 async fn client(address: SocketAddr, token: Option<&str>) -> ApiClient {
     let mut config = Config::new(format!("https://{address}").parse().unwrap());
     config.accept_invalid_certs = true;
@@ -151,7 +151,7 @@ async fn a_manager_is_alive_before_its_first_list_and_ready_after_it() {
     let running = start(&server).await;
     let anybody = client(running.address, None).await;
     until(&anybody, "/readyz", 200).await;
-    // An outage changes neither.
+    // An outage does not change the answers.
     faults(&server);
     server.close_watches();
     tokio::time::sleep(Duration::from_millis(300)).await;
@@ -162,8 +162,8 @@ async fn a_manager_is_alive_before_its_first_list_and_ready_after_it() {
     );
 }
 
-/// The manager ends with an error. Its last line of the audit log cannot be written, which takes a
-/// second.
+/// The manager ends with an error. It takes a second to end, because it cannot write the last line
+/// of the audit log.
 #[tokio::test]
 async fn a_manager_of_which_a_task_has_ended_is_not_alive() {
     let folder = tempfile::tempdir().unwrap();
@@ -193,8 +193,8 @@ async fn a_manager_of_which_a_task_has_ended_is_not_alive() {
     assert_eq!(error.to_string(), "task that ends ended unexpectedly");
 }
 
-/// Unblocks the elector also when the test fails. The runtime would wait for the blocked thread
-/// without end.
+/// Dropping it unblocks the elector, also when the test fails. Otherwise the runtime would wait for
+/// the blocked thread forever.
 struct Unblock(Arc<AtomicBool>);
 
 impl Drop for Unblock {
@@ -203,8 +203,8 @@ impl Drop for Unblock {
     }
 }
 
-/// The elector is blocked: a client of the lease that does not return holds its thread. Tokio's
-/// clock runs, because the pages come through sockets.
+/// A client of the lease that does not return blocks the elector's thread. Tokio's clock runs,
+/// because the pages come through sockets.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_leader_that_neither_renews_its_lease_nor_ends_is_not_alive() {
     let server = server();
@@ -256,7 +256,7 @@ async fn a_manager_that_shuts_down_is_unready_at_once_and_stays_alive() {
     let running = start(&server).await;
     let anybody = client(running.address, None).await;
     until(&anybody, "/readyz", 200).await;
-    // The write of a sync does not end, so the shutdown takes as long as it may.
+    // The write of a sync gets no answer, so the shutdown takes its whole time limit.
     server.add_fault(FaultRule::on(Fault::NeverAnswer { applied: false }, "create", "endpointslices"));
     server.create(web()).await.unwrap();
     tokio::time::sleep(Duration::from_millis(200)).await;

@@ -17,13 +17,13 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// May see everything.
+/// The token of a reader who may see everything.
 const ADMINISTRATOR: &str = "token-of-the-administrator";
-/// May open the page, and list slices in `shop`.
+/// The token of a reader who may open the page, and list slices in `shop`.
 const SHOPKEEPER: &str = "token-of-the-shopkeeper";
-/// May open the page.
+/// The token of a reader who may open the page.
 const VISITOR: &str = "token-of-the-visitor";
-/// May do nothing.
+/// The token of a reader who may do nothing.
 const NOBODY: &str = "token-of-nobody";
 
 fn service(namespace: &str, name: &str, port: Value) -> Value {
@@ -31,7 +31,7 @@ fn service(namespace: &str, name: &str, port: Value) -> Value {
         "spec": {"selector": {"app": "web"}, "ports": [{"port": 80, "targetPort": port}]}})
 }
 
-/// A Service as a server has stored it, with an address.
+/// Returns a Service in the form in which a server stores it, with an address.
 fn stored(mut service: Value) -> Value {
     service["spec"]["clusterIP"] = "10.96.7.7".into();
     service["spec"]["ipFamilies"] = json!(["IPv4"]);
@@ -47,7 +47,8 @@ fn pod(namespace: &str, name: &str) -> Value {
             "conditions": [{"type": "Ready", "status": "True"}]}})
 }
 
-/// Two namespaces with a Service that is well and one whose port has no pod.
+/// Returns a server with two namespaces. Each has a Service without problems, and one whose port no
+/// pod has.
 fn server() -> EmbeddedApiServer {
     let list = |items: &[&str]| items.iter().map(|item| (*item).to_owned()).collect::<Vec<_>>();
     let user = |name: &str, groups: &[&str]| User { name: name.to_owned(), groups: list(groups) };
@@ -98,7 +99,7 @@ async fn start() -> Running {
     let client = ApiClient::for_tests(server.service());
     let mut serving = ServingSettings::on_port(0);
     serving.bind_address = [127, 0, 0, 1].into();
-    // However slow the machine is, no answer expires during a test.
+    // No answer expires during a test, even on a slow machine.
     (serving.authorized_cache_ttl, serving.unauthorized_cache_ttl) =
         (Duration::from_secs(600), Duration::from_secs(600));
     let mut settings = Settings::default();
@@ -140,7 +141,7 @@ impl Running {
         serde_json::from_str(&body).unwrap()
     }
 
-    /// Waits until the status of a reader satisfies a condition.
+    /// Waits until the status of a reader meets a condition.
     async fn status(&self, token: &str, condition: impl Fn(&Value) -> bool) -> Value {
         let mut status = Value::Null;
         for _ in 0..600 {
@@ -159,7 +160,7 @@ impl Running {
     }
 }
 
-/// Returns true if the four slices are counted and the problems are found.
+/// Returns a condition: the status counts this many slices and has problems.
 fn is_complete(slices: u64) -> impl Fn(&Value) -> bool {
     move |status| status["totals"]["slices"] == slices && !status["problems"].is_null()
 }
@@ -189,8 +190,8 @@ async fn a_reader_sees_their_namespaces_and_nothing_of_others() {
     assert_eq!(visitor["namespaces"], json!({"shown": 0, "hidden": 2, "notChecked": 0}));
     assert_eq!((&visitor["problems"]["total"], &visitor["totals"]["services"]), (&json!(0), &json!(0)));
 
-    // Two about paths of the page, one about all namespaces, and two about one, however often
-    // somebody looks.
+    // The page asks about two paths, about all namespaces, and about each of two namespaces,
+    // however often somebody looks.
     let reviews = || {
         let log = running.server.request_log();
         log.iter().filter(|entry| entry.request.path.ends_with("subjectaccessreviews")).count()
@@ -235,7 +236,7 @@ async fn the_page_and_statusz_count_failing_keys_alike() {
 async fn without_an_answer_of_the_api_server_nothing_of_a_namespace_is_shown() {
     let running = start().await;
     running.status(ADMINISTRATOR, is_complete(4)).await;
-    // That they may open the page is remembered.
+    // The server caches that this reader may open the page.
     assert_eq!(running.get(SHOPKEEPER, "/ui/").await.0, 200);
     let denied = kube_endpoint_embedded_apiserver::Status::new(403, "Forbidden", "no reviews today");
     running.server.add_fault(FaultRule::on(Fault::RefuseWith(denied), "create", "subjectaccessreviews"));
@@ -297,8 +298,8 @@ async fn services_are_found_and_explained_where_the_reader_may_see_them() {
     running.stop().await;
 }
 
-/// Whoever reads the answers in a terminal is not harmed: JSON's escapes stand for what would
-/// change it.
+/// A user may read the answers in a terminal. JSON's escapes replace characters that would change
+/// it.
 #[tokio::test]
 async fn hostile_text_is_escaped_in_every_answer() {
     const HOSTILE: &str = "\u{1b}[2J\u{9b}31m\u{202e}\u{200b}\u{7f}<script>";
@@ -351,7 +352,7 @@ async fn the_page_lets_a_browser_run_only_what_is_in_it() {
     running.stop().await;
 }
 
-/// The next event of a stream.
+/// Returns the next event of a stream.
 async fn next_event(
     body: &mut (impl http_body::Body<Data = Bytes, Error: std::fmt::Debug> + Unpin),
 ) -> Option<Value> {
@@ -387,7 +388,7 @@ async fn a_stream_shows_changes_and_ends_with_the_shutdown() {
         }
     }
     assert_eq!(writes, 6);
-    // A write that does not end, so the shutdown takes as long as it may.
+    // This write gets no answer, so the shutdown takes its whole time limit.
     running.server.add_fault(FaultRule::on(
         Fault::NeverAnswer { applied: false },
         "create",

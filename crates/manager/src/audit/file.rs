@@ -8,17 +8,18 @@ use std::time::Duration;
 
 use rustix::fs::OFlags;
 
-/// Mode of a file that is created.
+/// The mode of a new file.
 const MODE: u32 = 0o600;
 
-/// How long a full FIFO is waited for before the next attempt to write.
+/// The pause between two attempts to write to a full FIFO.
 const FIFO_POLL: Duration = Duration::from_millis(10);
 
-/// Where the lines go.
+/// The output of the audit log, by its path.
 pub(super) struct Output {
     path: PathBuf,
     sink: Sink,
-    /// True if the last line was written in part, so that the next one begins with a line end.
+    /// True if the output has only a part of the last line. The next line then begins with a line
+    /// end.
     is_torn: bool,
 }
 
@@ -28,7 +29,7 @@ enum Sink {
         file: File,
         id: FileId,
     },
-    /// It could not be opened again after a rotation.
+    /// The path could not be opened again after a rotation.
     Closed,
 }
 
@@ -53,8 +54,7 @@ impl Output {
         &self.path
     }
 
-    /// Appends a line, which has its line end. Opens the path again if it names another file than
-    /// the open one, or none.
+    /// Appends a line with its line end. Opens the path first if it no longer names the open file.
     pub(super) fn append(&mut self, line: &[u8]) -> io::Result<()> {
         let is_current = match &self.sink {
             Sink::Stdout => true,
@@ -73,7 +73,7 @@ impl Output {
         self.write(line)
     }
 
-    /// Writes a part of a line, as a disk does that becomes full.
+    /// Writes a part of a line, as happens when a disk becomes full.
     #[cfg(test)]
     pub(super) fn tear(&mut self, part: &[u8]) {
         self.write(part).unwrap();
@@ -94,14 +94,14 @@ impl Output {
                     self.is_torn = true;
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // A FIFO or a terminal is full. Only the thread of the audit log waits.
+                // A FIFO or a terminal is full. Only the audit log's thread waits for it.
                 Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::sleep(FIFO_POLL),
                 Err(error) => return Err(error),
             }
         }
         self.is_torn = false;
         match &self.sink {
-            // Standard output is buffered by line, so this finds nothing to do unless it failed
+            // Rust buffers standard output by line, so this has nothing to do unless it failed
             // before.
             Sink::Stdout => io::stdout().flush(),
             _ => Ok(()),

@@ -6,7 +6,7 @@ use kube_endpoint_core_model::{ResourceVersion, Timestamp, harmless_json};
 use opentelemetry::trace::get_active_span;
 use serde::Serialize;
 
-/// A line. What is unknown is left out.
+/// A line. It leaves unknown fields out.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Line<'a> {
@@ -34,7 +34,7 @@ struct Line<'a> {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Sync<'a> {
-    /// The key that was synced: the Service, or for the mirroring controller the Endpoints.
+    /// The key of the sync: the Service, or for the mirroring controller the Endpoints.
     key: String,
     cause: &'a [&'static str],
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -55,7 +55,7 @@ struct Plan {
     deletes: usize,
 }
 
-/// The line about a write, with its line end.
+/// Returns the line about a write, with its line end.
 pub(super) fn line(controller: &str, now: Timestamp, write: &WriteRecord<'_>) -> Vec<u8> {
     let version = |version: ResourceVersion| version.to_string();
     let sync = write.sync.map(|sync| {
@@ -89,7 +89,7 @@ pub(super) fn line(controller: &str, now: Timestamp, write: &WriteRecord<'_>) ->
         sync,
         trace_id,
     };
-    // Nothing in a line can fail to be serialized.
+    // serde_json can serialize every line: it has texts and numbers only.
     let json = serde_json::to_string(&line).unwrap_or_default();
     let mut bytes = harmless_json(&json).into_owned().into_bytes();
     bytes.push(b'\n');

@@ -14,14 +14,14 @@ fn clock() -> Clock {
     Clock::starting_at("2026-12-01T00:00:00.5Z".parse().unwrap())
 }
 
-/// An audit log at this path, and its metrics.
+/// Opens an audit log, and returns it with its metrics.
 fn open(path: &Path) -> (AuditLog, PrometheusHandle) {
     let recorder = PrometheusBuilder::new().build_recorder();
     let log = metrics::with_local_recorder(&recorder, || AuditLog::open(path, clock()).unwrap());
     (log, recorder.handle())
 }
 
-/// Records a create of an object of this name.
+/// Records the create of an object with this name.
 fn write(log: &AuditLog, name: &str) {
     let object = ObjectKey::new("shop", name);
     log.observer("endpointslice-controller").wrote(&WriteRecord {
@@ -36,7 +36,7 @@ fn write(log: &AuditLog, name: &str) {
     });
 }
 
-/// The names in the lines of a file, each of which must be JSON.
+/// Returns the names in the lines of a file. All lines must be JSON.
 fn names(path: &Path) -> Vec<String> {
     let lines = fs::read_to_string(path).unwrap();
     let name = |line: &str| {
@@ -57,7 +57,7 @@ const WRITTEN: &str = "audit_log_lines_total ";
 const QUEUE_FULL: &str = r#"audit_log_lost_lines_total{reason="queue_full"}"#;
 const WRITE_FAILED: &str = r#"audit_log_lost_lines_total{reason="write_failed"}"#;
 
-/// What a server or a webhook answers reaches no terminal in which somebody reads the log.
+/// The log escapes the answers of a server or webhook, since somebody may read it in a terminal.
 #[tokio::test]
 async fn hostile_text_is_escaped() {
     let directory = tempfile::tempdir().unwrap();
@@ -126,7 +126,7 @@ async fn a_line_has_the_write_its_answer_and_the_sync_with_its_cause() {
         .await;
     log.flush(LONG).await;
     let text = fs::read_to_string(&path).unwrap();
-    // The clock of the log goes on while the test runs.
+    // The clock of the log runs during the test.
     let without_time = |line: &str| {
         let rest = line.strip_prefix("{\"time\":\"2026-12-01T00:0").unwrap();
         format!("{{{}", rest.split_once("Z\",").unwrap().1)
@@ -163,7 +163,7 @@ async fn a_file_that_was_renamed_or_deleted_is_opened_anew() {
     log.flush(LONG).await;
     assert_eq!(names(&path), ["three"]);
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o600);
-    // Truncated in place.
+    // Truncates the file in place.
     fs::write(&path, "").unwrap();
     write(&log, "four");
     log.flush(LONG).await;
@@ -178,7 +178,7 @@ async fn a_fifo_needs_a_reader_and_never_blocks_the_caller() {
     rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
     let error = AuditLog::open(&path, clock()).err().unwrap().to_string();
     assert!(error.contains("it is a FIFO that no process reads"), "{error}");
-    // A FIFO can be opened for reading and writing, and then has a reader.
+    // This handle also counts as a reader of the FIFO.
     let reader = fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
     let (log, metrics) = open(&path);
     // More than a pipe holds.
@@ -239,7 +239,7 @@ async fn an_output_that_is_not_read_delays_nobody_and_its_lines_are_counted() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("pipe");
     rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RWXU).unwrap();
-    // Opened for both, so that opening does not wait; nobody reads.
+    // Opens the FIFO for both, because opening it for one would wait. Nobody reads from it.
     let reader = fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
     let (log, metrics) = open(&path);
     let started = std::time::Instant::now();

@@ -1,4 +1,4 @@
-//! Environment variables: `KEM_` and the name of a flag in upper case, with `_` for `-`.
+//! Reads environment variables: `KEM_` and the name of a flag in upper case, with `_` for `-`.
 
 use std::ffi::OsString;
 
@@ -6,7 +6,7 @@ use clap::{Arg, Command};
 
 use super::fields;
 
-/// What all variables begin with.
+/// The beginning of all variables.
 const PREFIX: &str = "KEM_";
 
 /// The variables that begin with the prefix.
@@ -38,7 +38,7 @@ pub(super) fn read(
     environment
 }
 
-/// The name of the variable of a flag.
+/// Returns the name of the variable of a flag.
 pub(super) fn variable(arg: &Arg) -> String {
     PREFIX.to_owned() + &arg.get_long().unwrap_or_default().replace('-', "_").to_uppercase()
 }

@@ -1,4 +1,4 @@
-//! The flags that can be set in a file or in the environment, and the types of their values.
+//! The flags that a file or the environment can set, and the types of their values.
 
 use std::any::TypeId;
 use std::ffi::{OsStr, OsString};
@@ -45,14 +45,14 @@ impl Type {
     }
 }
 
-/// The flags that can be set outside of the command line.
+/// Returns the flags that a file or the environment can set.
 pub(super) fn settable(command: &Command) -> impl Iterator<Item = &Arg> {
     command.get_arguments().filter(|arg| {
         arg.get_long().is_some_and(|long| !matches!(long, "help" | "version")) && !arg.is_hide_set()
     })
 }
 
-/// The name of a flag as a field of the file: `leader-elect` is `leaderElect`.
+/// Returns the name of a flag as a field of the file: `leader-elect` is `leaderElect`.
 pub(super) fn field_name(arg: &Arg) -> String {
     let mut words = arg.get_long().unwrap_or_default().split('-');
     let mut name = words.next().unwrap_or_default().to_owned();
@@ -64,8 +64,8 @@ pub(super) fn field_name(arg: &Arg) -> String {
     name
 }
 
-/// The values of a flag that takes none: one if the text is true, none if it is false. Other flags
-/// keep the text.
+/// Returns the value of a flag as a list. A flag that takes no value has one element if the text is
+/// true, and no element if it is false. Other flags keep the text.
 pub(super) fn switch(arg: &Arg, value: OsString) -> Result<Vec<OsString>, String> {
     if !matches!(arg.get_action(), ArgAction::SetTrue) {
         return Ok(vec![value]);
@@ -75,7 +75,7 @@ pub(super) fn switch(arg: &Arg, value: OsString) -> Result<Vec<OsString>, String
     Ok(if on { vec![value] } else { Vec::new() })
 }
 
-/// The word of a command line that gives a flag this value.
+/// Returns the word of a command line that gives a flag this value.
 pub(super) fn word(arg: &Arg, flag: &str, value: &OsStr) -> OsString {
     let mut word = OsString::from(flag);
     if !matches!(arg.get_action(), ArgAction::SetTrue) {

@@ -1,4 +1,4 @@
-//! The file of `--config`: YAML with the flags as fields, in camel case.
+//! Reads the file of `--config`: YAML with the flags as fields, in camel case.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -17,26 +17,26 @@ pub(super) const API_VERSION: &str = "kube-endpoint-manager.config/v1alpha1";
 /// The `kind` of the file.
 pub(super) const KIND: &str = "KubeEndpointManagerConfiguration";
 
-/// How deep the values of a file may nest. No flag needs more than a map of lists.
+/// The most levels of nesting in a file. No flag needs more than a map of lists.
 const DEEPEST: usize = 8;
 
-/// The file of `--config` cannot be read or is invalid.
+/// The error of a file of `--config` that is unreadable or invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigFileError {
-    /// The operating system does not give its content.
+    /// The operating system refuses to read it.
     #[error("cannot read the configuration {path}: {why}")]
     Unreadable {
         path: PathBuf,
         /// The error of the operating system.
         why: String,
     },
-    /// It is not what is expected.
+    /// It has a mistake.
     #[error("{path}: line {line}: {why}")]
     Invalid {
         path: PathBuf,
         /// The line of the mistake; the first is 1.
         line: u64,
-        /// What is wrong, and what is valid.
+        /// The mistake, and the valid values.
         why: String,
     },
 }
@@ -46,7 +46,7 @@ pub(super) struct Field {
     pub(super) arg: Arg,
     pub(super) name: String,
     pub(super) line: u64,
-    /// The values of the flag; several for a list.
+    /// The values of the flag. A list has several.
     pub(super) values: Vec<OsString>,
 }
 
@@ -111,8 +111,8 @@ fn parse(text: &str, command: &Command) -> Result<Vec<Field>, (u64, String)> {
     Ok(found)
 }
 
-/// The parser's explanation without the place, which is stated elsewhere, and without names of its
-/// own options.
+/// Returns the parser's explanation without the place, which the error states elsewhere, and
+/// without names of the parser's own options.
 fn syntax_error(explanation: &str) -> String {
     let text = explanation.split_whitespace().collect::<Vec<_>>().join(" ");
     if text.starts_with("budget breached: Depth") {
@@ -126,7 +126,7 @@ fn syntax_error(explanation: &str) -> String {
     duplicate.map_or_else(|| text.to_owned(), |(name, _)| format!("field {name} is given again"))
 }
 
-/// The values of a field as they are written on a command line.
+/// Returns the values of a field in the form of a command line.
 fn values(name: &str, arg: &Arg, value: &Spanned<Value>) -> Result<Vec<OsString>, (u64, String)> {
     let expected = |what: &str, found: &Spanned<Value>| {
         (found.referenced.line(), format!("expected {what}, found {}", found.value))

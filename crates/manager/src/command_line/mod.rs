@@ -1,8 +1,8 @@
 //! Reads options from the command line, the environment and a file.
 //!
 //! A flag of the command line wins over the environment variable of the same name, and that over
-//! the field of the file of `--config`. What is found in the environment and in the file is turned
-//! into words of a command line, so that all three are parsed by the same rules.
+//! the field of the file of `--config`. This turns variables and fields into words of a command
+//! line, so that clap parses all three by the same rules.
 
 mod environment;
 mod fields;
@@ -23,18 +23,18 @@ use crate::settings::{InvalidOption, Settings};
 
 pub use file::ConfigFileError;
 
-/// The options, and where they come from.
+/// The options and their origins.
 #[derive(Clone, Debug)]
 pub struct CommandLine {
     pub options: Options,
-    /// The value of each flag, wherever it comes from; see [`flag_values`](crate::flag_values).
+    /// The value of each flag, from whatever origin; see [`flag_values`](crate::flag_values).
     pub flags: BTreeMap<String, String>,
     origins: BTreeMap<String, Origin>,
     ignored: Vec<(&'static str, &'static str)>,
     unknown_variables: Vec<String>,
 }
 
-/// Where a value comes from that is not on the command line.
+/// The origin of a value that is not on the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Origin {
     Variable(String),
@@ -55,21 +55,21 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Why options cannot be read.
+/// The error of options that cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandLineError {
     /// The command line is invalid, or it asks for the help text or the version.
     #[error(transparent)]
     Arguments(#[from] clap::Error),
-    /// The file of `--config` cannot be read or is invalid.
+    /// The file of `--config` is unreadable or invalid.
     #[error(transparent)]
     File(#[from] ConfigFileError),
-    /// A value of the environment or of the file is invalid, or does not go together with others.
+    /// A value of the environment or of the file is invalid, or conflicts with others.
     #[error("{0}")]
     Value(String),
 }
 
-/// The command, with the flags of kube-controller-manager that change nothing here.
+/// Returns the command, with the flags of kube-controller-manager that change nothing here.
 pub fn command() -> Command {
     add_ignored_flags(Options::command())
 }
@@ -83,7 +83,7 @@ impl CommandLine {
     ///
     /// # Errors
     ///
-    /// When any of them is invalid, or when the command line asks for the help text or the version.
+    /// If any of them is invalid, or the command line asks for the help text or the version.
     pub fn read(
         words: impl IntoIterator<Item = OsString>,
         variables: impl IntoIterator<Item = (OsString, OsString)>,
@@ -91,7 +91,7 @@ impl CommandLine {
         Self::read_with(command(), words, variables)
     }
 
-    /// As [`Self::read`], with a command to which the caller has added to [`command`].
+    /// As [`Self::read`], with a command that the caller has made from [`command`] by adding to it.
     ///
     /// # Errors
     ///
@@ -102,7 +102,8 @@ impl CommandLine {
         variables: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> Result<Self, CommandLineError> {
         let mut words: Vec<OsString> = words.into_iter().map(with_dashes).collect();
-        // Whether flags go together is decided when all are known.
+        // Flags may depend on others from the environment or the file, so the last parse checks
+        // that they go together.
         let alone = command.clone().mut_args(without_relations);
         let given = alone.clone().try_get_matches_from(&words)?;
         let mut ignored: Vec<_> = ignored_flags(&given).collect();
@@ -143,8 +144,8 @@ impl CommandLine {
         Ok(Self { options, flags, origins, ignored, unknown_variables: environment.unknown })
     }
 
-    /// [`Self::flags`] for a process with these settings: flags whose default depends on others
-    /// have the value in use.
+    /// Returns [`Self::flags`] for a process with these settings: flags whose default depends on
+    /// others have the value in use.
     pub fn flags_in_use(&self, settings: &Settings) -> BTreeMap<String, String> {
         let mut flags = self.flags.clone();
         let mut set = |flag: &str, value: &str| flags.insert(flag.to_owned(), value.to_owned());
@@ -160,7 +161,7 @@ impl CommandLine {
         flags
     }
 
-    /// Logs warnings about what was given and changes nothing.
+    /// Logs a warning about each flag and variable that changes nothing.
     pub fn log_warnings(&self) {
         for (flag, reason) in &self.ignored {
             tracing::warn!("--{flag} of kube-controller-manager is ignored: {reason}");
@@ -170,7 +171,7 @@ impl CommandLine {
         }
     }
 
-    /// The error with the place that the value comes from, unless that is the command line.
+    /// Returns the error with the place of the value, unless the value is on the command line.
     pub fn locate(&self, error: &InvalidOption) -> String {
         match self.origins.get(&error.option) {
             Some(origin) => format!("{origin}: invalid value {:?}: {}", error.value, error.why),
@@ -191,7 +192,7 @@ fn invalid(origin: &Origin, why: &str) -> CommandLineError {
     CommandLineError::Value(format!("{origin}: {why}"))
 }
 
-/// The words with others inserted after the name of the program.
+/// Returns the words with others inserted after the name of the program.
 fn after_name(words: &[OsString], added: &[OsString]) -> Vec<OsString> {
     let (name, rest) = words.split_at(words.len().min(1));
     [name, added, rest].concat()
@@ -226,7 +227,8 @@ fn without_relations(arg: Arg) -> Arg {
     arg.requires(Resettable::Reset).conflicts_with(Resettable::Reset)
 }
 
-/// Flags that do not go together may come from different places: names the places.
+/// Adds the places of flags that are not on the command line to an error about flags that do not go
+/// together.
 fn explain(error: clap::Error, origins: &BTreeMap<String, Origin>) -> CommandLineError {
     let text = error.to_string();
     let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ");

@@ -5,8 +5,8 @@ use clap::CommandFactory;
 use super::*;
 use crate::settings::Settings;
 
-/// Reads options of a file with these lines after `apiVersion` and `kind`, of variables
-/// (`NAME=value`) and of words.
+/// Reads options from a file with these lines after `apiVersion` and `kind`, from variables
+/// (`NAME=value`) and from words.
 fn read(file: Option<&str>, variables: &[&str], words: &[&str]) -> Result<CommandLine, String> {
     let mut config = tempfile::NamedTempFile::new().unwrap();
     let head = "apiVersion: kube-endpoint-manager.config/v1alpha1\nkind: KubeEndpointManagerConfiguration\n";
@@ -50,7 +50,7 @@ fn a_flag_wins_over_the_environment_and_that_over_the_file() {
     check("leaderElect: false", &[], &["--leader-elect"], "Some(true) 100 * 43200s 20");
     check("maxEndpointsPerSlice: 5", &["KEM_MAX_ENDPOINTS_PER_SLICE=6"], &[], "None 6 * 43200s 20");
     check("maxEndpointsPerSlice: 5", &["KEM_MAX_ENDPOINTS_PER_SLICE="], &[], "None 5 * 43200s 20");
-    // A list of one source replaces that of another.
+    // The list of one source replaces that of another.
     check(
         "controllers: [endpoint]",
         &[],
@@ -65,7 +65,7 @@ fn a_flag_wins_over_the_environment_and_that_over_the_file() {
         "None 100 -*+endpointslice 43200s 20",
     );
     check("controllers: []", &[], &[], "None 100  43200s 20");
-    // A default on the command line is still a flag.
+    // A flag on the command line wins even if it has its default value.
     check("minResyncPeriod: 1h", &[], &["--min-resync-period=12h"], "None 100 * 43200s 20");
     check("minResyncPeriod: 1h\nkubeApiQps: 50", &["KEM_KUBE_API_QPS=-1"], &[], "None 100 * 3600s -1");
     check("kubeApiQps: 0.5", &[], &["--min_resync_period", "1m"], "None 100 * 60s 0.5");
@@ -84,12 +84,12 @@ fn the_file_may_map_gates_and_turn_on_what_takes_no_value() {
         assert!(got.options.is_embedded() && got.options.embedded.embedded_no_auth);
         assert_eq!(got.options.embedded.embedded_load.len(), 2);
         assert!(!read(Some("embedded: false"), &[], &[]).unwrap().options.is_embedded());
-        // The words of the command line may depend on what is set elsewhere.
+        // A flag on the command line may require one that is set elsewhere.
         assert!(read(None, &["KEM_EMBEDDED=true"], &["--embedded-empty"]).unwrap().options.is_embedded());
     }
 }
 
-/// The list of fields contains those of the embedded API server.
+/// The list of fields in the errors contains those of the embedded API server.
 #[cfg(feature = "embedded")]
 #[test]
 fn errors_name_the_place_and_what_is_valid() {
@@ -284,7 +284,7 @@ fn each_flag_has_a_field_and_a_variable_of_its_own() {
     }
 }
 
-/// kube-controller-manager takes a path without a value for one that is not given.
+/// kube-controller-manager takes an empty path for one that the user did not give.
 #[test]
 fn an_empty_path_counts_as_not_given() {
     let flags = [

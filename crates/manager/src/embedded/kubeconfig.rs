@@ -1,9 +1,9 @@
-//! The file of `--embedded-kubeconfig`. Only what this program wrote is replaced, and only once its
-//! server is gone.
+//! Writes the file of `--embedded-kubeconfig`. It replaces only a file that this program wrote, and
+//! only if the server in it has ended.
 //!
-//! A marker in the file says who wrote it. `kubectl config` keeps it, but not comments, so it is an
-//! extension. The file is in use while the API server of its address accepts its token. It has a
-//! token, so only its owner may read it.
+//! A marker in the file tells that this program wrote it. The marker is an extension, because
+//! `kubectl config` keeps extensions, but not comments. The file is in use while the API server at
+//! its address accepts its token. Because of the token, only its owner may read it.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Write};
@@ -25,26 +25,27 @@ const NAME: &str = "embedded";
 /// A comment for people.
 const COMMENT: &str =
     "# Written by kube-endpoint-manager --embedded, which replaces this file at its next start.\n";
-/// How long a server has to answer. One that takes longer counts as running.
+/// The time limit for an answer of a server. A server that takes longer counts as running.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
-/// The most bytes of its answer.
+/// The most bytes of an answer.
 const LONGEST_ANSWER: usize = 64 << 10;
-/// How often the file is looked at again while another process writes it, and how long to wait in
-/// between.
+/// The number of looks at the file while another process writes it, and the pause between two
+/// looks.
 const ATTEMPTS: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Why a kubeconfig is not written. The file is as it was.
+/// The error of a kubeconfig that was not written. The file is unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum KubeconfigError {
-    /// The operating system does not let it.
+    /// The operating system refuses to read or write the file.
     #[error("cannot write the kubeconfig {path}: {why}; choose another place with --embedded-kubeconfig")]
     Io {
         path: PathBuf,
         /// The error of the operating system.
         why: io::Error,
     },
-    /// The file is something else.
+    /// The file has content that this program did not write, or it is a pipe, a socket or a block
+    /// device.
     #[error(
         "{path} exists and {why}, so it is not replaced; choose another place with --embedded-kubeconfig, or remove the file"
     )]
@@ -53,7 +54,7 @@ pub enum KubeconfigError {
         /// A description of it, in words that follow "and".
         why: String,
     },
-    /// Another process needs it.
+    /// Another process uses the file.
     #[error(
         "{path} is the kubeconfig of a running --embedded, whose API server listens on {server}; choose another place with \
          --embedded-kubeconfig, or stop that process"
@@ -63,45 +64,45 @@ pub enum KubeconfigError {
         /// The URL of the API server.
         server: String,
     },
-    /// Another process has locked it.
+    /// Another process has locked the file.
     #[error(
         "another process has locked {path}; choose another place with --embedded-kubeconfig, or start again when it is done"
     )]
     Locked { path: PathBuf },
 }
 
-/// A path that a kubeconfig may be written to.
+/// A path to which a kubeconfig may be written.
 #[derive(Debug)]
 pub(super) struct Place {
     path: PathBuf,
-    /// The content that may be replaced; empty if there is no file.
+    /// The content that may be replaced. It is empty if there is no file.
     before: Vec<u8>,
 }
 
 /// The kind of a file's content.
 #[derive(Debug)]
 enum Content {
-    /// There is nothing to lose.
+    /// There is no content to lose.
     Empty,
     /// This program wrote it.
     Ours(Box<Kubeconfig>),
-    /// Anything else. In words that follow "and".
+    /// Anything else, as words that follow "and".
     Other(String),
 }
 
 impl Place {
-    /// Finds out whether a kubeconfig may be written to a path. Nothing is written.
+    /// Checks that a kubeconfig may be written to a path. This writes nothing.
     ///
     /// # Errors
     ///
-    /// If it may not.
+    /// The reason, if it must not be written there.
     pub(super) async fn look(path: &Path) -> Result<Self, KubeconfigError> {
         let io_error = |why| KubeconfigError::Io { path: path.to_owned(), why };
         let kind = std::fs::metadata(path).map(|it| it.file_type()).ok();
-        // A terminal or /dev/null: there is nothing to lose, and reading it could block.
+        // A terminal or /dev/null has no content to keep, and reading it could block.
         let is_device = kind.is_some_and(|kind| kind.is_char_device());
         if kind.is_some_and(|kind| !kind.is_file() && !kind.is_dir() && !kind.is_char_device()) {
-            // Opening a named pipe waits until somebody reads from it.
+            // Opening a named pipe would wait until somebody reads from it.
             let why = "is a pipe, a socket or a block device".to_owned();
             return Err(KubeconfigError::NotOurs { path: path.to_owned(), why });
         }
@@ -122,12 +123,12 @@ impl Place {
         Ok(Self { path: path.to_owned(), before })
     }
 
-    /// Writes a kubeconfig, marked as one of this program. If the file has changed since it was
-    /// looked at, it is looked at again.
+    /// Writes a kubeconfig with the marker of this program. If the file has changed since the last
+    /// look, this looks at it again.
     ///
     /// # Errors
     ///
-    /// If it cannot be written, or may not be any more.
+    /// If the file cannot be written, or must no longer be replaced.
     pub(super) async fn write(&self, kubeconfig: &str) -> Result<(), KubeconfigError> {
         let text = marked(kubeconfig);
         let mut place = Self { path: self.path.clone(), before: self.before.clone() };
@@ -143,7 +144,7 @@ impl Place {
     }
 }
 
-/// The text with the comment and the marker.
+/// Returns the text with the comment and the marker.
 fn marked(kubeconfig: &str) -> String {
     format!("{COMMENT}{kubeconfig}extensions:\n- name: {MARKER}\n  extension: {{writtenBy: --embedded}}\n")
 }
@@ -172,13 +173,13 @@ fn content(bytes: &[u8]) -> Content {
     }
 }
 
-/// The URL of the API server in a kubeconfig, if it still runs: it accepts the token of the
-/// kubeconfig, and says that it is an embedded one. Another program may have got its port.
+/// Returns the URL of the API server in a kubeconfig, if it still runs: it accepts the token of the
+/// kubeconfig, and names itself an embedded one. Another program may have got its port.
 async fn running_server(kubeconfig: &Kubeconfig) -> Option<String> {
     let asked = async {
         let mut config =
             Config::from_custom_kubeconfig(kubeconfig.clone(), &Default::default()).await.ok()?;
-        // Proxies of the environment do not reach it.
+        // A proxy of the environment does not reach loopback.
         config.proxy_url = None;
         let url = without_credentials(&config.cluster_url);
         let client = client_from_config(config).await.ok()?;
@@ -201,8 +202,8 @@ fn is_embedded(answered: &Answered) -> bool {
         && version["gitVersion"].as_str().is_some_and(|it| it.ends_with("+embedded"))
 }
 
-/// Puts a text in the place of what a file held `before`, at once: readers see either. Returns
-/// false if it holds something else by now, or another process holds its lock.
+/// Replaces the content `before` of a file by a text. Readers see one or the other. Returns false
+/// if the file has another content by now, or another process holds its lock.
 fn replace(path: &Path, before: &[u8], text: &str) -> io::Result<bool> {
     let mut file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
     if !file.metadata()?.is_file() {
@@ -217,7 +218,7 @@ fn replace(path: &Path, before: &[u8], text: &str) -> io::Result<bool> {
         Err(TryLockError::Error(error)) => return Err(error),
     }
     let is_gone = |error: &io::Error| error.kind() == ErrorKind::NotFound;
-    // A link stays, and what it points to is replaced.
+    // This keeps a link, and replaces its target.
     let target = match std::fs::canonicalize(path) {
         Err(error) if is_gone(&error) => return Ok(false),
         target => target?,
@@ -232,13 +233,13 @@ fn replace(path: &Path, before: &[u8], text: &str) -> io::Result<bool> {
     let temporary = temporary(&target);
     let written = write_private(&temporary, text).and_then(|()| std::fs::rename(&temporary, &target));
     if written.is_err() {
-        // That error is the one to show.
+        // The caller shows the first error, so this one is ignored.
         let _ = std::fs::remove_file(&temporary);
     }
     written.map(|()| true)
 }
 
-/// A file of this process beside another one.
+/// Returns the path of a file of this process beside another file.
 fn temporary(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{}.tmp", std::process::id()));
@@ -247,7 +248,7 @@ fn temporary(path: &Path) -> PathBuf {
 
 /// Writes a file that only its owner can read.
 fn write_private(path: &Path, text: &str) -> io::Result<()> {
-    // A process of this number that crashed may have left one.
+    // A crashed process with the same id may have left the file.
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         _ => {}

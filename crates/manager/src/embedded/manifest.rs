@@ -1,4 +1,4 @@
-//! The objects of the manifests that the embedded API server is loaded with.
+//! Reads the objects of the manifests that the embedded API server loads.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -12,18 +12,18 @@ use super::EmbeddedError;
 pub(super) struct Manifest {
     /// The file, or the sample.
     pub(super) path: PathBuf,
-    /// Objects of kinds that the server stores, with kind, version and name.
+    /// The objects of kinds that the server stores, with kind, version and name.
     pub(super) objects: Vec<Value>,
     /// The other kinds, as `KIND of VERSION`.
     pub(super) skipped: BTreeSet<String>,
 }
 
 impl Manifest {
-    /// Reads the objects of a file. Those of kinds that the server does not store are skipped.
+    /// Reads the objects of a file. It skips those of kinds that the server does not store.
     ///
     /// # Errors
     ///
-    /// If something in it is no object.
+    /// [`EmbeddedError::Invalid`] if something in the file is no object.
     pub(super) fn parse(path: &Path, file: &[u8]) -> Result<Self, EmbeddedError> {
         let objects =
             manifest::read(file).map_err(|why| EmbeddedError::Invalid { path: path.to_owned(), why })?;
@@ -36,7 +36,7 @@ impl Manifest {
         })
     }
 
-    /// Returns the objects, each with the file.
+    /// Returns the objects, each with the path of the file.
     pub(super) fn into_objects(self) -> impl Iterator<Item = (PathBuf, Value)> {
         let Self { path, objects, .. } = self;
         objects.into_iter().map(move |object| (path.clone(), object))

@@ -12,10 +12,10 @@ use upstream::UpstreamGate;
 
 pub use table::Gate;
 
-/// What gates of kube-controller-manager ask for.
+/// The requests of kube-controller-manager's gates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct UpstreamRequests {
-    /// The value of `WatchListClient`, if it is set.
+    /// The value of `WatchListClient`, if the list sets it.
     pub(crate) watch_list_client: Option<bool>,
     /// Names of gates that change nothing here.
     pub(crate) ignored: Vec<String>,
@@ -36,7 +36,7 @@ impl Default for Gates {
 }
 
 impl Gates {
-    /// All gates off: the behaviour of kube-controller-manager.
+    /// Returns the behaviour of kube-controller-manager: all gates are off.
     pub fn upstream() -> Self {
         Self([false; TABLE.len()])
     }
@@ -46,7 +46,7 @@ impl Gates {
         self.0[gate as usize]
     }
 
-    /// The name of each gate, and whether it is on.
+    /// Returns the name of each gate, with true if it is on.
     pub(crate) fn states(&self) -> impl Iterator<Item = (&'static str, bool)> {
         TABLE.iter().map(|spec| (spec.name, self.is_on(spec.gate)))
     }
@@ -59,15 +59,16 @@ impl Gates {
     }
 
     /// Applies the elements of `--feature-gates`: `Name=true` or `Name=false`, where the name may
-    /// follow `kube:`. Returns what the gates of kube-controller-manager among them ask for.
+    /// follow `kube:`. Returns the requests of kube-controller-manager's gates among them.
     ///
-    /// As in component-base, `AllAlpha` and `AllBeta` set the gates of their stage that are not
-    /// named, wherever in the list they are, and the last of several elements with one name counts.
+    /// As in component-base, `AllAlpha` and `AllBeta` set the gates of their stage that the list
+    /// does not name. Their place in the list does not matter. If several elements have one name,
+    /// the last one counts.
     ///
     /// # Errors
     ///
-    /// When a gate is unknown, when its value is not a boolean, or when it asks for what the
-    /// controllers cannot do.
+    /// If a gate is unknown, its value is not a boolean, or the controllers cannot behave as it
+    /// says.
     pub(crate) fn set(&mut self, words: &[String]) -> Result<UpstreamRequests, InvalidOption> {
         let mut requests = UpstreamRequests::default();
         let mut named = [None; TABLE.len()];
@@ -116,7 +117,7 @@ impl Gates {
         Ok(requests)
     }
 
-    /// One line per gate for `--help`.
+    /// Returns a line for each gate, for `--help`.
     pub(crate) fn help() -> String {
         let line = |GateSpec { name, stage, meaning, .. }: &GateSpec| {
             format!("{name}=true|false ({} - default={}): {meaning}", stage.as_str(), stage.is_on())
@@ -129,7 +130,7 @@ impl Gates {
     }
 }
 
-/// Why a gate is refused that nobody has.
+/// Returns the reason why `--feature-gates` refuses an unknown gate.
 fn unknown(name: &str) -> String {
     let known: Vec<&str> =
         ["AllAlpha", "AllBeta"].into_iter().chain(TABLE.iter().map(|spec| spec.name)).collect();

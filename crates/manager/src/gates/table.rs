@@ -1,18 +1,18 @@
 //! The table of feature gates.
 
-/// How far a gate has come, as in Kubernetes.
+/// The maturity of a gate, as in Kubernetes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// New, off by default, may change or go. `AllAlpha` sets these.
+    /// New and off by default. The gate may change or go. `AllAlpha` sets these.
     Alpha,
-    /// Settled, on by default. `AllBeta` sets these.
+    /// Settled and on by default. `AllBeta` sets these.
     Beta,
-    /// Kept for those who depend on it; off by default.
+    /// Off by default. The gate remains for users who depend on it.
     Deprecated,
 }
 
 impl Stage {
-    /// The name in the help text.
+    /// Returns the name in the help text.
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Alpha => "ALPHA",
@@ -45,8 +45,8 @@ pub enum Gate {
     /// Deletes the slices that the endpointslice controller leaves behind when a Service loses its
     /// selector.
     OrphanedSliceCleanup,
-    /// Corrects the label by which kube-proxy ignores slices of headless Services, where it is left
-    /// on other slices.
+    /// Corrects the label of headless Services that is left on other slices: kube-proxy ignores
+    /// slices that have it.
     HeadlessLabelRepair,
     /// Syncs Services with endpoints on a node when its zone label appears or changes.
     NodeZoneResync,
@@ -54,16 +54,16 @@ pub enum Gate {
     MissingNodeResync,
     /// Creates a slice first where updates alone would remove a ready pod for a moment.
     SafeWriteOrder,
-    /// Still removes endpoints and makes them unready when a slice of the same sync cannot be
-    /// created.
+    /// Still removes endpoints and makes them unready after a failed create of a slice in the same
+    /// sync.
     WritesAfterFailedCreate,
     /// Merges sparse slices in syncs that write anyway.
     SliceCompaction,
-    /// Never drops a Service whose writes fail: it is retried slowly, and synced when writes
-    /// succeed again after an outage.
+    /// Never drops a Service whose writes fail: retries it slowly, and syncs it when writes succeed
+    /// again after an outage.
     SlowRetries,
-    /// Corrects changes by another client after a second at the earliest, and more slowly while
-    /// they keep coming back.
+    /// Corrects changes by another client after a second at the earliest, and later each time while
+    /// the client repeats them.
     ForeignWriteBackoff,
     /// Collects changes of the pods of a large Service for up to 150 ms, and writes them together.
     WriteSpacing,
@@ -75,12 +75,12 @@ pub enum Gate {
 }
 
 impl Gate {
-    /// All gates, in a fixed order.
+    /// Returns all gates, in a fixed order.
     pub fn all() -> impl Iterator<Item = Self> {
         TABLE.iter().map(|spec| spec.gate)
     }
 
-    /// The name, as in `--feature-gates`.
+    /// Returns the name, as in `--feature-gates`.
     pub fn name(self) -> &'static str {
         TABLE[self as usize].name
     }
@@ -91,7 +91,7 @@ pub(super) struct GateSpec {
     pub(super) gate: Gate,
     pub(super) name: &'static str,
     pub(super) stage: Stage,
-    /// What it does when it is on.
+    /// A description of the behaviour when the gate is on.
     pub(super) meaning: &'static str,
 }
 

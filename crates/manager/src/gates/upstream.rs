@@ -1,25 +1,25 @@
-//! The feature gates of kube-controller-manager, so that its command line can be used here.
+//! The feature gates of kube-controller-manager, so that users can copy its command line.
 //!
-//! Most of its gates change nothing in the three controllers. They are accepted and ignored with a
-//! warning. The others are honoured if the controllers can behave as the value says, and refused if
-//! not.
+//! Most of its gates change nothing in the three controllers: this program ignores them with a
+//! warning. It honours the others if the controllers can behave as the value says, and refuses them
+//! if not.
 
-/// The gates that kube-controller-manager 1.36 registers, one in a line: those of `pkg/features`,
-/// of the API server, of client-go and of component-base.
+/// The gates that kube-controller-manager 1.36 registers, one in a line. They come from
+/// `pkg/features`, the API server, client-go and component-base.
 const NAMES: &str = include_str!("upstream.txt");
 
-/// What a gate of kube-controller-manager does here.
+/// The effect of a gate of kube-controller-manager in this program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum UpstreamGate {
     /// Upstream locks it to this value, and the controllers behave that way.
     Locked(bool),
-    /// `WatchListClient`: whether informers stream the first list.
+    /// `WatchListClient`: informers stream the first list if it is on.
     WatchListClient,
-    /// `AllAlpha`: all alpha gates that are not named.
+    /// `AllAlpha`: sets the alpha gates that the list does not name.
     AllAlpha,
-    /// `AllBeta`: all beta gates that are not named.
+    /// `AllBeta`: sets the beta gates that the list does not name.
     AllBeta,
-    /// It changes nothing here.
+    /// It changes nothing.
     Ignored,
 }
 
@@ -27,11 +27,11 @@ impl UpstreamGate {
     /// Finds a gate by name.
     pub(super) fn find(name: &str) -> Option<Self> {
         NAMES.lines().any(|known| known == name).then_some(match name {
-            // Read by `pkg/controller/endpointslice`: whether PreferSameZone and PreferSameNode
-            // count.
+            // `pkg/controller/endpointslice` reads it. If it is on, PreferSameZone and
+            // PreferSameNode count.
             "PreferSameTrafficDistribution" => Self::Locked(true),
-            // Read by client-go's informers: whether handlers see the changes of all objects in one
-            // order.
+            // client-go's informers read it. If it is on, handlers see the changes of all objects
+            // in one order.
             "InOrderInformers" => Self::Locked(true),
             "WatchListClient" => Self::WatchListClient,
             "AllAlpha" => Self::AllAlpha,

@@ -26,7 +26,7 @@ impl Seeds {
     }
 }
 
-/// What controllers are built from each time.
+/// The parts that stay the same each time the manager builds its controllers.
 pub(super) struct Blueprint {
     pub(super) client: ApiClient,
     pub(super) settings: Settings,
@@ -37,7 +37,7 @@ pub(super) struct Blueprint {
     pub(super) kinds: Kinds,
 }
 
-/// Controllers, the stores that they share, and what sends their events.
+/// Controllers, the stores that they share, and the tasks that send their events.
 pub(super) struct Parts {
     pub(super) cluster: Cluster,
     pub(super) fence: WriteFence,
@@ -46,14 +46,14 @@ pub(super) struct Parts {
     pub(super) recorders: Vec<EventRecorder>,
 }
 
-/// Why controllers are built.
+/// The reason why the manager builds its controllers.
 pub(super) enum Start {
     /// The process starts.
     Process,
     /// The server's storage went back.
     Again {
-        /// The Services that existed for the controllers before. What is left of others is not
-        /// deleted: nobody has seen that they lost their Service.
+        /// The Services that the controllers have seen before. The new controllers delete leftovers
+        /// of these alone: nobody has seen that other objects lost their Service.
         services: Vec<ObjectKey>,
     },
 }
@@ -80,31 +80,31 @@ impl Blueprint {
         Ok(blueprint)
     }
 
-    /// Returns true if a controller is selected and built in.
+    /// Returns true if the settings select a controller and the build contains it.
     pub(super) fn runs(&self, name: ControllerName) -> bool {
         self.settings.controllers.contains(&name) && name.is_built_in()
     }
 
-    /// The endpoints, endpointslice and mirroring controllers that run.
+    /// Returns which of the endpoints, endpointslice and mirroring controllers run.
     fn selected(&self) -> (bool, bool, bool) {
         use ControllerName::{EndpointSlice, EndpointSliceMirroring, Endpoints};
 
         (self.runs(Endpoints), self.runs(EndpointSlice), self.runs(EndpointSliceMirroring))
     }
 
-    /// The controllers that run.
+    /// Returns the controllers that run.
     pub(super) fn names(&self) -> Vec<ControllerName> {
         self.settings.controllers.iter().copied().filter(|name| self.runs(*name)).collect()
     }
 
-    /// The kinds that the controllers write.
+    /// Returns the kinds that the controllers write.
     pub(super) fn outputs(&self) -> Vec<Kind> {
         let (endpoints, slices, mirroring) = self.selected();
         let outputs = [(Kind::EndpointSlices, slices || mirroring), (Kind::Endpoints, endpoints)];
         outputs.into_iter().filter_map(|(kind, written)| written.then_some(kind)).collect()
     }
 
-    /// The kinds that the controllers only read.
+    /// Returns the kinds that the controllers only read.
     pub(super) fn inputs(&self) -> Vec<Kind> {
         let outputs = self.outputs();
         let kinds = Kind::ALL.into_iter();
@@ -115,7 +115,8 @@ impl Blueprint {
         self.settings.reflectors.streaming_list(self.settings.watch_list_client)
     }
 
-    /// Builds everything anew. With leader election, the fence is closed.
+    /// Builds new controllers with stores of their own. With leader election, their fence is
+    /// closed.
     pub(super) fn build(&mut self, start: Start) -> Result<Parts, ManagerError> {
         let elects = self.settings.leader_election.is_some();
         let fence = if elects { WriteFence::closed() } else { WriteFence::default() };
@@ -154,7 +155,7 @@ impl Blueprint {
     }
 }
 
-/// What the controllers of one start are built with.
+/// The parts from which one start builds its controllers.
 struct Build<'a> {
     client: ApiClient,
     cluster: Cluster,
@@ -175,8 +176,8 @@ struct Build<'a> {
     expect(dead_code, reason = "unused in a build without controllers")
 )]
 impl Build<'_> {
-    /// A writer with its own rate limit, as in upstream's controllers, and an event recorder that
-    /// shares it.
+    /// Returns a writer with a rate limit of its own, as upstream's controllers have, and an event
+    /// recorder that shares it.
     fn writer(
         &mut self,
         name: ControllerName,
@@ -213,7 +214,7 @@ impl Build<'_> {
 
         kube_endpoint_controller_runtime::RuntimeOptions {
             slow_retries: self.settings.gates.is_on(Gate::SlowRetries),
-            // In a dry run, all writes are those of another client, and none is answered.
+            // In a dry run, other clients make all writes, and this process corrects none of them.
             foreign_write_backoff: self.settings.gates.is_on(Gate::ForeignWriteBackoff)
                 && !self.settings.dry_run,
             write_spacing: self.settings.gates.is_on(Gate::WriteSpacing),

@@ -5,7 +5,6 @@ use super::tasks::NamedTasks;
 /// The controllers that a manager runs.
 #[derive(Clone)]
 pub struct RunningControllers {
-    /// The endpointslice controller.
     #[cfg(feature = "endpointslice")]
     pub endpoint_slice: Option<kube_endpoint_endpointslice_controller::EndpointSliceController>,
     #[cfg(feature = "endpoints")]
@@ -32,7 +31,7 @@ impl RunningControllers {
         let _ = tasks;
     }
 
-    /// Takes no more keys. Those that are queued are still synced.
+    /// Stops the queues from taking keys. The workers still sync those that are queued.
     pub(super) fn shut_down(&self) {
         #[cfg(feature = "endpointslice")]
         if let Some(controller) = &self.endpoint_slice {

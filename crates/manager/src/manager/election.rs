@@ -1,5 +1,4 @@
-//! The part that leader election has in a running manager: when the controllers may write, and when
-//! not any more.
+//! Leader election of a running manager: decides when the controllers may write.
 
 use std::time::Duration;
 
@@ -24,9 +23,9 @@ use crate::settings::LeaderElectionSettings;
 const TASK: &str = "leader elector";
 /// The name of the task that sends events about the lease.
 const EVENTS_TASK: &str = "lease events";
-/// A process whose caches are not synced leaves the lease to others for so long, since it could not
-/// work. Then it takes part in the election all the same: it may be that one kind cannot be listed,
-/// and some controllers do not need it.
+/// The longest time for which a process leaves the lease to others while its caches are not synced,
+/// since it could not work. After that it takes part in the election anyway: perhaps it cannot list
+/// one kind, and some controllers do not need that kind.
 const SYNC_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Requests per second for events about the lease, and their burst: client-go's defaults.
@@ -34,7 +33,7 @@ const EVENTS_QPS: f64 = 5.0;
 const EVENTS_BURST: u32 = 10;
 /// The component of events about the lease.
 const EVENT_COMPONENT: &str = "kube-endpoint-manager";
-/// How long the last event has to be sent when this process leads no more.
+/// The time limit for the last event of a process that no longer leads.
 const EVENTS_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A candidate that has not started, with the recorder of its events and the task that sends them.
@@ -46,8 +45,8 @@ pub(super) struct Candidate {
 }
 
 impl Candidate {
-    /// A candidate with these settings. Its events are sent through `client` too, not through the
-    /// fence: the last one says that this process has stopped leading.
+    /// Makes a candidate. It sends its events through `client`, past the fence: the last event says
+    /// that this process has stopped leading.
     pub(super) fn new(
         client: ApiClient,
         settings: &LeaderElectionSettings,
@@ -64,7 +63,7 @@ impl Candidate {
         Ok(Self { elector, leadership, events, send_events: Box::pin(send_events) })
     }
 
-    /// The liveness check of the elector.
+    /// Returns the liveness check of the elector.
     pub(super) fn health(&self) -> LeaseHealth {
         self.elector.health()
     }
@@ -81,7 +80,7 @@ fn elector_options(settings: &LeaderElectionSettings, seed: u64) -> ElectorOptio
     }
 }
 
-/// An elector that runs, and what its result means for the controllers.
+/// A running elector, with the fence that it opens and closes for the controllers.
 pub(super) struct Election {
     leadership: watch::Receiver<Leadership>,
     stop: Option<oneshot::Sender<Option<LastWrites>>>,
@@ -90,15 +89,15 @@ pub(super) struct Election {
     event_task: NamedTasks,
     fence: WriteFence,
     take_over: TakeOver,
-    /// What the previous leader left. While this process leads, only the versions of kinds that it
-    /// reads and does not write.
+    /// The versions that the previous leader left. While this process leads, they are those of the
+    /// kinds that it only reads.
     inherited: LastWrites,
     phase: Phase,
 }
 
 enum Phase {
     Standby,
-    /// The lease is held, and the caches catch up. The fence is closed.
+    /// This process holds the lease, and its caches catch up. The fence is closed.
     TakingOver {
         until: Instant,
         caught_up: BoxFuture<'static, LastWrites>,
@@ -108,20 +107,20 @@ enum Phase {
     },
 }
 
-/// What happened in an election.
+/// A change in an election.
 pub(super) enum Happening {
-    /// Another process, or none, holds the lease.
+    /// This process does not hold the lease. `leader` is the holder, if there is one.
     Standby { leader: Option<String> },
-    /// The lease has another holder although this process leads. The fence is closed.
+    /// The lease names another holder although this process leads. The fence is closed.
     Contested,
-    /// The controllers must begin. The fence is open.
+    /// The caches have caught up, and the fence is open: the controllers must begin.
     TookOver,
 }
 
 impl Election {
-    /// Starts the elector. The fence must be closed.
-    /// `report` is called with evidence that the server's storage went back, and when what it
-    /// contradicts was read.
+    /// Starts the elector. The fence must be closed. The elector calls `report` with evidence that
+    /// the server's storage went back, and with the time at which it read the version that the
+    /// evidence contradicts.
     pub(super) fn start(
         candidate: Candidate,
         fence: WriteFence,
@@ -138,7 +137,8 @@ impl Election {
                 _ = &mut stopped => return Ok(Ended::Standby),
                 _ = timeout(SYNC_TIMEOUT, cluster.synced()) => {}
             }
-            // The stores may be replaced while the elector runs, and must not stay in memory.
+            // A new start replaces the stores while the elector runs; the old ones must leave
+            // memory.
             drop(cluster);
             let stopped = async move { stopped.await.unwrap_or_default() };
             elector.run(stopped).await
@@ -158,14 +158,14 @@ impl Election {
         }
     }
 
-    /// Waits for the next thing that happens.
+    /// Waits for the next change.
     ///
     /// Cancel safe.
     ///
     /// # Errors
     ///
-    /// If the lease is lost, or the elector or the task that sends its events fails. The process
-    /// must end.
+    /// If this process loses the lease, or if the elector or the task that sends its events fails.
+    /// The process must end.
     pub(super) async fn next(&mut self) -> Result<Happening, ManagerError> {
         loop {
             let caught_up = async {
@@ -211,24 +211,24 @@ impl Election {
                     self.fence.open(Some(until));
                 }
             },
-            // If this process holds the lease again, it takes over again, since the other holder
-            // may have written.
+            // If this process gets the lease back, it takes over again, since the other holder may
+            // have written.
             Leadership::Contested { .. } => {
                 self.fence.close();
                 self.phase = Phase::Standby;
                 return Some(Happening::Contested);
             }
-            // The elector's task ends next, with the reason.
+            // The elector's task ends next and returns the reason.
             Leadership::Lost => self.fence.close(),
         }
         None
     }
 
     /// Goes on with new controllers, whose caches are empty and whose fence is closed. Returns true
-    /// if they may begin; otherwise [`Self::next`] says when.
+    /// if they may begin; otherwise [`Self::next`] tells when they may.
     pub(super) fn start_again(&mut self, fence: WriteFence, take_over: TakeOver) -> bool {
         (self.fence, self.take_over) = (fence, take_over);
-        // Versions that were left before say nothing any more.
+        // The storage went back, so the versions that the previous leader left mean nothing.
         self.inherited = LastWrites::default();
         match &mut self.phase {
             Phase::Standby => false,
@@ -236,7 +236,7 @@ impl Election {
                 *caught_up = self.take_over.begin(&self.fence, LastWrites::default());
                 false
             }
-            // Their first lists begin after the last write of those before.
+            // Their first lists begin after the last write of the controllers before.
             Phase::Leading { until } => {
                 self.fence.open(Some(*until));
                 true
@@ -253,15 +253,16 @@ impl Election {
         }
     }
 
-    /// Releases the lease if this process holds it. Call it when no write can be in flight.
+    /// Releases the lease if this process holds it. Call this when no write can be in flight.
     pub(super) async fn release(mut self) {
         let last_writes = match self.phase {
             Phase::Leading { .. } => self.take_over.last_writes(&self.fence, &self.inherited),
-            // It has written nothing, and its caches may lag.
+            // This process has written nothing, and its caches may lag: it hands on what was left
+            // to it.
             Phase::Standby | Phase::TakingOver { .. } => std::mem::take(&mut self.inherited),
         };
         if let Some(stop) = self.stop.take() {
-            // The elector may have ended.
+            // This fails if the elector has ended.
             let _ = stop.send(Some(last_writes));
         }
         match (&mut self.elector).await {
@@ -275,8 +276,8 @@ impl Election {
         self.send_last_events().await;
     }
 
-    /// Sends what the elector has recorded at its end, for a second at most. Call it when the
-    /// elector has ended.
+    /// Sends the events that the elector recorded at its end, for a second at most. Call this when
+    /// the elector has ended.
     pub(super) async fn send_last_events(&mut self) {
         self.events.shut_down();
         if timeout(EVENTS_TIMEOUT, self.event_task.all_ended()).await.is_err() {

@@ -1,4 +1,4 @@
-//! Why a manager could not be built, or ended by itself.
+//! The errors of building and of running a manager.
 
 use kube_endpoint_leader_election::{InvalidElectorOptions, LeaderElectionError};
 use kube_endpoint_workqueue::InvalidRate;
@@ -6,7 +6,7 @@ use tokio::task::JoinError;
 
 use crate::audit::AuditLogError;
 
-/// Why a manager could not be built, or ended by itself.
+/// The error of a manager that could not be built, or that ended by itself.
 #[derive(Debug, thiserror::Error)]
 pub enum ManagerError {
     /// The client-side rate limit is invalid.
@@ -18,23 +18,23 @@ pub enum ManagerError {
     /// The options of leader election are invalid.
     #[error("invalid leader election: {0}")]
     LeaderElection(#[from] InvalidElectorOptions),
-    /// This process was the leader and is not any more. It must exit; it can be started again.
+    /// This process was the leader and lost the lease. It must exit; a new process may start.
     #[error(transparent)]
     LeaderElectionLost(LeaderElectionError),
-    /// A task panicked. The process should exit and be restarted.
+    /// A task panicked. The process should exit, and a supervisor start it again.
     #[error("{name} failed: {error}")]
     TaskFailed {
         name: String,
         #[source]
         error: JoinError,
     },
-    /// A task ended without a shutdown. The process should exit and be restarted.
+    /// A task ended without a shutdown. The process should exit, and a supervisor start it again.
     #[error("{name} ended unexpectedly")]
     TaskEnded { name: String },
 }
 
 impl ManagerError {
-    /// The task that ended or panicked.
+    /// Returns the name of the task that ended or panicked.
     pub(super) fn task(&self) -> Option<&str> {
         match self {
             Self::TaskFailed { name, .. } | Self::TaskEnded { name } => Some(name),

@@ -1,4 +1,4 @@
-//! What others may know about a running manager: health checks, the status page, gauges.
+//! A handle through which health checks, the status page and gauges see a running manager.
 
 use std::sync::Arc;
 
@@ -10,19 +10,18 @@ use tokio::time::Instant;
 use super::RunningControllers;
 use crate::certificates::Certificates;
 
-/// A view of a manager. It stays valid while [`Manager::run`](super::Manager::run) runs and after
-/// it.
+/// A handle of a manager. It stays valid during and after [`Manager::run`](super::Manager::run).
 #[derive(Clone)]
 pub struct ManagerHandle {
     certificates: Certificates,
-    /// True if writes are recorded instead of sent.
+    /// True if the writers record writes instead of sending them.
     dry_run: bool,
     state: Arc<State>,
 }
 
 type MakeHandler = Box<dyn Fn(&Cluster) -> Arc<dyn Handler> + Send + Sync>;
 
-/// What runs now.
+/// The stores and controllers that run now, and when they began.
 struct Running {
     cluster: Cluster,
     controllers: RunningControllers,
@@ -62,19 +61,19 @@ impl ManagerHandle {
         Self { certificates, dry_run, state: Arc::new(state) }
     }
 
-    /// The stores that the controllers share now. They are others after the manager has started
+    /// Returns the stores that the controllers share now. The manager replaces them when it starts
     /// again because the server's storage went back.
     pub fn cluster(&self) -> Cluster {
         self.state.running.read().cluster.clone()
     }
 
-    /// The controllers that run now; see [`Self::cluster`].
+    /// Returns the controllers that run now. A new start replaces them, too; see [`Self::cluster`].
     pub fn controllers(&self) -> RunningControllers {
         self.state.running.read().controllers.clone()
     }
 
-    /// Adds a handler that is called for every change of the stores. `make` is called with them,
-    /// and again whenever they are replaced.
+    /// Adds a handler of every change of the stores. The manager calls `make` with the stores, and
+    /// again with new ones whenever it replaces them.
     pub fn add_handler(&self, make: impl Fn(&Cluster) -> Arc<dyn Handler> + Send + Sync + 'static) {
         let mut handlers = self.state.handlers.lock();
         let cluster = self.cluster();
@@ -82,8 +81,9 @@ impl ManagerHandle {
         handlers.push(Box::new(make));
     }
 
-    /// Reports evidence that the server's storage went back, unless the stores have been replaced
-    /// since the version was `read` that it contradicts.
+    /// Reports evidence that the server's storage went back. `read` is the time at which this
+    /// process read the version that the evidence contradicts; if the manager has replaced the
+    /// stores since, the evidence is out of date, and this ignores it.
     pub(super) fn report_storage_went_back(&self, evidence: String, read: Instant) {
         let running = self.state.running.read();
         if read >= running.since {
@@ -98,29 +98,30 @@ impl ManagerHandle {
         *self.state.running.write() = Running::now(cluster, controllers);
     }
 
-    /// The certificates in use.
+    /// Returns the certificates in use.
     pub(crate) fn certificates(&self) -> &Certificates {
         &self.certificates
     }
 
-    /// Returns true if all kinds have been listed, so that the manager can work or take over.
+    /// Returns true if the informers have listed all kinds, so that the manager can work or take
+    /// over.
     pub fn has_synced(&self) -> bool {
         self.cluster().has_synced()
     }
 
-    /// Becomes true when the controllers may write: without leader election from the start,
-    /// otherwise from the take-over until the shutdown or the loss of the lease.
+    /// Returns a receiver that holds true while the controllers may write: without leader election
+    /// from the start, otherwise from the take-over until the shutdown or the loss of the lease.
     pub fn leading(&self) -> watch::Receiver<bool> {
         self.state.leading.subscribe()
     }
 
-    /// The identity of the holder of the lease, as last seen by a standby. None without leader
-    /// election, before the lease was read, and when nobody held it.
+    /// Returns the identity of the holder of the lease that a standby saw last. It is `None`
+    /// without leader election, before the first read of the lease, and if the lease had no holder.
     pub fn leader(&self) -> Option<String> {
         self.state.leader.lock().clone()
     }
 
-    /// Returns true if this is a dry run: writes are recorded and reported, and none is sent.
+    /// Returns true if this is a dry run: the writers record and report writes, and send none.
     pub fn is_dry_run(&self) -> bool {
         self.dry_run
     }
@@ -130,14 +131,14 @@ impl ManagerHandle {
         *self.state.shutting_down.borrow()
     }
 
-    /// Becomes true when the shutdown begins.
+    /// Returns a receiver whose value becomes true when the shutdown begins.
     #[cfg(feature = "ui")]
     pub(crate) fn shutting_down(&self) -> watch::Receiver<bool> {
         self.state.shutting_down.subscribe()
     }
 
-    /// The name of a task that ended or panicked, if one did. The process is about to end then, and
-    /// is not alive.
+    /// Returns the name of the task that ended or panicked, if one did. The process then is about
+    /// to end, and counts as not alive.
     pub fn dead_task(&self) -> Option<String> {
         self.state.dead_task.lock().clone()
     }

@@ -1,4 +1,4 @@
-//! The tasks that list and watch.
+//! Starts the tasks that list and watch.
 
 use kube_endpoint_api_client::ApiClient;
 use kube_endpoint_core_model::{EndpointSlice, Endpoints, Node, Pod, Service};
@@ -11,7 +11,7 @@ use crate::discovery;
 use super::build::Seeds;
 use super::tasks::NamedTasks;
 
-/// What informers are started with.
+/// The parts from which a manager starts its informers.
 pub(super) struct Informers<'a> {
     pub(super) client: ApiClient,
     pub(super) cluster: Cluster,
@@ -20,15 +20,15 @@ pub(super) struct Informers<'a> {
     pub(super) controllers: Vec<ControllerName>,
     pub(super) options: ReflectorOptions,
     pub(super) seeds: &'a mut Seeds,
-    /// Is told which kinds the API server serves, each time it was asked.
+    /// Publishes the kinds to list: those of the controllers whose resources the API server serves.
     pub(super) listed: watch::Sender<Kinds>,
 }
 
 impl Informers<'_> {
-    /// Starts an informer for each kind, once the API server was asked whether it serves what the
-    /// controllers need. They end when something is sent.
+    /// Starts an informer for each kind. Each begins when discovery has published its kind. The
+    /// tasks end when the caller sends something through the returned sender.
     pub(super) fn start(mut self) -> (NamedTasks, watch::Sender<()>) {
-        // A dry run prints what it would change.
+        // A dry run prints the differences, for which it needs whole Endpoints.
         if !self.dry_run {
             self.cluster.summarize_endpoints();
         }
@@ -63,7 +63,7 @@ impl Informers<'_> {
             tokio::select! {
                 biased;
                 _ = stopped.changed() => return,
-                // The sender ends with the shutdown.
+                // This fails if discovery has ended, as in a shutdown.
                 _ = listed.wait_for(|kinds| kinds.contains(T::KIND)) => {}
             }
             let shutdown = async move {
@@ -71,7 +71,8 @@ impl Informers<'_> {
             };
             let ended = kube_endpoint_informer::run::<T>(client, cluster, options, shutdown).await;
             if ended.is_err() {
-                // The manager knows it too, and starts again.
+                // The storage went back: the manager knows that too, and aborts this task when it
+                // starts again.
                 let _ = again.changed().await;
             }
         });

@@ -1,4 +1,4 @@
-//! A manager that runs: its tasks, what ends it, and the shutdown.
+//! Runs the tasks of a manager, starts them again after a restore, and shuts them down.
 
 use std::future::{Future, pending};
 use std::pin::pin;
@@ -16,15 +16,15 @@ use super::take_over::TakeOver;
 use super::tasks::NamedTasks;
 use super::{Manager, ManagerError, ManagerHandle};
 
-/// A manager starts again once in this time at most because the server's storage went back. If
-/// there is evidence again meanwhile, it starts again at the end of this time; otherwise all kinds
-/// are listed once more then, in case API servers that disagreed have only now agreed.
+/// The shortest time between two starts because the server's storage went back. At its end the
+/// manager starts again if it has seen new evidence. Otherwise it lists all kinds once more, in
+/// case several API servers have disagreed until now.
 const START_PERIOD: Duration = Duration::from_secs(600);
 
-/// How long a write that was sent before a shutdown or a new start may take.
+/// The time limit for the answers to writes that were sent before a shutdown or a new start.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The tasks of a manager. They are aborted when it is dropped.
+/// The tasks of a manager. Dropping it aborts them.
 pub(super) struct Running {
     handle: ManagerHandle,
     blueprint: Blueprint,
@@ -36,12 +36,12 @@ pub(super) struct Running {
     workers: NamedTasks,
     event_tasks: NamedTasks,
     other_tasks: NamedTasks,
-    /// When all kinds are listed once more.
+    /// The time at which the manager lists all kinds once more.
     listed_again_at: Option<Instant>,
 }
 
 impl Running {
-    /// Starts the informers, and the controllers if no leader is elected.
+    /// Starts the informers, and without leader election also the controllers.
     pub(super) fn start(manager: Manager) -> Self {
         let Manager { mut blueprint, parts, handle, .. } = manager;
         let Parts { cluster, fence, controllers, event_tasks, recorders } = parts;
@@ -75,17 +75,18 @@ impl Running {
         }
     }
 
-    /// Starts everything again from nothing but the elector and what serves pages.
+    /// Starts everything again from nothing, except for the elector and the tasks that serve pages.
     async fn start_again(&mut self, why: &StorageWentBack) -> Result<(), ManagerError> {
         tracing::warn!(%why, "the controllers start again: all caches are dropped and filled anew");
         stop_writing(&self.fence).await;
         self.informers.abort().await;
         self.event_tasks.abort().await;
         let before = self.handle.cluster();
-        // The cluster holds the controllers as handlers, and those hold the cluster.
+        // This breaks a cycle: the cluster holds the controllers as handlers, and they hold the
+        // cluster.
         before.remove_handlers();
-        // A standby looks for leftovers when it takes over, as does a process whose controllers
-        // have not begun.
+        // Controllers that have not begun, such as those of a standby, have not looked for
+        // leftovers yet. They do so when they begin.
         let have_begun = !self.workers.is_empty() && before.has_synced_kinds([Kind::Services]);
         self.workers.abort().await;
         let start = if have_begun { Start::Again { services: before.services() } } else { Start::Process };
@@ -133,7 +134,8 @@ impl Running {
                 happening = election => match happening {
                     Ok(Happening::Standby { leader }) => self.handle.set_leader(leader),
                     Err(error) => {
-                        // The fence is closed. Only the event that tells of it is still sent.
+                        // The fence is closed. The process still sends the event that it has
+                        // stopped leading.
                         if let Some(mut election) = self.election.take() {
                             election.send_last_events().await;
                         }
@@ -141,7 +143,7 @@ impl Running {
                     }
                     Ok(Happening::Contested) => self.handle.set_leading(false),
                     Ok(Happening::TookOver) => {
-                        // They run already if the lease was contested.
+                        // The workers already run if the lease was contested.
                         if self.workers.is_empty() {
                             self.handle.controllers().start(&mut self.workers);
                         }
@@ -174,7 +176,7 @@ impl Running {
         }
     }
 
-    /// Lets the writes that were sent end, then releases the lease.
+    /// Waits for the writes that were sent, then releases the lease.
     async fn leave_to_successor(&mut self, election: Election) {
         stop_writing(&self.fence).await;
         self.handle.set_leading(false);
@@ -183,15 +185,15 @@ impl Running {
         election.release().await;
     }
 
-    /// Syncs the keys that are queued and sends the events that are recorded, within the time
-    /// limit: an unreachable API server takes no last writes.
+    /// Syncs the queued keys and sends the queued events, within the time limit: an unreachable API
+    /// server must not delay the end for longer.
     async fn finish(&mut self) -> Result<(), ManagerError> {
         self.handle.controllers().shut_down();
         self.stop_informers.send_replace(());
         let all = async {
             self.informers.all_ended().await?;
             self.workers.all_ended().await?;
-            // No worker records any more events.
+            // The workers have ended, so nobody records events any more.
             for recorder in &self.recorders {
                 recorder.shut_down();
             }
@@ -211,7 +213,7 @@ impl Running {
     }
 }
 
-/// Starts the informers that fill the stores. Returns also what a take-over needs of them.
+/// Starts the informers that fill the stores. Also returns the inputs of a take-over.
 fn start_informers(blueprint: &mut Blueprint, cluster: Cluster) -> (TakeOver, NamedTasks, watch::Sender<()>) {
     let listed = watch::Sender::new(Kinds::default());
     let take_over = TakeOver {
@@ -235,7 +237,7 @@ fn start_informers(blueprint: &mut Blueprint, cluster: Cluster) -> (TakeOver, Na
     (take_over, tasks, stop)
 }
 
-/// Begins no more writes, and waits until those that were sent are answered, for a second at most.
+/// Closes the fence, and waits for the answers to the writes that were sent, for a second at most.
 async fn stop_writing(fence: &WriteFence) {
     fence.close();
     if timeout(WRITE_TIMEOUT, fence.drained()).await.is_err() {

@@ -1,20 +1,22 @@
-//! What a new leader waits for before it writes: that its caches show what the previous leader has
-//! written.
+//! The take-over of a new leader: before it writes, its caches must show the writes of the previous
+//! leader.
 //!
-//! A leader that released the lease left the versions of its last writes, so the caches must have
-//! read as far. They usually have already. It also left the versions of the last changes of pods,
-//! Services and nodes that it had read: a new leader whose watches lag would otherwise put an older
-//! state in place of a newer one.
+//! A leader that released the lease left the versions of its last writes. The caches must have read
+//! up to these versions, and usually have. It also left the versions of the last changes of pods,
+//! Services and nodes that it had read: a new leader whose watches lag would otherwise replace
+//! newer state with older state.
 //!
-//! Otherwise the previous leader is gone, and nobody knows what it wrote last. Then the kinds that
-//! the controllers write are listed once: a list that begins after the lease was taken shows
-//! everything.
+//! If the previous leader left no versions, as after a crash, nobody knows its last writes. The new
+//! leader then lists once the kinds that the controllers write: a list that begins after it took
+//! the lease shows all of them.
 //!
-//! In both cases, the API server is asked for its version before. If a cache has read past it, the
-//! server's storage went back, and the caches show what was lost. Then all kinds are listed, which
-//! confirms it: the controllers start again.
+//! In both cases, the new leader first asks the API server for its version of each kind. If a cache
+//! has read a higher version, the server's storage went back, and the caches show objects that the
+//! server has lost. The new leader then lists all kinds, which confirms this, and its controllers
+//! start again.
 //!
-//! A kind that the API server does not serve is not waited for. Its controllers wait for it.
+//! The take-over does not wait for a kind that the API server does not serve. The controllers that
+//! read this kind do.
 
 use std::time::Duration;
 
@@ -28,18 +30,19 @@ use kube_endpoint_leader_election::LastWrites;
 use kube_endpoint_watch_channel as watch;
 use tokio::time::{Instant, sleep, timeout};
 
-/// How long to wait for a cache that is behind. Then the kind is listed, if the controllers write
-/// it.
+/// The longest wait for a cache that is behind. After it the new leader lists the kind, if the
+/// controllers write it.
 const LONGEST_LAG: Duration = Duration::from_secs(10);
-/// How long a list may take.
+/// The time limit for a list.
 const LONGEST_LIST: Duration = Duration::from_secs(60);
-/// How often the position of a cache is looked at.
+/// The pause between two looks at the position of a cache.
 const POLL: Duration = Duration::from_millis(10);
-/// How long to wait for an answer about the server's version, and then until it is asked again.
+/// The time limit for an answer about the server's version, and the shortest time between two such
+/// requests.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 const RETRY: Duration = Duration::from_millis(500);
 
-/// What a take-over needs.
+/// The inputs of a take-over.
 #[derive(Clone)]
 pub(super) struct TakeOver {
     pub(super) client: ApiClient,
@@ -48,21 +51,22 @@ pub(super) struct TakeOver {
     pub(super) outputs: Vec<Kind>,
     /// The kinds that they only read.
     pub(super) inputs: Vec<Kind>,
-    /// Of all these, the kinds that the API server serves. The first value is not valid.
+    /// Those of these kinds that the informers list, because the API server serves what their
+    /// controllers need. The receiver's first value is a placeholder.
     pub(super) listed: watch::Receiver<Kinds>,
 }
 
-/// What the server says about a kind.
+/// The answer of the server about a kind.
 struct Asked {
     kind: Kind,
-    /// The highest version that the cache had read before.
+    /// The highest version that the cache had read before the request.
     position: ResourceVersion,
     /// The server's version.
     server: ResourceVersion,
 }
 
 impl Asked {
-    /// Returns the version that the lease names, unless the server does not have it.
+    /// Returns the version that the lease names, or `None` if the server has not reached it.
     fn existing(&self, version: Option<ResourceVersion>) -> Option<ResourceVersion> {
         let (version, server) = (version?, self.server);
         if version > server {
@@ -77,11 +81,12 @@ impl Asked {
 }
 
 impl TakeOver {
-    /// Begins a take-over. The future completes when the controllers may begin, with the versions
-    /// of the inputs that the previous leader left, without those that the server does not have.
+    /// Begins a take-over. The future completes when the controllers may begin. It returns the
+    /// versions of the inputs that the previous leader left, except those that the server has not
+    /// reached.
     ///
-    /// `fence` is told what the previous leader wrote, so that a process that stops soon hands this
-    /// on.
+    /// `fence` learns the last writes of the previous leader, so that a process that stops soon
+    /// hands them on.
     pub(super) fn begin(
         &self,
         fence: &WriteFence,
@@ -93,7 +98,7 @@ impl TakeOver {
         tracing::info!(%last_writes, "taking over");
         let (mut this, fence) = (self.clone(), fence.clone());
         async move {
-            // The sender ends with the shutdown.
+            // This fails if discovery has ended, as in a shutdown.
             let _ = this.listed.changed().await;
             let served = *this.listed.borrow();
             let this = this;
@@ -103,8 +108,8 @@ impl TakeOver {
             let asked: Vec<Asked> = asked.into_iter().flatten().collect();
             let went_back = asked.iter().any(|asked| asked.server < asked.position);
             if went_back {
-                // Another cache may show what was lost, too, although the server has passed its
-                // version since.
+                // The other caches may show lost objects, too, although the server has passed their
+                // versions since.
                 tracing::warn!(
                     "the API server's version is lower than one that was read before: {STORAGE_WENT_BACK}"
                 );
@@ -126,9 +131,9 @@ impl TakeOver {
         .boxed()
     }
 
-    /// What this process leaves to the next leader: the versions of the last writes, and of the
-    /// last changes that it has read of other kinds. `inherited` is what was left to it, of the
-    /// other kinds.
+    /// Returns the versions that this process leaves to the next leader: those of its last writes,
+    /// and of the last changes that it has read of the other kinds. `inherited` has the versions of
+    /// the other kinds that the previous leader left.
     pub(super) fn last_writes(&self, fence: &WriteFence, inherited: &LastWrites) -> LastWrites {
         let outputs = fence.last_writes().into_iter();
         let inputs = self.inputs.iter().filter_map(|kind| {
@@ -138,11 +143,12 @@ impl TakeOver {
         outputs.chain(inputs).collect()
     }
 
-    /// Asks for the server's version of a kind; returns none if the server does not serve it. An
-    /// input may be one that cannot be listed, and that some controllers do not need: the server
-    /// has some time to answer about it.
+    /// Asks for the server's version of a kind. Returns `None` if the server does not serve it, or
+    /// gives no answer about an input in time. It waits for the answer about an output. About an
+    /// input it asks only if the informer has listed it, and waits for a limited time: perhaps
+    /// nobody can list it, and some controllers do not need it.
     async fn ask(&self, kind: Kind) -> Option<Asked> {
-        // Read before: the cache may read more than the answer shows meanwhile.
+        // The position comes first: while the server answers, the cache may read past the answer.
         let position = |namespace: &str| self.cluster.position_in(kind, namespace);
         let namespaces = self.cluster.watched_namespaces().names();
         let position = namespaces.map(|namespace| position(namespace)).fold(position(""), Ord::max);
@@ -157,8 +163,8 @@ impl TakeOver {
         Some(Asked { kind, position, server })
     }
 
-    /// Waits until the cache of a kind shows what the previous leader has written or read, up to
-    /// the version that it left. Returns this version if it is good for the next leader, too.
+    /// Waits until the cache of a kind has read up to the version that the previous leader left.
+    /// Returns this version if this process can hand it on to the next leader.
     async fn catch_up(&self, kind: Kind, version: Option<ResourceVersion>) -> Option<ResourceVersion> {
         let is_output = self.outputs.contains(&kind);
         let Some(version) = version else {
@@ -167,8 +173,8 @@ impl TakeOver {
             }
             return None;
         };
-        // If each namespace has a watch of its own, those without events do not reach the version
-        // soon.
+        // If each namespace has a watch of its own, the watches without events do not reach the
+        // version soon.
         let has_many_watches = self.cluster.watched_namespaces().names().len() > 1;
         let limit = if has_many_watches { Duration::ZERO } else { LONGEST_LAG };
         if self.reads(kind, version, limit).await {
@@ -187,8 +193,8 @@ impl TakeOver {
         has_many_watches.then_some(version)
     }
 
-    /// Lists a kind. If that takes too long, the controllers begin with what the cache shows: those
-    /// of other kinds need not wait.
+    /// Lists a kind. If that takes too long, the controllers begin with the cache as it is, so that
+    /// those of other kinds do not wait.
     async fn relist(&self, kind: Kind) {
         if timeout(LONGEST_LIST, self.cluster.relist(kind)).await.is_err() {
             let kind = kind.name();
@@ -196,7 +202,7 @@ impl TakeOver {
         }
     }
 
-    /// Waits until the cache has read up to a version; returns whether it has within the time
+    /// Waits until the cache has read up to a version. Returns false if it has not within the time
     /// limit.
     async fn reads(&self, kind: Kind, version: ResourceVersion, limit: Duration) -> bool {
         let reads = async {
@@ -207,8 +213,9 @@ impl TakeOver {
         timeout(limit, reads).await.is_ok()
     }
 
-    /// The server's current version of a kind; none if it does not serve the kind. It is asked
-    /// until it answers: without an answer nothing could be written either.
+    /// Returns the server's current version of a kind, or `None` if the server does not serve the
+    /// kind. This asks until the server answers: a server without an answer would take no writes
+    /// either.
     async fn server_version(&self, kind: Kind) -> Option<ResourceVersion> {
         let mut reported = None;
         loop {

@@ -1,4 +1,4 @@
-//! Tasks with names, so that a task that ends can be named.
+//! Tasks with names, so that an error names the task that ended.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -7,7 +7,7 @@ use tokio::task::{Id, JoinError, JoinSet};
 
 use super::ManagerError;
 
-/// Tasks that run until they are told to end. They are aborted when it is dropped.
+/// Tasks that run until somebody tells them to end. Dropping it aborts them.
 #[derive(Default)]
 pub(super) struct NamedTasks {
     tasks: JoinSet<()>,
@@ -27,7 +27,7 @@ impl NamedTasks {
         self.names.insert(id, name.into());
     }
 
-    /// Waits for the next task that ends. None if there is no task left.
+    /// Waits for the next task that ends. Returns `None` if there is no task left.
     ///
     /// Cancel safe.
     pub(super) async fn next_ended(&mut self) -> Option<EndedTask> {
@@ -45,7 +45,7 @@ impl NamedTasks {
         self.tasks.is_empty()
     }
 
-    /// Waits until all tasks have ended that were told to.
+    /// Waits until all tasks have ended. Somebody must have told them to.
     ///
     /// # Errors
     ///
@@ -65,7 +65,7 @@ impl NamedTasks {
         self.names.clear();
     }
 
-    /// The names of the tasks that have not ended, sorted.
+    /// Returns the names of the tasks that have not ended, sorted.
     #[expect(clippy::disallowed_methods, reason = "the names are sorted")]
     pub(super) fn names(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self.names.values().map(String::as_str).collect();
@@ -75,7 +75,7 @@ impl NamedTasks {
 }
 
 impl EndedTask {
-    /// The error about a task that ended although it was not told to.
+    /// Returns the error about a task that ended although nobody told it to.
     pub(super) fn unexpected(self) -> ManagerError {
         match self.result {
             Ok(()) => {

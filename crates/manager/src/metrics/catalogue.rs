@@ -1,4 +1,4 @@
-//! Compares docs/metrics.md with all metrics that are described and registered.
+//! Compares docs/metrics.md with all metrics that the process describes and registers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -18,7 +18,7 @@ use crate::{LeaderElectionSettings, Manager, Settings};
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
 const BEGIN: &str = "<!-- The table is generated: UPDATE_DOCS=1 cargo test -p kube-endpoint-manager-core --features otlp catalogue -->\n";
 
-/// A recorder that keeps no values, only which metrics there are.
+/// A recorder that keeps the descriptions of metrics, and no values.
 #[derive(Clone, Debug, Default)]
 struct Catalogue(Arc<Mutex<BTreeMap<String, Entry>>>);
 
@@ -88,8 +88,8 @@ impl Recorder for Catalogue {
     }
 }
 
-/// All metrics of a process that runs the controllers on the sample cluster, with everything turned
-/// on that has metrics.
+/// Returns all metrics of a process that runs the controllers on the sample cluster, with
+/// everything turned on that has metrics.
 async fn catalogue() -> Catalogue {
     let catalogue = Catalogue::default();
     let _current = metrics::set_default_local_recorder(&catalogue);

@@ -1,13 +1,13 @@
-//! The order of a metrics page.
+//! Sorts a metrics page.
 //!
-//! The exporter keeps metrics in randomly hashed maps, so its pages differ from process to process
-//! and from scrape to scrape. client_golang, which upstream uses, sorts them.
+//! The exporter keeps metrics in randomly hashed maps, so the order differs from process to process
+//! and from scrape to scrape. Upstream's client_golang sorts them.
 
 use std::collections::BTreeMap;
 
 /// Sorts a page in Prometheus' text format: metrics by name, and the samples of each by their
-/// labels. The samples of one histogram keep their order. A sample that is no number is left out:
-/// the exporter cannot forget a gauge whose object is gone.
+/// labels. The samples of one histogram keep their order. This leaves out samples that are NaN: the
+/// exporter cannot forget a gauge whose object is gone.
 pub(crate) fn sorted(page: &str) -> String {
     let mut metrics: BTreeMap<&str, Metric<'_>> = BTreeMap::new();
     let mut current: Option<&mut Metric<'_>> = None;
@@ -40,11 +40,12 @@ pub(crate) fn sorted(page: &str) -> String {
 #[derive(Default)]
 struct Metric<'a> {
     comments: Vec<&'a str>,
-    /// By labels, without the bound of a bucket.
+    /// The samples by their labels, without the bound of a bucket.
     samples: BTreeMap<&'a str, Vec<&'a str>>,
 }
 
-/// The labels of a sample. The exporter writes the bound of a bucket last.
+/// Returns the labels of a sample, without the bound of a bucket. The exporter writes the bound
+/// last.
 fn labels(sample: &str) -> &str {
     // A value has no space, and no brace either.
     let series = sample.rsplit_once(' ').map_or(sample, |(series, _)| series);

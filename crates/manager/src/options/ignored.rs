@@ -1,7 +1,8 @@
-//! The flags of kube-controller-manager that change nothing here, so that its command line can be
-//! used as it is.
+//! The flags of kube-controller-manager that change nothing here, so that users can copy its
+//! command line.
 //!
-//! They are accepted with a warning that says why, and are not part of the help text.
+//! This program accepts them with a warning that gives the reason, and leaves them out of its help
+//! text.
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
@@ -11,7 +12,7 @@ use Reason::{
 };
 use Takes::{Switch, Value};
 
-/// What follows the name of a flag.
+/// The text after the name of a flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Takes {
     /// Nothing, `=true` or `=false`.
@@ -20,7 +21,7 @@ enum Takes {
     Value,
 }
 
-/// Why a flag changes nothing.
+/// The reason why a flag changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reason {
     Address,
@@ -172,7 +173,7 @@ pub(super) fn add_to(command: Command) -> Command {
     }))
 }
 
-/// The flags that were given, each once, with the reason why it changes nothing.
+/// Returns the flags that the user gave, each once, with the reason why it changes nothing.
 pub(super) fn given(matches: &ArgMatches) -> impl Iterator<Item = (&'static str, &'static str)> {
     let given = |name: &str| matches.value_source(name).is_some();
     FLAGS.into_iter().filter(move |(name, ..)| given(name)).map(|(name, _, reason)| (name, reason.text()))
@@ -185,8 +186,8 @@ mod tests {
     use clap::CommandFactory;
     use std::collections::BTreeSet;
 
-    /// The flags that `kube-controller-manager --help` of Kubernetes 1.36 lists, one in a line,
-    /// those without a value followed by `=BOOL`.
+    /// The flags that `kube-controller-manager --help` of Kubernetes 1.36 lists, one in a line.
+    /// `=BOOL` follows those without a value.
     const UPSTREAM: &str = include_str!("kube_controller_manager_flags.txt");
 
     #[test]

@@ -57,13 +57,13 @@ pub struct Options {
     /// Serving metrics, health and status.
     #[command(flatten)]
     pub serving: ServingOptions,
-    /// Who may read what is served.
+    /// Access to the server.
     #[command(flatten)]
     pub auth: AuthOptions,
     /// Logs and traces.
     #[command(flatten)]
     pub logging: LoggingOptions,
-    /// What the manager works on.
+    /// The part of the cluster that the manager works on.
     #[command(flatten)]
     pub selection: SelectionOptions,
     /// The embedded API server.
@@ -77,13 +77,13 @@ pub(crate) fn add_ignored_flags(command: Command) -> Command {
     ignored::add_to(command)
 }
 
-/// Those of these flags that were given, with the reason why they change nothing.
+/// Returns those of these flags that the user gave, with the reason why they change nothing.
 pub(crate) fn ignored_flags(matches: &ArgMatches) -> impl Iterator<Item = (&'static str, &'static str)> {
     ignored::given(matches)
 }
 
 impl Options {
-    /// Makes flags with a path that have an empty value those that are not given, as
+    /// Takes a flag with an empty path for one that the user did not give, as
     /// kube-controller-manager does: scripts write `--client-ca-file=`.
     pub(crate) fn unset_empty_paths(&mut self) {
         let Self { api_server, serving, auth, .. } = self;
@@ -110,19 +110,20 @@ impl Options {
         false
     }
 
-    /// Returns true if a leader is elected. It is by default, except where nothing shares the API
-    /// server (`--embedded`).
+    /// Returns true if replicas elect a leader. They do by default, but not if nothing shares the
+    /// API server (`--embedded`), and never in a dry run.
     pub fn elects_leader(&self) -> bool {
         self.leader_election.leader_elect.unwrap_or(!self.is_embedded()) && !self.api_server.dry_run
     }
 
-    /// The port to serve on; 0 if nothing is served.
+    /// Returns the port to serve on, or 0 for none.
     pub fn port(&self) -> u16 {
         self.serving.secure_port.unwrap_or(if self.is_embedded() { 0 } else { SECURE_PORT })
     }
 
-    /// The log level for the verbosity, on kube-controller-manager's scale. With `--embedded`,
-    /// verbosity 0 logs warnings only, so that logs do not interleave with the printed writes.
+    /// Returns the log level for the verbosity, on kube-controller-manager's scale. With
+    /// `--embedded`, verbosity 0 logs warnings only, so that logs do not interleave with the
+    /// printed writes.
     pub fn log_level(&self) -> LevelFilter {
         match self.logging.verbosity {
             0 if self.is_embedded() => LevelFilter::WARN,

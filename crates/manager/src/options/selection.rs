@@ -1,4 +1,4 @@
-//! Flags that select what a manager works on.
+//! Flags that select the part of the cluster that a manager works on.
 
 use clap::Args;
 

@@ -1,4 +1,4 @@
-//! Flags of serving metrics, health and status over HTTPS, and of who may read them.
+//! Flags of serving metrics, health and status over HTTPS, and of access to them.
 
 use std::net::IpAddr;
 use std::path::PathBuf;

@@ -3,10 +3,10 @@
 use std::net::SocketAddr;
 use std::str::FromStr;
 
-/// Where the page of `--embedded` listens: `--embedded-ui-address`.
+/// The address of the page of `--embedded`: `--embedded-ui-address`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UiAddress {
-    /// Nowhere.
+    /// There is no page.
     Off,
     /// At this address of loopback.
     At(SocketAddr),

@@ -1,4 +1,4 @@
-//! Invalid options.
+//! The error of an invalid option.
 
 use std::fmt::Display;
 
@@ -8,7 +8,7 @@ use std::fmt::Display;
 pub struct InvalidOption {
     pub option: String,
     pub value: String,
-    /// Why it is invalid, and which values are valid.
+    /// The reason, and the valid values.
     pub why: String,
 }
 

@@ -6,30 +6,31 @@ use super::error::InvalidOption;
 use crate::go_duration;
 use crate::options::LeaderElectionOptions;
 
-/// client-go's `leaderelection.JitterFactor`, as a percentage: a retry waits up to this much longer
-/// than the retry period.
+/// client-go's `leaderelection.JitterFactor`, as a percentage of the retry period: a retry waits up
+/// to this much longer than the period.
 const JITTER_PERCENT: u32 = 120;
 
-/// How replicas elect the one that writes. The rules are those of client-go's package
-/// `leaderelection`.
+/// The settings with which replicas elect the one that writes. The rules are those of client-go's
+/// package `leaderelection`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaderElectionSettings {
     pub namespace: String,
     pub name: String,
-    /// The identity of this replica in the Lease. None stands for one made from the host name and
-    /// the manager's seed, so candidates on one host that may share a seed call
+    /// The identity of this replica in the Lease. If it is `None`, the manager makes one from the
+    /// host name and its seed. Candidates on one host that may share a seed call
     /// [`Self::set_default_identity`] first.
     pub identity: Option<String>,
-    /// How long a standby waits after the last renewal that it saw before it takes the Lease.
+    /// The time that a standby waits after the last renewal that it saw, before it takes the Lease.
     pub lease_duration: Duration,
-    /// How long the leader tries to renew before it gives up; less than `lease_duration`.
+    /// The time for which the leader tries to renew before it gives up; less than `lease_duration`.
     pub renew_deadline: Duration,
     /// Time between two attempts; 1.2 times this is less than `renew_deadline`.
     pub retry_period: Duration,
 }
 
 impl Default for LeaderElectionSettings {
-    /// The Lease `kube-system/kube-endpoint-manager` with kube-controller-manager's durations.
+    /// Returns the Lease `kube-system/kube-endpoint-manager` with kube-controller-manager's
+    /// durations.
     fn default() -> Self {
         Self {
             namespace: "kube-system".into(),
@@ -45,8 +46,8 @@ impl Default for LeaderElectionSettings {
 impl TryFrom<&LeaderElectionOptions> for LeaderElectionSettings {
     type Error = InvalidOption;
 
-    /// Checks what client-go's `NewLeaderElector` and component-base's
-    /// `ValidateLeaderElectionConfiguration` check.
+    /// Makes the checks of client-go's `NewLeaderElector` and component-base's
+    /// `ValidateLeaderElectionConfiguration`.
     fn try_from(options: &LeaderElectionOptions) -> Result<Self, InvalidOption> {
         let (lease, renew, retry) = (
             options.leader_elect_lease_duration,

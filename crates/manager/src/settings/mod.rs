@@ -49,16 +49,16 @@ pub struct Settings {
     /// The encoding of objects in requests and, if the API server supports it, in answers.
     pub content_type: ContentType,
     /// True if informers ask for the first list as a stream (upstream's gate `WatchListClient`).
-    /// They list in pages if not, or if the API server refuses.
+    /// Otherwise, or if the API server refuses, they list in pages.
     pub watch_list_client: bool,
-    /// How kinds are listed and watched; no flag changes it. `watch_list_client` takes precedence
-    /// over its `streaming_list`, and its seed is not used.
+    /// The options of the informers; no flag changes them. `watch_list_client` takes precedence
+    /// over their `streaming_list`, and the manager replaces their seed.
     pub reflectors: ReflectorOptions,
-    /// Which Services have a log of changed pods; no flag changes it.
+    /// Decides which Services have a log of changed pods; no flag changes it.
     pub pod_log: PodLogOptions,
     /// Maximum number of endpoints in a slice.
     pub max_endpoints_per_slice: usize,
-    /// Maximum number of addresses that are mirrored from one subset.
+    /// Maximum number of addresses that the mirroring controller takes from one subset.
     pub mirroring_max_endpoints_per_subset: usize,
     /// Number of Services that the endpointslice controller syncs concurrently.
     pub endpoint_slice_workers: usize,
@@ -75,34 +75,35 @@ pub struct Settings {
     /// Shortest time between two resyncs of all Services and Endpoints. Each resync waits up to
     /// twice as long. Zero turns them off.
     pub min_resync_period: Duration,
-    /// With the gate `TopologyNodeTolerance`: the share of nodes, 0 to 1, that may lack a zone.
+    /// The share of nodes, 0 to 1, that may lack a zone if the gate `TopologyNodeTolerance` is on.
     pub topology_node_tolerance: f64,
-    /// How long outstanding work may take after the shutdown before it is abandoned.
+    /// The time after which a shutdown abandons outstanding work.
     pub shutdown_timeout: Duration,
-    /// The URL of the API server, if it is not that of the kubeconfig or the service account.
+    /// The URL of the API server, if it differs from that of the kubeconfig or the service account.
     pub master: Option<String>,
-    /// Leader election among replicas; none if this process is the only one.
+    /// Leader election among replicas. `None` means that this process is the only one.
     pub leader_election: Option<LeaderElectionSettings>,
-    /// Serving metrics, health and status over HTTPS; none serves nothing.
+    /// Serving metrics, health and status over HTTPS. `None` serves nothing.
     pub serving: Option<ServingSettings>,
-    /// Where traces are sent; none sends none.
+    /// The collector of traces. `None` sends no traces.
     pub tracing: Option<TracingSettings>,
     pub logging_format: LoggingFormat,
-    /// The file to which a line of JSON is appended for each write; none writes no audit log.
+    /// The file of the audit log, which gets a line of JSON for each write. `None` writes no audit
+    /// log.
     pub audit_log: Option<PathBuf>,
-    /// True if nothing is written: no object, no event, no Lease.
+    /// True if the manager writes nothing: no object, no event, no Lease.
     pub dry_run: bool,
     /// The namespaces to list and watch; empty for all. A shard takes precedence.
     pub namespaces: Vec<String>,
-    /// Label selector of the Services to sync; none for all.
+    /// Label selector of the Services to sync. `None` selects all.
     pub service_selector: Option<LabelSelector>,
-    /// The shard of the namespaces to work on; none for all of them.
+    /// The shard of the namespaces to work on. `None` stands for all of them.
     pub shard: Option<Shard>,
 }
 
 impl Default for Settings {
-    /// kube-controller-manager's defaults, all controllers of this build, and the default feature
-    /// gates. No leader is elected, and nothing is served.
+    /// Returns kube-controller-manager's defaults, with all controllers of this build and the
+    /// default feature gates, but without leader election and serving.
     fn default() -> Self {
         Self {
             controllers: ControllerName::ALL.into_iter().filter(|name| name.is_built_in()).collect(),
@@ -141,7 +142,7 @@ impl Default for Settings {
 impl TryFrom<&Options> for Settings {
     type Error = InvalidOption;
 
-    /// Validates the options. Options that change nothing here are logged as warnings.
+    /// Validates the options. Logs a warning about options that change nothing here.
     fn try_from(options: &Options) -> Result<Self, InvalidOption> {
         let controllers = &options.controllers;
         let mut gates = match controllers.compatibility.as_deref() {
@@ -166,8 +167,8 @@ impl TryFrom<&Options> for Settings {
         if dry_run && options.leader_election.leader_elect == Some(true) {
             ::tracing::warn!("--leader-elect is ignored: --dry-run takes no Lease");
         }
-        // The flags of leader election are checked even if it is off, so that turning it on does
-        // not reveal a mistake.
+        // This checks the flags of leader election even if it is off, so that turning it on reveals
+        // no mistake.
         let mut leader_election = LeaderElectionSettings::try_from(&options.leader_election)?;
         let namespaces = sharding::namespaces(&options.selection.namespaces)?;
         let service_selector = sharding::service_selector(&options.selection)?;
@@ -242,7 +243,8 @@ impl TryFrom<&Options> for Settings {
     }
 }
 
-/// Checks `--min-resync-period`: syncing everything many times a second would do nothing else.
+/// Checks `--min-resync-period`: a manager that syncs everything many times a second does nothing
+/// else.
 fn min_resync_period(period: Duration) -> Result<Duration, InvalidOption> {
     if period.is_zero() || period >= Duration::from_secs(1) {
         return Ok(period);

@@ -6,8 +6,8 @@ use super::error::{InvalidOption, in_range};
 const DEFAULT_QPS: f64 = 5.0;
 /// client-go's `rest.DefaultBurst`.
 const DEFAULT_BURST: u32 = 10;
-/// The lowest positive rate: a request in 17 minutes. The token bucket can count the time that a
-/// burst of [`MOST_BURST`] takes at it.
+/// The lowest positive rate: a request in 17 minutes. At this rate, the token bucket can still
+/// count the time of a burst of [`MOST_BURST`].
 const LEAST_QPS: f64 = 0.001;
 /// The largest burst.
 const MOST_BURST: u32 = 1_000_000;

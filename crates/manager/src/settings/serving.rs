@@ -11,54 +11,57 @@ use kube_endpoint_serving::{
 use super::error::InvalidOption;
 use crate::options::{AuthOptions, ServingOptions};
 
-/// What is served over HTTPS, and to whom.
+/// The settings of the HTTPS server, and of access to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServingSettings {
     /// The address to listen on. An unspecified address stands for all addresses of both families.
     pub bind_address: IpAddr,
     pub port: u16,
-    /// The certificate and its chain. None stands for a self-signed certificate. Given exactly if
-    /// `key_file` is.
+    /// The certificate and its chain. `None` stands for a self-signed certificate. Set it if and
+    /// only if you set `key_file`.
     pub cert_file: Option<PathBuf>,
     /// The private key of `cert_file`.
     pub key_file: Option<PathBuf>,
-    /// The directory in which a self-signed certificate is kept. None keeps it in memory.
+    /// The directory that keeps a self-signed certificate. `None` keeps it in memory.
     pub cert_dir: Option<PathBuf>,
     /// The lowest TLS version that clients may use.
     pub min_tls_version: TlsVersion,
     /// The cipher suites of TLS 1.2 that clients may use.
     pub cipher_suites: CipherSuites,
-    /// Whether clients may use HTTP/2.
+    /// True if clients may use HTTP/2.
     pub http2: bool,
-    /// Maximum number of concurrent requests on one HTTP/2 connection; none stands for the default.
+    /// Maximum number of concurrent requests on one HTTP/2 connection. `None` stands for the
+    /// default.
     pub http2_max_streams_per_connection: Option<u32>,
     /// Authorities of client certificates, instead of those that the cluster publishes.
     pub client_ca_file: Option<PathBuf>,
-    /// How to recognize a front proxy, which names users in headers, instead of what the cluster
-    /// publishes.
+    /// The CA and the headers of a front proxy, which names users in headers. They replace those
+    /// that the cluster publishes.
     pub front_proxy: Option<FrontProxyOptions>,
     /// Paths that anyone may read.
     pub always_allow_paths: OpenPaths,
-    /// The kubeconfig for TokenReviews. None stands for the connection of the controllers.
+    /// The kubeconfig for TokenReviews. `None` stands for the connection of the controllers.
     pub authentication_kubeconfig: Option<PathBuf>,
-    /// True if what the cluster publishes (ConfigMap
-    /// `kube-system/extension-apiserver-authentication`) is not used.
+    /// True if the server ignores the authorities and headers that the cluster publishes (ConfigMap
+    /// `kube-system/extension-apiserver-authentication`).
     pub authentication_skip_lookup: bool,
-    /// True if serving goes on when the cluster's client authorities cannot be read.
+    /// Without effect, and accepted for compatibility: the server always goes on without the
+    /// cluster's client authorities when it cannot read them.
     pub authentication_tolerate_lookup_failure: bool,
-    /// How long the answer to a TokenReview is cached.
+    /// The time for which the server caches the answer to a TokenReview.
     pub token_cache_ttl: Duration,
-    /// The kubeconfig for SubjectAccessReviews. None stands for the connection of the controllers.
+    /// The kubeconfig for SubjectAccessReviews. `None` stands for the connection of the
+    /// controllers.
     pub authorization_kubeconfig: Option<PathBuf>,
-    /// How long the answer that a request is allowed is cached.
+    /// The time for which the server caches the answer that a request is allowed.
     pub authorized_cache_ttl: Duration,
-    /// How long the answer that a request is not allowed is cached.
+    /// The time for which the server caches the answer that a request is not allowed.
     pub unauthorized_cache_ttl: Duration,
 }
 
 impl ServingSettings {
-    /// kube-controller-manager's defaults on this port.
+    /// Returns kube-controller-manager's defaults on this port.
     pub fn on_port(port: u16) -> Self {
         Self {
             bind_address: IpAddr::from([0, 0, 0, 0]),
@@ -83,7 +86,7 @@ impl ServingSettings {
         }
     }
 
-    /// Validates the flags. Nothing is read from files yet.
+    /// Validates the flags. This does not read their files yet.
     pub(super) fn new(
         port: u16,
         options: &ServingOptions,
@@ -125,7 +128,8 @@ impl ServingSettings {
     }
 }
 
-/// The front proxy, if its CA is given. As upstream, the other flags change nothing without it.
+/// Returns the front proxy, if the flags name its CA. As in upstream, the other flags change
+/// nothing without it.
 fn front_proxy(auth: &AuthOptions) -> Result<Option<FrontProxyOptions>, InvalidOption> {
     let list = |option: &str, values: &[String]| {
         let values: Vec<String> = values.iter().map(|value| value.trim().to_owned()).collect();

@@ -11,17 +11,17 @@ use super::{LeaderElectionSettings, Settings};
 use crate::Gate;
 use crate::options::SelectionOptions;
 
-/// The most characters that the namespaces may take in the name of a Lease, which may have 253.
+/// The most characters of the namespaces in the name of a Lease, which may have 253.
 const MAX_NAMESPACES: usize = 150;
 
 impl Settings {
-    /// How the stores are made.
+    /// Returns the options of the stores.
     pub(crate) fn cluster(&self) -> ClusterOptions {
         ClusterOptions { watched_namespaces: self.watched_namespaces(), pod_log: self.pod_log }
     }
 
-    /// The namespaces that are listed and watched. With the gate `ShardedWatch`, a shard is one of
-    /// the API server's division.
+    /// Returns the namespaces that the informers list and watch. With the gate `ShardedWatch`, the
+    /// API server divides the namespaces into shards.
     pub fn watched_namespaces(&self) -> WatchedNamespaces {
         match self.shard {
             Some(shard) if self.gates.is_on(Gate::ShardedWatch) => {
@@ -33,7 +33,7 @@ impl Settings {
     }
 }
 
-/// The namespaces, sorted and each once.
+/// Returns the namespaces, sorted and each once.
 pub(super) fn namespaces(names: &[String]) -> Result<Vec<String>, InvalidOption> {
     let names = names.iter().map(|name| name.trim()).filter(|name| !name.is_empty());
     let mut namespaces: Vec<String> = names.map(str::to_owned).collect();
@@ -47,7 +47,7 @@ pub(super) fn namespaces(names: &[String]) -> Result<Vec<String>, InvalidOption>
     Ok(namespaces)
 }
 
-/// The label selector of Services; none selects all.
+/// Returns the label selector of Services, or `None` if it selects all.
 pub(super) fn service_selector(options: &SelectionOptions) -> Result<Option<LabelSelector>, InvalidOption> {
     let Some(text) = &options.service_selector else { return Ok(None) };
     let parsed = text.parse::<LabelSelector>();
@@ -55,7 +55,7 @@ pub(super) fn service_selector(options: &SelectionOptions) -> Result<Option<Labe
     Ok((!selector.is_everything()).then_some(selector))
 }
 
-/// The shard of the namespaces; none for all of them.
+/// Returns the shard of the namespaces, or `None` for all of them.
 pub(super) fn shard(options: &SelectionOptions) -> Result<Option<Shard>, InvalidOption> {
     let Some(text) = options.shard.as_deref().filter(|text| !text.is_empty()) else { return Ok(None) };
     let shard = text.parse::<Shard>().map_err(|why| InvalidOption::new("--shard", text, why.to_string()))?;
@@ -66,9 +66,9 @@ pub(super) fn shard(options: &SelectionOptions) -> Result<Option<Shard>, Invalid
     Ok((shard.count() > 1).then_some(shard))
 }
 
-/// The name of the Lease. To the default name the shard, who divides the namespaces, the selector
-/// and the namespaces are added, so that the replicas of one part of the cluster share a Lease of
-/// their own. Another name is kept as it is.
+/// Returns the name of the Lease. This adds the shard, a mark of the server's division, the
+/// selector and the namespaces to the default name, so that the replicas of one part of the cluster
+/// share a Lease of their own. It keeps any other name.
 pub(super) fn lease_name(
     name: String,
     shard: Option<&Shard>,
@@ -85,7 +85,8 @@ pub(super) fn lease_name(
     if let Some(shard) = shard {
         let _ = write!(name, ".shard-{}-of-{}", shard.index(), shard.count());
         if divided_by_server {
-            // The same shard holds other namespaces.
+            // The server divides the namespaces in another way, so its shard of the same number
+            // holds others.
             name.push_str(".sharded-watch");
         }
     }
@@ -93,7 +94,7 @@ pub(super) fn lease_name(
         let _ = write!(name, ".selector-{:016x}", hash(&selector.to_string()));
     }
     if !namespaces.is_empty() {
-        // No namespace has a dot in its name, so no two lists are written alike.
+        // No namespace has a dot in its name, so two lists never make the same name.
         let list = namespaces.join(".");
         let _ = if list.len() <= MAX_NAMESPACES {
             write!(name, ".namespaces.{list}")
@@ -104,7 +105,7 @@ pub(super) fn lease_name(
     name
 }
 
-/// A hash that is the same in every process.
+/// Returns a hash that is the same in every process.
 fn hash(text: &str) -> u64 {
     let mut hasher = Fnv1a(0xcbf2_9ce4_8422_2325);
     hasher.write(text.as_bytes());

@@ -3,16 +3,16 @@
 use super::error::{InvalidOption, in_range};
 use crate::options::LoggingOptions;
 
-/// Where traces are sent, and how many.
+/// The collector of traces, and the share of syncs that have some.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TracingSettings {
     /// The URL of the collector, with scheme `http` or `https`.
     pub endpoint: String,
-    /// Number of syncs in a million that are traced.
+    /// Number of syncs in a million that have a trace.
     pub sampling_rate_per_million: u32,
 }
 
-/// How the log is written.
+/// The format of the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LoggingFormat {
     /// Lines for people.
@@ -22,12 +22,12 @@ pub enum LoggingFormat {
 }
 
 impl TracingSettings {
-    /// The settings of `--tracing-endpoint`; none without it.
+    /// Returns the settings of `--tracing-endpoint`, or `None` without it.
     pub(super) fn new(options: &LoggingOptions) -> Result<Option<Self>, InvalidOption> {
         let Some(given) = options.tracing_endpoint.as_deref().filter(|endpoint| !endpoint.is_empty()) else {
             return Ok(None);
         };
-        // kube-apiserver's tracing configuration has an address without a scheme, which it uses
+        // The address in kube-apiserver's tracing configuration has no scheme, and it uses it
         // without TLS.
         let endpoint = if given.contains("://") { given.to_owned() } else { format!("http://{given}") };
         let is_http = endpoint.strip_prefix("http://").or_else(|| endpoint.strip_prefix("https://"));
@@ -47,7 +47,7 @@ impl LoggingFormat {
     ///
     /// # Errors
     ///
-    /// When it is neither `text` nor `json`.
+    /// If it is neither `text` nor `json`.
     pub fn new(options: &LoggingOptions) -> Result<Self, InvalidOption> {
         match &*options.logging_format {
             "text" => Ok(Self::Text),

@@ -1,13 +1,13 @@
-//! Traces over OTLP: spans are sent to a collector in the background.
+//! Sends spans over OTLP to a collector, in the background.
 //!
-//! The protocol is OTLP over gRPC, as Kubernetes' `TracingConfiguration` has it, so that an
-//! endpoint that works for kube-apiserver works here: without TLS, unless the endpoint is an
-//! `https` URL. The connection is opened with the first span.
+//! The protocol is OTLP over gRPC, as in Kubernetes' `TracingConfiguration`, so that an endpoint
+//! that works for kube-apiserver works here: without TLS, unless the endpoint is an `https` URL.
+//! The first span opens the connection.
 //!
-//! A span that ends is put into a queue of 2048; a task takes up to 512 at a time and sends them. A
-//! collector that is slow or cannot be reached costs spans, never time or more memory: what finds
-//! the queue full or cannot be sent is dropped and counted (`trace_spans_dropped_total`), with one
-//! warning for each outage.
+//! A span that ends enters a queue of 2048. A task takes up to 512 spans at a time and sends them.
+//! A slow or unreachable collector costs spans, never time or more memory: the process drops and
+//! counts spans that find the queue full or that it cannot send (`trace_spans_dropped_total`), and
+//! logs one warning for each outage.
 
 use std::time::Duration;
 
@@ -26,18 +26,18 @@ use tokio::task::JoinHandle;
 use super::TracingError;
 use crate::settings::TracingSettings;
 
-/// Spans that wait to be sent.
+/// The most spans in the queue.
 const QUEUE_CAPACITY: usize = 2048;
-/// Spans of one request.
+/// The most spans of one request.
 const BATCH: usize = 512;
-/// How long the first span of a batch waits for others.
+/// The time for which the first span of a batch waits for others.
 const BATCH_DELAY: Duration = Duration::from_secs(1);
 /// Time limit of one request.
 const SEND_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Counter: spans that the collector took.
+/// Counter: spans that the collector accepted.
 const EXPORTED: &str = "trace_spans_exported_total";
-/// Counter: spans that were dropped, by `reason` (`queue_full`, `export_failed`).
+/// Counter: dropped spans, by `reason` (`queue_full`, `export_failed`).
 const DROPPED: &str = "trace_spans_dropped_total";
 
 /// The tracer provider, and the task that sends its spans.
@@ -49,8 +49,8 @@ pub(super) struct OtlpTraces {
 }
 
 impl OtlpTraces {
-    /// Starts to send spans. The standard variables `OTEL_RESOURCE_ATTRIBUTES` and
-    /// `OTEL_EXPORTER_OTLP_HEADERS` are read.
+    /// Starts to send spans. The libraries read the standard variables `OTEL_RESOURCE_ATTRIBUTES`
+    /// and `OTEL_EXPORTER_OTLP_HEADERS`.
     pub(super) fn start(settings: &TracingSettings) -> Result<Self, TracingError> {
         let endpoint = &settings.endpoint;
         let mut exporter = opentelemetry_otlp::SpanExporter::builder()
@@ -66,7 +66,7 @@ impl OtlpTraces {
         Ok(Self::with_exporter(exporter, settings.sampling_rate_per_million))
     }
 
-    /// As [`start`](Self::start), with an exporter of the caller's.
+    /// Starts to send spans through this exporter.
     fn with_exporter(mut exporter: impl SpanExporter + 'static, samples: u32) -> Self {
         describe_counter!(EXPORTED, "Number of spans that the tracing endpoint accepted");
         describe_counter!(DROPPED, "Number of spans that were dropped, by reason");
@@ -94,8 +94,8 @@ impl OtlpTraces {
         Self { provider, stop, sending }
     }
 
-    /// Makes these the traces of the process. Controllers that are built from now on use them, and
-    /// requests carry the trace context in the header `traceparent`.
+    /// Makes these the traces of the process. Later controllers use them, and requests carry the
+    /// trace context in the header `traceparent`.
     pub(super) fn install(&self) {
         global::set_tracer_provider(self.provider.clone());
         global::set_text_map_propagator(TraceContextPropagator::new());
@@ -103,7 +103,7 @@ impl OtlpTraces {
 
     /// Sends the spans that have ended, for `timeout` at most.
     pub(super) async fn shut_down(self, timeout: Duration) {
-        // The receiver is gone only if the task is.
+        // This fails only if the task has ended.
         let _ = self.stop.send(());
         let mut sending = self.sending;
         if tokio::time::timeout(timeout, &mut sending).await.is_err() {
@@ -113,7 +113,7 @@ impl OtlpTraces {
     }
 }
 
-/// Where spans go when they end.
+/// Takes the spans that end.
 #[derive(Debug)]
 struct SpanQueue {
     spans: mpsc::Sender<SpanData>,
@@ -129,7 +129,7 @@ impl SpanProcessor for SpanQueue {
         }
     }
 
-    /// Does nothing: [`OtlpTraces::shut_down`] sends what is queued, without blocking a thread.
+    /// Does nothing: [`OtlpTraces::shut_down`] sends the queued spans without blocking a thread.
     fn force_flush(&self) -> OTelSdkResult {
         Ok(())
     }
@@ -144,12 +144,13 @@ struct Sender<E> {
     exporter: E,
     exported: Counter,
     failed: Counter,
-    /// True if the last batch could not be sent.
+    /// True if sending the last batch failed.
     is_failing: bool,
 }
 
 impl<E: SpanExporter> Sender<E> {
-    /// Runs until it is told to stop or the queue is closed, and sends what is queued then.
+    /// Runs until `stopped` completes or the queue closes. After `stopped`, it sends the queued
+    /// spans.
     async fn run(mut self, mut spans: mpsc::Receiver<SpanData>, mut stopped: oneshot::Receiver<()>) {
         let mut batch = Vec::new();
         loop {
@@ -161,7 +162,7 @@ impl<E: SpanExporter> Sender<E> {
                     None => return,
                 },
             }
-            // A queue that can fill a batch need not wait for it.
+            // If the queue can fill a batch, there is no need to wait.
             if spans.len() + 1 < BATCH {
                 tokio::select! {
                     biased;
@@ -180,7 +181,7 @@ impl<E: SpanExporter> Sender<E> {
         }
     }
 
-    /// Sends a batch, filled up from the queue.
+    /// Fills a batch up from the queue, and sends it.
     async fn send_queued(&mut self, spans: &mut mpsc::Receiver<SpanData>, mut batch: Vec<SpanData>) {
         while batch.len() < BATCH
             && let Ok(span) = spans.try_recv()

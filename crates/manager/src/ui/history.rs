@@ -1,5 +1,5 @@
-//! The last 15 minutes, in buckets: queue lengths, writes, and how long changes took until they
-//! were written.
+//! The last 15 minutes in buckets: queue lengths, writes, and the times from changes to their
+//! writes.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -16,14 +16,15 @@ pub(super) struct Sample {
     pub(super) queue_depth: usize,
     /// Keys whose last sync failed.
     pub(super) failing: FailingCounts,
-    /// What it has done since it was made.
+    /// The counts since its start.
     pub(super) activity: ActivityCounts,
 }
 
-/// Samples of all controllers, summed up. Its size does not depend on how much happens.
+/// Sums of the samples of all controllers. Its size does not depend on the number of syncs and
+/// writes.
 pub(super) struct History {
     names: Vec<&'static str>,
-    /// The latest last.
+    /// The buckets, the latest last.
     buckets: VecDeque<Bucket>,
     /// The counts of each controller at the last sample.
     last: Vec<ActivityCounts>,
@@ -33,11 +34,11 @@ struct Bucket {
     number: i64,
     queue_depth: Vec<usize>,
     writes: Vec<u64>,
-    /// Of all controllers: by class, without empty classes.
+    /// The latencies of all controllers, by class, without empty classes.
     latencies: BTreeMap<u8, u64>,
 }
 
-/// The history as the page gets it: buckets of which nothing is known are null.
+/// The history as the page gets it. Buckets without samples are null.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct HistoryView {
@@ -59,7 +60,7 @@ fn number_of(time: Timestamp) -> i64 {
 }
 
 impl History {
-    /// Nothing yet of the controllers with these names.
+    /// Makes an empty history of the controllers with these names.
     pub(super) fn new(names: Vec<&'static str>) -> Self {
         Self { last: vec![ActivityCounts::default(); names.len()], names, buckets: VecDeque::new() }
     }
@@ -86,8 +87,8 @@ impl History {
         }
     }
 
-    /// The buckets up to now, the oldest first. `now` is of the clock that dates the samples, and
-    /// `wall_clock` is shown.
+    /// Returns the buckets up to now, the oldest first. `now` is the time of the clock that dates
+    /// the samples. The page shows `wall_clock`.
     pub(super) fn view(&self, now: Timestamp, wall_clock: Timestamp) -> HistoryView {
         let end = self.buckets.back().map_or(number_of(now), |last| last.number.max(number_of(now)));
         let by_number: BTreeMap<i64, &Bucket> =
@@ -116,7 +117,8 @@ impl History {
     }
 }
 
-/// The milliseconds that so many percent of the times do not exceed; none if there are no times.
+/// Returns the milliseconds that this percentage of the times does not exceed, or `None` if there
+/// are no times.
 fn quantile(latencies: &BTreeMap<u8, u64>, percent: u64) -> Option<u64> {
     let total: u64 = latencies.values().sum();
     let wanted = (total * percent).div_ceil(100);

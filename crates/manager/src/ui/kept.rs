@@ -1,4 +1,4 @@
-//! A value that is made when somebody asks for it, for all who ask, and not too often.
+//! A value that is made on demand, once for all readers, and not too often.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,21 +7,21 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
-/// How long one waits for a value if there is none. Others show what they know.
+/// The longest wait for a value if there is none. Then the page does without it.
 const WAIT: Duration = Duration::from_secs(1);
 
-/// A value is made again after so many times the time that it took, so that it takes a tenth of a
-/// processor at most.
+/// The time from the start of one `make` to the next, as a multiple of the time that `make` takes,
+/// so that it keeps a tenth of a processor busy at most.
 const PAUSE: u32 = 10;
 
-/// No value is used that is older than so many periods; one that takes long to make is used until
-/// the next one may be there.
+/// The age at which a value is out of date, in periods. A value that takes long to make counts
+/// until the next one may be there.
 const OLDEST: u32 = 6;
 
-/// The longest time between two makings, however long one takes.
+/// The upper limit of the time that [`PAUSE`] determines.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// A value and when it was made.
+/// The latest value, and the time at which somebody may make the next one.
 pub(super) struct Kept<T> {
     period: Duration,
     state: Mutex<State<T>>,
@@ -36,20 +36,21 @@ struct Made<T> {
 
 struct State<T> {
     latest: Option<Made<T>>,
-    /// When the next one may be made.
+    /// The time from which the next value may be made.
     next: Option<Instant>,
     making: bool,
 }
 
 impl<T: Send + Sync + 'static> Kept<T> {
-    /// No value yet. A value is made at most once in a `period`.
+    /// Returns a `Kept` without a value. Readers make one at most once in a `period`.
     pub(super) fn new(period: Duration) -> Arc<Self> {
         let state = State { latest: None, next: None, making: false };
         Arc::new(Self { period, state: Mutex::new(state), made: Notify::new() })
     }
 
-    /// Returns the latest value, and makes another if it is time. If there is none yet, or an old
-    /// one, waits a moment for it. `make` runs in a task of its own and returns none if it failed.
+    /// Returns the latest value, and makes another if it is time. If there is no value, or an old
+    /// one, this waits for a second at most. `make` runs in a task of its own, and returns `None`
+    /// if it fails.
     pub(super) async fn get<F>(self: &Arc<Self>, make: impl FnOnce() -> F) -> Option<Arc<T>>
     where
         F: Future<Output = Option<T>> + Send + 'static,
@@ -66,12 +67,12 @@ impl<T: Send + Sync + 'static> Kept<T> {
         self.latest()
     }
 
-    /// Returns the latest value, however old it is.
+    /// Returns the latest value of any age.
     pub(super) fn last(&self) -> Option<Arc<T>> {
         self.state.lock().latest.as_ref().map(|made| Arc::clone(&made.value))
     }
 
-    /// Returns true if it is time to make a value; the caller must do so then.
+    /// Returns true if it is time to make a value. The caller must then make one.
     fn begin(&self) -> bool {
         let mut state = self.state.lock();
         let is_time = !state.making && state.next.is_none_or(|next| next <= Instant::now());
@@ -98,12 +99,12 @@ impl<T: Send + Sync + 'static> Kept<T> {
         let oldest = (self.period * OLDEST).max(LONGEST_PAUSE + self.period);
         let state = self.state.lock();
         let Made { value, at, took } = state.latest.as_ref()?;
-        // The next one takes about as long, and must not be needed before it is there.
+        // The next value takes about as long, and this one must last until then.
         (at.elapsed() <= oldest + *took * 2).then(|| Arc::clone(value))
     }
 }
 
-/// A value is being made. Dropping it ends that, also after a panic.
+/// Marks that a task makes a value. Dropping it removes the mark, also after a panic.
 struct Making<T>(Arc<Kept<T>>);
 
 impl<T> Drop for Making<T> {
@@ -119,7 +120,7 @@ mod tests {
 
     use super::*;
 
-    /// A value that counts how often it was made, and takes `cost` to make.
+    /// Gets a value that counts the calls of `make`. Each call takes `cost`.
     async fn get(kept: &Arc<Kept<u32>>, made: &Arc<AtomicU32>, cost: Duration) -> Option<u32> {
         let made = Arc::clone(made);
         let make = || async move {
@@ -148,7 +149,7 @@ mod tests {
         assert_eq!(get(&kept, &made, Duration::from_secs(3)).await, None);
         assert_eq!(begun.elapsed(), WAIT);
         tokio::time::sleep(Duration::from_secs(3)).await;
-        // The next one after 30 s.
+        // The second `make` begins 30 s after the first.
         for (wait, want) in [(0, 1), (25, 1), (2, 1), (5, 2)] {
             tokio::time::sleep(Duration::from_secs(wait)).await;
             assert_eq!(get(&kept, &made, Duration::from_secs(3)).await, Some(want), "{wait}");

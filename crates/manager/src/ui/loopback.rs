@@ -1,4 +1,5 @@
-//! The page on loopback, for `--embedded`: there are no users whom an API server could tell apart.
+//! Serves the page on loopback, for `--embedded`: there are no users whom an API server could tell
+//! apart.
 
 use std::sync::Arc;
 
@@ -12,8 +13,8 @@ use crate::settings::Settings;
 
 impl Manager {
     /// Opens the port of the page, and serves it as long as [`Manager::run`] runs. `clock` reads
-    /// the current time. Returns the address to open in a browser, which contains a secret; none if
-    /// the page is turned off.
+    /// the current time. Returns the URL to open in a browser, which contains a secret, or `None`
+    /// if the page is off.
     ///
     /// # Errors
     ///

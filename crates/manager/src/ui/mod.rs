@@ -1,17 +1,16 @@
-//! The status page `/ui`: what the controllers do, and what is wrong with the Services.
+//! The status page `/ui`: the work of the controllers, and the problems of the Services.
 //!
 //! - `routes.rs` answers requests: the page, its data, a stream of its data, and the explanation of
 //!   a Service.
-//! - `status.rs`, `zones.rs` and `history.rs` are pure: they make the data from what the others
-//!   found.
+//! - `status.rs`, `zones.rs` and `history.rs` are pure: they make the data from the results of the
+//!   others.
 //! - `survey.rs` counts slices and endpoints, and `problems.rs` looks for problems. Both read all
-//!   caches, so they run on a thread for blocking work, while somebody watches, and for all who do
-//!   (`kept.rs`).
-//! - `namespaces.rs` finds out what a reader may see. What they may not see is neither counted nor
-//!   named.
+//!   caches, so they run on a thread for blocking work, only while somebody watches, and once for
+//!   all readers (`kept.rs`).
+//! - `namespaces.rs` finds out which namespaces a reader may see. The page neither counts nor names
+//!   the objects of the others.
 //!
-//! The explanations are those of `crates/explain`, made from the caches of the controllers
-//! (`objects.rs`).
+//! `crates/explain` makes the explanations from the caches of the controllers (`objects.rs`).
 
 mod history;
 mod kept;
@@ -49,16 +48,16 @@ use survey::Survey;
 /// The path of the page.
 const PREFIX: &str = "/ui";
 
-/// How often the queues are sampled.
+/// The period of the samples of the queues.
 const SAMPLE_PERIOD: Duration = Duration::from_secs(1);
 
-/// How often slices and endpoints are counted at most.
+/// The shortest time between two counts of slices and endpoints.
 const SURVEY_PERIOD: Duration = Duration::from_secs(2);
 
-/// How often problems are looked for at most.
+/// The shortest time between two searches for problems.
 const PROBLEMS_PERIOD: Duration = Duration::from_secs(10);
 
-/// Explanations that are made at the same time.
+/// The most explanations at the same time.
 const EXPLANATIONS_AT_ONCE: usize = 2;
 
 /// The pages at `/ui` of a manager. Clones share them.
@@ -67,7 +66,7 @@ pub(crate) struct Ui {
     shared: Arc<Shared>,
 }
 
-/// What all requests share.
+/// The state that all requests share.
 struct Shared {
     manager: ManagerHandle,
     identity: Identity,
@@ -75,8 +74,8 @@ struct Shared {
     clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
     document: Document,
     history: Mutex<History>,
-    /// Dates the samples of the history. It is never set, as the wall clock is: a step would move
-    /// them out of what is shown.
+    /// Dates the samples of the history. Nobody sets this clock: a step of the wall clock would
+    /// move samples out of the shown time.
     sampling: Clock,
     survey: Arc<Kept<Survey>>,
     problems: Arc<Kept<Problems>>,
@@ -84,18 +83,18 @@ struct Shared {
     explaining: Arc<Semaphore>,
 }
 
-/// Who this process is.
+/// The identity of this process.
 #[derive(Clone, Debug, Default)]
 struct Identity {
     version: String,
-    /// The Lease, as `namespace/name`; none without leader election.
+    /// The Lease, as `namespace/name`. It is `None` without leader election.
     lease: Option<String>,
     /// The identity of this process in the Lease.
     holder: Option<String>,
 }
 
 impl Ui {
-    /// The pages of a manager. `clock` reads the current time.
+    /// Makes the pages of a manager. `clock` reads the current time.
     pub(crate) fn new(
         manager: ManagerHandle,
         settings: &Settings,
@@ -126,12 +125,12 @@ impl Ui {
         }
     }
 
-    /// The pages for a server.
+    /// Returns the pages for a server.
     pub(crate) fn pages(&self) -> MountedPages {
         MountedPages::new(PREFIX, Arc::new(self.clone()))
     }
 
-    /// Samples the queues and counts, forever.
+    /// Samples the queues and counts forever.
     pub(crate) async fn sample(self) {
         let mut ticks = tokio::time::interval(SAMPLE_PERIOD);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -145,7 +144,7 @@ impl Ui {
 }
 
 impl Manager {
-    /// The pages of this manager. They are made once; both ports show the same.
+    /// Returns the pages of this manager. It makes them once, and both ports show the same.
     pub(crate) fn ui(
         &mut self,
         settings: &Settings,
@@ -162,7 +161,7 @@ impl Manager {
 }
 
 impl ManagerHandle {
-    /// The queues and counts of the controllers, by name.
+    /// Returns the queues and counts of the controllers, by name.
     #[cfg_attr(
         not(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring")),
         expect(unused_mut, reason = "unchanged in a build without controllers")

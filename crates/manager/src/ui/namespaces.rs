@@ -1,4 +1,4 @@
-//! What a reader may see: the namespaces in which they may list EndpointSlices.
+//! Finds out which namespaces a reader may see: those in which they may list EndpointSlices.
 
 use std::collections::BTreeSet;
 use std::num::{NonZeroU32, NonZeroUsize};
@@ -17,34 +17,34 @@ use super::kept::Kept;
 const GROUP: &str = "discovery.k8s.io";
 const RESOURCE: &str = "endpointslices";
 
-/// Readers whose namespaces are remembered.
+/// The most readers whose namespaces the page remembers.
 const READERS: NonZeroUsize = NonZeroUsize::new(64).expect("not zero");
 
-/// How often the API server is asked for a reader.
+/// The shortest time between two rounds of questions to the API server about one reader.
 const PERIOD: Duration = Duration::from_secs(10);
 
-/// Questions that are asked at once for a reader.
+/// The most questions at once about one reader.
 const AT_ONCE: usize = 8;
 
-/// Questions per second for all readers, and at once. The limit of all reviews is four times as
-/// high, so that this page leaves room for others.
+/// Questions per second about all readers, and their burst. The limit of all reviews is four times
+/// as high, so this page leaves room for others.
 const PER_SECOND: NonZeroU32 = NonZeroU32::new(50).expect("not zero");
 const BURST: NonZeroU32 = NonZeroU32::new(100).expect("not zero");
 
-/// What a reader may see.
+/// The namespaces that a reader may see.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Visible {
     All,
     Some {
-        /// Those that they may see.
+        /// The namespaces that they may see.
         shown: BTreeSet<Text>,
-        /// Those that they may not see.
+        /// The namespaces that they may not see.
         hidden: BTreeSet<Text>,
     },
 }
 
 impl Visible {
-    /// Returns true if a namespace may be shown.
+    /// Returns true if the reader may see a namespace.
     pub(super) fn shows(&self, namespace: &Text) -> bool {
         match self {
             Self::All => true,
@@ -52,8 +52,8 @@ impl Visible {
         }
     }
 
-    /// Returns true if a namespace may not be shown. One that nobody was asked about is neither
-    /// shown nor hidden.
+    /// Returns true if the reader may not see a namespace. A namespace without an answer of the API
+    /// server is neither shown nor hidden.
     pub(super) fn hides(&self, namespace: &Text) -> bool {
         match self {
             Self::All => false,
@@ -62,7 +62,7 @@ impl Visible {
     }
 }
 
-/// What readers may see, as the API server answered lately.
+/// The recent answers of the API server about readers.
 pub(super) struct Readers {
     readers: Mutex<LruCache<[u8; 32], Arc<Kept<Visible>>>>,
     limit: Arc<TokenBucket>,
@@ -78,7 +78,8 @@ impl Default for Readers {
 }
 
 impl Readers {
-    /// What a reader may see of these namespaces. None if that is not known yet.
+    /// Returns those of these namespaces that a reader may see, or `None` if the API server has not
+    /// answered yet.
     pub(super) async fn visible(
         &self,
         access: &Access,
@@ -96,7 +97,7 @@ impl Readers {
     }
 }
 
-/// Whether a reader may see a namespace.
+/// Returns true if a reader may see a namespace.
 ///
 /// # Errors
 ///
@@ -105,7 +106,7 @@ pub(super) async fn may_see(access: &Access, namespace: &str) -> Result<bool, Un
     access.may_list(GROUP, RESOURCE, Some(namespace)).await
 }
 
-/// Whether a reader may see all namespaces.
+/// Returns true if a reader may see all namespaces.
 ///
 /// # Errors
 ///
@@ -114,8 +115,8 @@ pub(super) async fn may_see_all(access: &Access) -> Result<bool, Unanswered> {
     access.may_list(GROUP, RESOURCE, None).await
 }
 
-/// Asks whether a reader may see all namespaces, and if not, asks about each. After the first
-/// question without an answer no more are asked.
+/// Asks whether a reader may see all namespaces, and if not, asks about each. This stops at the
+/// first question without an answer.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! What explanations read, from the caches of the controllers.
+//! Collects the objects of an explanation from the caches of the controllers.
 
 use std::collections::BTreeSet;
 
@@ -9,10 +9,10 @@ use kube_endpoint_informer::{Cluster, Kind};
 use crate::plan_options;
 use crate::settings::Settings;
 
-/// Objects that are read under one lock.
+/// The number of objects to read under one lock.
 const STEP: usize = 500;
 
-/// The options of the plans of these settings.
+/// Returns the options of the plans of these settings.
 pub(super) fn options(settings: &Settings) -> Options {
     let mut options = Options::default();
     options.slices = plan_options::slices(settings);
@@ -21,7 +21,7 @@ pub(super) fn options(settings: &Settings) -> Options {
     options
 }
 
-/// The kinds that the caches hold. Which these are depends on the controllers that run.
+/// Returns the kinds that the caches hold. They depend on the controllers that run.
 pub(super) fn known(cluster: &Cluster) -> Known {
     let is_known = |kind| cluster.has_synced_kinds([kind]);
     Known {
@@ -32,7 +32,7 @@ pub(super) fn known(cluster: &Cluster) -> Known {
     }
 }
 
-/// What an explanation from the caches lacks, as sentences.
+/// Returns sentences about the parts that an explanation from the caches lacks.
 pub(super) fn notes(known: Known) -> Vec<String> {
     let mut notes = vec![
         "Events, container states, conditions other than Ready, and who wrote an object last are not in the manager's caches; \
@@ -56,8 +56,8 @@ pub(super) fn notes(known: Known) -> Vec<String> {
     notes
 }
 
-/// What the explanation of a Service reads, and the labels of the pods that may nearly match its
-/// selector. None if there is no such Service.
+/// Returns the objects of a Service's explanation, and the labels of pods that may nearly match its
+/// selector. Returns `None` if there is no such Service.
 pub(super) fn of_service(
     cluster: &Cluster,
     key: &ObjectKey,
@@ -98,7 +98,7 @@ pub(super) fn add_nodes(cluster: &Cluster, objects: &mut Objects) {
     cluster.nodes().into_iter().for_each(|node| objects.add_node(node));
 }
 
-/// Adds a node of which nothing but the name is known.
+/// Adds a node that has only a name, and counts as ready.
 pub(super) fn assume_ready(objects: &mut Objects, name: &Text) {
     let node = kube_endpoint_core_model::Node { name: name.clone(), ready: true, ..Default::default() };
     objects.add_node(node.into());

@@ -1,4 +1,4 @@
-//! The document of the page, and the policy that lets a browser run nothing else.
+//! The document of the page, and the policy with which a browser runs nothing else.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -6,7 +6,7 @@ use http::header::{CONTENT_SECURITY_POLICY, REFERRER_POLICY};
 use http::{HeaderName, HeaderValue};
 use kube_endpoint_serving::{PageAnswer, page};
 
-/// One document with one `<style>` and one `<script>` element. It contains no data.
+/// The document, with one `<style>` and one `<script>` element. It contains no data.
 const HTML: &str = include_str!("page.html");
 
 /// The document and its headers.
@@ -24,7 +24,7 @@ impl Document {
         Self { headers }
     }
 
-    /// The answer to a request for the page.
+    /// Returns the answer to a request for the page.
     pub(super) fn answer(&self) -> PageAnswer {
         let mut answer = page("text/html; charset=utf-8", HTML);
         answer.headers_mut().extend(self.headers.iter().cloned());
@@ -32,8 +32,8 @@ impl Document {
     }
 }
 
-/// The Content-Security-Policy of a document: only its own script and style, and requests to its
-/// own server.
+/// Returns the Content-Security-Policy of a document, which allows only its own script and style,
+/// and requests to its own server.
 fn policy(html: &str) -> String {
     format!(
         "default-src 'none'; script-src {}; style-src {}; connect-src 'self'; img-src data:; base-uri 'none'; \
@@ -43,7 +43,7 @@ fn policy(html: &str) -> String {
     )
 }
 
-/// The sources of the elements with this name; `'none'` if there is none.
+/// Returns the sources of the elements with this name, or `'none'` if there are no such elements.
 fn hashes(html: &str, element: &str) -> String {
     let sources: Vec<String> = contents(html, element)
         .map(|content| {
@@ -54,7 +54,7 @@ fn hashes(html: &str, element: &str) -> String {
     if sources.is_empty() { "'none'".to_owned() } else { sources.join(" ") }
 }
 
-/// The texts in the elements with this name. They have no attributes.
+/// Returns the texts in the elements with this name. The elements have no attributes.
 fn contents<'h>(html: &'h str, element: &str) -> impl Iterator<Item = &'h str> {
     let (open, close) = (format!("<{element}>"), format!("</{element}>"));
     let mut rest = html;
@@ -90,7 +90,7 @@ mod tests {
         check("<script></script><script></script>", &format!("{empty} {empty}"), "'none'");
     }
 
-    /// The ranges of the script's character class.
+    /// Returns the ranges of the script's character class.
     fn hidden_in_the_script() -> Vec<(u32, u32)> {
         let class = HTML.split_once("const HIDDEN = /[").unwrap().1.split_once("]/gu;").unwrap().0;
         let ranges = class.split("\\u").skip(1).collect::<Vec<_>>();
@@ -117,7 +117,7 @@ mod tests {
             let escaped = hidden.iter().any(|(from, to)| (*from..=*to).contains(&u32::from(c)));
             assert_eq!(escaped, !kube_endpoint_core_model::is_harmless(c), "{c:?}");
         }
-        // All text of the page goes through one function.
+        // The script passes all text through one function.
         let texts = [".innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "createTextNode"];
         assert!(texts.iter().all(|text| !HTML.contains(text)));
     }

@@ -1,4 +1,4 @@
-//! What is wrong with the Services in the caches.
+//! Looks for problems of the Services in the caches.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,27 +8,26 @@ use kube_endpoint_informer::Cluster;
 
 use super::objects;
 
-/// Keys that are read under one lock.
+/// The number of keys to read under one lock.
 const STEP: usize = 500;
 
-/// Namespaces are checked together until they have so many objects, which bounds the memory that
-/// this takes.
+/// The number of objects that completes a batch of namespaces. It bounds the memory of a check.
 const BATCH: usize = 10_000;
 
-/// Problems that are kept, the worst ones. All are counted.
+/// The most problems to keep, the worst ones. The counts contain all.
 const KEPT: usize = 20_000;
 
-/// What was found.
+/// The problems that a check found.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Problems {
-    /// When the caches were read.
+    /// The time at which the check read the caches.
     pub(super) as_of: Timestamp,
-    /// The worst first.
+    /// The problems, the worst first.
     pub(super) items: Vec<Problem>,
-    /// Numbers of problems of each namespace that has any.
+    /// The number of problems of each namespace that has some.
     pub(super) by_namespace: BTreeMap<Text, usize>,
-    /// Outputs that differ from what they should be. A write may be under way, so these are
-    /// problems only if they were found before.
+    /// Outputs that differ from those that the controllers should write. A write may be under way,
+    /// so they are problems only if the check before found them, too.
     pub(super) behind: BTreeSet<(ObjectKey, Code)>,
 }
 
@@ -57,8 +56,8 @@ impl From<Lint> for Problem {
 }
 
 impl Problems {
-    /// Reads the caches and looks for problems. `before` is what was found before. This takes long
-    /// if there are many Services: call it on a thread for blocking work.
+    /// Reads the caches and looks for problems. `before` has the results of the check before. This
+    /// takes long if there are many Services: call it on a thread for blocking work.
     pub(super) fn of(
         cluster: &Cluster,
         options: &Options,
@@ -114,11 +113,11 @@ fn worst_first(one: &Problem, two: &Problem) -> std::cmp::Ordering {
     two.severity.cmp(&one.severity).then_with(|| (&one.object, &one.code).cmp(&(&two.object, &two.code)))
 }
 
-/// The namespace after another one that has Services, slices or Endpoints.
+/// Returns the next namespace after another one that has Services, slices or Endpoints.
 fn next_namespace(cluster: &Cluster, after: Option<&Text>) -> Option<Text> {
     let after = match after {
         None => ObjectKey::default(),
-        // No name lies between a text and this one.
+        // No key of another namespace lies between the keys of this namespace and this one.
         Some(name) => ObjectKey::new(format!("{name}\0"), ""),
     };
     let first = [
@@ -129,10 +128,10 @@ fn next_namespace(cluster: &Cluster, after: Option<&Text>) -> Option<Text> {
     first.into_iter().flatten().map(|key| key.namespace).min()
 }
 
-/// Whole namespaces that are checked together.
+/// Whole namespaces for one check.
 struct Batch {
     objects: Objects,
-    /// True if nodes are in the caches.
+    /// True if the caches hold nodes.
     knows_nodes: bool,
     size: usize,
 }
@@ -185,8 +184,8 @@ impl Batch {
     }
 }
 
-/// Calls `each` with the keys of a namespace. `after` returns the next [`STEP`] keys after one, of
-/// all namespaces.
+/// Calls `each` with the keys of a namespace. `after` returns the next [`STEP`] keys of all
+/// namespaces.
 fn keys_of(namespace: &Text, after: impl Fn(&ObjectKey) -> Vec<ObjectKey>, mut each: impl FnMut(&ObjectKey)) {
     let mut last = ObjectKey { namespace: namespace.clone(), name: Text::default() };
     loop {
@@ -208,8 +207,7 @@ mod tests {
 
     use super::*;
 
-    /// A cluster with this many Services in each namespace. Those with an even number select a pod
-    /// that is ready, and the others nothing.
+    /// Returns a cluster with this many Services in each namespace. Their selectors match no pod.
     fn cluster(namespaces: usize, services: usize) -> Cluster {
         let cluster = Cluster::new(Kind::ALL);
         for namespace in (0..namespaces).map(|number| format!("n{number}")) {

@@ -25,16 +25,16 @@ use super::survey::Survey;
 use super::zones::{ZoneMap, zone_map};
 use super::{PREFIX, Shared, Ui, objects};
 
-/// How often a stream has an event.
+/// The period of the events of a stream.
 const EVENT_PERIOD: Duration = Duration::from_secs(2);
 
-/// Services that a search returns at most.
+/// The most Services that a search returns.
 const SERVICES: usize = 200;
 
-/// How long a write that is under way takes at most, usually.
+/// The time within which a write under way usually ends.
 const UNDER_WAY: Duration = Duration::from_secs(2);
 
-/// Keys that are read under one lock.
+/// The number of keys to read under one lock.
 const STEP: usize = 500;
 
 const JSON: &str = "application/json";
@@ -46,7 +46,7 @@ enum Route {
     Document,
     Status,
     Events,
-    /// With what their namespaces or names contain.
+    /// The Services whose `namespace/name` contains a text.
     Services(String),
     Service(ObjectKey),
 }
@@ -69,7 +69,7 @@ impl Route {
     }
 }
 
-/// The value of a query parameter; empty if there is none.
+/// Returns the value of a query parameter, or an empty text.
 fn parameter(query: &str, name: &str) -> String {
     let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
     let value = pairs.filter(|(key, _)| *key == name).map(|(_, value)| value).next().unwrap_or_default();
@@ -103,7 +103,8 @@ impl PageHandler for Ui {
     }
 }
 
-/// A status at once and then every two seconds, until the shutdown begins: the last one says so.
+/// Returns a stream that has a status at once and then every two seconds, until the shutdown
+/// begins. The last status tells of the shutdown.
 fn events(shared: Arc<Shared>, access: Access) -> stream::BoxStream<'static, Event> {
     let mut ticks = interval(EVENT_PERIOD);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -115,7 +116,7 @@ fn events(shared: Arc<Shared>, access: Access) -> stream::BoxStream<'static, Eve
         let mut shutting_down = shared.manager.shutting_down();
         tokio::select! {
             biased;
-            // It fails if the manager is gone, which ends the stream too.
+            // This cannot fail, because `shared` holds the sender.
             _ = shutting_down.wait_for(|is| *is) => {}
             _ = ticks.tick() => {}
         }
@@ -127,7 +128,7 @@ fn events(shared: Arc<Shared>, access: Access) -> stream::BoxStream<'static, Eve
     .boxed()
 }
 
-/// Returns JSON in which nothing is hidden from a reader, and nothing changes a terminal.
+/// Returns JSON that hides nothing from a reader, and changes no terminal.
 fn json_text(value: &impl Serialize) -> serde_json::Result<String> {
     Ok(harmless_json(&serde_json::to_string(value)?).into_owned())
 }
@@ -141,8 +142,8 @@ fn json_page(value: &impl Serialize) -> PageAnswer {
     }
 }
 
-/// Runs work that takes long on a thread for it. None if it panicked, or the runtime is shutting
-/// down.
+/// Runs long work on a thread for blocking work. Returns `None` if it panicked, or if the runtime
+/// shuts down.
 #[expect(
     clippy::disallowed_methods,
     reason = "a page is made for a client on a socket, which no run repeats"
@@ -164,7 +165,7 @@ impl Shared {
     }
 
     async fn problems(self: &Arc<Self>) -> Option<Arc<Problems>> {
-        // Before, everything would be missing.
+        // Before the first lists, all outputs would seem to be missing.
         if !self.manager.has_synced() {
             return None;
         }
@@ -209,7 +210,8 @@ impl Shared {
         })
     }
 
-    /// The Services whose `namespace/name` contains a text, as far as the reader may see them.
+    /// Answers with the Services whose `namespace/name` contains a text and that the reader may
+    /// see.
     async fn services(self: &Arc<Self>, access: &Access, filter: &str) -> PageAnswer {
         let survey = self.survey().await;
         let Some(visible) = self.visible(access, survey.as_deref()).await else {
@@ -238,9 +240,10 @@ impl Shared {
         json_page(&json!({"services": found, "truncated": truncated}))
     }
 
-    /// The explanation of a Service.
+    /// Answers with the explanation of a Service.
     async fn explain(self: &Arc<Self>, access: &Access, key: ObjectKey) -> PageAnswer {
-        // The API server is not asked about names that a reader makes up.
+        // A reader may make up names of namespaces. The page asks the API server only about known
+        // ones, and otherwise about all namespaces.
         let survey = self.survey().await;
         let is_known = survey.as_deref().is_none_or(|survey| survey.namespaces.contains_key(&key.namespace));
         let allowed = match is_known {
@@ -250,7 +253,8 @@ impl Shared {
         match allowed {
             Ok(true) => {}
             Ok(false) => {
-                // The same for a namespace that is not known: whether it exists is not told.
+                // The answer is the same for an unknown namespace, so it does not tell whether the
+                // namespace exists.
                 let message = format!(
                     "you may not list EndpointSlices in the namespace {:?}, or it has no Service",
                     &*key.namespace
@@ -264,8 +268,8 @@ impl Shared {
         }
         let not_made =
             || error_page(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", "the explanation was not made");
-        // The place belongs to the work and not to the request, which may be given up before the
-        // work has ended.
+        // The permit belongs to the work and not to the request: a client may give the request up
+        // before the work has ended.
         let make = async || {
             let place = Arc::clone(&self.explaining).acquire_owned().await.ok()?;
             let (this, of) = (Arc::clone(self), key.clone());
@@ -279,8 +283,7 @@ impl Shared {
         let mut made = make().await;
         let is_behind = made.as_ref().is_some_and(|made| made.as_ref().is_some_and(Explained::is_behind));
         if is_behind && !self.manager.is_dry_run() {
-            // A write may be under way; then the caches show it soon. Others are explained
-            // meanwhile.
+            // A write may be under way; then the caches show it soon. The permit is free meanwhile.
             tokio::time::sleep(UNDER_WAY).await;
             made = make().await;
         }
@@ -308,7 +311,7 @@ impl Shared {
     }
 }
 
-/// What is shown of a Service.
+/// The answer about a Service.
 #[derive(Serialize)]
 struct Explained {
     explanation: Explanation,

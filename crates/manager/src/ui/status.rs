@@ -1,4 +1,5 @@
-//! The status object, made from what is known and from what a reader may see.
+//! Makes the status object from the data of the other modules, for the namespaces that a reader may
+//! see.
 
 use kube_endpoint_core_model::Timestamp;
 use kube_endpoint_core_model::time::rfc3339;
@@ -12,10 +13,10 @@ use super::namespaces::Visible;
 use super::problems::Problems;
 use super::survey::{Survey, Totals};
 
-/// Problems that are sent at most.
+/// The most problems in a status.
 const PROBLEMS: usize = 500;
 
-/// What a status is made from.
+/// The inputs of a status.
 pub(super) struct Inputs<'a> {
     pub(super) now: Timestamp,
     pub(super) identity: &'a Identity,
@@ -27,14 +28,14 @@ pub(super) struct Inputs<'a> {
     pub(super) leader: Option<String>,
     pub(super) controllers: &'a [(&'static str, Sample)],
     pub(super) history: HistoryView,
-    /// None if nothing is known yet.
+    /// `None` if there is no survey yet.
     pub(super) survey: Option<&'a Survey>,
     pub(super) visible: Option<&'a Visible>,
     pub(super) problems: Option<&'a Problems>,
     pub(super) max_endpoints_per_slice: usize,
 }
 
-/// What the page shows. What is not known is null.
+/// The data that the page shows. Unknown parts are null.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Status {
@@ -139,7 +140,7 @@ pub(super) fn status(inputs: Inputs<'_>) -> Status {
         is_self: leading,
         controllers: inputs.controllers.iter().map(|(name, _)| *name).collect(),
     };
-    // Without knowing what the reader may see, nothing is counted.
+    // The status counts nothing until the API server has told what the reader may see.
     let shown = inputs.survey.zip(inputs.visible).map(|(survey, visible)| {
         let mut totals = Totals::default();
         let (mut shown, mut hidden) = (0, 0);
@@ -240,7 +241,7 @@ mod tests {
         }
     }
 
-    /// The status of a reader.
+    /// Returns the status for a reader.
     fn of(
         survey: Option<&Survey>,
         visible: Option<&Visible>,

@@ -1,4 +1,4 @@
-//! Numbers of Services, slices and endpoints in each namespace.
+//! Counts Services, slices and endpoints in each namespace.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use kube_endpoint_core_model::{EndpointSlice, ObjectKey, Text};
 use kube_endpoint_explain::figures::FILL_CLASSES;
 use kube_endpoint_informer::Cluster;
 
-/// Objects that are read under one lock.
+/// The number of objects to read under one lock.
 const STEP: usize = 500;
 
 /// The namespaces that have Services or slices.
@@ -15,21 +15,21 @@ pub(super) struct Survey {
     pub(super) namespaces: BTreeMap<Text, Totals>,
 }
 
-/// What is in a namespace, or in several.
+/// The counts of a namespace, or of several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Totals {
     pub(super) services: usize,
     pub(super) slices: usize,
     pub(super) endpoints: usize,
     pub(super) ready: usize,
-    /// Slices of the endpointslice controller, by tenths of their capacity; full ones are in the
-    /// last class.
+    /// The slices of the endpointslice controller, by tenths of their capacity. Full ones are in
+    /// the last class.
     pub(super) fill: [usize; FILL_CLASSES],
 }
 
 impl Totals {
-    /// Counts a slice. `capacity` is that of the slices of `manager`; others are not counted by
-    /// fill.
+    /// Counts a slice. `capacity` is that of the slices of `manager`; `fill` does not count other
+    /// slices.
     fn add_slice(&mut self, slice: &EndpointSlice, manager: &str, capacity: usize) {
         let ready =
             slice.endpoints.iter().filter(|endpoint| endpoint.conditions.ready != Some(false)).count();
@@ -42,7 +42,7 @@ impl Totals {
         }
     }
 
-    /// Adds those of another namespace.
+    /// Adds the counts of another namespace.
     pub(super) fn add(&mut self, other: &Self) {
         self.services += other.services;
         self.slices += other.slices;

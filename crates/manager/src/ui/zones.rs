@@ -1,4 +1,4 @@
-//! Where the endpoints of a Service are, and for which zones they are meant.
+//! The zones of a Service's endpoints, and the zones of the clients that should use them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,13 +14,13 @@ pub(super) struct ZoneMap {
     zones: Vec<Zone>,
     /// Endpoints that every client may use.
     without_hints: usize,
-    /// Endpoints that are meant for clients on certain nodes.
+    /// Endpoints for clients on certain nodes.
     for_nodes: usize,
     traffic_distribution: Option<Text>,
     topology_mode: Option<Text>,
 }
 
-/// A zone. Endpoints whose zone is not known are in one without a name.
+/// A zone. Endpoints without a zone are in one with an empty name.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Zone {
@@ -31,7 +31,7 @@ struct Zone {
     hinted_for: Vec<HintedFor>,
 }
 
-/// Endpoints of a zone that clients of a zone should use.
+/// The number of endpoints of a zone that clients of another zone, or of this one, should use.
 #[derive(Clone, Debug, Serialize)]
 struct HintedFor {
     zone: Text,
@@ -39,7 +39,7 @@ struct HintedFor {
 }
 
 /// Makes the zone map of a Service from its slices. A Service with two address families has each
-/// endpoint twice; those of its first family are counted.
+/// endpoint twice; the map counts those of its first family.
 pub(super) fn zone_map(service: &Service, slices: &[Arc<EndpointSlice>], nodes: &[Arc<Node>]) -> ZoneMap {
     let mut zones: BTreeMap<Text, Zone> = BTreeMap::new();
     let mut hints: BTreeMap<(Text, Text), usize> = BTreeMap::new();
@@ -83,8 +83,8 @@ pub(super) fn zone_map(service: &Service, slices: &[Arc<EndpointSlice>], nodes: 
     }
 }
 
-/// The address type whose endpoints are counted: that of the Service's first family, if it has
-/// slices, otherwise any.
+/// Returns the address type of the endpoints to count: that of the Service's first family, if it
+/// has slices, otherwise any.
 fn family(service: &Service, slices: &[Arc<EndpointSlice>]) -> Option<AddressType> {
     let first = service.ip_families.first().map(|family| AddressType::from(*family));
     let is_there = |wanted: &AddressType| slices.iter().any(|slice| slice.address_type == *wanted);

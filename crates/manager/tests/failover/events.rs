@@ -8,8 +8,7 @@ use tokio::time::{Instant, sleep};
 
 use super::replica::{Replica, leader_and_standby, seconds, server_with, settings};
 
-/// Type, reason and message of all events about the Lease, in the order in which they were
-/// recorded.
+/// Returns type, reason and message of all events about the Lease, in the order of their creation.
 fn messages(server: &EmbeddedApiServer) -> Vec<String> {
     let lease = server.get("leases", "kube-system", "kube-endpoint-manager").unwrap();
     let mut events: Vec<_> =
@@ -42,7 +41,7 @@ async fn events_on_the_lease_tell_who_leads_and_who_leads_no_more() {
     standby.led().await;
     sleep(seconds(1)).await;
     let mut later = messages(&server).split_off(1);
-    // Both happen at once.
+    // Both replicas record their events at the same time.
     later.sort();
     assert_eq!(later, ["Normal LeaderElection a stopped leading", "Normal LeaderElection b became leader"]);
     assert!(standby.writes(&server).is_empty());

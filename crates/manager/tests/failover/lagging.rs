@@ -18,7 +18,7 @@ const OUTPUTS: &[&str] = &["endpoints", "endpointslices"];
 const INPUTS: &[&str] = &["pods", "services"];
 pub(crate) const ALL: &[&str] = &["endpoints", "endpointslices", "pods", "services", "nodes"];
 
-/// Has the watches of these kinds of a replica show nothing for five seconds.
+/// Makes a replica's watches of these kinds show nothing for five seconds.
 pub(crate) fn lag(server: &EmbeddedApiServer, name: &'static str, kinds: &'static [&str]) {
     let matches = move |request: &RequestInfo| {
         request.verb == "watch" && request.user_agent.starts_with(name) && kinds.contains(&request.plural())
@@ -38,7 +38,7 @@ fn edit(change: impl Fn(&mut Value) + Send + Sync + 'static) -> EditRelease {
 }
 
 /// Ends the leader right after it has created the outputs of new Services and changed those of
-/// another.
+/// another. Then checks that the standby, whose watches lag, writes only what is still wrong.
 async fn play(released: bool, edit_release: EditRelease, lagging: &'static [&str]) {
     let server = server_with(10).await;
     let (leader, standby) = leader_and_standby(&server, &settings(), edit_release).await;
@@ -60,7 +60,7 @@ async fn play(released: bool, edit_release: EditRelease, lagging: &'static [&str
         leader.kill().await;
         standby.led().await;
     }
-    // A change that the previous leader did not see.
+    // The previous leader has not seen this change.
     server.load([pod(1, false)]).unwrap();
     sleep(seconds(60)).await;
     assert_right(&server, 20, |number| number > 1);
@@ -150,13 +150,13 @@ async fn after_a_restore_that_the_standby_has_not_noticed_it_lists_first() {
     let server = server_with(10).await;
     let saved = server.checkpoint();
     let mut settings = settings();
-    // The standby notices by itself after an hour only.
+    // By itself, the standby would notice the restore only after an hour.
     settings.reflectors = ReflectorOptions::new(0).silence(seconds(3600));
     let (leader, standby) = leader_and_standby(&server, &settings, Arc::new(|_| ())).await;
     leader.kill().await;
     server.silence_watches(|request| request.plural() != "leases");
     server.restore(&saved);
-    // Nothing that the previous leader wrote exists, and the caches show all of it.
+    // The server has lost all writes of the previous leader, and the caches still show them.
     assert!(server.list("endpointslices").is_empty());
     standby.led().await;
     sleep(seconds(60)).await;

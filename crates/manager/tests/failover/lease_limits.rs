@@ -1,4 +1,4 @@
-//! Nothing is written without the lease.
+//! A process without the lease writes nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +11,8 @@ use super::replica::{
     writes_of,
 };
 
-/// When the Lease was last renewed, and when outputs were written last, as times since the server
-/// was built.
+/// Returns the times of a replica's last renewal and last write of outputs, since the server's
+/// start.
 fn last_renewal_and_write(server: &EmbeddedApiServer, name: &str) -> (Duration, Duration) {
     let renewals = requests_of(server, name);
     let renewal = |it: &&_| {
@@ -73,7 +73,7 @@ async fn a_leader_that_is_stopped_and_continued_after_its_lease_expired_writes_n
     standby.kill().await;
     server.clear_request_log();
     server.load([pod(1, false), pod(2, false)]).unwrap();
-    // No task has run since: the process is stopped with its work queued, as by SIGSTOP.
+    // No task has run since the load: as after SIGSTOP, the work is queued while time goes on.
     tokio::time::advance(seconds(60)).await;
     let ended = tokio::time::timeout(seconds(5), leader.ended).await.unwrap().unwrap();
     assert!(ended.unwrap_err().to_string().starts_with("leader election lost"));

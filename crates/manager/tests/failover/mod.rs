@@ -1,5 +1,5 @@
-//! Two managers with leader election on one server, under a paused clock: what the standby does and
-//! does not do, what it waits for when it takes over, and that nobody writes without the lease.
+//! Two managers with leader election on one server, under a paused clock: the standby, its
+//! take-over, the shutdown of the leader, and the limits of the lease.
 
 mod events;
 mod lagging;

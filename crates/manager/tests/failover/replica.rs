@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 use tower::ServiceExt;
 
-/// Changes the Lease that a replica is about to write when it releases it.
+/// Changes the Lease that a replica is about to write to release it.
 pub(crate) type EditRelease = Arc<dyn Fn(&mut Value) + Send + Sync>;
 
 pub(crate) struct Replica {
@@ -96,12 +96,12 @@ impl Replica {
         let _ = self.ended.await;
     }
 
-    /// Its requests in the server's log.
+    /// Returns its requests in the server's log.
     pub(crate) fn requests(&self, server: &EmbeddedApiServer) -> Vec<LoggedRequest> {
         requests_of(server, self.name)
     }
 
-    /// Its writes in the server's log, without those of the Lease and its events.
+    /// Returns its writes in the server's log, without those of the Lease and its events.
     pub(crate) fn writes(&self, server: &EmbeddedApiServer) -> Vec<LoggedRequest> {
         writes_of(server, self.name)
     }
@@ -138,7 +138,7 @@ async fn named(request: Request<Body>, name: &str, edit: &EditRelease) -> Reques
     Request::from_parts(parts, Body::from(lease.to_string().into_bytes()))
 }
 
-/// A server with Services that each select one ready pod.
+/// Returns a server with Services that each select one ready pod.
 pub(crate) async fn server_with(services: usize) -> EmbeddedApiServer {
     let server = EmbeddedApiServer::builder().seed(1).build().unwrap();
     server.load([json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}})]).unwrap();
@@ -169,7 +169,8 @@ pub(crate) fn pod(number: usize, ready: bool) -> Value {
             "conditions": [{"type": "Ready", "status": status}]}})
 }
 
-/// Checks that each Service has one slice and one Endpoints, with its pod ready or not as given.
+/// Checks that each Service has one slice and one Endpoints object, with its pod ready if
+/// `is_ready`.
 #[track_caller]
 pub(crate) fn assert_right(server: &EmbeddedApiServer, services: usize, is_ready: impl Fn(usize) -> bool) {
     let slices = server.list("endpointslices");
@@ -191,7 +192,7 @@ pub(crate) fn assert_right(server: &EmbeddedApiServer, services: usize, is_ready
     assert_eq!(slices.len(), services);
 }
 
-/// Starts the leader `a` and the standby `b`, and waits until the outputs are right.
+/// Starts the leader `a` and the standby `b`, and waits until the leader has written the outputs.
 pub(crate) async fn leader_and_standby(
     server: &EmbeddedApiServer,
     settings: &Settings,

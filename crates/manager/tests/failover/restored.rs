@@ -1,5 +1,5 @@
-//! The storage of the server goes back, as after a restore: the controllers start again in the same
-//! process.
+//! The storage of the server goes back, as after a restore, and the controllers start again in the
+//! same process.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::replica::{Replica, add_services, assert_right, pod, seconds, server_with, settings};
 
-/// Records when the manager has built its stores.
+/// Records the times at which the manager builds its stores.
 fn starts(replica: &Replica) -> Arc<Mutex<Vec<Instant>>> {
     struct Nothing;
     impl kube_endpoint_informer::Handler for Nothing {}
@@ -65,7 +65,7 @@ async fn after_a_restore_the_controllers_start_again_and_the_lease_is_kept() {
         sleep(seconds(30)).await;
         assert!(leader.handle.has_synced());
         assert_right(&server, 5, |_| true);
-        // No change is missed at a version that the server has given before.
+        // The controllers see changes at versions that the server has given out before the restore.
         add_services(&server, 5..7);
         server.load([pod(1, false)]).unwrap();
         sleep(seconds(5)).await;
@@ -79,8 +79,8 @@ async fn after_a_restore_the_controllers_start_again_and_the_lease_is_kept() {
     }
 }
 
-/// Endpoints stay whose Service the process has never seen. A start of the process deletes those
-/// that the controller made.
+/// The controllers keep Endpoints whose Service the process has never seen. (When a process starts,
+/// it deletes such Endpoints if the controller made them.)
 #[tokio::test(start_paused = true)]
 async fn a_start_after_a_restore_cleans_nothing_up() {
     let server = server_with(3).await;
@@ -122,8 +122,8 @@ async fn controllers_start_again_once_in_ten_minutes_and_list_once_more_at_their
     assert_eq!(times.len(), 3, "the first start, and one for each ten minutes with a restore");
     assert!(times[2] - times[1] >= seconds(600), "{:?}", times[2] - times[1]);
     assert_right(&server, 3, |_| true);
-    // Ten minutes after the last start, all kinds are listed once, since nothing was restored
-    // again.
+    // No further restore happens, so the manager lists all kinds once, ten minutes after the last
+    // start.
     server.clear_request_log();
     sleep(seconds(700)).await;
     assert_eq!(starts.lock().len(), 3);

@@ -1,4 +1,4 @@
-//! A leader that is told to end.
+//! A leader that somebody tells to end.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ use super::replica::{
     writes_of,
 };
 
-/// Records the versions that each release of the Lease leaves, and changes nothing.
+/// Records the versions that each release of the Lease leaves. The edit changes nothing.
 fn recording() -> (EditRelease, Arc<Mutex<Value>>) {
     let recorded = Arc::new(Mutex::new(Value::Null));
     let record = Arc::clone(&recorded);
@@ -42,7 +42,7 @@ async fn with_ten_thousand_keys_queued_the_lease_is_released_within_a_second() {
     assert!(leader.stop().await <= seconds(1));
     standby.led().await;
     assert!(start.elapsed() <= seconds(1), "{:?}", start.elapsed());
-    // The successor goes on where the leader ended: it has all keys, and makes nothing twice.
+    // The successor goes on where the leader ended: it queues all keys, and creates nothing twice.
     let written = server.count("endpointslices");
     sleep(seconds(20)).await;
     assert!(standby.handle.controllers().endpoint_slice.as_ref().unwrap().pending() > 9_000);

@@ -30,7 +30,7 @@ async fn a_standby_takes_over_at_once_without_a_list_and_writes_only_what_has_ch
     assert_eq!(reads(&requests), VERSIONS);
 }
 
-/// The version of each kind is asked for.
+/// The requests for the version of each kind.
 const VERSIONS: [&str; 5] = [
     "list endpoints limit=1",
     "list endpointslices limit=1",
@@ -39,7 +39,7 @@ const VERSIONS: [&str; 5] = [
     "list services limit=1",
 ];
 
-/// What was read, without leases and the options of watches, sorted.
+/// Returns the reads, sorted, without those of Leases and without the options of watches.
 fn reads(requests: &[LoggedRequest]) -> Vec<String> {
     let of = |it: &LoggedRequest| {
         let (verb, plural) = (it.request.verb, it.request.plural());
@@ -69,7 +69,7 @@ async fn after_the_leader_is_killed_the_standby_takes_over_when_the_lease_has_ex
     sleep(seconds(1)).await;
     assert_right(&server, 20, |number| number != 3);
     assert_eq!(standby.writes(&server).len(), 2);
-    // Nobody knows what the leader wrote last, so the outputs are listed once.
+    // Nobody knows the last writes of the leader, so the standby lists the outputs once.
     let lists = ["watch endpoints of all objects", "watch endpointslices of all objects"];
     assert_eq!(reads(&standby.requests(&server)), [&VERSIONS[..], &lists].concat());
 }
@@ -95,7 +95,7 @@ async fn a_standby_keeps_nothing_of_what_the_leader_does() {
     assert_eq!(slices.state_counts(), nothing);
     assert_eq!(endpoints.state_counts(), nothing);
     assert_eq!(mirroring.state_counts(), nothing);
-    // The leader's writes do not count as foreign ones, so that nothing delays the first syncs.
+    // The leader's writes do not count as foreign, so nothing delays the first syncs.
     server.load([pod(0, true)]).unwrap();
     leader.stop().await;
     standby.led().await;

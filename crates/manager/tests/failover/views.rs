@@ -1,5 +1,5 @@
-//! A leader change of replicas that work on some namespaces only: `--namespaces`, `--shard`, and a
-//! shard that the server selects.
+//! A change of leader between replicas that work only on some namespaces: with `--namespaces`, with
+//! `--shard`, and with a shard that the server selects.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use tokio::time::sleep;
 use super::lagging::{ALL, lag};
 use super::replica::{leader_and_standby, pod, seconds, service, settings};
 
-/// Namespaces; each manager watches some of them.
+/// The namespaces. A manager watches some of them.
 const NAMESPACES: [&str; 6] = ["billing", "cart", "media", "orders", "search", "stock"];
 
 fn of_namespaces() -> Settings {
@@ -51,8 +51,8 @@ fn make_unready(server: &EmbeddedApiServer, number: usize) {
     server.load(NAMESPACES.map(|namespace| within(pod(number, false), namespace))).unwrap();
 }
 
-/// Checks that each watched Service has one slice and one Endpoints with its pod as it is, and
-/// that no other has any.
+/// Checks that each watched Service has one slice and one Endpoints object, with its pod ready if
+/// `is_ready`, and that no other Service has any.
 #[track_caller]
 fn assert_right(
     server: &EmbeddedApiServer,
@@ -82,14 +82,14 @@ fn assert_right(
     }
 }
 
-/// The versions of all outputs.
+/// Returns the versions of all outputs.
 fn versions(server: &EmbeddedApiServer) -> Vec<Value> {
     let outputs = ["endpointslices", "endpoints"].map(|plural| server.list(plural));
     outputs.iter().flatten().map(|it| it["metadata"]["resourceVersion"].clone()).collect()
 }
 
 /// Ends the leader right after it has created and changed outputs, while the standby's watches lag
-/// by five seconds. Returns what the standby read, without the Lease.
+/// by five seconds. Returns the reads of the standby, without those of the Lease.
 async fn play(server: EmbeddedApiServer, settings: &Settings, released: bool) -> Vec<LoggedRequest> {
     server.load([json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}})]).unwrap();
     for namespace in NAMESPACES {
@@ -117,7 +117,7 @@ async fn play(server: EmbeddedApiServer, settings: &Settings, released: bool) ->
         leader.kill().await;
         standby.led().await;
     }
-    // A change that the previous leader did not see.
+    // The previous leader has not seen this change.
     make_unready(&server, 1);
     sleep(seconds(60)).await;
     assert_right(&server, settings, 10, |number| number > 1);
@@ -149,8 +149,8 @@ async fn a_new_leader_of_some_namespaces_reads_only_these_and_loses_no_update() 
     }
 }
 
-/// A shard lists the whole cluster only to learn the version of each kind: one object. All other
-/// requests are for its namespaces, or ask the server to select the shard.
+/// Checks that a shard lists one object of the whole cluster to learn the version of a kind, and
+/// otherwise asks for its own namespaces, or asks the server to select the shard.
 fn assert_of_shard(settings: &Settings, reads: &[LoggedRequest], asks: bool) {
     for read in reads.iter().filter(|read| read.request.plural() != "nodes") {
         let request = &read.request;

@@ -1,4 +1,4 @@
-//! Which files are replaced, and how.
+//! Tests of the files that a kubeconfig replaces, and of the way it does so.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// A kubeconfig as the embedded API server makes it, for an address.
+/// Returns a kubeconfig for an address, as the embedded API server makes it.
 fn kubeconfig(server: &str) -> String {
     format!(
         "apiVersion: v1\nkind: Config\nclusters:\n- name: embedded\n  cluster: {{server: \"{server}\"}}\nusers:\n- name: \
@@ -32,7 +32,7 @@ fn only_a_marked_file_without_other_entries_is_ours() {
     check(ours.as_bytes(), "ours");
     check(b"", "empty");
     check(b" \n", "empty");
-    // `kubectl config` keeps no comments, and writes other forms.
+    // `kubectl config` drops comments, and writes YAML in another form.
     check(ours.trim_start_matches(COMMENT).as_bytes(), "ours");
     let by_kubectl = "apiVersion: v1\nclusters:\n- cluster:\n    server: http://127.0.0.1:1\n  name: embedded\ncontexts:\n- \
                       context:\n    cluster: embedded\n    namespace: shop\n    user: embedded\n  name: embedded\n\
@@ -119,7 +119,7 @@ async fn a_link_stays_and_its_target_is_replaced_or_kept() {
     let folder = Folder::new();
     let target = folder.0.path().join("target");
     symlink(&target, folder.path()).unwrap();
-    // At first it points to nothing.
+    // The link points to nothing at first.
     for server in [GONE, "http://127.0.0.1:2"] {
         write(&folder.path(), server).await.unwrap();
         assert!(fs::symlink_metadata(folder.path()).unwrap().is_symlink());
@@ -169,7 +169,7 @@ async fn a_file_that_appears_after_the_look_is_looked_at() {
     let error = place.write(&kubeconfig(GONE)).await.unwrap_err();
     assert!(matches!(error, KubeconfigError::NotOurs { .. }), "{error}");
     assert_eq!(fs::read_to_string(folder.path()).unwrap(), "notes");
-    // One that disappears is no obstacle.
+    // A file that disappears is no obstacle.
     fs::write(folder.path(), marked(&kubeconfig(GONE))).unwrap();
     let place = Place::look(&folder.path()).await.unwrap();
     fs::remove_file(folder.path()).unwrap();
@@ -191,7 +191,7 @@ async fn a_file_that_another_process_has_locked_is_kept() {
     assert_eq!(fs::read_to_string(folder.path()).unwrap(), "new");
 }
 
-/// Of two that start at the same time, with and without an old file, one gets the file.
+/// Three threads replace a file, or create it, at the same time: one succeeds.
 #[test]
 fn of_several_that_replace_a_file_at_the_same_time_one_succeeds() {
     for before in [String::new(), marked(&kubeconfig(GONE))] {
@@ -228,10 +228,10 @@ async fn a_server_runs_if_it_is_embedded_and_accepts_the_token() {
     );
     assert!(!error.to_string().contains("secret"), "{error}");
     assert_eq!(fs::read_to_string(folder.path()).unwrap(), marked(&text));
-    // Another one has got the port.
+    // Another server has got the port.
     fs::write(folder.path(), marked(&text.replace("secret", "of another one"))).unwrap();
     write(&folder.path(), GONE).await.unwrap();
-    // It has ended.
+    // The server has ended.
     fs::write(folder.path(), marked(&text)).unwrap();
     listener.shutdown().await;
     write(&folder.path(), GONE).await.unwrap();
@@ -242,7 +242,7 @@ async fn a_server_that_does_not_answer_runs_and_one_of_something_else_does_not()
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let kubeconfig = Kubeconfig::from_yaml(&kubeconfig(&url)).unwrap();
-    // It accepts connections, as far as the kernel does, and never answers.
+    // The kernel accepts connections for the listener, and nobody answers.
     assert_eq!(running_server(&kubeconfig).await, Some(format!("{url}/")));
     tokio::spawn(async move {
         loop {

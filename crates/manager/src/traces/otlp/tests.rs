@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::*;
 
-/// How a collector answers.
+/// The answer of a collector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answer {
     Takes,
@@ -14,7 +14,7 @@ enum Answer {
     NeverAnswers,
 }
 
-/// A collector that keeps the sizes of the batches that it took.
+/// A collector that records the sizes of the batches that it accepted.
 #[derive(Clone, Debug)]
 struct Collector(Arc<Mutex<(Answer, Vec<usize>)>>);
 
