@@ -15,10 +15,10 @@ use crate::client::AnswerBody;
 /// The answer of Go's HTTP server for a path without a handler. kube-apiserver answers a request
 /// for a group or version that it does not serve with this text, not with a `Status`.
 const PAGE_NOT_FOUND: &[u8] = b"404 page not found";
-/// The most characters of a body that are shown.
+/// The most characters of a body that `Display` shows.
 const SHOWN: usize = 200;
 
-/// An answer that was read whole. `Display` says on one line what was answered.
+/// An answer, read whole. `Display` describes it on one line.
 #[derive(Clone, Debug)]
 pub struct Answered {
     status: StatusCode,
@@ -26,7 +26,7 @@ pub struct Answered {
     body: Bytes,
 }
 
-/// The fields that tell which object a body is.
+/// The fields that say which kind of object a body is.
 #[derive(Deserialize)]
 struct JsonObject {
     kind: serde_json::Value,
@@ -46,12 +46,12 @@ impl Answered {
         Ok(Self { status: head.status, headers: head.headers, body })
     }
 
-    /// The HTTP status.
+    /// Returns the HTTP status.
     pub fn status(&self) -> StatusCode {
         self.status
     }
 
-    /// The body.
+    /// Returns the body.
     pub fn body(&self) -> &[u8] {
         &self.body
     }
@@ -61,7 +61,7 @@ impl Answered {
         kind_of(&self.body).as_deref() == Some(kind)
     }
 
-    /// Returns true if this is how an API server says that it does not serve a path.
+    /// Returns true if this is an API server's answer for a path that it does not serve.
     pub fn says_not_served(&self) -> bool {
         self.status == StatusCode::NOT_FOUND
             && (self.body.trim_ascii() == PAGE_NOT_FOUND || is_status_not_found(&self.body))
@@ -85,8 +85,8 @@ impl fmt::Display for Answered {
     }
 }
 
-/// Where an answer redirects to, without the query, which may hold secrets. The client follows no
-/// redirect.
+/// Returns the location that an answer redirects to, without the query, which may hold secrets. The
+/// client follows no redirects.
 pub fn redirected_to(status: StatusCode, headers: &HeaderMap) -> Option<String> {
     let location = headers.get(LOCATION).filter(|_| status.is_redirection())?;
     let location = String::from_utf8_lossy(location.as_bytes());
@@ -94,7 +94,7 @@ pub fn redirected_to(status: StatusCode, headers: &HeaderMap) -> Option<String> 
 }
 
 /// Returns true if a body is the `Status` with which an API server says that an object does not
-/// exist. A server that is no API server, and a proxy, say something else with 404.
+/// exist. Proxies and other servers send something else with 404.
 pub fn is_status_not_found(body: &[u8]) -> bool {
     match protobuf::Status::of_answer(body) {
         Some(status) => status.reason == "NotFound",
@@ -122,7 +122,7 @@ mod tests {
         Answered { status: StatusCode::from_u16(status).unwrap(), headers, body: body.into() }
     }
 
-    /// A `Status` in protobuf, as kube-apiserver has answered it.
+    /// A `Status` in protobuf, as kube-apiserver sent it.
     const STATUS: &[u8] = include_bytes!("../../../integration-tests/fixtures/protobuf/status-404.pb");
 
     #[test]

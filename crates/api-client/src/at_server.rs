@@ -1,4 +1,4 @@
-//! The address of the server before the path of each request.
+//! Puts the address of the server before the path of each request.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -16,7 +16,7 @@ pub(crate) struct AtServerLayer(Arc<Address>);
 struct Address {
     scheme: Option<Scheme>,
     authority: Option<Authority>,
-    /// What all paths of this server begin with, without a slash at its end.
+    /// The beginning of all paths of this server, without a slash at its end.
     prefix: String,
 }
 
@@ -31,7 +31,7 @@ impl AtServerLayer {
 }
 
 impl Address {
-    /// A path that is too long with the prefix is left out: nothing may be asked beside the prefix.
+    /// Leaves out a path that is too long with the prefix: no request may go beside the prefix.
     fn add_to(&self, uri: &mut Uri) {
         let mut parts = std::mem::take(uri).into_parts();
         if !self.prefix.is_empty() {
@@ -41,7 +41,7 @@ impl Address {
         }
         parts.path_and_query.get_or_insert_with(|| PathAndQuery::from_static("/"));
         (parts.scheme, parts.authority) = (self.scheme.clone(), self.authority.clone());
-        // Parts of an address and a path are a URI.
+        // An address and a path make a URI.
         *uri = Uri::from_parts(parts).unwrap_or_default();
     }
 }
@@ -54,7 +54,7 @@ impl<S> Layer<S> for AtServerLayer {
     }
 }
 
-/// A service whose requests get the address of the server.
+/// A service that adds the address of the server to requests.
 #[derive(Clone, Debug)]
 pub(crate) struct AtServer<S> {
     address: Arc<Address>,

@@ -1,4 +1,4 @@
-//! The certificates that are in use, and when they end.
+//! The certificates in use, and when they end.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use rustls_pki_types::pem::PemObject;
 use x509_cert::der::Decode;
 use x509_cert::{Certificate, Version};
 
-/// A certificate that is to be replaced by hand should be replaced this long before its end.
+/// A person should replace a certificate this long before its end.
 const AHEAD: SignedDuration = SignedDuration::from_hours(30 * 24);
 
 /// The purpose of a certificate or of a bundle of CAs.
@@ -17,26 +17,26 @@ const AHEAD: SignedDuration = SignedDuration::from_hours(30 * 24);
 pub enum CertificateUse {
     /// The client certificate for the API server.
     ApiServerClient,
-    /// The CAs that the API server's certificate is verified with.
+    /// The CAs that verify the API server's certificate.
     ApiServerCa,
-    /// The client certificate for TokenReviews, with a kubeconfig of their own.
+    /// The client certificate for TokenReviews that have a kubeconfig of their own.
     AuthenticationClient,
-    /// The CAs of the API server of TokenReviews, with a kubeconfig of their own.
+    /// The CAs of the API server for TokenReviews that have a kubeconfig of their own.
     AuthenticationCa,
-    /// The client certificate for SubjectAccessReviews, with a kubeconfig of their own.
+    /// The client certificate for SubjectAccessReviews that have a kubeconfig of their own.
     AuthorizationClient,
-    /// The CAs of the API server of SubjectAccessReviews, with a kubeconfig of their own.
+    /// The CAs of the API server for SubjectAccessReviews that have a kubeconfig of their own.
     AuthorizationCa,
     /// The certificate of the secure port.
     Serving,
-    /// The CAs that client certificates on the secure port are verified with.
+    /// The CAs that verify client certificates on the secure port.
     ClientCa,
-    /// The CAs that certificates of front proxies on the secure port are verified with.
+    /// The CAs that verify certificates of front proxies on the secure port.
     FrontProxyCa,
 }
 
 impl CertificateUse {
-    /// The value of the label in metrics.
+    /// Returns the value of the label in metrics.
     pub fn label(self) -> &'static str {
         match self {
             Self::ApiServerClient => "api_server_client",
@@ -53,7 +53,7 @@ impl CertificateUse {
 }
 
 impl fmt::Display for CertificateUse {
-    /// As it stands in a sentence.
+    /// Writes the purpose as it stands in a sentence.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::ApiServerClient => "client certificate for the API server",
@@ -72,12 +72,12 @@ impl fmt::Display for CertificateUse {
 /// The place that a certificate comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CertificatePlace {
-    /// A file, which is read again.
+    /// A file, which this process reads again.
     File(PathBuf),
-    /// A field of the kubeconfig, which is read once.
+    /// A field of the kubeconfig, which this process reads once.
     Kubeconfig(&'static str),
-    /// A credential plugin, by its command. It is asked again when its credential ends or is
-    /// refused.
+    /// A credential plugin, by its command. The client runs it again when its credential ends or
+    /// the server refuses it.
     Plugin(String),
     /// A self-signed pair that this program has generated and stored.
     Stored {
@@ -86,14 +86,14 @@ pub enum CertificatePlace {
         /// The file with its key.
         key: PathBuf,
     },
-    /// The memory of this process, which makes another one before the end.
+    /// The memory of this process, which makes another certificate before the end.
     Memory,
-    /// A ConfigMap that kube-apiserver publishes, which is read again.
+    /// A ConfigMap that kube-apiserver publishes and this process reads again.
     ConfigMap(&'static str),
 }
 
 impl CertificatePlace {
-    /// Returns true if this process replaces the certificate without a person.
+    /// Returns true if this process replaces the certificate by itself.
     fn is_renewed(&self) -> bool {
         matches!(self, Self::Plugin(_) | Self::Memory)
     }
@@ -122,7 +122,7 @@ impl CertificatePlace {
 }
 
 impl fmt::Display for CertificatePlace {
-    /// As it stands after "in".
+    /// Writes the place as it stands after "in".
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(path) | Self::Stored { certificate: path, .. } => path.display().fmt(f),
@@ -142,8 +142,8 @@ pub struct CertificateLifetime {
 }
 
 impl CertificateLifetime {
-    /// The time in which all certificates of a chain are valid: a peer refuses it when the first of
-    /// them ends.
+    /// Returns the time in which all certificates of a chain are valid: a peer refuses the chain
+    /// when the first of them ends.
     ///
     /// # Errors
     /// If one of them cannot be decoded. The text says why.
@@ -154,12 +154,12 @@ impl CertificateLifetime {
         starts.max().zip(ends.min()).map(|(start, end)| Self { start, end }).ok_or_else(none)
     }
 
-    /// The lifetime of the CA in a bundle that ends last: from then on the bundle verifies nothing.
-    /// Others end before it whenever a CA is being replaced, and tell nothing about the
-    /// certificates that the bundle is for. CAs that cannot be decoded do not count.
+    /// Returns the lifetime of the CA in a bundle that ends last: from then on the bundle verifies
+    /// nothing. Other CAs end earlier whenever somebody replaces a CA, which says nothing about the
+    /// certificates that the bundle verifies. CAs that cannot be decoded do not count.
     ///
     /// # Errors
-    /// If none can be decoded. The text says why.
+    /// If the bundle has no CA that can be decoded. The text says why.
     pub fn of_bundle<T: AsRef<[u8]>>(bundle: &[T]) -> Result<Self, String> {
         let (mut last, mut failure) = (None::<Self>, None);
         for certificate in bundle {
@@ -183,7 +183,7 @@ impl CertificateLifetime {
     }
 }
 
-/// Says why no TLS connection can be made with a certificate if it is because of its version: in
+/// Returns why TLS connections cannot use a certificate, if its X.509 version is the reason: in
 /// words that follow its name.
 pub fn unusable_version(certificate: &[u8]) -> Option<String> {
     let version = match Certificate::from_der(certificate).ok()?.tbs_certificate().version() {
@@ -201,7 +201,7 @@ fn none() -> String {
     "there is no certificate".to_owned()
 }
 
-/// The certificates in a text with PEM blocks, up to the first one that is broken.
+/// Returns the certificates in a text with PEM blocks, up to the first broken one.
 pub(crate) fn in_pem(text: &[u8]) -> Vec<CertificateDer<'static>> {
     CertificateDer::pem_slice_iter(text).map_while(Result::ok).collect()
 }
@@ -212,14 +212,14 @@ pub struct CertificateInUse {
     pub usage: CertificateUse,
     /// The place that it comes from.
     pub place: CertificatePlace,
-    /// The time in which it is valid, or the reason why that is not known.
+    /// The time in which it is valid, or the reason why that is unknown.
     pub lifetime: Result<CertificateLifetime, String>,
 }
 
 impl CertificateInUse {
-    /// The time by which it should have been replaced: 30 days before its end, or a quarter of its
-    /// life if that is less, so that certificates which are replaced every day are not overdue all
-    /// day. Where this process replaces it by itself, its end.
+    /// Returns the time by which a person should have replaced it: 30 days before its end, or a
+    /// quarter of its life if that is less, so that a certificate that lives for a day is not
+    /// overdue all day. If this process replaces it by itself, returns its end.
     pub fn replace_by(&self) -> Option<Timestamp> {
         let CertificateLifetime { start, end } = *self.lifetime.as_ref().ok()?;
         if self.place.is_renewed() {
@@ -236,7 +236,7 @@ mod tests {
 
     use super::*;
 
-    /// A certificate that is valid from and to the first day of a year.
+    /// Returns a certificate that is valid from and to the first day of a year.
     fn certificate(from: i32, to: i32) -> Vec<u8> {
         let mut params = CertificateParams::default();
         (params.not_before, params.not_after) = (date_time_ymd(from, 1, 1), date_time_ymd(to, 1, 1));
@@ -265,7 +265,7 @@ mod tests {
         assert!(why.starts_with("is of X.509 version 1, and only version 3 can be used; "), "{why}");
         assert_eq!(unusable_version(&certificate(2026, 2028)), None);
         assert_eq!(unusable_version(b"garbage"), None);
-        // Its lifetime can be read, so it may well be the CA of others.
+        // Its lifetime is readable, so it may well be the CA of others.
         assert!(CertificateLifetime::of_chain(&old).is_ok());
     }
 

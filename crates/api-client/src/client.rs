@@ -1,4 +1,4 @@
-//! The client that reflectors and API writers take.
+//! The client that reflectors and API writers use.
 
 use std::fmt;
 use std::sync::Arc;
@@ -36,16 +36,16 @@ type Direct = BoxCloneSyncService<Request<Body>, Response<AnswerBody>, BoxError>
 /// A [`kube::Client`] that sends each request exactly once and returns every answer, errors
 /// included, to the caller.
 ///
-/// kube's default client retries by itself after 429, 503 and 504. Here that would be wrong: a
-/// create whose answer was lost may have been carried out, and sending it again creates a second
-/// object. The caller knows whether a request may be repeated, so the caller decides. Because this
-/// is a type of its own, a client with a retry layer cannot be passed by mistake:
-/// [`client_from_config`] and [`ApiClient::for_tests`] are the only ways to make one.
+/// kube's default client retries by itself after 429, 503 and 504. Here that would be wrong: the
+/// server may have carried out a create whose answer was lost, and sending it again creates a
+/// second object. The caller knows which requests it may repeat, so the caller decides. Because
+/// this is a type of its own, nobody can pass a client with a retry layer by mistake: only
+/// [`client_from_config`], [`client_with_silence_limit`] and [`ApiClient::for_tests`] make one.
 #[derive(Clone)]
 pub struct ApiClient {
     client: Client,
-    /// What `client` sends its requests with. `client` passes each to a task first, which is for
-    /// services that cannot be cloned.
+    /// The service to which `client` sends its requests. `client` passes each through a task, which
+    /// only services that cannot be cloned need.
     direct: Option<Direct>,
     metrics: Arc<RequestMetrics>,
     warnings: Arc<Warnings>,
@@ -53,13 +53,13 @@ pub struct ApiClient {
     /// The URL of the server, without user, password and a slash at its end. Empty for a service in
     /// the same process.
     server: Arc<str>,
-    /// A client of a service has none.
+    /// `None` for a client of a service.
     sessions: Option<Arc<Sessions>>,
 }
 
 impl ApiClient {
-    /// A client of any tower service, such as the embedded API server's. Its requests are neither
-    /// counted nor timed.
+    /// Returns a client of any tower service, such as the embedded API server's. It neither counts
+    /// nor times requests.
     ///
     /// For tests and for API servers in the same process. The service must not retry requests.
     /// Production code that talks to an API server over the network uses [`client_from_config`].
@@ -80,43 +80,43 @@ impl ApiClient {
         Self { client, direct, metrics, warnings, encodings, server, sessions: None }
     }
 
-    /// The URL that a path is requested at, for messages.
+    /// Returns the URL of a path, for messages.
     pub fn url_of(&self, path: &str) -> String {
         format!("{}{path}", self.server)
     }
 
-    /// The kube client, for requests that this project's crates do not make.
+    /// Returns the kube client, for requests that this project's crates do not make.
     pub fn kube(&self) -> &Client {
         &self.client
     }
 
-    /// The same client with another encoding of objects. The default is protobuf.
+    /// Returns the same client with another encoding of objects. The default is protobuf.
     #[must_use]
     pub fn with_content_type(self, content_type: ContentType) -> Self {
         Self { encodings: Encodings::new(content_type), ..self }
     }
 
-    /// The encoding of objects.
+    /// Returns the encoding of objects.
     pub fn content_type(&self) -> ContentType {
         self.encodings.wanted()
     }
 
-    /// The encoding of the objects of a resource, such as `pods`: that of the client, or JSON if
-    /// the server has refused it.
+    /// Returns the encoding of the objects of a resource, such as `pods`: that of the client, or
+    /// JSON if the server has refused it.
     pub fn content_type_of(&self, resource: &str) -> ContentType {
         self.encodings.of(resource)
     }
 
-    /// Call this with the status of an answer to a request with objects of a resource that was
-    /// `sent` in an encoding. Returns whether the server refused the encoding (406 or 415) and the
-    /// request should be sent again: the encoding of the resource is then JSON. The first time for
-    /// a resource, that is logged.
+    /// Call this with the status of the answer to a request with objects of a resource in the
+    /// encoding `sent`. Returns true if the server refused the encoding (406 or 415): the encoding
+    /// of the resource is then JSON, and the caller should send the request again. Logs the first
+    /// refusal for a resource.
     pub fn refused_content_type(&self, resource: &str, sent: ContentType, code: u16) -> bool {
         self.encodings.refused(resource, sent, code)
     }
 
-    /// Sends one request once. The answer may have any status. Each text in a `Warning` header is
-    /// logged once.
+    /// Sends one request once. The answer may have any status. Logs each text in a `Warning` header
+    /// once.
     ///
     /// # Errors
     /// If no answer arrives: the connection failed, or credentials could not be obtained.
@@ -130,9 +130,9 @@ impl ApiClient {
         Ok(answer)
     }
 
-    /// The certificates of the current connections, for these uses: the client's own, and the CAs
-    /// with which it verifies the server. A certificate that the connections do not have, and CAs
-    /// of the system, are left out.
+    /// Returns the certificates of the current connections, for these uses: the client's own, and
+    /// the CAs with which it verifies the server. Leaves out a certificate that the connections do
+    /// not have, and CAs of the system.
     pub fn certificates(&self, uses: [CertificateUse; 2]) -> Vec<CertificateInUse> {
         let found = self.sessions.as_ref().map(|sessions| sessions.certificates()).unwrap_or_default();
         let used = found.into_iter().zip(uses);
@@ -143,7 +143,7 @@ impl ApiClient {
         .collect()
     }
 
-    /// Records that a request waited for a rate limiter for so long before it was sent.
+    /// Records how long a request waited for a rate limiter before it was sent.
     pub fn waited_for_rate_limiter(&self, method: &Method, waited: Duration) {
         self.metrics.waited_for_rate_limiter(method, waited);
     }
@@ -155,14 +155,15 @@ impl fmt::Debug for ApiClient {
     }
 }
 
-/// Makes a client of a configuration, without kube's retry layer. Its requests are counted and
-/// timed ([`CountRequests`], which says with which recorder).
+/// Makes a client of a configuration, without kube's retry layer. The client counts and times
+/// requests ([`CountRequests`], which says with which recorder).
 ///
-/// Files with certificates and tokens are read, and a credential plugin is run, before this
-/// returns; both again while the client is used. A plugin that hangs is reported after 5 s and
-/// killed after 60 s. Whether a server answers is not tried.
+/// Reads files with certificates and tokens, and runs a credential plugin, before it returns; the
+/// client does both again later. It logs a warning if a plugin hangs for 5 s, and kills it after a
+/// minute, or after five if the plugin may ask a person. This function does not connect to the
+/// server.
 ///
-/// A kubeconfig's paths are not part of kube's [`Config`] in every case: see
+/// kube's [`Config`] does not have all paths of a kubeconfig: see
 /// [`watch_files`](crate::watch_files).
 ///
 /// # Errors
@@ -171,8 +172,8 @@ pub async fn client_from_config(config: Config) -> Result<ApiClient, ClientError
     client(config, Timeouts::default()).await
 }
 
-/// As [`client_from_config`], but a connection whose peer has silently gone is closed within
-/// `limit` (4 s at least), instead of 45 s. For requests that must not wait behind a dead
+/// As [`client_from_config`], but the client closes a connection whose peer has silently gone
+/// within `limit` (at least 4 s), instead of 45 s. For requests that must not wait behind a dead
 /// connection, such as renewals of a Lease. It costs a PING on every connection that was silent for
 /// half of the limit.
 ///
@@ -182,7 +183,7 @@ pub async fn client_with_silence_limit(
     mut config: Config,
     limit: Duration,
 ) -> Result<ApiClient, ClientError> {
-    // Callers give a request up after that. A connection that is given up with it has not tried the
+    // Callers give up a request after that. If it is still connecting then, it has not tried the
     // other addresses of the server.
     config.connect_timeout = Some(config.connect_timeout.map_or(limit, |timeout| timeout.min(limit)));
     client(config, Timeouts::silence(limit)).await
@@ -216,7 +217,7 @@ pub(crate) async fn client(mut config: Config, limits: Timeouts) -> Result<ApiCl
     Ok(ApiClient { server, sessions, ..ApiClient::new(client, Some(direct), requests.metrics()) })
 }
 
-/// An error of a service as [`kube::Client::send`] returns it.
+/// Converts an error of a service to the one that [`kube::Client::send`] returns.
 fn kube_error(error: BoxError) -> kube::Error {
     match error.downcast::<kube::Error>() {
         Ok(error) => *error,
@@ -224,14 +225,14 @@ fn kube_error(error: BoxError) -> kube::Error {
     }
 }
 
-/// The host and port of a URL.
+/// Returns the host and port of a URL.
 fn host_and_port(url: &Uri) -> &str {
     let authority = url.authority().map(Authority::as_str).unwrap_or_default();
     authority.rsplit_once('@').map_or(authority, |(_, host)| host)
 }
 
-/// The URL without user and password. They are not used to authenticate; hyper would log them at
-/// debug level, and send them to the server in HTTP/2's `:authority`.
+/// Returns the URL without user and password. Nothing authenticates with them; hyper would log them
+/// at debug level, and send them to the server in HTTP/2's `:authority`.
 fn without_user_info(url: Uri) -> Uri {
     let Ok(host) = host_and_port(&url).parse() else { return url };
     let mut parts = url.clone().into_parts();
@@ -239,15 +240,16 @@ fn without_user_info(url: Uri) -> Uri {
     Uri::from_parts(parts).unwrap_or(url)
 }
 
-/// A URL without the user and password that it may contain, for logs and metrics.
+/// Returns a URL without the user and password that it may contain, for logs and metrics.
 pub fn without_credentials(url: &Uri) -> String {
     let scheme = url.scheme_str().map(|scheme| format!("{scheme}://")).unwrap_or_default();
     format!("{scheme}{}{}", host_and_port(url), url.path())
 }
 
-/// kube's layer for credentials that this crate does not renew: user and password, a token in the
-/// kubeconfig, and the obsolete auth-providers. The latter may run a command and wait for it, so a
-/// thread of its own does that: one that the runtime does not wait for at the end of the process.
+/// Returns kube's layer for credentials that this crate does not renew: user and password, a token
+/// in the kubeconfig, and the obsolete auth-providers. An auth-provider may run a command and wait
+/// for it, so it gets a thread of its own: one that the runtime does not wait for at the end of the
+/// process.
 async fn static_authorization(
     config: Config,
     limits: &Timeouts,

@@ -1,11 +1,11 @@
-//! Connections to the API server: which protocol they speak, and how a dead one is noticed.
+//! Connections to the API server: which protocol they speak, and how the client notices a dead one.
 //!
 //! # HTTP/2 where the server offers it
 //!
 //! kube's own connector offers HTTP/1 alone, so every watch and every request under way needs a
 //! connection. Here ALPN offers HTTP/2 first, as client-go does: most watches and reads share one
 //! connection, with one TLS handshake and one credential check, and a PING tells within 40 s that
-//! the peer is gone. Sharing has two costs. A watch that is read slowly could use up the
+//! the peer is gone. Sharing has two costs. A watch whose caller reads it slowly could use up the
 //! connection's flow control window and block the others; therefore the connection's window
 //! ([`CONNECTION_WINDOW`]) is 16 times the window of a stream ([`STREAM_WINDOW`]), more than there
 //! are watches. And a lost TCP segment delays all streams for one round trip, which does not matter
@@ -15,12 +15,12 @@
 //!
 //! Requests that start together while there is no connection open one each; hyper's pool keeps one
 //! of them for later requests. So the watches of a start have a connection each, until they end and
-//! are opened again. Watches of single namespaces (`--namespaces`), of which there may be hundreds,
-//! have other connections: see [`Spread`].
+//! reflectors open them again. There may be hundreds of watches of single namespaces
+//! (`--namespaces`); they have other connections: see [`Spread`].
 //!
 //! HTTP/1 also remains for `http://` addresses and for proxies that terminate TLS without HTTP/2.
-//! It has no PING, so TCP keepalive and `TCP_USER_TIMEOUT` do the same work. They are set on every
-//! connection: with HTTP/2 they are the second line of defence.
+//! It has no PING, so TCP keepalive and `TCP_USER_TIMEOUT` do the same work. Every connection has
+//! them: with HTTP/2 they are the second line of defence.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,40 +48,42 @@ use crate::read_ahead::ReadAhead;
 use crate::spread::Spread;
 use crate::timeouts::Timeouts;
 
-/// HTTP/2: how many bytes of one answer the server may send before they are read.
+/// HTTP/2: the most bytes of one answer that the server may send before the caller reads them.
 const STREAM_WINDOW: u32 = 1 << 20;
-/// HTTP/2: how many bytes of all answers together the server may send before they are read.
+/// HTTP/2: the most bytes of all answers together that the server may send before callers read
+/// them.
 const CONNECTION_WINDOW: u32 = 16 * STREAM_WINDOW;
 
-/// A connection of writes that was idle for this long is not used again, and closed soon. API
-/// servers close theirs after 90 s and load balancers after a minute or more. If a server closes a
-/// connection while a request is on its way, nobody knows whether the request was carried out.
+/// The pool does not use a connection of writes again that was idle for this long, and closes it
+/// soon. API servers close theirs after 90 s and load balancers after a minute or more. If a server
+/// closes a connection while a request is on its way, nobody knows if it has carried out the
+/// request.
 const WRITES_IDLE: Duration = Duration::from_secs(30);
 
-/// Connections other than those of writes stay in the pool for this long after their last request.
-/// The watches of a connection do not count as requests, but one with HTTP/2 that has watches is
-/// open anyway. Servers close an idle one with HTTP/1 much earlier.
+/// Other connections stay in the pool for this long after their last request. Watches do not count
+/// as requests, but a connection with HTTP/2 that has watches is open anyway. Servers close an idle
+/// one with HTTP/1 much earlier.
 const SHARED_IDLE: Duration = Duration::from_secs(3600);
 
-/// The time in which a TCP connection has to be made, as a share of [`Config::connect_timeout`];
-/// the rest is for TLS. Each address of the server's name gets an equal part of it, so that one
-/// that does not answer leaves time for the next.
+/// The share of [`Config::connect_timeout`] that a TCP connection may take; the rest is for TLS.
+/// Each address of the server's name gets an equal part of it, so that one that does not answer
+/// leaves time for the next.
 const TCP_SHARE: f64 = 2.0 / 3.0;
 
-/// A pool of connections that were made with the same certificates. Requests under way keep their
-/// connection open after the last handle of its pool is gone.
+/// A pool of connections with the same certificates. Requests under way keep their connection open
+/// after the last handle of its pool is gone.
 pub(crate) type Pool = Arc<dyn Fn(Request<Body>) -> Answer + Send + Sync>;
 
 /// The answer to a request.
 pub(crate) type Answer = BoxFuture<'static, Result<Response<Incoming>, hyper_util::client::legacy::Error>>;
 
-/// A pool with the certificates that the configuration has now. Nothing is connected yet. `http1`
-/// decides which writes go over HTTP/1.
+/// Returns a pool with the current certificates of the configuration. It connects nothing yet.
+/// `http1` decides which writes go over HTTP/1.
 pub(crate) fn pool(config: &Config, limits: &Timeouts, http1: &Arc<Http1>) -> Result<Pool, ClientError> {
     let tcp = tcp_connector(GaiResolver::new(), config.connect_timeout, limits);
     let Some(proxy) = &config.proxy_url else { return over(tcp, config, limits, http1) };
     let refused = || {
-        // User name and password are not shown.
+        // The error does not show user name and password.
         let host = proxy.authority().map_or("", |authority| authority.as_str());
         let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
         ClientError::Proxy(format!("{}://{host}", proxy.scheme_str().unwrap_or_default()))
@@ -119,9 +121,9 @@ fn tunnel<C>(address: Uri, proxy: &hyper_util::client::proxy::matcher::Intercept
     }
 }
 
-/// A TCP connection closes when its peer has not acknowledged anything for
-/// [`Timeouts::tcp_user_timeout`], be it data or the probes that the kernel sends while the
-/// connection is idle.
+/// Returns a connector for TCP. The kernel closes a connection when its peer has not acknowledged
+/// anything for [`Timeouts::tcp_user_timeout`], be it data or the probes that the kernel sends
+/// while the connection is idle.
 fn tcp_connector<R>(resolver: R, connect_timeout: Option<Duration>, limits: &Timeouts) -> HttpConnector<R> {
     let mut tcp = HttpConnector::new_with_resolver(resolver);
     tcp.enforce_http(false);
@@ -130,8 +132,7 @@ fn tcp_connector<R>(resolver: R, connect_timeout: Option<Duration>, limits: &Tim
     tcp.set_nodelay(true);
     tcp.set_keepalive(Some(limits.probe_after));
     tcp.set_keepalive_interval(Some(limits.keepalive_interval));
-    // Linux ends the connection by TCP_USER_TIMEOUT; where that is not known, by the number of
-    // probes.
+    // Linux ends the connection by TCP_USER_TIMEOUT, other systems by the number of probes.
     let probes = (limits.tcp_user_timeout - limits.probe_after).div_duration_f64(limits.keepalive_interval);
     tcp.set_keepalive_retries(Some(probes.round() as u32));
     #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
@@ -139,7 +140,7 @@ fn tcp_connector<R>(resolver: R, connect_timeout: Option<Duration>, limits: &Tim
     tcp
 }
 
-/// A pool whose connections are made by `transport`, with TLS where the address asks for it.
+/// Returns a pool that connects with `transport`, and with TLS where the address asks for it.
 fn over<C>(transport: C, config: &Config, limits: &Timeouts, http1: &Arc<Http1>) -> Result<Pool, ClientError>
 where
     C: Service<Uri> + Clone + Send + Sync + 'static,
@@ -230,7 +231,8 @@ mod tests {
         assert!(socket.tcp_nodelay().unwrap());
     }
 
-    /// A listener that accepts nothing, and whose queue is full: the kernel drops further SYNs.
+    /// Returns a listener that accepts nothing, and whose queue is full: the kernel drops further
+    /// SYNs.
     #[cfg(target_os = "linux")]
     fn silent() -> (Socket, Vec<Socket>, SocketAddr) {
         let tcp = || Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();

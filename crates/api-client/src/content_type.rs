@@ -1,4 +1,4 @@
-//! In which encoding objects are sent and asked for.
+//! The encodings in which the client sends objects and asks for them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 /// An encoding of objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ContentType {
-    /// Kubernetes' protobuf, which costs client and server least. Answers may be JSON all the same.
+    /// Kubernetes' protobuf, which costs client and server least. The server may answer in JSON.
     #[default]
     Protobuf,
     Json,
@@ -19,7 +19,7 @@ impl ContentType {
     /// All encodings.
     pub const ALL: [Self; 2] = [Self::Protobuf, Self::Json];
 
-    /// The media type.
+    /// Returns the media type.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Protobuf => protobuf::CONTENT_TYPE,
@@ -27,7 +27,7 @@ impl ContentType {
         }
     }
 
-    /// The value of `Accept` that asks for objects.
+    /// Returns the value of `Accept` that asks for objects.
     pub fn accept(self) -> &'static str {
         match self {
             Self::Protobuf => "application/vnd.kubernetes.protobuf,application/json",
@@ -35,8 +35,8 @@ impl ContentType {
         }
     }
 
-    /// The value of `Accept` that asks for the metadata of objects only. A server that does not
-    /// know that form answers with whole objects.
+    /// Returns the value of `Accept` that asks for the metadata of objects only. A server that does
+    /// not know that form answers with whole objects.
     pub const fn accept_metadata(self) -> &'static str {
         match self {
             Self::Protobuf => {
@@ -47,7 +47,7 @@ impl ContentType {
         }
     }
 
-    /// The encoding of an answer, by its `Content-Type`. JSON, unless it is protobuf.
+    /// Returns the encoding of an answer by its `Content-Type`: JSON, unless it is protobuf.
     pub fn of_answer(headers: &http::HeaderMap) -> Self {
         let value =
             headers.get(http::header::CONTENT_TYPE).map(http::HeaderValue::as_bytes).unwrap_or_default();
@@ -63,7 +63,7 @@ impl ContentType {
     }
 }
 
-/// The encoding of a client, and the resources whose server refused it. Clones share them.
+/// The encoding of a client, and the resources for which the server refused it. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Encodings {
     wanted: ContentType,

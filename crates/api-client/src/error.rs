@@ -1,4 +1,4 @@
-//! Why there is no client, no credential for a request, or no answer.
+//! The errors of making a client, of obtaining a credential, and of a lost answer.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -9,8 +9,8 @@ use kube_endpoint_core_model::{causes, harmless};
 
 use crate::plugin::PluginError;
 
-/// Why a client cannot be made, or why a request cannot be sent. `Display` is one line that says
-/// what to do.
+/// The reason why a client cannot be made, or a request cannot be sent. `Display` is one line that
+/// says what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
@@ -24,7 +24,7 @@ pub enum ClientError {
         path: PathBuf,
         why: std::io::Error,
     },
-    /// A file was read, but does not hold what it should.
+    /// A file does not hold what it should.
     #[error("{path}, the {what} for the API server, {why}")]
     Content {
         /// The content that the file should hold.
@@ -60,7 +60,7 @@ pub enum ClientError {
     Interrupted,
 }
 
-/// No connection to the server could be made. The source is the innermost error, such as that of
+/// The client could not connect to the server. The source is the innermost error, such as that of
 /// the operating system.
 #[derive(Debug)]
 pub(crate) struct ConnectError {
@@ -69,7 +69,7 @@ pub(crate) struct ConnectError {
 }
 
 impl ConnectError {
-    /// `server` is its URL without a path.
+    /// `server` is the server's URL without a path.
     pub(crate) fn new(server: Arc<str>, error: hyper_util::client::legacy::Error) -> Self {
         Self { server, error }
     }
@@ -93,11 +93,11 @@ impl Error for ConnectError {
 
 /// The reason that kube gives an error whose body is no `Status`.
 const NO_STATUS: &str = "Failed to parse error data";
-/// The advice if something else than an API server answers.
+/// The advice if another server than an API server answers.
 const CHECK: &str = "check the server in the kubeconfig, and whether a proxy answers in its place";
 
-/// Says on one line why a request failed, without a full stop: what the server answered, or why no
-/// answer arrived. In contrast to [`kube::Error`]'s `Display`, it names no types of Rust.
+/// Says on one line why a request failed, without a full stop: the server's answer, or the reason
+/// why none arrived. In contrast to [`kube::Error`]'s `Display`, it names no types of Rust.
 pub fn why_request_failed(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => answered(status),
@@ -109,11 +109,11 @@ pub fn why_request_failed(error: &kube::Error) -> String {
     }
 }
 
-/// Characters that are shown of what a server says.
+/// The most characters that [`answered`] shows of a server's message.
 const LONGEST_MESSAGE: usize = 4000;
 
 fn answered(status: &Status) -> String {
-    // A proxy answers with no `Status` but with any text, of several lines.
+    // A proxy answers with any text, of several lines, instead of a `Status`.
     let message = status.message.split_whitespace().collect::<Vec<_>>().join(" ");
     let message = harmless(message.trim_end_matches('.'), LONGEST_MESSAGE);
     match status.code {

@@ -1,20 +1,20 @@
-//! Which writes are sent over HTTP/1.
+//! Decides which writes go over HTTP/1.
 //!
 //! A write over HTTP/1 costs an API server less than one over HTTP/2, and this process too
 //! (docs/log/2026-11-22-http1.md). But a connection serves one request at a time, and no PING finds
 //! a server that has fallen silent while its kernel still answers. Therefore:
 //!
-//! - only writes of outputs and events go over HTTP/1 ([`is_output`]). They have a time limit of
+//! - Only writes of outputs and events go over HTTP/1 ([`is_output`]). They have a time limit of
 //!   their own, and the writer knows what to do if the answer is lost. The renewal of a Lease must
-//!   not wait for that limit, and reviews of clients are not ours;
-//! - a write that finds [`WRITES`] others under way goes over HTTP/2, so that none waits for a
-//!   connection;
-//! - without many writes all go over HTTP/2, whose connection is open anyway: a connection for a
+//!   not wait for that limit, and reviews of clients are no writes of controllers.
+//! - A write that finds [`WRITES`] others under way goes over HTTP/2, so that no write waits for a
+//!   connection.
+//! - Without many writes, all go over HTTP/2, whose connection is open anyway: a connection for a
 //!   single write would cost a TLS handshake. There are many after the first [`MANY`] of a
 //!   [`WINDOW`], and during the window after it. A burst of a few more opens connections for few
-//!   writes, which is accepted because a cold start or a rollout has far more;
-//! - after one write that was not answered all go over HTTP/2 until the process ends: there may be
-//!   a proxy that accepts HTTP/2 only, or that closes idle connections early.
+//!   writes, which is acceptable because a cold start or a rollout has far more.
+//! - After one write without an answer, all go over HTTP/2 until the process ends: a proxy may
+//!   accept HTTP/2 only, or close idle connections early.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,15 +23,15 @@ use http::{Method, Request, StatusCode};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// How many writes may wait for an answer over HTTP/1 at a time. Their connections may be a few
-/// more: one is free again when the whole answer has been read.
+/// The most writes that may wait for an answer over HTTP/1 at a time. Their connections may be a
+/// few more: one is free again when the caller has read the whole answer.
 pub(crate) const WRITES: usize = 8;
-/// After so many writes in a [`WINDOW`], the next ones go over HTTP/1.
+/// After this many writes in a [`WINDOW`], the next ones go over HTTP/1.
 pub(crate) const MANY: u32 = 50;
 /// See [`MANY`].
 pub(crate) const WINDOW: Duration = Duration::from_secs(10);
 
-/// Decides for each write. Shared by all clones of a client, and by its connections before and
+/// Decides for each write. All clones of a client share it, and so do its connections before and
 /// after a rotation of certificates.
 pub(crate) struct Http1(Mutex<State>);
 
@@ -40,13 +40,13 @@ struct State {
     window: (Instant, u32),
     /// True if the window before had many writes.
     is_busy: bool,
-    /// True after a write that was not answered.
+    /// True after a write without an answer.
     is_off: bool,
     /// The writes that wait for an answer.
     under_way: usize,
 }
 
-/// A write over HTTP/1. It counts as not answered if this is dropped before [`Self::end`].
+/// A write over HTTP/1. It counts as not answered if the caller drops it before [`Self::end`].
 pub(crate) struct UnderWay {
     http1: Arc<Http1>,
     answered: bool,
@@ -58,8 +58,8 @@ impl Http1 {
         Arc::new(Self(Mutex::new(State { window, is_busy: false, is_off: false, under_way: 0 })))
     }
 
-    /// Call this for each write that is about to be sent. Returns what to hold until it is
-    /// answered, if it should be sent over HTTP/1.
+    /// Call this for each write that is about to be sent. If the write should go over HTTP/1,
+    /// returns a guard to hold until the server has answered.
     pub(crate) fn begin(self: &Arc<Self>) -> Option<UnderWay> {
         let mut state = self.0.lock();
         if state.is_off || !state.count(Instant::now()) || state.under_way == WRITES {
@@ -71,7 +71,7 @@ impl Http1 {
 }
 
 impl State {
-    /// Counts a write. Returns whether there have been many.
+    /// Counts a write. Returns true if there have been many.
     fn count(&mut self, now: Instant) -> bool {
         let (began, count) = &mut self.window;
         let age = now - *began;
@@ -85,7 +85,7 @@ impl State {
 }
 
 impl UnderWay {
-    /// The write was answered with this status, or failed.
+    /// Call this with the status of the answer, or with `None` if the write failed.
     pub(crate) fn end(mut self, status: Option<StatusCode>) {
         self.answered = status.is_some_and(|status| !refuses_http1(status));
     }
@@ -101,8 +101,8 @@ impl Drop for UnderWay {
     }
 }
 
-/// Returns true if a proxy says by this status that it wants another version of HTTP: misdirected
-/// request, upgrade required, a status of load balancers for an incompatible protocol, version not
+/// Returns true if a proxy demands another version of HTTP by this status: misdirected request,
+/// upgrade required, a status of load balancers for an incompatible protocol, version not
 /// supported.
 fn refuses_http1(status: StatusCode) -> bool {
     matches!(status.as_u16(), 421 | 426 | 464 | 505)
@@ -122,7 +122,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// Makes the next writes go over HTTP/1, if they may. The clock is paused.
+    /// Writes often enough for the next writes to go over HTTP/1, if they may. The clock is paused.
     pub(crate) async fn make_busy(mut write: impl FnMut()) {
         (0..MANY).for_each(|_| write());
         advance(WINDOW).await;

@@ -1,4 +1,4 @@
-//! What kube's [`Config`] leaves out of a kubeconfig.
+//! The parts of a kubeconfig that kube's [`Config`] leaves out.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,8 +19,8 @@ pub fn read_kubeconfig(path: Option<&Path>) -> Result<Kubeconfig, KubeconfigErro
 }
 
 /// Finds a file on which [`Kubeconfig::read_from`] panics: one that begins with the byte order mark
-/// of UTF-16 and has an odd number of bytes. Call it before kube reads kubeconfigs by itself. Files
-/// that cannot be read are left to kube.
+/// of UTF-16 and has an odd number of bytes. Call it before kube reads kubeconfigs by itself. It
+/// leaves unreadable files to kube.
 ///
 /// # Errors
 ///
@@ -41,10 +41,10 @@ pub fn check_kubeconfig_encoding(path: Option<&Path>) -> Result<(), KubeconfigEr
     Ok(())
 }
 
-/// Completes a configuration that was made of the current context of `kubeconfig`:
+/// Completes a configuration that kube made of the current context of `kubeconfig`:
 ///
-/// - The path of the CA bundle is noted, so that the client reads it again while it runs.
-/// - `NO_PROXY` is compared with the address of the API server. It applies to a proxy from
+/// - Notes the path of the CA bundle, so that the client reads it again while it runs.
+/// - Compares `NO_PROXY` with the address of the API server. It applies to a proxy from
 ///   `HTTPS_PROXY`, not to one that the kubeconfig names, as in client-go.
 pub fn watch_files(config: &mut Config, kubeconfig: &Kubeconfig) {
     let Some(cluster) = current_cluster(kubeconfig) else { return };

@@ -1,18 +1,19 @@
 //! The client that talks to the API server.
 //!
-//! It is a kube client whose lowest layers are replaced:
+//! It is a kube client with other lowest layers:
 //!
 //! - **Connections** use HTTP/2 where the server offers it, and many writes HTTP/1, which costs
-//!   both sides less. A connection whose peer has silently gone is closed within 40 s on HTTP/2 and
-//!   45 s on HTTP/1, as with client-go, or sooner ([`client_with_silence_limit`]).
-//! - **Credentials** are read again while the client runs: CA bundle, client certificate and key,
-//!   and bearer token when their files change (looked at once a minute); a credential plugin runs
-//!   again when its credential is about to expire. After 401 and after a failed connection both
-//!   happen at once. No request in progress is interrupted, and no restart is needed.
-//! - **Requests** are sent once: [`ApiClient`] has no retry layer. They are counted and timed
-//!   ([`CountRequests`]), and each warning of the server is logged once.
-//! - **Objects** are sent and asked for in protobuf, unless [`ApiClient::with_content_type`] says
-//!   JSON or the server refuses it.
+//!   both sides less. The client closes a connection whose peer has silently gone within 40 s on
+//!   HTTP/2 and 45 s on HTTP/1, as client-go does, or sooner ([`client_with_silence_limit`]).
+//! - **Credentials**: while the client runs, it reads CA bundle, client certificate and key, and
+//!   bearer token again when their files change (it looks once a minute), and runs a credential
+//!   plugin again when its credential is about to expire. It does both at once after 401, and reads
+//!   the files after a failed connection. It interrupts no request in progress, and needs no
+//!   restart.
+//! - **Requests**: the client sends each once, since [`ApiClient`] has no retry layer. It counts
+//!   and times them ([`CountRequests`]), and logs each warning of the server once.
+//! - **Objects**: the client sends and requests them in protobuf, unless
+//!   [`ApiClient::with_content_type`] says JSON or the server refuses it.
 //!
 //! Everything else (kubeconfigs, TLS, in-cluster configuration, proxies, impersonation) is kube's,
 //! rustls's and hyper's.
@@ -39,7 +40,7 @@ mod warnings;
 #[cfg(test)]
 mod tests;
 
-/// Why versions of an API server go back, for errors and lines of the log.
+/// The reason why versions of an API server go back, for errors and lines of the log.
 pub const STORAGE_WENT_BACK: &str =
     "its storage was set back, or another API server with another storage answers";
 

@@ -29,8 +29,7 @@ const REQUESTS: &str = "rest_client_requests_total";
 const REQUEST_DURATION: &str = "rest_client_request_duration_seconds";
 /// Bytes of the request bodies, by `verb` and `host`.
 const REQUEST_SIZE: &str = "rest_client_request_size_bytes";
-/// Bytes of the response bodies as far as they were read, by `verb` and `host`. Watches do not
-/// count.
+/// Bytes of the response bodies that callers have read, by `verb` and `host`. Watches do not count.
 const RESPONSE_SIZE: &str = "rest_client_response_size_bytes";
 /// Seconds that requests waited for the client-side rate limiter, by `verb` and `host`.
 const RATE_LIMITER_DURATION: &str = "rest_client_rate_limiter_duration_seconds";
@@ -41,7 +40,7 @@ const DURATIONS: [f64; 12] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 
 const SIZES: [f64; 11] =
     [64.0, 256.0, 512.0, 1024.0, 4096.0, 16384.0, 65536.0, 262_144.0, 1_048_576.0, 4_194_304.0, 16_777_216.0];
 
-/// The names of the histograms of this crate with their buckets, which are upstream's.
+/// Returns the names of the histograms of this crate with their buckets, which are upstream's.
 pub fn buckets() -> Vec<(&'static str, Vec<f64>)> {
     let mut buckets = vec![
         (REQUEST_DURATION, DURATIONS.to_vec()),
@@ -55,16 +54,16 @@ pub fn buckets() -> Vec<(&'static str, Vec<f64>)> {
 
 /// Counts, times and measures the requests of a client.
 ///
-/// Each metric is registered when it has its first value, with the recorder that is current then,
-/// and stays with that recorder. So install the recorder before the first request, and use one
-/// client for each recorder. Clones of a client are one client.
+/// It registers each metric when the metric has its first value, with the recorder that is current
+/// then, and stays with that recorder. So install the recorder before the first request, and use
+/// one client for each recorder. Clones of a client are one client.
 #[derive(Clone, Debug)]
 pub struct CountRequests {
     metrics: Arc<RequestMetrics>,
 }
 
 impl CountRequests {
-    /// A layer for a client of this host. `host` includes the port and becomes a label.
+    /// Returns a layer for a client of this host. `host` includes the port and becomes a label.
     pub fn new(host: impl Into<Arc<str>>) -> Self {
         describe_counter!(REQUESTS, "Number of HTTP requests, by status code, method and host");
         describe_histogram!(REQUEST_DURATION, Unit::Seconds, "Request latency in seconds, by verb and host");
@@ -78,7 +77,7 @@ impl CountRequests {
         Self { metrics: Arc::new(RequestMetrics::new(host)) }
     }
 
-    /// The metrics that the layer records.
+    /// Returns the metrics that the layer records.
     pub(crate) fn metrics(&self) -> Arc<RequestMetrics> {
         Arc::clone(&self.metrics)
     }
@@ -88,7 +87,7 @@ impl CountRequests {
 #[derive(Debug)]
 pub(crate) struct RequestMetrics {
     host: Arc<str>,
-    /// One for each method that was used. This project uses five.
+    /// One for each method that the client has used. This project uses five.
     verbs: Mutex<Vec<Arc<Verb>>>,
 }
 
@@ -113,7 +112,7 @@ impl RequestMetrics {
     }
 }
 
-/// The metrics of the requests with one method. A metric without a value is not registered.
+/// The metrics of the requests with one method. It does not register a metric without a value.
 #[derive(Debug)]
 struct Verb {
     method: Method,
@@ -122,7 +121,7 @@ struct Verb {
     request_size: OnceLock<Histogram>,
     response_size: OnceLock<Histogram>,
     rate_limiter_duration: OnceLock<Histogram>,
-    /// By status; none if no response arrived.
+    /// By status, or `None` if no response arrived.
     requests: Mutex<Vec<(Option<StatusCode>, Counter)>>,
 }
 
@@ -159,15 +158,15 @@ impl Verb {
         histogram!(name, "verb" => label(&self.method), "host" => Arc::clone(&self.host))
     }
 
-    /// Counts a request that was answered with this status.
+    /// Counts a request by the status of its answer.
     fn count(&self, status: Option<StatusCode>) {
         let known = {
             let requests = self.requests.lock();
             requests.iter().find(|(known, _)| *known == status).map(|(_, counter)| counter.clone())
         };
         let counter = known.unwrap_or_else(|| {
-            // Without the lock, since the recorder is somebody else's code. Two handles of one
-            // counter do no harm.
+            // Registers it without the lock, since the recorder is somebody else's code. Two
+            // handles of one counter do no harm.
             let code = status.map_or_else(|| "<error>".to_owned(), |status| status.as_str().to_owned());
             let (method, host) = (label(&self.method), Arc::clone(&self.host));
             let counter = counter!(REQUESTS, "code" => code, "method" => method, "host" => host);
@@ -178,7 +177,7 @@ impl Verb {
     }
 }
 
-/// The label of a method. Nothing is allocated for those that Kubernetes knows.
+/// Returns the label of a method. Allocates nothing for those that Kubernetes knows.
 fn label(method: &Method) -> SharedString {
     let name = match *method {
         Method::GET => "GET",
@@ -199,14 +198,14 @@ impl<S> Layer<S> for CountRequests {
     }
 }
 
-/// A service whose requests are counted, timed and measured.
+/// A service that counts, times and measures its requests.
 #[derive(Clone, Debug)]
 pub struct Counted<S> {
     inner: S,
     metrics: Arc<RequestMetrics>,
 }
 
-/// A response body whose size is recorded when it ends or is dropped.
+/// A response body that records its size when it is dropped.
 pub type CountedBody<B> = MapFrame<B, Box<dyn FnMut(Frame<Bytes>) -> Frame<Bytes> + Send>>;
 
 impl<S, A, B> Service<Request<A>> for Counted<S>
@@ -261,7 +260,7 @@ impl Call {
     }
 }
 
-/// The size of a body, which is recorded when the body is dropped.
+/// Records the size of a body when the body is dropped.
 struct Size {
     bytes: u64,
     recorded_in: Histogram,
@@ -349,7 +348,7 @@ mod tests {
         ");
     }
 
-    /// Counts how often metrics are registered.
+    /// Counts the registrations of metrics.
     #[derive(Default)]
     struct Registrations(AtomicUsize);
 
@@ -393,7 +392,7 @@ mod tests {
         let service = requests.layer(service_fn(answer));
         let send = async |method: Method, path: &str| {
             let request = Request::builder().method(&method).uri(path).body(Full::default()).unwrap();
-            // The body is dropped unread.
+            // This drops the body unread.
             let _ = service.clone().oneshot(request).await;
             requests.metrics().waited_for_rate_limiter(&method, Duration::ZERO);
         };

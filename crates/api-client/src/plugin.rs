@@ -1,4 +1,4 @@
-//! Credential plugins: commands named by `users[].user.exec` in a kubeconfig
+//! Credential plugins: commands that `users[].user.exec` in a kubeconfig names
 //! (client.authentication.k8s.io).
 
 use std::fmt;
@@ -20,12 +20,12 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::timeouts::Timeouts;
 
-/// What a plugin may print. An ExecCredential has some kilobytes; a plugin that prints without end
-/// is killed, and does not fill the memory until its time limit.
+/// The most bytes that a plugin may print. An ExecCredential has some kilobytes; the client kills a
+/// plugin that prints without end, before it fills the memory.
 const MAX_OUTPUT: usize = 1024 * 1024;
 
-/// Why a credential plugin gave no credential. `command` is the plugin's command without its
-/// arguments.
+/// The reason why a credential plugin gave no credential. `command` is the plugin's command without
+/// its arguments.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PluginError {
@@ -58,7 +58,7 @@ pub enum PluginError {
         /// The last line of its standard error, or nothing.
         output: String,
     },
-    /// The plugin did not end in time, and was killed.
+    /// The plugin did not end in time, and the client killed it.
     #[error(
         "the credential plugin {command} did not end within {} s and was killed; run it by hand to see what it waits for",
         limit.as_secs_f64()
@@ -75,7 +75,7 @@ pub enum PluginError {
     },
 }
 
-/// What a plugin gave: a token, a client certificate with its key, or both.
+/// The credential of a plugin: a token, a client certificate with its key, or both.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct PluginCredential {
     pub(crate) token: Option<String>,
@@ -84,11 +84,11 @@ pub(crate) struct PluginCredential {
     pub(crate) validity: Option<Validity>,
 }
 
-/// For how long a credential can be used.
+/// The time in which a credential is usable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Validity {
-    /// When a new one should be asked for: a minute before the end, or a tenth of the lifetime if
-    /// that is less.
+    /// When the client should ask for a new one: a minute before the end, or a tenth of the
+    /// lifetime if that is less.
     pub(crate) renew: Instant,
     pub(crate) end: Instant,
 }
@@ -118,11 +118,10 @@ struct Status {
     client_key_data: String,
 }
 
-/// Calls of plugins, by `code` (the exit code, 1 if there was none, 0 only on success) and
-/// `call_status`.
+/// Calls of plugins, by `call_status` and `code`: 0 on success, the exit code of a plugin that
+/// failed or -1 if a signal ended it, and 1 for all other failures.
 const CALLS: &str = "rest_client_exec_plugin_call_total";
-/// Seconds until the credential of a plugin ends that gives client certificates; infinite without
-/// one.
+/// Seconds until a plugin's client certificate ends; infinite without one.
 const TTL: &str = "rest_client_exec_plugin_ttl_seconds";
 /// Seconds that a plugin's client certificate was in use until another one replaced it.
 const ROTATION_AGE: &str = "rest_client_exec_plugin_certificate_rotation_age";
@@ -141,7 +140,7 @@ const ROTATION_AGES: [f64; 11] = [
     124_416_000.0,
 ];
 
-/// The names of the histograms of plugins with their buckets.
+/// Returns the names of the histograms of plugins with their buckets.
 pub(crate) fn buckets() -> [(&'static str, Vec<f64>); 1] {
     [(ROTATION_AGE, ROTATION_AGES.to_vec())]
 }
@@ -172,7 +171,7 @@ impl PluginMetrics {
         Self { ttl, rotation_age: histogram!(ROTATION_AGE) }
     }
 
-    /// Records for how long the credential in use is valid.
+    /// Records how long the client certificate in use is still valid.
     pub(crate) fn uses(&self, credential: &PluginCredential) {
         if let (Some(_), Some(validity)) = (&credential.identity, credential.validity) {
             let now = Instant::now();
@@ -181,7 +180,7 @@ impl PluginMetrics {
         }
     }
 
-    /// Records that another certificate has replaced one that was obtained then.
+    /// Records that another certificate has replaced the one that the client obtained at this time.
     pub(crate) fn rotated(&self, obtained: Instant) {
         self.rotation_age.record(obtained.elapsed().as_secs_f64());
     }
@@ -204,8 +203,8 @@ pub(crate) async fn run(exec: &ExecConfig, limits: &Timeouts) -> Result<PluginCr
     result
 }
 
-/// Runs the plugin once. It is a process of its own, so no thread of the runtime waits for it. It
-/// is killed when it takes too long or when the future is dropped.
+/// Runs the plugin once. It is a process of its own, so no thread of the runtime waits for it.
+/// Kills it when it takes too long or when the caller drops the future.
 async fn run_uncounted(exec: &ExecConfig, limits: &Timeouts) -> Result<PluginCredential, PluginError> {
     let name = exec.command.clone().ok_or(PluginError::NoCommand)?;
     let terminal = std::io::stdin().is_terminal();
@@ -230,7 +229,7 @@ async fn run_uncounted(exec: &ExecConfig, limits: &Timeouts) -> Result<PluginCre
         let (status, output) = (output.status, last_line(&output));
         return Err(PluginError::Failed { command: name, status, output });
     }
-    // The wall clock is read here and nowhere else in the libraries.
+    // No other place in the libraries reads the wall clock.
     #[expect(
         clippy::disallowed_methods,
         reason = "a plugin gives the end of its credential as a point in time"
@@ -249,7 +248,7 @@ async fn run_uncounted(exec: &ExecConfig, limits: &Timeouts) -> Result<PluginCre
         })
 }
 
-/// Waits for what `command` gives, at most until `limit`, with a warning in between.
+/// Waits for the end of `command` for at most `limit`, and logs a warning in between.
 pub(crate) async fn limited<T>(
     command: &str,
     limit: Duration,
@@ -297,8 +296,8 @@ fn command(exec: &ExecConfig, name: &str, interactive: bool) -> Command {
     command
 }
 
-/// Waits for a plugin and reads its output. The plugin is killed if it prints more than
-/// [`MAX_OUTPUT`] on one of its streams.
+/// Waits for a plugin and reads its output. Kills the plugin if it prints more than [`MAX_OUTPUT`]
+/// on one of its streams.
 async fn output(mut child: Child) -> std::io::Result<Output> {
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let (stdout, stderr, status) =
@@ -317,7 +316,7 @@ async fn read(stream: Option<impl AsyncRead + Unpin>, what: &str) -> std::io::Re
     Ok(text)
 }
 
-/// Plugins print JSON. client-go also reads YAML, and JSON is YAML.
+/// Decodes the output of a plugin. Plugins print JSON. client-go also reads YAML, and JSON is YAML.
 fn credential(stdout: &[u8], exec: &ExecConfig, now: Timestamp) -> Result<PluginCredential, String> {
     let answer: ExecCredential = serde_saphyr::from_slice(stdout).map_err(|error| {
         let why = causes(&error);

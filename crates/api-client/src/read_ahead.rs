@@ -1,4 +1,4 @@
-//! Fewer system calls and wakes for what is read over TLS.
+//! Fewer system calls and wakes for reads over TLS.
 //!
 //! rustls reads 4 KiB at a time, so a list of 5 MB takes 1,300 system calls. [`ReadAhead`], which
 //! is below it, reads more at once while the server sends more.
@@ -10,24 +10,24 @@ use std::task::{Context, Poll, ready};
 use hyper::rt::{Read, ReadBuf, ReadBufCursor, Write};
 use hyper_util::client::legacy::connect::{Connected, Connection};
 
-/// The size of the buffer of a connection on which little is read at a time.
+/// The size of the buffer of a connection on which little arrives at a time.
 const LITTLE: usize = 4 << 10;
-/// The size of the buffer once [`LITTLE`] was filled.
+/// The size of the buffer once a read has filled [`LITTLE`].
 const MUCH: usize = 16 << 10;
-/// After so many reads in a row of at most [`LITTLE`], the buffer is small again.
+/// After this many reads in a row of at most [`LITTLE`], the buffer is small again.
 const LITTLE_READS: u32 = 16;
 
-/// A connection that reads more than it is asked for, and returns the rest in the next calls.
-/// Writes are passed on.
+/// A connection that reads more than its caller asks for, and returns the rest in the next calls.
+/// It passes writes on.
 #[derive(Debug)]
 pub(crate) struct ReadAhead<T> {
     inner: T,
     /// Empty before the first read, then of length [`LITTLE`] or [`MUCH`].
     buffer: Box<[u8]>,
-    /// The part of the buffer that was read and not returned yet.
+    /// The part of the buffer that the caller has not read yet.
     start: usize,
     end: usize,
-    /// The reads of at most [`LITTLE`] in a row, up to now.
+    /// The number of reads in a row of at most [`LITTLE`], up to now.
     little_reads: u32,
 }
 
@@ -38,7 +38,7 @@ impl<T> ReadAhead<T> {
 }
 
 impl<T: Read + Unpin> ReadAhead<T> {
-    /// Reads into the buffer, of which everything was returned. It stays empty at the end of the
+    /// Reads into the buffer, whose content the caller has read. It stays empty at the end of the
     /// stream.
     fn poll_fill(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.buffer.is_empty() || self.buffer.len() == MUCH && self.little_reads >= LITTLE_READS {
@@ -119,8 +119,8 @@ mod tests {
     use super::*;
 
     /// Answers each read with as many bytes as it has room for, but at most as many as the next
-    /// element says. After the last element the stream ends, or is reset. Notes the room of each
-    /// read.
+    /// element says. After the last element the stream ends, or the server resets it. Notes the
+    /// room of each read.
     struct Server {
         sizes: std::vec::IntoIter<usize>,
         resets: bool,
@@ -128,7 +128,7 @@ mod tests {
         rooms: Vec<usize>,
     }
 
-    /// The byte at a place of the stream.
+    /// Returns the byte at a place of the stream.
     fn byte(place: usize) -> u8 {
         (place % 251) as u8
     }
@@ -157,8 +157,8 @@ mod tests {
         TokioIo::new(ReadAhead::new(TokioIo::new(server)))
     }
 
-    /// Reads up to so many bytes at a time until the end. Returns the rooms that the server was
-    /// given, and the size of the buffer at the end.
+    /// Reads up to `at_a_time` bytes at a time until the end. Returns the room of each read from
+    /// the server, and the size of the buffer at the end.
     async fn read(sizes: Vec<usize>, at_a_time: usize) -> (Vec<usize>, usize) {
         let mut client = client(sizes, false);
         let (mut got, mut buffer) = (0, vec![0; at_a_time]);
@@ -178,7 +178,7 @@ mod tests {
     #[tokio::test]
     async fn much_is_read_at_once_while_the_server_sends_much() {
         for at_a_time in [1, 1000, 4096, 5000, 100_000] {
-            // 4 KiB each time with rustls alone: 245 reads.
+            // rustls alone reads 4 KiB each time: 245 reads.
             let (rooms, kept) = read(vec![1_000_000; 17], at_a_time).await;
             assert_eq!((rooms[0], rooms[1..].iter().all(|room| *room == MUCH)), (LITTLE, true));
             assert_eq!((rooms.len(), kept), (18, MUCH));

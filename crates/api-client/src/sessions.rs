@@ -1,4 +1,4 @@
-//! Which session a request uses, and when sessions are renewed.
+//! Decides which session a request uses, and when to renew sessions.
 
 use std::sync::Arc;
 
@@ -11,15 +11,15 @@ use crate::error::ClientError;
 use crate::sources::{Found, Session, Sources};
 
 type Outcome = Result<Arc<Session>, Arc<ClientError>>;
-/// A renewal under way, for as many requests as wait for it.
+/// A renewal under way, which any number of requests may wait for.
 type Renewal = Shared<BoxFuture<'static, Outcome>>;
 
 /// The current session and its renewal.
 ///
-/// There is no background task: credentials matter when a request is sent, so the first request
-/// after [`Timeouts::reload`](crate::timeouts::Timeouts::reload) starts a renewal. At most one runs
-/// at a time, in a task of its own, so that a request that is given up does not kill a plugin which
-/// others wait for.
+/// There is no background task: credentials matter when the client sends a request, so the first
+/// request after [`Timeouts::reload`](crate::timeouts::Timeouts::reload) starts a renewal. At most
+/// one runs at a time, in a task of its own, so that a caller that gives up a request does not kill
+/// a plugin which others wait for.
 pub(crate) struct Sessions {
     sources: Sources,
     state: Mutex<State>,
@@ -31,10 +31,10 @@ struct State {
     renewed: Instant,
     /// The first request after this moment starts a renewal.
     due: Instant,
-    /// The server has answered 401 to a request of this session.
+    /// True if the server has answered 401 to a request of this session.
     rejected: bool,
     running: Option<Renewal>,
-    /// Why the last renewal failed, if it did.
+    /// The reason why the last renewal failed, if it did.
     failure: Option<Arc<ClientError>>,
 }
 
@@ -51,12 +51,12 @@ impl Sessions {
         Ok(Arc::new(Self { sources, state: Mutex::new(state) }))
     }
 
-    /// The session for a request that is about to be sent.
+    /// Returns the session for a request that is about to be sent.
     ///
     /// While the current session is usable, requests do not wait long: the request that starts a
     /// renewal waits for [`Timeouts::renewal_wait`](crate::timeouts::Timeouts::renewal_wait), the
-    /// others do not wait. A session that has expired or was rejected is not usable, so requests
-    /// wait for its renewal.
+    /// others do not wait. A session that has expired or that the server has rejected is not
+    /// usable, so requests wait for its renewal.
     ///
     /// # Errors
     /// If the session has expired and the last renewal failed.
@@ -78,8 +78,9 @@ impl Sessions {
             let Some(renewal) = state.running.clone() else {
                 return match &state.failure {
                     Some(failure) if expired => Err(Arc::clone(failure)),
-                    // Also a session that was rejected, or came expired from its plugin, until the
-                    // next try is due: the server's answer then says what is wrong.
+                    // Also returns a session that the server has rejected, or that came expired
+                    // from its plugin, until the next try is due: the server's answer then says
+                    // what is wrong.
                     _ => Ok(Arc::clone(&state.session)),
                 };
             };
@@ -92,15 +93,16 @@ impl Sessions {
         }
     }
 
-    /// The client certificate and the CAs of the current session.
+    /// Returns the client certificate and the CAs of the current session.
     pub(crate) fn certificates(&self) -> [Option<Found>; 2] {
         let session = Arc::clone(&self.state.lock().session);
         [self.sources.client_certificate(&session), self.sources.ca(&session)]
     }
 
-    /// The server answered 401 to a request of `session`: everything is read again, and the plugin
-    /// runs, before the next request is sent. Nothing happens if the session has been replaced
-    /// since.
+    /// Call this when the server has answered 401 to a request of `session`. Before the next
+    /// request, the client reads everything again and runs the plugin, but not within
+    /// [`Timeouts::retry`](crate::timeouts::Timeouts::retry) of the last renewal. Nothing happens
+    /// if another session has replaced this one, or a renewal is under way.
     pub(crate) fn rejected(&self, session: &Arc<Session>) {
         let mut state = self.state.lock();
         if Arc::ptr_eq(&state.session, session) && state.running.is_none() {
@@ -109,15 +111,15 @@ impl Sessions {
         }
     }
 
-    /// No connection came about. The server's certificate may have a new CA, so the files are read
-    /// again.
+    /// Call this when the client could not connect. The server's certificate may have a new CA, so
+    /// the client reads the files again.
     pub(crate) fn connection_failed(&self) {
         let mut state = self.state.lock();
         state.due = state.due.min(self.soon(&state));
     }
 
-    /// The earliest moment for another renewal, so that a server that always refuses does not cause
-    /// one per request.
+    /// Returns the earliest time for another renewal, so that a server that always refuses does not
+    /// cause one per request.
     fn soon(&self, state: &State) -> Instant {
         state.renewed + self.sources.limits().retry
     }
@@ -155,12 +157,12 @@ impl Sessions {
     }
 }
 
-/// When a session that was made `now` is to be renewed.
+/// Returns when to renew a session that was made `now`.
 fn due(session: &Session, sources: &Sources, now: Instant) -> Instant {
     let limits = sources.limits();
     let reload = now + limits.reload;
     match session.validity() {
-        // A plugin whose credentials last no longer than this is not run for every request.
+        // A plugin whose credentials last no longer than this does not run for every request.
         Some(validity) => reload.min(validity.renew).max(now + limits.retry),
         None => reload,
     }

@@ -1,4 +1,5 @@
-//! Where certificates and credentials come from, and what was read there.
+//! The places that certificates and credentials come from, and the content that the client read
+//! there.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,8 +26,8 @@ const CERTIFICATE: &str = "client certificate";
 const KEY: &str = "client key";
 const TOKEN: &str = "bearer token";
 
-/// The configuration without what is read again while the client runs, and the places to read that
-/// from.
+/// The configuration without the parts that the client reads again while it runs, and the places to
+/// read these from.
 pub(crate) struct Sources {
     config: Config,
     ca: Option<PathBuf>,
@@ -36,12 +37,12 @@ pub(crate) struct Sources {
     plugin: Option<ExecConfig>,
     metrics: PluginMetrics,
     limits: Timeouts,
-    /// Shared by all pools: what proxies do with HTTP/1 does not depend on certificates.
+    /// All pools share it: the way in which proxies treat HTTP/1 does not depend on certificates.
     http1: Arc<Http1>,
 }
 
-/// The connections and credentials for requests. A session never changes; when something new was
-/// read, another session takes its place.
+/// The connections and credentials for requests. A session never changes; when the client has read
+/// something new, another session takes its place.
 pub(crate) struct Session {
     /// The header with the token from a file or a plugin, if there is one.
     pub(crate) authorization: Option<HeaderValue>,
@@ -56,7 +57,7 @@ pub(crate) struct Session {
 /// A place with a certificate or a bundle, and when it is valid.
 pub(crate) type Found = (CertificatePlace, Result<CertificateLifetime, String>);
 
-/// The files a pool was made with, as they were read.
+/// The content of the files that a pool was made with.
 #[derive(Clone, PartialEq, Eq)]
 struct TlsMaterial {
     ca: Option<Vec<u8>>,
@@ -72,8 +73,8 @@ impl Session {
 
 impl Sources {
     /// Splits a configuration. Where it names several credentials, kube's order decides:
-    /// auth-provider, user and password, token, token file, plugin. Client certificates are used
-    /// besides any of them.
+    /// auth-provider, user and password, token, token file, plugin. Client certificates come on top
+    /// of any of them.
     pub(crate) fn new(mut config: Config, limits: Timeouts) -> Self {
         let user = &mut config.auth_info;
         let (token, plugin) = (user.token_file.take(), user.exec.take());
@@ -100,7 +101,8 @@ impl Sources {
         }
     }
 
-    /// The configuration for what does not change: address, headers, static credentials.
+    /// Returns the configuration of the parts that do not change: address, headers, static
+    /// credentials.
     pub(crate) fn config(&self) -> &Config {
         &self.config
     }
@@ -112,9 +114,9 @@ impl Sources {
     /// Reads everything again and makes a session of it, or returns `previous` if nothing has
     /// changed.
     ///
-    /// A file that cannot be read, or holds nothing usable, leaves what was read before in use,
-    /// with a warning: files are replaced while the client runs, and not always atomically. The
-    /// plugin runs if `ask_plugin` says so, or if its credential is due for renewal.
+    /// If a file is unreadable or holds nothing usable, the client keeps the content that it read
+    /// before, and logs a warning: others replace files while the client runs, and not always
+    /// atomically. The plugin runs if `ask_plugin` is true, or if it has given no credential yet.
     ///
     /// # Errors
     /// Without a `previous` session, if anything is missing or wrong. With one, if the plugin
@@ -173,7 +175,7 @@ impl Sources {
         Ok(Arc::new(Session { authorization, pool, tls, token, plugin, identity_since }))
     }
 
-    /// The client certificate of a session.
+    /// Returns the client certificate of a session.
     pub(crate) fn client_certificate(&self, session: &Session) -> Option<Found> {
         let user = &self.config.auth_info;
         let plugin = || {
@@ -191,7 +193,8 @@ impl Sources {
         Some((place, CertificateLifetime::of_chain(&in_pem(&text))))
     }
 
-    /// The CAs with which a session verifies the server; none if they are those of the system.
+    /// Returns the CAs with which a session verifies the server, or `None` if they are the
+    /// system's.
     pub(crate) fn ca(&self, session: &Session) -> Option<Found> {
         let file = || {
             Some((
@@ -213,15 +216,15 @@ impl Sources {
         self.config.cluster_url.scheme_str() == Some("https")
     }
 
-    /// Records for how long the credential of a session is valid.
+    /// Records how long the credential of a session is still valid.
     pub(crate) fn record_use(&self, session: &Session) {
         if let Some(credential) = &session.plugin {
             self.metrics.uses(credential);
         }
     }
 
-    /// The pool after `session`, and the files it was made with: the same pool if the certificates
-    /// are the same.
+    /// Returns the pool after `session`, and the files that it was made with: the same pool if the
+    /// certificates are the same.
     fn next_pool(
         &self,
         session: &Session,
@@ -244,8 +247,8 @@ impl Sources {
             Err(error) if session.tls == tls => return Err(error),
             Err(error) => error,
         };
-        // Certificate and key may have been read between two writes. The files of before stay
-        // noted, so that the next look finds a difference again.
+        // The client may have read certificate and key between two writes. The session keeps the
+        // files of before, so that the next look finds a difference again.
         tracing::warn!(%error, "the certificates were replaced, but not by usable ones; the ones before stay in use");
         let pool = if same_identity { session.pool.clone() } else { self.pool(&session.tls, plugin)? };
         Ok((pool, session.tls.clone()))
@@ -284,8 +287,8 @@ impl Sources {
         let is_http = |url: &Uri| url.scheme_str() == Some("http");
         let has_no_tls = is_http(&config.cluster_url) && config.proxy_url.as_ref().is_none_or(is_http);
         if config.accept_invalid_certs || has_no_tls {
-            // Otherwise kube reads the system's certificates, with which nothing is verified. There
-            // may be none.
+            // Otherwise kube reads the system's certificates. They may not exist, and they verify
+            // nothing here.
             config.root_cert.get_or_insert_default();
         }
         let user = &mut config.auth_info;
@@ -306,7 +309,8 @@ impl Sources {
         })
     }
 
-    /// rustls calls a certificate of another version an invalid private key.
+    /// Returns the error for a client certificate of another X.509 version than 3, which rustls
+    /// calls an invalid private key.
     fn unusable_certificate(&self, config: &Config, has_plugin: bool) -> Option<ClientError> {
         let data = BASE64.decode(config.auth_info.client_certificate_data.as_ref()?).ok()?;
         let why = unusable_version(in_pem(&data).first()?)?;
@@ -333,9 +337,9 @@ impl Sources {
     }
 }
 
-/// A file's content, off the runtime's threads. If it cannot be read, what was read last is kept:
-/// some put credentials in place for the start of a process and then remove them
-/// (kubernetes/kubernetes#68164).
+/// Returns a file's content, read off the runtime's threads. If the file is unreadable, returns the
+/// content that was read last: some people put credentials in place for the start of a process and
+/// then remove them (kubernetes/kubernetes#68164).
 #[expect(clippy::disallowed_methods, reason = "files are outside of any run that repeats")]
 async fn read(
     what: &'static str,

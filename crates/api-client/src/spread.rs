@@ -2,12 +2,13 @@
 //! have other connections than all other requests. [`http1`](crate::http1) says which writes.
 //!
 //! An API server serves 100 requests at a time over one HTTP/2 connection, and a watch is one of
-//! them. Whoever watches many namespaces one by one (`--namespaces`) needs more, and every other
-//! request would wait for ever. Therefore these watches have [`WATCH_CONNECTIONS`] other pools.
+//! them. A process that watches many namespaces one by one (`--namespaces`) needs more, and every
+//! other request would wait for ever. Therefore these watches have [`WATCH_CONNECTIONS`] other
+//! pools.
 //!
-//! The watches of a pool are sent one after the other. While there is no connection, a pool of
-//! hyper opens one for each request, and a watch keeps its connection for minutes: a start with 300
-//! namespaces, and the end of each outage, would open 1,200 connections.
+//! Each pool sends its watches one after the other. While there is no connection, a pool of hyper
+//! opens one for each request, and a watch keeps its connection for minutes: a start with 300
+//! namespaces, and the end of each outage, would otherwise open 1,200 connections.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -25,12 +26,12 @@ use crate::http1::{Http1, is_output};
 
 /// The number of pools for watches of single namespaces. Over HTTP/2 each has one connection.
 const WATCH_CONNECTIONS: usize = 64;
-/// How long a watch waits at most until the server has answered those before it. A server that is
-/// slow to answer one watch does not delay the others for longer.
+/// The longest time that a watch waits for the answers to those before it. A server that is slow to
+/// answer one watch does not delay the others for longer.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
-/// Sends writes and watches of single namespaces over connections of their own. One that is not
-/// used is not opened.
+/// Sends writes and watches of single namespaces over connections of their own. Opens only those
+/// that it uses.
 pub(crate) struct Spread<S> {
     shared: S,
     writes: S,
@@ -42,7 +43,7 @@ pub(crate) struct Spread<S> {
 #[derive(Clone)]
 struct Watches<S> {
     pool: S,
-    /// Held until a watch is answered. The next one finds its connection then.
+    /// Held until the server has answered a watch. The next one then finds its connection.
     turn: Arc<Mutex<()>>,
 }
 
@@ -58,7 +59,6 @@ impl<S> Spread<S> {
 }
 
 impl<S> Spread<S> {
-    /// Sends a request.
     pub(crate) fn send<B>(&self, request: Request<Body>) -> BoxFuture<'static, Result<Response<B>, S::Error>>
     where
         S: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
@@ -90,18 +90,19 @@ impl<S> Spread<S> {
     }
 }
 
-/// The namespace of a watch; `None` for a watch of the whole cluster and for other requests.
+/// Returns the namespace of a watch, or `None` for a watch of the whole cluster and for other
+/// requests.
 fn watched_namespace(uri: &Uri) -> Option<&str> {
     uri.query()?.split('&').find(|parameter| matches!(*parameter, "watch=true" | "watch=1"))?;
     let (_, rest) = uri.path().split_once("/namespaces/")?;
     Some(rest.split_once('/')?.0)
 }
 
-/// The number of the pool for watches of a namespace.
+/// Returns the number of the pool for watches of a namespace.
 fn pool_of(namespace: &str) -> usize {
     let mut hasher = DefaultHasher::new();
     namespace.hash(&mut hasher);
-    // Less than the number of pools, so nothing is lost.
+    // It is less than the number of pools, so the cast loses nothing.
     (hasher.finish() % WATCH_CONNECTIONS as u64) as usize
 }
 
@@ -155,7 +156,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_watches_of_hundreds_of_namespaces_fit_on_their_connections() {
-        // The number of requests of each pool; the first is shared.
+        // The number of requests of each pool; other requests share the first.
         let counts: Arc<[AtomicUsize]> = (0..WATCH_CONNECTIONS + 2).map(|_| AtomicUsize::new(0)).collect();
         let pool = |number: usize| {
             let counts = Arc::clone(&counts);
@@ -166,7 +167,7 @@ mod tests {
         };
         let mut numbers = 0..;
         let mut pools = || pool(numbers.next().unwrap());
-        // The last counter is that of writes, of which there are none.
+        // The last counter is that of writes. There are none.
         let spread = Spread::new(Http1::new(), pool(WATCH_CONNECTIONS + 1), &mut pools);
         for number in 0..500 {
             for plural in ["pods", "services", "endpoints", "endpointslices"] {
@@ -182,9 +183,9 @@ mod tests {
         assert!(counts[1..].iter().all(|count| *count < 100), "{counts:?}");
     }
 
-    /// The watches of one namespace, all sent at once to a server that answers each after this
-    /// time. Returns how many were under way at the same time at most, and when the last was
-    /// answered.
+    /// Sends `number` watches of one namespace at once to a server that answers each after this
+    /// time. Returns the most that were under way at the same time, and when the server answered
+    /// the last.
     async fn watches_of_one_namespace(number: usize, answer_after: Duration) -> (usize, Duration) {
         let (open, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let pool = || {

@@ -6,16 +6,16 @@ use std::time::Duration;
 /// shorter ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Timeouts {
-    /// A connection from which nothing was read for this long is probed: with a PING on HTTP/2, by
-    /// the kernel on HTTP/1.
+    /// The client probes a connection on which nothing arrived for this long: with a PING on
+    /// HTTP/2, by the kernel on HTTP/1.
     pub(crate) probe_after: Duration,
-    /// HTTP/2: a PING that is not answered within this time closes the connection.
+    /// HTTP/2: the client closes a connection whose peer does not answer a PING within this time.
     pub(crate) ping_answer: Duration,
-    /// HTTP/1: time between two TCP keepalive probes.
+    /// HTTP/1: the time between two TCP keepalive probes.
     pub(crate) keepalive_interval: Duration,
-    /// TCP: a connection is closed if data or probes stay unacknowledged for this long.
+    /// TCP: the kernel closes a connection if data or probes stay unacknowledged for this long.
     pub(crate) tcp_user_timeout: Duration,
-    /// Files that hold credentials are read again after this time.
+    /// The client reads files that hold credentials again after this time.
     pub(crate) reload: Duration,
     /// At least this much time lies between two attempts to renew credentials, however often the
     /// server refuses them.
@@ -23,16 +23,16 @@ pub(crate) struct Timeouts {
     /// A request that starts a renewal ahead of expiry waits this long for it, then continues with
     /// the old credential.
     pub(crate) renewal_wait: Duration,
-    /// A credential plugin is killed after this time.
+    /// The client kills a credential plugin after this time.
     pub(crate) plugin: Duration,
     /// The same for a plugin that may ask a person for a password or a login in a browser.
     pub(crate) interactive_plugin: Duration,
-    /// A warning is logged when a plugin has run for this long.
+    /// The client logs a warning when a plugin has run for this long.
     pub(crate) plugin_warning: Duration,
 }
 
 impl Default for Timeouts {
-    /// client-go gives a silent connection up after 45 s: 30 s without a frame and 15 s for the
+    /// client-go gives up a silent connection after 45 s: 30 s without a frame and 15 s for the
     /// answer to a PING.
     fn default() -> Self {
         Self {
@@ -51,7 +51,8 @@ impl Default for Timeouts {
 }
 
 impl Timeouts {
-    /// The defaults, but a silent connection is closed within `limit`. The least limit is 4 s.
+    /// Returns the defaults, but with a silent connection closed within `limit`, which is at least
+    /// 4 s.
     pub(crate) fn silence(limit: Duration) -> Self {
         // The kernel counts in whole seconds.
         let half = Duration::from_secs((limit.as_secs() / 2).max(2));

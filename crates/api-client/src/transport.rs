@@ -18,13 +18,13 @@ use crate::sessions::Sessions;
 
 /// Sends each request with the session that is current at that moment, once.
 ///
-/// After a rotation new requests go out on new connections, with the new certificate. Requests
-/// under way, watches among them, stay on the old connections until they end; client-go closes
-/// those and so cuts its watches off.
+/// After a rotation, new requests use new connections, with the new certificate. Requests under
+/// way, watches among them, stay on the old connections until they end; client-go closes those and
+/// so cuts its watches off.
 #[derive(Clone)]
 pub(crate) struct Transport {
     sessions: Arc<Sessions>,
-    /// For errors.
+    /// The URL of the server without a path, for errors.
     server: Arc<str>,
 }
 
@@ -62,7 +62,7 @@ impl Service<Request<Body>> for Transport {
             match answer {
                 Ok(answer) => {
                     if answer.status() == StatusCode::UNAUTHORIZED {
-                        // The caller gets the response and decides whether to repeat the request.
+                        // The caller gets the response and decides if it repeats the request.
                         sessions.rejected(&session);
                     }
                     Ok(answer)

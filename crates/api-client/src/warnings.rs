@@ -12,31 +12,31 @@ use http::header::WARNING;
 use kube_endpoint_core_model::is_harmless;
 use parking_lot::Mutex;
 
-/// How many different texts are logged. A server that makes up texts cannot fill the log or the
-/// memory.
+/// The most different texts that the client logs, so that a server that makes up texts cannot fill
+/// the log or the memory.
 const MOST_TEXTS: usize = 100;
-/// What is kept of a text, in bytes.
+/// The most bytes that the client keeps of a text.
 const LONGEST_TEXT: usize = 1000;
-/// How many headers are remembered as they arrived, and the longest of them in bytes.
+/// The most headers that the client remembers as they arrived, and the longest of them in bytes.
 const MOST_HEADERS: usize = 16;
 const LONGEST_HEADER: usize = 1000;
 /// The code of the warnings that Kubernetes sends: "miscellaneous persistent warning".
 const MISCELLANEOUS: &str = "299";
 
-/// The warnings that were logged.
+/// The warnings that the client has logged.
 #[derive(Debug, Default)]
 pub(crate) struct Warnings(Mutex<Logged>);
 
 #[derive(Debug, Default)]
 struct Logged {
     texts: HashSet<String>,
-    /// The last headers that have nothing more to log. Each write of Endpoints is answered with the
-    /// same header, and parsing it takes thousands of instructions.
+    /// The last headers that have nothing more to log. The server answers each write of Endpoints
+    /// with the same header, and parsing it takes thousands of instructions.
     headers: VecDeque<Box<[u8]>>,
 }
 
 impl Warnings {
-    /// Logs the warnings of an answer that were not logged before.
+    /// Logs the warnings of an answer that the client has not logged before.
     pub(crate) fn log(&self, headers: &HeaderMap, path: &str) {
         for header in headers.get_all(WARNING) {
             for text in self.new_texts(header.as_bytes()) {
@@ -45,7 +45,7 @@ impl Warnings {
         }
     }
 
-    /// The texts of a header that are to be logged.
+    /// Returns the texts of a header that the client has not logged, and records them.
     fn new_texts(&self, header: &[u8]) -> Vec<String> {
         if self.0.lock().headers.iter().any(|known| **known == *header) {
             return Vec::new();
@@ -69,8 +69,8 @@ impl Warnings {
     }
 }
 
-/// The texts of a header: `299 - "text"`, perhaps with a date, perhaps several of them with commas
-/// in between. What does not have this form ends the list.
+/// Returns the texts of a header: `299 - "text"`, perhaps with a date, perhaps several of them with
+/// commas in between. The first part of another form ends the list.
 fn texts(header: &str) -> Vec<String> {
     let mut texts = Vec::new();
     let mut rest = header.trim_start_matches([' ', ',']);
@@ -83,7 +83,7 @@ fn texts(header: &str) -> Vec<String> {
     texts
 }
 
-/// The first warning: its code, its text, and what follows.
+/// Returns the first warning: its code, its text, and the rest of the header.
 fn warning(header: &str) -> Option<(&str, String, &str)> {
     let (code, rest) = header.split_once(' ')?;
     let (_agent, rest) = rest.split_once(' ')?;
@@ -94,7 +94,8 @@ fn warning(header: &str) -> Option<(&str, String, &str)> {
     Some((code, text, rest))
 }
 
-/// A quoted string without its quotes, escapes and control characters, and what follows it.
+/// Returns a quoted string without its quotes, escapes and control characters, and the text after
+/// it.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let text = text.strip_prefix('"')?;
     let mut content = String::new();
@@ -162,7 +163,7 @@ mod tests {
     fn the_last_headers_are_not_parsed_again() {
         let warnings = Warnings::default();
         let parsed = |text: &str| {
-            // A text that was logged would not be returned, whether it is parsed or not.
+            // A logged text would not be returned, parsed or not.
             warnings.0.lock().texts.clear();
             !warnings.new_texts(header(text).as_bytes()).is_empty()
         };

@@ -165,10 +165,9 @@ impl<R: Reconciler> Runtime<R> {
         self.metrics.slow_retry_keys.set(gauge(counts.retried_slowly));
     }
 
-    /// Carries out sub-plans in order, each as
-    /// [`TrackedWriter::carry_out`](kube_endpoint_api_writer::TrackedWriter::carry_out) does. If a sub-plan
-    /// fails, the others are still carried out, as upstream does, unless the API server is too
-    /// busy: that ends all. After a failure the trigger time is kept for the retry.
+    /// Carries out sub-plans in order. If one fails, it still carries out the others, as upstream
+    /// does, unless the API server is too busy: that ends all. After a failure it keeps the trigger
+    /// time for the retry.
     ///
     /// # Errors
     ///

@@ -24,9 +24,9 @@ use crate::{ClusterOptions, Handler, Kind, Kinds, Object, Origin, Scope, StreamE
 
 /// All stores and indexes. Clones share them.
 ///
-/// Events and lists become visible atomically. A list is compared and indexed in a new table, which
-/// then replaces the one that readers see, so a lock is never held for longer than one event takes,
-/// whatever the size of the cluster.
+/// Events and lists become visible atomically. A thread that applies a list compares and indexes it
+/// in a new table, which then replaces the one that readers see. So readers never wait for longer
+/// than one event takes, whatever the size of the cluster.
 #[derive(Clone)]
 pub struct Cluster {
     pub(crate) inner: Arc<Inner>,
@@ -40,9 +40,8 @@ pub(crate) struct Inner {
     pub(crate) endpoints: Store<Endpoints>,
     pub(crate) progress: Progress,
     pub(crate) watched_namespaces: WatchedNamespaces,
-    /// True if it was logged that the server does not select shards.
+    /// True if a reflector has logged that the server does not select shards.
     pub(crate) shard_warned: AtomicBool,
-    /// True if reflectors summarize Endpoints.
     summarizes_endpoints: AtomicBool,
     pub(crate) fair_locks: FairLocks,
     sent_endpoint_slices: Arc<SentObjects>,
@@ -79,14 +78,14 @@ impl std::fmt::Debug for Cluster {
 }
 
 impl Cluster {
-    /// Empty stores for the whole cluster. They count as synced once each of `kinds` has been
-    /// listed.
+    /// Creates empty stores for the whole cluster. They count as synced once reflectors have listed
+    /// each of `kinds`.
     pub fn new(kinds: impl Into<Kinds>) -> Self {
         Self::with_options(kinds, ClusterOptions::default())
     }
 
-    /// Empty stores. They count as synced once each of `kinds` has been listed in each of the
-    /// watched namespaces.
+    /// Creates empty stores. They count as synced once reflectors have listed each of `kinds` in
+    /// each of the watched namespaces.
     pub fn with_options(kinds: impl Into<Kinds>, options: ClusterOptions) -> Self {
         describe();
         let ClusterOptions { watched_namespaces, pod_log } = options;
@@ -110,8 +109,8 @@ impl Cluster {
         }
     }
 
-    /// Lets reflectors keep a summary of the addresses of Endpoints that the endpoints controller
-    /// has written. Call it before they start, unless something needs the addresses.
+    /// Lets reflectors keep only a summary of the addresses of Endpoints that the endpoints
+    /// controller has written. Call it before they start, unless something needs the addresses.
     pub fn summarize_endpoints(&self) {
         self.inner.summarizes_endpoints.store(true, Ordering::Relaxed);
     }
@@ -120,8 +119,8 @@ impl Cluster {
         self.inner.summarizes_endpoints.load(Ordering::Relaxed)
     }
 
-    /// Adds a handler, which is called for every later change. Add all handlers before the first
-    /// event.
+    /// Adds a handler, which the cluster calls for every later change. Add all handlers before the
+    /// first event.
     pub fn add_handler(&self, handler: Arc<dyn Handler>) {
         let mut handlers = self.inner.handlers.write();
         *handlers = handlers.iter().cloned().chain([handler]).collect();
@@ -149,7 +148,7 @@ impl Cluster {
     }
 
     /// Sets the gauges that change with time alone ([`LAG`](crate::metrics::LAG)). Call it before
-    /// the metrics are read.
+    /// you read the metrics.
     pub fn update_metrics(&self) {
         for kind in Kind::ALL {
             if let Some(lag) = self.inner.progress.lag(kind) {
@@ -158,8 +157,8 @@ impl Cluster {
         }
     }
 
-    /// The objects of a kind that were sent to the server and not seen yet; none for kinds that no
-    /// controller writes.
+    /// Returns the objects of a kind that controllers have sent and that no watch has shown yet, or
+    /// `None` for a kind that no controller writes.
     pub fn sent_objects(&self, kind: Kind) -> Option<&Arc<SentObjects>> {
         match kind {
             Kind::EndpointSlices => Some(&self.inner.sent_endpoint_slices),
@@ -168,39 +167,41 @@ impl Cluster {
         }
     }
 
-    /// A pod.
+    /// Returns a pod.
     pub fn pod(&self, key: &ObjectKey) -> Option<Arc<Pod>> {
         self.inner.index.read().pod(key).cloned()
     }
 
-    /// A Service.
+    /// Returns a Service.
     pub fn service(&self, key: &ObjectKey) -> Option<Arc<Service>> {
         self.inner.index.read().service(key).cloned()
     }
 
-    /// A node, by name.
+    /// Returns a node, by name.
     pub fn node(&self, name: &str) -> Option<Arc<Node>> {
         self.inner.nodes.table.read().get("", name).cloned()
     }
 
-    /// An EndpointSlice.
+    /// Returns an EndpointSlice.
     pub fn endpoint_slice(&self, key: &ObjectKey) -> Option<Arc<EndpointSlice>> {
         self.inner.endpoint_slices.table.read().get(&key.namespace, &key.name).cloned()
     }
 
-    /// An Endpoints object.
+    /// Returns an Endpoints object.
     pub fn endpoints(&self, key: &ObjectKey) -> Option<Arc<Endpoints>> {
         self.inner.endpoints.table.read().get(&key.namespace, &key.name).cloned()
     }
 
-    /// The pods that a Service selects, sorted by name. Empty if the Service does not exist, has no
-    /// selector or is of type ExternalName. An empty selector selects all pods of the namespace.
+    /// Returns the pods that a Service selects, sorted by name. The list is empty if the Service
+    /// does not exist, has no selector or is of type ExternalName. An empty selector selects all
+    /// pods of the namespace.
     pub fn pods_of(&self, service: &ObjectKey) -> Vec<Arc<Pod>> {
         self.pods_and_cursor(service).0
     }
 
-    /// As [`Self::pods_of`], and a cursor for [`Self::changed_pods`]; none if there are so few pods
-    /// that reading all of them again costs no more than reading the changes.
+    /// Returns the pods as [`Self::pods_of`] does, and a cursor for [`Self::changed_pods`]. The
+    /// cursor is `None` if the pods are so few that reading all of them again costs no more than
+    /// reading the changes.
     pub fn pods_and_cursor(&self, service: &ObjectKey) -> (Vec<Arc<Pod>>, Option<PodCursor>) {
         let (list, cursor) = {
             let index = self.inner.index.read();
@@ -210,17 +211,17 @@ impl Cluster {
                 selected.and_then(SelectedPods::cursor),
             )
         };
-        // The list shares chunks with the index; the pointers are copied after the lock is
-        // released.
+        // The list shares chunks with the index, so this needs no lock to copy the pointers to the
+        // pods.
         let mut pods = Vec::with_capacity(list.len());
         pods.extend(list.iter().cloned());
         (pods, cursor)
     }
 
-    /// The pods of a Service that have changed since a cursor was given, sorted by name, and the
-    /// next cursor. The work does not grow with the number of pods. None if that is not known: too
-    /// many pods have changed, the list was made anew, as after a relist or a change of the
-    /// selector, or it is short now.
+    /// Returns the pods of a Service that have changed since a cursor, sorted by name, and the next
+    /// cursor. The work does not grow with the number of pods. Returns `None` if the log does not
+    /// hold all changes: too many pods have changed, a relist or a new selector has replaced the
+    /// list, or the list has become short.
     pub fn changed_pods(
         &self,
         service: &ObjectKey,
@@ -231,71 +232,72 @@ impl Cluster {
         Some((selected.changes_since(since)?, selected.cursor()?))
     }
 
-    /// The number of pods that a Service selects.
+    /// Returns the number of pods that a Service selects.
     pub fn pod_count_of(&self, service: &ObjectKey) -> usize {
         self.inner.index.read().pods_of(service).map_or(0, |selected| selected.pods().len())
     }
 
-    /// The Services that select a pod, sorted.
+    /// Returns the Services that select a pod, sorted.
     pub fn services_of_pod(&self, pod: &ObjectKey) -> Vec<ObjectKey> {
         self.inner.index.read().services_of_pod(pod)
     }
 
-    /// The Services that select a pod on a node, sorted. A change of the node may affect these.
+    /// Returns the Services that select a pod on a node, sorted. A change of the node may affect
+    /// them.
     pub fn services_on_node(&self, node: &str) -> Vec<ObjectKey> {
         self.inner.index.read().services_on_node(node)
     }
 
-    /// The EndpointSlices whose `kubernetes.io/service-name` label names a Service, sorted by name,
-    /// of all managers. The Service need not exist.
+    /// Returns the EndpointSlices of all managers whose `kubernetes.io/service-name` label names a
+    /// Service, sorted by name. The Service need not exist.
     pub fn slices_of(&self, service: &ObjectKey) -> Vec<Arc<EndpointSlice>> {
         self.inner.endpoint_slices.table.read().by_service(service).cloned().collect()
     }
 
-    /// All Services, sorted.
+    /// Returns the keys of all Services, sorted.
     pub fn services(&self) -> Vec<ObjectKey> {
         self.inner.index.read().services().map(|service| service.key.clone()).collect()
     }
 
-    /// The keys of the Services after a key, sorted, `limit` at most. To visit all Services without
-    /// holding a lock for long, begin with the default key, and go on after the last key of each
-    /// answer until one is empty.
+    /// Returns the keys of at most `limit` Services after a key, sorted. To visit all Services
+    /// without holding a lock for long, begin with the default key, and go on after the last key of
+    /// each answer until an answer is empty.
     pub fn services_after(&self, after: &ObjectKey, limit: usize) -> Vec<ObjectKey> {
         self.inner.index.read().services_after(after, limit)
     }
 
-    /// As [`Self::services_after`], for Endpoints.
+    /// Returns the keys of Endpoints, as [`Self::services_after`] does for Services.
     pub fn endpoints_after(&self, after: &ObjectKey, limit: usize) -> Vec<ObjectKey> {
         self.inner.endpoints.table.read().keys_after(after, limit)
     }
 
-    /// As [`Self::services_after`], for the Services that EndpointSlices belong to. These Services
-    /// need not exist.
+    /// Returns the keys of the Services that EndpointSlices belong to, as [`Self::services_after`]
+    /// does. These Services need not exist.
     pub fn slice_owners_after(&self, after: &ObjectKey, limit: usize) -> Vec<ObjectKey> {
         self.inner.endpoint_slices.table.read().owners_after(after, limit)
     }
 
-    /// The pods after a key, sorted, `limit` at most; see [`Self::services_after`].
+    /// Returns at most `limit` pods after a key, sorted; see [`Self::services_after`].
     pub fn pods_after(&self, after: &ObjectKey, limit: usize) -> Vec<Arc<Pod>> {
         self.inner.index.read().pods_after(after, limit)
     }
 
-    /// As [`Self::pods_after`], for EndpointSlices.
+    /// Returns EndpointSlices, as [`Self::pods_after`] does for pods.
     pub fn endpoint_slices_after(&self, after: &ObjectKey, limit: usize) -> Vec<Arc<EndpointSlice>> {
         self.inner.endpoint_slices.table.read().objects_after(after, limit)
     }
 
-    /// All Endpoints objects, sorted.
+    /// Returns the keys of all Endpoints objects, sorted.
     pub fn endpoints_keys(&self) -> Vec<ObjectKey> {
         self.inner.endpoints.table.read().iter().map(|endpoints| endpoints.key()).collect()
     }
 
-    /// All nodes, sorted by name.
+    /// Returns all nodes, sorted by name.
     pub fn nodes(&self) -> Vec<Arc<Node>> {
         self.inner.nodes.table.read().iter().cloned().collect()
     }
 
-    /// The number of objects of a kind.
+    /// Returns the number of objects of a kind.
     pub fn count(&self, kind: Kind) -> usize {
         match kind {
             Kind::Pods => self.inner.index.read().pod_count(),
@@ -306,62 +308,65 @@ impl Cluster {
         }
     }
 
-    /// The namespaces that the stores hold.
+    /// Returns the namespaces that the stores hold.
     pub fn watched_namespaces(&self) -> &WatchedNamespaces {
         &self.inner.watched_namespaces
     }
 
-    /// The resource version up to which the store of a kind shows all of its namespaces: that of
-    /// the last event, bookmark or list; the lowest one, if namespaces are listed one by one. A
-    /// read of the store after this call returns a state at least as new.
+    /// Returns the resource version up to which the store of a kind shows all of its namespaces:
+    /// that of the last event, bookmark or list. If reflectors list namespaces one by one, it is
+    /// the lowest of their versions. A read of the store after this call returns a state at least
+    /// as new.
     pub fn position(&self, kind: Kind) -> ResourceVersion {
         self.inner.progress.lowest_version(kind)
     }
 
-    /// The version of the last object of a kind that was reported as changed or deleted since the
-    /// last list, bookmarks not counted. A watch of another process has this version too, once it
-    /// has reported the same change. None if there was no change, or if namespaces are listed one
-    /// by one.
+    /// Returns the version of the last object of a kind that a watch reported as changed or deleted
+    /// since the last list; bookmarks do not count. A watch of another process has this version
+    /// too, once it has reported the same change. Returns `None` if nothing has changed, or if
+    /// reflectors list namespaces one by one.
     pub fn last_event(&self, kind: Kind) -> Option<ResourceVersion> {
         self.inner.progress.last_event(kind)
     }
 
-    /// How far the store of a kind has read in a namespace. A read of the store after this call
-    /// returns a state at least as new. If namespaces are listed one by one, the positions of two
-    /// namespaces differ.
+    /// Returns the version up to which the store of a kind shows a namespace. A read of the store
+    /// after this call returns a state at least as new. If reflectors list namespaces one by one,
+    /// the positions of two namespaces differ.
     pub fn position_in(&self, kind: Kind, namespace: &str) -> ResourceVersion {
         self.inner.progress.position_in(kind, namespace)
     }
 
-    /// Returns true if each awaited kind has been listed and handlers have been called for its
-    /// objects, as far as they want them ([`Handler::wants_pods`]). Stays true once it is true.
+    /// Returns true if reflectors have listed each awaited kind and the cluster has called handlers
+    /// for its objects; for pods only if a handler wants them ([`Handler::wants_pods`]). Stays true
+    /// once it is true.
     pub fn has_synced(&self) -> bool {
         self.inner.progress.has_synced()
     }
 
-    /// The kinds that [`has_synced`](Self::has_synced) still waits for.
+    /// Returns the kinds that [`has_synced`](Self::has_synced) still waits for.
     pub fn unsynced(&self) -> Kinds {
         self.inner.progress.unsynced()
     }
 
-    /// Waits until [`has_synced`](Self::has_synced).
+    /// Waits until [`has_synced`](Self::has_synced) is true.
     pub async fn synced(&self) {
         self.inner.progress.synced().await;
     }
 
-    /// As [`has_synced`](Self::has_synced), for these kinds. Stays true once it is true.
+    /// Returns true if these kinds are synced; see [`has_synced`](Self::has_synced). Stays true
+    /// once it is true.
     pub fn has_synced_kinds(&self, kinds: impl Into<Kinds>) -> bool {
         self.inner.progress.has_synced_kinds(kinds.into())
     }
 
-    /// Waits until [`has_synced_kinds`](Self::has_synced_kinds). A controller waits for the kinds
-    /// that it reads, so that it does not depend on a kind that only others read and that may not
-    /// be listed.
+    /// Waits until [`has_synced_kinds`](Self::has_synced_kinds) is true. A controller waits only
+    /// for the kinds that it reads, so that it starts even if the server refuses to list another
+    /// kind.
     pub async fn synced_kinds(&self, kinds: impl Into<Kinds>) {
         self.inner.progress.synced_kinds(kinds.into()).await;
     }
 
-    /// Whether a kind has been listed, and whether its requests fail.
+    /// Returns the status of a kind: synced or not, and the failure of its requests.
     pub fn status(&self, kind: Kind) -> KindStatus {
         let synced = self.has_synced_kinds([kind]);
         KindStatus { synced, failure: self.inner.progress.failure(kind) }
@@ -373,9 +378,9 @@ impl Cluster {
         self.inner.progress.set_awaited(kinds.into());
     }
 
-    /// Has the reflectors of a kind list it once more, and waits until the stores show a list that
-    /// began after this call, which may take as long as the API server refuses lists. Such a list
-    /// is consistent: it shows all writes that were answered before.
+    /// Makes the reflectors list a kind once more. Waits until the stores show a list that began
+    /// after this call, which takes as long as the API server refuses lists. Such a list is
+    /// consistent: it shows all writes that the server answered before.
     pub async fn relist(&self, kind: Kind) {
         self.inner.progress.relist(kind).await;
     }
@@ -383,15 +388,17 @@ impl Cluster {
     /// Asks the reflector of a kind that covers a namespace to compare the server's version with
     /// the position of the store. Call it when the store seems to differ from the server: after
     /// repeated conflicts on an object whose version in the store does not change, or when the
-    /// store does not show a write. It returns at once. Several requests count as one, and a kind
-    /// is checked at most every 10 s. The second request within ten minutes that explains nothing
-    /// has the kind listed, and all kinds if that list lacks objects of the store, each once in ten
-    /// minutes at most.
+    /// store does not show a write.
+    ///
+    /// It returns at once. Several requests count as one, and the reflector checks at most once in
+    /// ten seconds. If two requested checks within ten minutes find no lower version, the reflector
+    /// lists the kind. If that list lacks objects of the store, the reflectors list all kinds. Each
+    /// of these relists happens at most once in ten minutes.
     pub fn request_version_check(&self, kind: Kind, namespace: &str) {
         self.inner.progress.request_version_check(kind, namespace);
     }
 
-    /// Has all kinds listed again.
+    /// Makes the reflectors list all kinds again.
     pub fn list_again(&self) {
         self.inner.progress.require_lists();
     }
@@ -407,8 +414,8 @@ impl Cluster {
         self.inner.progress.history.went_back().await
     }
 
-    /// Sets the gauges of stores that were filled before in this process, and that these replace,
-    /// to those of empty ones.
+    /// Sets the gauges to those of empty stores. Call it when these stores replace others that the
+    /// process filled before.
     pub fn reset_gauges(&self) {
         for kind in Kind::ALL {
             let metrics = self.metrics(kind);
@@ -418,23 +425,24 @@ impl Cluster {
         }
     }
 
-    /// Defers evidence: [`Self::storage_went_back`] does not complete before `time`, and then
-    /// completes if there was evidence since. Kinds whose versions went back are listed again
-    /// meanwhile. Call it before the first list of a process that starts again, so that API servers
+    /// Defers evidence: [`Self::storage_went_back`] completes at `time` at the earliest, also if
+    /// the evidence is older. Until then the reflectors only list the kinds whose versions went
+    /// back. Call it before the first list of a process that has started again, so that API servers
     /// that disagree do not make it start all the time.
     pub fn defer_evidence_until(&self, time: Instant) {
         self.inner.progress.history.defer_until(time);
     }
 
-    /// Applies an event of a list and watch of all namespaces. On return, the stores show it and
-    /// handlers have been called, as far as they want it; unless another thread is applying an
-    /// event of this kind, which then applies this one too, later.
+    /// Applies an event of a list and watch of all namespaces. On return, the stores show the event
+    /// and the cluster has called the handlers. But if another thread is applying an event of this
+    /// kind, this call returns at once and that thread applies the event later; pods and Services
+    /// count as one kind.
     pub fn apply<T: Object>(&self, event: StreamEvent<T>) {
         self.apply_in(&Scope::All, event);
     }
 
-    /// As [`Self::apply`], for an event of a list and watch of `scope`. An event of a scope in
-    /// which the kind is not listed ([`Self::watched_namespaces`]) moves no position.
+    /// Applies an event of a list and watch of `scope`, as [`Self::apply`] does. An event of a
+    /// scope that is not among those of the kind ([`Self::watched_namespaces`]) moves no position.
     pub fn apply_in<T: Object>(&self, scope: &Scope, event: StreamEvent<T>) {
         T::apply(self, Origin { scope: scope.clone(), arrived: Instant::now() }, event);
     }

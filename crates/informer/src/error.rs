@@ -1,4 +1,4 @@
-//! Why a list or a watch fails, sorted by what to do next.
+//! The errors of lists and watches. Each variant says what the reflector does next.
 
 use std::error::Error;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use kube_endpoint_core_model::{ResourceVersion, causes, harmless};
 
 use crate::metrics::WatchErrorReason;
 
-/// The longest delay that a server can ask for. Maintenance pages ask for a day.
+/// The longest delay that a reflector accepts from a server. Maintenance pages ask for a day.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
 
-/// Why a list or a watch failed.
+/// The reason why a list or a watch failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ListWatchError {
     /// No answer arrived. Retry.
@@ -25,7 +25,7 @@ pub(crate) enum ListWatchError {
     /// No answer, or no more of it, arrived within the idle timeout. Retry.
     #[error("nothing arrived from the API server for {0:?}")]
     IdleTimeout(Duration),
-    /// The server answered with an error. Retry, not before the time that the server named.
+    /// The server answered with an error. Retry, but not before the time that the server named.
     #[error("the API server answered {}: {message}", code_and_reason(*code, reason))]
     Api {
         /// HTTP status.
@@ -51,15 +51,14 @@ pub(crate) enum ListWatchError {
         /// The version of the last event, bookmark or complete list.
         position: ResourceVersion,
     },
-    /// The response is not what was requested. What it should have said is unknown, so a watch must
+    /// The response is not what the reflector requested. Events may be lost, so a watch must
     /// relist.
     #[error("the API server's answer is invalid: {0}")]
     InvalidResponse(String),
-    /// The continue token of a page is that of an earlier page, so that the list would never end.
-    /// Relist.
+    /// A page has the continue token of an earlier page, so the list would never end. Relist.
     #[error("the API server answered with a continue token that it has answered with before in this list")]
     SamePage,
-    /// The response ended early. What arrived before is valid.
+    /// The response ended early. Objects and events that arrived before are valid.
     #[error("the API server's answer was interrupted: {0}")]
     Interrupted(String),
 }
@@ -68,19 +67,18 @@ fn code_and_reason(code: u16, reason: &str) -> String {
     if reason.is_empty() { code.to_string() } else { format!("{code} {reason}") }
 }
 
-/// The causes of a client error, without kube's own message.
+/// Returns the causes of a client error, without kube's own message.
 fn innermost(error: &kube::Error) -> String {
     causes(error.source().unwrap_or(error))
 }
 
 impl ListWatchError {
-    /// Returns true if the server understood `shardSelector`, and refused it.
+    /// Returns true if the server understood `shardSelector` and refused it.
     pub(crate) fn refuses_shard_selector(&self) -> bool {
         matches!(self, Self::Api { code: 400 | 422 | 500, message, .. } if message.contains("shard"))
     }
 
-    /// The error that a `Status` object describes. `retry_after` takes precedence over the delay in
-    /// its details.
+    /// Converts a `Status` object. `retry_after` takes precedence over the delay in its details.
     pub(crate) fn from_status(status: Status, retry_after: Option<Duration>) -> Self {
         let Status { code, reason, message, details, .. } = status;
         let message = self::message(&message);
@@ -99,15 +97,15 @@ impl ListWatchError {
         Self::Api { code, reason: excerpt(reason.as_bytes()), message, retry_after }
     }
 
-    /// The error that a `Status` in protobuf describes. `code` is used if the status has none.
+    /// Converts a `Status` in protobuf. If it has no code, the error gets `code`.
     pub(crate) fn from_protobuf(status: protobuf::Status, code: Option<u16>) -> Self {
         let status = status_of(status);
         let code = Some(status.code).filter(|code| *code != 0).or(code).unwrap_or_default();
         Self::from_status(Status { code, ..status }, None)
     }
 
-    /// The error that an HTTP response other than 200 describes. The body need not be a `Status`:
-    /// proxies send any text.
+    /// Converts an HTTP response other than 200. The body need not be a `Status`: proxies send any
+    /// text.
     pub(crate) fn from_response(code: u16, headers: &HeaderMap, body: &[u8]) -> Self {
         let in_protobuf = protobuf::Status::of_answer(body).map(status_of);
         let status = in_protobuf.or_else(|| json_status(body)).unwrap_or_else(|| {
@@ -120,14 +118,14 @@ impl ListWatchError {
         Self::from_status(Status { code, ..status }, retry_after(headers))
     }
 
-    /// Returns true if this is how an API server answers a request for a resource that it does not
-    /// serve: with a `Status`, or with the text of Go's HTTP server.
+    /// Returns true if an API server answered that it does not serve the resource: with a `Status`,
+    /// or with the text of Go's HTTP server.
     pub(crate) fn is_not_served(&self) -> bool {
         matches!(self, Self::Api { code: 404, reason, message, .. }
             if reason == "NotFound" || reason.is_empty() && message == "404 page not found")
     }
 
-    /// The HTTP status of the answer, if the server answered.
+    /// Returns the HTTP status, if the server answered with an error.
     pub(crate) fn code(&self) -> Option<u16> {
         match self {
             Self::Api { code, .. } => Some(*code),
@@ -135,7 +133,7 @@ impl ListWatchError {
         }
     }
 
-    /// The delay that the server asked for.
+    /// Returns the delay that the server asked for.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Api { retry_after, .. } => *retry_after,
@@ -143,7 +141,7 @@ impl ListWatchError {
         }
     }
 
-    /// The `reason` label of the metric.
+    /// Returns the `reason` label of the metric.
     pub(crate) fn reason(&self) -> WatchErrorReason {
         match self {
             Self::Unreachable(_) => WatchErrorReason::Unreachable,
@@ -157,7 +155,7 @@ impl ListWatchError {
     }
 }
 
-/// The `Status` in a body; none if it tells nothing, as `{}`.
+/// Parses the `Status` in a body. Returns `None` if it has neither reason nor message, as `{}`.
 fn json_status(body: &[u8]) -> Option<Status> {
     let status: Status = serde_json::from_slice(body).ok()?;
     (!status.reason.is_empty() || !status.message.is_empty()).then_some(status)
@@ -177,20 +175,21 @@ fn status_of(status: protobuf::Status) -> Status {
     Status { message, reason, code, details: Some(details), ..Status::default() }
 }
 
-/// The `Retry-After` header in seconds. API servers send no dates; dates and zero are ignored.
+/// Parses the `Retry-After` header as seconds. Ignores zero, and dates, which API servers do not
+/// send.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let seconds: u64 = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
     (seconds > 0).then(|| Duration::from_secs(seconds))
 }
 
-/// The beginning of an unexpected text on one line, for error messages.
+/// Returns the beginning of an unexpected text on one line, for error messages.
 pub(crate) fn excerpt(text: &[u8]) -> String {
     const MAX_CHARS: usize = 200;
     let text = String::from_utf8_lossy(text.get(..4 * MAX_CHARS).unwrap_or(text)).into_owned();
     harmless(&text.split_whitespace().collect::<Vec<_>>().join(" "), MAX_CHARS).into_owned()
 }
 
-/// A message that may repeat what a server sent, without what does not fit a line of the log.
+/// Makes a message that may repeat a server's text fit a line of the log.
 pub(crate) fn message(text: &str) -> String {
     harmless(text, 1000).into_owned()
 }

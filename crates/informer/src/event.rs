@@ -1,4 +1,4 @@
-//! The events that stores apply, and the changes that handlers are called with.
+//! The events that stores apply, and the changes that the cluster calls handlers with.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub enum StreamEvent<T> {
     Applied(T),
     /// An object was deleted. This is its last state, with the version of the deletion.
     Deleted(T),
-    /// An object was deleted whose last state could not be decoded.
+    /// An object was deleted, and the reflector could not decode its last state.
     DeletedFinalStateUnknown {
         key: ObjectKey,
         /// The version of the deletion.
@@ -27,16 +27,17 @@ pub enum StreamEvent<T> {
     Restarted {
         /// All objects, in any order, each once.
         items: Vec<T>,
-        /// Objects that exist but could not be decoded. The store keeps its last views of them.
+        /// Objects that exist, but that the reflector could not decode. The store keeps its last
+        /// views of them.
         undecodable: Vec<ObjectKey>,
         resource_version: ResourceVersion,
     },
-    /// All events up to this version have been sent.
+    /// The server has sent all events up to this version.
     Bookmark(ResourceVersion),
 }
 
 impl<T> StreamEvent<T> {
-    /// A complete state in which every object could be decoded.
+    /// Returns a complete state in which the reflector could decode every object.
     pub fn restarted(items: Vec<T>, resource_version: ResourceVersion) -> Self {
         Self::Restarted { items, undecodable: Vec::new(), resource_version }
     }
@@ -45,17 +46,17 @@ impl<T> StreamEvent<T> {
 /// An object before and after a change. A created object has no `old`, a deleted one no `new`.
 #[derive(Debug)]
 pub struct Change<T> {
-    /// The previous view; none if the object was created.
+    /// The previous view, or `None` if the object was created.
     pub old: Option<Arc<T>>,
-    /// The current view; none if the object was deleted.
+    /// The current view, or `None` if the object was deleted.
     pub new: Option<Arc<T>>,
-    /// The time at which the event of the watch arrived; none if a complete list showed the change,
-    /// which may have happened long before.
+    /// When the event of the watch arrived, or `None` if a complete list showed the change, which
+    /// may have happened long before.
     pub arrived: Option<Instant>,
 }
 
 impl<T> Change<T> {
-    /// The current view, or the last one of a deleted object.
+    /// Returns the current view, or the last one of a deleted object.
     pub fn latest(&self) -> Option<&Arc<T>> {
         self.new.as_ref().or(self.old.as_ref())
     }
@@ -67,21 +68,21 @@ impl<T> Clone for Change<T> {
     }
 }
 
-/// Where an event is from.
+/// The source of an event.
 #[derive(Clone, Debug)]
 pub struct Origin {
-    /// What its list and watch covers.
+    /// The objects that its list and watch covers.
     pub scope: Scope,
     pub arrived: Instant,
 }
 
 /// A pod before and after a change, and the Services that select it. The three lists are sorted. If
-/// nothing changed that endpoints depend on ([`PodChange::is_none`]), Services are not looked up
-/// and the lists are empty.
+/// nothing changed that endpoints depend on ([`PodChange::is_none`]), the store does not look up
+/// Services and the lists are empty.
 #[derive(Clone, Debug)]
 pub struct PodEvent {
     pub change: Change<Pod>,
-    /// What changed; everything for a created or deleted pod.
+    /// The parts of the pod that changed: all parts of a created or deleted pod.
     pub changed: PodChange,
     /// Services that selected it before and no longer do.
     pub left: Vec<ObjectKey>,
@@ -92,9 +93,10 @@ pub struct PodEvent {
 }
 
 impl PodEvent {
-    /// The Services to sync (upstream `GetServicesToUpdate`): all of [`services`](Self::services)
-    /// if the pod's endpoint may differ, otherwise those that started or stopped selecting it. A
-    /// changed hostname or subdomain changes the endpoint as well, which upstream misses.
+    /// Returns the Services to sync (upstream `GetServicesToUpdate`): all of
+    /// [`services`](Self::services) if the pod's endpoint may differ, otherwise those that started
+    /// or stopped selecting it. A changed hostname or subdomain changes the endpoint as well, which
+    /// upstream misses.
     pub fn services_to_sync(&self) -> impl Iterator<Item = &ObjectKey> {
         let renamed = match (&self.change.old, &self.change.new) {
             (Some(old), Some(new)) => old.hostname != new.hostname || old.subdomain != new.subdomain,
@@ -104,22 +106,23 @@ impl PodEvent {
         self.left.iter().chain(&self.joined).chain(stayed)
     }
 
-    /// All Services that selected the pod before or select it now.
+    /// Returns all Services that selected the pod before or select it now.
     pub fn services(&self) -> impl Iterator<Item = &ObjectKey> {
         self.left.iter().chain(&self.joined).chain(&self.stayed)
     }
 }
 
-/// Is called for each change, after the stores show it, but see [`wants_pods`](Self::wants_pods).
+/// The cluster calls a handler for each change, after the stores show it; but see
+/// [`wants_pods`](Self::wants_pods).
 ///
-/// Calls for one kind are made in order, one at a time, and with no lock held. A call blocks the
-/// watch of its kind, so a handler should only add keys to queues. No call is made for a new
-/// version of a pod or a node whose view is unchanged. If the selector of a Service changes, only
-/// [`on_service`](Self::on_service) is called, not [`on_pod`](Self::on_pod).
+/// The cluster makes calls for one kind in order, one at a time, and holds no lock. A call blocks
+/// the watch of its kind, so a handler should only add keys to queues. The cluster makes no call
+/// for a new version of a pod or a node whose view is unchanged. If the selector of a Service
+/// changes, the cluster calls only [`on_service`](Self::on_service), not [`on_pod`](Self::on_pod).
 pub trait Handler: Send + Sync {
-    /// Returns true if [`on_pod`](Self::on_pod) has an effect now. While it has none for any
-    /// handler, no call is made for a complete list: for each pod it would have to be found out
-    /// which Services select it. So a handler that begins to want pods has to look at all of them.
+    /// Returns true if [`on_pod`](Self::on_pod) has an effect now. While no handler wants pods, the
+    /// cluster makes no calls for the pods of a complete list, since it would have to look up the
+    /// Services of each pod. So a handler that begins to want pods has to look at all of them.
     fn wants_pods(&self) -> bool {
         true
     }
@@ -133,8 +136,8 @@ pub trait Handler: Send + Sync {
     fn on_endpoint_slice(&self, _change: &Change<EndpointSlice>) {}
     /// An Endpoints object changed.
     fn on_endpoints(&self, _change: &Change<Endpoints>) {}
-    /// A complete list of nodes, EndpointSlices or Endpoints was applied, and handlers were called
-    /// for every change in it. It covers `scope`. No call is made for an object that was created
-    /// and deleted while the watch was down.
+    /// The cluster applied a complete list of nodes, EndpointSlices or Endpoints, which covers
+    /// `scope`, and called the handlers for every change in it. It made no call for an object that
+    /// was created and deleted while the watch was down.
     fn on_relisted(&self, _kind: Kind, _scope: &Scope) {}
 }

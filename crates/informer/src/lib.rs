@@ -1,9 +1,9 @@
 //! One list and watch per kind, or per kind and namespace; indexed stores, and an index from pods
 //! to the Services that select them.
 //!
-//! [`run`] lists and watches one kind and applies what it receives to a [`Cluster`]; so does
-//! [`feed`] with any stream of [`StreamEvent`]s. Controllers read the [`Cluster`] and register a
-//! [`Handler`] to be notified of changes.
+//! [`run`] lists and watches one kind and applies the events to a [`Cluster`]; [`feed`] applies any
+//! stream of [`StreamEvent`]s. Controllers read the [`Cluster`], and register a [`Handler`] that it
+//! calls for each change.
 
 mod cluster;
 mod error;

@@ -1,7 +1,7 @@
 //! The metrics of the informer layer, recorded through the `metrics` facade.
 //!
-//! Handles are registered once, by [`Cluster::new`](crate::Cluster::new): install the recorder
-//! before, or create the cluster inside `metrics::with_local_recorder`.
+//! [`Cluster::new`](crate::Cluster::new) registers the handles once: install the recorder before,
+//! or create the cluster inside `metrics::with_local_recorder`.
 
 use kube_endpoint_core_model::ResourceVersion;
 use metrics::{
@@ -14,13 +14,13 @@ use crate::Kind;
 /// Events that a store applied, by `kind` and `type` (`applied`, `deleted`, `restarted`,
 /// `bookmark`).
 pub const EVENTS: &str = "informer_events_total";
-/// Number of times that an object was received that could not be decoded, by `kind`.
+/// Number of times that a reflector received an object that it could not decode, by `kind`.
 pub const UNDECODABLE: &str = "informer_undecodable_total";
-/// Existing objects that could not be decoded when they were last received, by `kind`.
+/// Existing objects that the reflector could not decode when it last received them, by `kind`.
 pub const UNDECODABLE_OBJECTS: &str = "informer_undecodable_objects";
-/// Objects that were received although they belong to another shard, and dropped, by `kind`.
+/// Objects of other shards that a reflector received and dropped, by `kind`.
 pub const OUT_OF_VIEW: &str = "informer_out_of_view_total";
-/// Complete lists that were begun, by `kind` and `reason` (see [`RelistReason`]).
+/// Complete lists that reflectors began, by `kind` and `reason` (see [`RelistReason`]).
 pub const RELISTS: &str = "informer_relists_total";
 /// Lists and watches that failed, by `kind` and `reason` (see [`WatchErrorReason`]).
 pub const WATCH_ERRORS: &str = "informer_watch_errors_total";
@@ -30,17 +30,17 @@ pub const OBJECTS: &str = "informer_objects";
 /// next two are client-go's (`cache.InformerMetricsProvider`), by `name`, `group`, `version` and
 /// `resource`.
 pub const STORE_RESOURCE_VERSION: &str = "informer_store_resource_version";
-/// Events that wait until those before them have been applied.
+/// Events that wait until the store has applied those before them.
 pub const QUEUED_ITEMS: &str = "informer_queued_items";
 /// Seconds from taking an event until the handlers have returned.
 pub const PROCESSING_LATENCY: &str = "informer_processing_latency_seconds";
-/// Seconds since the server last sent something about a kind that has been listed: an object, a
-/// bookmark or a list. The store may be behind by so much. By `kind`.
+/// Seconds since the server last sent something about a synced kind: an object, a bookmark or a
+/// list. The store may be behind by this time. By `kind`.
 pub const LAG: &str = "informer_lag_seconds";
 /// client-go's buckets of [`PROCESSING_LATENCY`], in seconds.
 pub const PROCESSING_LATENCY_BUCKETS: [f64; 12] =
     [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
-/// Whether a store has been filled by a complete list, by `kind`.
+/// 1 if a complete list has filled a store, otherwise 0, by `kind`.
 pub const SYNCED: &str = "informer_synced";
 /// 1 for the reason why the last list or watch of a kind failed, until one succeeds; otherwise 0.
 /// By `kind` and `reason` (see [`WatchErrorReason`]).
@@ -49,11 +49,11 @@ pub const FAILING: &str = "informer_failing";
 /// The label `name` of client-go's metrics.
 const INFORMER_NAME: &str = "kube-endpoint-manager";
 
-/// Why a kind is listed.
+/// The reason why a reflector lists a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RelistReason {
-    /// It has never been listed.
+    /// The reflector has started and has never listed it.
     Start,
     /// The server no longer keeps the version at which the watch stopped (410).
     Expired,
@@ -63,14 +63,17 @@ pub enum RelistReason {
     /// The server's version is lower than the one at which the watch stopped, as after a restore of
     /// its storage.
     VersionWentBack,
-    /// The server refused the continue token of a list in pages, for another reason than its age.
+    /// The server refused the continue token of a list in pages, for another reason than its age,
+    /// or repeated the token of an earlier page.
     ContinueRefused,
     /// The watch sent something that is not an event, so events may have been lost.
     InvalidResponse,
-    /// The watch fails each time that it is resumed from the version at which it stopped.
+    /// The watch fails each time that the reflector resumes it from the version at which it
+    /// stopped.
     RepeatedError,
-    /// [`Cluster::relist`](crate::Cluster::relist) was called: this process became the leader and
-    /// does not know what the one before wrote last. Or the store may differ from the server.
+    /// A caller of [`Cluster::relist`](crate::Cluster::relist) requested it: this process became
+    /// the leader and does not know the last writes of its predecessor. Or the store may differ
+    /// from the server.
     Requested,
 }
 
@@ -86,7 +89,7 @@ impl RelistReason {
         Self::Requested,
     ];
 
-    /// The value of the `reason` label.
+    /// Returns the value of the `reason` label.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Start => "start",
@@ -101,7 +104,7 @@ impl RelistReason {
     }
 }
 
-/// Why a list or a watch failed.
+/// The reason why a list or a watch failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WatchErrorReason {
@@ -109,7 +112,7 @@ pub enum WatchErrorReason {
     Unreachable,
     /// The server answered with an error.
     Api,
-    /// The response is not what was requested.
+    /// The response is not what the reflector requested.
     InvalidResponse,
     /// The response ended early.
     Interrupted,
@@ -121,7 +124,7 @@ impl WatchErrorReason {
     const ALL: [Self; 5] =
         [Self::Unreachable, Self::Api, Self::InvalidResponse, Self::Interrupted, Self::IdleTimeout];
 
-    /// The value of the `reason` label.
+    /// Returns the value of the `reason` label.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Unreachable => "unreachable",
@@ -187,7 +190,7 @@ impl KindMetrics {
     }
 
     pub(crate) fn set_store_resource_version(&self, version: ResourceVersion) {
-        // A gauge is a floating-point number, which holds so many digits exactly.
+        // A gauge is a floating-point number, which holds 15 digits exactly.
         self.store_resource_version.set((version.0 % 1_000_000_000_000_000) as f64);
     }
 
@@ -203,7 +206,7 @@ impl KindMetrics {
         }
     }
 
-    /// Records why the last request failed; none if it succeeded.
+    /// Records why the last request failed, or `None` if it succeeded.
     pub(crate) fn set_failing(&self, reason: Option<WatchErrorReason>) {
         for (gauge, of) in self.failing.iter().zip(WatchErrorReason::ALL) {
             gauge.set(if reason == Some(of) { 1.0 } else { 0.0 });

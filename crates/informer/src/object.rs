@@ -1,4 +1,4 @@
-//! The kinds that are watched, and what the informer layer needs to know about each.
+//! The kinds that reflectors watch, and what this crate needs to know about each.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ impl Kind {
     pub const ALL: [Self; 5] =
         [Self::Pods, Self::Services, Self::Nodes, Self::EndpointSlices, Self::Endpoints];
 
-    /// The plural resource name, as in paths and in the `kind` label of metrics.
+    /// Returns the plural resource name, as in paths and in the `kind` label of metrics.
     pub fn name(self) -> &'static str {
         match self {
             Self::Pods => "pods",
@@ -42,12 +42,12 @@ impl Kind {
 }
 
 impl Kind {
-    /// Returns true if its objects are in namespaces.
+    /// Returns true if objects of this kind are in namespaces.
     pub fn is_namespaced(self) -> bool {
         self != Self::Nodes
     }
 
-    /// The API group, as in an RBAC rule; empty for the core group.
+    /// Returns the API group, as in an RBAC rule: empty for the core group.
     pub fn api_group(self) -> &'static str {
         match self {
             Self::EndpointSlices => "discovery.k8s.io",
@@ -74,7 +74,7 @@ impl Kinds {
         kinds.bits & !self.bits == 0
     }
 
-    /// The set with one more kind.
+    /// Returns the set with one more kind.
     #[must_use]
     pub fn with(self, kind: Kind) -> Self {
         Self { bits: self.bits | bit(kind) }
@@ -105,13 +105,13 @@ impl<const N: usize> From<[Kind; N]> for Kinds {
 /// Where the API server serves a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resource {
-    /// Path of the list over all namespaces.
+    /// The path of the list over all namespaces.
     pub path: &'static str,
     pub list_kind: &'static str,
 }
 
 impl Resource {
-    /// Path of the list over a scope.
+    /// Returns the path of the list over a scope.
     pub(crate) fn path_in(&self, scope: &Scope) -> String {
         match (scope, self.path.rsplit_once('/')) {
             (Scope::Namespace(namespace), Some((version, plural))) => {
@@ -130,43 +130,43 @@ pub trait Object:
     const KIND: Kind;
     /// Where the API server serves it.
     const RESOURCE: Resource;
-    /// Whether handlers are called when only the version changed. Controllers compare the versions
-    /// of the kinds that they write; of pods and nodes, which kubelets write all the time, they
-    /// need only the view.
+    /// True if the cluster calls handlers even when only the version of an object changed.
+    /// Controllers compare the versions of the kinds that they write. Of pods and nodes, which
+    /// kubelets write all the time, they need only the view.
     const NOTIFY_EVERY_VERSION: bool;
 
-    /// Namespace and name.
+    /// Returns namespace and name.
     fn key(&self) -> ObjectKey;
-    /// The resource version of the object.
+    /// Returns the resource version of the object.
     fn resource_version(&self) -> ResourceVersion;
     /// Sets the resource version.
     fn set_resource_version(&mut self, version: ResourceVersion);
     /// Applies an event to the store of this kind.
     fn apply(cluster: &Cluster, origin: Origin, event: StreamEvent<Self>);
 
-    /// Its metadata, and the object as a controller writes it; none for a kind that no controller
-    /// writes.
+    /// Returns the metadata, and the object as a controller writes it, or `None` for a kind that no
+    /// controller writes.
     fn as_written(&self) -> Option<(&ObjectMeta, &dyn ObjectToWrite)> {
         None
     }
 
-    /// An object with this metadata and otherwise the content of one that was sent; none for a kind
-    /// that no controller writes, and if `sent` is of another kind.
+    /// Returns an object with this metadata and otherwise the content of one that a controller
+    /// sent. Returns `None` for a kind that no controller writes, or if `sent` is of another kind.
     fn with_content_of(_metadata: ObjectMeta, _sent: SentObject) -> Option<Self> {
         None
     }
 
-    /// Takes over strings of the view before that others hold too.
+    /// Replaces strings with equal ones of the previous view, which others hold too.
     fn keep_strings(&mut self, _before: &Self) {}
 
-    /// Takes over strings that the stores hold.
+    /// Replaces strings with equal ones that the stores hold.
     fn share_strings(&mut self, _cluster: &Cluster) {}
 
-    /// Drops what a controller can make again, before it is stored; see
+    /// Drops content that a controller can compute again, before the store holds the object. See
     /// [`Cluster::summarize_endpoints`].
     fn summarize(&mut self) {}
 
-    /// Returns true if it has a name. Every object of an API server has one.
+    /// Returns true if the object has a name. Every object of an API server has one.
     fn has_name(&self) -> bool {
         !self.key().name.is_empty()
     }
@@ -220,7 +220,7 @@ macro_rules! written {
         }
 
         fn with_content_of(mut metadata: ObjectMeta, sent: SentObject) -> Option<Self> {
-            // The writer holds it too until the write has ended.
+            // The writer holds it too until the write has ended, so this may have to clone it.
             let sent: Self = Arc::unwrap_or_clone(sent.downcast().ok()?);
             metadata.share_strings(sent.metadata);
             Some(Self { metadata, ..sent })
@@ -228,7 +228,7 @@ macro_rules! written {
     };
 }
 
-/// The method of the kind that stores do not hold as a whole.
+/// The method of the kind that stores may hold as a summary.
 macro_rules! summarized {
     () => {
         fn summarize(&mut self) {

@@ -1,4 +1,4 @@
-//! How kinds are listed, watched and stored.
+//! Options of clusters and reflectors.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::{PodLogOptions, WatchedNamespaces};
 pub struct ClusterOptions {
     /// The namespaces that the stores hold; all by default.
     pub watched_namespaces: WatchedNamespaces,
-    /// Which Services have a log of changed pods, and how long it is.
+    /// Determines which Services have a log of changed pods, and how long it is.
     pub pod_log: PodLogOptions,
 }
 
@@ -19,29 +19,31 @@ pub struct ClusterOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReflectorOptions {
-    /// True if to request the complete state as the initial events of a watch (`sendInitialEvents`)
-    /// before falling back to a list in pages.
+    /// True if the reflector requests the complete state as the initial events of a watch
+    /// (`sendInitialEvents`), before it falls back to a list in pages.
     pub streaming_list: bool,
-    /// Maximum number of objects in a page; 0 lists all objects in one response.
+    /// The maximum number of objects in a page; with 0 the server sends all objects in one
+    /// response.
     pub page_size: u32,
-    /// How delays grow after failures. Each is shortened by a random part of up to half.
+    /// The growth of delays after failures. The reflector shortens each by a random part of up to
+    /// half.
     pub backoff: Backoff,
-    /// Each watch is requested for a random time between this and twice this.
+    /// The reflector requests each watch for a random time between this and twice this.
     pub watch_timeout: Duration,
     /// A connection on which nothing arrives for this long counts as dead. API servers send
     /// bookmarks every minute.
     pub idle_timeout: Duration,
-    /// After this long without an event or a bookmark, an open watch is checked: a list of one
-    /// object shows whether the server's version is lower than the position of the watch.
+    /// The reflector checks an open watch after this long without an event or a bookmark: a list of
+    /// one object shows if the server's version is lower than the position of the watch.
     pub silence: Duration,
-    /// Seed of the random numbers: backoff jitter and watch timeouts. Each kind draws from a stream
-    /// of its own.
+    /// The seed of backoff jitter and watch timeouts. Each kind draws from a random stream of its
+    /// own.
     pub seed: u64,
 }
 
 impl ReflectorOptions {
-    /// Upstream's values where it has them. The seed has no default: processes that share one would
-    /// retry in step.
+    /// Returns upstream's values where it has them. The seed has no default: processes that share
+    /// one would retry in step.
     pub fn new(seed: u64) -> Self {
         Self {
             streaming_list: true,

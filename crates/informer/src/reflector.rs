@@ -1,4 +1,4 @@
-//! The requests of a reflector, and what it makes of the answers.
+//! The requests of a reflector, and how it handles the answers.
 
 pub(crate) mod backoff;
 pub(crate) mod fair_lock;
@@ -32,16 +32,16 @@ use crate::wire::request::{Target, get, list_path, next_chunk, next_chunk_since,
 use crate::wire::undecodable::UndecodableObjects;
 use crate::{ApiClient, Cluster, KindFailure, Object, Origin, ReflectorOptions, Scope, Shard, StreamEvent};
 
-/// Lists and watches one kind. What it does next is a [`State`]; what lasts from one request to the
-/// next is here.
+/// Lists and watches one kind. A [`State`] says what it does next; this struct holds what lasts
+/// from one request to the next.
 pub(crate) struct Reflector<'a, T> {
     client: ApiClient,
     pub(crate) cluster: &'a Cluster,
     pub(crate) scope: Scope,
     target: Target,
     pub(crate) options: ReflectorOptions,
-    /// True if the next complete state is requested as a stream. Turns false when the server does
-    /// not support it.
+    /// True if the reflector requests the next complete state as a stream. Turns false when the
+    /// server does not support that.
     pub(crate) streaming_list: bool,
     pub(crate) random: ChaCha8Rng,
     interner: Interner,
@@ -57,7 +57,7 @@ pub(crate) struct Reflector<'a, T> {
 }
 
 impl<'a, T: Object> Reflector<'a, T> {
-    /// `number` counts the reflectors of a kind.
+    /// `number` distinguishes the reflectors of a kind: each has a random stream of its own.
     pub(crate) fn new(
         client: ApiClient,
         cluster: &'a Cluster,
@@ -76,7 +76,7 @@ impl<'a, T: Object> Reflector<'a, T> {
             cluster,
             scope,
             options,
-            // Only a list says whether the server selects the shard.
+            // Only the answer to a list says if the server selects the shard.
             streaming_list: options.streaming_list && target.shard_selector.is_none(),
             target,
             random,
@@ -97,7 +97,7 @@ impl<'a, T: Object> Reflector<'a, T> {
     /// Requests the next page of a list. Returns the version of the list if the page was the last
     /// one.
     ///
-    /// After an error the listing is as before, so that the page can be requested again.
+    /// After an error the listing is as before, so that the reflector can request the page again.
     pub(crate) async fn list_page(
         &mut self,
         listing: &mut Listing<T>,
@@ -132,8 +132,8 @@ impl<'a, T: Object> Reflector<'a, T> {
         Ok(listing.token.is_none().then_some(page.resource_version))
     }
 
-    /// Finds out from a page whether the server selects the shard that it is asked for. If it does
-    /// not, it is not asked again.
+    /// Checks on a page that the server selects the shard that the reflector asks for. If it does
+    /// not, the reflector stops asking.
     ///
     /// # Errors
     ///
@@ -147,7 +147,7 @@ impl<'a, T: Object> Reflector<'a, T> {
         }
         self.stop_asking_for_shard();
         match selected {
-            // It sent everything.
+            // The server sent the objects of all shards.
             None => Ok(()),
             Some(_) => Err(ListWatchError::Expired("the API server selected another shard".to_owned())),
         }
@@ -165,13 +165,13 @@ impl<'a, T: Object> Reflector<'a, T> {
         }
     }
 
-    /// Returns true if the server is asked to select a shard.
+    /// Returns true if the reflector asks the server to select a shard.
     pub(crate) fn asks_for_shard(&self) -> bool {
         self.target.shard_selector.is_some()
     }
 
-    /// Requests a watch and applies its events until it ends. `state` is `Streaming` or `Watching`
-    /// and is `Watching` from the moment at which the complete state has arrived.
+    /// Requests a watch and applies its events until it ends. `state` is `Streaming` or `Watching`,
+    /// and becomes `Watching` when the complete state has arrived.
     pub(crate) async fn watch(&mut self, state: &mut State<T>) -> Result<WatchEnd, ListWatchError> {
         let idle_timeout = self.options.idle_timeout;
         let timeout = self.options.watch_timeout.mul_f64(self.random.random_range(1.0..2.0));
@@ -183,7 +183,7 @@ impl<'a, T: Object> Reflector<'a, T> {
         if from.is_none() {
             progress.begin_list(T::KIND, &self.scope);
         } else if progress.relist_requested(T::KIND, &self.scope).now_or_never().is_some() {
-            // Not after the watch has been opened: it may be refused for hours.
+            // Relists before it opens the watch, which the server may refuse for hours.
             return Ok(WatchEnd::Relist);
         }
         let path = watch_path(&self.target, from, timeout);
@@ -246,12 +246,12 @@ impl<'a, T: Object> Reflector<'a, T> {
         compare::<T>(self.client.clone(), target, self.options.idle_timeout, from).await
     }
 
-    /// Judges the version of a complete list before it is applied.
+    /// Checks the version of a complete list before the store applies it.
     ///
     /// # Errors
     ///
-    /// If it is lower than the position of the store, and the server is not: the list is not the
-    /// consistent one that was asked for.
+    /// If the version is lower than the position of the store, and the server's is not: the list is
+    /// not the consistent one that the reflector asked for.
     pub(crate) async fn check_list(&mut self, version: ResourceVersion) -> Result<(), ListWatchError> {
         let position = self.cluster.inner.progress.position(T::KIND, &self.scope);
         if version.is_none() || version >= position {
@@ -269,8 +269,8 @@ impl<'a, T: Object> Reflector<'a, T> {
         }
     }
 
-    /// Reports that the server's version is lower than one that was read before. The kind has to be
-    /// listed.
+    /// Reports that the server's version is lower than one that this process read before. The next
+    /// complete list replaces the store, whatever its version.
     pub(crate) fn report_versions(&self, server: ResourceVersion, position: ResourceVersion) {
         self.cluster.inner.progress.forget_position(T::KIND, &self.scope);
         let kind = T::KIND.name();
@@ -280,7 +280,7 @@ impl<'a, T: Object> Reflector<'a, T> {
     }
 
     /// Applies an event of a watch, which arrived at this time. Returns the version of the complete
-    /// state if this is its last event.
+    /// state if the event completes it.
     fn apply_frame(
         &mut self,
         state: &mut State<T>,
@@ -304,7 +304,8 @@ impl<'a, T: Object> Reflector<'a, T> {
         None
     }
 
-    /// Applies an event of the initial state. Returns its version once the state is complete.
+    /// Applies an event of the initial state. Returns the version of that state if the event
+    /// completes it.
     fn apply_initial_event(
         &mut self,
         builder: &mut ListBuilder<T>,
@@ -333,8 +334,8 @@ impl<'a, T: Object> Reflector<'a, T> {
         None
     }
 
-    /// Applies an event of a watch to the store. Returns its version, or none if the event does not
-    /// tell it.
+    /// Applies an event of a watch to the store. Returns the event's version, or the default
+    /// version if the event does not tell it.
     fn apply_event(&mut self, arrived: Instant, frame: Frame<'_>) -> ResourceVersion {
         let (event, version) = match frame {
             Frame::Bookmark { resource_version, .. } => {
@@ -346,7 +347,7 @@ impl<'a, T: Object> Reflector<'a, T> {
                     (StreamEvent::Applied(item), version)
                 }
                 Decoded::Unwatched(version) => (StreamEvent::Bookmark(version), version),
-                // The store keeps the last view of the object; the watch continues after it.
+                // The store keeps the last view of the object, and the watch continues after it.
                 Decoded::Undecodable(object) => {
                     (StreamEvent::Bookmark(object.resource_version), object.resource_version)
                 }
@@ -383,7 +384,7 @@ impl<'a, T: Object> Reflector<'a, T> {
         long_work(|| self.cluster.apply_in(&self.scope, event));
     }
 
-    /// Records a failure, or that there is none any more.
+    /// Records a failure, or `None` when requests succeed again.
     pub(crate) fn record_failure(&self, failure: Option<KindFailure>) {
         let shown = self.cluster.inner.progress.set_failure(T::KIND, &self.scope, failure);
         self.metrics().set_failing(shown.map(|failure| failure.reason));
@@ -456,7 +457,7 @@ impl<'a, T: Object> Reflector<'a, T> {
     }
 }
 
-/// An object that was received.
+/// An object that the reflector received.
 enum Decoded<T> {
     /// It is in a watched namespace.
     Watched(T),

@@ -2,12 +2,12 @@
 //!
 //! A Service and its pods, slices and Endpoints have the same namespace, so a shard by namespace
 //! holds all that a sync reads. `shardSelector` of the API server (KEP-5866,
-//! `k8s.io/apimachinery/pkg/sharding`) can divide by uid too; that would part a Service from its
-//! pods.
+//! `k8s.io/apimachinery/pkg/sharding`) can divide by uid too, but that would separate a Service
+//! from its pods.
 //!
 //! There are two divisions. The API server divides by FNV-1a, whose upper bits hardly depend on the
-//! last characters: of `team-0` to `team-9`, all are in one half. A shard that the server does not
-//! select divides by a hash that spreads such names evenly.
+//! last characters: all namespaces from `team-0` to `team-9` are in one half. A shard that the
+//! server does not select divides by a hash that spreads such names evenly.
 
 use std::fmt;
 use std::str::FromStr;
@@ -20,16 +20,16 @@ pub struct Shard {
     division: Division,
 }
 
-/// Which hash divides the namespaces.
+/// The hash that divides the namespaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Division {
-    /// One that spreads similar names.
+    /// A hash that spreads similar names.
     Even,
-    /// That of the API server.
+    /// The hash of the API server.
     Server,
 }
 
-/// Why a shard is invalid.
+/// The reason why a shard is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidShard {
     /// It is not written as `INDEX/COUNT`.
@@ -42,11 +42,10 @@ pub enum InvalidShard {
     Count,
 }
 
-/// The most shards.
 const MAX_COUNT: u32 = 1024;
 
 impl Shard {
-    /// The shard of this index, counted from 0, among `count` shards.
+    /// Returns the shard of this index, counted from 0, among `count` shards.
     ///
     /// # Errors
     ///
@@ -61,19 +60,19 @@ impl Shard {
         Ok(Self { index, count, division: Division::Even })
     }
 
-    /// The shard of the same index in the API server's division of the namespaces, which the server
-    /// is asked to select.
+    /// Returns the shard of the same index in the API server's division of the namespaces.
+    /// Reflectors ask the server to select it.
     #[must_use]
     pub fn divided_by_server(self) -> Self {
         Self { division: Division::Server, ..self }
     }
 
-    /// Its index, counted from 0.
+    /// Returns the index, counted from 0.
     pub fn index(&self) -> u32 {
         self.index
     }
 
-    /// The number of shards.
+    /// Returns the number of shards.
     pub fn count(&self) -> u32 {
         self.count
     }
@@ -88,21 +87,21 @@ impl Shard {
         self.bound(self.index) <= hash && hash < self.bound(self.index + 1)
     }
 
-    /// The value of the query parameter `shardSelector`, in the form in which the server repeats it
-    /// in `shardInfo`. None unless the shard is one of the server's division.
+    /// Returns the value of the query parameter `shardSelector`, in the form in which the server
+    /// repeats it in `shardInfo`. Returns `None` unless the shard is one of the server's division.
     pub fn selector(&self) -> Option<String> {
         let (start, end) = (self.bound(self.index), self.bound(self.index + 1));
         let selector = || format!("shardRange(object.metadata.namespace, '0x{start:016x}', '0x{end:016x}')");
         (self.division == Division::Server).then(selector)
     }
 
-    /// The lowest hash of the shard of an index; 2^64 after the last one.
+    /// Returns the lowest hash of the shard of an index, or 2^64 after the last one.
     fn bound(&self, index: u32) -> u128 {
         (u128::from(index) << 64) / u128::from(self.count)
     }
 }
 
-/// FNV-1a with 64 bits, as Go's `hash/fnv.New64a`.
+/// Computes FNV-1a with 64 bits, as Go's `hash/fnv.New64a`.
 fn fnv1a(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -161,7 +160,7 @@ mod tests {
         check(" 3/ 4", ["c000000000000000", "10000000000000000"]);
     }
 
-    /// How many of the names are in each shard.
+    /// Returns how many of the names are in each shard.
     fn sizes(names: &[String], count: u32, divide: impl Fn(Shard) -> Shard) -> Vec<usize> {
         let shards = (0..count).map(|index| divide(Shard::new(index, count).unwrap()));
         shards.map(|shard| names.iter().filter(|name| shard.contains(name)).count()).collect()

@@ -1,6 +1,6 @@
-//! What was read of the cluster, indexed: tables of objects, and the index from pods to the
-//! Services that select them. A list or an event is applied to them by
-//! [`Cluster::apply`](crate::Cluster::apply).
+//! The objects that reflectors have read, indexed: tables of objects, and the index from pods to
+//! the Services that select them. [`Cluster::apply`](crate::Cluster::apply) applies lists and
+//! events to them.
 
 pub(crate) mod apply;
 pub(crate) mod apply_pods_and_services;

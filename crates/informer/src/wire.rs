@@ -1,4 +1,4 @@
-//! Requests to list and watch one kind, and the reading of their answers: from bytes to objects, in
+//! Sends requests to list and watch one kind, and reads their answers: from bytes to objects, in
 //! JSON and in protobuf.
 
 pub(crate) mod decode;

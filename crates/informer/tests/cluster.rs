@@ -1,4 +1,4 @@
-//! What readers see and which handlers are called when events are applied.
+//! The state that readers see, and the handlers that the cluster calls, when it applies events.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -98,7 +98,7 @@ impl Handler for RecordingHandler {
     }
 }
 
-/// Counts pods, and says whether it wants them.
+/// Counts the pods that it was called for, and wants pods if a test says so.
 #[derive(Default)]
 struct Counting {
     wants_pods: AtomicBool,
@@ -115,7 +115,7 @@ impl Handler for Counting {
     }
 }
 
-/// When the changes arrived that it was called for.
+/// Records when the changes arrived that the cluster called it for.
 #[derive(Default)]
 struct Arrivals(Mutex<Vec<Option<Instant>>>);
 
@@ -138,7 +138,7 @@ async fn a_change_that_an_event_shows_has_arrived_and_one_of_a_list_has_not() {
     let (cluster, arrivals) = (Cluster::new(Kind::ALL), Arc::new(Arrivals::default()));
     cluster.add_handler(Arc::clone(&arrivals) as _);
     for listed in [V(1), V(10)] {
-        // Of the second list each object is a change, and one of each kind is gone.
+        // Each object of the second list is new, and one object of each kind is gone.
         let version = listed.0 + 1;
         cluster
             .apply(StreamEvent::restarted(vec![pod("a", version, &[("v", &*listed.to_string())])], listed));
@@ -233,7 +233,7 @@ fn a_change_that_endpoints_do_not_depend_on_lists_no_services() {
 #[test]
 fn changed_labels_move_a_pod_between_services() {
     let (cluster, recorded) = cluster();
-    // A pod may be received before its Services.
+    // A reflector may receive a pod before its Services.
     cluster.apply(StreamEvent::Applied(pod("p", 1, &[("a", "1"), ("b", "1")])));
     for (name, selector) in [("a1", ("a", "1")), ("a2", ("a", "2")), ("b1", ("b", "1"))] {
         cluster.apply(StreamEvent::Applied(service(name, 2, &[selector])));
@@ -242,7 +242,7 @@ fn changed_labels_move_a_pod_between_services() {
     recorded.take();
     cluster.apply(StreamEvent::Applied(pod("p", 4, &[("a", "2"), ("b", "1")])));
     assert_eq!(recorded.take(), "pod 1..4; left a1 joined a2 stayed all+b1");
-    // A changed selector is reported for the Service, not for its pods.
+    // For a changed selector, the cluster calls handlers for the Service, not for its pods.
     cluster.apply(StreamEvent::Applied(service("a1", 5, &[("a", "2")])));
     assert_eq!(recorded.take(), "service 2..5");
     assert_eq!(cluster.pods_of(&key("a1")).len(), 1);
@@ -353,7 +353,7 @@ async fn synced_means_that_each_kind_was_listed_and_handlers_were_called() {
     cluster.apply(StreamEvent::Applied(node("a", 1, true)));
     cluster.apply::<Service>(StreamEvent::restarted(vec![], V(3)));
     assert!(!cluster.has_synced());
-    // Any stream of events can be applied.
+    // `feed` applies any stream of events.
     let events = [StreamEvent::restarted(vec![node("a", 2, false)], V(4)), StreamEvent::Bookmark(V(6))];
     feed(cluster.clone(), futures::stream::iter(events)).await;
     assert!(cluster.has_synced() && handler.1.load(Ordering::SeqCst));
@@ -426,8 +426,7 @@ async fn the_lag_of_a_kind_is_the_time_since_the_server_last_sent_something_abou
     assert_eq!(lags(), "nodes 2");
 }
 
-/// What changes of pods and Services do to a reader that reads the changed pods of the Service
-/// `web`.
+/// Asserts which pods of the Service `web` a reader has to read again after a change.
 #[test]
 fn a_reader_of_the_pods_of_a_service_can_read_what_has_changed_since() {
     let list = |version| -> Vec<Pod> {
@@ -438,8 +437,8 @@ fn a_reader_of_the_pods_of_a_service_can_read_what_has_changed_since() {
             Some(kube_endpoint_core_model::pod::ReadyCondition { is_true: true, last_transition: None });
         StreamEvent::Applied(Pod { ready, ..pod(name, 2, &[("app", "web")]) })
     };
-    // The names of the changed pods, with an exclamation mark after one that left; none if all pods
-    // have to be read.
+    // `want` has the names of the changed pods, with an exclamation mark after one that left. With
+    // `None` the reader has to read all pods.
     let check = |change: &dyn Fn(&Cluster), want: Option<&str>| {
         let cluster = Cluster::new([Kind::Pods, Kind::Services]);
         cluster.apply(StreamEvent::restarted(vec![service("web", 1, &[("app", "web")])], V(1)));
@@ -473,7 +472,7 @@ fn a_reader_of_the_pods_of_a_service_can_read_what_has_changed_since() {
     check(&|cluster| cluster.apply(StreamEvent::Applied(pod("other", 2, &[]))), Some(""));
     check(&|cluster| cluster.apply(StreamEvent::Applied(service("web", 2, &[("app", "web")]))), Some(""));
     check(&|cluster| cluster.apply(StreamEvent::Applied(service("other", 2, &[("app", "web")]))), Some(""));
-    // The list is made anew.
+    // The index makes a new list.
     check(&|cluster| cluster.apply(StreamEvent::Applied(service("web", 2, &[]))), None);
     check(&|cluster| cluster.apply(StreamEvent::restarted(list(1), V(2))), None);
     check(

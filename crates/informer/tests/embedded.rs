@@ -18,7 +18,7 @@ use proptest::prelude::*;
 use serde_json::json;
 use tokio::time::Instant;
 
-/// The objects as a handler knows them from the changes that it was called with.
+/// The objects that a handler knows from the changes that the cluster called it with.
 #[derive(Default)]
 struct Replica {
     pods: Mutex<BTreeMap<ObjectKey, Arc<Pod>>>,
@@ -30,7 +30,7 @@ fn record<T>(objects: &Mutex<BTreeMap<ObjectKey, Arc<T>>>, key: ObjectKey, chang
         Some(new) => objects.lock().insert(key, new.clone()),
         None => objects.lock().remove(&key),
     };
-    // No change is reported twice or missed.
+    // The cluster reports each change once.
     assert_eq!(before.is_some(), change.old.is_some());
 }
 
@@ -176,7 +176,7 @@ proptest! {
                     Step::Compact => reflectors.server.compact(),
                     Step::CloseWatches => reflectors.server.close_watches(),
                     Step::Fault(fault, times) => {
-                        // Deletions are excluded, since they would not be retried.
+                        // Faults spare deletions, since nobody retries them.
                         let rule = FaultRule::new(fault, |request| request.verb == "list" || request.verb == "watch");
                         reflectors.server.add_fault(rule.times(times));
                     }
@@ -214,7 +214,7 @@ async fn a_restore_of_an_older_state_is_noticed() {
     }
 }
 
-/// While evidence is deferred, the kind whose versions went back is listed again.
+/// While evidence is deferred, the reflector lists the kind whose versions went back.
 #[tokio::test(start_paused = true)]
 async fn a_restore_while_evidence_is_deferred_is_evidence_later() {
     let reflectors = Reflectors::new(ReflectorOptions::new(0), 10_000);
@@ -236,7 +236,7 @@ async fn a_restore_while_evidence_is_deferred_is_evidence_later() {
     assert_eq!(Instant::now(), deferred);
 }
 
-/// A server that answers some lists from an older state than its others has no other history.
+/// A server that answers some lists from an older state than others still has one history.
 #[tokio::test(start_paused = true)]
 async fn a_lower_version_that_is_not_confirmed_is_no_evidence() {
     for streaming_list in [true, false] {
@@ -264,8 +264,8 @@ async fn a_lower_version_that_is_not_confirmed_is_no_evidence() {
     }
 }
 
-/// The restored server has passed all positions, so versions show nothing. Services are listed
-/// because writers suspect their store, and the list contradicts it.
+/// The restored server has passed all positions, so versions show nothing. The reflector lists
+/// Services because writers suspect their store, and the list contradicts it.
 #[tokio::test(start_paused = true)]
 async fn a_list_that_contradicts_its_store_is_evidence() {
     for streaming_list in [true, false] {
@@ -295,8 +295,8 @@ async fn a_list_that_contradicts_its_store_is_evidence() {
     }
 }
 
-/// The watch of pods lags, and misses a deletion, and writers suspect the store of Services, which
-/// lacks nothing, or that of pods, which are then listed once more with all others.
+/// The watch of pods lags and misses a deletion. Writers suspect the store of Services, which lacks
+/// nothing, or that of pods: then the reflectors list all kinds, and pods a second time.
 #[tokio::test(start_paused = true)]
 async fn a_suspected_store_that_shows_a_lost_object_has_all_kinds_listed() {
     for (suspected, relists) in [(Kind::Pods, [2, 1]), (Kind::Services, [0, 1])] {
@@ -371,8 +371,8 @@ async fn several_threads_apply_events_of_different_kinds() {
         reflectors.put_service(number % 20, number % 2);
         tokio::task::yield_now().await;
     }
-    // Handlers are called last; once they know the newest version of both kinds, all events have
-    // been applied.
+    // The cluster calls handlers last: once they know the newest version of both kinds, it has
+    // applied all events.
     let settled = || {
         let knows = |plural: &str, versions: Vec<u64>| {
             let newest = reflectors.server.list(plural).into_iter();
@@ -449,7 +449,7 @@ async fn a_kind_is_listed_in_pages_where_the_watch_cache_is_behind_for_an_hour()
     assert_eq!(asked, [("watch", None), ("list", Some("500".to_owned())), ("watch", None)]);
 }
 
-/// A watch that shows nothing for an hour, and one that is refused.
+/// The watch shows nothing for an hour, or the server refuses it.
 #[tokio::test(start_paused = true)]
 async fn a_relist_shows_what_was_written_before_it_whatever_the_watch_does() {
     for (fault, longest) in [

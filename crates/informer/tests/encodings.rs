@@ -1,5 +1,5 @@
 //! The views of random objects are the same in protobuf and in JSON. The embedded server encodes
-//! them, from a table of its own.
+//! them from a table of its own.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ fn watch_all(server: &EmbeddedApiServer, content_type: ContentType) -> Cluster {
     cluster
 }
 
-/// Everything that a cluster holds.
+/// Returns everything that a cluster holds.
 fn content(cluster: &Cluster, keys: &[ObjectKey]) -> String {
     let of = |key: &ObjectKey| {
         format!(
@@ -248,7 +248,7 @@ async fn a_server_that_refuses_protobuf_is_asked_for_json() {
         ));
         cluster.synced().await;
         assert!(cluster.pod(&keys[0]).is_some());
-        // It was asked once more, at once.
+        // The reflector asked once more, at once.
         assert_eq!(server.request_log().iter().filter(|logged| logged.request.verb == "watch").count(), 2);
         assert_eq!(client.content_type_of("pods"), ContentType::Json);
         assert_eq!(client.content_type_of("services"), ContentType::Protobuf);

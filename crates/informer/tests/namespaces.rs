@@ -1,4 +1,4 @@
-//! Namespaces that are listed and watched one by one, into the same stores.
+//! Reflectors that list and watch namespaces one by one, into the same stores.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,7 +59,7 @@ fn each_namespace_has_a_position_and_the_kind_has_the_lowest() {
     assert_eq!(cluster.position_in(Kind::EndpointSlices, "elsewhere"), V(0));
 }
 
-/// What handlers were told of Services, and the scopes of complete lists.
+/// Records the Services that the cluster called it for, and the scopes of complete lists.
 #[derive(Default)]
 struct Recorded(Mutex<Vec<String>>);
 
@@ -91,7 +91,7 @@ fn a_relist_reports_the_objects_of_its_namespace_only() {
     assert_eq!(recorded.0.lock().join(" "), "+a/s +b/s -a/s endpointslices@b nodes@*");
 }
 
-/// A pod or a Service of a namespace, and whether a list or an event shows it.
+/// A list or an event of the pods or Services of a namespace.
 #[derive(Clone, Debug)]
 enum Step {
     Pods(u8, Vec<(u8, u8, u8)>),
@@ -112,8 +112,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Stores that are filled namespace by namespace answer as those of two clusters with one
-    /// namespace each.
+    /// Stores that reflectors fill namespace by namespace answer as two clusters with one namespace
+    /// each.
     #[test]
     fn namespaces_do_not_affect_each_other(steps in prop::collection::vec(step(), 0..30)) {
         let spaces = ["a", "b"];

@@ -18,7 +18,7 @@ fn service(name: &str, version: u64, app: &str) -> Service {
     Service { key: ObjectKey::new("n", name), resource_version: V(version), selector, ..Service::default() }
 }
 
-/// Counts the events of pods that are handled between two events of Services.
+/// Counts the events of pods between two events of Services.
 #[derive(Default)]
 struct Turns {
     pods: AtomicUsize,

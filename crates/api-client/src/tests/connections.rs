@@ -53,7 +53,7 @@ impl Proxy {
                                 to.write_all(&buffer[..length]).await.unwrap();
                             }
                         }
-                        // Both halves stay here, so that nothing is closed.
+                        // Both halves stay here, so that nothing closes.
                         if stops.has_changed().unwrap_or(true) {
                             std::future::pending::<()>().await;
                         }
@@ -74,7 +74,7 @@ fn pinging() -> Timeouts {
     Timeouts { probe_after: Duration::from_millis(200), ping_answer: Duration::from_secs(1), ..limits() }
 }
 
-/// A server, the file with its CA, and a configuration for it.
+/// Starts a server. Returns it, the file with its CA, and a configuration for it.
 async fn start() -> (Server, Credentials, Config) {
     let authority = Authority::new();
     let server = Server::start(&authority).await;
@@ -84,7 +84,7 @@ async fn start() -> (Server, Credentials, Config) {
     (server, files, config)
 }
 
-/// The same, with a proxy in front of the server.
+/// As [`start`], with a proxy in front of the server.
 async fn start_behind_proxy() -> (Server, Proxy, Credentials, Config) {
     let (server, files, mut config) = start().await;
     let proxy = Proxy::start(server.port).await;
@@ -193,12 +193,12 @@ pub(super) async fn put(client: &ApiClient, path: &str) -> kube::Result<Bytes> {
     Ok(client.send(request).await?.into_body().collect().await?.to_bytes())
 }
 
-/// Sends so many writes that the next go over HTTP/1.
+/// Sends enough writes for the next ones to go over HTTP/1.
 pub(super) async fn make_busy(client: &ApiClient) {
     for _ in 0..MANY {
         assert_eq!(put(client, ENDPOINTS).await.unwrap(), "ok");
     }
-    // Nobody waits for so long.
+    // The test does not wait for the window in real time.
     tokio::time::pause();
     tokio::time::advance(WINDOW).await;
     tokio::time::resume();
@@ -231,7 +231,7 @@ async fn a_write_that_was_not_answered_is_the_last_over_http1() {
     make_busy(&client).await;
     assert_eq!(put(&client, ENDPOINTS).await.unwrap(), "ok");
     assert_eq!(server.last().version, Version::HTTP_11);
-    // What is sent on these connections is lost, and they stay open.
+    // The proxy drops the data of these connections, and keeps them open.
     proxy.stop();
     assert!(timeout(Duration::from_millis(200), put(&client, ENDPOINTS)).await.is_err());
     assert!(proxy.swallowed.load(Ordering::SeqCst) > 0);
@@ -256,13 +256,13 @@ async fn a_write_over_http1_names_the_server_and_sends_the_path_alone() {
 async fn connections_for_writes_are_closed_when_they_are_idle() {
     let (server, _files, config) = start().await;
     let client = client(config, Timeouts::default()).await.unwrap();
-    // The task that closes them ends with the last of them, and begins anew.
+    // The task that closes them ends with the last of them, and starts again for later ones.
     for round in 1..=2 {
         make_busy(&client).await;
         let answers = join_all((0..4).map(|_| put(&client, ENDPOINTS))).await;
         assert!(answers.into_iter().all(|answer| answer.unwrap() == "ok"));
         assert!(server.open() > 2, "round {round}: {}", server.open());
-        // That task runs, and begins to wait.
+        // Lets that task run and begin to wait.
         tokio::time::sleep(Duration::from_millis(10)).await;
         tokio::time::pause();
         tokio::time::advance(Duration::from_secs(31)).await;
@@ -281,7 +281,7 @@ async fn a_connection_for_writes_that_the_server_has_closed_is_not_used() {
         let last = server.last();
         assert_eq!((last.version, last.connection), (Version::HTTP_11, connection));
         server.close(connection);
-        // The end of the connection arrives.
+        // Lets the end of the connection arrive.
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }

@@ -10,14 +10,14 @@ use super::{Authority, Credentials, Server, get, limits, until};
 use crate::certificates::{CertificatePlace, CertificateUse};
 use crate::client::{ApiClient, client};
 
-/// A client of a server that does not exist: nothing is sent.
+/// Returns a client of the server at `url`, which need not exist.
 async fn connected(url: &str, change: impl FnOnce(&mut Config)) -> ApiClient {
     let mut config = Config::new(url.parse().unwrap());
     change(&mut config);
     client(config, limits()).await.unwrap()
 }
 
-/// The certificates in use: for what, from where, and in which year they end.
+/// Returns the certificates in use: for what, from where, and in which year they end.
 fn in_use(client: &ApiClient) -> Vec<(CertificateUse, CertificatePlace, Result<String, String>)> {
     let used = client.certificates([CertificateUse::ApiServerClient, CertificateUse::ApiServerCa]);
     let year = |end: jiff::Timestamp| end.to_string()[..4].to_owned();
@@ -54,7 +54,8 @@ async fn named_files_are_known_and_followed() {
         })
         .await;
     };
-    // The end is the leaf's, and the bundle's that of its last CA, with text around each.
+    // The certificate ends with its leaf, the bundle with its last CA. Text around each has no
+    // effect.
     let newer = authority.issue_until(2031);
     files.write("client.crt", format!("text\n{}\n{}text", newer.certificate, authority.pem()));
     files.write("client.key", &newer.key);
@@ -63,7 +64,7 @@ async fn named_files_are_known_and_followed() {
         format!("old:\n{}new:\n{}", Authority::until(2020).pem(), Authority::until(2050).pem()),
     );
     follows(check(2031, 2050)).await;
-    // A broken file is not in use.
+    // The client does not use a broken file.
     for broken in ["", "garbage", "-----BEGIN CERTIFICATE-----\nQUJD\n-----END CERTIFICATE-----\n"] {
         files.write("client.crt", broken);
         files.write("ca.crt", broken);
@@ -71,7 +72,8 @@ async fn named_files_are_known_and_followed() {
         client.send(get("/")).await.unwrap_err();
         assert_eq!(in_use(&client), check(2031, 2050), "{broken}");
     }
-    // A certificate that has expired, or is not valid yet, is the server's affair: it is used.
+    // A certificate that has expired, or is not valid yet, is the server's affair: the client uses
+    // it.
     let expired = authority.issue_until(2020);
     files.write_identity(&expired);
     files.write("ca.crt", authority.pem());

@@ -18,7 +18,7 @@ use crate::timeouts::Timeouts;
 
 pub(super) use server::{Authority, Identity, Server};
 
-/// Time limits short enough for a test. Only those that a test waits for are changed.
+/// Time limits short enough for a test. They differ from the defaults only where tests wait.
 pub(super) fn limits() -> Timeouts {
     Timeouts {
         reload: Duration::from_millis(50),
@@ -56,7 +56,7 @@ impl Credentials {
     }
 }
 
-/// A configuration for a server whose CA is in `ca`.
+/// Returns a configuration for a server whose CA is in `ca`.
 pub(super) fn config(server: &Server, ca: &Path) -> Config {
     let mut config = Config::new(server.url().parse().unwrap());
     config.root_cert_file = Some(ca.to_owned());

@@ -18,11 +18,11 @@ use crate::timeouts::Timeouts;
 
 const VERSION: &str = "client.authentication.k8s.io/v1";
 
-/// A plugin that notes each run in the file `runs`, and whose script is `script` in the directory.
+/// Returns a plugin that runs `script` in the directory and notes each run in the file `runs`.
 fn plugin(files: &Credentials, script: &str) -> ExecConfig {
     files.write("script", format!("cd {}\necho run >> runs\n{script}\n", files.path("").display()));
-    // The shell is started, not the script: a file that was just written may be busy while another
-    // test forks.
+    // Starts the shell, not the script: a file that was just written may be busy while another test
+    // forks.
     ExecConfig {
         api_version: Some(VERSION.to_owned()),
         command: Some("/bin/sh".to_owned()),
@@ -57,8 +57,7 @@ thread_local! {
 }
 
 /// Writes to the log of the thread that logs. A subscriber for one thread alone would not do:
-/// tracing asks the thread that comes to a log statement first whether anybody listens, for all
-/// threads.
+/// tracing asks the thread that reaches a log statement first if anybody listens, for all threads.
 struct ThreadLog;
 
 impl Write for ThreadLog {
@@ -79,7 +78,7 @@ fn collect_logs() {
     });
 }
 
-/// What this test has logged so far.
+/// Returns the log of this test so far.
 fn logged() -> String {
     LOG.with_borrow(|log| String::from_utf8(log.clone()).unwrap())
 }
@@ -98,8 +97,8 @@ async fn a_plugin_that_hangs_is_reported_and_then_killed_and_blocks_no_thread() 
     collect_logs();
     let config = configured(&server, &files, plugin(&files, "exec sleep 600"));
     let ended = AtomicBool::new(false);
-    // The runtime of this test has one thread: a plugin that blocked it would be reported only
-    // after it has ended.
+    // The runtime of this test has one thread: if a plugin blocked it, the report would come only
+    // after the plugin's end.
     let (error, ()) = tokio::join!(
         async {
             let error = client(config, limits).await.err().unwrap();
@@ -126,7 +125,7 @@ async fn waiting_for_a_plugin_can_be_cancelled() {
         let written = std::fs::read_to_string(files.path("pid")).ok()?;
         written.strip_suffix('\n').map(str::to_owned)
     };
-    // As the binary does on a signal.
+    // The binary does this on a signal.
     tokio::select! {
         biased;
         _ = client(config, limits()) => panic!("the plugin has ended"),
@@ -165,7 +164,7 @@ async fn after_401_the_plugin_runs_before_the_next_request_and_cuts_no_watch_off
     let server = Server::start(&authority).await;
     let files = Credentials::new();
     files.write("ca.crt", authority.pem());
-    // No end: only the server can say that it is no longer good.
+    // The credential has no end: only the server can say that it is no longer good.
     files.write("answer", answer(&serde_json::json!({"token": "old"})));
     let config = configured(&server, &files, plugin(&files, "cat answer"));
     let limits = Timeouts { reload: Timeouts::default().reload, ..limits() };
@@ -218,7 +217,7 @@ async fn a_server_that_always_refuses_does_not_run_the_plugin_for_every_request(
     assert_eq!(runs(&files), 1);
 }
 
-/// Lets the client's clock jump, with real time before and after.
+/// Advances the client's clock, with real time before and after.
 async fn jump(minutes: u64) {
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(60 * minutes)).await;
@@ -398,7 +397,7 @@ async fn plugin_errors_are_one_line() {
         error_of(printing(&half)).await,
         error_of(printing(&answer(&serde_json::json!({"token": "a", "expirationTimestamp": "soon"})))).await,
         error_of(printing(&answer(&serde_json::json!({"token": "two\nlines"})))).await,
-        // True only if the test is run by hand in a terminal.
+        // Gives no error if a person runs the test in a terminal, so the assertions leave it out.
         error_of(interactive).await,
     ];
     assert!(errors[..11].iter().all(|error| !error.is_empty() && !error.contains('\n')), "{errors:#?}");

@@ -1,4 +1,4 @@
-//! Files with credentials that are replaced while the client runs.
+//! Files with credentials that somebody replaces while the client runs.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -11,8 +11,8 @@ use super::{Authority, Credentials, Identity, Server, config, get, limits, until
 use crate::client::{ApiClient, client};
 use crate::timeouts::Timeouts;
 
-/// A server, a client that reads its certificate from files, these files, the identity in them, and
-/// another one.
+/// Starts a server. Returns it, a client that reads its certificate from files, these files, the
+/// identity in them, and another one.
 async fn with_certificate() -> (Server, ApiClient, Credentials, [Identity; 2]) {
     let authority = Authority::new();
     let server = Server::start(&authority).await;
@@ -34,7 +34,7 @@ async fn a_replaced_client_certificate_is_used_by_new_requests_and_cuts_no_watch
     let mut watch = client.send(get("/watch")).await.unwrap().into_body();
     assert!(server.last().is_from(&old));
 
-    // The certificate alone does not go with the key: the pair of before stays in use until both
+    // The certificate alone does not match the key: the client uses the previous pair until both
     // are replaced.
     files.write("client.crt", &new.certificate);
     tokio::time::sleep(limits().reload * 2).await;
@@ -77,7 +77,7 @@ async fn a_server_with_a_new_ca_is_accepted_once_the_bundle_is_replaced() {
     let server = Server::start(&old).await;
     let files = Credentials::new();
     files.write("ca.crt", old.pem());
-    // Only failures make it look again: the interval is longer than the test.
+    // Only failures make the client look again: the interval is longer than the test.
     let limits = Timeouts { reload: Timeouts::default().reload, ..limits() };
     let mut with_http1 = config(&server, &files.path("ca.crt"));
     with_http1.default_namespace = "kube-system".to_owned();
@@ -128,8 +128,8 @@ async fn a_replaced_token_is_used_and_a_removed_one_stays_in_use() {
     until("the third token is used", async || uses("third").await).await;
 }
 
-/// The kubelet replaces a volume's files together: it points the link `..data`, through which they
-/// are reached, elsewhere.
+/// The kubelet replaces a volume's files together: it points the link `..data`, through which
+/// processes reach them, elsewhere.
 #[tokio::test]
 async fn a_volume_whose_link_is_replaced_gives_the_new_token() {
     let authority = Authority::new();
@@ -240,7 +240,7 @@ async fn file_errors_are_one_line() {
     insta::assert_snapshot!(errors.join("\n"));
 }
 
-/// rustls calls it an invalid private key.
+/// rustls calls such a certificate an invalid private key.
 #[tokio::test]
 async fn a_client_certificate_of_version_1_is_named_as_such() {
     let authority = Authority::new();

@@ -33,7 +33,6 @@ pub(crate) struct Identity {
     pub(crate) key: String,
 }
 
-/// A certificate authority.
 pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
@@ -41,7 +40,7 @@ impl Authority {
         Self::until(4096)
     }
 
-    /// An authority that ends with the begin of a year.
+    /// Returns an authority that ends with the beginning of a year.
     pub(crate) fn until(year: i32) -> Self {
         let mut params = CertificateParams::default();
         params.not_after = date_time_ymd(year, 1, 1);
@@ -57,12 +56,12 @@ impl Authority {
         CertificateDer::from_pem_slice(self.pem().as_bytes()).unwrap().to_vec()
     }
 
-    /// A certificate for 127.0.0.1, for servers and clients.
+    /// Issues a certificate for 127.0.0.1, for servers and clients.
     pub(crate) fn issue(&self) -> Identity {
         self.issue_until(4096)
     }
 
-    /// The same, which ends with the begin of a year.
+    /// As [`Self::issue`], with an end at the beginning of a year.
     pub(crate) fn issue_until(&self, year: i32) -> Identity {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
@@ -88,17 +87,17 @@ impl Authority {
     }
 }
 
-/// A request that was answered.
+/// A request that the server has answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) version: Version,
-    /// As it was sent: with HTTP/2 it has the server's address.
+    /// As the client sent it: with HTTP/2 it has the server's address.
     pub(crate) uri: Uri,
     pub(crate) host: Option<String>,
     pub(crate) token: Option<String>,
     /// The client's certificate, DER.
     pub(crate) certificate: Option<Vec<u8>>,
-    /// Which connection it came on.
+    /// The number of the connection that it came on.
     pub(crate) connection: usize,
 }
 
@@ -113,16 +112,16 @@ impl Seen {
 struct Shared {
     tls: Mutex<Option<Arc<ServerConfig>>>,
     seen: Mutex<Vec<Seen>>,
-    /// Any other token is refused.
+    /// The server refuses any other token.
     token: Mutex<Option<String>>,
     watches: Mutex<Vec<mpsc::UnboundedSender<Bytes>>>,
     connections: AtomicUsize,
-    /// Those that are open, by number.
+    /// The open connections, by number.
     open: Mutex<BTreeMap<usize, AbortHandle>>,
 }
 
-/// `/watch` and requests with `watch=true` are answered by a body that does not end, everything
-/// else by `ok`.
+/// Answers `/watch` and requests with `watch=true` with a body that does not end, and everything
+/// else with `ok`.
 pub(crate) struct Server {
     pub(crate) port: u16,
     protocols: &'static [&'static str],
@@ -130,7 +129,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// With HTTP/2 and HTTP/1, like an API server.
+    /// Starts a server with HTTP/2 and HTTP/1, like an API server.
     pub(crate) async fn start(authority: &Authority) -> Self {
         Self::with_protocols(authority, &["h2", "http/1.1"]).await
     }
@@ -148,7 +147,7 @@ impl Server {
         format!("https://127.0.0.1:{}", self.port)
     }
 
-    /// For connections from now on.
+    /// Uses a certificate of this authority for later connections.
     pub(crate) fn use_certificate_of(&self, authority: &Authority) {
         *self.shared.tls.lock() = Some(Arc::new(authority.server_config(self.protocols)));
     }
@@ -165,12 +164,11 @@ impl Server {
         self.shared.connections.load(Ordering::SeqCst)
     }
 
-    /// How many connections are open.
+    /// Returns how many connections are open.
     pub(crate) fn open(&self) -> usize {
         self.shared.open.lock().len()
     }
 
-    /// Closes a connection.
     pub(crate) fn close(&self, connection: usize) {
         self.shared.open.lock().remove(&connection).unwrap().abort();
     }
@@ -205,7 +203,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     }
 }
 
-/// A connection, which is closed when this is dropped.
+/// Counts a connection as open until it is dropped.
 struct Open {
     connection: usize,
     shared: Arc<Shared>,

@@ -26,7 +26,7 @@ impl Failures {
         delay.mul_f64(random.random_range(0.5..1.0))
     }
 
-    /// The number of consecutive failures.
+    /// Returns the number of consecutive failures.
     pub(crate) fn count(&self) -> u32 {
         self.count
     }

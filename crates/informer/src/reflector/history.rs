@@ -1,32 +1,33 @@
 //! Evidence that the server's storage went back: it shows another history than the one that this
 //! process has read, as after a restore from a backup.
 //!
-//! Evidence is an answer to a consistent read with a lower version than one that was read before,
-//! confirmed by a second one a second later, or a complete list that contradicts the store. A watch
-//! or a bookmark is none: a server whose watch cache is behind sends old versions too.
+//! Evidence is an answer to a consistent read with a lower version than this process has read
+//! before, confirmed by a second one a second later, or a complete list that contradicts the store.
+//! A watch or a bookmark is no evidence: a server whose watch cache is behind sends old versions
+//! too.
 
 use kube_endpoint_api_client::STORAGE_WENT_BACK;
 use kube_endpoint_watch_channel as watch;
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until};
 
-/// The server's storage went back. What a process has read and written may not exist any more, and
-/// versions say nothing about it, so the process has to start again from nothing: with a new
-/// [`Cluster`](crate::Cluster) and new controllers.
+/// The server's storage went back. The objects that this process has read and written may not exist
+/// any more, and their versions say nothing, so the process has to start again from nothing: with a
+/// new [`Cluster`](crate::Cluster) and new controllers.
 ///
-/// The message says what has shown it.
+/// The message names the evidence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{evidence}: {STORAGE_WENT_BACK}")]
 pub struct StorageWentBack {
     evidence: String,
 }
 
-/// What is known about the history that the server shows.
+/// The evidence so far, and the time from which on it counts.
 #[derive(Debug, Default)]
 pub(crate) struct History {
     /// The first evidence.
     evidence: watch::Sender<Option<StorageWentBack>>,
-    /// Evidence counts from this time on.
+    /// [`History::went_back`] completes at this time at the earliest.
     counts_from: Mutex<Option<Instant>>,
 }
 

@@ -24,7 +24,7 @@ const DIFFERED: Duration = Duration::from_secs(600);
 #[derive(Debug)]
 pub(crate) struct Progress {
     pub(crate) history: History,
-    /// When all kinds were last listed because a store differed from the server.
+    /// When reflectors last had to list all kinds because a store differed from the server.
     differed: Mutex<Option<Instant>>,
     kinds: [KindProgress; Kind::ALL.len()],
     /// The kinds that [`Cluster::synced`](crate::Cluster::synced) waits for.
@@ -37,9 +37,9 @@ pub(crate) struct Progress {
 /// The progress of the lists and watches of one kind.
 #[derive(Debug)]
 enum KindProgress {
-    /// There is one.
+    /// One list and watch covers all namespaces.
     All(Box<StreamProgress>),
-    /// There is one for each namespace; at least one.
+    /// Each namespace has one. There is at least one namespace.
     Namespaces(BTreeMap<Text, StreamProgress>),
 }
 
@@ -59,15 +59,15 @@ struct StreamState {
     position: ResourceVersion,
     /// The version of the last event of an object since the last list.
     last_event: Option<ResourceVersion>,
-    /// When the server last sent something; none before the first list.
+    /// When the server last sent something, or `None` before the first list.
     received: Option<Instant>,
-    /// True if a complete list was applied and handlers were called for it.
+    /// True if the store holds a complete list and the cluster has called the handlers for it.
     synced: bool,
     /// When the list under way began.
     began_list: Option<Instant>,
-    /// When the list began that was applied last.
+    /// When the list began that the store applied last.
     listed: Option<Instant>,
-    /// The next list is made because the store may differ from the server.
+    /// True if the reflector makes the next list because the store may differ from the server.
     suspected: bool,
 }
 
@@ -89,7 +89,7 @@ impl KindProgress {
         all.into_iter().chain(namespaces.into_iter().flatten())
     }
 
-    /// The list and watch that covers a namespace.
+    /// Returns the list and watch that covers a namespace.
     fn covering(&self, namespace: &str) -> Option<&StreamProgress> {
         match self {
             Self::All(all) => Some(all),
@@ -107,7 +107,7 @@ impl KindProgress {
 }
 
 impl Progress {
-    /// `awaited` are the kinds to list before the stores count as synced.
+    /// `awaited` are the kinds that reflectors have to list before the stores count as synced.
     pub(crate) fn new(awaited: Kinds, watched: &WatchedNamespaces) -> Self {
         let kinds = Kind::ALL.map(|kind| KindProgress::new(watched.scopes(kind)));
         Self {
@@ -135,14 +135,14 @@ impl Progress {
         self.of(kind).of(scope)
     }
 
-    /// The lowest version up to which all lists and watches of a kind have read.
+    /// Returns the lowest version up to which all lists and watches of a kind have read.
     pub(crate) fn lowest_version(&self, kind: Kind) -> ResourceVersion {
         let versions = self.of(kind).streams().map(|stream| stream.state.lock().position);
         versions.min().unwrap_or_default()
     }
 
-    /// How long ago the server last sent something to the list and watch of a kind that has waited
-    /// the longest; none before the kind is synced.
+    /// Returns how long ago the server last sent something to the list and watch of a kind that has
+    /// waited the longest, or `None` before the kind is synced.
     pub(crate) fn lag(&self, kind: Kind) -> Option<Duration> {
         if !self.synced.borrow().contains(kind) {
             return None;
@@ -151,19 +151,19 @@ impl Progress {
         received.min().map(|received| received.elapsed())
     }
 
-    /// The version up to which the list and watch that covers a namespace has read; none if none
-    /// does.
+    /// Returns the version up to which the list and watch that covers a namespace has read, or the
+    /// default version if no list and watch covers it.
     pub(crate) fn position_in(&self, kind: Kind, namespace: &str) -> ResourceVersion {
         self.of(kind).covering(namespace).map(|stream| stream.state.lock().position).unwrap_or_default()
     }
 
-    /// The version up to which one list and watch has read.
+    /// Returns the version up to which one list and watch has read.
     pub(crate) fn position(&self, kind: Kind, scope: &Scope) -> ResourceVersion {
         self.stream(kind, scope).map(|stream| stream.state.lock().position).unwrap_or_default()
     }
 
-    /// The version of the last event of an object since the last list; none if there was none, or
-    /// if namespaces are listed one by one.
+    /// Returns the version of the last event of an object since the last list, or `None` without
+    /// one, or if reflectors list namespaces one by one.
     pub(crate) fn last_event(&self, kind: Kind) -> Option<ResourceVersion> {
         self.stream(kind, &Scope::All).and_then(|stream| stream.state.lock().last_event)
     }
@@ -186,10 +186,12 @@ impl Progress {
     }
 
     /// Moves a position to the version of a complete list, which may be lower than before. `lost`
-    /// tells whether objects of the store are not in the list. If the list was made because the
-    /// store may differ from the server, and objects are lost, all kinds are listed: the server may
-    /// have been restored, and have passed the positions of all kinds since. That happens at most
-    /// once in ten minutes.
+    /// is true if the list lacks objects of the store.
+    ///
+    /// If the reflector made the list because the store may differ from the server, and objects are
+    /// lost, this makes the reflectors list all kinds: an administrator may have restored the
+    /// server, which may have passed the positions of all kinds since. That happens at most once in
+    /// ten minutes.
     pub(crate) fn restart(&self, kind: Kind, scope: &Scope, version: ResourceVersion, lost: bool) {
         let Some(stream) = self.stream(kind, scope) else { return };
         let mut state = stream.state.lock();
@@ -209,20 +211,20 @@ impl Progress {
         }
     }
 
-    /// Forgets how far a list and watch has read, which says nothing about the history that the
-    /// server shows now.
+    /// Forgets how far a list and watch has read, since that says nothing about the history that
+    /// the server shows now.
     pub(crate) fn forget_position(&self, kind: Kind, scope: &Scope) {
         if let Some(stream) = self.stream(kind, scope) {
             stream.state.lock().position = ResourceVersion::default();
         }
     }
 
-    /// Has all kinds listed.
+    /// Makes the reflectors list all kinds.
     pub(crate) fn require_lists(&self) {
         self.kinds.iter().flat_map(KindProgress::streams).for_each(|stream| stream.relist.notify_one());
     }
 
-    /// Has a kind listed because its store may differ from the server.
+    /// Makes a reflector list because its store may differ from the server.
     pub(crate) fn suspect(&self, kind: Kind, scope: &Scope) {
         if let Some(stream) = self.stream(kind, scope) {
             stream.state.lock().suspected = true;
@@ -230,17 +232,17 @@ impl Progress {
         }
     }
 
-    /// Records that a complete list begins.
+    /// Records that a reflector begins a complete list.
     pub(crate) fn begin_list(&self, kind: Kind, scope: &Scope) {
         let Some(stream) = self.stream(kind, scope) else { return };
         let mut state = stream.state.lock();
-        // This list answers each request that came before it begins.
+        // This list answers all requests that came before it began.
         let _ = stream.relist.notified().now_or_never();
         state.began_list = Some(Instant::now());
     }
 
-    /// Records that a store holds a complete list and that all handlers have been called for it.
-    /// Returns whether the whole kind is synced.
+    /// Records that a store holds a complete list and that the cluster has called the handlers for
+    /// it. Returns true if the whole kind is synced.
     pub(crate) fn mark_synced(&self, kind: Kind, scope: &Scope) -> bool {
         if let Some(stream) = self.stream(kind, scope) {
             let mut state = stream.state.lock();
@@ -259,7 +261,7 @@ impl Progress {
         all_synced
     }
 
-    /// Returns true if the list of one list and watch has been applied.
+    /// Returns true if the store has applied a list of this list and watch.
     pub(crate) fn is_synced(&self, kind: Kind, scope: &Scope) -> bool {
         self.stream(kind, scope).is_some_and(|stream| stream.state.lock().synced)
     }
@@ -274,7 +276,7 @@ impl Progress {
         self.has_synced_kinds(awaited)
     }
 
-    /// The awaited kinds that are not synced.
+    /// Returns the awaited kinds that are not synced.
     pub(crate) fn unsynced(&self) -> Kinds {
         let (awaited, synced) = (*self.awaited.borrow(), *self.synced.borrow());
         Kind::ALL.into_iter().filter(|kind| awaited.contains(*kind) && !synced.contains(*kind)).collect()
@@ -302,14 +304,14 @@ impl Progress {
         let _ = self.synced.subscribe().wait_for(|synced| synced.contains_all(kinds)).await;
     }
 
-    /// The failure of a kind that began first, of those that last.
+    /// Returns the failure of a kind that began first, among those that last.
     pub(crate) fn failure(&self, kind: Kind) -> Option<KindFailure> {
         let failures = self.of(kind).streams().filter_map(|stream| stream.failure.lock().clone());
         failures.min_by_key(|failure| failure.since)
     }
 
-    /// Records a failed request, or none after one that succeeded. Returns the failure that
-    /// [`Self::failure`] shows now.
+    /// Records a failed request, or `None` after one that succeeded. Then returns what
+    /// [`Self::failure`] returns.
     pub(crate) fn set_failure(
         &self,
         kind: Kind,
@@ -322,8 +324,8 @@ impl Progress {
         self.failure(kind)
     }
 
-    /// Lists a kind once more, and waits until a list that began after the call has been applied in
-    /// each namespace that is listed by itself.
+    /// Makes the reflectors list a kind once more. Waits until the store has applied a list that
+    /// began after the call, in each namespace that has a list of its own.
     pub(crate) async fn relist(&self, kind: Kind) {
         let called = Instant::now();
         self.of(kind).streams().for_each(|stream| stream.relist.notify_one());
@@ -337,7 +339,7 @@ impl Progress {
         }
     }
 
-    /// Waits until a relist is requested. Returns at once if one was requested since the last list
+    /// Waits until somebody requests a relist. Returns at once if somebody did since the last list
     /// began.
     pub(crate) async fn relist_requested(&self, kind: Kind, scope: &Scope) {
         match self.stream(kind, scope) {
@@ -354,7 +356,7 @@ impl Progress {
         }
     }
 
-    /// Waits until a version check is requested. Returns at once if one was requested meanwhile.
+    /// Waits until somebody requests a version check. Returns at once if somebody did meanwhile.
     pub(crate) async fn version_check_requested(&self, kind: Kind, scope: &Scope) {
         match self.stream(kind, scope) {
             Some(stream) => stream.version_check.notified().await,

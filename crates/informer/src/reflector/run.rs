@@ -15,12 +15,12 @@ use crate::reflector::state::{Listing, Next, State};
 use crate::reflector::status::{KindFailure, ListWatchVerb, whole_millis};
 use crate::{ApiClient, Cluster, Object, ReflectorOptions};
 
-/// After a watch that lasted this long, the next relist counts as the first of its run again.
+/// After a watch that lasted this long, the reflector does not delay the next relist.
 const STABLE_WATCH: Duration = Duration::from_secs(10);
 
-/// Lists and watches one kind, and applies what it receives to a cluster, until `shutdown`
-/// completes. If only some namespaces are watched, there is one list and watch for each of them;
-/// nodes are always listed as a whole.
+/// Lists and watches one kind, and applies the events to a cluster, until `shutdown` completes. If
+/// the cluster holds only some namespaces, each of them has a list and watch of its own; nodes are
+/// always listed as a whole.
 ///
 /// It never gives up. While the API server is unreachable or refuses requests, the reflector logs
 /// that and retries with backoff; the cluster keeps its content. A kind that has never been listed
@@ -28,9 +28,10 @@ const STABLE_WATCH: Duration = Duration::from_secs(10);
 ///
 /// # Errors
 ///
-/// If the server's storage went back. The caller has to stop everything that reads or writes by
-/// this cluster, to drop its handlers ([`Cluster::remove_handlers`]), and to start again with a new
-/// one, whose evidence should be deferred ([`Cluster::defer_evidence_until`]).
+/// If the server's storage went back. The caller has to stop everything that reads this cluster or
+/// writes what it read there, to drop the cluster's handlers ([`Cluster::remove_handlers`]), and to
+/// start again with a new cluster, whose evidence it should defer
+/// ([`Cluster::defer_evidence_until`]).
 ///
 /// ```no_run
 /// use kube_endpoint_api_client::client_from_config;
@@ -141,7 +142,7 @@ impl<T: Object> Reflector<'_, T> {
         }
     }
 
-    /// The state after a request failed. A watch that is resumed waits for `pause`.
+    /// Returns the state after a request failed. A resumed watch waits for `pause`.
     fn failed(&mut self, state: State<T>, error: &ListWatchError, pause: Duration) -> State<T> {
         if self.asks_for_shard() && error.refuses_shard_selector() {
             tracing::info!(resource = T::KIND.name(), %error, "the API server refused the shard selector");
@@ -205,14 +206,14 @@ impl<T: Object> Reflector<'_, T> {
         delay
     }
 
-    /// The delay that the server asked for, lengthened by a random part of up to a quarter, so that
-    /// clients that were told the same do not return together.
+    /// Returns the delay that the server asked for, lengthened by a random part of up to a quarter,
+    /// so that clients that got the same answer do not return together.
     fn retry_after(&mut self, error: &ListWatchError) -> Duration {
         let Some(delay) = error.retry_after() else { return Duration::ZERO };
         delay.mul_f64(self.random.random_range(1.0..1.25))
     }
 
-    /// Counts a relist. The first one is not delayed, those that follow in short succession are.
+    /// Counts a relist. Returns a delay, unless the relist is the first of its run.
     fn relist_delay(
         &mut self,
         reason: RelistReason,
@@ -222,7 +223,7 @@ impl<T: Object> Reflector<'_, T> {
         let is_first = self.relists.count() == 0;
         let delay = self.relists.next_delay(&mut self.random);
         let delay = if is_first { Duration::ZERO } else { delay };
-        // It is normal that versions expire.
+        // Versions expire in normal operation.
         if reason != RelistReason::Expired {
             tracing::warn!(
                 resource = T::KIND.name(),

@@ -1,4 +1,4 @@
-//! The state of a reflector, and what follows when a request ends. Nothing here sends requests,
+//! The state of a reflector, and the transitions when a request ends. Nothing here sends requests,
 //! waits or logs.
 //!
 //! ```text
@@ -22,13 +22,14 @@ use crate::store::list_builder::ListBuilder;
 
 /// A watch that ends earlier than this without an event counts as a failure.
 const MIN_WATCH: Duration = Duration::from_secs(1);
-/// After so many watches in a row that each lasted for less than [`MIN_WATCH`], the next one waits.
+/// After this many watches in a row that each lasted for less than [`MIN_WATCH`], the next one
+/// waits.
 const SHORT_WATCHES: u32 = 5;
-/// After this many failures, a watch that is refused because its version is too large is followed
-/// by a relist.
+/// After this many failures, the reflector relists if the server refuses a watch because its
+/// version is too large.
 const MAX_TOO_LARGE: u32 = 5;
 
-/// What a reflector does next.
+/// The next step of a reflector.
 #[derive(Debug)]
 pub(crate) enum State<T> {
     /// Requests the next page of a list.
@@ -42,7 +43,7 @@ pub(crate) enum State<T> {
     Watching {
         /// The version of the list, or of the last event or bookmark.
         from: ResourceVersion,
-        /// None until the server has accepted the watch.
+        /// `None` until the server has accepted the watch.
         connection: Option<Connection>,
     },
     /// Compares the server's version with that of the watch, then resumes it.
@@ -63,13 +64,13 @@ pub(crate) enum State<T> {
 pub(crate) struct Listing<T> {
     /// The objects of the pages received so far.
     pub(crate) builder: ListBuilder<T>,
-    /// The continue token of the next page; none before the first page.
+    /// The continue token of the next page, or `None` before the first page.
     pub(crate) token: Option<String>,
-    /// All continue tokens that were received.
+    /// All continue tokens that the server has sent.
     pub(crate) tokens: BTreeSet<String>,
     /// Maximum number of objects in a page; 0 for all objects in one response.
     pub(crate) limit: u32,
-    /// How often this list was begun again because the server refused a continue token.
+    /// How often this list began again because the server refused a continue token.
     pub(crate) refused_tokens: u32,
 }
 
@@ -105,13 +106,14 @@ impl Connection {
 }
 
 /// Watches in a row that lasted for less than a second each, as behind a proxy that ends a watch
-/// with its first event. Without a limit, they would be opened as fast as the server answers.
+/// with its first event. Without a limit, the reflector would open them as fast as the server
+/// answers.
 #[derive(Debug, Default)]
 pub(crate) struct ShortWatches(u32);
 
 impl ShortWatches {
-    /// Counts a watch that ended. Returns how long to wait before it is resumed: no two begin
-    /// within a second then.
+    /// Counts a watch that ended. Returns how long to wait before the reflector resumes it: after
+    /// [`SHORT_WATCHES`] in a row, no two begin within a second.
     pub(crate) fn ended(&mut self, connection: Option<Connection>, now: Instant) -> Duration {
         let Some(connection) = connection else { return Duration::ZERO };
         let rest = MIN_WATCH.saturating_sub(now.saturating_duration_since(connection.since));
@@ -120,18 +122,18 @@ impl ShortWatches {
     }
 }
 
-/// How a watch ended without an error.
+/// The way in which a watch ended without an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WatchEnd {
     /// The server closed it.
     Closed,
     /// Nothing arrived for the idle timeout, as on a connection that died unnoticed.
     Idle,
-    /// A new list was requested.
+    /// Somebody requested a relist.
     Relist,
 }
 
-/// What follows a request that ended.
+/// The next step after a request has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// Resume the watch at once.
@@ -143,7 +145,7 @@ pub(crate) enum Next {
     Retry,
     /// Compare versions after a backoff, then resume the watch.
     RetryWithCheck,
-    /// Streaming lists are not supported: list in pages, now and from now on.
+    /// The server does not support streaming lists: list in pages, now and from now on.
     DisableStreaming,
     /// The streaming list failed: list in pages this time, after a backoff.
     ListInPages,
@@ -153,7 +155,7 @@ pub(crate) enum Next {
 }
 
 impl<T> State<T> {
-    /// The state in which the complete state has to be requested.
+    /// Returns the state that requests the complete state of the kind.
     pub(crate) fn initial(streaming_list: bool, page_size: u32) -> Self {
         if streaming_list {
             Self::Streaming { builder: ListBuilder::default() }
@@ -162,12 +164,12 @@ impl<T> State<T> {
         }
     }
 
-    /// Watching from a version, not yet connected.
+    /// Returns the state that watches from a version and is not yet connected.
     pub(crate) fn watching(from: ResourceVersion) -> Self {
         Self::Watching { from, connection: None }
     }
 
-    /// The watch connection, once it is past its initial events.
+    /// Returns the watch connection, once it is past its initial events.
     pub(crate) fn connection(&self) -> Option<Connection> {
         match self {
             Self::Watching { connection, .. } => *connection,
@@ -175,7 +177,7 @@ impl<T> State<T> {
         }
     }
 
-    /// What follows when a watch ended without an error.
+    /// Returns the next step after a watch ended without an error.
     pub(crate) fn after_end(&self, end: WatchEnd, now: Instant) -> Next {
         match end {
             WatchEnd::Idle => Next::Check,
@@ -185,8 +187,8 @@ impl<T> State<T> {
         }
     }
 
-    /// What follows a failed request. `failures` is the number of consecutive failures before this
-    /// one.
+    /// Returns the next step after a failed request. `failures` is the number of consecutive
+    /// failures before this one.
     pub(crate) fn after_error(&self, error: &ListWatchError, failures: u32, now: Instant) -> Next {
         match (self, error) {
             (_, ListWatchError::Expired(_)) => Next::Relist(RelistReason::Expired),
@@ -207,17 +209,17 @@ impl<T> State<T> {
         }
     }
 
-    /// The state that follows, without its delay.
+    /// Returns the state that follows, without its delay.
     pub(crate) fn transition(self, next: Next, streaming_list: bool, page_size: u32) -> Self {
         match (next, self) {
             (Next::DisableStreaming | Next::ListInPages, _) => Self::Listing(Listing::new(page_size)),
-            // The server did not keep the rest of the list for as long as the pages took to read,
-            // and might not the next time either.
+            // The server did not keep the rest of the list until the reflector had read all pages,
+            // and might not do so the next time either.
             (Next::Relist(RelistReason::Expired), Self::Listing(Listing { token: Some(_), .. })) => {
                 Self::Listing(Listing::new(0))
             }
             (Next::Relist(RelistReason::ContinueRefused), Self::Listing(listing)) => {
-                // The second time, without pages.
+                // The second time, the server sends all objects in one response.
                 let limit = if listing.refused_tokens == 0 { listing.limit } else { 0 };
                 Self::Listing(Listing { refused_tokens: listing.refused_tokens + 1, ..Listing::new(limit) })
             }
@@ -234,7 +236,7 @@ impl<T> State<T> {
         }
     }
 
-    /// The state after a delay.
+    /// Returns this state after a delay.
     pub(crate) fn delayed(self, delay: Duration) -> Self {
         if delay.is_zero() { self } else { Self::BackingOff { delay, next: Box::new(self) } }
     }
@@ -249,20 +251,21 @@ fn after_watch_error(
     use ListWatchError as E;
     match error {
         E::Interrupted(_) if connection.is_some_and(|connection| connection.worked(now)) => Next::Check,
-        // The version check finds out whether the server will reach the version. If it says so and
-        // the watch is still refused, another server answers it.
+        // The version check finds out if the server will reach the version. If it will and the
+        // watch is still refused, another server answers the watch.
         E::TooLargeResourceVersion(_) if failures >= MAX_TOO_LARGE => {
             Next::Relist(RelistReason::TooLargeResourceVersion)
         }
         E::InvalidResponse(_) if connection.is_some() => Next::Relist(RelistReason::InvalidResponse),
-        // A watch that returned an error, was resumed and returned an error again before any event
-        // cannot get past what it meets at this version.
+        // The server answered the watch with an error, and again when the reflector resumed it,
+        // before any event: the watch cannot get past this version.
         E::Api { retry_after: None, .. }
             if failures > 0 && connection.is_some_and(|connection| !connection.has_events) =>
         {
             Next::Relist(RelistReason::RepeatedError)
         }
-        // The server is the same and works. A check would add to its load, or be refused too.
+        // The same server answers, and works. A check would add to its load, or it would refuse the
+        // check too.
         E::Api { code, .. } if *code == 429 || *code == 401 || is_refused(*code) => Next::Retry,
         _ => Next::RetryWithCheck,
     }
@@ -273,26 +276,26 @@ fn after_streaming_error(error: &ListWatchError) -> Next {
     match error {
         E::Api { code, .. } if is_unsupported(*code) => Next::DisableStreaming,
         E::Unreachable(_) | E::Api { code: 401 | 403 | 429, .. } => Next::Retry,
-        // Whatever fails about a streaming list may not fail about pages: a server whose watch
-        // cache is behind refuses the former with `TooLargeResourceVersion`, for as long as it is
-        // behind, and takes the latter from etcd.
+        // Pages may work where a streaming list fails: a server whose watch cache is behind refuses
+        // the latter with `TooLargeResourceVersion` until it has caught up, and takes pages from
+        // etcd.
         _ => Next::ListInPages,
     }
 }
 
 /// Returns true if a status code says that the server does not understand a request, as opposed to
-/// not allowing it or not now.
+/// one that it does not allow, or not now.
 fn is_unsupported(code: u16) -> bool {
     is_refused(code) && code != 403
 }
 
-/// Returns true if a status code refuses a request for good.
+/// Returns true if the server refuses the request for good.
 fn is_refused(code: u16) -> bool {
     matches!(code, 400..500) && !matches!(code, 401 | 408 | 410 | 429)
 }
 
-/// Returns true if a page may have been refused because of its continue token. After 502, 503 and
-/// 504 the token may still be good.
+/// Returns true if the server may have refused a page because of its continue token. After 502, 503
+/// and 504 the token may still be good.
 fn may_refuse_token(code: u16) -> bool {
     is_unsupported(code) || matches!(code, 500 | 501 | 505..)
 }

@@ -1,4 +1,4 @@
-//! Whether a kind has been listed, and why not.
+//! The status of a kind: synced or not, and the failure of its requests.
 
 use std::time::Duration;
 
@@ -7,18 +7,17 @@ use tokio::time::Instant;
 use crate::metrics::WatchErrorReason;
 use crate::{Kind, Scope};
 
-/// A kind that has not been listed after this many failures, whatever they are, is reported as an
-/// error.
+/// After this many failures of any sort, a reflector logs an error if it has never listed the kind.
 const FAILURES_BEFORE_ERROR: u32 = 3;
 
-/// Whether a kind has been listed, and whether its requests fail.
+/// The status of a kind: synced or not, and the failure of its requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KindStatus {
-    /// True if the store holds a complete list and handlers were called for it, as far as they want
-    /// it. Stays true once it is true.
+    /// True if the store holds a complete list and the cluster has called the handlers for it; for
+    /// pods only if a handler wants them. Stays true once it is true.
     pub synced: bool,
-    /// The last failed list or watch; none if a request has succeeded since.
+    /// The last failed list or watch, or `None` if a request has succeeded since.
     pub failure: Option<KindFailure>,
 }
 
@@ -27,14 +26,14 @@ pub struct KindStatus {
 #[non_exhaustive]
 pub struct KindFailure {
     pub verb: ListWatchVerb,
-    /// Why it failed, as in the label of the metrics.
+    /// The reason, as in the label of the metrics.
     pub reason: WatchErrorReason,
     /// The HTTP status, if the server answered with one.
     pub code: Option<u16>,
     pub message: String,
     /// The number of consecutive failures.
     pub failures: u32,
-    /// When the first of them happened.
+    /// When the first of these failures happened.
     pub since: Instant,
 }
 
@@ -46,7 +45,7 @@ pub enum ListWatchVerb {
 }
 
 impl ListWatchVerb {
-    /// The verb as RBAC rules spell it.
+    /// Returns the verb as RBAC rules spell it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::List => "list",
@@ -56,7 +55,7 @@ impl ListWatchVerb {
 }
 
 impl KindFailure {
-    /// What the client must be allowed to do, if the server forbade the request.
+    /// Returns the permission that the client lacks, if the server forbade the request.
     pub fn missing_permission(&self, kind: Kind) -> Option<String> {
         let group = kind.api_group();
         let group =
@@ -65,8 +64,9 @@ impl KindFailure {
             .then(|| format!("verb {} on resource {} in {group}", self.verb.as_str(), kind.name()))
     }
 
-    /// Logs the failure: as an error if the server forbade the request, or if the kind has never
-    /// been listed and the server refused the list or it failed repeatedly; otherwise as a warning.
+    /// Logs the failure as an error if the server forbade the request, or if the reflector has
+    /// never listed the kind and the server refused the list or it failed repeatedly. Otherwise
+    /// logs a warning.
     pub(crate) fn log(&self, kind: Kind, scope: &Scope, is_synced: bool, delay: Duration) {
         let (resource, verb, error) = (kind.name(), self.verb.as_str(), &self.message);
         let namespace = scope.namespace();
@@ -96,7 +96,7 @@ impl KindFailure {
     }
 }
 
-/// Whole milliseconds are easier to read.
+/// Cuts a delay to whole milliseconds, which are easier to read.
 pub(crate) fn whole_millis(delay: Duration) -> Duration {
     Duration::from_millis(u64::try_from(delay.as_millis()).unwrap_or(u64::MAX))
 }

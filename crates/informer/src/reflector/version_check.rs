@@ -18,11 +18,11 @@ use crate::{ApiClient, Cluster, Kind, Object, ReflectorOptions, Scope, WatchedNa
 
 /// The shortest time between two checks on an open watch.
 const MIN_INTERVAL: Duration = Duration::from_secs(10);
-/// A lower version is read a second time after this time before it counts: connections may have
-/// moved between servers that disagree, and one read may have been answered from a cache.
+/// The reflector reads a lower version a second time after this time before it counts: connections
+/// may have moved between servers that disagree, or a cache may have answered one read.
 const CONFIRMATION: Duration = Duration::from_secs(1);
-/// A second requested check within this time lists the kind even if the server's version is not
-/// lower. A relist for this reason happens at most once in this time.
+/// After a second requested check within this time, the reflector lists the kind even if the
+/// server's version is not lower, at most once in this time.
 const UNEXPLAINED: Duration = Duration::from_secs(600);
 
 /// The version checks of one reflector.
@@ -30,11 +30,11 @@ const UNEXPLAINED: Duration = Duration::from_secs(600);
 pub(crate) struct VersionChecks {
     /// When the last check was sent.
     last: Option<Instant>,
-    /// A check was requested and has not been answered.
+    /// True if somebody requested a check that the server has not answered.
     requested: bool,
     /// When a requested check last found that the server's version is not lower.
     unexplained: Option<Instant>,
-    /// When the kind was last listed because requested checks explained nothing.
+    /// When the reflector last had to list the kind because requested checks explained nothing.
     relisted: Option<Instant>,
     running: Option<Running>,
 }
@@ -46,11 +46,11 @@ struct Running {
 }
 
 impl VersionChecks {
-    /// Waits until a check is due, sends it and judges the answer. `from` is the position of the
-    /// watch, which has been silent since `silent_since`. Returns an error if the kind must be
-    /// listed.
+    /// Waits until a check is due, sends it and evaluates the answer. `from` is the position of the
+    /// watch, which has been silent since `silent_since`. Returns an error if the reflector must
+    /// list the kind.
     ///
-    /// Cancel safe: a check that was requested or sent continues with the next call.
+    /// Cancel safe: the next call continues a requested check, sent or not.
     pub(crate) async fn next<T: Object>(
         &mut self,
         client: &ApiClient,
@@ -107,8 +107,8 @@ impl VersionChecks {
         self.running = None;
     }
 
-    /// Counts a requested check that found nothing. Returns true if the kind must be listed
-    /// nevertheless.
+    /// Counts a requested check that found no lower version. Returns true if the reflector must
+    /// list the kind nevertheless.
     fn is_unexplained_again(&mut self, now: Instant) -> bool {
         let is_recent = |at: Option<Instant>| at.is_some_and(|at| now - at < UNEXPLAINED);
         if is_recent(self.relisted) {
@@ -123,12 +123,12 @@ impl VersionChecks {
     }
 }
 
-/// Compares the server's version of a kind with one that was read before.
+/// Compares the server's version of a kind with one that this process read before.
 ///
 /// # Errors
 ///
-/// [`ListWatchError::VersionWentBack`] if the server's is lower, in two reads. Others if a read
-/// fails.
+/// [`ListWatchError::VersionWentBack`] if the server's version is lower in two reads. Others if a
+/// read fails.
 pub(crate) async fn compare<T: Object>(
     client: ApiClient,
     target: Target,
@@ -146,9 +146,9 @@ pub(crate) async fn compare<T: Object>(
     }
 }
 
-/// The server's current version of a kind, from a consistent list of at most one object:
-/// everything that was written before the call has this version or a lower one. Returns none if the
-/// server does not serve the kind, which can only be EndpointSlices: each API server serves the
+/// Returns the server's current version of a kind, from a consistent list of at most one object:
+/// everything that clients wrote before the call has this version or a lower one. Returns `None` if
+/// the server does not serve the kind, which can only be EndpointSlices: each API server serves the
 /// others.
 ///
 /// # Errors
@@ -187,7 +187,7 @@ pub async fn server_version_of(
     }
 }
 
-/// The server's current version of a kind, from a list of at most one object.
+/// Returns the server's current version of a kind, from a list of at most one object.
 pub(crate) async fn server_version<T: Object>(
     client: ApiClient,
     target: Target,

@@ -14,11 +14,11 @@ use crate::{Change, Cluster, Handler, Kind, Object, Origin, Scope, StreamEvent};
 
 /// A received view, compared with the one in the store.
 pub(crate) enum Update<T> {
-    /// The store holds it already, in the same version.
+    /// The store already holds it in this version.
     Unchanged(Arc<T>),
-    /// The store must hold it, but handlers are not called: only its version is new.
+    /// The store must hold it, but the cluster does not call handlers: only its version is new.
     StoreOnly(Arc<T>),
-    /// The store must hold it, and handlers are called.
+    /// The store must hold it, and the cluster calls handlers.
     Notify(Arc<T>),
 }
 
@@ -53,7 +53,8 @@ impl<T: Object> Update<T> {
 }
 
 impl Cluster {
-    /// Applies an event to a store of its own kind, and calls this method of the handlers.
+    /// Applies an event to a store of its own kind, and calls this method of the handlers for each
+    /// change.
     pub(crate) fn apply_to<T: Indexed>(
         &self,
         store: &Store<T>,
@@ -140,14 +141,14 @@ impl Cluster {
         store.table.write().remove(key);
         self.metrics(T::KIND).deleted.increment(1);
         self.advance::<T>(scope, version);
-        // Deleting an unknown object is a no-op.
+        // Deleting an unknown object changes nothing.
         if old.is_some() {
             deliver(old);
         }
     }
 
-    /// Moves the position of a list and watch to the version of an event. An unknown version leaves
-    /// it unchanged.
+    /// Moves the position of a list and watch to the version of an event. An unknown version does
+    /// not move it.
     pub(crate) fn advance<T: Object>(&self, scope: &Scope, version: ResourceVersion) {
         self.inner.progress.advance_to_event(T::KIND, scope, version);
         self.record_position::<T>(scope);
@@ -162,14 +163,14 @@ impl Cluster {
     fn record_position<T: Object>(&self, scope: &Scope) {
         let metrics = self.metrics(T::KIND);
         metrics.objects.set(self.count(T::KIND) as f64);
-        // The lowest position of several changes with bookmarks, often enough.
+        // Bookmarks update the gauge with the lowest of several positions, which is often enough.
         if *scope == Scope::All {
             metrics.set_store_resource_version(self.inner.progress.position(T::KIND, scope));
         }
     }
 
     /// Moves the position of a list and watch to the version of a complete list, which may be
-    /// lower. `contradicts` tells whether an object of the list [`contradicts`] the store, and
+    /// lower. `contradicts` is true if an object of the list [`contradicts`] the store, and
     /// `changes` are those from the store to the list.
     pub(crate) fn restart<T: Object>(
         &self,
@@ -196,7 +197,8 @@ impl Cluster {
         self.metrics(T::KIND).set_store_resource_version(self.position(T::KIND));
     }
 
-    /// Records that a complete list was applied and that handlers were called for its objects.
+    /// Records that the store has applied a complete list and the cluster has called handlers for
+    /// its objects.
     pub(crate) fn mark_synced<T: Object>(&self, scope: &Scope) {
         if self.inner.progress.mark_synced(T::KIND, scope) {
             self.metrics(T::KIND).synced.set(1.0);
@@ -205,16 +207,16 @@ impl Cluster {
 }
 
 /// Returns true if an object of a list contradicts a store that has read up to `position`: the
-/// store must have shown this version, and shows another one or none.
+/// store must have shown this version, and shows another one or no object.
 pub(crate) fn contradicts<T: Object>(old: Option<&Arc<T>>, new: &T, position: ResourceVersion) -> bool {
     let version = new.resource_version();
     !version.is_none() && version <= position && old.is_none_or(|old| old.resource_version() != version)
 }
 
 /// Compares a complete list with the part of the previous table that it replaces. Returns the new
-/// part, the changes to notify handlers of, and whether an object [`contradicts`] a store with this
-/// position. Unchanged objects are shared with the previous table; undecodable ones keep their last
-/// view.
+/// part, the changes for the handlers, and true if an object [`contradicts`] a store with this
+/// position. The new part shares unchanged objects with the previous table, and keeps the last view
+/// of undecodable ones.
 fn replaced<T: Indexed>(
     before: &Table<T>,
     scope: &Scope,

@@ -90,7 +90,8 @@ impl Cluster {
         let index = &self.inner.index;
         let position = self.inner.progress.position(Kind::Pods, scope);
         let (now, changes, contradicts) = {
-            // The serial queue is the only writer, so a long read lock blocks no other writer.
+            // Only the thread that drains the queue writes to the index, so a long read lock blocks
+            // no writer.
             let before = index.read();
             let (pods, mut changes, contradicts) =
                 compared(items, undecodable, position, |key| before.pod(key).cloned());
@@ -104,7 +105,7 @@ impl Cluster {
         self.share_all_with_pods();
         self.metrics(Pod::KIND).restarted.increment(1);
         self.restart::<Pod>(scope, version, contradicts, &changes);
-        // Who begins to want them later sees the new list.
+        // A handler that begins to want pods later reads the new list.
         let changes = if self.handlers().iter().any(|it| it.wants_pods()) { changes } else { Vec::new() };
         for change in changes {
             let changed = changed(change.old.as_deref(), change.new.as_deref());
@@ -221,9 +222,9 @@ impl Cluster {
     }
 }
 
-/// Compares a complete list with the store. Returns the objects to store, shared with the store
-/// where they are unchanged, the changes to notify handlers of, without deletions, and whether an
-/// object [`contradicts`] a store with this position. Undecodable objects keep their last view.
+/// Compares a complete list with the store. Returns the objects to store, the changes for the
+/// handlers without deletions, and true if an object [`contradicts`] a store with this position.
+/// The result shares unchanged objects with the store, and keeps the last view of undecodable ones.
 fn compared<T: Object>(
     items: Vec<T>,
     undecodable: &[ObjectKey],

@@ -132,7 +132,7 @@ fn same_but_version(one: &Pod, other: &Pod) -> bool {
         == Pod { resource_version: ResourceVersion(0), ..other.clone() }
 }
 
-/// Handlers are notified once of every changed pod, with the Services concerned.
+/// Asserts one call for every changed pod, with the Services concerned.
 fn check_pod_events(events: &[PodEvent], before: &Pods, after: &Pods, services: &Services) {
     let keys: BTreeSet<_> = before.keys().chain(after.keys()).collect();
     let changed_keys = keys.into_iter().filter(|key| match (before.get(key), after.get(key)) {
@@ -163,7 +163,7 @@ fn check_pod_events(events: &[PodEvent], before: &Pods, after: &Pods, services: 
     assert!(events.is_empty(), "{events:?}");
 }
 
-/// Handlers are notified once of every version of a Service.
+/// Asserts one call for every version of a Service.
 fn check_service_events(events: &[Change<Service>], before: &Services, after: &Services) {
     let keys: BTreeSet<_> = before.keys().chain(after.keys()).collect();
     let want: Vec<_> = keys
@@ -177,7 +177,7 @@ fn check_service_events(events: &[Change<Service>], before: &Services, after: &S
     assert_eq!(events, want);
 }
 
-/// Returns what a complete list contains, and the state after it is applied.
+/// Returns the content of a complete list, and the state after the store has applied it.
 fn relisted<T: Clone>(
     before: &BTreeMap<ObjectKey, T>,
     new: Vec<(ObjectKey, T)>,
@@ -236,7 +236,7 @@ proptest! {
                         relisted(&pods, new.map(|pod| (pod.key.clone(), pod)).collect(), &keep, &undecodable);
                     pods = after;
                     let mut items: Vec<Pod> = listed.into_values().collect();
-                    // Servers sort their lists; nothing depends on it.
+                    // Servers sort their lists, but nothing depends on it.
                     if number % 2 == 1 {
                         let middle = items.len() / 2;
                         items.rotate_left(middle);
@@ -303,6 +303,6 @@ fn a_selector_keeps_keys_that_a_selector_before_it_had() {
     };
     assert_eq!(put(Some(&[("app", "web")])), 1);
     assert_eq!(put(None), 0);
-    // The pods are grouped anew because of the zone.
+    // The index groups the pods anew because of the zone.
     assert_eq!(put(Some(&[("app", "web"), ("zone", "a")])), 1);
 }

@@ -1,4 +1,4 @@
-//! Collects the complete state of a kind while it is received.
+//! Collects the complete state of a kind while it arrives.
 
 use std::collections::BTreeSet;
 
@@ -11,8 +11,8 @@ use crate::{Object, StreamEvent};
 #[derive(Debug)]
 pub(crate) struct ListBuilder<T> {
     items: Vec<T>,
-    /// The position of each object in `items`. Built only when an object changes while the list is
-    /// received, which is rare.
+    /// The position of each object in `items`. Built only when an object changes while the list
+    /// arrives, which is rare.
     index: Option<HashMap<ObjectKey, usize>>,
     undecodable: BTreeSet<ObjectKey>,
 }
@@ -57,8 +57,8 @@ impl<T: Object> ListBuilder<T> {
         }
     }
 
-    /// Records an object that cannot be decoded; its key may be unknown. An earlier view of it
-    /// stays in the list.
+    /// Records an object that the reflector cannot decode; its key may be unknown. An earlier view
+    /// of it stays in the list.
     pub(crate) fn put_undecodable(&mut self, key: Option<ObjectKey>) {
         self.undecodable.extend(key);
     }
@@ -79,12 +79,12 @@ impl<T: Object> ListBuilder<T> {
             .get_or_insert_with(|| items.iter().enumerate().map(|(at, item)| (item.key(), at)).collect())
     }
 
-    /// The objects that could not be decoded.
+    /// Returns the objects that the reflector could not decode.
     pub(crate) fn undecodable(&self) -> &BTreeSet<ObjectKey> {
         &self.undecodable
     }
 
-    /// The list at a version.
+    /// Returns the event that restarts a store with this list and version.
     pub(crate) fn finish(self, resource_version: ResourceVersion) -> StreamEvent<T> {
         let undecodable = self.undecodable.into_iter().collect();
         StreamEvent::Restarted { items: self.items, undecodable, resource_version }

@@ -6,8 +6,8 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 /// thousands of objects. Another thread runs the other tasks meanwhile, such as the renewal of a
 /// lease and the answers to probes.
 ///
-/// It costs the start of a thread, so do not call it for short work. In a runtime of one thread
-/// only, as in tests under a paused clock, the other tasks wait.
+/// It may cost the start of a thread, so do not call it for short work. In a runtime with only one
+/// thread, as in tests under a paused clock, the other tasks wait.
 pub fn long_work<T>(work: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),

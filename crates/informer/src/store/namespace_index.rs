@@ -1,12 +1,12 @@
-//! The pods and Services of one namespace, and which Service selects which pods.
+//! The pods and Services of one namespace, and the pods that each Service selects.
 //!
-//! Pods are grouped by label set; the pods of one workload usually share one. So an event about a
-//! pod with a known label set evaluates no selector. The list of pods that a Service selects is
-//! kept up to date and ready to be read.
+//! The index groups pods by label set; the pods of one workload usually share one. So an event
+//! about a pod with a known label set evaluates no selector. Each Service has an up-to-date list of
+//! the pods that it selects.
 //!
-//! A label set has only the keys that some selector has: no Service can tell apart pods that differ
-//! in other labels, such as the name of the pod that StatefulSets and Jobs add to each. When a
-//! selector with a new key comes, the pods are grouped anew.
+//! A label set contains only keys that appear in some selector: no Service can tell apart pods that
+//! differ in other labels, such as the name of the pod that StatefulSets and Jobs add to each. When
+//! a selector with a new key arrives, the index groups the pods anew.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -22,15 +22,15 @@ use crate::store::selector_index::{SelectorIndex, SetId};
 #[derive(Debug, Default)]
 pub(crate) struct NamespaceIndex {
     pods: BTreeMap<Text, PodEntry>,
-    /// While a list is applied: pods that come after all of `pods`, sorted. See
+    /// The pods of a list under way, sorted; they come after all of `pods`. See
     /// [`Self::append_pod`].
     appended: Vec<(Text, PodEntry)>,
     services: BTreeMap<Text, ServiceEntry>,
     sets: HashMap<SetId, LabelSet>,
     by_labels: HashMap<StringMap, SetId>,
     selector_index: SelectorIndex,
-    /// The keys of label sets: those of all selectors, and of selectors that there were since the
-    /// pods were grouped.
+    /// The keys that label sets may have: those of all selectors, and of earlier selectors since
+    /// the index last grouped the pods.
     keys: BTreeSet<Text>,
     next_set: SetId,
     pod_log: PodLogOptions,
@@ -45,7 +45,7 @@ struct PodEntry {
 #[derive(Debug)]
 struct ServiceEntry {
     service: Arc<Service>,
-    /// The pair under which its selector is indexed.
+    /// The pair under which the selector index holds its selector.
     index_pair: Option<(Text, Text)>,
     pods: SelectedPods,
 }
@@ -58,10 +58,10 @@ struct LabelSet {
     services: Vec<Text>,
 }
 
-/// A pod's node and label set, which the index by node counts.
+/// The node and the label set of a pod. The index by node counts pods by them.
 pub(crate) type Placement = (Option<Text>, SetId);
 
-/// The effect of a changed selector on the index, computed before the index is modified.
+/// The effect of a changed selector, computed before the index changes.
 #[derive(Debug)]
 pub(crate) struct SelectorChange {
     left: Vec<SetId>,
@@ -69,13 +69,13 @@ pub(crate) struct SelectorChange {
     pods: PodList,
 }
 
-/// Returns true if a name comes after all others, so that it is none of them. The objects of a list
-/// are sorted.
+/// Returns true if a name comes after all names of a map, and so is none of them. The API server
+/// sorts the objects of a list.
 fn is_after<V>(names: &BTreeMap<Text, V>, name: &str) -> bool {
     names.last_key_value().is_none_or(|(last, _)| **last < *name)
 }
 
-/// The selector of a Service; none if it selects no pods.
+/// Returns the selector of a Service, or `None` if it selects no pods.
 fn selector_of(service: &Service) -> Option<&StringMap> {
     service.selector.as_ref().filter(|_| service.selects_pods())
 }
@@ -89,10 +89,9 @@ impl NamespaceIndex {
         self.pods.is_empty() && self.services.is_empty()
     }
 
-    /// Ends a list that was added by [`Self::append_pod`].
+    /// Ends a list whose pods [`Self::append_pod`] has added.
     pub(crate) fn finish_list(&mut self) {
-        // A map that is built at once has full nodes, and one that grew at its end has half empty
-        // ones.
+        // A map that is built at once has full nodes; one that grew at its end has half-empty ones.
         let (pods, appended) = (std::mem::take(&mut self.pods), std::mem::take(&mut self.appended));
         self.pods = match (pods.is_empty(), appended.is_empty()) {
             (true, _) => appended.into_iter().collect(),
@@ -101,7 +100,7 @@ impl NamespaceIndex {
         };
     }
 
-    /// The numbers of pods and of Services.
+    /// Returns the numbers of pods and of Services.
     pub(crate) fn counts(&self) -> (usize, usize) {
         (self.pods.len(), self.services.len())
     }
@@ -118,7 +117,7 @@ impl NamespaceIndex {
         self.services.get(name).map(|entry| &entry.service)
     }
 
-    /// The pods after a name, sorted.
+    /// Returns the pods after a name, sorted.
     pub(crate) fn pods_after(&self, name: Option<&Text>) -> impl Iterator<Item = &Arc<Pod>> {
         let start = name.map_or(Bound::Unbounded, |name| Bound::Excluded(name.clone()));
         self.pods.range((start, Bound::Unbounded)).map(|(_, entry)| &entry.pod)
@@ -133,24 +132,25 @@ impl NamespaceIndex {
         self.services.values().map(|entry| &entry.service)
     }
 
-    /// The pods that a Service selects.
+    /// Returns the pods that a Service selects.
     pub(crate) fn pods_of(&self, service: &str) -> Option<&SelectedPods> {
         self.services.get(service).map(|entry| &entry.pods)
     }
 
-    /// The Services that select a pod, sorted.
+    /// Returns the Services that select a pod, sorted.
     pub(crate) fn services_of_pod(&self, name: &str) -> &[Text] {
         self.pods.get(name).map_or(&[], |entry| self.services_of_set(entry.set))
     }
 
-    /// The Services that select a label set, sorted.
+    /// Returns the Services that select a label set, sorted.
     pub(crate) fn services_of_set(&self, set: SetId) -> &[Text] {
         self.sets.get(&set).map_or(&[], |set| &set.services)
     }
 
-    /// As [`Self::put_pod`], for the pods of a list, which are sorted most of the time.
-    /// [`Self::finish_list`] has to be called before anything else looks at pods. Each insertion at
-    /// the end of a map would compare the name with all names of the nodes on the path.
+    /// Adds a pod of a list, as [`Self::put_pod`] does. Pods of a list are mostly sorted, so this
+    /// collects them in a vector: each insertion at the end of a map would compare the name with
+    /// all names of the nodes on the path. Call [`Self::finish_list`] before anything else looks at
+    /// pods.
     pub(crate) fn append_pod(&mut self, pod: &Arc<Pod>) -> (Option<Placement>, Placement) {
         let name = &pod.key.name;
         let is_last = match self.appended.last() {
@@ -207,8 +207,8 @@ impl NamespaceIndex {
         Some((pod.node_name.clone(), id))
     }
 
-    /// Adds a pod to the lists of its label set and of the Services that select the set. `before`
-    /// is the view of it that is in these lists.
+    /// Adds a pod to the lists of its label set and of the Services that select the set. These
+    /// lists hold the view `before` of it.
     fn add_to_lists(&mut self, set: SetId, pod: &Arc<Pod>, before: Option<&Arc<Pod>>) {
         let Some(set) = self.sets.get_mut(&set) else { return };
         set.pods.put(pod);
@@ -220,19 +220,20 @@ impl NamespaceIndex {
     }
 
     /// Returns true if a Service's selector has a key that pods have, and that label sets lack. The
-    /// work grows with the number of pods, so it is done under a read lock.
+    /// work grows with the number of pods, so call it under a read lock.
     pub(crate) fn lacks_keys_of(&self, service: &Service) -> bool {
         let mut keys = selector_of(service).into_iter().flat_map(StringMap::iter).map(|(key, _)| key);
         keys.any(|key| !self.keys.contains(key) && self.pods().any(|pod| pod.labels.contains_key(key)))
     }
 
-    /// Adds the keys of a Service's selector to label sets, before there are any.
+    /// Adds the keys of a Service's selector to those of label sets. Call it before there are any
+    /// sets.
     pub(crate) fn add_keys_of(&mut self, service: &Service) {
         let keys = selector_of(service).into_iter().flat_map(StringMap::iter).map(|(key, _)| key);
         self.keys.extend(keys.cloned());
     }
 
-    /// The labels that a selector can refer to.
+    /// Returns the labels that a selector can refer to.
     fn distinctive(&self, labels: &StringMap) -> StringMap {
         let known = |(key, _): &(&Text, &Text)| self.keys.contains(*key);
         if labels.iter().all(|label| known(&label)) {
@@ -241,7 +242,7 @@ impl NamespaceIndex {
         labels.iter().filter(known).map(|(key, value)| (key.clone(), value.clone())).collect()
     }
 
-    /// The label set of a pod with these labels. Creates it if there is none.
+    /// Returns the label set of a pod with these labels. Creates it if it does not exist.
     fn set_of(&mut self, labels: &StringMap) -> SetId {
         let labels = &self.distinctive(labels);
         if let Some(id) = self.by_labels.get(labels) {
@@ -265,9 +266,9 @@ impl NamespaceIndex {
         id
     }
 
-    /// Computes the effect of a new state of a Service (none if it is deleted); none if its
-    /// selector does not change. The work grows with the label sets and pods that it selected and
-    /// selects, so it is done under a read lock.
+    /// Computes the effect of a new state of a Service, or of its deletion if `service` is `None`.
+    /// Returns `None` if its selector does not change. The work grows with the label sets and pods
+    /// that it selected and selects, so call it under a read lock.
     pub(crate) fn selector_change(&self, name: &str, service: Option<&Service>) -> Option<SelectorChange> {
         let known = if is_after(&self.services, name) { None } else { self.services.get(name) };
         let before = known.and_then(|entry| selector_of(&entry.service));
@@ -290,7 +291,7 @@ impl NamespaceIndex {
     /// Adds or replaces a Service, with the result of [`selector_change`](Self::selector_change).
     /// Label sets must have the keys of its selector already, unless no pod has them
     /// ([`lacks_keys_of`](Self::lacks_keys_of)). Returns the list of pods that it selected before,
-    /// for the caller to drop after releasing the lock.
+    /// for the caller to drop after it has released the lock.
     pub(crate) fn put_service(&mut self, service: Arc<Service>, change: Option<SelectorChange>) -> PodList {
         let name = service.key.name.clone();
         let mut index_pair = None;
@@ -346,7 +347,7 @@ impl NamespaceIndex {
         std::mem::take(&mut entry.pods).into_pods()
     }
 
-    /// The number of label sets.
+    /// Returns the number of label sets.
     #[cfg(test)]
     pub(crate) fn set_count(&self) -> usize {
         self.sets.len()

@@ -7,8 +7,8 @@ use kube_endpoint_core_model::{Pod, Text};
 /// Maximum number of pods in a chunk.
 const CHUNK: usize = 128;
 
-/// Pods of one namespace in chunks, sorted by name. A clone shares the chunks, so that it copies
-/// one pointer for 128 pods under the lock. A change copies one chunk, and only while a clone
+/// Pods of one namespace in chunks, sorted by name. A clone shares the chunks, so that under the
+/// lock it copies one pointer for 128 pods. A change copies one chunk, and only while a clone
 /// shares it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PodList {
@@ -18,7 +18,7 @@ pub(crate) struct PodList {
 }
 
 impl PodList {
-    /// A list of pods, given in any order.
+    /// Returns a list of pods, given in any order.
     pub(crate) fn of(mut pods: Vec<Arc<Pod>>) -> Self {
         // The pods of each label set are sorted already, which makes this sort fast.
         pods.sort_by(|a, b| a.key.name.cmp(&b.key.name));
@@ -34,12 +34,12 @@ impl PodList {
         self.len
     }
 
-    /// All pods, sorted by name.
+    /// Returns all pods, sorted by name.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Pod>> {
         self.chunks.iter().flat_map(|chunk| chunk.iter())
     }
 
-    /// The pod of a name.
+    /// Returns the pod of a name.
     pub(crate) fn get(&self, name: &str) -> Option<&Arc<Pod>> {
         let chunk = self.chunks.get(self.chunk_of(name)?)?;
         chunk.get(chunk.binary_search_by(|other| (*other.key.name).cmp(name)).ok()?)
@@ -63,7 +63,8 @@ impl PodList {
                 }
             }
             Err(position) if chunk.len() < CHUNK => Arc::make_mut(chunk).insert(position, Arc::clone(pod)),
-            // Lists arrive sorted: appending a chunk instead of splitting keeps the chunks full.
+            // Lists arrive sorted: a new chunk at the end, instead of a split, keeps the chunks
+            // full.
             Err(CHUNK) if last => self.chunks.push(Arc::new(vec![Arc::clone(pod)])),
             Err(position) => {
                 let lower = Arc::make_mut(chunk);
@@ -102,7 +103,8 @@ impl PodList {
         }
     }
 
-    /// The chunk that contains a name, or into which it belongs; none if there are no chunks.
+    /// Returns the position of the chunk that contains a name, or into which it belongs, or `None`
+    /// if there are no chunks.
     fn chunk_of(&self, name: &str) -> Option<usize> {
         let begins_after =
             |chunk: &Arc<Vec<Arc<Pod>>>| first_name(chunk).is_some_and(|first| **first > *name);

@@ -1,9 +1,9 @@
-//! Which pods of a Service have changed since a reader read them.
+//! Logs of the pods that a Service selects and that have changed last.
 //!
-//! The log of a list holds the names of the pods that changed last. A reader gets a cursor with the
-//! list, and later the changes since. If more has changed than the log holds, or the list was made
-//! anew, the reader has to read all pods again, which then costs little more than the changes
-//! would.
+//! A log holds the names of these pods. A reader gets a cursor with the list of pods, and later the
+//! changes since. If more pods have changed than the log holds, or a new list has replaced the old
+//! one, the reader has to read all pods again, which then costs little more than reading the
+//! changes would.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -13,26 +13,26 @@ use kube_endpoint_core_model::{Pod, Text};
 
 use crate::store::pod_list::PodList;
 
-/// The most changes that are kept.
+/// The most changes that a log keeps.
 const MOST_CHANGES: usize = 128;
 
-/// Which Services have a log of the pods that changed last, and how long it is
+/// Determines which Services have a log of the pods that changed last, and how long it is
 /// ([`Cluster::changed_pods`](crate::Cluster::changed_pods)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PodLogOptions {
-    /// The number of pods from which on a Service has a log. Shorter lists are read as a whole,
-    /// which costs no more and needs no memory.
+    /// A Service that selects at least this many pods has a log. Reading shorter lists as a whole
+    /// costs no more, and needs no memory.
     pub least_pods: usize,
     /// The log keeps one change for this many pods.
     pub pods_for_each_change: usize,
 }
 
 impl PodLogOptions {
-    /// Two pods suffice for a log, and it keeps a change for each. With this, tests with few pods
-    /// exercise what reads the changes.
+    /// Services with two pods have a log, and it keeps a change for each pod. With this, tests with
+    /// few pods exercise the code that reads the changes.
     pub const SHORT_LISTS: Self = Self { least_pods: 2, pods_for_each_change: 1 };
 
-    /// The number of changes that are kept for a list of this many pods.
+    /// Returns the number of changes that the log of this many pods keeps.
     fn most_changes(self, pods: usize) -> usize {
         (pods / self.pods_for_each_change.max(1)).clamp(1, MOST_CHANGES)
     }
@@ -53,9 +53,9 @@ pub(crate) struct SelectedPods {
 
 #[derive(Debug, Default)]
 struct PodLog {
-    /// Tells it from other logs.
+    /// The identity of the log, which its cursors share.
     id: Arc<()>,
-    /// The number of changes that it held and holds no more.
+    /// The number of changes that the log has dropped.
     dropped: u64,
     changes: VecDeque<PodChanged>,
 }
@@ -67,7 +67,7 @@ struct PodChanged {
     replaced: Option<Arc<Pod>>,
 }
 
-/// Up to where a reader has read the changes of a list of pods.
+/// The position up to which a reader has read the changes of a list of pods.
 #[derive(Clone, Debug)]
 pub struct PodCursor {
     log: Arc<()>,
@@ -91,7 +91,7 @@ impl SelectedPods {
     /// Adds a pod, or replaces the pod of the same name, which was `before`.
     pub(crate) fn put(&mut self, pod: &Arc<Pod>, before: Option<&Arc<Pod>>, options: PodLogOptions) {
         self.pods.put(pod);
-        // The version alone is no change.
+        // A new version alone is no change.
         if before.is_some_and(|before| before.same_but_version(pod)) {
             return;
         }
@@ -121,14 +121,14 @@ impl SelectedPods {
         log.changes.push_back(PodChanged { name: name.clone(), replaced: replaced.cloned() });
     }
 
-    /// The end of the log; none if the list is too short to have one.
+    /// Returns the end of the log, or `None` if the list is too short to have one.
     pub(crate) fn cursor(&self) -> Option<PodCursor> {
         let log = self.log.as_ref()?;
         Some(PodCursor { log: Arc::clone(&log.id), read: log.dropped + log.changes.len() as u64 })
     }
 
-    /// The pods that changed after a cursor, sorted by name; none if the log does not hold them
-    /// all.
+    /// Returns the pods that changed after a cursor, sorted by name, or `None` if the log does not
+    /// hold all of these changes.
     pub(crate) fn changes_since(&self, cursor: &PodCursor) -> Option<Vec<ChangedPod>> {
         let log = self.log.as_ref().filter(|log| Arc::ptr_eq(&log.id, &cursor.log))?;
         let read = usize::try_from(cursor.read.checked_sub(log.dropped)?).ok()?;
@@ -159,7 +159,7 @@ mod tests {
         })
     }
 
-    /// What ships.
+    /// The values of `PodLogOptions::default`.
     const OPTIONS: PodLogOptions = PodLogOptions { least_pods: 100, pods_for_each_change: 8 };
 
     fn selected_with(options: PodLogOptions, count: usize) -> SelectedPods {
@@ -218,8 +218,8 @@ mod tests {
     }
 
     proptest! {
-        /// The changes make the list that was read into the current one, and name each replaced
-        /// pod.
+        /// The changes turn the list that was read before into the current one, and name each
+        /// replaced pod.
         #[test]
         fn changes_lead_from_one_reading_to_the_next(
             steps in prop::collection::vec((0usize..300, 0u8..3, any::<bool>()), 0..200),

@@ -15,7 +15,7 @@ use crate::store::selector_index::SetId;
 #[derive(Debug, Default)]
 pub(crate) struct PodServiceIndex {
     namespaces: BTreeMap<Text, NamespaceIndex>,
-    /// For each node, the label sets of its pods with the number of pods.
+    /// The label sets of the pods on each node, with the number of pods in each set.
     nodes: HashMap<Text, BTreeMap<(SetId, Text), u32>>,
     pods: usize,
     services: usize,
@@ -31,7 +31,7 @@ impl PodServiceIndex {
         self.namespaces.entry(name.clone()).or_insert_with(|| NamespaceIndex::new(self.pod_log))
     }
 
-    /// Builds what [`Self::replace`] puts in the place of a scope, from all its Services and pods.
+    /// Builds a part from all Services and pods of a scope, for [`Self::replace`].
     pub(crate) fn part(
         &self,
         scope: &Scope,
@@ -41,8 +41,8 @@ impl PodServiceIndex {
         self.part_from(Self::new(self.pod_log), scope, services, pods)
     }
 
-    /// Groups the pods of a Service's namespace anew, as [`Self::part`], if its selector
-    /// distinguishes pods that no other selector does.
+    /// Groups the pods of a Service's namespace anew, as [`Self::part`] does, if its selector has a
+    /// key that label sets lack.
     pub(crate) fn regrouped(&self, service: &Service) -> Option<(Scope, Self)> {
         let name = &service.key.namespace;
         if !self.namespaces.get(name)?.lacks_keys_of(service) {
@@ -50,7 +50,7 @@ impl PodServiceIndex {
         }
         let scope = Scope::Namespace(name.clone());
         let mut new = Self::new(self.pod_log);
-        // All of them: the other Services may have none of these keys any more.
+        // Adds all of its keys: some may come from earlier selectors that no Service has any more.
         new.namespace(name).add_keys_of(service);
         let (services, pods) = (self.services_in(&scope).cloned(), self.pods_in(&scope).cloned());
         let part = self.part_from(new, &scope, services, pods);
@@ -66,8 +66,8 @@ impl PodServiceIndex {
     ) -> Self {
         if let Scope::Namespace(namespace) = scope {
             new.nodes = self.nodes.clone();
-            // Placements on nodes are replaced with the namespace, so that no lock is held while
-            // this is computed.
+            // The part replaces the placements on nodes together with the namespace, so that
+            // readers need not wait while this function computes them.
             new.nodes.retain(|_, sets| {
                 sets.retain(|(_, of), _| of != namespace);
                 !sets.is_empty()
@@ -84,7 +84,8 @@ impl PodServiceIndex {
         new
     }
 
-    /// Replaces a scope with a part that was built for it. Returns what was replaced.
+    /// Replaces a scope with a part that [`Self::part`] has built for it. Returns the previous
+    /// part.
     pub(crate) fn replace(&mut self, scope: &Scope, mut part: Self) -> Self {
         let Scope::Namespace(name) = scope else { return std::mem::replace(self, part) };
         let nodes = std::mem::replace(&mut self.nodes, part.nodes);
@@ -113,7 +114,7 @@ impl PodServiceIndex {
         all.into_iter().flatten().chain(one)
     }
 
-    /// The pods of a scope.
+    /// Returns the pods of a scope.
     pub(crate) fn pods_in(&self, scope: &Scope) -> impl Iterator<Item = &Arc<Pod>> {
         self.namespaces_in(scope).flat_map(NamespaceIndex::pods)
     }
@@ -144,12 +145,12 @@ impl PodServiceIndex {
         pods.take(limit).cloned().collect()
     }
 
-    /// The Services of a scope.
+    /// Returns the Services of a scope.
     pub(crate) fn services_in(&self, scope: &Scope) -> impl Iterator<Item = &Arc<Service>> {
         self.namespaces_in(scope).flat_map(NamespaceIndex::services)
     }
 
-    /// All Services.
+    /// Returns all Services.
     pub(crate) fn services(&self) -> impl Iterator<Item = &Arc<Service>> {
         self.services_in(&Scope::All)
     }
@@ -158,19 +159,19 @@ impl PodServiceIndex {
         self.services
     }
 
-    /// The pods that a Service selects; none if there is no such Service.
+    /// Returns the pods that a Service selects, or `None` if there is no such Service.
     pub(crate) fn pods_of(&self, service: &ObjectKey) -> Option<&SelectedPods> {
         self.namespaces.get(&service.namespace)?.pods_of(&service.name)
     }
 
-    /// The Services that select a pod, sorted.
+    /// Returns the Services that select a pod, sorted.
     pub(crate) fn services_of_pod(&self, key: &ObjectKey) -> Vec<ObjectKey> {
         let Some(space) = self.namespaces.get(&key.namespace) else { return Vec::new() };
         let services = space.services_of_pod(&key.name).iter();
         services.map(|name| ObjectKey { namespace: key.namespace.clone(), name: name.clone() }).collect()
     }
 
-    /// The Services that select a pod on a node, sorted.
+    /// Returns the Services that select a pod on a node, sorted.
     pub(crate) fn services_on_node(&self, node: &str) -> Vec<ObjectKey> {
         let mut found = Vec::new();
         for (set, namespace) in self.nodes.get(node).into_iter().flat_map(BTreeMap::keys) {
@@ -194,7 +195,8 @@ impl PodServiceIndex {
         self.place(&pod.key.namespace, placements);
     }
 
-    /// Counts a pod, and counts it on its node.
+    /// Counts a new pod, and moves it from the count of its previous node to that of its current
+    /// one.
     fn place(&mut self, namespace: &Text, (before, now): (Option<Placement>, Placement)) {
         self.pods += usize::from(before.is_none());
         if before.as_ref() != Some(&now) {
@@ -247,7 +249,7 @@ impl PodServiceIndex {
         let space = self.namespace(&service.key.namespace);
         let (_, before) = space.counts();
         let pods = space.put_service(service, change);
-        // It removes none.
+        // `put_service` removes no Service.
         self.services += space.counts().1 - before;
         pods
     }
@@ -263,7 +265,7 @@ impl PodServiceIndex {
         pods
     }
 
-    /// The number of label sets.
+    /// Returns the number of label sets.
     #[cfg(test)]
     pub(crate) fn set_count(&self) -> usize {
         self.namespaces.values().map(NamespaceIndex::set_count).sum()

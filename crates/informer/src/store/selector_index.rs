@@ -19,15 +19,16 @@ pub(crate) struct SelectorIndex {
     sets: HashMap<Pair, OneOrMore<SetId>>,
     /// All label sets, for selectors that match everything.
     all_sets: BTreeSet<SetId>,
-    /// The Services whose selector is indexed under a pair. Each selector is indexed under one of
-    /// its pairs only.
+    /// The Services whose selector the index holds under a pair. It holds each selector under one
+    /// of its pairs only.
     selectors: HashMap<Pair, OneOrMore<Text>>,
     /// The Services whose selector is empty, which selects everything.
     select_all: BTreeSet<Text>,
 }
 
-/// A set that is never empty, without an allocation for one item: the pairs that distinguish the
-/// pods of a StatefulSet are in one label set each, and most selectors have a pair of their own.
+/// A set that is never empty, and that needs no allocation for one item. Each pair that
+/// distinguishes the pods of a StatefulSet is in one label set, and most selectors have a pair of
+/// their own.
 #[derive(Debug)]
 enum OneOrMore<T> {
     One(T),
@@ -46,7 +47,8 @@ impl<T: Ord> OneOrMore<T> {
         }
     }
 
-    /// Removes an item. Returns whether none is left.
+    /// Removes an item. Returns true if none is left; `One` keeps its item, so the caller must drop
+    /// it.
     fn remove(&mut self, item: &T) -> bool {
         match self {
             Self::One(one) => one == item,
@@ -78,7 +80,6 @@ fn pair((key, value): (&Text, &Text)) -> Pair {
 }
 
 impl SelectorIndex {
-    /// Adds a label set.
     pub(crate) fn add_set(&mut self, id: SetId, labels: &StringMap) {
         self.all_sets.insert(id);
         for label in labels.iter() {
@@ -86,7 +87,6 @@ impl SelectorIndex {
         }
     }
 
-    /// Removes a label set.
     pub(crate) fn remove_set(&mut self, id: SetId, labels: &StringMap) {
         self.all_sets.remove(&id);
         for label in labels.iter() {
@@ -97,7 +97,7 @@ impl SelectorIndex {
         }
     }
 
-    /// The label sets that a selector may match: those that contain its rarest pair.
+    /// Returns the label sets that a selector may match: those that contain its rarest pair.
     pub(crate) fn candidate_sets<'a>(&'a self, selector: &StringMap) -> Box<dyn Iterator<Item = SetId> + 'a> {
         if selector.is_empty() {
             return Box::new(self.all_sets.iter().copied());
@@ -113,10 +113,10 @@ impl SelectorIndex {
         Box::new(rarest.into_iter().flat_map(OneOrMore::iter).copied())
     }
 
-    /// Adds the selector of a Service, under the pair under which the fewest selectors are indexed
-    /// so far. Where many selectors share one pair and differ in another, each is then found by the
-    /// pair in which it differs. Returns the pair, to pass to
-    /// [`remove_selector`](Self::remove_selector); none if the selector is empty.
+    /// Adds the selector of a Service, under the pair that so far has the fewest selectors. Where
+    /// many selectors share one pair and differ in another, the index then finds each by the pair
+    /// in which it differs. Returns the pair, to pass to
+    /// [`remove_selector`](Self::remove_selector), or `None` if the selector is empty.
     pub(crate) fn add_selector(&mut self, service: &Text, selector: &StringMap) -> Option<Pair> {
         let indexed = |label: &(&Text, &Text)| self.selectors.get(&pair(*label)).map_or(0, OneOrMore::len);
         let Some(under) = selector.iter().min_by_key(indexed).map(pair) else {
@@ -130,7 +130,7 @@ impl SelectorIndex {
         Some(under)
     }
 
-    /// Removes the selector of a Service, which was added under a pair.
+    /// Removes the selector of a Service, which the index holds under a pair.
     pub(crate) fn remove_selector(&mut self, service: &Text, under: Option<&Pair>) {
         let Some(under) = under else {
             self.select_all.remove(service);
@@ -141,8 +141,8 @@ impl SelectorIndex {
         }
     }
 
-    /// The Services that may select a label set, each once: those indexed under one of its pairs,
-    /// and those that select everything.
+    /// Returns the Services that may select a label set, each once: those whose selector the index
+    /// holds under one of the set's pairs, and those that select everything.
     pub(crate) fn candidate_services<'a>(&'a self, labels: &'a StringMap) -> impl Iterator<Item = &'a Text> {
         labels
             .iter()
@@ -151,7 +151,6 @@ impl SelectorIndex {
             .chain(&self.select_all)
     }
 
-    /// Returns true if the index is empty.
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         self.sets.is_empty()

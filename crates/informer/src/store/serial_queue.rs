@@ -1,4 +1,4 @@
-//! A queue whose items are processed in order, one at a time, by the threads that enqueue them.
+//! A queue of items that the threads which enqueue them process in order, one at a time.
 
 use std::collections::VecDeque;
 
@@ -8,8 +8,7 @@ use tokio::time::Instant;
 use crate::metrics::KindMetrics;
 
 /// A caller that finds the queue idle drains it; other callers enqueue and return. So no caller
-/// ever waits, the lock covers only the queue itself, and the draining thread is the only writer of
-/// the state that it processes items into.
+/// ever waits, the lock covers only the queue itself, and one thread at a time processes items.
 #[derive(Debug)]
 pub(crate) struct SerialQueue<T> {
     queue: Mutex<Queue<T>>,
@@ -37,7 +36,7 @@ impl<T> Drop for DrainGuard<'_, T> {
 }
 
 impl<T> SerialQueue<T> {
-    /// Enqueues an item. If the queue is idle, processes it and every item that is enqueued
+    /// Enqueues an item. If the queue is idle, processes it and every item that others enqueue
     /// meanwhile. Records how many items wait and how long each takes.
     pub(crate) fn run<'a>(
         &self,
@@ -65,8 +64,8 @@ impl<T> SerialQueue<T> {
         std::mem::forget(guard);
     }
 
-    /// The next item. Marks the queue idle under the same lock if there is none, so that no item is
-    /// left behind.
+    /// Returns the next item. If there is none, marks the queue idle under the same lock, so that
+    /// no item is left behind.
     fn next(&self) -> Option<T> {
         let mut queue = self.queue.lock();
         let next = queue.items.pop_front();

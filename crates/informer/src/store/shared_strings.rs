@@ -1,8 +1,8 @@
 //! Names and uids that slices share with the pods that they stand for.
 //!
-//! Slices and pods are listed at the same time, each with strings of its own. Once both are there,
-//! the strings of the slices give way to those of the pods. A slice that is decoded later shares
-//! them at once, and what a controller plans from pods has their strings anyway.
+//! Reflectors list slices and pods at the same time, each with strings of its own. Once the stores
+//! hold both, the strings of the pods replace those of the slices. A slice that is decoded later
+//! shares them at once, and a controller that plans slices from pods uses the strings of the pods.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use kube_endpoint_core_model::{Endpoint, EndpointSlice, Pod, Text};
 use crate::Cluster;
 use crate::store::pod_service_index::PodServiceIndex;
 
-/// Returns true if nobody else holds the uid of the target.
+/// Returns true if nothing else holds the uid of the target.
 fn is_alone(endpoint: &Endpoint) -> bool {
     endpoint.target_ref.as_ref().is_some_and(|target| Text::strong_count(&target.uid) == Some(1))
 }
 
-/// Takes over the strings of the pods.
+/// Replaces strings of a slice with those of the pods.
 fn share(slice: &mut EndpointSlice, index: &PodServiceIndex) {
     for endpoint in &mut slice.endpoints {
         let Some(target) = endpoint.target_ref.as_mut().filter(|target| *target.kind == *"Pod") else {
@@ -32,7 +32,7 @@ fn share(slice: &mut EndpointSlice, index: &PodServiceIndex) {
     }
 }
 
-/// Keeps the strings of the view before, which the indexes and slices have too.
+/// Replaces strings with those of the previous view, which the indexes and slices hold too.
 pub(crate) fn keep(pod: &mut Pod, before: &Pod) {
     if pod.key.name == before.key.name {
         pod.key.name = before.key.name.clone();
@@ -43,15 +43,15 @@ pub(crate) fn keep(pod: &mut Pod, before: &Pod) {
 }
 
 impl Cluster {
-    /// Lets a slice that was decoded share strings with the pods.
+    /// Lets a decoded slice share strings with the pods.
     pub(crate) fn share_with_pods(&self, slice: &mut EndpointSlice) {
         if slice.endpoints.iter().any(is_alone) {
             share(slice, &self.inner.index.read());
         }
     }
 
-    /// As [`Self::share_with_pods`], for all slices, after a list. Nothing has changed, so handlers
-    /// are not called.
+    /// Lets all stored slices share strings with the pods, after a list. Does not call handlers,
+    /// since nothing has changed.
     pub(crate) fn share_all_with_pods(&self) {
         let slices: Vec<_> = self.inner.endpoint_slices.table.read().iter().cloned().collect();
         for slice in slices {
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
     use crate::{Kind, Object, StreamEvent};
 
-    /// With strings of its own.
+    /// Returns a pod with strings of its own.
     fn pod(name: &str, uid: &str, version: u64) -> Pod {
         Pod {
             key: ObjectKey::new("n", name),
@@ -87,7 +87,7 @@ mod tests {
         }
     }
 
-    /// Endpoints of the pods `a` and `b`, and of one that there is no more.
+    /// Returns a slice with endpoints of the pods `a` and `b`, and of a pod that no longer exists.
     fn slice() -> EndpointSlice {
         let endpoint = |(name, uid): (&str, &str)| Endpoint {
             target_ref: Some(ObjectReference {
@@ -105,7 +105,7 @@ mod tests {
         EndpointSlice { metadata, endpoints, ..EndpointSlice::default() }
     }
 
-    /// The uids of the targets that share the strings of their pods.
+    /// Returns the uids of the targets that share the strings of their pods.
     fn shared(cluster: &Cluster) -> String {
         let slice = cluster.endpoint_slice(&ObjectKey::new("n", "s")).unwrap();
         let is_shared = |endpoint: &&Endpoint| {
@@ -141,11 +141,11 @@ mod tests {
             assert_eq!(shared(&cluster), "1 2", "{slices_first}");
             let stored = cluster.endpoint_slice(&ObjectKey::new("n", "s")).unwrap();
             assert_eq!(*stored, slice());
-            // A new view of a pod keeps them.
+            // A new view of a pod keeps its strings.
             cluster.apply(StreamEvent::Applied(Pod { node_name: None, ..pod("a", "1", 2) }));
             let now = cluster.pod(&ObjectKey::new("n", "a")).unwrap();
             assert!(Text::ptr_eq(&now.uid, &stored.endpoints[0].target_ref.as_ref().unwrap().uid));
-            // Another pod of the name does not.
+            // Another pod of the same name does not get them.
             cluster.apply(StreamEvent::Applied(pod("a", "3", 3)));
             assert_eq!(&*cluster.pod(&ObjectKey::new("n", "a")).unwrap().uid, "3");
         }

@@ -8,9 +8,10 @@ use kube_endpoint_core_model::{EndpointSlice, Endpoints, Node, ObjectKey, Text};
 
 use crate::{Object, Scope};
 
-/// An object that is stored in a [`Table`].
+/// An object that a [`Table`] can hold.
 pub(crate) trait Indexed: Object {
-    /// The Service under which the object is indexed, if it is. It is in the object's namespace.
+    /// Returns the Service under which the table indexes the object, if any. It is in the object's
+    /// namespace.
     fn index_key(&self) -> Option<ObjectKey>;
 }
 
@@ -34,7 +35,7 @@ impl Indexed for Node {
 
 #[derive(Debug)]
 pub(crate) struct Table<T> {
-    /// Without empty ones.
+    /// The namespaces that have objects.
     namespaces: BTreeMap<Text, NamespaceTable<T>>,
     len: usize,
 }
@@ -43,7 +44,7 @@ pub(crate) struct Table<T> {
 #[derive(Debug)]
 struct NamespaceTable<T> {
     items: BTreeMap<Text, Arc<T>>,
-    /// By the name of the Service; those of one Service are sorted by name.
+    /// The objects of each Service, by its name; those of one Service are sorted by name.
     by_service: BTreeMap<Text, Vec<Arc<T>>>,
 }
 
@@ -59,7 +60,7 @@ impl<T> Default for NamespaceTable<T> {
     }
 }
 
-/// The keys after `after` that are made of a namespace and the names in a map.
+/// Returns the keys after `after` that consist of a namespace and the names in a map.
 fn names_after<V>(
     names: &BTreeMap<Text, V>,
     namespace: &Text,
@@ -80,19 +81,19 @@ impl<T: Indexed> Table<T> {
         self.len
     }
 
-    /// All objects, sorted by namespace and name.
+    /// Returns all objects, sorted by namespace and name.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<T>> {
         self.namespaces.values().flat_map(|namespace| namespace.items.values())
     }
 
-    /// The objects that a list and watch covers, sorted by namespace and name.
+    /// Returns the objects that a list and watch covers, sorted by namespace and name.
     pub(crate) fn iter_in(&self, scope: &Scope) -> impl Iterator<Item = &Arc<T>> {
         let one = scope.namespace().and_then(|namespace| self.namespaces.get(namespace));
         let all = (*scope == Scope::All).then(|| self.iter());
         all.into_iter().flatten().chain(one.into_iter().flat_map(|namespace| namespace.items.values()))
     }
 
-    /// The keys after `after`, sorted, `limit` at most.
+    /// Returns at most `limit` keys after `after`, sorted.
     pub(crate) fn keys_after(&self, after: &ObjectKey, limit: usize) -> Vec<ObjectKey> {
         let namespaces = self.namespaces.range(after.namespace.clone()..);
         namespaces
@@ -101,7 +102,7 @@ impl<T: Indexed> Table<T> {
             .collect()
     }
 
-    /// The objects after `after`, sorted, `limit` at most.
+    /// Returns at most `limit` objects after `after`, sorted.
     pub(crate) fn objects_after(&self, after: &ObjectKey, limit: usize) -> Vec<Arc<T>> {
         let namespaces = self.namespaces.range(after.namespace.clone()..);
         let objects = namespaces.flat_map(|(namespace, objects)| {
@@ -112,7 +113,7 @@ impl<T: Indexed> Table<T> {
         objects.take(limit).cloned().collect()
     }
 
-    /// The keys after `after` of the Services that objects belong to, sorted, `limit` at most.
+    /// Returns the keys of at most `limit` Services after `after` that objects belong to, sorted.
     pub(crate) fn owners_after(&self, after: &ObjectKey, limit: usize) -> Vec<ObjectKey> {
         let namespaces = self.namespaces.range(after.namespace.clone()..);
         namespaces
@@ -121,7 +122,7 @@ impl<T: Indexed> Table<T> {
             .collect()
     }
 
-    /// The objects of a Service, sorted by name.
+    /// Returns the objects of a Service, sorted by name.
     pub(crate) fn by_service(&self, service: &ObjectKey) -> impl Iterator<Item = &Arc<T>> {
         let namespace = self.namespaces.get(&service.namespace);
         let items = namespace.and_then(|namespace| namespace.by_service.get(&service.name));
@@ -144,7 +145,7 @@ impl<T: Indexed> Table<T> {
             match place(items, &key.name) {
                 Ok(at) => items.get_mut(at).into_iter().for_each(|slot| *slot = Arc::clone(&item)),
                 Err(at) => {
-                    // Most Services have one or two.
+                    // Most Services have one or two objects.
                     items.reserve_exact(1);
                     items.insert(at, item);
                 }
@@ -163,7 +164,7 @@ impl<T: Indexed> Table<T> {
     }
 
     /// Replaces the objects that a list and watch covers with those of `now`. Returns the replaced
-    /// ones, for the caller to drop after releasing the lock.
+    /// ones, for the caller to drop after it has released the lock.
     pub(crate) fn replace(&mut self, scope: &Scope, mut now: Self) -> Self {
         let Scope::Namespace(name) = scope else { return std::mem::replace(self, now) };
         let before = self.namespaces.remove(name);
@@ -177,7 +178,8 @@ impl<T: Indexed> Table<T> {
     }
 }
 
-/// Where an object is among others that are sorted by name, or where it belongs.
+/// Returns the position of a name among objects that are sorted by name, or as an error the
+/// position where it belongs.
 fn place<T: Indexed>(items: &[Arc<T>], name: &str) -> Result<usize, usize> {
     items.binary_search_by(|item| (*item.key().name).cmp(name))
 }

@@ -1,4 +1,4 @@
-//! The namespaces that the stores hold, and the lists and watches that this takes.
+//! The namespaces that the stores hold, and the lists and watches that they need.
 
 use std::collections::BTreeSet;
 
@@ -6,8 +6,8 @@ use kube_endpoint_core_model::Text;
 
 use crate::{Kind, Shard};
 
-/// The namespaces that are listed and watched, and whose objects the stores hold: all, some, or
-/// those of a shard. Nodes are in no namespace, so all of them are watched in any case.
+/// The namespaces whose objects reflectors list and watch, and the stores hold: all, some, or those
+/// of a shard. Nodes are in no namespace, so reflectors always watch all of them.
 ///
 /// ```
 /// use kube_endpoint_informer::{Kind, WatchedNamespaces};
@@ -23,38 +23,39 @@ pub struct WatchedNamespaces {
 }
 
 impl WatchedNamespaces {
-    /// Only these namespaces; all of them if there are none.
+    /// Returns a set of only these namespaces, or of all if `namespaces` is empty.
     pub fn named(namespaces: impl IntoIterator<Item = impl Into<Text>>) -> Self {
         Self { namespaces: namespaces.into_iter().map(Into::into).collect(), shard: None }
     }
 
-    /// Only the namespaces of a shard. If it is a shard of the API server's division
-    /// ([`Shard::divided_by_server`]), the server is asked to send only its objects
-    /// (`shardSelector`, KEP-5866). The kinds are then listed in pages, since only a list says
-    /// whether the server does so. If it does not, it is not asked again, and objects of other
-    /// shards are dropped when they arrive.
+    /// Returns the set of the namespaces of a shard. For a shard of the API server's division
+    /// ([`Shard::divided_by_server`]), reflectors ask the server to send only its objects
+    /// (`shardSelector`, KEP-5866). They then list in pages, since only a list says if the server
+    /// does so. If it does not, they stop asking, and drop objects of other shards when they
+    /// arrive.
     pub fn of_shard(shard: Shard) -> Self {
         Self { namespaces: BTreeSet::new(), shard: Some(shard) }
     }
 
-    /// The names of the namespaces; none if all namespaces or those of a shard are watched.
+    /// Returns the names of the namespaces; there are none in a set of all namespaces or of a
+    /// shard.
     pub fn names(&self) -> impl ExactSizeIterator<Item = &Text> {
         self.namespaces.iter()
     }
 
-    /// The shard whose namespaces are watched.
+    /// Returns the shard whose namespaces reflectors watch, if any.
     pub fn shard(&self) -> Option<&Shard> {
         self.shard.as_ref()
     }
 
-    /// Returns true if the objects of a kind in a namespace are watched.
+    /// Returns true if reflectors watch the objects of a kind in a namespace.
     pub fn contains(&self, kind: Kind, namespace: &str) -> bool {
         !kind.is_namespaced()
             || ((self.namespaces.is_empty() || self.namespaces.contains(namespace))
                 && self.shard.is_none_or(|shard| shard.contains(namespace)))
     }
 
-    /// What each list and watch of a kind covers. There is at least one.
+    /// Returns the scopes of the lists and watches of a kind. There is at least one.
     pub(crate) fn scopes(&self, kind: Kind) -> Vec<Scope> {
         if self.namespaces.is_empty() || !kind.is_namespaced() {
             return vec![Scope::All];
@@ -63,7 +64,7 @@ impl WatchedNamespaces {
     }
 }
 
-/// What one list and watch covers.
+/// The objects that one list and watch covers.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
     /// All objects of the kind.
@@ -78,7 +79,7 @@ impl Scope {
         self.namespace().is_none_or(|own| own == namespace)
     }
 
-    /// The namespace, if it covers only one.
+    /// Returns the namespace, if the scope covers only one.
     pub fn namespace(&self) -> Option<&str> {
         match self {
             Self::All => None,

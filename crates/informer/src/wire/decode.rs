@@ -13,12 +13,12 @@ use serde_json::value::RawValue;
 use crate::Object;
 use crate::error::{ListWatchError, excerpt, message};
 
-/// The part that can be read of an object that cannot be decoded.
+/// The readable part of an object that cannot be decoded.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Undecodable {
     /// Namespace and name, if there is a name.
     pub(crate) key: Option<ObjectKey>,
-    /// Its version, if it can be read.
+    /// Its version, or the default version if that is unreadable.
     pub(crate) resource_version: ResourceVersion,
     pub(crate) error: String,
 }
@@ -27,9 +27,9 @@ pub(crate) struct Undecodable {
 #[derive(Debug)]
 pub(crate) struct Page {
     pub(crate) resource_version: ResourceVersion,
-    /// The continue token of the next page; none on the last page.
+    /// The continue token of the next page, or `None` on the last page.
     pub(crate) next: Option<String>,
-    /// The shard that the server selected, as it was asked to.
+    /// The shard that the server selected on request.
     pub(crate) shard_selector: Option<String>,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Page {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Raw<'a> {
     Json(&'a RawValue),
-    /// Without its envelope.
+    /// An object without its envelope.
     Protobuf(&'a [u8]),
 }
 
@@ -116,7 +116,7 @@ struct RawBookmarkAnnotations<'a> {
     ends_initial_events: Option<Cow<'a, str>>,
 }
 
-/// The fields that tell which object it is. All else is skipped, however deeply it is nested.
+/// The fields that identify the object. Serde skips everything else, however deeply it is nested.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct RawObject {
@@ -133,18 +133,18 @@ struct RawObjectMeta {
 
 const NO_NAME: &str = "it has no name";
 
-/// The text of a response. Invalid UTF-8 is replaced, so that it affects one object and not all of
-/// them.
+/// Returns the text of a response. Replaces invalid UTF-8, so that it affects one object and not
+/// all of them.
 pub(crate) fn text(bytes: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(bytes)
 }
 
-/// The text of one item of a list.
+/// Returns one item of a list, whose object is not decoded yet.
 pub(crate) fn raw(text: &str) -> Result<Raw<'_>, ListWatchError> {
     serde_json::from_str(text).map(Raw::Json).map_err(|error| invalid_response(&error, text))
 }
 
-/// Decodes a page of a list. Its items are skipped.
+/// Decodes a page of a list, but not its items.
 pub(crate) fn page<T: Object>(text: &str) -> Result<Page, ListWatchError> {
     let page: RawPage<'_> = serde_json::from_str(text).map_err(|error| invalid_response(&error, text))?;
     let list_kind = T::RESOURCE.list_kind;
@@ -169,7 +169,7 @@ pub(crate) fn page<T: Object>(text: &str) -> Result<Page, ListWatchError> {
     Ok(Page { resource_version, next, shard_selector })
 }
 
-/// Decodes a frame of a watch: a line of JSON. An `ERROR` event is returned as an error.
+/// Decodes a frame of a watch: a line of JSON. Returns an `ERROR` event as an error.
 pub(crate) fn frame(text: &str) -> Result<Frame<'_>, ListWatchError> {
     let RawFrame { r#type, object } = match serde_json::from_str(text) {
         Ok(frame) => frame,
@@ -228,7 +228,7 @@ fn json_object<T: Object>(raw: &RawValue, interner: &mut Interner) -> Result<T, 
         Ok(_) => NO_NAME.to_owned(),
         Err(error) => message(&error.to_string()),
     };
-    // Only invalid objects are parsed a second time.
+    // Only invalid objects need a second pass of the parser.
     let RawObject { metadata } = serde_json::from_str(raw.get()).unwrap_or_default();
     let name = metadata.name.as_str().filter(|name| !name.is_empty());
     let version = metadata.resource_version.as_str().and_then(|text| text.parse().ok());
@@ -239,7 +239,7 @@ fn json_object<T: Object>(raw: &RawValue, interner: &mut Interner) -> Result<T, 
     })
 }
 
-/// The error that a `Status` describes. `code` is used if the status has none.
+/// Converts a `Status` to an error. If it has no code, the error gets `code`.
 fn status(text: &str, code: u16) -> ListWatchError {
     match serde_json::from_str::<Status>(text) {
         Ok(status) if status.code == 0 => ListWatchError::from_status(Status { code, ..status }, None),
@@ -259,7 +259,7 @@ mod tests {
     use super::*;
     use crate::wire::protobuf_list::tests::field;
 
-    /// It is known which one it is, so that its last state can stay in use.
+    /// The store finds the last view of the object by its name.
     #[test]
     fn an_object_that_is_nested_too_deeply_keeps_its_name() {
         let deep = "[".repeat(200_000) + &"]".repeat(200_000);
@@ -275,7 +275,7 @@ mod tests {
         }
     }
 
-    /// An empty list has the controllers delete what they have written.
+    /// Controllers that read an empty list delete everything that they have written.
     #[test]
     fn only_a_list_of_the_kind_is_an_empty_list() {
         let check = |text: &str, want: &str| match page::<Pod>(text) {
@@ -309,7 +309,7 @@ mod tests {
         check("ok", &invalid("expected value at line 1 column 1: ok"));
     }
 
-    /// They go to the log and to the status page.
+    /// Errors go to the log and to the status page.
     #[test]
     fn errors_do_not_repeat_a_megabyte() {
         let long = "x".repeat(1 << 20);

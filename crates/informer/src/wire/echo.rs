@@ -1,4 +1,4 @@
-//! Echoes of own writes: an object with the content that was sent is not decoded.
+//! Echoes of own writes: an object with the content that a controller sent need not be decoded.
 
 use kube_endpoint_core_model::Interner;
 use kube_endpoint_core_model::protobuf::{self, Identity};
@@ -7,8 +7,9 @@ use kube_endpoint_tracker::{Echo, SentObjects};
 use crate::Object;
 use crate::wire::decode::{self, Raw, Undecodable};
 
-/// Decodes an object as [`decode::object`] does, and compares it with what was sent of it. Of an
-/// echo in protobuf whose content is the one that was sent, only the metadata is decoded.
+/// Decodes an object as [`decode::object`] does, and compares it with the object that a controller
+/// sent. If an echo in protobuf has the content that the controller sent, decodes only its
+/// metadata.
 pub(crate) fn object<T: Object>(
     raw: Raw<'_>,
     sent: &SentObjects,
@@ -26,7 +27,7 @@ pub(crate) fn object<T: Object>(
     }
 }
 
-/// The object that was sent, with the metadata of its echo; none if the object has to be decoded.
+/// Returns the sent object with the metadata of its echo, or `None` if the echo must be decoded.
 fn reused<T: Object>(object: &[u8], sent: &SentObjects, interner: &mut Interner) -> Option<T> {
     let Identity { key, resource_version, .. } = protobuf::identity(object);
     let key = key.filter(|key| sent.expects(key, resource_version))?;
@@ -70,7 +71,7 @@ mod tests {
     }
 
     /// Sends a slice, and decodes the event of version 5 with this address, before or after the
-    /// answer to the write. Returns whether the stored object was made of the one that was sent.
+    /// answer to the write. Asserts that the decoded slice reuses the sent one if `is_reused`.
     #[track_caller]
     fn check(address: &str, is_answered: bool, is_reused: bool) {
         let sent = SentObjects::default();

@@ -5,25 +5,25 @@ use bytes::Bytes;
 use crate::error::ListWatchError;
 use crate::wire::pieces::Pieces;
 
-/// The longest frame that is read, as in client-go, and the longest line of a watch or item of a
-/// list in JSON. etcd stores objects of 1.5 MiB at most.
+/// The longest frame that a reflector reads, as in client-go, and the longest line of a watch or
+/// item of a list in JSON. etcd stores objects of at most 1.5 MiB.
 pub(crate) const MAX_FRAME: usize = 16 << 20;
 
-/// Takes chunks and returns frames: each begins with its length in four bytes, big-endian.
+/// Takes chunks and returns frames. Each begins with its length in four bytes, big-endian.
 #[derive(Debug, Default)]
 pub(crate) struct FrameSplitter {
     pieces: Pieces,
-    /// The length of the frame that is being read.
+    /// The length of the current frame, if its first four bytes have arrived.
     length: Option<usize>,
 }
 
 impl FrameSplitter {
-    /// Adds the next chunk. Call it after [`next`](Self::next) has returned none.
+    /// Adds the next chunk. Call it after [`next`](Self::next) has returned `None`.
     pub(crate) fn push(&mut self, chunk: Bytes) {
         self.pieces.push(chunk);
     }
 
-    /// The next complete frame without its length; none if another chunk is needed.
+    /// Returns the next complete frame without its length, or `None` if it needs another chunk.
     pub(crate) fn next(&mut self) -> Result<Option<Bytes>, ListWatchError> {
         if self.length.is_none() {
             let Some(prefix) = self.pieces.take(4) else { return Ok(None) };
@@ -70,7 +70,7 @@ mod tests {
                 body.extend(frame);
             }
             prop_assert_eq!(&split(&body, size).unwrap(), &frames);
-            // A frame that is cut off is not returned.
+            // The splitter does not return a frame that is cut off.
             body.truncate(body.len().saturating_sub(cut));
             let got = split(&body, size).unwrap();
             prop_assert!(got.len() <= frames.len() && got == frames[..got.len()]);

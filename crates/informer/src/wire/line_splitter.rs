@@ -5,8 +5,8 @@ use bytes::{Buf, Bytes};
 use crate::error::ListWatchError;
 use crate::wire::frame_splitter::MAX_FRAME;
 
-/// Takes chunks and returns lines. A line within one chunk is not copied, any other is copied once.
-/// Each byte is searched once, however long a line is.
+/// Takes chunks and returns lines. It copies no line that is within one chunk, and any other line
+/// once. It searches each byte once, however long a line is.
 #[derive(Debug, Default)]
 pub(crate) struct LineSplitter {
     /// The beginning of an incomplete line.
@@ -16,14 +16,14 @@ pub(crate) struct LineSplitter {
 }
 
 impl LineSplitter {
-    /// Adds the next chunk. Call it after [`next`](Self::next) has returned none.
+    /// Adds the next chunk. Call it after [`next`](Self::next) has returned `None`.
     pub(crate) fn push(&mut self, chunk: Bytes) {
         self.partial.extend_from_slice(&self.chunk);
         self.chunk = chunk;
     }
 
-    /// The next complete line without its line feed; none if another chunk is needed. Skips empty
-    /// lines.
+    /// Returns the next complete line without its line feed, or `None` if it needs another chunk.
+    /// Skips empty lines.
     ///
     /// # Errors
     ///
@@ -47,7 +47,7 @@ impl LineSplitter {
                 rest
             } else {
                 self.partial.extend_from_slice(&rest);
-                // The buffer is given away, so that it does not stay large after a huge line.
+                // Gives the buffer away, so that it does not stay large after a huge line.
                 Bytes::from(std::mem::take(&mut self.partial))
             };
             if !line.trim_ascii().is_empty() {

@@ -26,7 +26,7 @@ impl ListParts {
         }
     }
 
-    /// Adds the next chunk. Call it after [`next`](Self::next) has returned none.
+    /// Adds the next chunk. Call it after [`next`](Self::next) has returned `None`.
     pub(crate) fn push(&mut self, chunk: Bytes) {
         match self {
             Self::Json(list) => list.push(chunk),
@@ -34,7 +34,7 @@ impl ListParts {
         }
     }
 
-    /// The next complete item; none if another chunk is needed.
+    /// Returns the next complete item, or `None` if it needs another chunk.
     pub(crate) fn next(&mut self) -> Result<Option<Bytes>, ListWatchError> {
         match self {
             Self::Json(list) => list.next(),
@@ -42,7 +42,7 @@ impl ListParts {
         }
     }
 
-    /// The page without its items, after the last chunk.
+    /// Returns the page without its items. Call it after the last chunk.
     pub(crate) fn finish<T: Object>(self) -> Result<Page, ListWatchError> {
         match self {
             Self::Json(list) => decode::page::<T>(&decode::text(&list.finish())),
@@ -65,7 +65,7 @@ impl WatchParts {
         }
     }
 
-    /// Adds the next chunk. Call it after [`next`](Self::next) has returned none.
+    /// Adds the next chunk. Call it after [`next`](Self::next) has returned `None`.
     pub(crate) fn push(&mut self, chunk: Bytes) {
         match self {
             Self::Json(lines) => lines.push(chunk),
@@ -73,7 +73,7 @@ impl WatchParts {
         }
     }
 
-    /// The next complete event; none if another chunk is needed.
+    /// Returns the next complete event, or `None` if it needs another chunk.
     pub(crate) fn next(&mut self) -> Result<Option<Bytes>, ListWatchError> {
         match self {
             Self::Json(lines) => lines.next(),

@@ -1,7 +1,7 @@
 //! Splits the body of a list into its items while it arrives.
 //!
-//! The text of a list of 150,000 pods has more than a gigabyte. Items are cut out of the body one
-//! by one, so that only the chunk being read and an incomplete item are held.
+//! The text of a list of 150,000 pods has more than a gigabyte. The splitter cuts items out of the
+//! body one by one, so that it holds only the current chunk and an incomplete item.
 
 use bytes::{Bytes, BytesMut};
 
@@ -11,11 +11,11 @@ use crate::wire::frame_splitter::MAX_FRAME;
 /// The most bytes that a list may have besides its items. Real lists have a few hundred.
 const MAX_ENVELOPE: usize = 1 << 20;
 
-/// Takes chunks of a JSON object and returns the elements of its top-level array `items`.
-/// Everything else is collected as the envelope, which is the same object with an empty array.
+/// Takes chunks of a JSON object and returns the elements of its top-level array `items`. It
+/// collects everything else as the envelope, which is the same object with an empty array.
 ///
-/// Only the structure is checked, by counting brackets outside of strings. Items and envelope are
-/// decoded by the caller.
+/// It checks only the structure, by counting brackets outside of strings. The caller decodes the
+/// items and the envelope.
 #[derive(Debug, Default)]
 pub(crate) struct ListSplitter {
     chunk: Bytes,
@@ -24,23 +24,23 @@ pub(crate) struct ListSplitter {
     partial: BytesMut,
     /// The number of open brackets.
     depth: usize,
-    /// True if the scan is inside a string, and whether the last byte of it was a backslash.
+    /// True if the scan is inside a string; `is_escaped` is true if its last byte was a backslash.
     in_string: bool,
     is_escaped: bool,
-    /// The last top-level string is `"items"`.
+    /// True if the last top-level string is `"items"`.
     key_is_items: bool,
-    /// Where the last top-level string begins in the envelope.
+    /// The position in the envelope at which the last top-level string begins.
     string_start: usize,
     in_items: bool,
 }
 
 impl ListSplitter {
-    /// Adds the next chunk. Call it after [`next`](Self::next) has returned none.
+    /// Adds the next chunk. Call it after [`next`](Self::next) has returned `None`.
     pub(crate) fn push(&mut self, chunk: Bytes) {
         self.chunk = chunk;
     }
 
-    /// The next complete item; none if another chunk is needed.
+    /// Returns the next complete item, or `None` if it needs another chunk.
     pub(crate) fn next(&mut self) -> Result<Option<Bytes>, ListWatchError> {
         while !self.chunk.is_empty() {
             if self.in_items {
@@ -60,10 +60,10 @@ impl ListSplitter {
                     item
                 } else {
                     self.partial.extend_from_slice(&item);
-                    // The buffer is given away, so that it does not stay large after a huge item.
+                    // Gives the buffer away, so that it does not stay large after a huge item.
                     std::mem::take(&mut self.partial).freeze()
                 };
-                // The byte that ended it is a comma or the end of the array.
+                // The byte after the item is a comma or the end of the array.
                 self.in_items = self.chunk.split_to(1).first() == Some(&b',');
                 if !self.in_items {
                     self.envelope.extend_from_slice(b"]");
@@ -83,16 +83,16 @@ impl ListSplitter {
         Ok(None)
     }
 
-    /// The envelope, after the last chunk.
+    /// Returns the envelope. Call it after the last chunk.
     pub(crate) fn finish(mut self) -> Bytes {
-        // An item that was cut off makes the envelope invalid, as it is without the end of the
+        // An item that was cut off makes the envelope invalid, as does the missing end of the
         // array.
         self.envelope.extend_from_slice(&self.partial);
         self.envelope.freeze()
     }
 
-    /// The position of the comma or bracket that ends the current item; none if the chunk ends
-    /// before.
+    /// Returns the position of the comma or bracket that ends the current item, or `None` if the
+    /// chunk ends before.
     fn end_of_item(&mut self) -> Option<usize> {
         for (at, byte) in self.chunk.iter().enumerate() {
             if self.in_string {
@@ -167,8 +167,8 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
-    /// The items and the envelope of a body that arrives in these chunks, and the most bytes held
-    /// between two chunks.
+    /// Splits a body that arrives in these chunks. Returns the items, the envelope, and the most
+    /// bytes held between two chunks.
     fn split(chunks: &[&[u8]]) -> (Vec<Bytes>, Bytes, usize) {
         let mut splitter = ListSplitter::default();
         let (mut items, mut held) = (Vec::new(), 0);

@@ -1,9 +1,9 @@
-//! Bytes that arrive in chunks and are read in pieces of known length.
+//! Cuts bytes that arrive in chunks into pieces of known length.
 
 use bytes::{Buf, Bytes, BytesMut};
 
-/// The chunk being read, and the beginning of an incomplete piece. A piece within one chunk is not
-/// copied, any other is copied once.
+/// The current chunk, and the beginning of an incomplete piece. It copies no piece that is within
+/// one chunk, and any other once.
 #[derive(Debug, Default)]
 pub(crate) struct Pieces {
     partial: BytesMut,
@@ -11,12 +11,13 @@ pub(crate) struct Pieces {
 }
 
 impl Pieces {
-    /// Adds the next chunk. Call it when the chunk before has been read.
+    /// Adds the next chunk. Call it when the chunk before is used up.
     pub(crate) fn push(&mut self, chunk: Bytes) {
         self.chunk = chunk;
     }
 
-    /// The next piece; none if another chunk is needed. Call it again with the same length then.
+    /// Returns the next piece, or `None` if it needs another chunk. Then call it again with the
+    /// same length.
     pub(crate) fn take(&mut self, length: usize) -> Option<Bytes> {
         let needed = length - self.partial.len().min(length);
         if self.chunk.len() < needed {
@@ -29,23 +30,23 @@ impl Pieces {
             return Some(rest);
         }
         self.partial.extend_from_slice(&rest);
-        // The buffer is given away, so that it does not stay large after a huge piece.
+        // Gives the buffer away, so that it does not stay large after a huge piece.
         Some(std::mem::take(&mut self.partial).freeze())
     }
 
-    /// The next byte; none if another chunk is needed.
+    /// Returns the next byte, or `None` if it needs another chunk.
     pub(crate) fn byte(&mut self) -> Option<u8> {
         self.chunk.has_remaining().then(|| self.chunk.get_u8())
     }
 
-    /// Drops bytes. Returns how many are missing in this chunk.
+    /// Drops bytes. Returns how many of them the current chunk lacks.
     pub(crate) fn skip(&mut self, length: u64) -> u64 {
         let here = usize::try_from(length).unwrap_or(usize::MAX).min(self.chunk.len());
         self.chunk.advance(here);
         length - here as u64
     }
 
-    /// The number of bytes that are held.
+    /// Returns the number of bytes held.
     #[cfg(test)]
     pub(crate) fn held(&self) -> usize {
         self.partial.capacity() + self.chunk.len()

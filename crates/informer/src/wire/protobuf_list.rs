@@ -9,28 +9,28 @@ use crate::wire::decode::Page;
 use crate::wire::frame_splitter::MAX_FRAME;
 use crate::wire::pieces::Pieces;
 
-/// The most bytes that are read of a part of a list that is not an item.
+/// The most bytes of a part of a list that is not an item.
 const MAX_PART: u64 = 1 << 20;
 
 /// Takes chunks of an envelope that holds a list, and returns the list's items.
 #[derive(Debug)]
 pub(crate) struct ProtobufList {
-    /// The `kind` that is expected.
+    /// The expected `kind`.
     list_kind: &'static str,
     pieces: Pieces,
     next: Next,
-    /// The varint that is being read, and how many of its bits are known.
+    /// The current varint, and how many of its bits are known.
     number: (u64, u32),
-    /// How much of the list is left; none outside of it.
+    /// The number of bytes that are left of the list, or `None` outside of it.
     left: Option<u64>,
     kind: String,
     metadata: ListMeta,
-    /// What the envelope holds instead of a list.
+    /// The content of an envelope that does not hold a list.
     other: Option<Bytes>,
     is_complete: bool,
 }
 
-/// What the next bytes are.
+/// The meaning of the next bytes.
 #[derive(Clone, Copy, Debug)]
 enum Next {
     Magic,
@@ -56,12 +56,12 @@ impl ProtobufList {
         }
     }
 
-    /// Adds the next chunk. Call it after [`next`](Self::next) has returned none.
+    /// Adds the next chunk. Call it after [`next`](Self::next) has returned `None`.
     pub(crate) fn push(&mut self, chunk: Bytes) {
         self.pieces.push(chunk);
     }
 
-    /// The next complete item; none if another chunk is needed.
+    /// Returns the next complete item, or `None` if it needs another chunk.
     pub(crate) fn next(&mut self) -> Result<Option<Bytes>, ListWatchError> {
         loop {
             match self.next {
@@ -115,7 +115,7 @@ impl ProtobufList {
         }
     }
 
-    /// The page without its items, after the last chunk.
+    /// Returns the page without its items. Call it after the last chunk.
     ///
     /// # Errors
     ///
@@ -142,7 +142,7 @@ impl ProtobufList {
         Ok(Page { resource_version, next, shard_selector })
     }
 
-    /// Reads a varint; none if another chunk is needed.
+    /// Reads a varint, or returns `None` if it needs another chunk.
     fn varint(&mut self) -> Result<Option<u64>, ListWatchError> {
         while let Some(byte) = self.pieces.byte() {
             self.consume(1)?;

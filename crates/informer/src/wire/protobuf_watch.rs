@@ -5,7 +5,7 @@ use kube_endpoint_core_model::protobuf::{self, Status, WatchEvent};
 use crate::error::ListWatchError;
 use crate::wire::decode::{Frame, Raw};
 
-/// Decodes a frame of a watch. An `ERROR` event is returned as an error.
+/// Decodes a frame of a watch. Returns an `ERROR` event as an error.
 pub(crate) fn frame(bytes: &[u8]) -> Result<Frame<'_>, ListWatchError> {
     let event = WatchEvent::read(bytes).map_err(|error| {
         // Some proxies and servers send a bare Status.

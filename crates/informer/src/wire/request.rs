@@ -1,5 +1,5 @@
-//! Paths and bodies of list and watch requests. The raw response is read here: kube's own methods
-//! drop the `Retry-After` header.
+//! Paths and bodies of list and watch requests. This module reads raw responses, since kube's own
+//! methods drop the `Retry-After` header.
 
 use std::fmt::Write as _;
 use std::future::Future;
@@ -17,20 +17,20 @@ use tokio::time::Instant;
 use crate::error::ListWatchError;
 use crate::{ApiClient, Resource, Scope};
 
-/// The most bytes that are read of a body that is not a list or a watch.
+/// The most bytes that [`read_all`] reads of a body.
 const MAX_BODY: usize = 16 << 20;
 
-/// What a reflector lists and watches.
+/// The objects that a reflector lists and watches.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
-    /// Path of the list.
+    /// The path of the list.
     path: String,
-    /// The shard that the server is asked to select, as `shardSelector`.
+    /// The shard that the reflector asks the server to select, as `shardSelector`.
     pub(crate) shard_selector: Option<String>,
 }
 
 impl Target {
-    /// The objects of a resource in a scope.
+    /// Returns the target of a resource in a scope.
     pub(crate) fn new(resource: &Resource, scope: &Scope) -> Self {
         Self { path: resource.path_in(scope), shard_selector: None }
     }
@@ -43,8 +43,8 @@ impl Target {
     }
 }
 
-/// The path of one page of a list. A `limit` of 0 requests all objects at once. No version is
-/// requested, so a list is never older than what was received before.
+/// Returns the path of one page of a list. A `limit` of 0 requests all objects at once. The path
+/// names no version, so a list is never older than the objects that this process received before.
 pub(crate) fn list_path(target: &Target, limit: u32, token: Option<&str>) -> String {
     let mut path = target.path.clone();
     let mut separator = '?';
@@ -60,7 +60,7 @@ pub(crate) fn list_path(target: &Target, limit: u32, token: Option<&str>) -> Str
     path
 }
 
-/// The path of a watch. Without a version, the watch begins with the complete state.
+/// Returns the path of a watch. Without a version, the watch begins with the complete state.
 pub(crate) fn watch_path(target: &Target, from: Option<ResourceVersion>, timeout: Duration) -> String {
     let seconds = timeout.as_secs();
     let path = &target.path;
@@ -84,9 +84,9 @@ fn escape(out: &mut String, value: &str) {
     }
 }
 
-/// Sends a GET request. Returns the body of a response with status 200, to be read, and its
-/// encoding: a server may answer with JSON when it is asked for protobuf. If it refuses protobuf
-/// for the resource, it is asked again for JSON.
+/// Sends a GET request. Returns the body of a response with status 200, not read yet, and its
+/// encoding: a server may answer a request for protobuf with JSON. If the server refuses protobuf
+/// for the resource, requests JSON.
 pub(crate) async fn get(
     client: &ApiClient,
     path: &str,
@@ -113,7 +113,7 @@ async fn get_as(
 ) -> Result<(AnswerBody, ContentType), ListWatchError> {
     let request = Request::get(path)
         .header(ACCEPT, content_type.accept())
-        // The events of a compressed watch would be held back until a block is full.
+        // The server would hold back the events of a compressed watch until a block is full.
         .header(ACCEPT_ENCODING, "identity")
         .body(Body::empty())
         .map_err(|error| ListWatchError::Unreachable(Box::new(kube::Error::HttpError(error))))?;
@@ -123,12 +123,12 @@ async fn get_as(
     if head.status == StatusCode::OK {
         return Ok((body, ContentType::of_answer(&head.headers)));
     }
-    // The status is known; a body that cannot be read does not change it.
+    // The status is known, and an unreadable body does not change it.
     let explanation = read_all(&mut body, idle_timeout).await.unwrap_or_default();
     Err(ListWatchError::from_response(head.status.as_u16(), &head.headers, &explanation))
 }
 
-/// The next chunk of a body; none at its end.
+/// Returns the next chunk of a body, or `None` at its end.
 pub(crate) async fn next_chunk(
     body: &mut AnswerBody,
     idle_timeout: Duration,
@@ -146,7 +146,7 @@ pub(crate) async fn next_chunk(
     }
 }
 
-/// As [`next_chunk`], for a body on which nothing has arrived since an earlier moment.
+/// Returns the next chunk of a body on which nothing has arrived since an earlier moment.
 pub(crate) async fn next_chunk_since(
     body: &mut AnswerBody,
     since: Instant,
@@ -159,7 +159,7 @@ pub(crate) async fn next_chunk_since(
     }
 }
 
-/// Reads a body that is expected to be short. After 16 MiB the rest is left out.
+/// Reads a body that is expected to be short. Leaves out the rest after 16 MiB.
 pub(crate) async fn read_all(
     body: &mut AnswerBody,
     idle_timeout: Duration,

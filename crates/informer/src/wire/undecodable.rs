@@ -1,4 +1,4 @@
-//! The objects of one kind that could not be decoded when they were last received.
+//! The objects of one kind that the reflector could not decode when it last received them.
 
 use std::collections::BTreeSet;
 use std::marker::PhantomData;
@@ -11,8 +11,8 @@ use crate::error::message;
 use crate::metrics::KindMetrics;
 use crate::wire::decode::Undecodable;
 
-/// Counts each undecodable object every time it is received, and logs it the first time, if not too
-/// many others are.
+/// Counts an undecodable object every time that the reflector receives it, and logs it the first
+/// time, unless there are too many others.
 pub(crate) struct UndecodableObjects<'a, T> {
     keys: BTreeSet<ObjectKey>,
     metrics: &'a KindMetrics,
@@ -29,7 +29,7 @@ impl<'a, T: Object> UndecodableObjects<'a, T> {
         self.keys.is_empty()
     }
 
-    /// Records that an object could not be decoded.
+    /// Records that the reflector could not decode an object.
     pub(crate) fn report(&mut self, object: &Undecodable) {
         self.metrics.undecodable.increment(1);
         let before = self.keys.len();
@@ -48,21 +48,21 @@ impl<'a, T: Object> UndecodableObjects<'a, T> {
         }
     }
 
-    /// Records that an object was decoded or deleted.
+    /// Records that the reflector decoded an object, or that it was deleted.
     pub(crate) fn remove(&mut self, key: &ObjectKey) {
         let before = self.keys.len();
         self.keys.remove(key);
         self.update_gauge(before);
     }
 
-    /// Keeps only objects that are still undecodable in a complete list.
+    /// Keeps only the objects that a complete list still contains in undecodable form.
     pub(crate) fn retain(&mut self, listed: &BTreeSet<ObjectKey>) {
         let before = self.keys.len();
         self.keys.retain(|key| listed.contains(key));
         self.update_gauge(before);
     }
 
-    /// The lists and watches of a kind share the gauge.
+    /// Changes the gauge by the difference, since the lists and watches of a kind share it.
     fn update_gauge(&self, before: usize) {
         let now = self.keys.len();
         if now != before {

@@ -1,4 +1,4 @@
-//! What can be seen of a kind that cannot be listed.
+//! The status, the log and the metrics of a kind that a reflector cannot list.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,7 +63,7 @@ fn a_failure_is_logged_with_the_missing_permission() {
         Answer::Unreachable,
         Answer::Watch(vec![bookmark(15), WatchStep::Silence]),
     ];
-    // As in the test of undecodable objects.
+    // See the test of undecodable objects.
     let _second = tracing::Dispatch::new(Log(Arc::default()));
     tracing::subscriber::with_default(Log(logged.clone()), || runtime.block_on(play_pages(60, script)));
     insta::assert_snapshot!(logged.lock().join("\n"), @r#"
@@ -76,7 +76,7 @@ fn a_failure_is_logged_with_the_missing_permission() {
     "#);
 }
 
-/// The gauges that say why endpoints fail, if not 0.
+/// Returns the labels of the gauges that say why Endpoints fail, if not 0.
 fn failing(snapshotter: &Snapshotter) -> Vec<String> {
     let metrics = snapshotter.snapshot().into_vec().into_iter();
     let failing = metrics.filter(|(key, ..)| key.key().name() == "informer_failing");

@@ -1,4 +1,4 @@
-//! How a kind is listed.
+//! The ways in which a reflector lists a kind.
 
 use crate::list_watch::script::*;
 
@@ -29,7 +29,7 @@ async fn a_streaming_list_continues_as_the_watch() {
         added("b", 2),
         bookmark(2),
         added("c", 3),
-        // Objects change while the list is received; handlers are called once it is complete.
+        // Objects change while the list arrives. The cluster calls handlers once it is complete.
         line("MODIFIED", endpoints("a", 8)),
         line("DELETED", endpoints("b", 9)),
         WatchStep::Wait(1),
@@ -93,7 +93,7 @@ async fn an_interrupted_streaming_list_is_followed_by_pages_and_streaming_is_tri
 
 #[tokio::test(start_paused = true)]
 async fn a_streaming_list_that_never_completes_is_followed_by_pages() {
-    // As a server that ignores `sendInitialEvents`.
+    // A server that ignores `sendInitialEvents` answers like this.
     let script =
         vec![Answer::Watch(vec![added("a", 1), WatchStep::Silence]), page(9, "", &[endpoints("a", 1)])];
     insta::assert_snapshot!(play(160, script).await, @"
@@ -227,7 +227,7 @@ async fn deletions_missed_by_the_watch_are_reported_by_the_next_list() {
     let script = vec![
         page(9, "", &[endpoints("a", 1), endpoints("b", 2), endpoints("c", 3)]),
         Answer::Watch(vec![WatchStep::Wait(1), line("ERROR", expired())]),
-        // b is unchanged, so handlers are not called.
+        // `b` is unchanged, so the cluster does not call handlers.
         page(20, "", &[endpoints("b", 2), endpoints("c", 15), endpoints("d", 16)]),
     ];
     insta::assert_snapshot!(play_pages(5, script).await, @"

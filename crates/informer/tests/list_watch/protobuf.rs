@@ -25,7 +25,7 @@ fn bytes(field: u64, content: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A field that is a string. Any other value gets the wrong wire type.
+/// Encodes a string field. Any other value gets the wrong wire type.
 fn text(field: u64, value: &Value) -> Vec<u8> {
     match value {
         Value::Null => Vec::new(),
@@ -80,7 +80,7 @@ fn list(list: &Value) -> Vec<u8> {
     [bytes(1, &meta), items].concat()
 }
 
-/// A body: an object in its envelope.
+/// Encodes a body: an object in its envelope.
 pub(crate) fn answer(value: &Value) -> Vec<u8> {
     let (kind, object) = match value["kind"].as_str() {
         Some("Status") => ("Status", status(value)),
@@ -91,7 +91,7 @@ pub(crate) fn answer(value: &Value) -> Vec<u8> {
     [b"k8s\0".to_vec(), bytes(1, &type_meta), bytes(2, &object), bytes(3, b""), bytes(4, b"")].concat()
 }
 
-/// A frame of a watch: its length, then the event.
+/// Encodes a frame of a watch: its length, then the event.
 pub(crate) fn frame(line: &Value) -> Vec<u8> {
     let event = [text(1, &line["type"]), bytes(2, &bytes(1, &answer(&line["object"])))].concat();
     [&(event.len() as u32).to_be_bytes()[..], &event].concat()

@@ -1,4 +1,4 @@
-//! How long the reflector waits when the server says for how long.
+//! The delays of a reflector whose server sends `Retry-After`.
 
 use crate::list_watch::script::*;
 
@@ -10,14 +10,14 @@ fn listed() -> Answer {
     page(9, "", &[endpoints("a", 1)])
 }
 
-/// The times of all requests for a list, in seconds.
+/// Returns the times of all requests for a list, in seconds.
 fn times(transcript: &str) -> Vec<f64> {
     let lists = transcript.lines().filter(|line| line.contains("?limit=2"));
     lists.map(|line| line.trim_start().split(' ').next().unwrap().parse().unwrap()).collect()
 }
 
-/// Runs a reflector whose lists are all refused with a `Retry-After`. Returns the times between its
-/// requests.
+/// Runs a reflector whose lists the server refuses with a `Retry-After`. Returns the times between
+/// its requests.
 async fn delays(code: u16, retry_after: &'static str) -> Vec<f64> {
     let script = (0..8).map(|_| busy(code, retry_after)).chain([listed()]).collect();
     let times = times(&play_pages(2000, script).await);

@@ -24,24 +24,24 @@ use tokio::time::Instant;
 
 use crate::list_watch::protobuf;
 
-/// How the server answers a request.
+/// The server's answer to a request.
 #[derive(Clone)]
 pub(crate) enum Answer {
     /// A status code with a body and an optional `Retry-After`.
     Status(u16, Option<&'static str>, Value),
     /// A page of a list.
     Page(Value),
-    /// The answer to a version check (a list with `limit=1`): the server's version. A check that
-    /// finds another answer in its place is answered with a version that no test reaches.
+    /// The answer to a version check (a list with `limit=1`): the server's version. If the script
+    /// has another answer in its place, the check gets a version that no test reaches.
     Version(u64),
-    /// The answer to a version check: the connection is refused.
+    /// The server refuses the connection of a version check.
     UnreachableCheck,
-    /// The answer to a version check: it is forbidden.
+    /// The server forbids a version check.
     ForbiddenCheck,
     Watch(Vec<WatchStep>),
-    /// The connection is refused.
+    /// The server refuses the connection.
     Unreachable,
-    /// The connection is accepted, but no response is sent.
+    /// The server accepts the connection, but sends no response.
     Silence,
 }
 
@@ -50,16 +50,16 @@ pub(crate) enum Answer {
 enum Encoding {
     Json,
     Protobuf,
-    /// Each answer in another one than the answer before.
+    /// Each answer has another encoding than the answer before.
     Alternating,
 }
 
-/// A step of a watch. After the last one, the server closes it.
+/// A step of a watch. After the last one, the server closes the watch.
 #[derive(Clone)]
 pub(crate) enum WatchStep {
     Wait(u64),
     Line(Value),
-    /// Bytes that mean something in JSON only.
+    /// Bytes that make sense in JSON only.
     Raw(&'static [u8]),
     Interrupt,
     Silence,
@@ -99,7 +99,7 @@ pub(crate) fn bookmark(version: u64) -> WatchStep {
     line("BOOKMARK", json!({"kind": "Endpoints", "metadata": {"resourceVersion": version.to_string()}}))
 }
 
-/// The bookmark that ends the initial events.
+/// Returns the bookmark that ends the initial events.
 pub(crate) fn complete(version: u64) -> WatchStep {
     line(
         "BOOKMARK",
@@ -115,7 +115,7 @@ pub(crate) fn expired() -> Value {
     status(410, "Expired")
 }
 
-/// The answer of an API server that does not support `sendInitialEvents`.
+/// Returns the answer of an API server that does not support `sendInitialEvents`.
 pub(crate) fn streaming_unsupported() -> Answer {
     Answer::Status(422, None, status(422, "Invalid"))
 }
@@ -225,7 +225,7 @@ pub(crate) async fn play_for(seconds: u64, options: ReflectorOptions, script: Ve
     let only_json = script.iter().any(|it| matches!(it, Answer::Watch(steps) if steps.iter().any(is_raw)));
     let got = play_in(Encoding::Json, seconds, options, script.clone(), async |_| {}).await;
     if !only_json {
-        // What tests record is recorded once.
+        // Tests record metrics and logs of one encoding.
         let _metrics = metrics::set_default_local_recorder(&metrics::NoopRecorder);
         let _log = tracing::subscriber::set_default(tracing::subscriber::NoSubscriber::new());
         for encoding in [Encoding::Protobuf, Encoding::Alternating] {
@@ -236,7 +236,7 @@ pub(crate) async fn play_for(seconds: u64, options: ReflectorOptions, script: Ve
     got
 }
 
-/// As [`play_for`], in JSON, with something else that happens meanwhile.
+/// As [`play_for`], in JSON, while `meanwhile` runs.
 pub(crate) async fn play_with(
     seconds: u64,
     options: ReflectorOptions,
@@ -255,7 +255,7 @@ async fn play_in(
 ) -> String {
     let transcript = Transcript(Arc::default(), Instant::now());
     let cluster = Cluster::new([Kind::Endpoints]);
-    // What follows evidence is played, too.
+    // The reflector goes on after evidence.
     cluster.defer_evidence_until(Instant::now() + Duration::from_secs(1_000_000));
     cluster.add_handler(Arc::new(transcript.clone()));
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();

@@ -1,4 +1,4 @@
-//! Objects and watch lines that cannot be decoded.
+//! Objects and watch lines that the reflector cannot decode.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ async fn an_undecodable_object_keeps_its_last_view_until_it_is_deleted() {
             line("MODIFIED", undecodable("b", 12)),
             WatchStep::Wait(1),
         ]),
-        // The watch is resumed after the version of the undecodable object.
+        // The reflector resumes the watch after the version of the undecodable object.
         Answer::Watch(vec![WatchStep::Wait(20), line("ERROR", expired())]),
         Answer::Watch(vec![
             line("ADDED", undecodable("a", 11)),
@@ -100,7 +100,7 @@ async fn a_line_that_is_not_an_event_is_followed_by_a_relist() {
         page(12, "", &[endpoints("a", 1), endpoints("c", 11)]),
         Answer::Watch(vec![line("SPLIT", endpoints("a", 13)), WatchStep::Silence]),
         page(14, "", &[]),
-        // A bare Status, as some proxies send it.
+        // Some proxies send a bare Status.
         Answer::Watch(vec![WatchStep::Line(status(410, "Expired"))]),
         page(15, "", &[]),
     ];
@@ -157,9 +157,9 @@ fn an_undecodable_object_is_counted_each_time_and_logged_once() {
         Answer::Unreachable,
         Answer::Watch(vec![bookmark(15), WatchStep::Silence]),
     ];
-    // While there is only one subscriber, tracing asks the thread that reaches a log statement
-    // first whether anybody listens. That may be the thread of another test. A second subscriber
-    // makes it ask both.
+    // With only one subscriber, tracing asks the thread that reaches a log statement first if
+    // anybody listens, which may be the thread of another test. A second subscriber makes tracing
+    // ask both threads.
     let _second = tracing::Dispatch::new(Log(Arc::default()));
     metrics::with_local_recorder(&recorder, || {
         tracing::subscriber::with_default(Log(logged.clone()), || runtime.block_on(play_pages(5, script)))

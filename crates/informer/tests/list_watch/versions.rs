@@ -13,7 +13,7 @@ fn listed() -> Answer {
     page(9, "", &[endpoints("a", 1), endpoints("b", 8)])
 }
 
-/// The state of the restored server.
+/// Returns the state of the restored server.
 fn restored() -> Answer {
     page(3, "", &[endpoints("a", 1), endpoints("c", 2)])
 }
@@ -56,8 +56,8 @@ async fn after_a_failed_connection_versions_that_went_back_are_followed_by_a_rel
     ");
 }
 
-/// Two API servers behind one address have storages of their own. Each connection may reach the
-/// other one.
+/// Two API servers behind one address have storages of their own. Each connection may reach either
+/// of them.
 #[test]
 fn servers_with_two_storages_are_named_in_the_log_and_counted() {
     let runtime =
@@ -81,7 +81,7 @@ fn servers_with_two_storages_are_named_in_the_log_and_counted() {
         restored(),
         Answer::Watch(vec![WatchStep::Silence]),
     ];
-    // As in the test of undecodable objects.
+    // See the test of undecodable objects.
     let _second = tracing::Dispatch::new(Log(Arc::default()));
     metrics::with_local_recorder(&recorder, || {
         tracing::subscriber::with_default(Log(logged.clone()), || {
@@ -174,7 +174,7 @@ async fn a_watch_that_is_silent_for_90_seconds_is_checked_while_it_stays_open() 
     141.000 ?watch... resourceVersion=3&timeoutSeconds=335
     holds a@1 c@2 at 3
     ");
-    // The version is not lower: the watch is kept, and its next event is applied.
+    // The version is not lower: the reflector keeps the watch, and applies its next event.
     let script = vec![
         listed(),
         Answer::Watch(vec![WatchStep::Wait(140), added("c", 10), WatchStep::Silence]),
@@ -240,7 +240,7 @@ async fn a_too_large_resource_version_is_retried_and_followed_by_a_relist_if_ver
     ");
 }
 
-/// A watch with an event each second, so that it is never silent.
+/// Returns a watch with an event each second, so that it is never silent.
 fn busy_watch() -> Answer {
     Answer::Watch((0..2000).flat_map(|at| [WatchStep::Wait(1), added("busy", 10 + at)]).collect())
 }

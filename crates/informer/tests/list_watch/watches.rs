@@ -1,4 +1,4 @@
-//! How a watch is resumed.
+//! The ways in which a reflector resumes a watch.
 
 use crate::list_watch::script::*;
 
@@ -98,8 +98,8 @@ async fn a_watch_that_ends_at_once_is_retried_with_backoff() {
 
 #[tokio::test(start_paused = true)]
 async fn an_expired_version_is_followed_by_a_relist() {
-    // 410 as a response and as an event. The first relist is immediate, those that follow soon are
-    // delayed.
+    // The server sends 410 as a response and as an event. The reflector sends the first relist at
+    // once, and delays those that follow soon.
     let script = vec![
         listed(),
         Answer::Status(410, None, expired()),
@@ -152,7 +152,7 @@ async fn a_watch_that_fails_twice_at_the_same_version_is_followed_by_a_relist() 
     ");
 }
 
-/// As behind a proxy that ends each watch with its first event.
+/// A proxy ends each watch with its first event.
 #[tokio::test(start_paused = true)]
 async fn watches_that_end_with_their_first_event_are_opened_once_a_second() {
     for interrupts in [false, true] {

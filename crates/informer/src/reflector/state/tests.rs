@@ -47,14 +47,15 @@ fn listing(token: Option<&str>, limit: u32) -> State<Endpoints> {
     State::Listing(Listing { token: token.map(str::to_owned), ..Listing::new(limit) })
 }
 
-/// A watch from version 9 that the server accepted so many milliseconds ago; none if it has not.
+/// Returns a watch from version 9 that the server accepted `connected` milliseconds ago, or that it
+/// has not accepted yet.
 fn watching(connected: Option<u64>, has_events: bool, now: Instant) -> State<Endpoints> {
     let since = |millis| now - Duration::from_millis(millis);
     let connection = connected.map(|millis| Connection { since: since(millis), has_events });
     State::Watching { from: ResourceVersion(9), connection }
 }
 
-/// The state in words.
+/// Returns the state in words.
 fn summary(state: &State<Endpoints>) -> String {
     match state {
         State::Listing(Listing { token, limit, .. }) => {

@@ -28,8 +28,8 @@ fn list(items: &[Vec<u8>]) -> Vec<u8> {
     envelope("PodList", &[field(1, &metadata)].into_iter().chain(items).collect::<Vec<_>>().concat())
 }
 
-/// The items and the page of a body that arrives in chunks of this size, and the most bytes held
-/// between two chunks.
+/// Splits a body that arrives in chunks of this size. Returns the items, the page, and the most
+/// bytes held between two chunks.
 fn split(body: &[u8], size: usize) -> Result<(Vec<Bytes>, Page, usize), ListWatchError> {
     let mut splitter = ProtobufList::new("PodList");
     let (mut items, mut held) = (Vec::new(), 0);
@@ -63,7 +63,7 @@ proptest! {
     #[test]
     fn a_list_that_is_cut_off_is_an_error(items in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..9), 0..3)) {
         let body = list(&items);
-        // What follows the list in its envelope is empty.
+        // The fields after the list in its envelope are empty.
         for end in 0..body.len() - 4 {
             prop_assert!(split(&body[..end], 7).is_err(), "{}", end);
         }
