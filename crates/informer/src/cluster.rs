@@ -7,7 +7,7 @@ use kube_endpoint_core_model::change::ChangedPod;
 use kube_endpoint_core_model::{
     EndpointSlice, Endpoints, Node, NodeLookup, ObjectKey, Pod, ResourceVersion, Service,
 };
-use kube_endpoint_tracker::SentObjects;
+use kube_endpoint_tracker::WriteLedger;
 use parking_lot::RwLock;
 use tokio::time::Instant;
 
@@ -45,8 +45,7 @@ pub(crate) struct Inner {
     /// True if reflectors summarize Endpoints.
     summarizes_endpoints: AtomicBool,
     pub(crate) fair_locks: FairLocks,
-    sent_endpoint_slices: Arc<SentObjects>,
-    sent_endpoints: Arc<SentObjects>,
+    ledgers: [Arc<WriteLedger>; Kind::ALL.len()],
     handlers: RwLock<Arc<[Arc<dyn Handler>]>>,
     metrics: [KindMetrics; Kind::ALL.len()],
 }
@@ -102,8 +101,7 @@ impl Cluster {
                 shard_warned: AtomicBool::new(false),
                 summarizes_endpoints: AtomicBool::new(false),
                 fair_locks: FairLocks::default(),
-                sent_endpoint_slices: Arc::default(),
-                sent_endpoints: Arc::default(),
+                ledgers: Default::default(),
                 handlers: RwLock::new(Arc::new([])),
                 metrics: Kind::ALL.map(KindMetrics::new),
             }),
@@ -158,14 +156,9 @@ impl Cluster {
         }
     }
 
-    /// The objects of a kind that were sent to the server and not seen yet; none for kinds that no
-    /// controller writes.
-    pub fn sent_objects(&self, kind: Kind) -> Option<&Arc<SentObjects>> {
-        match kind {
-            Kind::EndpointSlices => Some(&self.inner.sent_endpoint_slices),
-            Kind::Endpoints => Some(&self.inner.sent_endpoints),
-            Kind::Pods | Kind::Services | Kind::Nodes => None,
-        }
+    /// The own writes of a kind: each of its writers takes a tracker from this ledger.
+    pub fn ledger(&self, kind: Kind) -> &Arc<WriteLedger> {
+        &self.inner.ledgers[kind as usize]
     }
 
     /// A pod.

@@ -21,7 +21,6 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
 use kube_endpoint_api_client::{ApiClient, STORAGE_WENT_BACK};
-use kube_endpoint_api_writer::WriteFence;
 use kube_endpoint_core_model::ResourceVersion;
 use kube_endpoint_informer::{Cluster, Kind, Kinds};
 use kube_endpoint_leader_election::LastWrites;
@@ -80,18 +79,12 @@ impl TakeOver {
     /// Begins a take-over. The future completes when the controllers may begin, with the versions
     /// of the inputs that the previous leader left, without those that the server does not have.
     ///
-    /// `fence` is told what the previous leader wrote, so that a process that stops soon hands this
+    /// The ledgers keep what the previous leader wrote, so that a process that stops soon hands this
     /// on.
-    pub(super) fn begin(
-        &self,
-        fence: &WriteFence,
-        last_writes: LastWrites,
-    ) -> BoxFuture<'static, LastWrites> {
-        for kind in &self.outputs {
-            fence.continue_from(kind.name(), last_writes.get(kind.name()));
-        }
+    pub(super) fn begin(&self, last_writes: LastWrites) -> BoxFuture<'static, LastWrites> {
+        self.continue_from(&last_writes);
         tracing::info!(%last_writes, "taking over");
-        let (mut this, fence) = (self.clone(), fence.clone());
+        let mut this = self.clone();
         async move {
             // The sender ends with the shutdown.
             let _ = this.listed.changed().await;
@@ -116,9 +109,7 @@ impl TakeOver {
                 Some((asked.kind.name(), last?))
             });
             let caught_up: LastWrites = join_all(caught_up).await.into_iter().flatten().collect();
-            for kind in &this.outputs {
-                fence.continue_from(kind.name(), caught_up.get(kind.name()));
-            }
+            this.continue_from(&caught_up);
             tracing::info!("the controllers begin");
             let inputs = this.inputs.iter();
             inputs.filter_map(|kind| Some((kind.name(), caught_up.get(kind.name())?))).collect()
@@ -126,11 +117,19 @@ impl TakeOver {
         .boxed()
     }
 
+    fn continue_from(&self, last_writes: &LastWrites) {
+        for kind in &self.outputs {
+            self.cluster.ledger(*kind).continue_from(last_writes.get(kind.name()));
+        }
+    }
+
     /// What this process leaves to the next leader: the versions of the last writes, and of the
     /// last changes that it has read of other kinds. `inherited` is what was left to it, of the
     /// other kinds.
-    pub(super) fn last_writes(&self, fence: &WriteFence, inherited: &LastWrites) -> LastWrites {
-        let outputs = fence.last_writes().into_iter();
+    pub(super) fn last_writes(&self, inherited: &LastWrites) -> LastWrites {
+        let outputs = self.outputs.iter();
+        let outputs =
+            outputs.filter_map(|kind| Some((kind.name(), self.cluster.ledger(*kind).last_version()?)));
         let inputs = self.inputs.iter().filter_map(|kind| {
             let read = self.cluster.last_event(*kind).max(inherited.get(kind.name()))?;
             Some((kind.name(), read))
