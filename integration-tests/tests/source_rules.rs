@@ -230,7 +230,7 @@ fn public_types_traits_functions_and_modules_have_docs() {
 }
 
 /// The crates whose comments do not keep the rules of [`unclear`] yet.
-const UNCLEAR: [&str; 3] = ["api-writer", "controller-runtime", "tracker"];
+const UNCLEAR: [&str; 1] = ["controller-runtime"];
 
 /// Returns the lines at which a sentence of a comment begins that is hard to read: its first word
 /// hides who does what, or it contains a phrase that readers stumble over. A question may begin

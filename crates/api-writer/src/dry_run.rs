@@ -29,7 +29,7 @@ const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(60);
 
 /// The recorded writes of one controller. Cloning it shares it.
 ///
-/// What is kept for an object that differs is its name and two marks of time, whatever its size.
+/// It keeps the name of an object that differs and two marks of time, not its content.
 #[derive(Clone)]
 pub struct DryRun(Arc<Shared>);
 
@@ -110,7 +110,7 @@ impl DryRun {
         });
     }
 
-    /// Records a planned delete of an object of which only the key is known.
+    /// Records a planned delete by the key of the object.
     pub fn record_delete<T: Writable>(&self, owner: &ObjectKey, object: &ObjectKey) {
         self.record_named(owner, Operation::Delete, &object.name, false, T::KIND, String::new);
     }

@@ -70,7 +70,7 @@ pub enum WriteError {
 }
 
 impl WriteError {
-    /// The HTTP status of the answer; none if there was no valid answer.
+    /// Returns the HTTP status of the answer; `None` if there was no valid answer.
     pub fn code(&self) -> Option<u16> {
         match self {
             Self::NamespaceTerminating(_) => Some(403),

@@ -1,24 +1,17 @@
-//! The write fence: whether writes may be begun, until when they must have ended, and what the last
-//! ones were.
+//! The write fence lets writes begin, says until when they must have ended, and counts those in
+//! flight: of all kinds, and of events.
 //!
 //! With leader election, all writers of a process share one fence. It is open while the process
 //! holds the lease. A process that was stopped and continued may still believe that it holds a
 //! lease that another process took meanwhile, so the fence compares its time limit with the clock
 //! before each write is begun, and each time that a write makes progress.
 
-mod last_writes;
-
 use std::future::{Future, poll_fn};
 use std::sync::Arc;
 use std::task::Poll;
 
-use kube_endpoint_core_model::ResourceVersion;
 use kube_endpoint_watch_channel as watch;
-use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until};
-
-pub use last_writes::LastWrites;
-use last_writes::Recorder;
 
 use crate::error::WriteError;
 
@@ -31,7 +24,6 @@ pub struct WriteFence {
 #[derive(Debug)]
 struct Inner {
     gate: watch::Sender<Gate>,
-    recorder: Mutex<Recorder>,
     in_flight: watch::Sender<usize>,
 }
 
@@ -64,16 +56,12 @@ impl WriteFence {
     }
 
     fn with(gate: Gate) -> Self {
-        let inner = Inner {
-            gate: watch::Sender::new(gate),
-            recorder: Mutex::default(),
-            in_flight: watch::Sender::new(0),
-        };
+        let inner = Inner { gate: watch::Sender::new(gate), in_flight: watch::Sender::new(0) };
         Self { inner: Arc::new(inner) }
     }
 
     /// Opens the fence, or moves the time limit of an open one. No write is begun at `until` or
-    /// later, and a write that has no answer by then is abandoned. None means that there is no
+    /// later, and a write that has no answer by then is abandoned. `None` means that there is no
     /// limit.
     pub fn open(&self, until: Option<Instant>) {
         self.inner.gate.send_replace(Gate { is_open: true, until });
@@ -82,9 +70,6 @@ impl WriteFence {
     /// Closes the fence: no write is begun any more. Writes that were sent before may still be
     /// answered, until the time limit.
     pub fn close(&self) {
-        // Under the lock with which a write is begun, so that `drained` sees each write that was
-        // let through.
-        let _recorder = self.inner.recorder.lock();
         self.inner.gate.send_modify(|gate| gate.is_open = false);
     }
 
@@ -104,30 +89,13 @@ impl WriteFence {
         let _ = self.inner.in_flight.subscribe().wait_for(|count| *count == 0).await;
     }
 
-    /// For each kind, the newest version that a write is known to have made; see [`LastWrites`].
-    pub fn last_writes(&self) -> LastWrites {
-        self.inner.recorder.lock().last_writes()
-    }
-
-    /// Sets what another process wrote of a kind before this one: the version of its last write, or
-    /// none if it is not known. [`Self::last_writes`] then has that version until this process has
-    /// written the kind.
-    pub fn continue_from(&self, kind: &'static str, version: Option<ResourceVersion>) {
-        self.inner.recorder.lock().continue_from(kind, version, Instant::now());
-    }
-
-    /// Waits for `ready`, then begins a write and returns it with the output of `ready`. `kind` is
-    /// the plural name of the kind that is written; none if nobody needs to know the version of the
-    /// write.
+    /// Waits for `ready`, then lets a write begin. Returns the permit, which the writer must hold
+    /// until the write is over, with the output of `ready`.
     ///
     /// # Errors
     ///
     /// [`WriteError::Fenced`] as soon as the fence is closed or past its time limit.
-    pub(crate) async fn begin<T>(
-        &self,
-        kind: Option<&'static str>,
-        ready: impl Future<Output = T>,
-    ) -> Result<(WriteInFlight, T), WriteError> {
+    pub(crate) async fn begin<T>(&self, ready: impl Future<Output = T>) -> Result<(Permit, T), WriteError> {
         let ready = {
             let mut gate = self.inner.gate.subscribe();
             let closed = gate.wait_for(|gate| !gate.is_open);
@@ -138,18 +106,14 @@ impl WriteFence {
                 ready = ready => ready,
             }
         };
-        let mut recorder = self.inner.recorder.lock();
-        if !self.inner.gate.borrow().admits() {
-            return Err(WriteError::Fenced);
-        }
-        let sequence = recorder.begin(kind);
+        // It is counted before the gate is read, so that `drained` waits for each write that was
+        // let through before the fence was closed.
         self.inner.in_flight.send_modify(|count| *count += 1);
-        let (begun_at, result) = (Instant::now(), WriteResult::Unknown);
-        let write = WriteInFlight { fence: self.clone(), kind, sequence, begun_at, result };
-        Ok((write, ready))
+        let permit = Permit(self.clone());
+        if self.inner.gate.borrow().admits() { Ok((permit, ready)) } else { Err(WriteError::Fenced) }
     }
 
-    /// Runs the request of a write. Returns none if it has no answer when the time limit is
+    /// Runs the request of a write. Returns `None` if it has no answer when the time limit is
     /// reached. The clock is read before the request makes any progress.
     pub(crate) async fn within_limit<T>(&self, request: impl Future<Output = T>) -> Option<T> {
         let past =
@@ -184,55 +148,13 @@ impl WriteFence {
     }
 }
 
-/// What became of a write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum WriteResult {
-    /// There was no answer that says.
-    Unknown,
-    /// It was refused, so nothing was written.
-    Refused,
-    /// It was carried out, and the answer has no version.
-    WithoutVersion,
-    /// It was carried out and made this version.
-    Version(ResourceVersion),
-}
-
-/// A write that was begun. If it is dropped without a result, its outcome is unknown.
+/// A write that was let through and is not over.
 #[derive(Debug)]
-pub(crate) struct WriteInFlight {
-    fence: WriteFence,
-    kind: Option<&'static str>,
-    sequence: u64,
-    begun_at: Instant,
-    result: WriteResult,
-}
+pub(crate) struct Permit(WriteFence);
 
-impl WriteInFlight {
-    /// The write made this version.
-    pub(crate) fn wrote(mut self, version: ResourceVersion) {
-        self.result = WriteResult::Version(version);
-    }
-
-    /// The write was carried out, and the answer has no version.
-    pub(crate) fn wrote_without_version(mut self) {
-        self.result = WriteResult::WithoutVersion;
-    }
-
-    /// The write failed.
-    pub(crate) fn failed(mut self, error: &WriteError) {
-        if error.is_refusal() {
-            self.result = WriteResult::Refused;
-        }
-    }
-}
-
-impl Drop for WriteInFlight {
+impl Drop for Permit {
     fn drop(&mut self) {
-        let inner = &self.fence.inner;
-        if let Some(kind) = self.kind {
-            inner.recorder.lock().end(kind, self.sequence, self.begun_at, self.result);
-        }
-        inner.in_flight.send_modify(|count| *count -= 1);
+        self.0.inner.in_flight.send_modify(|count| *count -= 1);
     }
 }
 

@@ -23,7 +23,7 @@ pub use clock::Clock;
 pub use dry_run::DryRun;
 pub use error::WriteError;
 pub use events::{EventRecorder, EventSubject};
-pub use fence::{LastWrites, WriteFence};
+pub use fence::WriteFence;
 pub use limiter::RequestLimiter;
 pub use observer::{WriteObserver, WriteRecord};
 pub use sync_context::{SyncContext, SyncDetails};

@@ -13,12 +13,11 @@ pub struct WriteRecord<'a> {
     pub kind: &'static str,
     /// The object; for a create, under the name that was sent.
     pub object: &'a ObjectKey,
-    /// The version that the writer saw before. None for a create, and for a delete of an object
-    /// that no cache showed.
+    /// The version that the writer saw before; `None` for a create.
     pub version_before: Option<ResourceVersion>,
-    /// The version that the server answered. None for a delete and for a write that failed.
+    /// The version that the server answered; `None` for a delete and for a write that failed.
     pub version_after: Option<ResourceVersion>,
-    /// The HTTP status; none if no answer arrived.
+    /// The HTTP status; `None` if no answer arrived.
     pub code: Option<u16>,
     /// The error, if the write failed.
     pub error: Option<&'a WriteError>,

@@ -21,7 +21,7 @@ pub(crate) struct RequestSpan {
 }
 
 impl RequestSpan {
-    /// Begins the span of a request that has waited for the rate limiter for so long.
+    /// Begins the span of a request. `waited` is how long it has waited for the rate limiter.
     pub(crate) fn begin(method: &Method, path: &str, waited: Duration) -> Self {
         if !get_active_span(|sync| sync.is_recording()) {
             return Self { context: Context::current(), is_own: false };

@@ -10,7 +10,7 @@ use kube_endpoint_api_client::{ContentType, why_request_failed};
 use kube_endpoint_core_model::causes;
 
 use crate::error::WriteError;
-use crate::fence::WriteInFlight;
+use crate::fence::Permit;
 use crate::request_span::RequestSpan;
 use crate::writer::ApiWriter;
 
@@ -57,7 +57,7 @@ impl Formats {
         const fn formats(content_type: ContentType) -> Formats {
             Formats::new(content_type.as_str(), content_type.accept_metadata())
         }
-        // Whether they are valid is found out when they are compiled, not for each write.
+        // The compiler checks that they are valid, so no write has to.
         static PROTOBUF: Formats = formats(ContentType::Protobuf);
         static JSON: Formats = formats(ContentType::Json);
         match content_type {
@@ -76,7 +76,7 @@ impl ApiWriter {
         formats: Formats,
         body: impl Into<Bytes>,
     ) -> Result<(), WriteError> {
-        let (_write, waited) = self.begin(&method, None).await?;
+        let (_permit, waited) = self.begin(&method, "events").await?;
         self.send_write(method, path, formats, body.into(), waited).await.map(drop)
     }
 
@@ -95,17 +95,18 @@ impl ApiWriter {
         }
     }
 
-    /// Waits for the rate limiter, then begins a write. Returns how long it waited.
+    /// Waits for the rate limiter and the fence. Returns the permit of a write, and how long it
+    /// waited.
     pub(crate) async fn begin(
         &self,
         method: &Method,
-        kind: Option<&'static str>,
-    ) -> Result<(WriteInFlight, Duration), WriteError> {
+        resource: &str,
+    ) -> Result<(Permit, Duration), WriteError> {
         if self.dry_run.is_some() {
-            let message = format!("{method} {}: a dry run writes nothing", kind.unwrap_or("events"));
+            let message = format!("{method} {resource}: a dry run writes nothing");
             return Err(WriteError::Refused { code: 0, message });
         }
-        let begun = self.fence.begin(kind, self.limiter.acquire()).await?;
+        let begun = self.fence.begin(self.limiter.acquire()).await?;
         self.client.waited_for_rate_limiter(method, begun.1);
         Ok(begun)
     }
@@ -182,8 +183,8 @@ impl ApiWriter {
     }
 }
 
-/// The delay that an answer asks for. None if it is zero, a date or unreadable: the key then waits
-/// for its own backoff.
+/// Returns the delay that an answer asks for. A zero, a date and an unreadable value become `None`:
+/// the key then waits for its own backoff.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let seconds = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
     (seconds > 0).then(|| Duration::from_secs(seconds))

@@ -1,4 +1,4 @@
-//! What is known about a sync while it runs, for traces and for the record of its writes.
+//! The context of a running sync, for traces and for the record of its writes.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub struct SyncContext {
     details: Mutex<SyncDetails>,
 }
 
-/// What a sync finds out about its key.
+/// The facts that a sync finds out about its key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SyncDetails {
     /// When the change happened that the sync publishes.
@@ -69,7 +69,7 @@ impl SyncContext {
         let _ = CURRENT.try_with(|context| change(&mut context.details.lock()));
     }
 
-    /// What the sync has found out so far.
+    /// Returns the facts that the sync has found out so far.
     pub fn details(&self) -> SyncDetails {
         *self.details.lock()
     }

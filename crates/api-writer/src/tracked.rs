@@ -1,12 +1,12 @@
-//! Tracked writes: the writer informs the tracker before and after each write, so that the tracker
-//! recognises echoes and a cache that has not caught up.
+//! Tracked writes: each write has a handle of the ledger, so that echoes are recognised, and a cache
+//! that has not caught up.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use kube_endpoint_core_model::{ObjectKey, ObjectMeta, ResourceVersion, Text, Writes};
-use kube_endpoint_tracker::WriteTracker;
+use kube_endpoint_tracker::{PendingWrite, Verb, WriteTracker};
 use tokio::time::Instant;
 
 use crate::error::WriteError;
@@ -68,7 +68,7 @@ pub struct Carried<T> {
     /// The updates that changed nothing: the server answered with the version that they were to
     /// replace. Either the content was the same, or a webhook has undone the update.
     pub unchanged: Vec<T>,
-    /// The writes that failed; none if all succeeded.
+    /// The writes that failed.
     pub failed: Vec<FailedWrite>,
 }
 
@@ -95,8 +95,8 @@ impl fmt::Display for FailedWrite {
 
 impl TrackedWriter {
     /// A writer without writes. `seed` determines the names that it generates.
-    pub fn new(writer: ApiWriter, seed: u64) -> Self {
-        Self { writer, tracker: WriteTracker::default(), names: NameGenerator::new(seed) }
+    pub fn new(writer: ApiWriter, tracker: WriteTracker, seed: u64) -> Self {
+        Self { writer, tracker, names: NameGenerator::new(seed) }
     }
 
     /// The tracker of its writes.
@@ -158,8 +158,8 @@ impl TrackedWriter {
             let mut object = Arc::new(object);
             let began = Instant::now();
             match self.create_named(owner, &mut object, &position).await {
-                Ok((version, foreign)) => {
-                    carried.changed_meanwhile |= foreign | self.writer.stored(&*object, version);
+                Ok(foreign) => {
+                    carried.changed_meanwhile |= foreign;
                     created += 1;
                     done(Operation::Create);
                 }
@@ -188,10 +188,7 @@ impl TrackedWriter {
                 Ok((version, foreign)) => {
                     carried.changed_meanwhile |= foreign;
                     if version == object.metadata().resource_version {
-                        self.writer.not_stored(&*object);
                         carried.unchanged.push(Arc::unwrap_or_clone(object));
-                    } else {
-                        carried.changed_meanwhile |= self.writer.stored(&*object, version);
                     }
                     done(Operation::Update);
                 }
@@ -219,14 +216,14 @@ impl TrackedWriter {
         carried
     }
 
-    /// Creates an object; one without a name is named from its `generateName`. Returns its version,
-    /// and whether another client changed it in the meantime.
+    /// Creates an object; one without a name is named from its `generateName`. Returns true if
+    /// another client changed it in the meantime.
     async fn create_named<T: Writable>(
         &self,
         owner: &ObjectKey,
         object: &mut Arc<T>,
         position: impl Fn() -> ResourceVersion,
-    ) -> Result<(ResourceVersion, bool), FailedWrite> {
+    ) -> Result<bool, FailedWrite> {
         if !object.metadata().name.is_empty() {
             return self.create(owner, object, &position).await;
         }
@@ -236,7 +233,7 @@ impl TrackedWriter {
         metadata.name = lost.unwrap_or_else(|| self.names.generate_name(&metadata.generate_name));
         let key = metadata.key();
         let error = match self.create(owner, object, &position).await {
-            Ok(created) => return Ok(created),
+            Ok(foreign) => return Ok(foreign),
             Err(failed) => failed.error,
         };
         let failed = |error| Err(FailedWrite { operation: Operation::Create, object: key.clone(), error });
@@ -245,18 +242,14 @@ impl TrackedWriter {
                 // Most likely our own create, whose response was lost. Only the server knows which
                 // version the cache has to wait for; the sync then starts over with the existing
                 // object.
-                self.tracker.begin(&key);
                 match self.writer.get::<T>(&key).await {
                     Ok(found) => {
-                        self.tracker.wrote(owner, &key, found.version(), position());
+                        self.tracker.found(owner, &key, found.version(), position());
                         failed(WriteError::AlreadyExists(message))
                     }
-                    Err(error @ WriteError::NotFound(_)) => {
-                        self.tracker.failed(&key);
-                        failed(error)
-                    }
+                    Err(error @ WriteError::NotFound(_)) => failed(error),
                     Err(error) => {
-                        self.tracker.create_unresolved(owner, &key);
+                        self.tracker.keep_unresolved(owner, &key.name);
                         failed(error)
                     }
                 }
@@ -266,42 +259,33 @@ impl TrackedWriter {
             // This failure says nothing about the earlier create of this name.
             error => {
                 if was_lost {
-                    self.tracker.create_unresolved(owner, &key);
+                    self.tracker.keep_unresolved(owner, &key.name);
                 }
                 failed(error)
             }
         }
     }
 
-    /// Creates an object under the name that it carries. Returns the version that was stored, and
-    /// whether another client changed the object in the meantime.
+    /// Creates an object under the name that it carries. Returns true if another client changed it
+    /// in the meantime.
     ///
     /// # Errors
     ///
-    /// The write, if it failed. If its outcome is unknown, the tracker keeps the name.
+    /// The write, if it failed. If its outcome is unknown, the ledger keeps the name.
     /// `CacheBehind` if the server answered 404 because the Service no longer exists.
-    pub async fn create<T: Writable>(
+    async fn create<T: Writable>(
         &self,
         owner: &ObjectKey,
         object: &Arc<T>,
         position: impl Fn() -> ResourceVersion,
-    ) -> Result<(ResourceVersion, bool), FailedWrite> {
+    ) -> Result<bool, FailedWrite> {
         let key = object.metadata().key();
-        self.tracker.begin(&key);
-        let before = position();
-        let mut error = match self.writer.create(object).await {
-            Ok(version) => {
-                self.tracker.check_answer(before, version);
-                let foreign = self.tracker.created(owner, &key, version, position());
-                return Ok((version, foreign));
-            }
+        let mut write = self.tracker.write(owner, &key, Verb::Create, position());
+        let mut error = match self.writer.create(object, &mut write).await {
+            Ok(version) => return Ok(write.answered(version, position())),
             Err(error) => error,
         };
-        if error.is_refusal() {
-            self.tracker.failed(&key);
-        } else {
-            self.tracker.create_unresolved(owner, &key);
-        }
+        failed(write, &error);
         if let WriteError::NotFound(message) = error {
             // The namespace does not exist. The Service is in it, so the Service shows whether that
             // is true.
@@ -314,34 +298,25 @@ impl TrackedWriter {
         Err(FailedWrite { operation: Operation::Create, object: key, error })
     }
 
-    /// Replaces an object. Returns the version that was stored, and whether another client changed
+    /// Replaces an object. Returns the version that was stored, and true if another client changed
     /// the object in the meantime.
     ///
     /// # Errors
     ///
-    /// The write, if it failed. If its outcome is unknown, the tracker keeps the update, and a sync
+    /// The write, if it failed. If its outcome is unknown, the ledger keeps the update, and a sync
     /// that finds nothing to write must call [`Self::resolve_updates`]. `CacheBehind` if the object
     /// no longer exists.
-    pub async fn update<T: Writable>(
+    async fn update<T: Writable>(
         &self,
         owner: &ObjectKey,
         object: &Arc<T>,
         position: impl Fn() -> ResourceVersion,
     ) -> Result<(ResourceVersion, bool), FailedWrite> {
         let key = object.metadata().key();
-        let sent = object.metadata().resource_version;
-        self.tracker.begin(&key);
-        let before = position();
-        let mut error = match self.writer.update(object).await {
-            Ok(version) => {
-                let foreign = if version == sent {
-                    self.tracker.unchanged(owner, &key)
-                } else {
-                    self.tracker.check_answer(before, version);
-                    self.tracker.wrote(owner, &key, version, position())
-                };
-                return Ok((version, foreign));
-            }
+        let verb = Verb::Update(object.metadata().resource_version);
+        let mut write = self.tracker.write(owner, &key, verb, position());
+        let mut error = match self.writer.update(object, &mut write).await {
+            Ok(version) => return Ok((version, write.answered(version, position()))),
             Err(error) => error,
         };
         let mut gone = false;
@@ -353,11 +328,9 @@ impl TrackedWriter {
             };
         }
         if gone {
-            self.tracker.deleted(owner, &key, &object.metadata().uid);
-        } else if error.is_refusal() {
-            self.tracker.failed(&key);
+            write.deleted(&object.metadata().uid);
         } else {
-            self.tracker.update_unresolved(owner, &key, sent);
+            failed(write, &error);
         }
         Err(FailedWrite { operation: Operation::Update, object: key, error })
     }
@@ -377,9 +350,9 @@ impl TrackedWriter {
             dry_run.record_delete::<T>(owner, &key);
             return Ok(Deleted::Recorded);
         }
-        self.tracker.begin(&key);
-        let answer = self.writer.delete_seen::<T>(seen).await;
-        self.conclude_delete::<T>(owner, &key, &seen.uid, answer, true).await
+        let mut write = self.tracker.write(owner, &key, Verb::Delete, ResourceVersion::default());
+        let answer = self.writer.delete_seen::<T>(seen, &mut write).await;
+        self.conclude_delete::<T>(write, &key, &seen.uid, answer, true).await
     }
 
     /// Deletes an object if its uid and version are still those in its metadata.
@@ -399,14 +372,14 @@ impl TrackedWriter {
         }
         let ObjectMeta { uid, .. } = object.metadata();
         let key = object.metadata().key();
-        self.tracker.begin(&key);
-        let answer = self.writer.delete_unchanged(object).await;
-        self.conclude_delete::<T>(owner, &key, uid, answer, false).await
+        let mut write = self.tracker.write(owner, &key, Verb::Delete, ResourceVersion::default());
+        let answer = self.writer.delete_unchanged(object, &mut write).await;
+        self.conclude_delete::<T>(write, &key, uid, answer, false).await
     }
 
     async fn conclude_delete<T: Writable>(
         &self,
-        owner: &ObjectKey,
+        write: PendingWrite<'_>,
         key: &ObjectKey,
         uid: &Text,
         answer: Result<(), WriteError>,
@@ -430,11 +403,11 @@ impl TrackedWriter {
         };
         match concluded {
             Ok(deleted) => {
-                self.tracker.deleted(owner, key, uid);
+                write.deleted(uid);
                 Ok(deleted)
             }
             Err(error) => {
-                self.tracker.failed(key);
+                failed(write, &error);
                 Err(FailedWrite { operation: Operation::Delete, object: key.clone(), error })
             }
         }
@@ -447,6 +420,13 @@ impl TrackedWriter {
             Err(WriteError::NotFound(_)) => Ok(true),
             Err(error) => Err(error),
         }
+    }
+}
+
+/// Ends a write that failed. Unless it was refused, its outcome is unknown.
+fn failed(write: PendingWrite<'_>, error: &WriteError) {
+    if error.is_refusal() {
+        write.refused();
     }
 }
 

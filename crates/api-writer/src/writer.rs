@@ -9,10 +9,11 @@ use http::{HeaderValue, Method};
 use kube_endpoint_api_client::{ApiClient, ContentType};
 use kube_endpoint_core_model::maker::{KUBE_CONTROLLER_MANAGER, KUBE_ENDPOINT_MANAGER, Provenance};
 use kube_endpoint_core_model::protobuf::Encoded;
-use kube_endpoint_core_model::{ObjectKey, ObjectMeta, ResourceVersion, Service, Text};
-use kube_endpoint_tracker::{Content, SentObjects};
+use kube_endpoint_core_model::{ObjectKey, ObjectMeta, ResourceVersion, Service};
+use kube_endpoint_tracker::{Content, PendingWrite};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
 
 use crate::dry_run::DryRun;
 use crate::error::WriteError;
@@ -34,11 +35,10 @@ pub struct ApiWriter {
     pub(crate) limiter: RequestLimiter,
     pub(crate) fence: WriteFence,
     user_agent: Arc<str>,
-    /// None if it has characters that no header may have.
+    /// `None` if it has characters that no header may have.
     pub(crate) user_agent_header: Option<HeaderValue>,
     observer: Option<Arc<dyn WriteObserver>>,
     pub(crate) dry_run: Option<DryRun>,
-    sent: Option<Arc<SentObjects>>,
 }
 
 impl std::fmt::Debug for ApiWriter {
@@ -69,7 +69,6 @@ impl ApiWriter {
             user_agent,
             observer: None,
             dry_run: None,
-            sent: None,
         }
     }
 
@@ -105,56 +104,42 @@ impl ApiWriter {
         self
     }
 
-    /// The same; what it sends is recorded there until the cache of the kind has seen it.
-    #[must_use]
-    pub fn with_sent_objects(mut self, sent: Option<Arc<SentObjects>>) -> Self {
-        self.sent = sent;
-        self
-    }
-
-    /// Records that an object was stored with this version. Returns whether the cache has seen
-    /// another content in it.
-    pub(crate) fn stored<T: Writable>(&self, object: &T, version: ResourceVersion) -> bool {
-        self.sent.as_ref().is_some_and(|sent| sent.answered(&object.metadata().key(), version))
-    }
-
-    /// Records that a write of an object stored nothing, so that no event shows its content.
-    pub(crate) fn not_stored<T: Writable>(&self, object: &T) {
-        if let Some(sent) = &self.sent {
-            sent.failed(&object.metadata().key());
-        }
-    }
-
     /// Where writes are recorded, if it writes nothing.
     pub fn dry_run(&self) -> Option<&DryRun> {
         self.dry_run.as_ref()
     }
 
-    /// Creates an object under its name. Returns the version that was stored; the default if the
-    /// server does not tell.
+    /// Creates an object under its name, and begins `write`. Returns the version that was stored.
     ///
     /// # Errors
     ///
     /// Any [`WriteError`]. Unless [`WriteError::is_refusal`], the object may exist. `NotFound` if
     /// the namespace does not.
-    pub async fn create<T: Writable>(&self, object: &Arc<T>) -> Result<ResourceVersion, WriteError> {
+    pub async fn create<T: Writable>(
+        &self,
+        object: &Arc<T>,
+        write: &mut PendingWrite<'_>,
+    ) -> Result<ResourceVersion, WriteError> {
         let metadata = object.metadata();
-        let answer = self.store(Method::POST, T::collection_path(&metadata.namespace), object).await;
+        let answer = self.store(Method::POST, T::collection_path(&metadata.namespace), object, write).await;
         self.observe::<T>(Operation::Create, &metadata.key(), None, &answer);
         Ok(answer?.0)
     }
 
-    /// Replaces an object, if its current version is the one in its metadata. Returns the version
-    /// that was stored, which is the same if nothing changed; the default if the server does not
-    /// tell.
+    /// Replaces an object, if its current version is the one in its metadata, and begins `write`.
+    /// Returns the version that was stored, which is the same if nothing changed.
     ///
     /// # Errors
     ///
     /// Any [`WriteError`]. Unless [`WriteError::is_refusal`], the object may have been replaced.
-    pub async fn update<T: Writable>(&self, object: &Arc<T>) -> Result<ResourceVersion, WriteError> {
+    pub async fn update<T: Writable>(
+        &self,
+        object: &Arc<T>,
+        write: &mut PendingWrite<'_>,
+    ) -> Result<ResourceVersion, WriteError> {
         let metadata = object.metadata();
         let key = metadata.key();
-        let answer = self.store(Method::PUT, object_path::<T>(&key), object).await;
+        let answer = self.store(Method::PUT, object_path::<T>(&key), object, write).await;
         self.observe::<T>(Operation::Update, &key, Some(metadata.resource_version), &answer);
         Ok(answer?.0)
     }
@@ -179,67 +164,60 @@ impl ApiWriter {
         PartialObjectMetadata::read(&answer, &path)
     }
 
-    /// Deletes the object with this uid. If another object has its name, the server answers
-    /// `Conflict`. Without a uid, the object of that name is deleted, with any uid.
+    /// Deletes the object with the uid in this metadata, in any version, and begins `write`.
     ///
     /// # Errors
     ///
-    /// Any [`WriteError`]; `NotFound` if the object was deleted already.
-    pub async fn delete<T: Writable>(&self, key: &ObjectKey, uid: Option<&Text>) -> Result<(), WriteError> {
-        self.delete_if::<T>(key, None, uid_precondition(uid)).await
+    /// Any [`WriteError`]; `NotFound` if the object was deleted already, `Conflict` if another
+    /// object has its name.
+    pub async fn delete_seen<T: Writable>(
+        &self,
+        seen: &ObjectMeta,
+        write: &mut PendingWrite<'_>,
+    ) -> Result<(), WriteError> {
+        self.delete::<T>(seen, serde_json::json!({ "uid": &*seen.uid }), write).await
     }
 
-    /// Deletes the object with the uid in this metadata, in any version.
-    ///
-    /// # Errors
-    ///
-    /// As [`delete`](Self::delete).
-    pub async fn delete_seen<T: Writable>(&self, seen: &ObjectMeta) -> Result<(), WriteError> {
-        let preconditions = uid_precondition(Some(&seen.uid));
-        self.delete_if::<T>(&seen.key(), Some(seen.resource_version), preconditions).await
-    }
-
-    /// Deletes an object, if its current uid and version are those in its metadata.
+    /// Deletes an object, if its current uid and version are those in its metadata, and begins
+    /// `write`.
     ///
     /// # Errors
     ///
     /// Any [`WriteError`]; `NotFound` if the object was deleted already, `Conflict` if it has
     /// changed.
-    pub async fn delete_unchanged<T: Writable>(&self, object: &T) -> Result<(), WriteError> {
-        let ObjectMeta { uid, resource_version, .. } = object.metadata();
-        let seen = serde_json::json!({ "uid": &**uid, "resourceVersion": resource_version.to_string() });
-        self.delete_if::<T>(&object.metadata().key(), Some(*resource_version), Some(seen)).await
-    }
-
-    async fn delete_if<T: Writable>(
+    pub async fn delete_unchanged<T: Writable>(
         &self,
-        key: &ObjectKey,
-        version: Option<ResourceVersion>,
-        preconditions: Option<serde_json::Value>,
+        object: &T,
+        write: &mut PendingWrite<'_>,
     ) -> Result<(), WriteError> {
-        let mut options = serde_json::json!({"kind": "DeleteOptions", "apiVersion": "v1"});
-        if let Some(preconditions) = preconditions {
-            options["preconditions"] = preconditions;
-        }
-        let body = serde_json::to_vec(&options).map_err(|error| WriteError::Unknown(error.to_string()))?;
-        let answer = self.delete_path::<T>(&object_path::<T>(key), body).await;
-        let answer = answer.map(|code| (ResourceVersion::default(), code));
-        self.observe::<T>(Operation::Delete, key, version, &answer);
-        answer.map(drop)
+        let seen = object.metadata();
+        let version = seen.resource_version.to_string();
+        let preconditions = serde_json::json!({ "uid": &*seen.uid, "resourceVersion": version });
+        self.delete::<T>(seen, preconditions, write).await
     }
 
-    async fn delete_path<T: Writable>(&self, path: &str, body: Vec<u8>) -> Result<u16, WriteError> {
-        let (write, waited) = self.begin(&Method::DELETE, Some(T::PLURAL)).await?;
-        match self.send_write(Method::DELETE, path, Formats::json(), body.into(), waited).await {
-            Ok(answer) => {
-                write.wrote_without_version();
-                Ok(answer.code)
+    async fn delete<T: Writable>(
+        &self,
+        seen: &ObjectMeta,
+        preconditions: serde_json::Value,
+        write: &mut PendingWrite<'_>,
+    ) -> Result<(), WriteError> {
+        let options = serde_json::json!({
+            "kind": "DeleteOptions", "apiVersion": "v1", "preconditions": preconditions
+        });
+        let body = serde_json::to_vec(&options).map_err(|error| WriteError::Unknown(error.to_string()))?;
+        let (method, key) = (Method::DELETE, seen.key());
+        let answer = match self.begin(&method, T::PLURAL).await {
+            Ok((permit, waited)) => {
+                write.begin(Instant::now().into_std(), None, permit);
+                let path = object_path::<T>(&key);
+                self.send_write(method, &path, Formats::json(), body.into(), waited).await
             }
-            Err(error) => {
-                write.failed(&error);
-                Err(error)
-            }
-        }
+            Err(error) => Err(error),
+        };
+        let answer = answer.map(|answer| (ResourceVersion::default(), answer.code));
+        self.observe::<T>(Operation::Delete, &key, Some(seen.resource_version), &answer);
+        answer.map(drop)
     }
 
     /// Tells the observer how a write ended.
@@ -266,7 +244,7 @@ impl ApiWriter {
     }
 
     /// Reads a Service from the server, for decisions that must not depend on a lagging cache.
-    /// Returns none if it does not exist.
+    /// Returns `None` if it does not exist.
     ///
     /// # Errors
     ///
@@ -276,7 +254,7 @@ impl ApiWriter {
         self.read_json(&path, Formats::json()).await
     }
 
-    /// Reads an object from the server in a form of the caller's. Returns none if it does not
+    /// Reads an object from the server in a form of the caller's. Returns `None` if it does not
     /// exist.
     ///
     /// # Errors
@@ -290,7 +268,7 @@ impl ApiWriter {
         self.read_json(&path, Formats::json()).await
     }
 
-    /// Reads who made an object from the server. Returns none if it does not exist.
+    /// Reads from the server who made an object. Returns `None` if it does not exist.
     ///
     /// # Errors
     ///
@@ -343,60 +321,35 @@ impl ApiWriter {
         method: Method,
         path: String,
         object: &Arc<T>,
+        write: &mut PendingWrite<'_>,
     ) -> Result<(ResourceVersion, u16), WriteError> {
-        let (write, waited) = self.begin(&method, Some(T::PLURAL)).await?;
+        let (permit, waited) = self.begin(&method, T::PLURAL).await?;
+        let Encoded { body, content } = object.to_protobuf();
+        let protobuf = Bytes::from(body);
+        let content = Content { labels: object.metadata().labels.clone(), fields: protobuf.slice(content) };
+        write.begin(Instant::now().into_std(), Some((content, Arc::<T>::clone(object))), permit);
         let answer = loop {
             let content_type = self.client.content_type_of(T::PLURAL);
-            let body = self.encoded(object, content_type)?;
+            let body = match content_type {
+                ContentType::Protobuf => protobuf.clone(),
+                ContentType::Json => json(&**object)?,
+            };
             let formats = Formats::metadata(content_type);
             let answer = self.send_write(method.clone(), &path, formats, body, waited).await;
             if !self.is_refused_encoding(T::PLURAL, content_type, &answer) {
-                break answer;
+                break answer?;
             }
         };
-        let stored = answer.and_then(|answer| Ok((stored_version(&answer, &path)?, answer.code)));
-        match &stored {
-            Ok((version, _)) if version.is_none() => write.wrote_without_version(),
-            Ok((version, _)) => write.wrote(*version),
-            Err(error) => write.failed(error),
-        }
-        if stored.is_err() {
-            self.not_stored(&**object);
-        }
-        stored
-    }
-
-    /// The body that creates or replaces an object. The object is recorded as sent.
-    fn encoded<T: Writable>(&self, object: &Arc<T>, content_type: ContentType) -> Result<Bytes, WriteError> {
-        let in_protobuf = || {
-            let Encoded { body, content } = object.to_protobuf();
-            let body = Bytes::from(body);
-            if let Some(sent) = &self.sent {
-                let metadata = object.metadata();
-                let content = Content { labels: metadata.labels.clone(), fields: body.slice(content) };
-                sent.begin(&metadata.key(), content, Arc::<T>::clone(object));
-            }
-            body
-        };
-        match content_type {
-            ContentType::Protobuf => Ok(in_protobuf()),
-            ContentType::Json => {
-                let typed = Typed { api_version: T::API_VERSION, kind: T::KIND, object: &**object };
-                let body = serde_json::to_vec(&typed).map_err(|error| WriteError::Refused {
-                    code: 0,
-                    message: format!("cannot be encoded: {error}"),
-                })?;
-                if self.sent.is_some() {
-                    in_protobuf();
-                }
-                Ok(body.into())
-            }
-        }
+        Ok((stored_version(&answer, &path)?, answer.code))
     }
 }
 
-fn uid_precondition(uid: Option<&Text>) -> Option<serde_json::Value> {
-    uid.filter(|uid| !uid.is_empty()).map(|uid| serde_json::json!({ "uid": &**uid }))
+/// The body that creates or replaces an object, in JSON.
+fn json<T: Writable>(object: &T) -> Result<Bytes, WriteError> {
+    let typed = Typed { api_version: T::API_VERSION, kind: T::KIND, object };
+    let body = serde_json::to_vec(&typed)
+        .map_err(|error| WriteError::Refused { code: 0, message: format!("cannot be encoded: {error}") })?;
+    Ok(body.into())
 }
 
 fn object_path<T: Writable>(key: &ObjectKey) -> String {

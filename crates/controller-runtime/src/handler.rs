@@ -104,14 +104,7 @@ impl<R: Reconciler> Runtime<R> {
         };
         let (before, now) = (managed(old), managed(new));
         let changed_hands = old.is_some() && new.is_some() && before != now;
-        // The server, or a webhook, has stored something else than was sent.
-        let differs = observed == Observation::Own
-            && new.is_some()
-            && self
-                .cluster()
-                .sent_objects(R::Output::INFORMER_KIND)
-                .is_some_and(|sent| sent.take_difference(&object, metadata.resource_version));
-        let foreign = observed == Observation::Foreign || differs;
+        let foreign = observed == Observation::Foreign;
         let sync = |key| self.on_foreign_write(key, ForeignWrite::Applied, &[latest]);
         if changed_hands && let Some(before) = &before {
             sync(before);

@@ -77,10 +77,10 @@ impl<R: Reconciler> Runtime<R> {
         let queue = WorkQueue::new(config.queue_name, config.rate_limiter);
         let metrics = Metrics::register(config.queue_name);
         let outage = Member::new(&config.options, &queue, &metrics);
-        let writer = writer.with_sent_objects(cluster.sent_objects(R::Output::INFORMER_KIND).cloned());
+        let tracker = cluster.ledger(R::Output::INFORMER_KIND).tracker();
         Self {
             queue,
-            writer: TrackedWriter::new(writer, seed),
+            writer: TrackedWriter::new(writer, tracker, seed),
             stopped: Notify::new(),
             selection: Selection::new(config.options.service_selector.clone()),
             has_begun: AtomicBool::new(false),

@@ -7,7 +7,7 @@ use kube_endpoint_core_model::change::ChangedPod;
 use kube_endpoint_core_model::{
     EndpointSlice, Endpoints, Node, NodeLookup, ObjectKey, Pod, ResourceVersion, Service,
 };
-use kube_endpoint_tracker::SentObjects;
+use kube_endpoint_tracker::WriteLedger;
 use parking_lot::RwLock;
 use tokio::time::Instant;
 
@@ -44,8 +44,7 @@ pub(crate) struct Inner {
     pub(crate) shard_warned: AtomicBool,
     summarizes_endpoints: AtomicBool,
     pub(crate) fair_locks: FairLocks,
-    sent_endpoint_slices: Arc<SentObjects>,
-    sent_endpoints: Arc<SentObjects>,
+    ledgers: [Arc<WriteLedger>; Kind::ALL.len()],
     handlers: RwLock<Arc<[Arc<dyn Handler>]>>,
     metrics: [KindMetrics; Kind::ALL.len()],
 }
@@ -101,8 +100,7 @@ impl Cluster {
                 shard_warned: AtomicBool::new(false),
                 summarizes_endpoints: AtomicBool::new(false),
                 fair_locks: FairLocks::default(),
-                sent_endpoint_slices: Arc::default(),
-                sent_endpoints: Arc::default(),
+                ledgers: Default::default(),
                 handlers: RwLock::new(Arc::new([])),
                 metrics: Kind::ALL.map(KindMetrics::new),
             }),
@@ -157,14 +155,10 @@ impl Cluster {
         }
     }
 
-    /// Returns the objects of a kind that controllers have sent and that no watch has shown yet, or
-    /// `None` for a kind that no controller writes.
-    pub fn sent_objects(&self, kind: Kind) -> Option<&Arc<SentObjects>> {
-        match kind {
-            Kind::EndpointSlices => Some(&self.inner.sent_endpoint_slices),
-            Kind::Endpoints => Some(&self.inner.sent_endpoints),
-            Kind::Pods | Kind::Services | Kind::Nodes => None,
-        }
+    /// Returns the ledger of this process's own writes of a kind. Each writer of the kind takes a
+    /// tracker from it.
+    pub fn ledger(&self, kind: Kind) -> &Arc<WriteLedger> {
+        &self.inner.ledgers[kind as usize]
     }
 
     /// Returns a pod.

@@ -414,10 +414,11 @@ impl<'a, T: Object> Reflector<'a, T> {
     }
 
     fn decode(&mut self, raw: Raw<'_>) -> Decoded<T> {
-        let outstanding = self.cluster.sent_objects(T::KIND).filter(|sent| !sent.is_empty());
-        let decoded = match outstanding {
-            Some(sent) => echo::object::<T>(raw, sent, &mut self.interner),
-            None => decode::object::<T>(raw, &mut self.interner),
+        let ledger = self.cluster.ledger(T::KIND);
+        let decoded = if ledger.is_empty() {
+            decode::object::<T>(raw, &mut self.interner)
+        } else {
+            echo::object::<T>(raw, ledger, &mut self.interner)
         };
         match decoded {
             Ok(item) if !self.is_watched(&item) => {

@@ -1,13 +1,14 @@
-//! Trigger times, and which of a controller's own writes the cache has seen. No I/O, no clock.
+//! Trigger times, and the ledger of own writes. No I/O, no clock.
 //!
-//! A [`WriteTracker`] is shared by the workers of one controller; its lock is held for map
-//! operations only. A [`TriggerTime`] belongs to one Service. [`SentObjects`] is shared by the
-//! writers and the cache of one kind.
+//! The controllers that write a kind share a [`WriteLedger`], and with it the cache of the kind and
+//! the manager. Each controller has a [`WriteTracker`] in it, and each write a [`PendingWrite`].
+//! The ledger's lock is held for map operations only. A [`TriggerTime`] belongs to one Service.
 
-pub mod sent;
+pub mod ledger;
 pub mod trigger_time;
 pub mod writes;
 
-pub use sent::{Content, Echo, SentObject, SentObjects};
+pub use ledger::{Content, Echo, SentObject, WriteLedger};
 pub use trigger_time::{NeedsAllPods, TriggerTime};
+pub use writes::pending::{PendingWrite, Verb};
 pub use writes::{Observation, WriteTracker};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use kube_endpoint_core_model::change::ChangedPod;
 use kube_endpoint_core_model::{Pod, Service, Text, Timestamp};
 
-/// What the last sync of one Service saw.
+/// The times that the last sync of one Service saw.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct TriggerTime {
     seen: Option<Seen>,
@@ -30,7 +30,7 @@ pub struct NeedsAllPods;
 impl TriggerTime {
     /// Returns the trigger time of a sync. For a new Service it is the creation time. Otherwise it
     /// is the earliest time that is newer than at the last call, among the pods' Ready transitions
-    /// and the Service's creation. None means that none of these times has changed; the annotation
+    /// and the Service's creation. Returns `None` if none of these times has changed; the annotation
     /// is then removed.
     ///
     /// The state advances whether or not the sync writes anything. A Service that was deleted and

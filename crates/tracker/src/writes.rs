@@ -10,35 +10,63 @@
 //! Only outstanding writes are held, so nothing is left of objects that no longer exist.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use kube_endpoint_core_model::{ObjectKey, ResourceVersion, Text};
-use parking_lot::Mutex;
+use parking_lot::{MappedMutexGuard, MutexGuard};
 
-mod state;
-mod updates;
+use crate::WriteLedger;
+use crate::ledger::state::{Book, Owner, Phase};
 
-use state::{Object, Owner, Seen, State};
+pub(crate) mod pending;
 
-/// What an event of a managed object means.
+use pending::{PendingWrite, Verb};
+
+/// The meaning of an event of a managed object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Observation {
     /// The event of our own write: nothing to do.
     Own,
-    /// A write of the object has not been answered yet. [`WriteTracker::wrote`] reports the event
-    /// when it is.
+    /// A write of the object has not been answered yet. [`PendingWrite::answered`] reports the
+    /// event.
     InFlight,
-    /// A change by another client: the owner must be synced.
+    /// A change by another client, or an own write that the server or a webhook stored with another
+    /// content: the owner must be synced.
     Foreign,
 }
 
-/// Own writes whose echo is outstanding. Each controller has one. The `owner` of a write is the
-/// Service or Endpoints object that is synced, the `object` is what was written for it.
-#[derive(Debug, Default)]
+/// The own writes of one controller whose echo is outstanding. The `owner` of a write is the
+/// Service or Endpoints object that is synced, the `object` was written for it.
+#[derive(Debug)]
 pub struct WriteTracker {
-    state: Mutex<State>,
+    pub(crate) ledger: Arc<WriteLedger>,
+    /// The index of its book in the ledger.
+    pub(crate) book: usize,
+}
+
+impl Default for WriteTracker {
+    /// The only tracker of a ledger.
+    fn default() -> Self {
+        Arc::<WriteLedger>::default().tracker()
+    }
 }
 
 impl WriteTracker {
+    fn book(&self) -> MappedMutexGuard<'_, Book> {
+        MutexGuard::map(self.ledger.state.lock(), |state| &mut state.books[self.book])
+    }
+
+    /// Returns the handle of a write that is to be sent. `position` is that of the cache.
+    pub fn write<'a>(
+        &'a self,
+        owner: &'a ObjectKey,
+        object: &'a ObjectKey,
+        verb: Verb,
+        position: ResourceVersion,
+    ) -> PendingWrite<'a> {
+        PendingWrite { tracker: self, owner, object, verb, position, begun: None, permit: None }
+    }
+
     /// Returns true if the cache does not show all of the owner's writes yet, so that a sync has to
     /// be delayed. `cached_uids` are the uids of the owner's objects in the cache that are not
     /// being deleted.
@@ -48,69 +76,69 @@ impl WriteTracker {
         position: ResourceVersion,
         cached_uids: impl IntoIterator<Item = &'a Text>,
     ) -> bool {
-        let mut state = self.state.lock();
-        let State { owners, objects, missed, .. } = &mut *state;
+        let mut book = self.book();
+        let Book { owners, objects, missed, .. } = &mut *book;
         let Some(entry) = owners.get_mut(owner) else { return false };
-        entry.written = entry.written.filter(|written| *written > position);
-        if !entry.deleted.is_empty() {
-            let cached: BTreeSet<&Text> = cached_uids.into_iter().collect();
-            entry.deleted.retain(|uid| cached.contains(uid));
-        }
-        let stale = entry.written.is_some() || !entry.deleted.is_empty();
+        let cached: BTreeSet<&Text> = cached_uids.into_iter().collect();
+        let mut stale = false;
         // Some echoes never come, such as that of an object that was created and deleted between
         // two lists. Events are handled in order, so the event at a version has been handled once
         // the cache has read past it.
         entry.objects.retain(|key| {
-            let settled = objects.get(key).is_none_or(|object| {
-                let echoed = object.written.is_none_or(|written| written < position);
-                let gone = object.deleted.as_ref().is_none_or(|uid| !entry.deleted.contains(uid));
-                !object.in_flight && echoed && gone
-            });
-            if settled && let Some(Object { written: Some(_), deleted: None, .. }) = objects.remove(key) {
-                missed.insert(key.clone());
+            let Some(object) = objects.get(key) else { return false };
+            match &object.phase {
+                Phase::InFlight { .. } => true,
+                Phase::Written { version, .. } if *version < position => {
+                    objects.remove(key);
+                    missed.insert(key.clone());
+                    false
+                }
+                Phase::Written { version, .. } => {
+                    stale |= *version > position;
+                    true
+                }
+                Phase::Deleted { uid } if cached.contains(uid) => {
+                    stale = true;
+                    true
+                }
+                Phase::Deleted { .. } => {
+                    objects.remove(key);
+                    false
+                }
             }
-            !settled
         });
-        state.drop_settled(owner);
+        book.drop_settled(owner);
         stale
     }
 
-    /// Records that a write of an object is being sent. Every call must be followed by one of
-    /// [`Self::wrote`], [`Self::deleted`], [`Self::failed`].
-    pub fn begin(&self, object: &ObjectKey) {
-        let mut state = self.state.lock();
-        state.objects.entry(object.clone()).or_default().in_flight = true;
-    }
-
-    /// As [`Self::wrote`], for a created object. If it is deleted before a relist, there is no
-    /// event for it; [`Self::unseen_creates`] finds it then.
-    pub fn created(
+    /// Records that the server was asked and has an object of the owner in this version.
+    /// `position` is that of the cache by now.
+    pub fn found(
         &self,
         owner: &ObjectKey,
         object: &ObjectKey,
         version: ResourceVersion,
         position: ResourceVersion,
-    ) -> bool {
-        self.record_answer(owner, object, version, position, true)
+    ) {
+        self.book().wrote(owner, object, version, position, false);
     }
 
-    /// Owners of objects that were created but never appeared in the cache, although it has read
-    /// past their versions: they were deleted before a relist. The owners must be synced. Call this
-    /// after each relist, when its changes have been observed, with a function that tells which
-    /// namespaces were listed and the position after it.
+    /// Returns the owners of objects that were created but never appeared in the cache, although it
+    /// has read past their versions: they were deleted before a relist. The owners must be synced.
+    /// Call this after each relist, when its changes have been observed, with a function that
+    /// returns true for the namespaces that were listed, and the position after it.
     #[expect(clippy::disallowed_methods, reason = "the owners are sorted")]
     pub fn unseen_creates(
         &self,
         is_listed: impl Fn(&str) -> bool,
         position: ResourceVersion,
     ) -> Vec<ObjectKey> {
-        let state = self.state.lock();
+        let book = self.book();
         let is_unseen = |key: &ObjectKey| {
-            let created =
-                state.objects.get(key).filter(|object| object.created).and_then(|object| object.written);
-            created.is_some_and(|created| created <= position)
+            let phase = book.objects.get(key).map(|object| &object.phase);
+            matches!(phase, Some(Phase::Written { version, created: true }) if *version <= position)
         };
-        let mut unseen: Vec<ObjectKey> = state
+        let mut unseen: Vec<ObjectKey> = book
             .owners
             .iter()
             .filter(|(owner, entry)| is_listed(&owner.namespace) && entry.objects.iter().any(is_unseen))
@@ -120,106 +148,44 @@ impl WriteTracker {
         unseen
     }
 
-    /// Records that a create or update was answered with this version. Returns whether another
-    /// client changed the object in the meantime, so that the owner must be synced again.
-    pub fn wrote(
-        &self,
-        owner: &ObjectKey,
-        object: &ObjectKey,
-        version: ResourceVersion,
-        position: ResourceVersion,
-    ) -> bool {
-        self.record_answer(owner, object, version, position, false)
-    }
-
-    /// As [`Self::wrote`]; `created` tells whether the object was created.
-    fn record_answer(
-        &self,
-        owner: &ObjectKey,
-        object: &ObjectKey,
-        version: ResourceVersion,
-        position: ResourceVersion,
-        created: bool,
-    ) -> bool {
-        let mut state = self.state.lock();
-        state.answers += 1;
-        let State { owners, objects, answers, .. } = &mut *state;
-        let entry = owners.entry(owner.clone()).or_default();
-        entry.answer = *answers;
-        entry.unresolved.remove(&object.name);
-        entry.updates.remove(object);
-        let tracked = objects.entry(object.clone()).or_default();
-        // The cache may show it already.
-        let is_ahead = version > position;
-        if is_ahead {
-            entry.written = entry.written.max(Some(version));
-        }
-        tracked.in_flight = false;
-        tracked.created = created;
-        tracked.written = Some(version);
-        let echo = Seen::Version(version);
-        let changed_meanwhile = match tracked.seen.take() {
-            // The echo may come before the answer.
-            Some(seen) if seen >= echo => {
-                objects.remove(object);
-                entry.objects.remove(object);
-                seen > echo
-            }
-            _ => {
-                entry.objects.insert(object.clone());
-                created && !is_ahead
-            }
-        };
-        if entry.is_settled() {
-            owners.remove(owner);
-        }
-        changed_meanwhile
-    }
-
-    /// Records that a delete succeeded, or that the object did not exist. `uid` is the object's.
-    pub fn deleted(&self, owner: &ObjectKey, object: &ObjectKey, uid: &Text) {
-        let mut state = self.state.lock();
-        let tracked = state.objects.entry(object.clone()).or_default();
-        tracked.in_flight = false;
-        if tracked.seen.take() == Some(Seen::Deleted) {
-            state.objects.remove(object);
-            if let Some(entry) = state.owners.get_mut(owner) {
-                entry.updates.remove(object);
-            }
-            state.drop_observed(Some(owner), object);
-            return;
-        }
-        tracked.deleted = Some(uid.clone());
-        let entry = state.answered(owner);
-        entry.updates.remove(object);
-        entry.deleted.insert(uid.clone());
-        entry.objects.insert(object.clone());
-    }
-
-    /// Records that a write was refused and had no effect. Returns whether the object changed in
-    /// the meantime.
-    pub fn failed(&self, object: &ObjectKey) -> bool {
-        self.state.lock().objects.remove(object).is_some_and(|tracked| tracked.seen.is_some())
-    }
-
-    /// Records that the outcome of a create is unknown: the connection broke, or the server failed.
-    /// The next create for this owner should use the same name ([`Self::take_unresolved`]); the
-    /// server then answers whether it exists.
-    pub fn create_unresolved(&self, owner: &ObjectKey, object: &ObjectKey) {
-        let mut state = self.state.lock();
-        let seen = state.objects.remove(object).and_then(|tracked| tracked.seen);
-        // An event of that name has shown the outcome already.
-        if seen.is_none() {
-            state.owners.entry(owner.clone()).or_default().unresolved.insert(object.name.clone());
-        }
+    /// Keeps the name of a create whose outcome is still unknown, after
+    /// [`Self::take_unresolved`].
+    pub fn keep_unresolved(&self, owner: &ObjectKey, name: &Text) {
+        self.book().owners.entry(owner.clone()).or_default().unresolved.insert(name.clone());
     }
 
     /// Removes and returns the name of a create whose outcome is unknown, if there is one.
     pub fn take_unresolved(&self, owner: &ObjectKey) -> Option<Text> {
-        let mut state = self.state.lock();
-        let taken = state.owners.get_mut(owner)?.unresolved.pop_first()?;
-        state.drop_settled(owner);
+        let mut book = self.book();
+        let taken = book.owners.get_mut(owner)?.unresolved.pop_first()?;
+        book.drop_settled(owner);
         Some(taken)
+    }
+
+    /// Drops the owner's updates whose outcome the cache shows. Call this before a plan is made,
+    /// with a function that returns the version that the plan sees. If an update was carried out,
+    /// it made the version that follows the one that it replaced. A cache that shows any other
+    /// version is therefore past the update.
+    pub fn settle_updates(&self, owner: &ObjectKey, cached: impl Fn(&ObjectKey) -> Option<ResourceVersion>) {
+        let mut book = self.book();
+        let Some(entry) = book.owners.get_mut(owner) else { return };
+        entry.updates.retain(|object, replaced| cached(object) == Some(*replaced));
+        book.drop_settled(owner);
+    }
+
+    /// Returns the owner's updates whose outcome is unknown, each with the version that it was to
+    /// replace. The next sync may see the state from before the update, so it must not conclude
+    /// that there is nothing to write.
+    pub fn unresolved_updates(&self, owner: &ObjectKey) -> Vec<(ObjectKey, ResourceVersion)> {
+        let book = self.book();
+        let updates = book.owners.get(owner).into_iter().flat_map(|entry| &entry.updates);
+        updates.map(|(object, replaced)| (object.clone(), *replaced)).collect()
+    }
+
+    /// Records that the server was asked about an update whose outcome was unknown, and that there
+    /// is no event to wait for.
+    pub fn update_resolved(&self, owner: &ObjectKey, object: &ObjectKey) {
+        self.book().update_resolved(owner, object);
     }
 
     /// Classifies an event: an object was added or changed and has this uid and version.
@@ -230,67 +196,50 @@ impl WriteTracker {
         uid: &Text,
         version: ResourceVersion,
     ) -> Observation {
-        let mut state = self.state.lock();
+        let mut book = self.book();
         if let Some(owner) = owner
-            && let Some(entry) = state.owners.get_mut(owner)
+            && let Some(entry) = book.owners.get_mut(owner)
         {
             // It exists, so a create of that name need not be tried again.
             entry.unresolved.remove(&object.name);
-            // An event comes when the cache has read up to it.
-            entry.written = entry.written.filter(|written| *written > version);
         }
-        let observed = state.observe_applied(object, uid, version);
-        state.drop_observed(owner, object);
+        let observed = book.observe_applied(object, uid, version);
+        book.drop_observed(owner, object);
         observed
     }
 
     /// Classifies an event: an object was deleted.
     pub fn observe_deleted(&self, owner: Option<&ObjectKey>, object: &ObjectKey, uid: &Text) -> Observation {
-        let mut state = self.state.lock();
-        if let Some(owner) = owner
-            && let Some(entry) = state.owners.get_mut(owner)
-        {
-            entry.deleted.remove(uid);
-        }
-        let observed = state.observe_deleted(object, uid);
-        state.drop_observed(owner, object);
+        let mut book = self.book();
+        let observed = book.observe_deleted(object, uid);
+        book.drop_observed(owner, object);
         observed
-    }
-
-    /// Compares the version in the answer to a write with the position of the cache before the
-    /// write was sent. A write makes a version that is higher than all before, unless the server's
-    /// storage went back.
-    pub fn check_answer(&self, before: ResourceVersion, version: ResourceVersion) {
-        if !version.is_none() && version <= before {
-            self.state.lock().went_back = true;
-        }
     }
 
     /// Returns true if an answer since the last call has shown that the server's storage went back.
     pub fn take_went_back(&self) -> bool {
-        std::mem::take(&mut self.state.lock().went_back)
+        std::mem::take(&mut self.book().went_back)
     }
 
-    /// Removes and returns the objects of which [`Self::is_stale`] found that the cache has read
-    /// past a write without showing it. Either another client deleted the object between two lists,
-    /// or the cache shows another history than that of the server.
+    /// Removes and returns the objects whose write the cache has read past without showing it, as
+    /// [`Self::is_stale`] found. Either another client deleted the object between two lists, or the
+    /// cache shows another history than that of the server.
     pub fn take_missed(&self) -> BTreeSet<ObjectKey> {
-        std::mem::take(&mut self.state.lock().missed)
+        std::mem::take(&mut self.book().missed)
     }
 
-    /// Owners of writes that were answered before the last call already and that the cache has not
-    /// shown since, sorted. A cache shows a write within moments. If it does not, an event was lost
-    /// or the server's storage went back, and no event may ever come that starts a sync. So the
-    /// owners must be synced. Call this at intervals.
+    /// Returns the owners of writes that were answered before the last call already and that the
+    /// cache has not shown since, sorted. A cache shows a write within moments. If it does not, an
+    /// event was lost or the server's storage went back, and no event may ever come that starts a
+    /// sync. So the owners must be synced. Call this at intervals.
     #[expect(clippy::disallowed_methods, reason = "the owners are sorted")]
     pub fn overdue(&self) -> Vec<ObjectKey> {
-        let mut state = self.state.lock();
-        let answers = state.answers;
-        let before = std::mem::replace(&mut state.answers_before, answers);
-        let is_overdue = |(_, entry): &(&ObjectKey, &Owner)| {
-            entry.answer <= before && !(entry.objects.is_empty() && entry.deleted.is_empty())
-        };
-        let overdue = state.owners.iter().filter(is_overdue).map(|(owner, _)| owner.clone());
+        let mut book = self.book();
+        let answers = book.answers;
+        let before = std::mem::replace(&mut book.answers_before, answers);
+        let is_overdue =
+            |(_, entry): &(&ObjectKey, &Owner)| entry.answer <= before && !entry.objects.is_empty();
+        let overdue = book.owners.iter().filter(is_overdue).map(|(owner, _)| owner.clone());
         let mut overdue: Vec<ObjectKey> = overdue.collect();
         overdue.sort();
         overdue
@@ -298,36 +247,35 @@ impl WriteTracker {
 
     /// Stops waiting for the cache to show that objects of an owner were deleted.
     pub fn forget_deleted(&self, owner: &ObjectKey) {
-        let mut state = self.state.lock();
-        let State { owners, objects, .. } = &mut *state;
+        let mut book = self.book();
+        let Book { owners, objects, .. } = &mut *book;
         let Some(entry) = owners.get_mut(owner) else { return };
-        entry.deleted.clear();
         entry.objects.retain(|key| {
             let deleted =
-                objects.get(key).is_some_and(|object| !object.in_flight && object.deleted.is_some());
+                objects.get(key).is_some_and(|object| matches!(object.phase, Phase::Deleted { .. }));
             if deleted {
                 objects.remove(key);
             }
             !deleted
         });
-        state.drop_settled(owner);
+        book.drop_settled(owner);
     }
 
     /// Drops the state of a deleted owner. Events of its last writes then count as foreign, which
     /// costs a sync without writes.
     pub fn forget(&self, owner: &ObjectKey) {
-        let mut state = self.state.lock();
-        if let Some(entry) = state.owners.remove(owner) {
+        let mut book = self.book();
+        if let Some(entry) = book.owners.remove(owner) {
             for object in &entry.objects {
-                state.objects.remove(object);
+                book.objects.remove(object);
             }
         }
     }
 
-    /// The numbers of owners and of objects with state.
+    /// Returns the numbers of owners and of objects with state.
     pub fn len(&self) -> (usize, usize) {
-        let state = self.state.lock();
-        (state.owners.len(), state.objects.len() + state.missed.len())
+        let book = self.book();
+        (book.owners.len(), book.objects.len() + book.missed.len())
     }
 
     /// Returns true if nothing is outstanding.

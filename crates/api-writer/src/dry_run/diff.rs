@@ -1,4 +1,4 @@
-//! What differs between two versions of an object, for people.
+//! The differences between two versions of an object, for people.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ use crate::writable::Writable;
 /// How many lines are printed at most.
 const MOST_LINES: usize = 20;
 
-/// What the server sets; a controller sends it back unchanged.
+/// The fields that the server sets; a controller sends them back unchanged.
 const OF_THE_SERVER: [&str; 5] =
     ["creationTimestamp", "generation", "managedFields", "resourceVersion", "uid"];
 

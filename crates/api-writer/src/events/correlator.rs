@@ -33,7 +33,7 @@ pub(super) struct SeriesKey {
     message: Option<String>,
 }
 
-/// A series of equal events, each of which has been counted, whether or not it was sent.
+/// A series of equal events. All are counted, also those that were not sent.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Series {
     pub(super) name: String,
@@ -41,7 +41,7 @@ pub(super) struct Series {
     pub(super) count: u32,
 }
 
-/// What to send for an event.
+/// The content of a request for an event.
 #[derive(Debug, PartialEq)]
 pub(super) struct Delivery {
     pub(super) key: SeriesKey,
@@ -83,7 +83,7 @@ impl Correlator {
         Self { similar: cache(), series: cache(), buckets: cache() }
     }
 
-    /// Counts an event and returns what to send; none if there were too many of its type about its
+    /// Counts an event and returns what to send; `None` if there were too many of its type about its
     /// object. `name` is that of the stored event if it is new.
     ///
     /// Events are counted before they are filtered (upstream `EventCorrelate`), so the next one

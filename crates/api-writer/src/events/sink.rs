@@ -71,7 +71,7 @@ impl Sink {
         }
     }
 
-    /// Sends an event; returns whether the server has stored it. An event that the server refuses
+    /// Sends an event. Returns true if the server has stored it. An event that the server refuses
     /// is given up, so that it does not hold up others. It is sent again if there was no answer, or
     /// if the answer says when to retry.
     async fn deliver(&mut self, event: &Recorded, message: &str, series: &Series) -> bool {

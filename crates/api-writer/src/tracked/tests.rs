@@ -32,7 +32,7 @@ fn answering(answers: &[(u16, &str)]) -> (TrackedWriter, Asked) {
         RequestLimiter::unlimited(),
         "test",
     );
-    (TrackedWriter::new(writer, 1), asked)
+    (TrackedWriter::new(writer, WriteTracker::default(), 1), asked)
 }
 
 fn owner() -> ObjectKey {
@@ -54,7 +54,7 @@ fn slice(name: &str) -> EndpointSlice {
     EndpointSlice { metadata, ..EndpointSlice::default() }
 }
 
-/// Carries writes out of which nothing is safe once a create has failed.
+/// Carries out writes. Once a create has failed, no other write is safe.
 async fn carry_out(writer: &TrackedWriter, writes: Writes<EndpointSlice>) -> Carried<EndpointSlice> {
     writer.carry_out(&owner(), writes, || position(1), |_| (), Some(|_, _| Writes::default())).await
 }

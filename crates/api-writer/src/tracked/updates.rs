@@ -7,9 +7,9 @@ use crate::error::WriteError;
 use crate::writable::Writable;
 
 impl TrackedWriter {
-    /// Asks the server what became of the owner's updates whose outcome is unknown. Returns whether
-    /// an object changed; the cache may not show that, so the owner must be synced again. If the
-    /// tracker keeps no such update, nothing is sent.
+    /// Asks the server about the owner's updates whose outcome is unknown. Returns true if an object
+    /// changed; the cache may not show that, so the owner must be synced again. If the ledger keeps
+    /// no such update, nothing is sent.
     ///
     /// # Errors
     ///
@@ -21,20 +21,18 @@ impl TrackedWriter {
     ) -> Result<bool, FailedWrite> {
         let mut changed = false;
         for (object, sent) in self.tracker.unresolved_updates(owner) {
-            self.tracker.begin(&object);
             match self.writer.get::<T>(&object).await {
                 // It was not carried out.
-                Ok(found) if found.version() == sent => changed |= self.tracker.unchanged(owner, &object),
+                Ok(found) if found.version() == sent => self.tracker.update_resolved(owner, &object),
                 Ok(found) => {
-                    self.tracker.wrote(owner, &object, found.version(), position());
+                    self.tracker.found(owner, &object, found.version(), position());
                     changed = true;
                 }
                 Err(WriteError::NotFound(_)) => {
-                    self.tracker.unchanged(owner, &object);
+                    self.tracker.update_resolved(owner, &object);
                     changed = true;
                 }
                 Err(error) => {
-                    self.tracker.failed(&object);
                     return Err(FailedWrite { operation: Operation::Update, object, error });
                 }
             }

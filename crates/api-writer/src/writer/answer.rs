@@ -1,4 +1,4 @@
-//! What is read of the answers to requests.
+//! Reads the answers to requests.
 
 use kube_endpoint_api_client::ContentType;
 use kube_endpoint_core_model::protobuf::{self, Envelope};
@@ -8,7 +8,7 @@ use serde::Deserialize;
 use crate::error::WriteError;
 use crate::send::Answer;
 
-/// What is wrong with an answer that is no stored object.
+/// The fault of an answer that is no stored object.
 const NO_VERSION: &str = "it has no resourceVersion";
 
 /// The metadata of an object on the server.
@@ -40,7 +40,7 @@ impl PartialObjectMetadata {
     }
 }
 
-/// What matters of the answer to a write.
+/// The part of the answer to a write that is read.
 #[derive(Deserialize)]
 struct Stored {
     metadata: StoredMeta,
@@ -72,8 +72,8 @@ pub(super) fn stored_version(answer: &Answer, path: &str) -> Result<ResourceVers
     if version.is_none() { Err(unreadable(path, &NO_VERSION)) } else { Ok(version) }
 }
 
-/// The error for an answer that is not what was asked for. Whether the request had an effect is
-/// unknown.
+/// The error for an answer that is not what was asked for. Nobody knows if the request had an
+/// effect.
 pub(super) fn unreadable(path: &str, error: &dyn std::fmt::Display) -> WriteError {
     WriteError::Unknown(format!("the answer to {path} cannot be read: {error}"))
 }

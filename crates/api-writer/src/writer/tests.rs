@@ -3,6 +3,7 @@ use http::{Request, Response};
 use http_body_util::BodyExt;
 use kube::client::Body;
 use kube_endpoint_core_model::{EndpointSlice, Endpoints};
+use kube_endpoint_tracker::{Verb, WriteTracker};
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -39,11 +40,33 @@ fn slice() -> Arc<EndpointSlice> {
     Arc::new(EndpointSlice { metadata, ..EndpointSlice::default() })
 }
 
+async fn create<T: Writable>(writer: &ApiWriter, object: &Arc<T>) -> Result<ResourceVersion, WriteError> {
+    let (tracker, key) = (WriteTracker::default(), object.metadata().key());
+    writer.create(object, &mut tracker.write(&key, &key, Verb::Create, ResourceVersion(1))).await
+}
+
+async fn update<T: Writable>(writer: &ApiWriter, object: &Arc<T>) -> Result<ResourceVersion, WriteError> {
+    let (tracker, key) = (WriteTracker::default(), object.metadata().key());
+    let verb = Verb::Update(object.metadata().resource_version);
+    writer.update(object, &mut tracker.write(&key, &key, verb, ResourceVersion(1))).await
+}
+
+/// Deletes the slice, in any version or only if it is unchanged.
+async fn delete(writer: &ApiWriter, slice: &EndpointSlice, unchanged: bool) -> Result<(), WriteError> {
+    let (tracker, key) = (WriteTracker::default(), slice.metadata.key());
+    let write = &mut tracker.write(&key, &key, Verb::Delete, ResourceVersion(1));
+    if unchanged {
+        writer.delete_unchanged(slice, write).await
+    } else {
+        writer.delete_seen::<EndpointSlice>(&slice.metadata, write).await
+    }
+}
+
 #[tokio::test]
 async fn a_create_posts_the_object_with_its_kind() {
     let (writer, seen) =
         answering(201, r#"{"metadata":{"name":"web-abc","resourceVersion":"12","uid":"u"}}"#);
-    assert_eq!(writer.create(&slice()).await.unwrap(), ResourceVersion(12));
+    assert_eq!(create(&writer, &slice()).await.unwrap(), ResourceVersion(12));
     insta::assert_json_snapshot!(*seen.lock().unwrap(), @r#"
     [
       [
@@ -70,16 +93,16 @@ async fn a_create_posts_the_object_with_its_kind() {
 async fn a_404_is_reported_as_it_is() {
     let (writer, _) = answering(404, r#"{"message":"not there"}"#);
     let not_found = || WriteError::NotFound("not there".into());
-    assert_eq!(writer.create(&slice()).await, Err(not_found()));
-    assert_eq!(writer.update(&slice()).await, Err(not_found()));
-    assert_eq!(writer.delete::<EndpointSlice>(&slice().key(), None).await, Err(not_found()));
+    assert_eq!(create(&writer, &slice()).await, Err(not_found()));
+    assert_eq!(update(&writer, &slice()).await, Err(not_found()));
+    assert_eq!(delete(&writer, &slice(), false).await, Err(not_found()));
 }
 
 #[tokio::test]
 async fn an_update_is_a_put_and_a_get_reads_the_version() {
     let (writer, seen) = answering(200, r#"{"metadata":{"resourceVersion":"13"}}"#);
     let endpoints = Arc::new(Endpoints { metadata: slice().metadata.clone(), ..Endpoints::default() });
-    assert_eq!(writer.update(&endpoints).await.unwrap(), ResourceVersion(13));
+    assert_eq!(update(&writer, &endpoints).await.unwrap(), ResourceVersion(13));
     assert_eq!(writer.get::<Endpoints>(&endpoints.key()).await.unwrap().version(), ResourceVersion(13));
     let seen = seen.lock().unwrap();
     let calls: Vec<String> = seen.iter().map(|(method, path, _)| format!("{method} {path}")).collect();
@@ -92,11 +115,13 @@ async fn an_update_is_a_put_and_a_get_reads_the_version() {
 #[tokio::test]
 async fn a_delete_is_for_one_uid_only() {
     let (writer, seen) = answering(200, r#"{"kind":"Status","status":"Success"}"#);
-    writer.delete::<EndpointSlice>(&slice().key(), Some(&"u".into())).await.unwrap();
-    writer.delete::<EndpointSlice>(&slice().key(), None).await.unwrap();
+    let mut slice = slice();
+    Arc::make_mut(&mut slice).metadata.uid = "u".into();
+    delete(&writer, &slice, false).await.unwrap();
+    delete(&writer, &slice, true).await.unwrap();
     let seen = seen.lock().unwrap();
-    assert_eq!(seen[0].2["preconditions"]["uid"], "u");
-    assert_eq!(seen[1].2.get("preconditions"), None);
+    assert_eq!(seen[0].2["preconditions"], serde_json::json!({"uid": "u"}));
+    assert_eq!(seen[1].2["preconditions"], serde_json::json!({"uid": "u", "resourceVersion": "4"}));
 }
 
 #[tokio::test]
@@ -107,7 +132,7 @@ async fn errors_carry_the_servers_message_and_delay() {
         message: "slow down".into(),
         retry_after: Some(Duration::from_secs(7)),
     };
-    assert_eq!(writer.create(&slice()).await, Err(want));
+    assert_eq!(create(&writer, &slice()).await, Err(want));
 }
 
 /// Keeps a line about each write.
@@ -138,15 +163,14 @@ async fn an_observer_is_told_of_each_write_and_of_the_sync_that_made_it() {
         SyncContext::new("endpoint_slice".into(), ObjectKey::new("shop", "web"), vec!["pod", "retry"]);
     context
         .scope(async {
-            let _ = observed(201, r#"{"metadata":{"resourceVersion":"12"}}"#).create(&slice()).await;
-            let _ = observed(409, r#"{"message":"it changed"}"#).update(&slice()).await;
+            let _ = create(&observed(201, r#"{"metadata":{"resourceVersion":"12"}}"#), &slice()).await;
+            let _ = update(&observed(409, r#"{"message":"it changed"}"#), &slice()).await;
         })
         .await;
     let writer = observed(200, r#"{"metadata":{"resourceVersion":"13"}}"#);
-    let _ = writer.update(&slice()).await;
-    let _ = writer.delete_seen::<EndpointSlice>(&slice().metadata).await;
-    let _ = writer.delete_unchanged(&*slice()).await;
-    let _ = writer.delete::<EndpointSlice>(&slice().key(), None).await;
+    let _ = update(&writer, &slice()).await;
+    let _ = delete(&writer, &slice(), false).await;
+    let _ = delete(&writer, &slice(), true).await;
     // Reads are no writes.
     let _ = writer.get::<EndpointSlice>(&slice().key()).await;
     insta::assert_snapshot!(lines.0.lock().unwrap().join("\n"), @r#"
@@ -155,14 +179,13 @@ async fn an_observer_is_told_of_each_write_and_of_the_sync_that_made_it() {
     update EndpointSlice shop/web-abc 4 13 Some(200) [] 
     delete EndpointSlice shop/web-abc 4 - Some(200) [] 
     delete EndpointSlice shop/web-abc 4 - Some(200) [] 
-    delete EndpointSlice shop/web-abc - - Some(200) [] 
     "#);
 }
 
 #[tokio::test]
 async fn an_invalid_answer_is_unknown() {
     let (writer, _) = answering(201, "<html>");
-    let error = writer.create(&slice()).await.unwrap_err();
+    let error = create(&writer, &slice()).await.unwrap_err();
     assert!(!error.is_refusal(), "{error:?}");
 }
 
@@ -172,7 +195,7 @@ async fn a_missing_answer_is_unknown() {
         std::future::pending::<Result<Response<Body>, std::io::Error>>()
     });
     let writer = ApiWriter::new(ApiClient::for_tests(service), RequestLimiter::unlimited(), "test");
-    let error = writer.create(&slice()).await.unwrap_err();
+    let error = create(&writer, &slice()).await.unwrap_err();
     assert_eq!(
         error,
         WriteError::Unknown(
@@ -211,7 +234,7 @@ async fn a_server_that_refuses_protobuf_gets_json_at_once_and_from_then_on() {
     for code in [406, 415] {
         let (writer, seen) = refusing(code);
         for _ in 0..2 {
-            assert_eq!(writer.create(&slice()).await.unwrap(), ResourceVersion(5));
+            assert_eq!(create(&writer, &slice()).await.unwrap(), ResourceVersion(5));
         }
         assert_eq!(writer.client.content_type_of("endpoints"), ContentType::Protobuf);
         let seen = seen.lock().unwrap().join("\n");
@@ -225,14 +248,14 @@ async fn a_server_that_refuses_protobuf_gets_json_at_once_and_from_then_on() {
     }
     // Any other refusal concerns the object.
     let (writer, seen) = refusing(422);
-    assert!(matches!(writer.create(&slice()).await, Err(WriteError::Refused { code: 422, .. })));
+    assert!(matches!(create(&writer, &slice()).await, Err(WriteError::Refused { code: 422, .. })));
     assert_eq!(seen.lock().unwrap().len(), 1);
 }
 
 #[tokio::test]
 async fn the_version_in_an_answer_is_read() {
     let check = async |body: &'static str, want: Option<u64>| {
-        let answer = answering(200, body).0.update(&slice()).await;
+        let answer = update(&answering(200, body).0, &slice()).await;
         match want {
             Some(version) => assert_eq!(answer, Ok(ResourceVersion(version)), "{body}"),
             None => assert!(matches!(answer, Err(WriteError::Unknown(_))), "{body}: {answer:?}"),
@@ -271,15 +294,15 @@ async fn answers_in_protobuf_are_read() {
     };
     let want: PartialObjectMetadata = serde_json::from_slice(&fixture("put-metadata-only.json")).unwrap();
     let metadata_only = answering(200, fixture("put-metadata-only.pb"));
-    assert_eq!(metadata_only.update(&slice()).await, Ok(want.version()));
+    assert_eq!(update(&metadata_only, &slice()).await, Ok(want.version()));
     assert_eq!(metadata_only.get::<EndpointSlice>(&slice().key()).await.unwrap(), want);
     // A server that does not know that form answers with the whole object.
     let want: PartialObjectMetadata = serde_json::from_slice(&fixture("endpointslices.one.json")).unwrap();
-    assert_eq!(answering(200, fixture("endpointslices.one.pb")).update(&slice()).await, Ok(want.version()));
-    let error = answering(404, fixture("status-404.pb")).update(&slice()).await.unwrap_err();
+    assert_eq!(update(&answering(200, fixture("endpointslices.one.pb")), &slice()).await, Ok(want.version()));
+    let error = update(&answering(404, fixture("status-404.pb")), &slice()).await.unwrap_err();
     let status: serde_json::Value = serde_json::from_slice(&fixture("status-404.json")).unwrap();
     assert_eq!(error, WriteError::NotFound(status["message"].as_str().unwrap().to_owned()));
-    let error = answering(200, b"k8s\0\xff".to_vec()).update(&slice()).await.unwrap_err();
+    let error = update(&answering(200, b"k8s\0\xff".to_vec()), &slice()).await.unwrap_err();
     assert!(matches!(error, WriteError::Unknown(_)), "{error:?}");
 }
 
@@ -294,7 +317,7 @@ async fn an_answer_that_does_not_say_what_was_stored_leaves_the_outcome_unknown(
         (500, endless, "the answer has more than 16777216 bytes"),
     ] {
         let (writer, _) = answering(code, body);
-        for result in [writer.create(&slice()).await, writer.update(&slice()).await] {
+        for result in [create(&writer, &slice()).await, update(&writer, &slice()).await] {
             let error = result.unwrap_err();
             assert!(matches!(&error, WriteError::Unknown(message) if message.contains(want)), "{error}");
         }
@@ -305,7 +328,7 @@ async fn an_answer_that_does_not_say_what_was_stored_leaves_the_outcome_unknown(
 async fn a_long_message_of_the_server_is_cut() {
     let body = format!(r#"{{"kind":"Status","message":"{}"}}"#, "é".repeat(100_000)).leak();
     let (writer, _) = answering(422, body);
-    let message = writer.create(&slice()).await.unwrap_err().to_string();
+    let message = create(&writer, &slice()).await.unwrap_err().to_string();
     assert!((4000..9000).contains(&message.len()), "{} bytes", message.len());
 }
 

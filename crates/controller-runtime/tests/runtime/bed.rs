@@ -15,6 +15,7 @@ use kube_endpoint_core_model::{
 };
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule};
 use kube_endpoint_informer::{Change, Cluster, Kind, Kinds, PodEvent, StreamEvent};
+use kube_endpoint_tracker::{Verb, WriteTracker};
 use kube_endpoint_workqueue::default_controller_rate_limiter;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -212,19 +213,26 @@ impl TestBed {
 
     /// Deletes all slices, as another client.
     pub(crate) async fn delete_slices(&self) {
+        let tracker = WriteTracker::default();
         for slice in self.server.list("endpointslices") {
-            let name = ObjectKey::new("default", slice["metadata"]["name"].as_str().unwrap());
-            self.writer.delete::<EndpointSlice>(&name, None).await.unwrap();
+            let slice: EndpointSlice = serde_json::from_value(slice).unwrap();
+            let (owner, object) = (key(), slice.key());
+            let mut write = tracker.write(&owner, &object, Verb::Delete, ResourceVersion::default());
+            self.writer.delete_seen::<EndpointSlice>(&slice.metadata, &mut write).await.unwrap();
         }
     }
 
     /// Changes all slices, as another client.
     pub(crate) async fn change_slices(&self) {
+        let tracker = WriteTracker::default();
         for slice in self.server.list("endpointslices") {
             let mut slice: EndpointSlice = serde_json::from_value(slice).unwrap();
             slice.metadata.labels =
                 [("kubernetes.io/service-name", "web"), ("changed", "yes")].into_iter().collect();
-            self.writer.update(&Arc::new(slice)).await.unwrap();
+            let (owner, object) = (key(), slice.key());
+            let verb = Verb::Update(slice.metadata.resource_version);
+            let mut write = tracker.write(&owner, &object, verb, ResourceVersion::default());
+            self.writer.update(&Arc::new(slice), &mut write).await.unwrap();
         }
     }
 

@@ -122,7 +122,7 @@ impl EndpointsReconciler {
         }
         let keep_unresolved = || {
             if unresolved {
-                tracker.create_unresolved(key, key);
+                tracker.keep_unresolved(key, &key.name);
             }
         };
         let failed = |error| {

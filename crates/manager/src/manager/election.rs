@@ -202,7 +202,7 @@ impl Election {
             Leadership::Leading { until, last_writes } => match &mut self.phase {
                 Phase::Standby => {
                     self.inherited = last_writes.unwrap_or_default();
-                    let caught_up = self.take_over.begin(&self.fence, self.inherited.clone());
+                    let caught_up = self.take_over.begin(self.inherited.clone());
                     self.phase = Phase::TakingOver { until, caught_up };
                 }
                 Phase::TakingOver { until: before, .. } => *before = until,
@@ -233,7 +233,7 @@ impl Election {
         match &mut self.phase {
             Phase::Standby => false,
             Phase::TakingOver { caught_up, .. } => {
-                *caught_up = self.take_over.begin(&self.fence, LastWrites::default());
+                *caught_up = self.take_over.begin(LastWrites::default());
                 false
             }
             // Their first lists begin after the last write of the controllers before.
@@ -256,7 +256,7 @@ impl Election {
     /// Releases the lease if this process holds it. Call this when no write can be in flight.
     pub(super) async fn release(mut self) {
         let last_writes = match self.phase {
-            Phase::Leading { .. } => self.take_over.last_writes(&self.fence, &self.inherited),
+            Phase::Leading { .. } => self.take_over.last_writes(&self.inherited),
             // This process has written nothing, and its caches may lag: it hands on what was left
             // to it.
             Phase::Standby | Phase::TakingOver { .. } => std::mem::take(&mut self.inherited),

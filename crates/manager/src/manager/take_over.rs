@@ -23,7 +23,6 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
 use kube_endpoint_api_client::{ApiClient, STORAGE_WENT_BACK};
-use kube_endpoint_api_writer::WriteFence;
 use kube_endpoint_core_model::ResourceVersion;
 use kube_endpoint_informer::{Cluster, Kind, Kinds};
 use kube_endpoint_leader_election::LastWrites;
@@ -85,18 +84,12 @@ impl TakeOver {
     /// versions of the inputs that the previous leader left, except those that the server has not
     /// reached.
     ///
-    /// `fence` learns the last writes of the previous leader, so that a process that stops soon
+    /// The ledgers keep the last writes of the previous leader, so that a process that stops soon
     /// hands them on.
-    pub(super) fn begin(
-        &self,
-        fence: &WriteFence,
-        last_writes: LastWrites,
-    ) -> BoxFuture<'static, LastWrites> {
-        for kind in &self.outputs {
-            fence.continue_from(kind.name(), last_writes.get(kind.name()));
-        }
+    pub(super) fn begin(&self, last_writes: LastWrites) -> BoxFuture<'static, LastWrites> {
+        self.continue_from(&last_writes);
         tracing::info!(%last_writes, "taking over");
-        let (mut this, fence) = (self.clone(), fence.clone());
+        let mut this = self.clone();
         async move {
             // This fails if discovery has ended, as in a shutdown.
             let _ = this.listed.changed().await;
@@ -121,9 +114,7 @@ impl TakeOver {
                 Some((asked.kind.name(), last?))
             });
             let caught_up: LastWrites = join_all(caught_up).await.into_iter().flatten().collect();
-            for kind in &this.outputs {
-                fence.continue_from(kind.name(), caught_up.get(kind.name()));
-            }
+            this.continue_from(&caught_up);
             tracing::info!("the controllers begin");
             let inputs = this.inputs.iter();
             inputs.filter_map(|kind| Some((kind.name(), caught_up.get(kind.name())?))).collect()
@@ -131,11 +122,19 @@ impl TakeOver {
         .boxed()
     }
 
+    fn continue_from(&self, last_writes: &LastWrites) {
+        for kind in &self.outputs {
+            self.cluster.ledger(*kind).continue_from(last_writes.get(kind.name()));
+        }
+    }
+
     /// Returns the versions that this process leaves to the next leader: those of its last writes,
     /// and of the last changes that it has read of the other kinds. `inherited` has the versions of
     /// the other kinds that the previous leader left.
-    pub(super) fn last_writes(&self, fence: &WriteFence, inherited: &LastWrites) -> LastWrites {
-        let outputs = fence.last_writes().into_iter();
+    pub(super) fn last_writes(&self, inherited: &LastWrites) -> LastWrites {
+        let outputs = self.outputs.iter();
+        let outputs =
+            outputs.filter_map(|kind| Some((kind.name(), self.cluster.ledger(*kind).last_version()?)));
         let inputs = self.inputs.iter().filter_map(|kind| {
             let read = self.cluster.last_event(*kind).max(inherited.get(kind.name()))?;
             Some((kind.name(), read))

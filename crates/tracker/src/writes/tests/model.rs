@@ -66,12 +66,10 @@ proptest::proptest! {
                             version += 1;
                             stream.push((version, false, true));
                             exists = true;
-                            fixture.0.begin(&slice("a"));
-                            fixture.0.create_unresolved(&owner(), &slice("a"));
+                            drop(fixture.begin("a", Verb::Create));
                         }
                         Step::WriteRefused => {
-                            fixture.0.begin(&slice("a"));
-                            fixture.0.failed(&slice("a"));
+                            fixture.begin("a", Verb::Create).refused();
                         }
                         _ if exists => {
                             version += 1;

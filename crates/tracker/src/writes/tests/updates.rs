@@ -9,8 +9,7 @@ fn unresolved(fixture: &Fixture) -> Vec<(ObjectKey, ResourceVersion)> {
 /// An update of version 5 whose answer was lost.
 fn with_a_lost_answer() -> Fixture {
     let fixture = Fixture::new();
-    fixture.0.begin(&slice("a"));
-    fixture.0.update_unresolved(&owner(), &slice("a"), ResourceVersion(5));
+    drop(fixture.begin("a", Verb::Update(at(5))));
     assert_eq!(unresolved(&fixture), [(slice("a"), ResourceVersion(5))]);
     assert!(!fixture.stale(5, &["a"]), "nothing is known that the cache would have to show");
     fixture
@@ -19,12 +18,11 @@ fn with_a_lost_answer() -> Fixture {
 #[test]
 fn an_update_that_changed_nothing_leaves_nothing() {
     let fixture = Fixture::new();
-    fixture.0.begin(&slice("a"));
-    assert!(!fixture.0.unchanged(&owner(), &slice("a")));
+    assert!(!fixture.begin("a", Verb::Update(at(5))).answered(at(5), at(5)));
     assert!(fixture.0.is_empty());
-    fixture.0.begin(&slice("a"));
+    let write = fixture.begin("a", Verb::Update(at(5)));
     assert_eq!(fixture.sees("a", 6), InFlight);
-    assert!(fixture.0.unchanged(&owner(), &slice("a")), "another client changed the object");
+    assert!(write.answered(at(5), at(6)), "another client changed the object");
     assert!(fixture.0.is_empty());
 }
 
