@@ -129,13 +129,7 @@ async fn a_replica_takes_over_from_each_version_and_writes_only_the_lease() {
             json!(lease["spec"]["leaseTransitions"].as_i64().unwrap() + 1)
         );
         let kinds = |lease: &Value| {
-            last_writes(lease)["versions"]
-                .as_object()
-                .unwrap()
-                .clone()
-                .into_iter()
-                .map(|(kind, _)| kind)
-                .collect::<Vec<_>>()
+            last_writes(lease)["versions"].as_object().unwrap().keys().cloned().collect::<Vec<_>>()
         };
         assert_eq!(kinds(&after), kinds(&lease));
     }
