@@ -42,6 +42,13 @@ fn each_page_says_whom_it_is_for() {
     }
 }
 
+/// A visitor reads the front page in half a minute, so details belong into the book.
+#[test]
+fn the_readme_is_short() {
+    let lines = read_to_string(root().join("README.md")).unwrap().lines().count();
+    assert!((50..=150).contains(&lines), "README.md has {lines} lines");
+}
+
 /// Pages of the book link to other files by their address, since the book does not have them.
 #[test]
 fn links_lead_to_pages_and_headings_that_exist() {
