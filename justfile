@@ -91,3 +91,7 @@ fuzz TARGET="all" SECONDS="60":
         cargo +nightly fuzz run "$target" "fuzz/corpus/$target" "fuzz/seeds/$target" -- \
             -max_total_time={{ SECONDS }} -max_len=16384 -timeout=20 -rss_limit_mb=2048 -malloc_limit_mb=512 -print_final_stats=1
     done
+
+# Build the documentation as a book into target/book: `just book --open`. It needs `cargo install mdbook`
+book *ARGS:
+    mdbook build {{ ARGS }}

@@ -3,6 +3,7 @@
 
 pub mod conformance;
 pub mod differential;
+pub mod markdown;
 pub mod processes;
 pub mod programs;
 pub mod recorded_cluster;

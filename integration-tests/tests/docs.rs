@@ -2,11 +2,15 @@
 //! pages of `docs/`.
 #![allow(clippy::unwrap_used)]
 
+mod book;
 mod language;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{read_dir, read_to_string};
 use std::path::{Path, PathBuf};
+
+/// The pages at the root.
+const AT_ROOT: [&str; 5] = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "ROADMAP.md"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -20,7 +24,7 @@ fn parity() -> String {
 fn pages() -> Vec<(String, String)> {
     let folders = ["docs", "docs/log"].map(|folder| read_dir(root().join(folder)).unwrap());
     let docs = folders.into_iter().flatten().map(|entry| entry.unwrap().path());
-    let at_root = ["README.md", "CONTRIBUTING.md"].map(|name| root().join(name));
+    let at_root = AT_ROOT.map(|name| root().join(name));
     let files = docs.chain(at_root).filter(|path| path.extension().is_some_and(|it| it == "md"));
     files.map(|path| (path.display().to_string(), read_to_string(&path).unwrap())).collect()
 }

@@ -13,5 +13,6 @@ mod invalid_input;
 #[cfg(target_os = "linux")]
 mod limits;
 mod process;
+mod reference;
 mod serving;
 mod unread_output;

@@ -1,4 +1,4 @@
-//! Tests that the examples of docs/kubectl-plugin.md equal the output of the plugin.
+//! Tests that the examples of docs/kubectl-plugin.md and README.md equal the output of the plugin.
 //!
 //! Each console block runs against the recorded namespace, or against the cluster that the comment
 //! before it names. `…` on a line of its own stands for any lines, and `$ echo $?` asks for the
@@ -19,9 +19,11 @@ struct Example {
     commands: Vec<(String, Vec<String>)>,
 }
 
-fn page() -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/kubectl-plugin.md");
-    std::fs::read_to_string(path).unwrap()
+fn pages() -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    ["docs/kubectl-plugin.md", "README.md"]
+        .map(|page| std::fs::read_to_string(root.join(page)).unwrap())
+        .join("\n")
 }
 
 fn examples(page: &str) -> Vec<Example> {
@@ -71,15 +73,15 @@ fn emptied() -> Vec<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_example_prints_what_the_page_shows() {
+async fn each_example_prints_what_the_pages_show() {
     let mut failed = String::new();
     let mut run = 0;
-    for example in examples(&page()) {
+    for example in examples(&pages()) {
         let objects = match &*example.cluster {
             "shop" => vec![shop_objects()],
             "emptied" => emptied(),
             "leftovers" => cleanup::objects(),
-            other => panic!("the page names an unknown cluster {other:?}"),
+            other => panic!("a page names an unknown cluster {other:?}"),
         };
         let shop = Shop::with(objects, Vec::new()).await;
         let mut code: Option<i32> = None;
@@ -107,8 +109,8 @@ async fn each_example_prints_what_the_page_shows() {
             }
         }
     }
-    assert!(failed.is_empty(), "the page should show:\n{failed}");
-    assert!(run >= 7, "only {run} examples were run");
+    assert!(failed.is_empty(), "the pages should show:\n{failed}");
+    assert!(run >= 8, "only {run} examples were run");
 }
 
 #[test]

@@ -3,11 +3,12 @@
 
 use std::collections::BTreeSet;
 
+use kube_endpoint_integration_tests::markdown::anchors;
 use serde_json::Value;
 
 use crate::deploy::evaluate::Series;
 use crate::deploy::manifests::{only, rendered};
-use crate::deploy::operations::anchors;
+use crate::deploy::operations;
 use crate::deploy::queries::{check, referenced};
 use crate::deploy::replicas::REPLICAS;
 
@@ -61,7 +62,7 @@ pub(crate) fn every_alert_has_a_severity_and_texts_and_nothing_unknown() {
 }
 
 pub(crate) fn every_alert_has_a_section_that_says_what_to_do() {
-    let anchors = anchors();
+    let anchors = anchors(&operations::page());
     for alert in alerts() {
         let url = alert["annotations"]["runbook_url"].as_str().unwrap();
         let anchor = url.strip_prefix(RUNBOOK).unwrap_or_else(|| panic!("{url}"));

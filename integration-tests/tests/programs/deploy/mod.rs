@@ -30,8 +30,6 @@ pub(crate) fn tests() -> Vec<Tests> {
             metrics_page::a_page_is_read,
             objects::the_reserved_lease_is_valid,
             objects::a_misspelt_field_and_a_wrong_type_are_found,
-            operations::anchors_are_githubs,
-            operations::links_within_the_page_lead_to_headings,
             operations::every_metric_in_the_table_exists,
             queries::tests::labels_of_results,
             queries::tests::mistakes_are_found,

@@ -1,39 +1,12 @@
 //! Tests that the metrics in `docs/operations.md` exist, and that the page lists every permission.
 
-use std::collections::BTreeSet;
 use std::fs::read_to_string;
 
 use crate::deploy::manifests::{only, rendered, root};
 use crate::deploy::replicas::REPLICAS;
 
-fn page() -> String {
+pub(crate) fn page() -> String {
     read_to_string(root().join("docs/operations.md")).unwrap()
-}
-
-/// Returns the anchors that GitHub gives to the headings of the page.
-pub(crate) fn anchors() -> BTreeSet<String> {
-    let page = page();
-    let outside_code = page.split("```").step_by(2);
-    let headings = outside_code.flat_map(str::lines).filter(|line| line.starts_with('#'));
-    headings.map(|line| anchor(line.trim_start_matches('#').trim())).collect()
-}
-
-fn anchor(heading: &str) -> String {
-    let kept = heading.chars().filter(|c| c.is_alphanumeric() || [' ', '-', '_'].contains(c));
-    kept.collect::<String>().to_lowercase().replace(' ', "-")
-}
-
-pub(crate) fn anchors_are_githubs() {
-    assert_eq!(anchor("Take over, and go back"), "take-over-and-go-back");
-    assert_eq!(anchor("`KubeX`: what?"), "kubex-what");
-}
-
-pub(crate) fn links_within_the_page_lead_to_headings() {
-    let (page, anchors) = (page(), anchors());
-    let links = page.split("](#").skip(1).filter_map(|rest| rest.split(')').next());
-    for link in links {
-        assert!(anchors.contains(link), "no heading for #{link}");
-    }
 }
 
 pub(crate) fn every_metric_in_the_table_exists() {
