@@ -166,9 +166,9 @@ impl<R: Reconciler> Runtime<R> {
     }
 
     /// Carries out sub-plans in order, each as
-    /// [`TrackedWriter::carry_out`](kube_endpoint_api_writer::TrackedWriter::carry_out) does. If a sub-plan
-    /// fails, the others are still carried out, as upstream does, unless the API server is too
-    /// busy: that ends all. After a failure the trigger time is kept for the retry.
+    /// [`carry_out`](kube_endpoint_api_writer::TrackedWriter::carry_out) of the writer does. If a
+    /// sub-plan fails, the others are still carried out, as upstream does, unless the API server is
+    /// too busy: that ends all. After a failure the trigger time is kept for the retry.
     ///
     /// # Errors
     ///

@@ -79,8 +79,8 @@ impl TakeOver {
     /// Begins a take-over. The future completes when the controllers may begin, with the versions
     /// of the inputs that the previous leader left, without those that the server does not have.
     ///
-    /// The ledgers keep what the previous leader wrote, so that a process that stops soon hands this
-    /// on.
+    /// The ledgers keep the versions that the previous leader wrote, so that a process that stops
+    /// soon hands them on.
     pub(super) fn begin(&self, last_writes: LastWrites) -> BoxFuture<'static, LastWrites> {
         self.continue_from(&last_writes);
         tracing::info!(%last_writes, "taking over");
