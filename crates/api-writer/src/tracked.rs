@@ -1,5 +1,5 @@
-//! Tracked writes: each write has a handle of the ledger, so that echoes are recognised, and a cache
-//! that has not caught up.
+//! Tracked writes: each write has a handle of the ledger, so that the controller recognises its
+//! echo, and a cache that has not caught up.
 
 use std::fmt;
 use std::sync::Arc;

@@ -74,8 +74,8 @@ impl WriteLedger {
         state.books.iter().filter_map(|book| book.objects.get(object)).any(|it| it.expects(version))
     }
 
-    /// Compares an event with what was sent. `labels` and `fields` are those of [`Content`]. The
-    /// observation of an event with another content is [`Observation::Foreign`](crate::Observation).
+    /// Compares an event with what was sent. `labels` and `fields` are those of [`Content`]. An
+    /// event with another content is then [`Observation::Foreign`](crate::Observation).
     pub fn echo(
         &self,
         object: &ObjectKey,

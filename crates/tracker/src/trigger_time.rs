@@ -30,8 +30,8 @@ pub struct NeedsAllPods;
 impl TriggerTime {
     /// Returns the trigger time of a sync. For a new Service it is the creation time. Otherwise it
     /// is the earliest time that is newer than at the last call, among the pods' Ready transitions
-    /// and the Service's creation. Returns `None` if none of these times has changed; the annotation
-    /// is then removed.
+    /// and the Service's creation. Returns `None` if none of these times has changed; the
+    /// annotation is then removed.
     ///
     /// The state advances whether or not the sync writes anything. A Service that was deleted and
     /// created again under its name is a new one.

@@ -83,8 +83,8 @@ impl Correlator {
         Self { similar: cache(), series: cache(), buckets: cache() }
     }
 
-    /// Counts an event and returns what to send; `None` if there were too many of its type about its
-    /// object. `name` is that of the stored event if it is new.
+    /// Counts an event and returns what to send; `None` if there were too many of its type about
+    /// its object. `name` is that of the stored event if it is new.
     ///
     /// Events are counted before they are filtered (upstream `EventCorrelate`), so the next one
     /// that is sent has the count of all.

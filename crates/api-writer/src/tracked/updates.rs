@@ -7,9 +7,9 @@ use crate::error::WriteError;
 use crate::writable::Writable;
 
 impl TrackedWriter {
-    /// Asks the server about the owner's updates whose outcome is unknown. Returns true if an object
-    /// changed; the cache may not show that, so the owner must be synced again. If the ledger keeps
-    /// no such update, nothing is sent.
+    /// Asks the server about the owner's updates whose outcome is unknown. Returns true if an
+    /// object changed; the cache may not show that, so the owner must be synced again. If the
+    /// ledger keeps no such update, nothing is sent.
     ///
     /// # Errors
     ///

@@ -84,8 +84,8 @@ impl TakeOver {
     /// versions of the inputs that the previous leader left, except those that the server has not
     /// reached.
     ///
-    /// The ledgers keep the last writes of the previous leader, so that a process that stops soon
-    /// hands them on.
+    /// The ledgers keep the versions that the previous leader wrote, so that a process that stops
+    /// soon hands them on.
     pub(super) fn begin(&self, last_writes: LastWrites) -> BoxFuture<'static, LastWrites> {
         self.continue_from(&last_writes);
         tracing::info!(%last_writes, "taking over");

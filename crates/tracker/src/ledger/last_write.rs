@@ -62,10 +62,9 @@ impl LastWrite {
     }
 
     pub(super) fn continue_from(&mut self, version: Option<ResourceVersion>) {
-        match version {
-            Some(_) => self.newest = version,
-            None => self.unversioned += 1,
-        }
+        // A version of before may be one that the server does not have.
+        self.newest = version;
+        self.unversioned += u64::from(version.is_none());
     }
 
     pub(super) fn version(&self) -> Option<ResourceVersion> {
