@@ -16,11 +16,11 @@ fn parity() -> String {
     read_to_string(root().join("docs/parity.md")).unwrap()
 }
 
-/// Returns the pages in `docs/`, in `docs/log/` and at the root, with their file names.
+/// Returns the pages in `docs/`, in `docs/log/`, at the root and of the chart, with their file names.
 fn pages() -> Vec<(String, String)> {
     let folders = ["docs", "docs/log"].map(|folder| read_dir(root().join(folder)).unwrap());
     let docs = folders.into_iter().flatten().map(|entry| entry.unwrap().path());
-    let at_root = ["README.md", "CONTRIBUTING.md"].map(|name| root().join(name));
+    let at_root = ["README.md", "CONTRIBUTING.md", "deploy/chart/README.md"].map(|name| root().join(name));
     let files = docs.chain(at_root).filter(|path| path.extension().is_some_and(|it| it == "md"));
     files.map(|path| (path.display().to_string(), read_to_string(&path).unwrap())).collect()
 }

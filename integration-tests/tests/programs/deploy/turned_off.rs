@@ -60,7 +60,7 @@ pub(crate) fn hand_over() {
 
 /// The pages that tell to turn them off.
 pub(crate) fn pages() {
-    for page in ["README.md", "docs/operations.md"] {
+    for page in ["README.md", "docs/operations.md", "deploy/chart/templates/NOTES.txt"] {
         let text = read_to_string(root().join(page)).unwrap();
         let values = text.split("--controllers=*,").skip(1);
         let values: Vec<&str> = values.filter_map(|rest| rest.split([' ', '\n', '`']).next()).collect();
