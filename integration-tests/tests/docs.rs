@@ -16,7 +16,7 @@ fn parity() -> String {
     read_to_string(root().join("docs/parity.md")).unwrap()
 }
 
-/// Returns the pages in `docs/`, in `docs/log/`, at the root and of the chart, with their file names.
+/// Returns the pages in `docs/`, in `docs/log/`, at the root and of the chart, with their names.
 fn pages() -> Vec<(String, String)> {
     let folders = ["docs", "docs/log"].map(|folder| read_dir(root().join(folder)).unwrap());
     let docs = folders.into_iter().flatten().map(|entry| entry.unwrap().path());

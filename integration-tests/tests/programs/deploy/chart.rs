@@ -99,7 +99,8 @@ fn snapshot(name: &str) -> String {
     file.splitn(3, "---\n").nth(2).unwrap().replace(DASHBOARD, &dashboard())
 }
 
-/// Returns the recorded output for a set of values. A snapshot leaves out what equals the defaults'.
+/// Returns the recorded output for a set of values. Its snapshot has what differs from the
+/// defaults.
 fn recorded(name: &str) -> Output {
     let texts = ["defaults", name].map(snapshot);
     let parts = texts.iter().flat_map(|text| text.split("# Source: ").skip(1));
@@ -292,7 +293,9 @@ pub(crate) fn the_readme_has_all_values() {
     fn leaves(path: &str, value: &Value, found: &mut Vec<String>) {
         match value.as_object().filter(|object| !object.is_empty()) {
             Some(object) => {
-                object.iter().for_each(|(key, value)| leaves(&format!("{path}.{key}"), value, found))
+                for (key, value) in object {
+                    leaves(&format!("{path}.{key}"), value, found);
+                }
             }
             None => found.push(path.trim_start_matches('.').to_owned()),
         }
