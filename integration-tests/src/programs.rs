@@ -33,9 +33,9 @@ const RENDERING_KUBECTL: u32 = 27;
 pub enum Missing {
     /// A program is missing; the text says what to install.
     Program(String),
-    /// The environment names no cluster for them; the text says what to set. A gate without a
-    /// cluster passes.
-    Cluster(String),
+    /// A gate may lack it, and passes: the environment names no cluster for the tests, or Helm's
+    /// renderer is missing. The text says what to set or to install.
+    Optional(String),
 }
 
 /// Tests that need the same.
@@ -90,7 +90,7 @@ impl Turn {
         match missing {
             Ok(()) => Self::Run,
             Err(Missing::Program(what)) if is_required => Self::Fail(format!("{what}; {REQUIRE} is set")),
-            Err(Missing::Program(what) | Missing::Cluster(what)) => Self::Ignore(what.clone()),
+            Err(Missing::Program(what) | Missing::Optional(what)) => Self::Ignore(what.clone()),
         }
     }
 }
@@ -189,6 +189,20 @@ pub fn bash_and_awk() -> Result<(), Missing> {
     ["bash", "awk"].into_iter().try_for_each(program)
 }
 
+/// Checks for Helm's renderer, a package of Python's.
+///
+/// # Errors
+///
+/// [`Missing`] if Python or the package is missing.
+pub fn helm() -> Result<(), Missing> {
+    let imported = Command::new("python3").args(["-c", "import helm_python"]).output();
+    let needed = "Helm's renderer is missing: 'pip install --require-hashes -r integration-tests/helm.txt'";
+    match imported {
+        Ok(output) if output.status.success() => Ok(()),
+        _ => Err(Missing::Optional(needed.to_owned())),
+    }
+}
+
 /// Checks for git.
 ///
 /// # Errors
@@ -233,7 +247,7 @@ mod tests {
     #[test]
     fn a_test_without_its_program_is_ignored_and_fails_where_programs_are_required() {
         let program = Err(Missing::Program("x is missing".to_owned()));
-        let cluster = Err(Missing::Cluster("X names no cluster".to_owned()));
+        let cluster = Err(Missing::Optional("X names no cluster".to_owned()));
         let ignored = |why: &str| Turn::Ignore(why.to_owned());
         assert_eq!(Turn::new(&Ok(()), false), Turn::Run);
         assert_eq!(Turn::new(&Ok(()), true), Turn::Run);

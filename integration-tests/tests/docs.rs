@@ -10,7 +10,8 @@ use std::fs::{read_dir, read_to_string};
 use std::path::{Path, PathBuf};
 
 /// The pages at the root.
-const AT_ROOT: [&str; 5] = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "ROADMAP.md"];
+const AT_ROOT: [&str; 6] =
+    ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "ROADMAP.md", "deploy/chart/README.md"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -20,7 +21,7 @@ fn parity() -> String {
     read_to_string(root().join("docs/parity.md")).unwrap()
 }
 
-/// Returns the pages in `docs/`, in `docs/log/` and at the root, with their file names.
+/// Returns the pages in `docs/`, in `docs/log/`, at the root and of the chart, with their names.
 fn pages() -> Vec<(String, String)> {
     let folders = ["docs", "docs/log"].map(|folder| read_dir(root().join(folder)).unwrap());
     let docs = folders.into_iter().flatten().map(|entry| entry.unwrap().path());

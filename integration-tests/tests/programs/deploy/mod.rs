@@ -1,7 +1,9 @@
 //! Compares `deploy/` and `docs/operations.md` with the program: permissions, flags, probes,
-//! metrics. The harness ignores tests that render kustomizations if kubectl is missing.
+//! metrics. The harness ignores tests that render kustomizations if kubectl is missing, and those
+//! that render the chart if Helm's renderer is.
 
 mod alerts;
+mod chart;
 mod cluster_role;
 mod dashboard;
 mod evaluate;
@@ -24,6 +26,11 @@ use kube_endpoint_integration_tests::{programs, tests};
 pub(crate) fn tests() -> Vec<Tests> {
     vec![
         tests!(programs::nothing =>
+            chart::the_metadata_is_the_workspaces,
+            chart::the_objects_are_valid_with_other_values,
+            chart::the_readme_has_all_values,
+            chart::the_record_is_of_these_files,
+            chart::the_schema_leaves_no_object_open,
             evaluate::expressions_are_evaluated,
             image::the_compiler_is_that_of_the_workspace,
             image::the_build_context_has_all_members_of_the_workspace,
@@ -51,6 +58,11 @@ pub(crate) fn tests() -> Vec<Tests> {
             profile::flags_are_those_of_both_builds,
             profile::what_is_wrong_is_said,
         ),
+        tests!(programs::helm =>
+            chart::each_value_changes_the_output,
+            chart::the_output_is_as_recorded,
+            chart::wrong_values_and_other_namespaces_are_refused,
+        ),
         tests!(programs::kubectl_that_renders =>
             alerts::every_expression_names_metrics_that_exist,
             alerts::every_alert_has_a_severity_and_texts_and_nothing_unknown,
@@ -58,6 +70,7 @@ pub(crate) fn tests() -> Vec<Tests> {
             alerts::no_alert_fires_behind_a_reserved_lease,
             alerts::no_leader_fires_when_nobody_holds_the_lease_or_it_cannot_be_read,
             alerts::no_alert_but_that_of_two_leaders_fires_when_one_leads,
+            chart::the_objects_are_those_of_the_kustomizations,
             cluster_role::every_request_is_allowed_and_every_permission_is_used,
             cluster_role::exemptions_are_permissions_that_exist,
             cluster_role::a_missing_permission_and_an_unused_one_are_found,

@@ -19,7 +19,7 @@ fn read<T: Serialize + DeserializeOwned>(object: &Value) -> Result<(), String> {
 }
 
 /// Checks an object. The error names the fault.
-fn check(object: &Value) -> Result<(), String> {
+pub(crate) fn check(object: &Value) -> Result<(), String> {
     let kind = format!("{} {}", object["apiVersion"].as_str().unwrap(), object["kind"].as_str().unwrap());
     match kind.as_str() {
         "apps/v1 Deployment" => read::<apps::v1::Deployment>(object),

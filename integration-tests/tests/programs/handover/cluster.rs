@@ -61,7 +61,7 @@ pub(crate) fn a_cluster() -> Result<(), Missing> {
         return Ok(());
     }
     let needed = format!("no cluster and no kube-controller-manager: set {}", VARIABLES.join(", "));
-    Err(Missing::Cluster(needed))
+    Err(Missing::Optional(needed))
 }
 
 /// The load, and client-go's default times of leases.
