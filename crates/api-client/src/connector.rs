@@ -3,24 +3,22 @@
 //! # HTTP/2 where the server offers it
 //!
 //! kube's own connector offers HTTP/1 alone, so every watch and every request under way needs a
-//! connection. Here ALPN offers HTTP/2 first, as client-go does: most watches and reads share one
+//! connection. Here ALPN offers HTTP/2 first, as client-go does: almost all requests share one
 //! connection, with one TLS handshake and one credential check, and a PING tells within 40 s that
 //! the peer is gone. Sharing has two costs. A watch whose caller reads it slowly could use up the
 //! connection's flow control window and block the others; therefore the connection's window
 //! ([`CONNECTION_WINDOW`]) is 16 times the window of a stream ([`STREAM_WINDOW`]), more than there
 //! are watches. And a lost TCP segment delays all streams for one round trip, which does not matter
-//! between controllers and their API server. Many writes go over a few connections with HTTP/1; see
-//! [`http1`](crate::http1). These offer no protocol by ALPN, so that a server takes them for
-//! HTTP/1.
+//! between controllers and their API server.
 //!
 //! Requests that start together while there is no connection open one each; hyper's pool keeps one
 //! of them for later requests. So the watches of a start have a connection each, until they end and
 //! reflectors open them again. There may be hundreds of watches of single namespaces
 //! (`--namespaces`); they have other connections: see [`Spread`].
 //!
-//! HTTP/1 also remains for `http://` addresses and for proxies that terminate TLS without HTTP/2.
-//! It has no PING, so TCP keepalive and `TCP_USER_TIMEOUT` do the same work. Every connection has
-//! them: with HTTP/2 they are the second line of defence.
+//! HTTP/1 remains for `http://` addresses and for proxies that terminate TLS without HTTP/2. It has
+//! no PING, so TCP keepalive and `TCP_USER_TIMEOUT` do the same work. Every connection has them:
+//! with HTTP/2 they are the second line of defence.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,10 +38,9 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::Config;
 use kube::client::{Body, ConfigExt};
 use rustls_pki_types::ServerName;
-use tower::{BoxError, Service, ServiceExt};
+use tower::{Service, ServiceExt};
 
 use crate::error::ClientError;
-use crate::http1::{Http1, WRITES};
 use crate::read_ahead::ReadAhead;
 use crate::spread::Spread;
 use crate::timeouts::Timeouts;
@@ -54,16 +51,10 @@ const STREAM_WINDOW: u32 = 1 << 20;
 /// them.
 const CONNECTION_WINDOW: u32 = 16 * STREAM_WINDOW;
 
-/// The pool does not use a connection of writes again that was idle for this long, and closes it
-/// soon. API servers close theirs after 90 s and load balancers after a minute or more. If a server
-/// closes a connection while a request is on its way, nobody knows if it has carried out the
-/// request.
-const WRITES_IDLE: Duration = Duration::from_secs(30);
-
-/// Other connections stay in the pool for this long after their last request. Watches do not count
-/// as requests, but a connection with HTTP/2 that has watches is open anyway. Servers close an idle
-/// one with HTTP/1 much earlier.
-const SHARED_IDLE: Duration = Duration::from_secs(3600);
+/// Connections stay in the pool for this long after their last request. Watches do not count as
+/// requests, but a connection with HTTP/2 that has watches is open anyway. Servers close an idle one
+/// with HTTP/1 much earlier.
+const IDLE: Duration = Duration::from_secs(3600);
 
 /// The share of [`Config::connect_timeout`] that a TCP connection may take; the rest is for TLS.
 /// Each address of the server's name gets an equal part of it, so that one that does not answer
@@ -78,10 +69,9 @@ pub(crate) type Pool = Arc<dyn Fn(Request<Body>) -> Answer + Send + Sync>;
 pub(crate) type Answer = BoxFuture<'static, Result<Response<Incoming>, hyper_util::client::legacy::Error>>;
 
 /// Returns a pool with the current certificates of the configuration. It connects nothing yet.
-/// `http1` decides which writes go over HTTP/1.
-pub(crate) fn pool(config: &Config, limits: &Timeouts, http1: &Arc<Http1>) -> Result<Pool, ClientError> {
+pub(crate) fn pool(config: &Config, limits: &Timeouts) -> Result<Pool, ClientError> {
     let tcp = tcp_connector(GaiResolver::new(), config.connect_timeout, limits);
-    let Some(proxy) = &config.proxy_url else { return over(tcp, config, limits, http1) };
+    let Some(proxy) = &config.proxy_url else { return over(tcp, config, limits) };
     let refused = || {
         // The error does not show user name and password.
         let host = proxy.authority().map_or("", |authority| authority.as_str());
@@ -96,10 +86,10 @@ pub(crate) fn pool(config: &Config, limits: &Timeouts, http1: &Arc<Http1>) -> Re
         .ok_or_else(refused)?;
     let address = proxy.uri().clone();
     match address.scheme_str() {
-        Some("http") => over(tunnel(address, &proxy, tcp), config, limits, http1),
+        Some("http") => over(tunnel(address, &proxy, tcp), config, limits),
         Some("https") => {
             let tls = config.rustls_https_connector_with_connector(tcp).map_err(tls_error)?;
-            over(tunnel(address, &proxy, tls), config, limits, http1)
+            over(tunnel(address, &proxy, tls), config, limits)
         }
         Some("socks5" | "socks5h") => {
             let socks = SocksV5::new(address, tcp);
@@ -107,7 +97,7 @@ pub(crate) fn pool(config: &Config, limits: &Timeouts, http1: &Arc<Http1>) -> Re
                 Some((user, password)) => socks.with_auth(user.to_owned(), password.to_owned()),
                 None => socks,
             };
-            over(socks, config, limits, http1)
+            over(socks, config, limits)
         }
         _ => Err(refused()),
     }
@@ -141,7 +131,7 @@ fn tcp_connector<R>(resolver: R, connect_timeout: Option<Duration>, limits: &Tim
 }
 
 /// Returns a pool that connects with `transport`, and with TLS where the address asks for it.
-fn over<C>(transport: C, config: &Config, limits: &Timeouts, http1: &Arc<Http1>) -> Result<Pool, ClientError>
+fn over<C>(transport: C, config: &Config, limits: &Timeouts) -> Result<Pool, ClientError>
 where
     C: Service<Uri> + Clone + Send + Sync + 'static,
     C::Response: Connection + Read + Write + Send + Unpin + 'static,
@@ -155,49 +145,30 @@ where
         })?),
         None => None,
     };
-    let builder = || {
-        let builder = HttpsConnectorBuilder::new().with_tls_config(tls.clone()).https_or_http();
-        match name.clone() {
-            Some(name) => builder.with_server_name_resolver(FixedServerNameResolver::new(name)),
-            None => builder,
-        }
+    let builder = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
+    let builder = match name {
+        Some(name) => builder.with_server_name_resolver(FixedServerNameResolver::new(name)),
+        None => builder,
     };
-    let transport = transport.map_response(ReadAhead::new);
-    let all_versions = builder().enable_all_versions().wrap_connector(transport.clone());
-    let http1_only = builder().enable_http1().wrap_connector(transport);
+    let connector = builder.enable_all_versions().wrap_connector(transport.map_response(ReadAhead::new));
+    let mut connector = TimeoutConnector::new(connector);
+    connector.set_connect_timeout(config.connect_timeout);
+    connector.set_read_timeout(config.read_timeout);
+    connector.set_write_timeout(config.write_timeout);
+    connector.set_reset_reader_on_write(config.reset_reader_on_write);
     let mut client = Client::builder(TokioExecutor::new());
     client
         .timer(TokioTimer::new())
         .pool_timer(TokioTimer::new())
-        .pool_idle_timeout(SHARED_IDLE)
+        .pool_idle_timeout(IDLE)
         .http2_keep_alive_interval(limits.probe_after)
         .http2_keep_alive_timeout(limits.ping_answer)
         // A connection that died while idle must not be used for the next request.
         .http2_keep_alive_while_idle(true)
         .http2_initial_stream_window_size(STREAM_WINDOW)
         .http2_initial_connection_window_size(CONNECTION_WINDOW);
-    let shared = limited(all_versions, config);
-    let pool = || client.build::<_, Body>(shared.clone());
-    let mut of_writes = client.clone();
-    of_writes.pool_idle_timeout(WRITES_IDLE).pool_max_idle_per_host(WRITES);
-    let spread = Spread::new(Arc::clone(http1), of_writes.build(limited(http1_only, config)), pool);
+    let spread = Spread::new(|| client.build::<_, Body>(connector.clone()));
     Ok(Arc::new(move |request| spread.send(request)))
-}
-
-/// Adds the time limits of the configuration to a connector.
-fn limited<C>(connector: C, config: &Config) -> TimeoutConnector<C>
-where
-    C: Service<Uri> + Send,
-    C::Response: Read + Write + Send + Unpin,
-    C::Future: Send + 'static,
-    C::Error: Into<BoxError>,
-{
-    let mut connector = TimeoutConnector::new(connector);
-    connector.set_connect_timeout(config.connect_timeout);
-    connector.set_read_timeout(config.read_timeout);
-    connector.set_write_timeout(config.write_timeout);
-    connector.set_reset_reader_on_write(config.reset_reader_on_write);
-    connector
 }
 
 fn tls_error(error: kube::Error) -> ClientError {
@@ -268,10 +239,7 @@ mod tests {
     fn refused_proxy(url: &str) -> String {
         let mut config = Config::new(Uri::from_static("https://10.0.0.1:6443"));
         config.proxy_url = Some(url.parse().unwrap());
-        pool(&config, &Timeouts::default(), &Http1::new())
-            .err()
-            .map(|error| error.to_string())
-            .unwrap_or_default()
+        pool(&config, &Timeouts::default()).err().map(|error| error.to_string()).unwrap_or_default()
     }
 
     #[tokio::test]

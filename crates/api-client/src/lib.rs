@@ -2,9 +2,9 @@
 //!
 //! It is a kube client with other lowest layers:
 //!
-//! - **Connections** use HTTP/2 where the server offers it, and many writes HTTP/1, which costs
-//!   both sides less. The client closes a connection whose peer has silently gone within 40 s on
-//!   HTTP/2 and 45 s on HTTP/1, as client-go does, or sooner ([`client_with_silence_limit`]).
+//! - **Connections** use HTTP/2 where the server offers it. The client closes a connection whose
+//!   peer has silently gone within 40 s on HTTP/2 and 45 s on HTTP/1, as client-go does, or sooner
+//!   ([`client_with_silence_limit`]).
 //! - **Credentials**: while the client runs, it reads CA bundle, client certificate and key, and
 //!   bearer token again when their files change (it looks once a minute), and runs a credential
 //!   plugin again when its credential is about to expire. It does both at once after 401, and reads
@@ -25,7 +25,6 @@ mod client;
 mod connector;
 mod content_type;
 mod error;
-mod http1;
 mod kubeconfig;
 mod metrics;
 mod plugin;

@@ -17,7 +17,6 @@ use tokio::time::Instant;
 use crate::certificates::{CertificateLifetime, CertificatePlace, in_pem, unusable_version};
 use crate::connector::{Pool, pool};
 use crate::error::ClientError;
-use crate::http1::Http1;
 use crate::plugin::{self, PluginCredential, PluginMetrics, Validity};
 use crate::timeouts::Timeouts;
 
@@ -37,8 +36,6 @@ pub(crate) struct Sources {
     plugin: Option<ExecConfig>,
     metrics: PluginMetrics,
     limits: Timeouts,
-    /// All pools share it: the way in which proxies treat HTTP/1 does not depend on certificates.
-    http1: Arc<Http1>,
 }
 
 /// The connections and credentials for requests. A session never changes; when the client has read
@@ -88,17 +85,7 @@ impl Sources {
         let key = user.client_key.as_ref().filter(|_| user.client_key_data.is_none());
         let (certificate, key) = (certificate.map(PathBuf::from), key.map(PathBuf::from));
         let ca = config.root_cert_file.take().filter(|_| !config.accept_invalid_certs);
-        Self {
-            config,
-            ca,
-            certificate,
-            key,
-            token,
-            plugin,
-            metrics: PluginMetrics::register(),
-            limits,
-            http1: Http1::new(),
-        }
+        Self { config, ca, certificate, key, token, plugin, metrics: PluginMetrics::register(), limits }
     }
 
     /// Returns the configuration of the parts that do not change: address, headers, static
@@ -303,7 +290,7 @@ impl Sources {
             user.client_certificate_data = Some(BASE64.encode(certificate));
             user.client_key_data = Some(BASE64.encode(key).into());
         }
-        pool(&config, &self.limits, &self.http1).map_err(|error| match error {
+        pool(&config, &self.limits).map_err(|error| match error {
             ClientError::Tls(_) => self.unusable_certificate(&config, plugin.is_some()).unwrap_or(error),
             error => error,
         })

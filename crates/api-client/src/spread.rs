@@ -1,10 +1,11 @@
-//! Distributes requests over pools of connections: many writes and watches of single namespaces
-//! have other connections than all other requests. [`http1`](crate::http1) says which writes.
+//! Distributes requests over pools of connections: watches of single namespaces have other
+//! connections than all other requests.
 //!
 //! An API server serves 100 requests at a time over one HTTP/2 connection, and a watch is one of
 //! them. A process that watches many namespaces one by one (`--namespaces`) needs more, and every
 //! other request would wait for ever. Therefore these watches have [`WATCH_CONNECTIONS`] other
-//! pools.
+//! pools. Watches of all namespaces are few and share a connection with reads and writes; when 100
+//! requests are open there, the next ones wait until one ends.
 //!
 //! Each pool sends its watches one after the other. While there is no connection, a pool of hyper
 //! opens one for each request, and a watch keeps its connection for minutes: a start with 300
@@ -22,20 +23,15 @@ use tokio::sync::Mutex;
 use tokio::time::timeout;
 use tower::Service;
 
-use crate::http1::{Http1, is_output};
-
 /// The number of pools for watches of single namespaces. Over HTTP/2 each has one connection.
 const WATCH_CONNECTIONS: usize = 64;
 /// The longest time that a watch waits for the answers to those before it. A server that is slow to
 /// answer one watch does not delay the others for longer.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
-/// Sends writes and watches of single namespaces over connections of their own. Opens only those
-/// that it uses.
+/// Sends watches of single namespaces over connections of their own. Opens only those that it uses.
 pub(crate) struct Spread<S> {
     shared: S,
-    writes: S,
-    http1: Arc<Http1>,
     of_namespaces: Arc<[Watches<S>]>,
 }
 
@@ -48,13 +44,12 @@ struct Watches<S> {
 }
 
 impl<S> Spread<S> {
-    /// `http1` decides which writes go over `writes`, the pool of HTTP/1 connections.
     /// `pool` makes a pool without connections.
-    pub(crate) fn new(http1: Arc<Http1>, writes: S, mut pool: impl FnMut() -> S) -> Self {
+    pub(crate) fn new(mut pool: impl FnMut() -> S) -> Self {
         let shared = pool();
         let watches = |_| Watches { pool: pool(), turn: Arc::default() };
         let of_namespaces = (0..WATCH_CONNECTIONS).map(watches).collect();
-        Self { shared, writes, http1, of_namespaces }
+        Self { shared, of_namespaces }
     }
 }
 
@@ -65,17 +60,6 @@ impl<S> Spread<S> {
         S::Future: Send + 'static,
     {
         // Pools are always ready.
-        if is_output(&request)
-            && let Some(write) = self.http1.begin()
-        {
-            let answer = self.writes.clone().call(request);
-            return async move {
-                let answer = answer.await;
-                write.end(answer.as_ref().ok().map(Response::status));
-                answer
-            }
-            .boxed();
-        }
         let Some(namespace) = watched_namespace(request.uri()) else {
             return self.shared.clone().call(request).boxed();
         };
@@ -115,7 +99,6 @@ mod tests {
     use tokio::time::{Instant, sleep};
 
     use super::*;
-    use crate::http1::tests::make_busy;
 
     #[test]
     fn watches_of_single_namespaces_are_told_from_other_requests() {
@@ -137,27 +120,9 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_write_goes_where_it_should() {
-        let pool = |name: &'static str| {
-            tower::service_fn(move |_: Request<Body>| {
-                std::future::ready(Ok::<_, Infallible>(Response::new(name)))
-            })
-        };
-        let spread = Spread::new(Http1::new(), pool("HTTP/1"), || pool("HTTP/2"));
-        let send = |path| {
-            let answer = spread.send(Request::post(path).body(Body::empty()).unwrap());
-            answer.now_or_never().unwrap().unwrap().into_body()
-        };
-        let slices = "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices";
-        make_busy(|| assert_eq!(send(slices), "HTTP/2")).await;
-        assert_eq!(send(slices), "HTTP/1");
-        assert_eq!(send("/apis/authorization.k8s.io/v1/subjectaccessreviews"), "HTTP/2");
-    }
-
-    #[tokio::test(start_paused = true)]
     async fn the_watches_of_hundreds_of_namespaces_fit_on_their_connections() {
         // The number of requests of each pool; other requests share the first.
-        let counts: Arc<[AtomicUsize]> = (0..WATCH_CONNECTIONS + 2).map(|_| AtomicUsize::new(0)).collect();
+        let counts: Arc<[AtomicUsize]> = (0..=WATCH_CONNECTIONS).map(|_| AtomicUsize::new(0)).collect();
         let pool = |number: usize| {
             let counts = Arc::clone(&counts);
             tower::service_fn(move |_: Request<Body>| {
@@ -166,9 +131,7 @@ mod tests {
             })
         };
         let mut numbers = 0..;
-        let mut pools = || pool(numbers.next().unwrap());
-        // The last counter is that of writes. There are none.
-        let spread = Spread::new(Http1::new(), pool(WATCH_CONNECTIONS + 1), &mut pools);
+        let spread = Spread::new(|| pool(numbers.next().unwrap()));
         for number in 0..500 {
             for plural in ["pods", "services", "endpoints", "endpointslices"] {
                 for query in ["watch=true", "limit=1"] {
@@ -200,7 +163,7 @@ mod tests {
                 }
             })
         };
-        let spread = Spread::new(Http1::new(), pool(), pool);
+        let spread = Spread::new(pool);
         let start = Instant::now();
         let watch = || Request::get("/api/v1/namespaces/shop/pods?watch=true").body(Body::empty()).unwrap();
         join_all((0..number).map(|_| spread.send(watch()))).await;

@@ -1,11 +1,11 @@
 //! Protocols, and peers that have silently gone.
 #![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "it talks over real sockets")]
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures::future::join_all;
 use http::{Request, Version};
 use http_body_util::BodyExt;
@@ -16,9 +16,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::{Authority, Credentials, Server, config, get, limits, until};
-use crate::client::{ApiClient, client, client_with_silence_limit};
-use crate::http1::{MANY, WINDOW, WRITES};
+use super::server::STREAMS;
+use super::{Authority, Credentials, Server, config, get, limits};
+use crate::client::{client, client_with_silence_limit};
 use crate::timeouts::Timeouts;
 
 /// A TCP proxy. Once told to stop, it forwards nothing on the connections that it has, and keeps
@@ -185,120 +185,21 @@ async fn watches_and_requests_share_one_connection_over_http2() {
     assert_eq!(server.connections(), 1);
 }
 
-pub(super) const ENDPOINTS: &str = "/api/v1/namespaces/shop/endpoints/cart";
-
-/// Sends a write and reads the answer.
-pub(super) async fn put(client: &ApiClient, path: &str) -> kube::Result<Bytes> {
-    let request = Request::put(path).body(Body::from(vec![b'x'; 100_000])).unwrap();
-    Ok(client.send(request).await?.into_body().collect().await?.to_bytes())
-}
-
-/// Sends enough writes for the next ones to go over HTTP/1.
-pub(super) async fn make_busy(client: &ApiClient) {
-    for _ in 0..MANY {
-        assert_eq!(put(client, ENDPOINTS).await.unwrap(), "ok");
-    }
-    // The test does not wait for the window in real time.
-    tokio::time::pause();
-    tokio::time::advance(WINDOW).await;
-    tokio::time::resume();
-}
-
 #[tokio::test]
-async fn many_writes_go_over_http1_and_renewals_of_a_lease_over_http2() {
+async fn a_write_waits_for_a_stream_of_its_connection() {
     let (server, _files, config) = start().await;
     let client = client(config, limits()).await.unwrap();
-    make_busy(&client).await;
-    assert_eq!((server.last().version, server.connections()), (Version::HTTP_2, 1));
-    for _ in 0..20 {
-        assert_eq!(put(&client, ENDPOINTS).await.unwrap(), "ok");
-        assert_eq!(server.last().version, Version::HTTP_11);
+    let mut watches = Vec::new();
+    for _ in 0..STREAMS {
+        watches.push(client.send(get("/watch")).await.unwrap());
     }
-    assert_eq!(server.connections(), 2, "one after the other, writes need one connection");
-    let lease = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/manager";
-    assert_eq!(put(&client, lease).await.unwrap(), "ok");
-    assert_eq!(server.last().version, Version::HTTP_2);
-    let answers = join_all((0..200).map(|_| put(&client, ENDPOINTS))).await;
-    assert!(answers.into_iter().all(|answer| answer.unwrap() == "ok"));
-    // A connection may be opened while another becomes free.
-    assert!(server.connections() <= 1 + 2 * WRITES, "{}", server.connections());
-}
-
-#[tokio::test]
-async fn a_write_that_was_not_answered_is_the_last_over_http1() {
-    let (server, proxy, _files, config) = start_behind_proxy().await;
-    let client = client(config, pinging()).await.unwrap();
-    make_busy(&client).await;
-    assert_eq!(put(&client, ENDPOINTS).await.unwrap(), "ok");
-    assert_eq!(server.last().version, Version::HTTP_11);
-    // The proxy drops the data of these connections, and keeps them open.
-    proxy.stop();
-    assert!(timeout(Duration::from_millis(200), put(&client, ENDPOINTS)).await.is_err());
-    assert!(proxy.swallowed.load(Ordering::SeqCst) > 0);
-    // A PING finds the other connection dead.
-    until("a write is answered", async || put(&client, ENDPOINTS).await.is_ok_and(|answer| answer == "ok"))
-        .await;
-    assert_eq!(server.last().version, Version::HTTP_2);
-}
-
-#[tokio::test]
-async fn a_write_over_http1_names_the_server_and_sends_the_path_alone() {
-    let (server, _files, config) = start().await;
-    let client = client(config, limits()).await.unwrap();
-    make_busy(&client).await;
-    assert_eq!(put(&client, &format!("{ENDPOINTS}?as=x")).await.unwrap(), "ok");
-    let sent = server.last();
-    assert_eq!((sent.version, sent.uri), (Version::HTTP_11, format!("{ENDPOINTS}?as=x").parse().unwrap()));
-    assert_eq!(sent.host, Some(format!("127.0.0.1:{}", server.port)));
-}
-
-#[tokio::test]
-async fn connections_for_writes_are_closed_when_they_are_idle() {
-    let (server, _files, config) = start().await;
-    let client = client(config, Timeouts::default()).await.unwrap();
-    // The task that closes them ends with the last of them, and starts again for later ones.
-    for round in 1..=2 {
-        make_busy(&client).await;
-        let answers = join_all((0..4).map(|_| put(&client, ENDPOINTS))).await;
-        assert!(answers.into_iter().all(|answer| answer.unwrap() == "ok"));
-        assert!(server.open() > 2, "round {round}: {}", server.open());
-        // Lets that task run and begin to wait.
-        tokio::time::sleep(Duration::from_millis(10)).await;
-        tokio::time::pause();
-        tokio::time::advance(Duration::from_secs(31)).await;
-        tokio::time::resume();
-        until("the connection of HTTP/2 is left", async || server.open() == 1).await;
-    }
-}
-
-#[tokio::test]
-async fn a_connection_for_writes_that_the_server_has_closed_is_not_used() {
-    let (server, _files, config) = start().await;
-    let client = client(config, limits()).await.unwrap();
-    make_busy(&client).await;
-    for connection in 1..=5 {
-        assert_eq!(put(&client, ENDPOINTS).await.unwrap(), "ok");
-        let last = server.last();
-        assert_eq!((last.version, last.connection), (Version::HTTP_11, connection));
-        server.close(connection);
-        // Lets the end of the connection arrive.
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-}
-
-#[tokio::test]
-async fn a_write_that_is_given_up_closes_its_connection() {
-    let (server, _files, config) = start().await;
-    let client = client(config, limits()).await.unwrap();
-    make_busy(&client).await;
-    assert_eq!(put(&client, ENDPOINTS).await.unwrap(), "ok");
-    // The body of the answer does not end.
-    let endless = format!("{ENDPOINTS}?watch=true");
-    assert!(timeout(Duration::from_millis(200), put(&client, &endless)).await.is_err());
-    assert_eq!((server.last().version, server.last().connection), (Version::HTTP_11, 1));
-    until("its connection is closed", async || server.open() == 1).await;
-    assert_eq!(put(&client, ENDPOINTS).await.unwrap(), "ok");
-    assert_eq!(server.last().connection, 2);
+    let write = Request::put("/api/v1/namespaces/shop/endpoints/cart").body(Body::empty()).unwrap();
+    let mut write = pin!(client.send(write));
+    assert!(timeout(Duration::from_millis(200), &mut write).await.is_err(), "no stream was left");
+    drop(watches.pop());
+    let answer = timeout(Duration::from_secs(20), write).await.expect("a watch has ended");
+    assert_eq!(answer.unwrap().status(), 200);
+    assert_eq!(server.connections(), 1);
 }
 
 #[tokio::test]

@@ -2,11 +2,9 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use http::Version;
 use http_body_util::BodyExt;
 use serde_json::json;
 
-use super::connections::{ENDPOINTS, make_busy, put};
 use super::{Authority, Credentials, Identity, Server, config, get, limits, until};
 use crate::client::{ApiClient, client};
 use crate::timeouts::Timeouts;
@@ -55,23 +53,6 @@ async fn a_replaced_client_certificate_is_used_by_new_requests_and_cuts_no_watch
 }
 
 #[tokio::test]
-async fn a_replaced_client_certificate_changes_nothing_about_http1() {
-    let (server, client, files, [_, new]) = with_certificate().await;
-    make_busy(&client).await;
-    assert_eq!(put(&client, ENDPOINTS).await.unwrap(), "ok");
-    assert_eq!(server.last().version, Version::HTTP_11);
-
-    files.write_identity(&new);
-    // The writes before still count.
-    until("the new certificate is used", async || {
-        assert_eq!(put(&client, ENDPOINTS).await.unwrap(), "ok");
-        server.last().is_from(&new)
-    })
-    .await;
-    assert_eq!(server.last().version, Version::HTTP_11);
-}
-
-#[tokio::test]
 async fn a_server_with_a_new_ca_is_accepted_once_the_bundle_is_replaced() {
     let (old, new) = (Authority::new(), Authority::new());
     let server = Server::start(&old).await;
@@ -79,9 +60,9 @@ async fn a_server_with_a_new_ca_is_accepted_once_the_bundle_is_replaced() {
     files.write("ca.crt", old.pem());
     // Only failures make the client look again: the interval is longer than the test.
     let limits = Timeouts { reload: Timeouts::default().reload, ..limits() };
-    let mut with_http1 = config(&server, &files.path("ca.crt"));
-    with_http1.default_namespace = "kube-system".to_owned();
-    let client = client(with_http1, limits).await.unwrap();
+    let mut with_namespace = config(&server, &files.path("ca.crt"));
+    with_namespace.default_namespace = "kube-system".to_owned();
+    let client = client(with_namespace, limits).await.unwrap();
     assert_eq!(client.kube().default_namespace(), "kube-system");
     let mut watch = client.send(get("/watch")).await.unwrap().into_body();
 

@@ -1,7 +1,6 @@
 //! An HTTPS server that records the client of each request, and a certificate authority for it and
 //! its clients.
 
-use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,8 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::channel::mpsc;
-use http::header::{AUTHORIZATION, HOST};
-use http::{Request, Response, StatusCode, Uri, Version};
+use http::header::AUTHORIZATION;
+use http::{Request, Response, StatusCode, Version};
 use http_body::Frame;
 use http_body_util::{BodyExt, Full, StreamBody, combinators::BoxBody};
 use hyper::body::Incoming;
@@ -22,10 +21,12 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair,
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::net::TcpListener;
-use tokio::task::AbortHandle;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{RootCertStore, ServerConfig};
+
+/// The server serves this many requests at a time over one HTTP/2 connection, as an API server.
+pub(crate) const STREAMS: u32 = 100;
 
 /// A certificate and its key, PEM.
 pub(crate) struct Identity {
@@ -91,14 +92,9 @@ impl Authority {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) version: Version,
-    /// As the client sent it: with HTTP/2 it has the server's address.
-    pub(crate) uri: Uri,
-    pub(crate) host: Option<String>,
     pub(crate) token: Option<String>,
     /// The client's certificate, DER.
     pub(crate) certificate: Option<Vec<u8>>,
-    /// The number of the connection that it came on.
-    pub(crate) connection: usize,
 }
 
 impl Seen {
@@ -116,8 +112,6 @@ struct Shared {
     token: Mutex<Option<String>>,
     watches: Mutex<Vec<mpsc::UnboundedSender<Bytes>>>,
     connections: AtomicUsize,
-    /// The open connections, by number.
-    open: Mutex<BTreeMap<usize, AbortHandle>>,
 }
 
 /// Answers `/watch` and requests with `watch=true` with a body that does not end, and everything
@@ -129,7 +123,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts a server with HTTP/2 and HTTP/1, like an API server.
+    /// Starts a server with HTTP/2 and HTTP/1, as an API server.
     pub(crate) async fn start(authority: &Authority) -> Self {
         Self::with_protocols(authority, &["h2", "http/1.1"]).await
     }
@@ -164,15 +158,6 @@ impl Server {
         self.shared.connections.load(Ordering::SeqCst)
     }
 
-    /// Returns how many connections are open.
-    pub(crate) fn open(&self) -> usize {
-        self.shared.open.lock().len()
-    }
-
-    pub(crate) fn close(&self, connection: usize) {
-        self.shared.open.lock().remove(&connection).unwrap().abort();
-    }
-
     /// Sends an event on every watch. Returns the number of watches.
     pub(crate) fn send(&self, event: impl Into<Bytes>) -> usize {
         let event = event.into();
@@ -182,36 +167,18 @@ impl Server {
 
 async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     while let Ok((tcp, _)) = listener.accept().await {
-        let connection = shared.connections.fetch_add(1, Ordering::SeqCst);
+        shared.connections.fetch_add(1, Ordering::SeqCst);
         let shared = Arc::clone(&shared);
         let config = shared.tls.lock().clone().unwrap();
-        let of_task = Arc::clone(&shared);
-        // The task may end before this loop goes on.
-        let mut open = shared.open.lock();
-        let task = tokio::spawn(async move {
-            let shared = of_task;
-            let _open = Open { connection, shared: Arc::clone(&shared) };
+        tokio::spawn(async move {
             let Ok(tls) = TlsAcceptor::from(config).accept(tcp).await else { return };
             let certificate = tls.get_ref().1.peer_certificates().map(|chain| chain[0].to_vec());
-            let service = service_fn(move |request| {
-                answer(request, Arc::clone(&shared), certificate.clone(), connection)
-            });
-            let _ =
-                auto::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(tls), service).await;
+            let service =
+                service_fn(move |request| answer(request, Arc::clone(&shared), certificate.clone()));
+            let mut server = auto::Builder::new(TokioExecutor::new());
+            server.http2().max_concurrent_streams(STREAMS);
+            let _ = server.serve_connection(TokioIo::new(tls), service).await;
         });
-        open.insert(connection, task.abort_handle());
-    }
-}
-
-/// Counts a connection as open until it is dropped.
-struct Open {
-    connection: usize,
-    shared: Arc<Shared>,
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.shared.open.lock().remove(&self.connection);
     }
 }
 
@@ -219,16 +186,12 @@ async fn answer(
     request: Request<Incoming>,
     shared: Arc<Shared>,
     certificate: Option<Vec<u8>>,
-    connection: usize,
 ) -> Result<Response<BoxBody<Bytes, Infallible>>, Infallible> {
-    let header = |name| request.headers().get(name).map(|value| value.to_str().unwrap().to_owned());
-    let (token, host, uri) = (header(AUTHORIZATION), header(HOST), request.uri().clone());
+    let token = request.headers().get(AUTHORIZATION).map(|value| value.to_str().unwrap());
     let token = token.map(|token| token.trim_start_matches("Bearer ").to_owned());
     let refused = shared.token.lock().as_ref().is_some_and(|accepted| token.as_ref() != Some(accepted));
-    shared.seen.lock().push(Seen { version: request.version(), uri, host, token, certificate, connection });
+    shared.seen.lock().push(Seen { version: request.version(), token, certificate });
     let is_watch = request.uri().path() == "/watch" || request.uri().query() == Some("watch=true");
-    // HTTP/1 closes a connection with a body that nobody has read.
-    let _ = request.into_body().collect().await;
     let body = if is_watch {
         let (sender, receiver) = mpsc::unbounded();
         shared.watches.lock().push(sender);
