@@ -52,6 +52,9 @@ pub enum Deleted {
     Now,
     /// The object no longer existed, but the cache shows it.
     Before,
+    /// The object no longer exists, and the cache has shown another one under its name since the
+    /// delete was sent. The owner must be synced again.
+    Replaced,
     /// It was recorded and not sent: this is a dry run.
     Recorded,
 }
@@ -202,6 +205,7 @@ impl TrackedWriter {
             match self.delete::<T>(owner, object.metadata()).await {
                 Ok(deleted) => {
                     carried.cache_behind |= deleted == Deleted::Before;
+                    carried.changed_meanwhile |= deleted == Deleted::Replaced;
                     done(Operation::Delete);
                 }
                 Err(failed) => {
@@ -403,8 +407,8 @@ impl TrackedWriter {
         };
         match concluded {
             Ok(deleted) => {
-                write.deleted(uid);
-                Ok(deleted)
+                let is_replaced = write.deleted(uid);
+                Ok(if is_replaced { Deleted::Replaced } else { deleted })
             }
             Err(error) => {
                 failed(write, &error);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kube_endpoint_api_writer::{Deleted, EventSubject, FailedWrite, Operation};
-use kube_endpoint_controller_runtime::{Completion, Outcome, Planned, Runtime, SyncError};
+use kube_endpoint_controller_runtime::{Cause, Completion, Outcome, Planned, Runtime, SyncError};
 use kube_endpoint_core_model::maker::{Content, Maker};
 use kube_endpoint_core_model::{Endpoints, ObjectKey, PlannedEvent, Service, Text};
 
@@ -36,7 +36,7 @@ impl EndpointsReconciler {
                 }
                 let result = self.delete_endpoints(runtime, key, existing, leftover).await;
                 // A failed delete leaves the Endpoints to the next sync.
-                if !matches!(result, Ok(Deleted::Now | Deleted::Before)) {
+                if !matches!(result, Ok(Deleted::Now | Deleted::Before | Deleted::Replaced)) {
                     runtime.with_state(key, |state| state.leftover = leftover.max(state.leftover));
                 }
                 Ok(result.map(|_| Outcome::Done)?)
@@ -159,6 +159,9 @@ impl EndpointsReconciler {
         };
         if deleted == Deleted::Before {
             runtime.requeue_after_missing_delete(key);
+        }
+        if deleted == Deleted::Replaced {
+            runtime.add(key.clone(), Cause::StaleCache);
         }
         if deleted != Deleted::Recorded {
             runtime.wrote(Operation::Delete);

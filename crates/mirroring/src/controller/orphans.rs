@@ -13,7 +13,7 @@
 use std::sync::Arc;
 
 use kube_endpoint_api_writer::{Deleted, FailedWrite, Operation, WriteError};
-use kube_endpoint_controller_runtime::{Line, Runtime};
+use kube_endpoint_controller_runtime::{Cause, Line, Runtime};
 use kube_endpoint_core_model::maker::{Content, Maker};
 use kube_endpoint_core_model::well_known::ENDPOINTSLICE_CONTROLLER;
 use kube_endpoint_core_model::{EndpointSlice, Endpoints, ObjectKey, Service};
@@ -97,6 +97,7 @@ impl MirroringReconciler {
                     self.metrics.wrote(Operation::Delete);
                 }
                 Ok(Deleted::Recorded) => {}
+                Ok(Deleted::Replaced) => runtime.add(service.key.clone(), Cause::StaleCache),
                 Ok(Deleted::Before) => runtime.requeue_after_missing_delete(&service.key),
                 // A refusal of one delete does not prevent the others.
                 Err(delete) if delete.error.ends_deletes() => {

@@ -61,8 +61,8 @@ pub(crate) struct Object {
 #[derive(Debug)]
 pub(crate) enum Phase {
     /// A write is in flight. `seen` is the latest state of the object that the cache has shown
-    /// since.
-    InFlight { seen: Option<Seen> },
+    /// since, and `uid` that of the object that exists since the last event.
+    InFlight { seen: Option<Seen>, uid: Option<Text> },
     /// The server answered a create or an update with this version.
     Written { version: ResourceVersion, created: bool },
     /// The server deleted the object.
@@ -78,7 +78,7 @@ pub(crate) enum Seen {
 
 impl Object {
     fn in_flight(sent: Option<Sent>) -> Self {
-        Self { phase: Phase::InFlight { seen: None }, sent, differs: None }
+        Self { phase: Phase::InFlight { seen: None, uid: None }, sent, differs: None }
     }
 }
 
@@ -99,7 +99,7 @@ impl Book {
     ) -> bool {
         let written = self.objects.entry(object.clone()).or_insert_with(|| Object::in_flight(None));
         let seen = match written.phase {
-            Phase::InFlight { seen } => seen,
+            Phase::InFlight { seen, .. } => seen,
             Phase::Written { .. } | Phase::Deleted { .. } => None,
         };
         let echo = Some(Seen::Version(version));
@@ -112,19 +112,26 @@ impl Book {
         }
         written.phase = Phase::Written { version, created };
         self.answered(owner, object).objects.insert(object.clone());
-        created && version <= position
+        // The cache moves to a version before it delivers the events of that version, so the echo
+        // may still come at `position` itself.
+        created && version < position
     }
 
-    /// Records that an object was deleted.
-    pub(crate) fn deleted(&mut self, owner: &ObjectKey, object: &ObjectKey, uid: &Text) {
+    /// Records that an object was deleted. Returns true if the cache has shown another object under
+    /// its name in the meantime.
+    pub(crate) fn deleted(&mut self, owner: &ObjectKey, object: &ObjectKey, uid: &Text) -> bool {
         let deleted = self.objects.entry(object.clone()).or_insert_with(|| Object::in_flight(None));
-        if let Phase::InFlight { seen: Some(Seen::Deleted) } = deleted.phase {
-            self.answered(owner, object);
-            self.remove(owner, object);
-            return;
+        if let Phase::InFlight { seen, uid: existing } = &deleted.phase {
+            let is_another = existing.as_ref().is_some_and(|existing| existing != uid);
+            if is_another || existing.is_none() && *seen == Some(Seen::Deleted) {
+                self.answered(owner, object);
+                self.remove(owner, object);
+                return is_another;
+            }
         }
         deleted.phase = Phase::Deleted { uid: uid.clone() };
         self.answered(owner, object).objects.insert(object.clone());
+        false
     }
 
     /// Records the answer to a write, which settles earlier ones of the same object.
@@ -148,7 +155,7 @@ impl Book {
     pub(crate) fn remove(&mut self, owner: &ObjectKey, object: &ObjectKey) -> bool {
         let removed = self.objects.remove(object);
         self.drop_observed(Some(owner), object);
-        removed.is_some_and(|it| matches!(it.phase, Phase::InFlight { seen: Some(_) }))
+        removed.is_some_and(|it| matches!(it.phase, Phase::InFlight { seen: Some(_), .. }))
     }
 
     pub(crate) fn observe_applied(
@@ -159,8 +166,9 @@ impl Book {
     ) -> Observation {
         let Some(tracked) = self.objects.get_mut(object) else { return Observation::Foreign };
         let observed = match &mut tracked.phase {
-            Phase::InFlight { seen } => {
+            Phase::InFlight { seen, uid: existing } => {
                 *seen = (*seen).max(Some(Seen::Version(version)));
+                *existing = Some(uid.clone());
                 return Observation::InFlight;
             }
             // A change of an object that is being deleted needs no sync; a new object of the same
@@ -179,8 +187,9 @@ impl Book {
 
     pub(crate) fn observe_deleted(&mut self, object: &ObjectKey, uid: &Text) -> Observation {
         let Some(tracked) = self.objects.get_mut(object) else { return Observation::Foreign };
-        if let Phase::InFlight { seen } = &mut tracked.phase {
+        if let Phase::InFlight { seen, uid: existing } = &mut tracked.phase {
             *seen = Some(Seen::Deleted);
+            *existing = None;
             return Observation::InFlight;
         }
         let is_own = matches!(&tracked.phase, Phase::Deleted { uid: deleted } if deleted == uid);

@@ -192,6 +192,15 @@ fn a_delete_hides_the_version_until_a_later_write_is_answered() {
 }
 
 #[test]
+fn an_update_that_changed_nothing_is_no_later_write() {
+    let fixture = Fixture::new();
+    fixture.begin().answered(version(90), version(1));
+    fixture.begin_at(Verb::Delete, now()).deleted(&"uid".into());
+    fixture.begin_at(Verb::Update(version(50)), now()).answered(version(50), version(95));
+    assert_eq!(fixture.last_version(), None, "the delete is the last change");
+}
+
+#[test]
 fn a_lost_write_hides_the_version_until_it_cannot_happen_any_more() {
     let fixture = Fixture::new();
     let start = now();

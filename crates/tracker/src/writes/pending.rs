@@ -65,23 +65,25 @@ impl<'a> PendingWrite<'a> {
     /// is no event to wait for.
     pub fn answered(mut self, version: ResourceVersion, position: ResourceVersion) -> bool {
         let Some((mut state, begun)) = self.end() else { return false };
-        state.last_write.answered(begun, version);
-        let book = &mut state.books[self.tracker.book];
         if self.verb == Verb::Update(version) {
+            let book = &mut state.books[self.tracker.book];
             book.update_resolved(self.owner, self.object);
             return book.remove(self.owner, self.object);
         }
+        state.last_write.answered(begun, version);
+        let book = &mut state.books[self.tracker.book];
         // A write makes a version that is higher than all before, unless the server's storage went
         // back.
         book.went_back |= version <= self.position;
         book.wrote(self.owner, self.object, version, position, self.verb == Verb::Create)
     }
 
-    /// Records that the object with this uid no longer exists.
-    pub fn deleted(mut self, uid: &Text) {
-        let Some((mut state, _)) = self.end() else { return };
+    /// Records that the object with this uid no longer exists. Returns true if another client has
+    /// made an object under its name in the meantime, so that the owner must be synced again.
+    pub fn deleted(mut self, uid: &Text) -> bool {
+        let Some((mut state, _)) = self.end() else { return false };
         state.last_write.deleted();
-        state.books[self.tracker.book].deleted(self.owner, self.object, uid);
+        state.books[self.tracker.book].deleted(self.owner, self.object, uid)
     }
 
     /// Records that the write was refused and had no effect.

@@ -166,8 +166,24 @@ fn a_deletion_seen_before_the_answer_leaves_nothing() {
     let fixture = Fixture::new();
     let write = fixture.begin("a", Verb::Delete);
     assert_eq!(fixture.sees_deleted("a"), InFlight);
-    write.deleted(&"uid-a".into());
+    assert!(!write.deleted(&"uid-a".into()));
     assert!(fixture.0.is_empty());
+}
+
+#[test]
+fn another_object_under_the_name_that_was_seen_before_the_answer_is_reported() {
+    let fixture = Fixture::new();
+    for with_deletion in [true, false] {
+        let write = fixture.begin("a", Verb::Delete);
+        assert_eq!(fixture.sees("a", 10), InFlight, "a change of the object that is deleted");
+        if with_deletion {
+            assert_eq!(fixture.sees_deleted("a"), InFlight);
+        }
+        let new = fixture.0.observe_applied(Some(&owner()), &slice("a"), &"uid-new".into(), at(12));
+        assert_eq!(new, InFlight);
+        assert!(write.deleted(&"uid-a".into()), "with the event of the deletion: {with_deletion}");
+        assert!(fixture.0.is_empty());
+    }
 }
 
 #[test]
