@@ -150,7 +150,7 @@ impl ForeignChanges {
 }
 
 impl ForeignChange {
-    /// The delay of the answer to it.
+    /// Returns the delay of the answer to the change.
     fn delay(&self) -> Duration {
         ANSWERS.delay(self.returns)
     }

@@ -71,7 +71,7 @@ impl<R: Reconciler> Handler for Runtime<R> {
             return;
         }
         if kind == R::Output::INFORMER_KIND {
-            // All namespaces have the same position if they are listed together.
+            // If one list covers all namespaces, they have the same position.
             let position = self.position(scope.namespace().unwrap_or_default());
             let is_listed = |namespace: &str| scope.contains(namespace);
             for key in self.writer.tracker().unseen_creates(is_listed, position) {

@@ -1,4 +1,4 @@
-//! Planning from the pods that have changed since the last sync of a key.
+//! Plans from the pods that have changed since the last sync of a key.
 //!
 //! A plan leaves a state for the next one, with the place in the log of pods up to which it has
 //! planned. A sync takes both out and puts them back when all its writes have succeeded, so the

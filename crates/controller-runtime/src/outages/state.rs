@@ -57,12 +57,12 @@ pub(super) struct Id {
     pub(super) key: ObjectKey,
 }
 
-/// The failed keys, and what is known of each verb.
+/// The failed keys, and the state of each verb.
 #[derive(Default)]
 pub(super) struct State {
     keys: BTreeMap<Id, Failed>,
     verbs: [Verb; 3],
-    /// The number of failures so far.
+    /// Counts failures. A key's place is the count at its last failure.
     failures: u64,
 }
 
