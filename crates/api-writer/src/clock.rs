@@ -9,7 +9,7 @@ pub struct Clock(Source);
 
 #[derive(Clone, Copy, Debug)]
 enum Source {
-    /// The time at an instant, to which the time that has passed since is added.
+    /// The time at an instant. The clock adds the time that has passed since then.
     Started {
         start: Timestamp,
         origin: Instant,
@@ -25,8 +25,8 @@ impl Clock {
     }
 
     /// A clock that calls `read` each time, such as that of the operating system. Unlike
-    /// [`Self::starting_at`], it follows when the system's clock is set, and after the system was
-    /// suspended, during which tokio's clock may stand still.
+    /// [`Self::starting_at`], it follows the system's clock when someone sets it, and after a
+    /// suspension, in which tokio's clock may stand still.
     pub fn reading(read: fn() -> Timestamp) -> Self {
         Self(Source::Read(read))
     }

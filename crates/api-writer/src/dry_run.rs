@@ -1,10 +1,10 @@
-//! Dry run: writes are recorded instead of sent, to compare what a controller would write with what
-//! another one wrote.
+//! Dry run: a controller records its writes and sends none, to compare them with the writes of
+//! another controller.
 //!
-//! A write that is planned at one moment may be made by the other controller at the next. So a
-//! difference is reported once every sync for [`REPORT_AFTER`] has planned the same kind of write
-//! of the same object: it is logged with what differs, and counted in the gauge
-//! `dry_run_differences` until a sync plans it no more.
+//! The other controller may make a planned write a moment later. So the dry run reports a
+//! difference once every sync for [`REPORT_AFTER`] has planned the same kind of write of the same
+//! object. It logs what differs, and counts the difference in the gauge `dry_run_differences` until
+//! a sync no longer plans the write.
 
 mod diff;
 
@@ -23,8 +23,8 @@ use crate::writable::Writable;
 /// How long a difference lasts before it is reported.
 pub const REPORT_AFTER: Duration = Duration::from_secs(30);
 
-/// How often an owner with reported differences is looked at again, though nothing changed that
-/// starts a sync.
+/// The time after which an owner with reported differences needs another sync, even if no change
+/// starts one.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(60);
 
 /// The recorded writes of one controller. Cloning it shares it.
@@ -54,7 +54,7 @@ struct Owner {
     unnamed: usize,
 }
 
-/// A planned write. One that creates an object without a name is told from others by its number.
+/// A planned write. A number distinguishes the creates of objects without a name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Write {
     operation: &'static str,
@@ -70,7 +70,7 @@ struct Difference {
 }
 
 impl DryRun {
-    /// Nothing is recorded yet. `controller` and `kind` become labels of the gauge.
+    /// Creates a dry run without records. `controller` and `kind` become labels of the gauge.
     pub fn new(controller: impl Into<String>, kind: &'static str) -> Self {
         let controller = controller.into();
         metrics::describe_gauge!(
@@ -155,9 +155,9 @@ impl DryRun {
         );
     }
 
-    /// Ends a sync of an owner. Unless it was cut short, writes that it has not planned are
-    /// forgotten. Returns the time after which the owner has to be synced again, though nothing may
-    /// have changed.
+    /// Ends a sync of an owner. If the sync is `complete`, forgets the writes that it has not
+    /// planned. Returns the time after which the caller must sync the owner again, even if nothing
+    /// changes.
     pub fn end(&self, owner: &ObjectKey, complete: bool) -> Option<Duration> {
         let now = Instant::now();
         let mut settled = Vec::new();
@@ -195,17 +195,17 @@ impl DryRun {
         next
     }
 
-    /// How many owners it keeps something for.
+    /// Returns how many owners have records.
     pub fn len(&self) -> usize {
         self.0.state.lock().owners.len()
     }
 
-    /// How many differences are reported: the value of the gauge.
+    /// Returns how many differences are reported: the value of the gauge.
     pub fn reported(&self) -> usize {
         self.0.state.lock().reported
     }
 
-    /// Returns true if it keeps nothing.
+    /// Returns true if no owner has records.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

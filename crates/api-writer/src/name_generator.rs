@@ -1,5 +1,5 @@
-//! Names for new objects. They are generated here and not by the server, so that a create whose
-//! answer was lost can be retried under the same name without creating a second object.
+//! Generates names for new objects. The server does not, so that the writer can retry a create
+//! whose answer was lost under the same name, without creating a second object.
 
 use kube_endpoint_core_model::Text;
 use parking_lot::Mutex;

@@ -25,8 +25,8 @@ pub struct WriteRecord<'a> {
     pub sync: Option<&'a SyncContext>,
 }
 
-/// Is told of every write of an EndpointSlice or Endpoints object, when its answer has arrived or
-/// will not arrive any more. Events are not reported. It is called in the task of the sync, so it
+/// Observes every write of an EndpointSlice or Endpoints object, but no events. The writer calls it
+/// when the answer has arrived or can no longer arrive. The call is in the task of the sync, so it
 /// must not wait.
 pub trait WriteObserver: Send + Sync {
     /// A write has ended.

@@ -9,8 +9,8 @@ tokio::task_local! {
     static CURRENT: Arc<SyncContext>;
 }
 
-/// The sync that the current task runs. There is one only if someone observes: without a trace and
-/// without a [`WriteObserver`](crate::WriteObserver) it is never made.
+/// The sync that the current task runs. It exists only if the sync is traced or a
+/// [`WriteObserver`](crate::WriteObserver) observes writes.
 #[derive(Debug)]
 pub struct SyncContext {
     /// Name of the controller's queue.

@@ -14,8 +14,8 @@ use crate::name_generator::NameGenerator;
 use crate::writable::Writable;
 use crate::writer::ApiWriter;
 
-/// After a create that failed only after so long a time no other is tried: the updates and deletes
-/// that remove dead endpoints would wait for its answer, too.
+/// After a create that took this long to fail, the writer tries no other: the updates and deletes
+/// that remove dead endpoints would wait for its answer too.
 const SLOW_ANSWER: Duration = Duration::from_secs(1);
 
 /// A writer, and the tracker of its writes. Each controller has one.
@@ -45,21 +45,21 @@ impl Operation {
     }
 }
 
-/// How a delete ended that did not fail.
+/// The result of a delete that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deleted {
-    /// It deleted the object.
+    /// The delete removed the object.
     Now,
     /// The object no longer existed, but the cache shows it.
     Before,
     /// The object no longer exists, and the cache has shown another one under its name since the
     /// delete was sent. The owner must be synced again.
     Replaced,
-    /// It was recorded and not sent: this is a dry run.
+    /// This is a dry run: the writer recorded the delete and sent nothing.
     Recorded,
 }
 
-/// How carrying out writes ended.
+/// The result of [`TrackedWriter::carry_out`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Carried<T> {
     /// True if another client changed an object in the meantime, so that the owner must be synced
@@ -417,7 +417,7 @@ impl TrackedWriter {
         }
     }
 
-    /// Asks the server whether the object of this uid no longer exists.
+    /// Asks the server about the object of this uid. Returns true if it no longer exists.
     async fn is_gone<T: Writable>(&self, key: &ObjectKey, uid: &Text) -> Result<bool, WriteError> {
         match self.writer.get::<T>(key).await {
             Ok(found) => Ok(found.metadata.uid != *uid),

@@ -60,7 +60,7 @@ impl Reconciler for AddressReconciler {
             runtime.forget(key);
             return Ok(Outcome::Done);
         };
-        // The cache may not show the last writes yet. The runtime then repeats the sync.
+        // If the cache does not show the last writes yet, the runtime repeats the sync.
         let slices = match runtime.read_outputs(key) {
             Ok(slices) => slices,
             Err(outcome) => return Ok(outcome),
@@ -70,7 +70,7 @@ impl Reconciler for AddressReconciler {
     }
 }
 
-/// Compares the slice that a Service should have with those that it has.
+/// Returns the writes that turn the slices of a Service into the one that it should have.
 fn plan(service: &Service, existing: &[Arc<EndpointSlice>]) -> Writes<EndpointSlice> {
     let mut writes = Writes::default();
     let mut own = existing.iter().filter(|slice| slice.is_managed_by(NAME));
@@ -78,7 +78,7 @@ fn plan(service: &Service, existing: &[Arc<EndpointSlice>]) -> Writes<EndpointSl
         match own.next() {
             None => writes.create.push(wanted),
             Some(slice) if slice.endpoints == wanted.endpoints => {}
-            // The update has the name and the version of the slice that there is.
+            // The update has the name and the version of the existing slice.
             Some(slice) => {
                 writes
                     .update
@@ -105,8 +105,8 @@ fn wanted_slice(service: &Service) -> Option<EndpointSlice> {
     Some(EndpointSlice { metadata, endpoints: vec![endpoint], ..EndpointSlice::default() })
 }
 
-/// Runs the controller for as long as the future is polled. Pass a random seed in production. If
-/// the server's storage went back, this returns an error: call it again to start from nothing.
+/// Runs the controller until the caller drops the future. Pass a random seed in production. If the
+/// server's storage went back, this returns an error: call it again to start from nothing.
 pub(crate) async fn run(client: ApiClient, clock: Clock, seed: u64) -> Result<(), StorageWentBack> {
     let cluster = Cluster::new(AddressReconciler::kinds());
     let stores = cluster.clone();
@@ -122,7 +122,7 @@ pub(crate) async fn run(client: ApiClient, clock: Clock, seed: u64) -> Result<()
         ended = async { tokio::try_join!(services, slices) } => ended.map(|_| ()),
         _ = async { tokio::join!(send_events, controller.run()) } => Ok(()),
     };
-    // The stores hold the controller as a handler, and it holds the stores.
+    // The stores hold the controller as a handler, and the controller holds the stores.
     stores.remove_handlers();
     ended
 }

@@ -1,23 +1,23 @@
-//! What a controller has done since it was made: syncs, writes, and how long changes took until
-//! they were written. For people who watch it; metrics for monitoring are in `metrics.rs` and in
-//! the controllers.
+//! Counts the syncs and writes of a controller since it was created, and the times from changes to
+//! their writes. These numbers are for people who watch it; metrics for monitoring are in
+//! `metrics.rs` and in the controllers.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Times of less than this many milliseconds have a class each. Above, each doubling has this many
+/// Each number of milliseconds below this has its own class. Above, each doubling has this many
 /// classes.
 const CLASSES_PER_DOUBLING: u64 = 8;
 const BITS: u32 = CLASSES_PER_DOUBLING.trailing_zeros();
-/// Number of classes. The last one begins at about an hour.
+/// The number of classes. The last one begins at about an hour.
 const CLASSES: usize = 160;
 
-/// Counts of a controller. Each only grows.
+/// The counts of a controller, which only grow.
 pub(crate) struct Activity {
     syncs: AtomicU64,
     errors: AtomicU64,
     writes: AtomicU64,
-    /// Syncs that published a change, by class of the time from the arrival of its event to the
-    /// write.
+    /// The number of syncs that published a change, by class of the time from the arrival of its
+    /// event to the write.
     latencies: [AtomicU64; CLASSES],
 }
 
@@ -38,7 +38,7 @@ impl Activity {
         self.writes.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A change has been written this long after its event arrived.
+    /// Counts a change that the controller wrote this long after its event arrived.
     pub(crate) fn published(&self, millis: u64) {
         if let Some(count) = self.latencies.get(class_of(millis)) {
             count.fetch_add(1, Ordering::Relaxed);
@@ -56,12 +56,12 @@ impl Activity {
     }
 }
 
-/// What a controller has done since it was made. Its numbers may be of slightly different moments.
+/// The counts of a controller since it was created. They may be of slightly different moments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ActivityCounts {
     /// Syncs that have ended.
     pub syncs: u64,
-    /// Those of them that failed.
+    /// Syncs that have ended with an error.
     pub errors: u64,
     /// Writes that succeeded.
     pub writes: u64,
@@ -69,20 +69,20 @@ pub struct ActivityCounts {
     pub latencies: Latencies,
 }
 
-/// Numbers of times, by class: an exact number of milliseconds below 8 ms, and above, an eighth of
-/// a doubling.
+/// The numbers of times, by class. A class is one number of milliseconds below 8 ms, and an eighth
+/// of a doubling above.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Latencies(Box<[u64]>);
 
 impl Latencies {
-    /// Counts times in milliseconds.
+    /// Counts times that are given in milliseconds.
     pub fn of(millis: impl IntoIterator<Item = u64>) -> Self {
         let activity = Activity::default();
         millis.into_iter().for_each(|millis| activity.published(millis));
         activity.counts().latencies
     }
 
-    /// Returns those that were added since `earlier`, as pairs of a class and a number, without
+    /// Returns the times that were added since `earlier`, as pairs of a class and a number, without
     /// empty classes.
     pub fn since<'a>(&'a self, earlier: &'a Self) -> impl Iterator<Item = (u8, u64)> + 'a {
         let before = |class: usize| earlier.0.get(class).copied().unwrap_or_default();
@@ -93,8 +93,8 @@ impl Latencies {
             .map(|(class, added)| (u8::try_from(class).unwrap_or(u8::MAX), added))
     }
 
-    /// Returns the milliseconds that no time of a class exceeds; of the last class, those with
-    /// which it begins.
+    /// Returns the longest time of a class in milliseconds. The last class has no end: for it,
+    /// returns the shortest time.
     pub fn millis_of(class: u8) -> u64 {
         let class = u64::from(class).min(CLASSES as u64 - 1);
         if class + 1 == CLASSES as u64 {
@@ -104,7 +104,6 @@ impl Latencies {
     }
 }
 
-/// Returns the class of a time.
 fn class_of(millis: u64) -> usize {
     let Some(power) = millis.checked_ilog2().filter(|power| *power >= BITS) else { return millis as usize };
     let doubling = u64::from(power - BITS + 1);
@@ -112,7 +111,7 @@ fn class_of(millis: u64) -> usize {
     ((doubling * CLASSES_PER_DOUBLING + step) as usize).min(CLASSES - 1)
 }
 
-/// Returns the shortest time of a class.
+/// Returns the shortest time of a class in milliseconds.
 fn first_of(class: u64) -> u64 {
     let (doubling, step) = (class / CLASSES_PER_DOUBLING, class % CLASSES_PER_DOUBLING);
     match doubling.checked_sub(1) {

@@ -1,4 +1,4 @@
-//! All keys that a sync may have something to do for.
+//! A walk over all keys.
 
 use kube_endpoint_core_model::ObjectKey;
 use kube_endpoint_informer::Cluster;
@@ -6,7 +6,7 @@ use tokio::task::yield_now;
 
 use crate::{Cause, Reconciler, Runtime};
 
-/// Objects of one page when all keys are queued.
+/// The objects of one page of [`queue_all_keys`].
 const PAGE: usize = 1000;
 
 /// Queues all keys.
@@ -20,13 +20,13 @@ pub(crate) async fn queue_all_keys<R: Reconciler>(runtime: &Runtime<R>) {
     }
 }
 
-/// Visits the keys of all Services, then those of Endpoints, then those of slices, in pages, so
-/// that no lock is held for long.
+/// Visits the keys of all Services, then of all Endpoints, then of the owners of all slices. It
+/// visits them in pages, to hold no lock for long.
 #[derive(Default)]
 pub(crate) struct AllKeys {
     source: Source,
     after: ObjectKey,
-    /// True if a key may come more than once.
+    /// True if a key may be on more than one page.
     repeats: bool,
 }
 
@@ -39,14 +39,14 @@ enum Source {
 }
 
 impl AllKeys {
-    /// A key comes once for each kind that has it, for callers that merge them: without repeats,
-    /// one whose Service is created during the visit may come not at all.
+    /// Visits a key once for each kind that has it, for callers that merge them. [`Self::default`]
+    /// visits a key once, but may miss a key whose Service is created during the walk.
     pub(crate) fn with_repeats() -> Self {
         Self { repeats: true, ..Self::default() }
     }
 
-    /// The next page, which may be empty; none after the last. It is made from `limit` objects at
-    /// most.
+    /// Returns the next page, made from at most `limit` objects. It may be empty. Returns `None`
+    /// after the last page.
     pub(crate) fn next_page(&mut self, cluster: &Cluster, limit: usize) -> Option<Vec<ObjectKey>> {
         loop {
             let mut keys = match self.source {

@@ -1,9 +1,9 @@
-//! What starts a sync.
+//! The causes of syncs.
 
 use kube_endpoint_workqueue::{Causes, Reason};
 use tokio::time::Instant;
 
-/// What starts a sync, for traces and the audit log. A sync that several changes have started has
+/// The cause of a sync, for traces and the audit log. A sync that several changes started has
 /// several causes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -23,18 +23,19 @@ pub enum Cause {
     Resync = 7,
     /// Writes succeed again after an outage.
     OutageEnded = 8,
-    /// The last sync was put off because the cache did not show the controller's own writes, or
+    /// The last sync ended early: the cache did not show the controller's own writes, or showed
     /// another state than the server.
     StaleCache = 9,
     /// The API server had asked for a pause.
     RetryAfter = 10,
-    /// The share of CPU of the zones changed while the Service was synced, or since.
+    /// The zones' shares of CPU changed during the last sync of the Service or since then.
     Topology = 11,
-    /// Outputs were left over from an earlier process.
+    /// The controller found the output of a Service that does not exist when it began.
     Leftover = 12,
-    /// The controller began: its process started, or took over from another leader.
+    /// The controller began: its process started, took over from another leader, or dropped its
+    /// caches.
     Start = 13,
-    /// The last sync failed in an outage, and this one finds out whether it has ended.
+    /// The last sync failed in an outage. This one finds out if the outage has ended.
     Probe = 14,
 }
 
@@ -57,12 +58,13 @@ impl Cause {
         Self::Probe,
     ];
 
-    /// The causes of syncs that come besides the retries of a key, because of an outage.
+    /// Returns the causes of the syncs in or after an outage that come in addition to the retries
+    /// of a key.
     pub(crate) fn extra() -> Causes {
         Causes::from(Self::Probe).and(Self::OutageEnded.into())
     }
 
-    /// The name in traces and in the audit log.
+    /// Returns the name in traces and in the audit log.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Retry => "retry",
@@ -83,13 +85,13 @@ impl Cause {
         }
     }
 
-    /// This cause, with the time at which the event of the change arrived;
-    /// see [`Change::arrived`](kube_endpoint_informer::Change::arrived).
+    /// Returns this cause, with the time at which the event of the change arrived; see
+    /// [`Change::arrived`](kube_endpoint_informer::Change::arrived).
     pub fn since(self, arrived: Option<Instant>) -> Reason {
         Reason { causes: self.into(), since: arrived }
     }
 
-    /// The names of a set, in the order of the enum.
+    /// Returns the names of a set, in the order of the enum.
     pub fn names(causes: Causes) -> Vec<&'static str> {
         let given = Self::ALL.into_iter().filter(|cause| causes.contains((*cause).into()));
         given.map(Self::as_str).collect()

@@ -1,23 +1,23 @@
-//! Conflicts in a row on an object whose cached version does not change: a sign that the cache is
-//! not only late.
+//! Counts conflicts in a row on an object whose cached version does not change: they show that the
+//! cache is not just late.
 
 use kube_endpoint_core_model::{ObjectKey, ResourceVersion};
 
-/// This many conflicts in a row have another cause than a late cache.
+/// A late cache does not cause this many conflicts in a row.
 const SUSPICIOUS: u32 = 3;
 
-/// The conflicts of a key since its last sync without one.
+/// The conflicts in a row of a key.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Conflicts {
-    /// The object, and its version in the cache.
+    /// The object of the last conflict, and its version in the cache.
     object: Option<(ObjectKey, ResourceVersion)>,
     count: u32,
 }
 
 impl Conflicts {
-    /// Counts the conflict of a sync: the object and its version in the cache, or none for a sync
-    /// without a conflict. Returns whether the cache should be compared with the server; then the
-    /// count begins anew.
+    /// Counts the conflict of a sync: the object and its version in the cache. `None` stands for a
+    /// sync without a conflict. Returns true if the caller should compare the cache with the
+    /// server, and then starts the count again.
     pub(crate) fn observe(&mut self, conflict: Option<(ObjectKey, ResourceVersion)>) -> bool {
         let count = match conflict {
             None => 0,

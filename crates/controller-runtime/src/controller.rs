@@ -22,10 +22,10 @@ use crate::{
     StateCounts,
 };
 
-/// How often a key is retried whose retries have all failed.
+/// The time between two retries of a key whose first retries have all failed.
 const SLOW_RETRY_PERIOD: Duration = Duration::from_secs(300);
 
-/// What a controller works with.
+/// The things that a controller needs from its process.
 pub struct ControllerContext {
     /// The caches. The controller registers itself as a handler.
     pub cluster: Cluster,
@@ -35,12 +35,12 @@ pub struct ControllerContext {
     pub events: EventRecorder,
     /// The wall clock.
     pub clock: Clock,
-    /// Determines the names of new objects and all jitter: a random number in production, a
+    /// The seed of the names of new objects and of all jitter: a random number in production, a
     /// constant in tests.
     pub seed: u64,
 }
 
-/// A controller. Cloning it shares it. The [crate](crate#example) has an example.
+/// A controller. Clones share it. The [crate](crate#example) has an example.
 pub struct Controller<R: Reconciler> {
     runtime: Arc<Runtime<R>>,
 }
@@ -52,8 +52,8 @@ impl<R: Reconciler> Clone for Controller<R> {
 }
 
 impl<R: Reconciler> Controller<R> {
-    /// Creates a controller and registers it as a handler of its cluster. It syncs nothing before
-    /// [`Self::run`].
+    /// Creates a controller and registers it as a handler of its cluster. The controller syncs
+    /// nothing before [`Self::run`].
     pub fn new(context: ControllerContext, options: R::Options) -> Self {
         let cluster = context.cluster.clone();
         let runtime = Arc::new(Runtime::new(context, R::new(options)));
@@ -61,14 +61,14 @@ impl<R: Reconciler> Controller<R> {
         Self { runtime }
     }
 
-    /// Waits until the caches of the kinds that it reads are synced, then syncs all keys, and those
-    /// that change from then on, until [`Self::shut_down`], and after it the keys that are queued
-    /// already, as upstream. Delayed keys are left to the next process. Before the caches are
-    /// synced it looks at no changes, so another process may write the outputs.
+    /// Waits until the caches of [`Reconciler::kinds`] are synced, then syncs all keys, and from
+    /// then on each key that a change concerns. After [`Self::shut_down`] it syncs the keys that
+    /// are queued already, as upstream does, and leaves delayed keys to the next process. Until the
+    /// caches are synced it ignores changes, so another process may write the outputs.
     ///
     /// # Panics
     ///
-    /// When a sync panics: a controller must not run on with fewer workers.
+    /// If a sync panics: a controller must not run on with fewer workers.
     pub async fn run(self) {
         let runtime = self.runtime;
         tokio::select! {
@@ -114,63 +114,63 @@ impl<R: Reconciler> Controller<R> {
         }
     }
 
-    /// Takes no more keys. [`Self::run`] returns when the keys that are queued have been synced. It
-    /// does not when a sync never ends, so call it with a time limit.
+    /// Takes no more keys. [`Self::run`] returns when it has synced the queued keys. Give it a time
+    /// limit: it does not return if a sync never ends.
     pub fn shut_down(&self) {
         self.runtime.queue.shut_down();
         self.runtime.stopped.notify_one();
     }
 
-    /// The stores from which it reads.
+    /// Returns the stores from which the controller reads.
     pub fn cluster(&self) -> &Cluster {
         self.runtime.cluster()
     }
 
-    /// How many keys are queued, wait to be queued, or are being synced.
+    /// Returns how many keys are queued, are delayed, or are being synced.
     pub fn pending(&self) -> usize {
         self.runtime.queue.outstanding()
     }
 
-    /// How many keys are queued: they can be taken by a worker now.
+    /// Returns how many keys are queued: a worker can take them now.
     pub fn queue_depth(&self) -> usize {
         self.runtime.queue.len()
     }
 
-    /// What it has done since it was made.
+    /// Returns the numbers of syncs and writes since the controller was created.
     pub fn activity(&self) -> ActivityCounts {
         self.runtime.activity.counts()
     }
 
-    /// How many keys fail.
+    /// Returns how many keys fail.
     pub fn failing_counts(&self) -> FailingCounts {
         self.runtime.failing.counts()
     }
 
-    /// The keys after `after` whose retries have all failed, in order, `limit` at most. Begin with
-    /// the default key, and go on after the last key of each answer.
+    /// Returns at most `limit` keys after `after` whose retries have all failed, sorted. Begin with
+    /// the default key, then pass the last key of each answer.
     pub fn slow_retries(&self, after: &ObjectKey, limit: usize) -> Vec<SlowRetry> {
         self.runtime.failing.slow_retries(after, limit)
     }
 
-    /// The keys whose sync has been running for `min` or longer, each with this time, the longest
-    /// first.
+    /// Returns the keys whose sync has been running for at least `min`, each with this time, the
+    /// longest first.
     pub fn long_syncs(&self, min: Duration) -> Vec<(ObjectKey, Duration)> {
         let mut syncs = self.runtime.queue.long_running(min);
         syncs.sort_by(|(one, age), (other, other_age)| other_age.cmp(age).then_with(|| one.cmp(other)));
         syncs
     }
 
-    /// The outputs that other clients wrote last, 20 at most, the newest first.
+    /// Returns the outputs that other clients wrote last, at most 20, the newest first.
     pub fn recent_foreign_writes(&self) -> Vec<RecentForeignWrite> {
         self.runtime.recent_foreign_writes.list()
     }
 
-    /// The keys that wait, sorted, each with the reason that lasts the longest.
+    /// Returns the keys that wait, sorted, each with the wait that ends last.
     pub fn held_keys(&self) -> Vec<HeldKey> {
         self.runtime.keys.held(Instant::now())
     }
 
-    /// How many keys something is kept for.
+    /// Returns the numbers of keys with each kind of state.
     pub fn state_counts(&self) -> StateCounts {
         self.runtime.counts()
     }

@@ -17,17 +17,17 @@ pub struct SlowRetry {
     pub key: ObjectKey,
     /// The error of its last sync.
     pub error: String,
-    /// Since when it is retried slowly.
+    /// The time at which the slow retries began.
     pub since: Instant,
 }
 
-/// How many keys fail. `/statusz`, the status page and the metrics show these numbers.
+/// The numbers of failing keys, as `/statusz`, the status page and the metrics show them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FailingCounts {
-    /// Keys whose last sync failed, and which no sync has succeeded for since. A sync that waits
-    /// for the cache or for the end of a pause changes nothing.
+    /// Keys with a failed sync and no successful one since. A sync that waits for the cache or for
+    /// the end of a pause does not change this.
     pub failing: usize,
-    /// Those of them whose retries have all failed, so that they are retried slowly.
+    /// The part of these keys whose retries have all failed: the controller retries them slowly.
     pub retried_slowly: usize,
 }
 
@@ -43,13 +43,13 @@ struct State {
 
 struct Failing {
     error: String,
-    /// Hash of the error without generated names.
+    /// The hash of the error without generated names.
     identity: u64,
     slow_since: Option<Instant>,
 }
 
-/// A hash of the error in which the names of objects that could not be created do not count: each
-/// try makes another name.
+/// Returns a hash of the error without the names of objects that could not be created: each try
+/// generates another name.
 fn identity(error: &SyncError) -> u64 {
     let mut text = error.to_string();
     for write in error.writes().iter().filter(|write| write.operation == Operation::Create) {
@@ -61,7 +61,7 @@ fn identity(error: &SyncError) -> u64 {
 }
 
 impl FailingKeys {
-    /// Records that a sync failed. Returns whether the error is another than that of the last sync.
+    /// Records that a sync failed. Returns true if the error differs from the last one of the key.
     pub(crate) fn failed(&self, key: &ObjectKey, error: &SyncError) -> bool {
         let identity = identity(error);
         let error = error.to_string();
@@ -79,7 +79,7 @@ impl FailingKeys {
         }
     }
 
-    /// Records that a failed key is now retried slowly. Returns whether it was not before.
+    /// Records that the controller retries a failed key slowly. Returns true if this is new.
     pub(crate) fn retried_slowly(&self, key: &ObjectKey, now: Instant) -> bool {
         let mut state = self.0.lock();
         let state = &mut *state;
@@ -92,7 +92,7 @@ impl FailingKeys {
         is_new
     }
 
-    /// Forgets a key, because its sync succeeded. Returns whether it had failed.
+    /// Forgets a key whose sync succeeded. Returns true if the key had failed.
     pub(crate) fn forget(&self, key: &ObjectKey) -> bool {
         let mut state = self.0.lock();
         let Some(failing) = state.keys.remove(key) else { return false };
@@ -100,13 +100,12 @@ impl FailingKeys {
         true
     }
 
-    /// Returns how many keys fail.
     pub(crate) fn counts(&self) -> FailingCounts {
         let state = self.0.lock();
         FailingCounts { failing: state.keys.len(), retried_slowly: state.slow }
     }
 
-    /// The keys after `after` that are retried slowly, in order, `limit` at most.
+    /// Returns at most `limit` keys after `after` that the controller retries slowly, sorted.
     pub(crate) fn slow_retries(&self, after: &ObjectKey, limit: usize) -> Vec<SlowRetry> {
         let state = self.0.lock();
         if state.slow == 0 {

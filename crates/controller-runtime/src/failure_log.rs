@@ -1,9 +1,11 @@
-//! The log of keys whose syncs fail: what is new about a key, and a summary each minute, however
-//! many keys fail.
+//! Logs keys whose syncs fail: a line for each new fact about a key, and a summary each minute,
+//! however many keys fail.
 //!
-//! - A key has a line for each error, and another one every five minutes while the error goes on.
+//! - A key has a line for each new error, and another one every five minutes while the error goes
+//!   on.
 //! - A recovery has a line if its failure has one.
-//! - Of both, [`LogLimit::LINES`] appear in a minute. The summary counts the others.
+//! - At most [`LogLimit::LINES`] lines about failures appear in a minute, and as many about
+//!   recoveries. The summary counts the others.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -17,12 +19,12 @@ use tokio::time::{Instant, sleep};
 
 use crate::{Reconciler, Runtime, SyncError};
 
-/// An error that goes on is logged again after this time.
+/// The time after which the log repeats an error that goes on.
 const REPEAT: Duration = Duration::from_secs(300);
-/// The errors of a key that are remembered, should it alternate between them.
+/// The most errors of a key to remember, for a key that alternates between them.
 const ERRORS_OF_KEY: usize = 4;
 
-/// The keys that fail, and the lines that were logged of them.
+/// The keys that fail, and the lines that were logged about them.
 #[derive(Debug, Default)]
 pub(crate) struct FailureLog {
     state: Mutex<State>,
@@ -33,7 +35,7 @@ pub(crate) struct FailureLog {
 #[derive(Debug, Default)]
 struct State {
     keys: HashMap<ObjectKey, Failing>,
-    /// How many keys have a last error that is the same but for names.
+    /// The number of keys for each last error without names.
     errors: BTreeMap<Arc<str>, usize>,
     left_out: LeftOut,
 }
@@ -43,7 +45,7 @@ struct Failing {
     since: Instant,
     /// The last error, without names.
     error: Arc<str>,
-    /// The errors that were logged last, and when.
+    /// The errors that were logged last, with their times.
     logged: Vec<(Arc<str>, Instant)>,
 }
 
@@ -63,9 +65,9 @@ struct Summary {
 }
 
 impl FailureLog {
-    /// Records that the sync of a key failed. Returns for how long the key has failed if that is to
-    /// be logged. A line that is `urgent` says more than the error, so it is due even if the error
-    /// was logged a short time ago.
+    /// Records that the sync of a key failed. Returns how long the key has failed if the caller
+    /// must log this. An `urgent` line says more than the error, so it is due even if the error was
+    /// logged a short time ago.
     fn failed(&self, key: &ObjectKey, error: &SyncError, urgent: bool, now: Instant) -> Option<Duration> {
         let error: Arc<str> = without_names(error, key).into();
         let mut state = self.state.lock();
@@ -98,8 +100,8 @@ impl FailureLog {
         Some(now - failing.since)
     }
 
-    /// Records that the sync of a key succeeded. Returns for how long the key had failed if that is
-    /// to be logged.
+    /// Records that the sync of a key succeeded. Returns how long the key had failed if the caller
+    /// must log this.
     fn recovered(&self, key: &ObjectKey, now: Instant) -> Option<Duration> {
         let mut state = self.state.lock();
         let State { keys, errors, left_out } = &mut *state;
@@ -132,9 +134,9 @@ fn one_less(errors: &mut BTreeMap<Arc<str>, usize>, error: &Arc<str>) {
     }
 }
 
-/// The text of an error without the names of objects, so that it is the same for all keys that fail
-/// for one reason, and for all names that were generated for one object. Of an error of several
-/// writes, it is the first one.
+/// Returns the text of an error without the names of objects: it is the same for all keys that fail
+/// for one reason, and for all names that were generated for one object. For an error of several
+/// writes, this is the text of the first.
 fn without_names(error: &SyncError, key: &ObjectKey) -> String {
     let Some(write) = error.writes().first() else { return without_word(&error.to_string(), &key.name) };
     let mut text = format!("failed to {}", write.operation.as_str());
@@ -159,28 +161,28 @@ fn without_word(text: &str, word: &str) -> String {
     out
 }
 
-/// Whole seconds, which are easier to read; none for less than a second.
+/// Returns whole seconds, which are easier to read; `None` for less than a second.
 fn whole_seconds(time: Duration) -> Option<tracing::field::DebugValue<Duration>> {
     (time.as_secs() > 0).then(|| tracing::field::debug(Duration::from_secs(time.as_secs())))
 }
 
-/// When a key is tried again whose sync failed.
+/// The time of the next try of a key whose sync failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NextTry {
-    /// When the limiter of the queue allows.
+    /// After the delay of the queue's rate limiter.
     Soon,
-    /// Slowly from now on.
+    /// After five minutes: the slow retries begin.
     Slow,
     /// When something adds the key again.
     Dropped,
-    /// In a minute, when the server's state and the cache's are compared again.
+    /// In a minute, when the controller compares the server with the cache again.
     Comparison,
     /// After the pause that the API server asked for, a minute at most.
     AfterPause(Duration),
 }
 
 impl FailureLog {
-    /// Logs a failed sync, as far as it is to be logged.
+    /// Logs a failed sync if a line is due.
     pub(crate) fn log_failure(&self, queue: &str, key: &ObjectKey, error: &SyncError, next: NextTry) {
         let is_last = matches!(next, NextTry::Slow | NextTry::Dropped);
         let Some(time) = self.failed(key, error, is_last, Instant::now()) else {
@@ -210,7 +212,7 @@ impl FailureLog {
         }
     }
 
-    /// Logs that a key has recovered, as far as it is to be logged.
+    /// Logs that a key has recovered if its failure was logged.
     pub(crate) fn log_recovery(&self, queue: &str, key: &ObjectKey) {
         if let Some(time) = self.recovered(key, Instant::now()) {
             let failed_for = whole_seconds(time);

@@ -1,10 +1,11 @@
-//! Changes of a key's outputs by other clients: how long a sync waits that nothing else has caused.
+//! Delays the syncs that only a change of the outputs by another client has started.
 //!
-//! Two clients that correct one another would otherwise do so as fast as both can write. The first
-//! answer comes after a second, or after a deletion at once, as there may be nothing left. When a
-//! change that was corrected comes back the next answer waits twice as long, up to five minutes. So
-//! does the answer to changes that are another each time, once there are too many to tell them
-//! apart. Syncs that anything else causes are not delayed.
+//! Two clients that correct one another would otherwise write as fast as they can. A controller
+//! answers a change with a sync after a second, but a first deletion without this delay, as there
+//! may be no output left. Each time that a corrected change comes back, the delay doubles, up to
+//! five minutes. If another client writes something else each time, there are soon too many changes
+//! to tell apart: the delay of the answers to all others then doubles too. A sync with any other
+//! cause has no such delay.
 
 use std::time::Duration;
 
@@ -13,14 +14,14 @@ use tokio::time::Instant;
 
 /// The delays of the answers to a change that comes back.
 const ANSWERS: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(300));
-/// The delays of the repetitions of an update that the server undoes: up to nine hours.
+/// The delays before a controller repeats an update that the server undoes: up to nine hours.
 const REPETITIONS: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(1 << 15));
-/// A change that comes back after this time counts as new.
+/// A change that comes back after at least this time counts as new.
 pub(crate) const CALM: Duration = Duration::from_secs(600);
-/// The return of a change from which on it is reported.
+/// The number of returns at which the controller reports a change.
 const REPORTED_RETURN: u32 = 2;
-/// The most changes that are remembered for a key. When there are more, all others count as one, so
-/// that a client that writes something else each time is answered ever more slowly, too.
+/// The most changes to remember for a key. The last of them stands for all others, so that the
+/// delay also grows against a client that writes something else each time.
 const MOST_CHANGES: usize = 16;
 
 /// The changes of a key's outputs that other clients made.
@@ -29,40 +30,40 @@ pub(crate) struct ForeignChanges(Vec<ForeignChange>);
 
 #[derive(Debug, PartialEq)]
 struct ForeignChange {
-    /// Hash of the object after the change; none for all changes that are not told apart.
+    /// The hash of the change; `None` stands for all changes that are not told apart.
     content: Option<u64>,
-    /// How often it came back after it had been corrected.
+    /// How often the change came back after a correction.
     returns: u32,
     seen_at: Instant,
-    /// When a sync began to correct it, if that was after it was seen.
+    /// The time at which a sync began to correct the change, if this was after `seen_at`.
     answered_at: Option<Instant>,
 }
 
-/// Updates in a row that the server accepted without a change of the object, because a webhook
-/// undoes them, or because it does not know a field. The latter lasts, so the delay grows further
-/// than with another client.
+/// Updates in a row that the server accepted without a change of the object: a webhook undoes them,
+/// or the server does not know a field. An unknown field stays unknown, so the delay grows further
+/// than against another client.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Undone {
-    /// How often in a row, including the current sync.
+    /// How many such updates in a row [`Self::again`] has counted, including the current sync.
     count: u8,
-    /// How often before the current sync.
+    /// How many it had counted before the current sync.
     before: u8,
-    /// When the next repetition is due.
+    /// The time of the next repetition.
     due: Option<Instant>,
 }
 
 impl Undone {
-    /// A sync begins.
+    /// Begins a sync.
     pub(crate) fn begin(&mut self) {
         self.before = std::mem::take(&mut self.count);
     }
 
-    /// How long until the repetition of an update that the server undid in this sync.
+    /// Returns the time until the controller repeats an update that the server undid in this sync.
     pub(crate) fn delay(&self, now: Instant) -> Option<Duration> {
         self.due.filter(|_| self.count > 0).map(|due| due.saturating_duration_since(now))
     }
 
-    /// The sync is over.
+    /// Ends a sync.
     pub(crate) fn end(&mut self) {
         self.before = 0;
         if self.count == 0 {
@@ -70,9 +71,9 @@ impl Undone {
         }
     }
 
-    /// The delay of the next sync after an update that was undone. A sync that something else has
-    /// caused before the repetition was due, and a second update of the same sync, leave the delay
-    /// as it is.
+    /// Records that the server undid an update, and returns the delay of the next sync. A sync with
+    /// another cause before the repetition was due, and a second update of the same sync, leave the
+    /// delay as it is.
     pub(crate) fn again(&mut self, now: Instant) -> Duration {
         let is_counted = self.count > 0 || self.before > 0;
         if let Some(due) = self.due.filter(|due| is_counted && now < *due) {
@@ -86,20 +87,20 @@ impl Undone {
     }
 }
 
-/// What follows from a foreign change.
+/// The answer to a change by another client.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) delay: Duration,
-    /// True if the change is a new one.
+    /// True if the change has not come back yet.
     pub(crate) is_new: bool,
-    /// True if the change had been corrected before and came back.
+    /// True if the change came back after a correction.
     pub(crate) came_back: bool,
-    /// True if to report it, which is so once until it stays away.
+    /// True if the caller must report the change: once, at return [`REPORTED_RETURN`].
     pub(crate) report: bool,
 }
 
 impl ForeignChanges {
-    /// Records a change.
+    /// Records a change and returns the answer to it.
     pub(crate) fn seen(&mut self, content: u64, now: Instant) -> Answer {
         self.0.retain(|change| change.is_recent(now));
         let known = |content| self.0.iter().position(|change| change.content == content);
@@ -122,7 +123,8 @@ impl ForeignChanges {
         }
     }
 
-    /// The longest delay of the answers to changes that keep coming back; `None` if none does.
+    /// Returns the longest delay of the answers to changes that came back; `None` without such
+    /// changes.
     pub(crate) fn longest_delay(&self, now: Instant) -> Option<Duration> {
         let comes_back = self.0.iter().filter(|change| change.returns > 0 && change.is_recent(now));
         comes_back.map(ForeignChange::delay).max()
@@ -136,19 +138,19 @@ impl ForeignChanges {
         }
     }
 
-    /// Forgets the changes that a sync which began at `began` found no fault with.
+    /// Forgets the changes that the sync that began at `began` saw and did not correct.
     pub(crate) fn synced(&mut self, began: Instant) {
         self.0.retain(|change| change.answered_at.is_some() || change.seen_at >= began);
     }
 
-    /// The number of changes that are kept.
+    /// Returns the number of remembered changes.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
 }
 
 impl ForeignChange {
-    /// The delay of the answer to it.
+    /// Returns the delay of the answer to the change.
     fn delay(&self) -> Duration {
         ANSWERS.delay(self.returns)
     }
@@ -268,7 +270,7 @@ mod tests {
         }
         changes.answered(now);
         changes.synced(now);
-        // A client that changes a thousand slices once more.
+        // A client changes a thousand slices once more.
         for content in 0..1000 {
             assert_eq!(changes.seen(1000 + content, now + secs(1)).delay, secs(2));
         }

@@ -1,4 +1,5 @@
-//! What the watches report, compared with our own writes and passed on to the reconciler.
+//! Receives changes from the watches, compares them with own writes, and passes them on to the
+//! reconciler.
 
 use std::any::Any;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -70,7 +71,7 @@ impl<R: Reconciler> Handler for Runtime<R> {
             return;
         }
         if kind == R::Output::INFORMER_KIND {
-            // All namespaces have the same position if they are listed together.
+            // If one list covers all namespaces, they have the same position.
             let position = self.position(scope.namespace().unwrap_or_default());
             let is_listed = |namespace: &str| scope.contains(namespace);
             for key in self.writer.tracker().unseen_creates(is_listed, position) {
@@ -87,8 +88,8 @@ impl<R: Reconciler> Runtime<R> {
         }
     }
 
-    /// Compares a change of an output with our own writes. Syncs the owner of a foreign write, and
-    /// both owners of an object that changed hands; resumes a sync that waited for the cache.
+    /// Compares a change of an output with own writes. Syncs the owner of a foreign write, and both
+    /// owners of an object whose owner changed. Resumes a sync that waits for the cache.
     fn observe(&self, change: &Change<R::Output>) {
         let (old, new) = (change.old.as_deref(), change.new.as_deref());
         let Some(latest) = new.or(old) else { return };
@@ -123,7 +124,8 @@ impl<R: Reconciler> Runtime<R> {
         }
     }
 
-    /// Passes the change of a Service on to the reconciler if it is selected.
+    /// Passes a change of a Service on to the reconciler if the Service is selected. Adds its key
+    /// if the Service joins or leaves the selection.
     pub(crate) fn service_changed(&self, change: &Change<Service>) {
         let Some(latest) = change.latest() else { return };
         if self.selection.selector.is_none() {
@@ -139,7 +141,8 @@ impl<R: Reconciler> Runtime<R> {
         match membership {
             Membership::Outside => {}
             Membership::Selected => self.reconciler.on_service(self, change),
-            // Also when it left: what is kept for it is dropped by a worker, never during a sync.
+            // A Service that left needs a sync too: the worker drops its state, so this cannot
+            // happen during another sync.
             Membership::Joined | Membership::Left => {
                 if let Some(left_out) = self.admits(Line::Selection) {
                     tracing::info!(
@@ -152,7 +155,7 @@ impl<R: Reconciler> Runtime<R> {
         }
     }
 
-    /// Forgets a deleted Service when nothing is left of it.
+    /// Forgets a deleted Service once it has no outputs or Endpoints left.
     pub(crate) fn leftover_deleted(&self, key: &ObjectKey) {
         if self.selection.selector.is_some() && !self.has_leftovers(key) {
             self.selection.deleted.lock().remove(key);
@@ -163,14 +166,14 @@ impl<R: Reconciler> Runtime<R> {
         self.cluster().endpoints(key).is_some() || !R::Output::of_owner(self.cluster(), key).is_empty()
     }
 
-    /// Starts a sync because another client wrote these outputs of the key.
+    /// Starts a sync because another client wrote outputs of the key.
     pub(crate) fn on_foreign_write(&self, key: &ObjectKey, write: ForeignWrite, outputs: &[&R::Output]) {
-        // The writes of the process that syncs it are none of ours.
+        // Another process syncs the Service, and these are its writes.
         if !self.is_selected(key) {
             return;
         }
         let Some(delay) = self.reconciler.foreign_write_delay(self, write) else { return };
-        // The other kinds of writes do not tell which object was written.
+        // The other kinds of writes do not name the object.
         if matches!(write, ForeignWrite::Applied | ForeignWrite::Deleted) {
             for output in outputs {
                 self.recent_foreign_writes.seen(output.metadata().key(), self.clock().now());
@@ -190,14 +193,14 @@ impl<R: Reconciler> Runtime<R> {
         if answer.came_back {
             self.metrics.foreign_write_conflicts.increment(1);
         }
-        // A deletion leaves nothing in place, so the first one is answered at once.
+        // The Service may have no outputs after a deletion, so the first one gets no longer delay.
         let deleted = matches!(write, ForeignWrite::Deleted | ForeignWrite::DeletedUnseen);
         let delay = if deleted && answer.is_new { delay } else { delay.max(answer.delay) };
         if answer.report {
             self.report_conflict(key, delay);
         }
         if deleted && answer.delay >= LONGEST_WAIT {
-            // It may be the garbage collector, because the owner exists in the cache only.
+            // The garbage collector may delete it, because the owner exists only in the cache.
             self.doubt_inputs(&key.namespace);
         }
         self.hold(key, Hold::ForeignWrite, delay);

@@ -1,8 +1,9 @@
-//! Why a key waits, and until when.
+//! The reasons why a key waits, and the end of each wait.
 //!
-//! Two waits block every sync of a key: the pause that the API server asked for, and that for the
-//! cache to show the key's own writes. The others start a sync at their end, and anything else may
-//! start one before. A failed key waits for its retry in the queue instead, see
+//! Two waits block every sync of a key: the pause that the API server asked for, and the wait for
+//! the cache to show the key's own writes. [`Hold::Spacing`] delays the syncs that changes of pods
+//! start. The other waits start a sync at their end, and anything else may start one before. A
+//! failed key waits for its retry in the queue instead, see
 //! [`Config::rate_limiter`](crate::Config::rate_limiter).
 
 use std::time::Duration;
@@ -13,14 +14,15 @@ use tokio::time::Instant;
 
 use crate::{Cause, Outcome, Reconciler, Runtime, Spacing};
 
-/// How long a sync waits for the cache at most: the event that it waits for may have come already,
-/// or may never come.
+/// The longest wait of a sync for the cache: the event that it waits for may have arrived already,
+/// or may never arrive.
 const STALE_RETRY: Duration = Duration::from_secs(1);
-/// How long a key waits for the cache to show a deletion before it asks the server again.
+/// A key that has waited this long for the cache stops waiting for deletions, and asks the server
+/// again. The delay after an answer that differs from the cache grows up to this time.
 pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(60);
-/// How long a pause lasts at most, whatever the API server asks for; up to a tenth of it is added.
+/// The longest pause, whatever the API server asks for. [`Runtime::pause`] adds up to a tenth.
 pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// How long a key waits after each answer in a row that differs from the cache.
+/// The delays after answers in a row that differ from the cache.
 const DIFFERING_ANSWERS: Backoff = Backoff::new(STALE_RETRY, LONGEST_WAIT);
 
 /// Why a key waits.
@@ -36,12 +38,13 @@ pub enum Hold {
     ForeignWrite,
     /// The API server accepted an update and kept what it had.
     UndoneUpdate,
-    /// The last write of a Service with many pods is a short time ago. It holds changes of pods.
+    /// The controller wrote for a Service with many pods a short time ago. This delays changes of
+    /// pods.
     Spacing,
 }
 
 impl Hold {
-    /// The reason, in words that follow "the key waits:".
+    /// Returns the reason, in words that follow "the key waits:".
     pub fn as_str(self) -> &'static str {
         match self {
             Self::RetryAfter => "the API server asked for a pause",
@@ -53,12 +56,12 @@ impl Hold {
         }
     }
 
-    /// Returns true if it blocks nothing: a sync starts at its end.
+    /// Returns true if the wait blocks nothing and only starts a sync at its end.
     fn only_starts_sync(self) -> bool {
         matches!(self, Self::DifferingAnswer | Self::ForeignWrite | Self::UndoneUpdate)
     }
 
-    /// What starts the sync at the end of the wait.
+    /// Returns the cause of the sync at the end of the wait.
     fn cause(self) -> Cause {
         match self {
             Self::RetryAfter => Cause::RetryAfter,
@@ -69,25 +72,22 @@ impl Hold {
     }
 }
 
-/// A wait of a key.
+/// The wait of a key that ends last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldKey {
-    /// The key.
     pub key: ObjectKey,
-    /// Why it waits. If it waits for several reasons, that which ends last.
     pub why: Hold,
-    /// Since when it waits for this reason.
+    /// The time since which the key waits for this reason.
     pub since: Instant,
-    /// When the next sync starts at the latest.
+    /// The end of the wait. A change of the outputs may end it before.
     pub until: Instant,
 }
 
-/// One wait.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Held {
     pub(crate) why: Hold,
     pub(crate) since: Instant,
-    /// None after a change that ended it, until a sync finds that the reason is gone.
+    /// A change of the outputs sets this to `None`; the next sync finds out if the reason is gone.
     pub(crate) until: Option<Instant>,
 }
 
@@ -100,8 +100,8 @@ impl Holds {
         self.0.iter_mut().find(|held| held.why == why)
     }
 
-    /// Begins a wait, or moves the end of one. The queue keeps the earliest of several ends, so a
-    /// wait that blocks nothing ends no later than before.
+    /// Begins a wait, or moves its end. A wait that blocks nothing keeps the earlier of two ends,
+    /// as the queue does for its sync.
     pub(crate) fn set(&mut self, why: Hold, now: Instant, until: Instant) {
         let Some(held) = self.find(why) else {
             return self.0.push(Held { why, since: now, until: Some(until) });
@@ -110,23 +110,24 @@ impl Holds {
         held.until = Some(pending.map_or(until, |end| end.min(until)));
     }
 
-    /// Forgets a wait, because its reason is gone.
+    /// Forgets a wait whose reason is gone.
     pub(crate) fn clear(&mut self, why: Hold) {
         self.0.retain(|held| held.why != why);
     }
 
-    /// Ends a wait before its time. Returns true if the key was waiting.
+    /// Ends a wait before its time. Returns true if the key was waiting for this reason.
     pub(crate) fn end(&mut self, why: Hold) -> bool {
         self.find(why).is_some_and(|held| held.until.take().is_some())
     }
 
-    /// Returns how much of a wait is left; none if the key does not wait for this reason.
+    /// Returns the rest of a wait; `None` if the key does not wait for this reason.
     pub(crate) fn left(&self, why: Hold, now: Instant) -> Option<Duration> {
         let held = self.0.iter().find(|held| held.why == why)?;
         Some(held.until?.saturating_duration_since(now)).filter(|left| !left.is_zero())
     }
 
-    /// A sync begins: forgets the waits that have ended, and those that were to start one.
+    /// Forgets the waits that have ended, and those that only start a sync. Call this when a sync
+    /// begins. The wait for own writes stays until a sync finds that the cache shows them.
     pub(crate) fn begin_sync(&mut self, now: Instant) {
         self.0.retain(|held| match held.why {
             Hold::OwnWrites => true,
@@ -134,8 +135,8 @@ impl Holds {
         });
     }
 
-    /// Returns how long a key has waited if that is [`LONGEST_WAIT`] or more, and counts from now
-    /// on then.
+    /// Returns how long a key has waited if this is at least [`LONGEST_WAIT`], and then counts
+    /// again from now.
     fn restart_after_longest_wait(&mut self, why: Hold, now: Instant) -> Option<Duration> {
         let held = self.find(why)?;
         let waited = now.saturating_duration_since(held.since);
@@ -145,13 +146,13 @@ impl Holds {
         })
     }
 
-    /// Returns true if every sync of the key is blocked.
+    /// Returns true if a wait blocks every sync of the key.
     pub(crate) fn block_syncs(&self) -> bool {
         let blocks = |held: &Held| matches!(held.why, Hold::RetryAfter | Hold::OwnWrites);
         self.0.iter().any(|held| blocks(held) && held.until.is_some())
     }
 
-    /// Returns the wait that ends last, of those that people may want to know of.
+    /// Returns the wait that ends last, apart from spacing, which is too short to show.
     pub(crate) fn longest(&self, now: Instant) -> Option<Held> {
         let lasts = |held: &&Held| held.why != Hold::Spacing && held.until > Some(now);
         self.0.iter().filter(lasts).max_by_key(|held| held.until).copied()
@@ -159,24 +160,24 @@ impl Holds {
 }
 
 impl<R: Reconciler> Runtime<R> {
-    /// Makes a key wait. A sync starts after `delay`.
+    /// Makes a key wait, and starts a sync after `delay`.
     pub(crate) fn hold(&self, key: &ObjectKey, why: Hold, delay: Duration) {
         let now = Instant::now();
         self.keys.with_rare(key, |state| state.holds.set(why, now, now + delay));
         self.add_after(key.clone(), delay, why.cause());
     }
 
-    /// Repeats the sync when the cache shows a change of the key's outputs, after a second at the
-    /// latest.
+    /// Repeats the sync when the cache shows a change of the key's outputs, at the latest after a
+    /// second.
     pub fn requeue_when_cache_changes(&self, key: &ObjectKey) -> Outcome {
         self.hold(key, Hold::OwnWrites, STALE_RETRY);
         Outcome::Stale
     }
 
-    /// Repeats a sync that has written something and needs the cache to show that before it goes
-    /// on: as [`Self::requeue_when_cache_changes`], unless another client keeps deleting or
-    /// changing what is written, or the server has undone it. Then the next sync waits as long as
-    /// the answer to that.
+    /// Repeats a sync that has written something and cannot go on before the cache shows it. This
+    /// calls [`Self::requeue_when_cache_changes`], unless another client keeps changing or deleting
+    /// the outputs or the server has undone an update. The key then waits for the longer of these
+    /// delays.
     pub fn requeue_after_writes(&self, key: &ObjectKey) -> Outcome {
         let now = Instant::now();
         let wait = self.keys.with_kept_rare(key, |state| {
@@ -189,25 +190,27 @@ impl<R: Reconciler> Runtime<R> {
         Outcome::Stale
     }
 
-    /// Call this after a delete found that the object no longer existed: the key is synced again
-    /// when the cache shows that.
+    /// Syncs the key again when the cache shows a deletion. Call this after a delete found that the
+    /// object no longer existed.
     pub fn requeue_after_missing_delete(&self, key: &ObjectKey) {
-        // The cache may have shown it before the delete was tried. Nothing else would tell the
-        // tracker then.
+        // The cache may already show the deletion. No event then tells the tracker, so this asks
+        // the cache.
         if self.outputs(key).1 {
             self.requeue_when_cache_changes(key);
         }
     }
 
-    /// The cache shows a change of the key's outputs: starts a sync that waits for one.
+    /// Starts a sync that waits for a change of the key's outputs. Call this when the cache shows
+    /// one.
     pub(crate) fn outputs_changed(&self, key: &ObjectKey) {
         if self.keys.with_kept_rare(key, |state| state.holds.end(Hold::OwnWrites)) == Some(true) {
             self.add(key.clone(), Cause::StaleCache);
         }
     }
 
-    /// Repeats a sync after an answer of the server that differs from the cache. Each wait is twice
-    /// as long as the one before, until a sync succeeds. Returns true if it is as long as it gets.
+    /// Repeats a sync after an answer of the server that differs from the cache. The delay doubles
+    /// with each such answer until a sync succeeds. Returns true if it has reached
+    /// [`LONGEST_WAIT`].
     pub(crate) fn requeue_after_answer(&self, key: &ObjectKey) -> bool {
         let delay = self.keys.with_rare(key, |state| {
             let delay = DIFFERING_ANSWERS.delay(state.differing_answers);
@@ -224,7 +227,7 @@ impl<R: Reconciler> Runtime<R> {
         Outcome::Paused
     }
 
-    /// Returns true if a pause of the key has not ended yet. The sync is then repeated at its end.
+    /// Returns true if a pause of the key has not ended yet, and then repeats the sync at its end.
     pub(crate) fn is_paused(&self, key: &ObjectKey) -> bool {
         let now = Instant::now();
         let left = self.keys.with_kept_rare(key, |state| state.holds.left(Hold::RetryAfter, now));
@@ -233,14 +236,15 @@ impl<R: Reconciler> Runtime<R> {
         true
     }
 
-    /// Returns for how long the cache has not shown the key's own writes, once a minute.
+    /// Returns, at most once a minute, how long the cache has not shown the key's own writes.
     pub(crate) fn waited_for_long(&self, key: &ObjectKey) -> Option<Duration> {
         let now = Instant::now();
         let waited = |holds: &mut Holds| holds.restart_after_longest_wait(Hold::OwnWrites, now);
         self.keys.with_kept_rare(key, |state| waited(&mut state.holds)).flatten()
     }
 
-    /// Call this before the first write of a sync: changes of pods wait for the end of the spacing.
+    /// Begins the spacing: changes of pods wait for its end. Call this before the first write of a
+    /// sync.
     pub(crate) fn space_writes(&self, key: &ObjectKey) {
         if self.spacing == Spacing::NONE {
             return;
@@ -252,7 +256,7 @@ impl<R: Reconciler> Runtime<R> {
         }
     }
 
-    /// Returns how long the sync that a change of a pod starts has to wait.
+    /// Returns how long a change of a pod has to wait for the end of the spacing.
     pub(crate) fn left_of_spacing(&self, key: &ObjectKey) -> Duration {
         if self.spacing == Spacing::NONE {
             return Duration::ZERO;
@@ -262,7 +266,7 @@ impl<R: Reconciler> Runtime<R> {
         left.flatten().unwrap_or_default()
     }
 
-    /// A time and up to `share` of it more.
+    /// Adds a random part of up to `share` to a time.
     pub(crate) fn jittered(&self, time: Duration, share: f64) -> Duration {
         time.mul_f64(1.0 + self.random.lock().random_range(0.0..share))
     }

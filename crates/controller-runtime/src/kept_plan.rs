@@ -1,23 +1,24 @@
-//! Planning from the pods that have changed since the last sync of a key.
+//! Plans from the pods that have changed since the last sync of a key.
 //!
-//! What a plan leaves for the next one is kept with the place in the log of pods up to which it was
-//! planned. It is taken out for a sync and put back when all writes of the sync have succeeded, so
-//! a sync that fails in any way is followed by one that plans from all pods. The plan compares the
-//! cached outputs with what it expects.
+//! A plan leaves a state for the next one, with the place in the log of pods up to which it has
+//! planned. A sync takes both out and puts them back when all its writes have succeeded, so the
+//! sync after a failure plans from all pods. The plan compares the cached outputs with those that
+//! it expects.
 
 use std::fmt;
 
 use kube_endpoint_core_model::Timestamp;
 use kube_endpoint_informer::PodCursor;
 
-/// What the plan of a sync left for the next sync of its key.
+/// The state that the plan of a sync left for the next sync of its key.
 pub struct KeptPlan<P> {
     pub(crate) cursor: PodCursor,
-    /// The state of the plan. Boxed, because most keys have none.
+    /// The state is boxed, because most keys have none.
     pub state: Box<P>,
 }
 
-/// Two are never equal: the states of keys are compared only to find those that hold nothing.
+/// Two kept plans are never equal. `KeyState` needs the comparison only to find states that hold
+/// nothing.
 impl<P> PartialEq for KeptPlan<P> {
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self, other)
@@ -30,12 +31,12 @@ impl<P> fmt::Debug for KeptPlan<P> {
     }
 }
 
-/// A plan, and what it leaves.
+/// A plan, and the state that it leaves.
 #[derive(Debug)]
 pub struct Planned<T, P> {
     pub plan: T,
-    /// The trigger time of what it writes.
+    /// The trigger time of the plan's writes.
     pub trigger_time: Option<Timestamp>,
-    /// To be kept if all writes succeed.
+    /// The caller keeps this if all writes succeed.
     pub kept: Option<KeptPlan<P>>,
 }

@@ -1,4 +1,4 @@
-//! Everything that is kept for a key, in one map.
+//! One map with the state of all keys.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -12,38 +12,35 @@ use crate::conflicts::Conflicts;
 use crate::foreign::{ForeignChanges, Undone};
 use crate::holds::{HeldKey, Holds};
 
-/// So many locks share the keys. A pass over all keys then holds each lock for a small part of
-/// them.
+/// The number of locks. A pass over all keys holds each lock only for a part of the keys.
 const SHARDS: usize = 64;
 
-/// What is kept for one key. It is small for a key that syncs without trouble, as most keys do.
+/// The state of one key. It is small for most keys, which sync without trouble.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct KeyState<S> {
-    /// The pods' and the Service's times that the last sync saw.
     pub(crate) trigger_time: TriggerTime,
     /// The events of the last plan.
     pub(crate) last_events: Option<Vec<PlannedEvent>>,
-    /// What few keys have.
+    /// The state that only few keys have.
     pub(crate) rare: Rare,
     pub(crate) own: S,
 }
 
-/// The part of the state that has its default value for most keys. Such a key has no allocation for
-/// it.
+/// The part of the state that has its default value for most keys, which need no allocation for it.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Rare(Option<Box<RareState>>);
 
-/// What is kept for few keys, or for a short time.
+/// State that few keys have, or only for a short time.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct RareState {
-    /// The version of the Service about which a warning was logged.
+    /// The version of the Service at which [`Runtime::warn_once`](crate::Runtime::warn_once) was
+    /// last called.
     pub(crate) warned: Option<ResourceVersion>,
-    /// Why it waits.
+    /// The reasons why the key waits.
     pub(crate) holds: Holds,
-    /// The server's answers in a row that differed from the cache; none after a sync that
-    /// succeeded.
+    /// How many answers of the server in a row differed from the cache. A sync that succeeds resets
+    /// this.
     pub(crate) differing_answers: u32,
-    /// Conflicts in a row.
     pub(crate) conflicts: Conflicts,
     /// Changes of the outputs that other clients made.
     pub(crate) foreign: ForeignChanges,
@@ -52,12 +49,12 @@ pub(crate) struct RareState {
 }
 
 impl Rare {
-    /// Returns what is kept, unless all of it has its default value.
+    /// Returns the state, or `None` if all of it has its default value.
     pub(crate) fn get(&self) -> Option<&RareState> {
         self.0.as_deref()
     }
 
-    /// Reads or changes it.
+    /// Reads or changes the state.
     pub(crate) fn with<T>(&mut self, use_state: impl FnOnce(&mut RareState) -> T) -> T {
         match &mut self.0 {
             Some(state) => {
@@ -79,35 +76,35 @@ impl Rare {
     }
 }
 
-/// How many keys something is kept for, to find what is never forgotten.
+/// The numbers of keys with each kind of state, to find state that is never forgotten.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StateCounts {
     /// Keys with a trigger time.
     pub trigger_times: usize,
-    /// Keys and objects of which the cache does not show our own writes yet.
+    /// Keys and objects whose own writes the cache does not show yet.
     pub outstanding_writes: usize,
-    /// Keys whose last events are kept.
+    /// Keys with the events of their last plan.
     pub reported: usize,
-    /// Keys whose sync waits for the cache or for the end of a pause.
+    /// Keys that block their syncs: they wait for the cache or for the end of a pause.
     pub deferred: usize,
-    /// Changes that other clients made, and that may come back.
+    /// Changes by other clients that may come back.
     pub foreign_changes: usize,
     /// Keys whose last sync failed.
     pub failing: usize,
-    /// Deleted Services of which outputs or Endpoints are left, if only some Services are selected.
+    /// Deleted Services that left outputs or Endpoints. Zero without a service selector.
     pub leftovers: usize,
-    /// Keys with state of the controller's own.
+    /// Keys with a [`Reconciler::State`](crate::Reconciler::State).
     pub own: usize,
 }
 
-/// With random keys, because tenants choose names.
+/// The hasher has a random seed, because tenants choose names.
 #[expect(clippy::disallowed_types, reason = "no order that anyone sees depends on it")]
 type Hasher = ahash::RandomState;
 
-/// A table that has grown has up to 2.3 times as many slots as entries, so the entries are boxed.
+/// The entries are boxed, because a table that has grown has up to 2.3 times as many slots as
+/// entries.
 type Shard<S> = Mutex<HashTable<Box<Entry<S>>>>;
 
-/// A key and its state.
 struct Entry<S> {
     key: ObjectKey,
     state: KeyState<S>,
@@ -118,9 +115,9 @@ pub(crate) struct KeyStates<S> {
     /// One hash selects the shard and the place in it.
     hasher: Hasher,
     shards: Vec<Shard<S>>,
-    /// The number of keys with rare state, which changes under the lock of their shard. While it is
-    /// zero, no key is looked up for that state. Services whose writes are spaced have some nearly
-    /// always, so this helps clusters of small Services.
+    /// The number of keys with rare state. It changes under the lock of their shard. While it is
+    /// zero, [`Self::with_kept_rare`] looks up no key. It is rarely zero if the writes of large
+    /// Services are spaced, so this helps clusters of small Services.
     rare: AtomicUsize,
 }
 
@@ -164,9 +161,9 @@ impl<S: Default + PartialEq> KeyStates<S> {
         self.with(key, |state| state.rare.with(use_state))
     }
 
-    /// As [`Self::with_rare`], but returns none without a call of `use_state` if all of it has its
-    /// default value. This is for what reads or resets, and costs little for most keys. What sets a
-    /// value needs [`Self::with_rare`].
+    /// As [`Self::with_rare`], but for a key without rare state it returns `None` and does not call
+    /// `use_state`. Use it to read or reset state: it is cheap for most keys. To set a value use
+    /// [`Self::with_rare`].
     pub(crate) fn with_kept_rare<T>(
         &self,
         key: &ObjectKey,
@@ -188,7 +185,7 @@ impl<S: Default + PartialEq> KeyStates<S> {
         Some(result)
     }
 
-    /// Removes everything that is kept for a key.
+    /// Removes the state of a key.
     pub(crate) fn remove(&self, key: &ObjectKey) -> KeyState<S> {
         let hash = self.hasher.hash_one(key);
         let mut shard = self.shard(hash).lock();
@@ -199,7 +196,7 @@ impl<S: Default + PartialEq> KeyStates<S> {
         state
     }
 
-    /// Call this under the lock of a key's shard, with whether the key had and has rare state.
+    /// Counts a key that got or lost its rare state. Call this under the lock of its shard.
     fn count_rare(&self, had: bool, has: bool) {
         match (had, has) {
             (false, true) => drop(self.rare.fetch_add(1, Ordering::Relaxed)),
@@ -208,7 +205,7 @@ impl<S: Default + PartialEq> KeyStates<S> {
         }
     }
 
-    /// The keys whose own state matches, sorted.
+    /// Returns the keys whose own state matches, sorted.
     pub(crate) fn matching(&self, matches: impl Fn(&S) -> bool) -> Vec<ObjectKey> {
         let mut found = Vec::new();
         for shard in &self.shards {
@@ -221,7 +218,7 @@ impl<S: Default + PartialEq> KeyStates<S> {
         found
     }
 
-    /// The keys that wait, sorted.
+    /// Returns the keys that wait, sorted.
     pub(crate) fn held(&self, now: Instant) -> Vec<HeldKey> {
         let mut all = Vec::new();
         for shard in &self.shards {
@@ -236,8 +233,8 @@ impl<S: Default + PartialEq> KeyStates<S> {
         all
     }
 
-    /// Counts what is kept. `outstanding_writes`, `failing` and `leftovers` are not kept here, and
-    /// stay zero.
+    /// Counts the state. `outstanding_writes`, `failing` and `leftovers` stay zero: other types
+    /// hold them.
     pub(crate) fn counts(&self) -> StateCounts {
         let mut counts = StateCounts::default();
         for shard in &self.shards {
@@ -275,7 +272,7 @@ mod tests {
 
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 
-    /// What reads or resets.
+    /// Functions that read or reset state.
     const RESETS: [fn(&mut RareState) -> bool; 4] = [
         |state| state.holds.end(Hold::OwnWrites),
         |state| std::mem::take(&mut state.differing_answers) > 0,
@@ -283,7 +280,7 @@ mod tests {
         |state| state.holds.block_syncs(),
     ];
 
-    /// What sets. The last two leave a key without rare state.
+    /// Functions that change state. The last three set no rare state.
     const CHANGES: [fn(&States, &ObjectKey); 5] = [
         |states, key| {
             states.with_rare(key, |state| state.holds.set(Hold::OwnWrites, *START, *START));
@@ -301,7 +298,7 @@ mod tests {
     }
 
     proptest! {
-        /// Both leave the same, and find the same where something is kept.
+        /// `with_kept_rare` finds and leaves the same state as `with_rare`.
         #[test]
         fn a_reset_may_leave_out_keys_without_rare_state(
             steps in vec((0..3_usize, 0..CHANGES.len(), 0..RESETS.len()), 1..30),

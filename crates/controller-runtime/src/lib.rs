@@ -1,17 +1,17 @@
-//! What every controller needs, written once: the queue and its workers, waiting for the caches,
-//! state for each key, staleness, Retry-After, retries, resync, changes by other clients, error
-//! reporting and shutdown.
+//! The parts that all controllers share: the queue and its workers, waiting for the caches, state
+//! for each key, staleness, Retry-After, retries, resync, changes by other clients, error reporting
+//! and shutdown.
 //!
 //! A controller implements [`Reconciler`]: which changes start a sync, and what one sync does.
 //! [`Controller`] runs it. During a sync the reconciler uses the [`Runtime`]: it reads the objects
 //! that it writes with [`Runtime::read_outputs`], computes a plan, and passes the plan's writes to
 //! [`Runtime::carry_out`].
 //!
-//! All state that is kept for a key is in one map, so that forgetting a key is one removal. Own
-//! writes that the cache does not show yet are in the
-//! [`WriteTracker`](kube_endpoint_tracker::WriteTracker) instead: a watch event finds them by the
-//! object that was written, which may no longer name the key that it was written for. They remove
-//! themselves when the cache shows them. [`Runtime::forget`] drops both.
+//! One map holds the state of all keys, so forgetting a key is one removal. The
+//! [`WriteTracker`](kube_endpoint_tracker::WriteTracker) holds own writes that the cache does not
+//! show yet: a watch event finds them by the written object, which may no longer name its key. The
+//! tracker drops a write when the cache shows it. [`Runtime::forget`] drops a key's state and its
+//! writes.
 //!
 //! # Example
 //!

@@ -1,31 +1,30 @@
-//! Lines of the log about single keys, which many keys may cause at the same time.
+//! Limits for log lines about single keys, which many keys may cause at the same time.
 
 use kube_endpoint_core_model::LogLimit;
-/// The kinds of lines. Each is limited by itself, so that none hides another.
+/// The kinds of log lines. Each has a limit of its own, so that no kind hides another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Line {
     /// The API server asked for a pause.
     Pause,
-    /// The cache has not shown our own writes for long.
+    /// The cache has not shown own writes for a minute.
     LongWait,
-    /// Conflicts go on.
+    /// Conflicts go on although the cache does not change.
     Conflicts,
-    /// The server undid an update.
+    /// The server accepted an update and kept what it had.
     Undone,
     /// Another client repeats its changes.
     ForeignConflict,
     /// A Service joined or left the selection.
     Selection,
-    /// A Service asks for something that it does not get.
+    /// A warning about a Service; see [`Runtime::warn_once`](crate::Runtime::warn_once).
     Warning,
-    /// A slice of a Service without a selector is deleted.
+    /// The controller deletes a slice of a Service without a selector.
     Orphan,
-    /// Slices are deleted whose Endpoints are not mirrored.
+    /// The controller deletes slices whose Endpoints are not mirrored.
     NotMirrored,
 }
 
-/// The limit of each kind.
 #[derive(Debug, Default)]
 pub(crate) struct LogLines {
     pause: LogLimit,

@@ -65,7 +65,7 @@ impl Metrics {
             foreign_write_conflicts: counter!(FOREIGN_WRITE_CONFLICTS, "name" => queue),
             event_to_write: histogram!(EVENT_TO_WRITE, "name" => queue),
         };
-        // A controller that this one replaces in the same process may have had some.
+        // A controller that this one replaces in the same process may have left other values.
         metrics.failing_keys.set(0.0);
         metrics.slow_retry_keys.set(0.0);
         metrics

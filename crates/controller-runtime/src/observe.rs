@@ -1,4 +1,4 @@
-//! What is recorded of a sync while it is traced or its writes are observed.
+//! Records the details of a sync for its trace and for an observer of its writes.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use opentelemetry::{Array, KeyValue, StringValue, Value};
 
 use crate::{Cause, Outcome, Reconciler, Runtime, SyncError};
 
-/// Runs one sync. If it is traced or its writes are observed, it runs in a [`SyncContext`], and
-/// what it found out is added to its span.
+/// Runs one sync. If it is traced, or an observer sees its writes, this runs it in a
+/// [`SyncContext`]. Adds the details of a traced sync to its span.
 pub(crate) async fn observed<R: Reconciler>(
     runtime: &Runtime<R>,
     key: &ObjectKey,

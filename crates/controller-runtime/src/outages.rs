@@ -1,8 +1,8 @@
-//! Failures that are common to all writes of a verb, and the end of an outage.
+//! Finds the end of an outage, in which all writes of a verb fail.
 //!
-//! The controllers of one process share what they know about outages: a write of one controller
-//! shows the others that the API server carries out writes of this verb again. [`state`] has the
-//! rules. One of the controllers drives them for all.
+//! The controllers of one process share their knowledge of outages: a write of one controller shows
+//! the others that the API server carries out writes of this verb again. The module `state` has the
+//! rules. One of the controllers applies them for all.
 
 mod state;
 
@@ -23,7 +23,7 @@ use state::{Id, State};
 /// Starts a sync of a failed key.
 type Wake = Arc<dyn Fn(ObjectKey, Cause) + Send + Sync>;
 
-/// The failed keys of the controllers of one process, for outages of the API server. Clones share
+/// The failed keys of the controllers of one process during outages of the API server. Clones share
 /// them.
 #[derive(Clone, Default)]
 pub struct Outages(Arc<Shared>);
@@ -32,7 +32,8 @@ struct Shared {
     state: Mutex<State>,
     members: Mutex<Vec<Wake>>,
     changed: Notify,
-    /// The controller that drives has the only permit. When it ends, another one goes on.
+    /// The only permit, held by the controller that runs [`Member::drive`]. When it ends, another
+    /// one takes over.
     driver: Semaphore,
 }
 
@@ -60,7 +61,7 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    /// Adds a controller. Returns none without slow retries.
+    /// Adds a controller. Returns `None` without slow retries.
     pub(crate) fn new(
         options: &RuntimeOptions,
         queue: &WorkQueue<ObjectKey>,
@@ -72,7 +73,7 @@ impl Member {
         let (queue, woken) = (queue.clone(), metrics.woken_keys.clone());
         let wake = move |key, cause: Cause| {
             woken.increment(1);
-            // It goes on waiting for its retry; see [`Cause::extra`].
+            // The key goes on waiting for its retry; see [`Cause::extra`].
             queue.add_for(key, cause);
         };
         let shared = Arc::clone(&options.outages.0);
@@ -103,10 +104,10 @@ impl Member {
         }
     }
 
-    /// Wakes keys of all controllers when their time has come. Waits while another controller does
-    /// so.
+    /// Wakes keys of all controllers at the times that the rules set. Waits while another
+    /// controller does this.
     pub(crate) async fn drive(&self) {
-        // The semaphore is never closed.
+        // Nobody closes the semaphore, so this cannot fail.
         let _permit = self.shared.driver.acquire().await;
         loop {
             let (woken, next) = self.shared.state.lock().step(Instant::now());
@@ -133,8 +134,8 @@ impl Member {
     }
 }
 
-/// Tries failed keys in an outage, and syncs them when it has ended. Without slow retries it does
-/// nothing.
+/// Tries failed keys in an outage, and syncs all of them after it. Does nothing without slow
+/// retries.
 pub(crate) async fn drive_outages(member: Option<&Member>) {
     match member {
         Some(member) => member.drive().await,

@@ -11,15 +11,15 @@ use kube_endpoint_informer::{Cluster, Kind};
 
 /// A kind of object that a controller writes, and whose changes it therefore observes.
 pub trait Output: Writable + Clone + 'static {
-    /// The informer's name of the kind.
+    /// The kind, as informers name it.
     const INFORMER_KIND: Kind;
-    /// Whether objects are named from `generateName`. If so, a name that exists already belongs to
-    /// an earlier create whose answer was lost, and the sync is repeated once the cache shows the
+    /// True if objects are named from `generateName`. A name that exists already then belongs to an
+    /// earlier create whose answer was lost. The runtime repeats the sync once the cache shows the
     /// object.
     const GENERATES_NAMES: bool;
 
-    /// A hash of what a controller writes into the object: all but its name, its annotations, and
-    /// what the server adds.
+    /// Returns a hash of the content that a controller writes: all but the name, the annotations,
+    /// and the fields that the server adds.
     fn content_hash(&self) -> u64 {
         let mut content = self.clone();
         *content.metadata_mut() = metadata_with_content(self.metadata());
@@ -29,21 +29,22 @@ pub trait Output: Writable + Clone + 'static {
         hasher.finish()
     }
 
-    /// The key that the object is written for.
+    /// Returns the key that the object is written for.
     fn owner(&self) -> Option<ObjectKey>;
 
-    /// The cached objects of an owner, of all managers.
+    /// Returns the cached objects of an owner, of all managers.
     fn of_owner(cluster: &Cluster, owner: &ObjectKey) -> Vec<Arc<Self>>;
 
-    /// The version of an object in the cache.
+    /// Returns the version of an object in the cache.
     fn cached_version(cluster: &Cluster, object: &ObjectKey) -> Option<ResourceVersion>;
 
-    /// The updates and deletes of a plan that are safe when `missing`, objects that the plan
-    /// creates, do not exist. `existing` are the cached objects of the owner.
+    /// Returns the updates and deletes of a plan that are safe although the creates of `missing`
+    /// failed. `rest` are all updates and deletes that the plan has left, `existing` are the cached
+    /// objects of the owner.
     fn writes_without(existing: &[Arc<Self>], rest: Writes<Self>, missing: &[Self]) -> Writes<Self>;
 }
 
-/// The metadata that a controller writes, apart from names and annotations.
+/// Returns the metadata that a controller writes, without names and annotations.
 fn metadata_with_content(metadata: &ObjectMeta) -> ObjectMeta {
     let ObjectMeta { labels, owner_references, .. } = metadata;
     ObjectMeta { labels: labels.clone(), owner_references: owner_references.clone(), ..ObjectMeta::default() }
@@ -74,7 +75,7 @@ impl Output for Endpoints {
     const INFORMER_KIND: Kind = Kind::Endpoints;
     const GENERATES_NAMES: bool = false;
 
-    /// The same whether the addresses are known or a summary of them.
+    /// The hash is the same if the cache holds only a summary of the addresses.
     fn content_hash(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         let metadata = serde_json::to_vec(&metadata_with_content(&self.metadata));
@@ -94,7 +95,7 @@ impl Output for Endpoints {
         cluster.endpoints(object).map(|endpoints| endpoints.metadata.resource_version)
     }
 
-    /// A plan of Endpoints has one write.
+    /// Returns no writes: a plan of Endpoints has only one.
     fn writes_without(_: &[Arc<Self>], _: Writes<Self>, _: &[Self]) -> Writes<Self> {
         Writes::default()
     }

@@ -9,8 +9,8 @@ use crate::holds::LONGEST_WAIT;
 use crate::{Cause, Reconciler, Runtime};
 
 /// Starts syncs of keys whose writes the cache never shows: an event was lost, or the server's
-/// storage went back to a state from before the write and has passed its version since. No event
-/// may ever come that starts one.
+/// storage went back to a state from before the write and has passed its version since. Perhaps no
+/// event ever starts such a sync.
 pub(crate) async fn check_overdue_writes<R: Reconciler>(runtime: &Runtime<R>) {
     let mut positions = BTreeMap::new();
     loop {
@@ -24,9 +24,9 @@ pub(crate) async fn check_overdue_writes<R: Reconciler>(runtime: &Runtime<R>) {
     }
 }
 
-/// Syncs keys with writes that the cache does not show although it has read on. `before` are
-/// the positions in the namespaces of these keys a minute ago. A cache that has read nothing
-/// since is behind, and has lost nothing.
+/// Syncs keys with writes that the cache does not show although it has read on. `before` holds the
+/// positions in the namespaces of these keys a minute ago. A cache that has read nothing since then
+/// is behind, and has lost nothing.
 fn sync_overdue<R: Reconciler>(runtime: &Runtime<R>, before: &mut BTreeMap<Text, ResourceVersion>) {
     let overdue = runtime.writer.tracker().overdue();
     let namespaces = overdue.iter().map(|key| &key.namespace);

@@ -1,11 +1,11 @@
-//! The objects that other clients wrote last, for people who look for them.
+//! The objects that other clients wrote last, for the status page.
 
 use std::collections::VecDeque;
 
 use kube_endpoint_core_model::{ObjectKey, Timestamp};
 use parking_lot::Mutex;
 
-/// How many objects are kept.
+/// The most objects in the list.
 const KEPT: usize = 20;
 
 /// An object that another client has written.
@@ -14,16 +14,16 @@ pub struct RecentForeignWrite {
     pub object: ObjectKey,
     /// When the cache showed the last of the writes.
     pub at: Timestamp,
-    /// How often other clients wrote it since it is among the last ones.
+    /// How often other clients have written the object since it joined the list.
     pub count: u64,
 }
 
-/// The last objects that other clients wrote, the newest last.
+/// The list of objects, the newest write last.
 #[derive(Debug, Default)]
 pub(crate) struct RecentForeignWrites(Mutex<VecDeque<RecentForeignWrite>>);
 
 impl RecentForeignWrites {
-    /// Records a write. The object whose last write is the oldest makes room for a new one.
+    /// Records a write. A new object replaces the one whose last write is the oldest.
     pub(crate) fn seen(&self, object: ObjectKey, at: Timestamp) {
         let mut kept = self.0.lock();
         let known = kept.iter().position(|write| write.object == object);
@@ -34,7 +34,7 @@ impl RecentForeignWrites {
         kept.push_back(RecentForeignWrite { object, at, count: count.saturating_add(1) });
     }
 
-    /// The writes, the newest first.
+    /// Returns the writes, the newest first.
     pub(crate) fn list(&self) -> Vec<RecentForeignWrite> {
         self.0.lock().iter().rev().cloned().collect()
     }
@@ -58,7 +58,7 @@ mod tests {
         assert_eq!(listed[0], RecentForeignWrite { object: key(0), at: at(24), count: 26 });
         assert_eq!(listed[1], RecentForeignWrite { object: key(24), at: at(24), count: 1 });
         assert_eq!(listed[19].object, key(6));
-        // One that comes back is counted anew.
+        // An object that left the list and returns has a new count.
         writes.seen(key(1), at(30));
         assert_eq!(writes.list()[0].count, 1);
         assert_eq!(writes.list().len(), KEPT);

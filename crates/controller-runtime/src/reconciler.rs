@@ -1,4 +1,4 @@
-//! What a controller implements.
+//! The trait that a controller implements.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,16 +10,16 @@ use kube_endpoint_workqueue::{Attempt, MaxOfRateLimiter, SyncOutcome};
 
 use crate::{Output, Runtime, RuntimeOptions, Spacing};
 
-/// How a controller is run.
+/// The settings of a controller's queue, workers and writes.
 pub struct Config {
-    /// Name of the queue in metrics.
+    /// The name of the queue in metrics.
     pub queue_name: &'static str,
-    /// How long a key that failed waits for its retry.
+    /// Decides how long a failed key waits for its retry.
     pub rate_limiter: MaxOfRateLimiter<ObjectKey>,
-    /// How many keys are synced at once.
+    /// How many keys the controller syncs at once.
     pub workers: usize,
-    /// True if the updates and deletes that are safe are carried out after a failed create;
-    /// otherwise the plan ends there, as upstream's does.
+    /// True if the runtime carries out safe updates and deletes after a failed create. Otherwise
+    /// the plan ends there, as upstream's does.
     pub writes_after_failed_create: bool,
     /// The time between two writes for a Service with many pods, unless
     /// [`RuntimeOptions::write_spacing`] is off.
@@ -29,7 +29,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// With all writes after a failed create that are safe, and without spacing.
+    /// Creates a config with safe writes after a failed create, and without spacing.
     pub fn new(
         queue_name: &'static str,
         rate_limiter: MaxOfRateLimiter<ObjectKey>,
@@ -59,42 +59,42 @@ impl Config {
     }
 }
 
-/// The part of a controller that is its own: what starts a sync, and what a sync does. The
-/// [crate](crate#example) has an example.
+/// The part that differs between controllers: the changes that start a sync, and the sync itself.
+/// The [crate](crate#example) has an example.
 ///
-/// The `on_` methods are called as those of [`Handler`](kube_endpoint_informer::Handler): in order
-/// for each kind, without a lock, and while the watch waits, so that they only queue keys. They are
-/// called once [`Controller::run`](crate::Controller::run) has found the caches synced; then all
-/// keys are synced once.
+/// The runtime calls the `on_` methods as the cluster calls those of
+/// [`Handler`](kube_endpoint_informer::Handler): in order for each kind, and without a lock. The
+/// watch waits for them, so they should only queue keys. The calls begin when
+/// [`Controller::run`](crate::Controller::run) finds the caches synced. It then also queues all
+/// keys once.
 pub trait Reconciler: Sized + Send + Sync + 'static {
-    /// The kind of object that it writes.
+    /// The kind of object that the controller writes.
     type Output: Output;
-    /// What it keeps for each key, besides what the runtime keeps. The default value means that
-    /// nothing is kept.
+    /// The state that the controller keeps for each key, in addition to the runtime's. The default
+    /// value stands for no state.
     type State: Default + PartialEq + Send;
     /// Options that a user sets.
     type Options;
 
-    /// Builds it. The metrics recorder that is current now is the one to use.
+    /// Creates the reconciler. Register metrics here, with the recorder that is current.
     fn new(options: Self::Options) -> Self;
 
-    /// The kinds that it reads. It waits for these to be listed, and for no others. Without pods
-    /// among them, [`Self::on_pod`] need not be called for complete lists.
+    /// Returns the kinds that the controller reads. It waits for lists of these kinds only. Without
+    /// pods among them, the cluster need not call [`Self::on_pod`] for complete lists.
     fn kinds() -> Kinds;
 
-    /// How it is run.
+    /// Returns the settings of the controller.
     fn config(&self) -> Config;
 
-    /// Returns true if this controller maintains an output object; other controllers may write the
-    /// same kind.
+    /// Returns true if this controller maintains the object; other controllers may write the same
+    /// kind.
     fn manages(&self, output: &Self::Output) -> bool;
 
-    /// Called once the caches of its kinds are synced, before the first sync. After a take-over it
-    /// is called again when the cache of the outputs shows everything that the previous leader has
-    /// written.
+    /// Prepares the first sync. [`Controller::run`](crate::Controller::run) calls this once, when
+    /// the caches of [`Self::kinds`] are synced.
     fn start(&self, _runtime: &Runtime<Self>) {}
 
-    /// Runs beside the workers, and is dropped when they end.
+    /// Runs beside the workers. The runtime drops it when they end.
     fn background(&self, _runtime: &Runtime<Self>) -> impl Future<Output = ()> + Send {
         std::future::pending()
     }
@@ -102,78 +102,79 @@ pub trait Reconciler: Sized + Send + Sync + 'static {
     /// A pod changed.
     fn on_pod(&self, _runtime: &Runtime<Self>, _event: &PodEvent) {}
 
-    /// A Service that is selected changed. One that joins or leaves the selection is synced in any
-    /// case.
+    /// A selected Service changed. The runtime itself queues a Service that joins or leaves the
+    /// selection.
     fn on_service(&self, _runtime: &Runtime<Self>, _change: &Change<Service>) {}
 
     /// A node changed.
     fn on_node(&self, _runtime: &Runtime<Self>, _change: &Change<Node>) {}
 
-    /// An EndpointSlice changed. If slices are the output, the change has been compared with the
+    /// An EndpointSlice changed. If slices are the output, the runtime has compared the change with
     /// own writes before.
     fn on_endpoint_slice(&self, _runtime: &Runtime<Self>, _change: &Change<EndpointSlice>) {}
 
-    /// An Endpoints object changed. If Endpoints are the output, the change has been compared with
-    /// the own writes before.
+    /// An Endpoints object changed. If Endpoints are the output, the runtime has compared the
+    /// change with own writes before.
     fn on_endpoints(&self, _runtime: &Runtime<Self>, _change: &Change<Endpoints>) {}
 
-    /// Another client wrote an output object of a Service that is selected. Returns the delay after
-    /// which its key is to be synced, none if this write needs no sync. With
-    /// [`RuntimeOptions::foreign_write_backoff`] the runtime makes the delay longer.
+    /// Returns the delay of the sync after another client wrote an output of a selected Service;
+    /// `None` if this write needs no sync. With [`RuntimeOptions::foreign_write_backoff`] the
+    /// runtime makes the delay longer.
     fn foreign_write_delay(&self, runtime: &Runtime<Self>, write: ForeignWrite) -> Option<Duration>;
 
-    /// Brings the outputs of one key up to date. A key is never synced twice at the same time.
+    /// Brings the outputs of one key up to date. The runtime never runs two syncs of a key at the
+    /// same time.
     ///
     /// # Errors
     ///
-    /// An error records its event, and the key is retried with backoff. Failed writes that say no
-    /// more than "later" are an [`Outcome`] instead; the runtime converts them.
+    /// The runtime records the event of an error and retries the key with backoff. It turns an
+    /// error into an [`Outcome`] if its failed writes only ask to try later.
     fn sync(
         &self,
         runtime: &Runtime<Self>,
         key: &ObjectKey,
     ) -> impl Future<Output = Result<Outcome, SyncError>> + Send;
 
-    /// Drops what is kept for a key whose Service left the selection. Its outputs stay as they are:
-    /// another process syncs it. The writes that the cache does not show yet are kept, should the
-    /// Service come back.
+    /// Drops the state of a key whose Service left the selection. The outputs stay as they are:
+    /// another process syncs the Service. The default keeps the writes that the cache does not show
+    /// yet, in case the Service comes back.
     fn release(&self, runtime: &Runtime<Self>, key: &ObjectKey) {
         runtime.forget_state(key);
     }
 
-    /// A sync has ended; for metrics.
+    /// A sync has ended. Record metrics here.
     fn observe(&self, _attempt: &Attempt<'_, ObjectKey, Outcome, SyncError>) {}
 }
 
-/// What another client did to an output object.
+/// The kinds of writes of outputs by other clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ForeignWrite {
-    /// It was created or changed.
+    /// A client created or changed an object.
     Applied,
     Deleted,
-    /// It was changed or deleted while a write of our own was in flight.
+    /// A client changed or deleted an object while an own write of it was in flight.
     DuringOwnWrite,
-    /// An object that we created was deleted before the cache showed it.
+    /// A client deleted an object that this controller created, before the cache showed it.
     DeletedUnseen,
 }
 
-/// How a sync ended that did not fail.
+/// The result of a sync that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The outputs are up to date, or nothing more can be done about them.
+    /// The outputs are up to date, or the controller can do no more about them.
     Done,
-    /// The cache does not show our own writes yet, or not what the server has answered. The sync is
-    /// repeated when it shows our writes, after a second at the latest; after an answer, ever
-    /// later, a minute at most.
+    /// The cache does not show own writes yet, or shows another state than the server. The runtime
+    /// repeats the sync when the cache shows the writes, after a second at the latest. After an
+    /// answer that differs from the cache the delay doubles each time, up to a minute.
     Stale,
-    /// The API server asked for a pause. The sync is repeated after it.
+    /// The API server asked for a pause. The runtime repeats the sync after it.
     Paused,
-    /// The process may not write now. The sync is repeated when it may.
+    /// The process may not write now. The runtime repeats the sync when it may.
     Fenced,
 }
 
 impl Outcome {
-    /// The name in traces.
+    /// Returns the name in traces.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Done => "done",
@@ -190,7 +191,7 @@ impl SyncOutcome for Outcome {
     }
 }
 
-/// Why a sync failed.
+/// The error of a sync.
 #[derive(Debug)]
 pub struct SyncError {
     writes: Vec<FailedWrite>,
@@ -199,19 +200,19 @@ pub struct SyncError {
 }
 
 impl SyncError {
-    /// The writes that failed, if any, and the message for logs.
+    /// Creates an error from the writes that failed, if any, and the message for logs.
     pub fn new(writes: Vec<FailedWrite>, message: String) -> Self {
         Self { writes, message, event: None }
     }
 
-    /// Adds an event, which is recorded unless the writes failed in a way that is no error; see
+    /// Adds an event. The runtime records it unless it turns the error into an [`Outcome`]; see
     /// [`Reconciler::sync`].
     pub fn with_event(mut self, event: Option<(EventSubject, PlannedEvent)>) -> Self {
         self.event = event.map(Box::new);
         self
     }
 
-    /// The writes that failed.
+    /// Returns the writes that failed.
     pub fn writes(&self) -> &[FailedWrite] {
         &self.writes
     }
@@ -221,8 +222,8 @@ impl SyncError {
     }
 }
 
-/// The first ten messages, and how many more there are of what they are about, so that no event or
-/// log line lists thousands.
+/// Returns the first ten messages, and a last one with the number of the others. `what` names what
+/// they are about. No event or log line then lists thousands.
 pub fn first_ten(mut messages: Vec<String>, what: &str) -> Vec<String> {
     let more = messages.len().saturating_sub(10);
     if more > 0 {

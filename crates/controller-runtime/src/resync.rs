@@ -1,4 +1,4 @@
-//! The resync.
+//! The resync: a sync of all keys from time to time.
 //!
 //! Upstream's informers resync too (`--min-resync-period`, `ResyncPeriod` in
 //! `cmd/kube-controller-manager/app`).
@@ -11,11 +11,12 @@ use tokio::time::sleep;
 use crate::all_keys::AllKeys;
 use crate::{Cause, Reconciler, Runtime};
 
-/// A resync takes so many steps, of one second each: ten minutes.
+/// A resync visits all Services and Endpoints in this many steps of one second: ten minutes. It
+/// then visits the owners of slices at the same rate, and skips those that it has visited already.
 const RESYNC_STEPS: usize = 600;
 const RESYNC_STEP: Duration = Duration::from_secs(1);
 
-/// Resyncs at random times, each one to two periods after the last.
+/// Resyncs at random times, one to two periods apart.
 pub(crate) async fn resync_periodically<R: Reconciler>(runtime: &Runtime<R>) {
     let period = runtime.options.min_resync_period;
     if period.is_zero() {
@@ -27,7 +28,7 @@ pub(crate) async fn resync_periodically<R: Reconciler>(runtime: &Runtime<R>) {
     }
 }
 
-/// Syncs all keys over ten minutes.
+/// Queues all selected keys, a few each second.
 async fn resync<R: Reconciler>(runtime: &Runtime<R>) {
     let cluster = runtime.cluster();
     let keys = cluster.count(Kind::Services) + cluster.count(Kind::Endpoints);

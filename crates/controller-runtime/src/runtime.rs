@@ -37,10 +37,10 @@ use crate::{
     StateCounts,
 };
 
-/// A plan from this many pods or more takes milliseconds.
+/// A plan from at least this many pods takes milliseconds.
 const MANY_PODS: usize = 1000;
 
-/// The runtime of one controller: what its reconciler uses during a sync. The
+/// The runtime of one controller, which its reconciler uses during a sync. The
 /// [crate](crate#example) has an example.
 pub struct Runtime<R: Reconciler> {
     pub(crate) reconciler: R,
@@ -50,14 +50,14 @@ pub struct Runtime<R: Reconciler> {
     pub(crate) options: RuntimeOptions,
     pub(crate) seed: u64,
     pub(crate) failing: FailingKeys,
-    /// Its part in outages; none without slow retries.
+    /// The controller's part in [`Outages`](crate::Outages); `None` without slow retries.
     pub(crate) outage: Option<Member>,
     pub(crate) failure_log: FailureLog,
     pub(crate) lines: LogLines,
     pub(crate) selection: Selection,
     pub(crate) metrics: Metrics,
     pub(crate) activity: Activity,
-    /// True if changes are looked at.
+    /// True from the start of the workers on. Before, the runtime ignores all changes.
     pub(crate) has_begun: AtomicBool,
     cluster: Cluster,
     pub(crate) events: EventRecorder,
@@ -104,19 +104,19 @@ impl<R: Reconciler> Runtime<R> {
         }
     }
 
-    /// The caches.
+    /// Returns the caches.
     pub fn cluster(&self) -> &Cluster {
         &self.cluster
     }
 
-    /// The queue. To start syncs use [`Self::add`], which leaves out Services that are not
+    /// Returns the queue. To start syncs use [`Self::add`], which leaves out Services that are not
     /// selected.
     pub fn queue(&self) -> &WorkQueue<ObjectKey> {
         &self.queue
     }
 
     /// Starts syncs of the Services that a change of a pod concerns, after a delay in which more
-    /// may come. That of a Service with many pods also waits for the end of
+    /// changes may arrive. The sync of a Service with many pods also waits for the end of
     /// [`Config::spacing`](crate::Config::spacing).
     pub fn add_services_of(&self, event: &PodEvent, delay: Duration) {
         for service in event.services_to_sync() {
@@ -132,22 +132,22 @@ impl<R: Reconciler> Runtime<R> {
         }
     }
 
-    /// As [`Self::add`], after a delay in which more may come.
+    /// As [`Self::add`], after a delay in which more changes may arrive.
     pub fn add_after(&self, key: ObjectKey, delay: Duration, reason: impl Into<Reason>) {
         if self.is_selected(&key) {
             self.queue.add_after_for(key, delay, reason);
         }
     }
 
-    /// Returns true if a key may be synced: its Service is selected, or does not exist, which
-    /// [`Self::owns_leftover`] is about.
+    /// Returns true if this process may sync a key: its Service is selected or does not exist. For
+    /// a Service that does not exist, [`Self::owns_leftover`] decides which process cleans up.
     pub fn is_selected(&self, key: &ObjectKey) -> bool {
         self.selection.selector.is_none()
             || self.cluster().service(key).is_none_or(|service| self.selection.selects(&service.labels))
     }
 
-    /// Returns true if this process cleans up what is left of a Service that does not exist.
-    /// `labels` are those of what is left.
+    /// Returns true if this process cleans up the objects that a Service left which does not exist.
+    /// `labels` are the labels of these objects.
     pub fn owns_leftover(&self, key: &ObjectKey, labels: &StringMap) -> bool {
         if self.selection.selector.is_none() {
             return true;
@@ -156,35 +156,36 @@ impl<R: Reconciler> Runtime<R> {
         known.unwrap_or_else(|| self.selection.selects(labels))
     }
 
-    /// Returns true if changes are looked at. Before, another process may write the outputs. When
-    /// the controller begins, it syncs all keys, since changes before were not looked at.
+    /// Returns true if the controller has begun. Until then the runtime ignores changes, since
+    /// another process may write the outputs. A controller that begins syncs all keys, which makes
+    /// up for the ignored changes.
     pub(crate) fn has_begun(&self) -> bool {
         self.has_begun.load(Ordering::Acquire)
     }
 
-    /// The writer, for requests that no plan makes.
+    /// Returns the writer, for requests that are not part of a plan.
     pub fn writer(&self) -> &TrackedWriter {
         &self.writer
     }
 
-    /// The wall clock.
+    /// Returns the wall clock.
     pub fn clock(&self) -> &Clock {
         &self.clock
     }
 
-    /// Up to where the cache of the outputs has read in a namespace.
+    /// Returns the version up to which the cache of the outputs has read in a namespace.
     pub fn position(&self, namespace: &str) -> ResourceVersion {
         self.cluster.position_in(R::Output::INFORMER_KIND, namespace)
     }
 
-    /// The cached outputs of a key, of all managers, including those being deleted.
+    /// Returns the cached outputs of a key: those of all managers, including those being deleted.
     ///
     /// # Errors
     ///
-    /// [`Outcome::Paused`] while the API server wants to be left alone, [`Outcome::Stale`] if the
-    /// cache does not show the key's own writes yet. The sync has to end with it; it is repeated by
-    /// itself. A cache that has read up to the version of the last write is not stale, so an update
-    /// that changed nothing delays no sync.
+    /// [`Outcome::Paused`] during a pause that the API server asked for, [`Outcome::Stale`] if the
+    /// cache does not show the key's own writes yet. The sync must end with this outcome; the
+    /// runtime repeats it. A cache that has read up to the version of the last write is not stale,
+    /// so an update that changed nothing delays no sync.
     pub fn read_outputs(&self, key: &ObjectKey) -> Result<Vec<Arc<R::Output>>, Outcome> {
         if self.is_paused(key) {
             return Err(Outcome::Paused);
@@ -203,10 +204,10 @@ impl<R: Reconciler> Runtime<R> {
         Ok(outputs)
     }
 
-    /// The cached outputs of a key, and whether the cache does not show all of the key's own
-    /// writes.
+    /// Returns the cached outputs of a key, and true if the cache does not show all of the key's
+    /// own writes.
     pub(crate) fn outputs(&self, key: &ObjectKey) -> (Vec<Arc<R::Output>>, bool) {
-        // The position is read first: the objects are then at least as new.
+        // This reads the position first, so the objects are at least as new.
         let position = self.position(&key.namespace);
         let outputs = R::Output::of_owner(&self.cluster, key);
         let metadata = outputs.iter().map(|output| output.metadata());
@@ -215,10 +216,11 @@ impl<R: Reconciler> Runtime<R> {
         (outputs, stale)
     }
 
-    /// Plans a sync that writes outputs of a Service: from the pods that have changed since the
-    /// sync that left `kept`, or from all pods, if nothing is kept, it is not known which pods have
-    /// changed, or `from_changed` returns none. `from_all` is told whether it is worth while to
-    /// return a state; it is not if there are few pods.
+    /// Plans a sync that writes outputs of a Service. It calls `from_changed` with the pods that
+    /// have changed since the sync that left `kept`. It calls `from_all` instead if `kept` is
+    /// `None`, the cache does not know which pods have changed, the Service is a new one, or
+    /// `from_changed` returns `None`. The last argument of `from_all` is false if there are few
+    /// pods: it need not return a state then.
     pub fn plan<T, P>(
         &self,
         service: &Service,
@@ -235,7 +237,7 @@ impl<R: Reconciler> Runtime<R> {
                 let kept = Some(KeptPlan { cursor, state: Box::new(state) });
                 return Planned { plan, trigger_time, kept };
             }
-            // It is computed again from all pods.
+            // The computation from all pods below finds no new times, so it must return this one.
             self.keys.with(key, |state| state.trigger_time.carry_over(trigger_time));
         }
         let (pods, cursor) = self.cluster().pods_and_cursor(key);
@@ -246,7 +248,7 @@ impl<R: Reconciler> Runtime<R> {
         Planned { plan, trigger_time, kept }
     }
 
-    /// As [`Self::trigger_time`], if only these pods have changed since the last call.
+    /// As [`Self::trigger_time`], when only these pods have changed since the last call.
     fn trigger_time_of_changed(
         &self,
         service: &Service,
@@ -262,9 +264,9 @@ impl<R: Reconciler> Runtime<R> {
         trigger_time
     }
 
-    /// The trigger time of a sync that writes outputs of a Service.
+    /// Returns the trigger time of a sync that writes outputs of a Service.
     pub fn trigger_time(&self, service: &Service, pods: &[Arc<Pod>]) -> Option<Timestamp> {
-        // The state is taken out, so that no lock is held over work that grows with the Service.
+        // This takes the state out, to hold no lock over work that grows with the Service.
         let mut state = self.keys.with(&service.key, |state| std::mem::take(&mut state.trigger_time));
         let trigger_time = state.compute(service, pods);
         self.keys.with(&service.key, |kept| kept.trigger_time = state);
@@ -275,7 +277,7 @@ impl<R: Reconciler> Runtime<R> {
         trigger_time
     }
 
-    /// Counts a write that succeeded, which may end an outage. [`Self::carry_out`] does so by
+    /// Counts a write that succeeded, which may end an outage. [`Self::carry_out`] calls this
     /// itself.
     pub fn wrote(&self, operation: Operation) {
         self.activity.wrote();
@@ -285,16 +287,16 @@ impl<R: Reconciler> Runtime<R> {
         }
     }
 
-    /// Records that a sync has published changes this long after the first of them arrived.
+    /// Records how long after the arrival of the first change a sync published it.
     pub(crate) fn published(&self, took: Duration) {
         self.metrics.event_to_write.record(took);
         self.activity.published(u64::try_from(took.as_millis()).unwrap_or(u64::MAX));
     }
 
-    /// Records the events of a plan, unless the last sync of the key recorded the same and this one
-    /// writes nothing. (Upstream records them at every sync.) `first_is_new` says whether the
-    /// events of a first sync that writes nothing are new; otherwise the process before this one
-    /// has recorded them.
+    /// Records the events of a plan, unless the last plan of the key had the same events and this
+    /// one writes nothing. (Upstream records them at every sync.) Set `first_is_new` if the events
+    /// of a first sync that writes nothing are new; otherwise the previous process has recorded
+    /// them.
     pub fn record_events(
         &self,
         key: &ObjectKey,
@@ -312,19 +314,18 @@ impl<R: Reconciler> Runtime<R> {
         }
     }
 
-    /// Records an event. The caller takes care that the same one is not recorded at every sync.
+    /// Records an event. The caller must not record the same one at every sync.
     pub fn record_event(&self, subject: impl Into<EventSubject>, event: &PlannedEvent) {
         self.events.record(subject.into(), event);
     }
 
-    /// Adds to what is recorded of the current sync, if anything is.
+    /// Adds to the details of the current sync, if someone observes it.
     pub fn note(&self, change: impl FnOnce(&mut SyncDetails)) {
         SyncContext::note(change);
     }
 
-    /// Returns none if a line is left out. Otherwise returns how many lines of its kind were left
-    /// out before it, for its field `left_out`; see
-    /// [`LogLimit::admit`](kube_endpoint_core_model::LogLimit::admit).
+    /// Returns `None` if the caller must leave a line out. Otherwise returns the value of its field
+    /// `left_out`; see [`LogLimit::admit`](kube_endpoint_core_model::LogLimit::admit).
     pub fn admits(&self, line: Line) -> Option<Option<u64>> {
         self.lines.limit(line).admit(Instant::now().into_std())
     }
@@ -345,32 +346,33 @@ impl<R: Reconciler> Runtime<R> {
         }
     }
 
-    /// The keys whose own state matches, sorted.
+    /// Returns the keys whose own state matches, sorted.
     pub fn keys_matching(&self, matches: impl Fn(&R::State) -> bool) -> Vec<ObjectKey> {
         self.keys.matching(matches)
     }
 
-    /// Forgets everything about a key, and returns the controller's own state. Echoes of its last
-    /// writes then count as written by another client, which costs a sync that finds nothing to do.
+    /// Forgets everything about a key, and returns the controller's own state. The runtime then
+    /// takes the echoes of its last writes for writes of another client: this costs a sync that
+    /// finds nothing to do.
     pub fn forget(&self, key: &ObjectKey) -> R::State {
         self.writer.tracker().forget(key);
         self.forget_state(key)
     }
 
-    /// As [`Self::forget`], but the writes that the cache does not show yet are kept.
+    /// As [`Self::forget`], but keeps the writes that the cache does not show yet.
     pub fn forget_state(&self, key: &ObjectKey) -> R::State {
         self.keys.remove(key).own
     }
 
-    /// As [`Self::forget_state`], before the last writes of a key, but what other clients changed
-    /// is kept, so that the answers to changes that keep coming back take ever longer. A sync after
-    /// ten minutes, if no other one does, forgets what is kept.
+    /// As [`Self::forget_state`], for a call before the last writes of a key. It keeps the changes
+    /// that other clients made, so that the delay still doubles if these come back. If there are
+    /// any, it adds the key after ten minutes: that sync forgets them unless another one has.
     pub fn forget_before_writes(&self, key: &ObjectKey) -> R::State {
         let mut forgotten = self.keys.remove(key);
         let foreign = forgotten.rare.with(|rare| std::mem::take(&mut rare.foreign));
         if foreign.len() > 0 {
             self.keys.with_rare(key, |state| state.foreign = foreign);
-            // Nothing else may start the sync that forgets them.
+            // Without this, there may be no further sync that forgets them.
             self.add_after(key.clone(), CALM, Cause::ForeignWrite);
         }
         forgotten.own

@@ -1,13 +1,13 @@
-//! Which keys are synced: those of the Services that a label selector selects.
+//! Selects the Services that a controller syncs, by a label selector.
 //!
-//! The selector limits what is synced, never what is listed. The outputs of a Service outside the
-//! selection are left as they are: another process syncs it. Nothing is deleted because a Service
-//! is not selected.
+//! The selector limits the syncs, never the lists. The controller leaves the outputs of a Service
+//! outside the selection as they are: another process syncs it. It deletes nothing because a
+//! Service is not selected.
 //!
 //! The outputs of a deleted Service belong to the process that selected its last labels. A process
-//! that has not looked at the Service, because it began later, goes by the labels of the outputs:
-//! the controllers copy a Service's labels to its Endpoints and slices. As each process asks the
-//! same labels, and each label set is in one of the selections, one process cleans up.
+//! that began later did not see the Service, so it reads the labels of the outputs: the controllers
+//! copy a Service's labels to its Endpoints and slices. Since all processes decide from the same
+//! labels, and each label set is in one selection, one process cleans up.
 
 use ahash::HashMap;
 use kube_endpoint_core_model::{LabelSelector, ObjectKey, Service, StringMap};
@@ -16,23 +16,23 @@ use parking_lot::Mutex;
 /// The selection of a controller.
 #[derive(Debug, Default)]
 pub(crate) struct Selection {
-    /// None selects all Services.
+    /// `None` selects all Services.
     pub(crate) selector: Option<LabelSelector>,
-    /// Deleted Services of which outputs or Endpoints are left, and whether the last labels of each
-    /// were selected.
+    /// Deleted Services that left outputs or Endpoints; true for those whose last labels were
+    /// selected.
     pub(crate) deleted: Mutex<HashMap<ObjectKey, bool>>,
 }
 
-/// What a change of a Service means for the selection.
+/// The effect of a change of a Service on the selection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Membership {
-    /// It is selected, or was when it was deleted.
+    /// The Service is selected, or was until its deletion.
     Selected,
-    /// It is selected now and was not before.
+    /// The Service existed, and is selected only since the change.
     Joined,
-    /// It was selected before and is not any more.
+    /// The Service exists, and was selected only before the change.
     Left,
-    /// It is not selected, and was not before.
+    /// The Service was not selected before, and is not selected now.
     Outside,
 }
 
@@ -56,7 +56,7 @@ impl Selection {
         }
     }
 
-    /// The number of deleted Services of which something is left.
+    /// Returns the number of deleted Services that left outputs or Endpoints.
     pub(crate) fn len(&self) -> usize {
         self.deleted.lock().len()
     }

@@ -1,36 +1,36 @@
 //! The shortest time between writes for a Service with many pods.
 //!
-//! What a write of a large object costs the API server and everyone who watches it grows with the
-//! object: with managed fields, an update of Endpoints with 1,000 addresses takes a kube-apiserver
-//! tens of milliseconds of CPU time. Where many pods change one after the other, changes that come
-//! within the spacing are written together. The first change after a quiet time is written at once,
-//! as is every change that is not one of a pod.
+//! The cost of a write for the API server and for all watchers grows with the object: with managed
+//! fields, an update of Endpoints with 1,000 addresses takes a kube-apiserver tens of milliseconds
+//! of CPU time. When many pods change one after the other, the controller writes the changes of one
+//! spacing together. It writes the first change after a quiet time at once, and also every change
+//! that is not one of a pod.
 
 use std::time::Duration;
 
-/// Changes of the pods of smaller Services are written at once.
+/// A Service with fewer pods has no spacing.
 const LARGE: usize = 1000;
 
-/// The time between two writes for a Service that changes of its pods cause, if these are many.
+/// The time between two writes for a Service with many pods that changes of its pods cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Spacing {
-    /// For each pod of the Service.
+    /// The time for each pod of the Service.
     pub per_pod: Duration,
-    /// The most for a Service. No change of a pod waits longer for this reason.
+    /// The longest time for a Service. No change of a pod waits longer for this reason.
     pub longest: Duration,
 }
 
 impl Spacing {
-    /// Each change is written at once.
+    /// The controller writes each change at once.
     pub const NONE: Self = Self::new(Duration::ZERO, Duration::ZERO);
 
-    /// All of it.
+    /// Creates a spacing.
     pub const fn new(per_pod: Duration, longest: Duration) -> Self {
         Self { per_pod, longest }
     }
 
-    /// The time between two writes of a Service with so many pods.
+    /// Returns the time between two writes for a Service with this number of pods.
     pub(crate) fn of(self, pods: usize) -> Duration {
         if pods < LARGE {
             return Duration::ZERO;

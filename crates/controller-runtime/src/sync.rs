@@ -1,4 +1,4 @@
-//! One sync of a key: what a failure means for it, and what becomes of the key afterwards.
+//! Runs one sync of a key, and decides from its result when the key is synced again.
 
 use std::sync::Arc;
 
@@ -13,15 +13,15 @@ use crate::holds::{Hold, LONGEST_PAUSE};
 use crate::log_lines::Line;
 use crate::{Cause, ForeignWrite, Outcome, Output, Reconciler, Runtime, SyncError};
 
-/// How carrying out a plan ended that did not fail.
+/// The result of a plan that was carried out without a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Completion {
     /// All writes succeeded.
     Complete,
-    /// The namespace is being deleted and takes no new objects. The remaining writes were dropped:
-    /// they cannot succeed.
+    /// The namespace is being deleted and takes no new objects. The runtime dropped the remaining
+    /// writes, which cannot succeed.
     NamespaceTerminating,
-    /// The writes were recorded and not sent: this is a dry run.
+    /// This is a dry run: the runtime recorded the writes and sent nothing.
     Recorded,
 }
 
@@ -35,7 +35,8 @@ pub enum Progress {
 }
 
 impl<R: Reconciler> Runtime<R> {
-    /// One sync, with its errors sorted.
+    /// Runs one sync. Turns failures after which the key waits for something else than a retry into
+    /// an [`Outcome`].
     pub(crate) async fn sync(&self, key: &ObjectKey) -> Result<Outcome, SyncError> {
         if !self.is_selected(key) {
             self.reconciler.release(self, key);
@@ -89,7 +90,8 @@ impl<R: Reconciler> Runtime<R> {
                         "the API server asked for a pause"
                     );
                 }
-                // Its outputs are not right, so it counts, though no retry is used up.
+                // The outputs are not up to date, so the key counts as failing, though this uses up
+                // no retry.
                 self.count_failure(key, &error, NextTry::AfterPause(pause));
                 return Ok(self.pause(key, pause));
             }
@@ -98,13 +100,13 @@ impl<R: Reconciler> Runtime<R> {
             tracing::debug!(queue = self.queue.name(), %key, %error, "the cache is behind");
             return Ok(self.requeue_when_cache_changes(key));
         }
-        // The server's answer to a question is not what the cache shows. The cache will show that
-        // and start a sync, unless the answer is wrong. Nobody needs an event about that.
+        // The server has answered something else than the cache shows. If the answer is right, the
+        // cache will show it and start a sync. Nobody needs an event about that.
         let is_behind = |failed: &FailedWrite| matches!(failed.error, WriteError::CacheBehind(_));
         if error.writes().iter().any(is_behind) {
             if error.writes().iter().all(|failed| is_behind(failed) || waits_for_cache::<R::Output>(failed)) {
                 tracing::debug!(queue = self.queue.name(), %key, %error, "the server has another state than the cache");
-                // No change of the outputs makes the answer another one, so none ends the wait.
+                // A change of the outputs does not change the answer, so it does not end this wait.
                 if self.requeue_after_answer(key) {
                     self.doubt_inputs(&key.namespace);
                     self.count_failure(key, &error, NextTry::Comparison);
@@ -123,7 +125,7 @@ impl<R: Reconciler> Runtime<R> {
         Err(error)
     }
 
-    /// Records what became of a key after its sync.
+    /// Records the result of a sync: counts and logs keys that fail or recover.
     pub(crate) fn settled(&self, attempt: &Attempt<'_, ObjectKey, Outcome, SyncError>) {
         let Attempt { key, result, disposition, .. } = *attempt;
         match (result, disposition) {
@@ -165,9 +167,9 @@ impl<R: Reconciler> Runtime<R> {
         self.metrics.slow_retry_keys.set(gauge(counts.retried_slowly));
     }
 
-    /// Carries out sub-plans in order. If one fails, it still carries out the others, as upstream
-    /// does, unless the API server is too busy: that ends all. After a failure it keeps the trigger
-    /// time for the retry.
+    /// Carries out sub-plans in order. After a sub-plan that failed it carries out the others, as
+    /// upstream does, unless the API server is too busy. After a failure it keeps the trigger time
+    /// for the retry.
     ///
     /// # Errors
     ///
@@ -206,7 +208,7 @@ impl<R: Reconciler> Runtime<R> {
             let Carried { changed_meanwhile, cache_behind, unchanged, failed } =
                 self.writer.carry_out(key, writes, || self.position(&key.namespace), wrote, without).await;
             if self.writer.tracker().take_went_back() {
-                // A second read has to confirm it.
+                // A second read has to confirm that the server's storage went back.
                 self.suspect(&key.namespace);
             }
             if failed.is_empty() {
@@ -237,9 +239,10 @@ impl<R: Reconciler> Runtime<R> {
         Err(failures)
     }
 
-    /// Starts a sync later if the server accepted updates of the key and left the objects as they
-    /// were, with another content. There is no event that would start one. Upstream does not
-    /// notice, so without the backoff nothing is repeated.
+    /// Starts a sync later if the server accepted updates of the key but kept the objects with
+    /// another content. No event would start one. Upstream does not notice this, so without
+    /// [`RuntimeOptions::foreign_write_backoff`](crate::RuntimeOptions::foreign_write_backoff) this
+    /// does nothing.
     pub(crate) fn repeat_undone(&self, key: &ObjectKey, unchanged: &[R::Output]) {
         if unchanged.is_empty() || !self.options.foreign_write_backoff {
             return;
@@ -264,9 +267,9 @@ impl<R: Reconciler> Runtime<R> {
         self.hold(key, Hold::UndoneUpdate, delay);
     }
 
-    /// After three conflicts in a row on an object whose cached version did not change, has the
-    /// cache compared with the server. A create of an object that exists is such a conflict too:
-    /// the cache does not show the object.
+    /// Requests a comparison of the cache with the server after three conflicts in a row on an
+    /// object whose cached version did not change. A create of an object that exists is such a
+    /// conflict too: the cache does not show the object.
     pub(crate) fn count_conflicts(&self, key: &ObjectKey, failures: &[FailedWrite]) {
         let conflict = failures.iter().find(|failed| match failed.error {
             WriteError::Conflict(_) => failed.operation == Operation::Update,
@@ -280,7 +283,7 @@ impl<R: Reconciler> Runtime<R> {
             (failed.object.clone(), version.unwrap_or_default())
         });
         if cached.is_none() {
-            // Most keys have had no conflict, and nothing is kept for them.
+            // Most keys have had no conflict, so there is nothing to reset.
             self.keys.with_kept_rare(key, |state| state.conflicts.observe(None));
         } else if self.keys.with_rare(key, |state| state.conflicts.observe(cached)) {
             if let Some(left_out) = self.admits(Line::Conflicts) {
@@ -293,13 +296,13 @@ impl<R: Reconciler> Runtime<R> {
         }
     }
 
-    /// Call this when a sync has found nothing more to write. If the answer to an update of the key
-    /// was lost, the plan may have been made from the state before the update, so the server is
-    /// asked; the sync is repeated if the object has changed.
+    /// Asks the server about updates of the key whose answer was lost: the sync may have planned
+    /// from the state before them. If an object has changed, repeats the sync. Call this when a
+    /// sync has found nothing more to write.
     ///
     /// # Errors
     ///
-    /// When the server does not say.
+    /// If the object of such an update cannot be read.
     pub(crate) async fn resolve_updates(&self, key: &ObjectKey) -> Result<Outcome, SyncError> {
         let position = || self.position(&key.namespace);
         if !self.writer.resolve_updates::<R::Output>(key, position).await? {
@@ -312,9 +315,9 @@ impl<R: Reconciler> Runtime<R> {
         Ok(Outcome::Stale)
     }
 
-    /// If a key has waited for the cache for too long, logs that and waits no longer for deletions:
-    /// should the server have been wrong about an object that no longer exists, the next sync asks
-    /// it again.
+    /// If a key has waited for the cache for too long, logs this and stops waiting for deletions:
+    /// the server may have been wrong that an object no longer exists, and the next sync asks it
+    /// again.
     pub(crate) fn check_long_wait(&self, key: &ObjectKey) {
         let Some(waited) = self.waited_for_long(key) else { return };
         if let Some(left_out) = self.admits(Line::LongWait) {
@@ -327,15 +330,15 @@ impl<R: Reconciler> Runtime<R> {
         self.suspect(&key.namespace);
     }
 
-    /// Has the cache of the outputs compared with the server.
+    /// Requests a comparison of the cache of the outputs with the server.
     pub(crate) fn suspect(&self, namespace: &str) {
         self.cluster().request_version_check(R::Output::INFORMER_KIND, namespace);
     }
 
-    /// Has the caches of Services and Endpoints compared with the API server. Call this when they
-    /// may show another state of a namespace: answers of the API server keep differing from them,
-    /// or what is made for them is deleted again and again. Its storage may have gone back, and
-    /// may have passed the positions of all caches since. Then no event shows what it has.
+    /// Requests a comparison of the caches of Services and Endpoints with the API server. Call this
+    /// when they may show another state of a namespace: the API server's answers keep differing, or
+    /// another client keeps deleting the outputs. The server's storage may have gone back, and may
+    /// have passed the positions of all caches since. Then no event shows this.
     pub(crate) fn doubt_inputs(&self, namespace: &str) {
         for kind in [Kind::Services, Kind::Endpoints] {
             self.cluster().request_version_check(kind, namespace);
@@ -343,9 +346,9 @@ impl<R: Reconciler> Runtime<R> {
     }
 }
 
-/// Returns true if a failure means no more than that the cache is behind, and the tracker knows
-/// what it has to show: an object exists whose create was not answered, or the object to update no
-/// longer exists.
+/// Returns true if a failure only means that the cache is behind, and the tracker knows what the
+/// cache has to show: either an object whose create was not answered exists, or the object to
+/// update no longer exists.
 fn waits_for_cache<O: Output>(failed: &FailedWrite) -> bool {
     match failed.error {
         WriteError::AlreadyExists(_) => O::GENERATES_NAMES,

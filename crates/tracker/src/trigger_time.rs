@@ -245,7 +245,7 @@ mod tests {
                 let service = service("u", created);
                 let mut names: Vec<String> = changed.iter().map(|(number, _)| format!("p{number}")).collect();
                 for (number, second) in changed {
-                    // Zero is a pod that left, one that has no time.
+                    // Zero stands for a pod that left, one for a pod without a time.
                     match second {
                         0 => listed.remove(&format!("p{number}")),
                         second => listed.insert(format!("p{number}"), second),

@@ -83,7 +83,7 @@ fn one_sided(lines: &mut Vec<String>, sign: char, path: &str, value: &Value) {
     }
 }
 
-/// The fields of an object as `.name`, or the items of a list as `[key]`; none for other values.
+/// The fields of an object as `.name`, or the items of a list as `[key]`; `None` for other values.
 /// The key of an item is its address, its name and port, or its place.
 fn parts(value: &Value) -> Option<BTreeMap<String, &Value>> {
     match value {

@@ -32,7 +32,7 @@ const PAUSE: Duration = Duration::from_secs(10);
 /// How often an event is delayed by responses with Retry-After (client-go `maxRetries` of a
 /// request).
 const MAX_BUSY: u32 = 10;
-/// Longest delay that is waited for, whatever the server asks for.
+/// The longest delay before another attempt, whatever the server asks for.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 pub(super) struct Sink {
@@ -71,9 +71,9 @@ impl Sink {
         }
     }
 
-    /// Sends an event. Returns true if the server has stored it. An event that the server refuses
-    /// is given up, so that it does not hold up others. It is sent again if there was no answer, or
-    /// if the answer says when to retry.
+    /// Sends an event. Returns true if the server has stored it. Gives up an event that the server
+    /// refuses, so that it does not hold up others. Sends it again if there was no answer, or if
+    /// the answer says when to retry.
     async fn deliver(&mut self, event: &Recorded, message: &str, series: &Series) -> bool {
         let (mut unanswered, mut busy) = (0, 0);
         loop {
@@ -112,8 +112,8 @@ impl Sink {
         }
     }
 
-    /// Sends an event once. If the event to update is gone, for events expire, it is created anew
-    /// with the count and the first time of the series.
+    /// Sends an event once. If the event to update no longer exists, because it expired, creates it
+    /// again with the count and the first time of the series.
     async fn send(&self, event: &Recorded, message: &str, series: &Series) -> Result<(), WriteError> {
         if series.count > 1 {
             match self.increment_count(event, message, series).await {

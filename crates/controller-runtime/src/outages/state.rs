@@ -1,25 +1,25 @@
-//! Which failed keys are tried when: the rules, without a clock.
+//! Decides which failed keys to try, and when. It reads no clock.
 //!
-//! A failure is common if it concerns all writes of a verb. A key *waits* for a verb from such a
-//! failure until its sync succeeds. The key's own retries go on meanwhile, and become rare. So a
-//! *pass* over the waiting keys begins
+//! A failure is common if it may concern all writes of a verb. A key *waits* for a verb from such a
+//! failure until its sync succeeds. Meanwhile its own retries go on, and become rare. So the rules
+//! begin a *pass* over the waiting keys
 //!
-//! - 20 s after the last pass began, or after the first key began to wait;
-//! - 10 s after the last pass began, if a write of the verb has succeeded since; at once, if no
-//!   pass has begun yet.
+//! - 20 s after the last pass began, or 20 s after the first key began to wait;
+//! - if a write of the verb has succeeded since then: 10 s after the last pass began, or at once
+//!   before the first pass.
 //!
-//! A pass goes in the order of the last failures. It begins with one key, the probe. A key whose
-//! sync succeeds, or whose write gets another answer, lets the pass go on with a hundred more keys.
-//! Each further failure halves what is left of these. So a pass ends with its probe while the
-//! outage lasts. Afterwards it reaches all keys within ten seconds, in steps of a tenth of a
-//! second.
+//! A pass takes the keys in the order of their last failures. It begins with one key, the probe. A
+//! key whose sync succeeds, or whose write gets an answer that is no common failure, adds a hundred
+//! keys to the pass. Each further failure halves the number of keys that the pass may still take.
+//! So during the outage a pass ends with its probe. Afterwards it reaches all keys within ten
+//! seconds, in steps of a tenth of a second.
 //!
-//! A key may have a reason of its own, such as a webhook for its namespace: it fails while writes
-//! of others succeed, or it gets another answer. Such keys come after the others. Ten more answers
-//! in a row end their turns: other answers, and refusals (400, 401, 403, 422) if another write of
-//! the controller has succeeded with the verb since the key first failed. Their own retries go on.
-//! No pass goes on before the end of a `Retry-After` that the server answered to a write of the
-//! verb.
+//! A key may fail for a reason of its own, such as a webhook for its namespace: it fails while
+//! writes of others succeed, or it gets an answer that is no common failure. A pass takes such keys
+//! last. After eleven such answers in a row it takes the key no more; the key's own retries go on.
+//! A refusal (400, 401, 403, 422) also counts as such an answer if another write of the controller
+//! has succeeded with the verb since the key first failed. No pass takes a key before the end of a
+//! `Retry-After` that the server answered to a write of the verb.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -31,22 +31,22 @@ use tokio::time::Instant;
 use crate::Cause;
 use crate::holds::LONGEST_PAUSE;
 
-/// Time between two passes while nothing shows that the verb works.
+/// The time between two passes while nothing shows that the verb works.
 const PROBE_PERIOD: Duration = Duration::from_secs(20);
-/// Time between two passes if a write of the verb has succeeded.
+/// The time between two passes if a write of the verb has succeeded.
 const SHORTEST_PERIOD: Duration = Duration::from_secs(10);
-/// Time between two steps of a pass.
+/// The time between two steps of a pass.
 const STEP: Duration = Duration::from_millis(100);
-/// A pass takes so many steps if all goes well: ten seconds.
+/// The number of steps of a pass without failures: ten seconds.
 const STEPS: usize = 100;
-/// Keys that each step may wake, however few keys wait.
+/// The number of keys that each step may wake, however few keys wait.
 const LEAST_PER_STEP: usize = 10;
-/// The keys that a pass may go on with after one that no longer fails.
+/// The number of keys that a key adds to the pass if it no longer fails for a common reason.
 const GROWTH: usize = 100;
-/// The most keys that a pass may go on with before others no longer fail.
+/// The most keys that a pass may still take before further keys add to this.
 const MOST_CREDIT: usize = 100_000;
 
-/// A key waits no longer after more failures in a row for reasons of its own.
+/// After more failures in a row for reasons of its own, a key waits no longer.
 const MOST_OWN: u32 = 10;
 
 /// A key of one of the controllers.
@@ -57,29 +57,29 @@ pub(super) struct Id {
     pub(super) key: ObjectKey,
 }
 
-/// The failed keys, and what is known of each verb.
+/// The failed keys, and the state of each verb.
 #[derive(Default)]
 pub(super) struct State {
     keys: BTreeMap<Id, Failed>,
     verbs: [Verb; 3],
-    /// The number of failures so far.
+    /// Counts failures. A key's place is the count at its last failure.
     failures: u64,
 }
 
-/// A key that has failed for a common reason since it last succeeded.
+/// A key that has failed for a common reason since its last successful sync.
 struct Failed {
-    /// The time of its first failure.
+    /// The time of the first failure.
     since: Instant,
-    /// The time of its last failure.
+    /// The time of the last failure.
     at: Instant,
-    /// The verbs with which it did.
+    /// The verbs of the common failures.
     waits_for: [bool; 3],
-    /// Its reason is most likely one of its own.
+    /// True if the key most likely fails for a reason of its own.
     is_own: bool,
-    /// Its failures since the last one for a common reason.
+    /// The failures for reasons of its own since the last common one.
     own_in_a_row: u32,
-    /// Its place among those that wait. It has none after it was woken, during a pause of its own,
-    /// and after too many failures of its own.
+    /// The key's place among those that wait. `None` after it was woken, during a pause of its own,
+    /// and after more than [`MOST_OWN`] failures of its own.
     place: Option<u64>,
 }
 
@@ -91,24 +91,24 @@ impl Failed {
 
 #[derive(Default)]
 struct Verb {
-    /// The keys that wait, by place. Those with a reason of their own are in the second map.
+    /// The keys that wait, by place. The second map has those that fail for a reason of their own.
     waiting: [BTreeMap<u64, Id>; 2],
-    /// When a write last succeeded.
+    /// The time of the last sign that the verb works: a write that succeeded, or a key that no
+    /// longer fails for a common reason.
     last_success: Option<Instant>,
-    /// The same, of each controller.
+    /// The time of the last write of each controller that succeeded.
     succeeded: BTreeMap<usize, Instant>,
-    /// A write has succeeded since the last pass began.
+    /// True if there was such a sign since the last pass began.
     works: bool,
-    /// When the last pass began.
     began: Option<Instant>,
-    /// The last time at which something was tried: the beginning of the last pass, or the first
-    /// failure.
+    /// The time of the last try: the beginning of the last pass, or the failure of the first key
+    /// that waits.
     since: Option<Instant>,
     /// The end of the longest pause that the server has asked for.
     not_before: Option<Instant>,
-    /// The pass takes the places up to this one.
+    /// The end of the pass, which takes the places before this one.
     until: u64,
-    /// The keys that the pass may go on with.
+    /// How many keys the pass may still take.
     credit: usize,
     per_step: usize,
     next_step: Option<Instant>,
@@ -168,10 +168,10 @@ impl State {
             }
         }
         let is_tried = own_in_a_row <= MOST_OWN;
-        // A key that is refused stays known until it succeeds, so that its next refusal is not
-        // taken for an outage.
+        // A refused key stays in the map until it succeeds. Otherwise its next refusal would count
+        // as common.
         if waits_for != [false; 3] && (is_tried || is_refused) {
-            // A key that is paused is synced at the end of its pause.
+            // The runtime syncs a paused key at the end of its pause.
             let place = (is_tried && !is_paused).then_some(self.failures);
             self.failures += 1;
             if let Some(place) = place {
@@ -182,7 +182,7 @@ impl State {
             let since = since.unwrap_or(now);
             self.keys.insert(id, Failed { since, at: now, waits_for, is_own, own_in_a_row, place });
         }
-        // The first key that waits is tried anew, too.
+        // This comes after the insert, which resets a verb for which no key waited.
         of_verbs(&mut self.verbs, works).for_each(|verb| verb.answered(now));
     }
 
@@ -193,14 +193,14 @@ impl State {
         true
     }
 
-    /// Records that a write of a controller succeeded. Returns true if keys wait for that.
+    /// Records that a write of a controller succeeded. Returns true if keys wait for the verb.
     pub(super) fn wrote(&mut self, member: usize, operation: Operation, now: Instant) -> bool {
         let verb = &mut self.verbs[index(operation)];
         verb.succeeded.insert(member, now);
         verb.wrote(now)
     }
 
-    /// The keys to wake now, and when to ask again; none if no key waits.
+    /// Returns the keys to wake now, and the time of the next call; `None` if no key waits.
     pub(super) fn step(&mut self, now: Instant) -> (Vec<(Id, Cause)>, Option<Instant>) {
         let mut woken = Vec::new();
         for at in 0..self.verbs.len() {
@@ -219,7 +219,7 @@ impl State {
         (woken, self.verbs.iter().filter_map(next).min())
     }
 
-    /// Wakes `count` keys that wait for a verb. They no longer wait for any.
+    /// Wakes up to `count` keys that wait for a verb, and removes them from all verbs.
     fn wake(&mut self, at: usize, count: usize, cause: Cause, woken: &mut Vec<(Id, Cause)>) {
         for _ in 0..count {
             let Some(id) = self.verbs[at].first().cloned() else { return };
@@ -246,7 +246,7 @@ impl State {
     }
 }
 
-/// The verbs that are selected.
+/// Returns the selected verbs.
 fn of_verbs(verbs: &mut [Verb; 3], selected: [bool; 3]) -> impl Iterator<Item = &mut Verb> {
     verbs.iter_mut().zip(selected).filter_map(|(verb, selected)| selected.then_some(verb))
 }
@@ -263,7 +263,7 @@ impl Verb {
         self.waiting[usize::from(is_own)].insert(place, id);
     }
 
-    /// The next key of the pass.
+    /// Returns the next key of the pass.
     fn first(&self) -> Option<&Id> {
         self.waiting.iter().find_map(|keys| keys.range(..self.until).next()).map(|(_, id)| id)
     }
@@ -276,7 +276,7 @@ impl Verb {
         self.next_step.max(self.not_before)
     }
 
-    /// When the next pass begins, unless the last one goes on.
+    /// Returns the time of the next pass; `None` while the last one goes on or no key waits.
     fn next_start(&self) -> Option<Instant> {
         if self.len() == 0 || self.may_go_on() {
             return None;
@@ -302,7 +302,7 @@ impl Verb {
         self.works
     }
 
-    /// A key that waited no longer fails for a common reason.
+    /// Records that a key that waited no longer fails for a common reason.
     fn answered(&mut self, now: Instant) {
         self.wrote(now);
         self.credit = (self.credit + GROWTH).min(MOST_CREDIT);

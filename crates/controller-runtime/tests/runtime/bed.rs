@@ -1,4 +1,4 @@
-//! A controller that does as the test says, on stores that the test fills.
+//! A controller that follows a script, on stores that the test fills.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -20,16 +20,16 @@ use kube_endpoint_workqueue::default_controller_rate_limiter;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-/// What the test sees of the controller, and what it tells it.
+/// The test's instructions to the controller, and its record of the syncs.
 #[derive(Clone, Default)]
 pub(crate) struct Script {
-    /// When syncs began, in seconds since the start, and how they ended.
+    /// The syncs: when they began, in seconds since the start, and how they ended.
     pub(crate) syncs: Arc<Mutex<Vec<(u64, String)>>>,
     pub(crate) panic: Arc<Mutex<bool>>,
     pub(crate) options: RuntimeOptions,
-    /// How many changes of pods it was told of.
+    /// The number of calls of [`Reconciler::on_pod`].
     pub(crate) pods: Arc<AtomicUsize>,
-    /// Whether each sync updates the slice that it finds.
+    /// True if each sync updates the slice that it finds.
     pub(crate) updates: Arc<Mutex<bool>>,
     /// The delay of the sync after a change of a Service.
     pub(crate) delay: Arc<Mutex<Duration>>,
@@ -122,7 +122,7 @@ impl Reconciler for Fake {
 pub(crate) fn slice(service: &Service) -> EndpointSlice {
     let metadata = ObjectMeta {
         namespace: service.key.namespace.clone(),
-        // A prefix of its own for each Service, so that ten thousand names do not collide.
+        // Each Service has a prefix of its own, so that ten thousand names do not collide.
         generate_name: format!("{}-", service.key.name).into(),
         labels: [("kubernetes.io/service-name", &*service.key.name)].into_iter().collect(),
         ..ObjectMeta::default()
@@ -140,7 +140,7 @@ pub(crate) struct TestBed {
 }
 
 impl TestBed {
-    /// A controller whose stores are not filled yet.
+    /// Creates a controller whose stores are not filled yet.
     pub(crate) fn new() -> Self {
         Self::with(RuntimeOptions::default())
     }
@@ -189,13 +189,13 @@ impl TestBed {
         }));
     }
 
-    /// A fault that meets so many creates.
+    /// Adds a fault to the next `times` creates.
     pub(crate) fn fault_on_create(&self, fault: Fault, times: usize) {
         self.server.add_fault(FaultRule::on(fault, "create", "endpointslices").times(times));
     }
 
     pub(crate) async fn pass(&self, seconds: u64) {
-        // A little more, so that what happens at that second has happened.
+        // The extra time lets everything happen that is due at that second.
         tokio::time::sleep(Duration::from_secs(seconds) + Duration::from_millis(20)).await;
     }
 
@@ -236,20 +236,20 @@ impl TestBed {
         }
     }
 
-    /// How often the controller sent an event.
+    /// Returns how many events the controller sent.
     pub(crate) fn recorded_events(&self) -> usize {
         let log = self.server.request_log();
         log.iter().filter(|it| it.request.plural() == "events").count()
     }
 
-    /// The syncs since the last call.
+    /// Returns the syncs since the last call.
     pub(crate) fn syncs(&self) -> Vec<(u64, String)> {
         std::mem::take(&mut self.script.syncs.lock().unwrap())
     }
 }
 
 impl Script {
-    /// From now on every other sync is put off.
+    /// Makes every other sync wait for the cache.
     pub(crate) fn defer_every_other_sync(&self) {
         *self.defers.lock().unwrap() = true;
     }

@@ -1,4 +1,4 @@
-//! The log of keys whose syncs fail.
+//! Tests of the log of keys whose syncs fail.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ use tracing_subscriber::fmt::MakeWriter;
 use crate::bed::TestBed;
 use crate::outages::outage;
 
-/// What this thread logs, without times.
+/// The log of this thread, without times.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -29,7 +29,7 @@ impl Log {
         (log, tracing::subscriber::set_default(subscriber))
     }
 
-    /// The lines since the last call.
+    /// Returns the lines since the last call.
     fn take(&self) -> Vec<String> {
         let text = String::from_utf8(std::mem::take(&mut *self.0.lock().unwrap())).unwrap();
         text.lines().map(str::to_owned).collect()
@@ -55,15 +55,15 @@ impl MakeWriter<'_> for Log {
     }
 }
 
-/// The lines of the next minute.
+/// Returns the lines of the next minute.
 async fn minute(bed: &TestBed, log: &Log) -> Vec<String> {
     bed.pass_exactly(Duration::from_secs(60)).await;
-    // So that no sync waits for the cache every second.
+    // Otherwise syncs would wait for the cache every second.
     bed.show_slices();
     log.take()
 }
 
-/// The log of so many minutes, and at which of them each line was written.
+/// Returns the log of the next `count` minutes, each line with its minute.
 async fn minutes(bed: &TestBed, log: &Log, count: u64) -> String {
     let mut text = String::new();
     for number in 1..=count {
@@ -71,7 +71,7 @@ async fn minutes(bed: &TestBed, log: &Log, count: u64) -> String {
         let of_keys = lines.iter().filter(|line| line.contains(" key=")).count();
         let mut shown = 0;
         for line in lines {
-            // Of many lines about keys, one will do.
+            // One line stands for many about keys.
             shown += usize::from(line.contains(" key="));
             if of_keys <= 2 || shown <= 1 || !line.contains(" key=") {
                 text += &format!("{number}: {line}\n");
@@ -106,7 +106,7 @@ async fn the_log_of_a_key_that_fails_for_an_hour() {
     outage(&bed, refuse(403), 3600);
     bed.fill();
     let text = minutes(&bed, &log, 70).await;
-    // A line about the key in five minutes, and a summary each minute.
+    // The log has a line about the key every five minutes, and a summary each minute.
     let of_key: Vec<&str> = text.lines().filter(|line| line.contains(" key=")).collect();
     insta::assert_snapshot!(of_key.join("\n"));
     let summaries = text.lines().filter(|line| line.contains("keys are failing")).count();
@@ -136,7 +136,7 @@ async fn the_log_of_a_key_that_is_dropped() {
     assert_eq!(bed.controller.failing_counts().failing, 1, "it is not right yet");
 }
 
-/// The API server asks for a pause each time, so that no retry is used up.
+/// The API server asks for a pause each time, so the key uses up no retry.
 #[tokio::test(start_paused = true)]
 async fn a_key_that_is_paused_for_an_hour_fails() {
     let (log, _guard) = Log::capture();

@@ -1,4 +1,4 @@
-//! Another client that changes our outputs.
+//! Tests with another client that changes the outputs.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use kube_endpoint_informer::StreamEvent;
 
 use crate::bed::{TestBed, at};
 
-/// A bed whose slice has been written and shown.
+/// Creates a bed whose slice has been written and is in the cache.
 async fn written(options: RuntimeOptions) -> TestBed {
     let bed = TestBed::with(options);
     bed.fill();
@@ -21,7 +21,8 @@ async fn written(options: RuntimeOptions) -> TestBed {
 }
 
 impl TestBed {
-    /// The seconds of the syncs when another client deletes the slice each time it has been made.
+    /// Deletes the slice each second as another client. Returns the seconds of the syncs that found
+    /// no slice.
     async fn fight(&self, seconds: u64) -> Vec<u64> {
         let mut syncs = Vec::new();
         for _ in 0..seconds {
@@ -61,7 +62,8 @@ async fn a_change_that_keeps_coming_back_is_answered_ever_more_slowly_and_report
     assert!((12..=22).contains(&syncs.len()), "{gaps:?}");
     assert!(gaps.iter().all(|gap| *gap <= 303), "{gaps:?}");
     assert_eq!(bed.recorded_events(), 1);
-    // It stops: the next one is answered after a second again.
+    // The other client stops for twenty minutes. The controller then answers its next deletion
+    // within two seconds.
     for _ in 0..40 {
         bed.pass(30).await;
         bed.show_slices();

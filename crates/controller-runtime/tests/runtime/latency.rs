@@ -1,4 +1,4 @@
-//! How long changes take from the arrival of their events to the write.
+//! Tests of the time from the arrival of a change's event to the write.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 
 use crate::bed::{TestBed, key};
 
-/// A controller with a recorder, whose stores are filled and whose slices are written. Each change
-/// is written again.
+/// Creates a controller with a recorder. The stores are filled and the slice is written; each later
+/// sync updates it.
 async fn bed() -> (TestBed, Snapshotter) {
     let (bed, snapshotter) = empty_bed();
     bed.fill();
@@ -29,7 +29,7 @@ fn empty_bed() -> (TestBed, Snapshotter) {
     (metrics::with_local_recorder(&recorder, TestBed::new), snapshotter)
 }
 
-/// The values of the histogram since the last call.
+/// Returns the values of the histogram since the last call.
 fn measured(snapshotter: &Snapshotter) -> Vec<f64> {
     let metrics = snapshotter.snapshot().into_vec().into_iter();
     let mut found = metrics.filter(|(key, ..)| key.key().name() == "event_to_write_seconds");
@@ -101,7 +101,7 @@ async fn changes_before_the_controller_began_do_not_count() {
     let (bed, snapshotter) = empty_bed();
     bed.touch_service(1);
     bed.pass(60).await;
-    // Complete caches let it begin, as a lease does a new leader.
+    // The controller begins when its caches are complete.
     bed.fill();
     bed.pass(1).await;
     assert_eq!(writes(&bed), 1);

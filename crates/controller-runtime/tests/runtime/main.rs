@@ -1,4 +1,4 @@
-//! The runtime with a controller that does as the test says, on stores that the test fills, in
+//! Tests of the runtime with a controller that follows a script, on stores that the test fills, in
 //! paused time.
 
 #![expect(clippy::unwrap_used, reason = "a helper of tests that fails is a test that fails")]

@@ -1,4 +1,4 @@
-//! Keys whose writes fail for a long time.
+//! Tests with keys whose writes fail for a long time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,7 +15,7 @@ fn refuse(status: u16) -> Fault {
     Fault::Refuse { status, retry_after: None }
 }
 
-/// A fault on creates that lasts so many seconds from now on.
+/// Adds a fault on creates that lasts `seconds` from now on.
 pub(crate) fn outage(bed: &TestBed, fault: Fault, seconds: u64) {
     let rule = FaultRule::on(fault, "create", "endpointslices");
     bed.server.add_fault(rule.during(Duration::ZERO..Duration::from_secs(seconds)));
@@ -23,7 +23,7 @@ pub(crate) fn outage(bed: &TestBed, fault: Fault, seconds: u64) {
 
 #[tokio::test(start_paused = true)]
 async fn a_key_is_never_dropped_and_succeeds_within_six_minutes_of_the_end_of_any_failure() {
-    // A common failure is probed every 20 s.
+    // The runtime probes after a common failure every 20 s.
     for (status, tries, longest) in [
         (413, 10..=12, 360),
         (403, 180..=193, 21),
@@ -60,7 +60,7 @@ async fn without_the_gate_a_key_is_dropped_after_fifteen_retries() {
     assert_eq!(bed.syncs().len(), 16);
     assert_eq!(bed.controller.pending(), 0);
     assert_eq!(bed.server.count("endpointslices"), 0);
-    // The resync remains.
+    // The resync still syncs a dropped key.
     let bed = TestBed::with(options);
     outage(&bed, refuse(403), HOUR);
     bed.fill();
@@ -105,9 +105,9 @@ async fn keys_that_failed_in_an_outage_are_synced_when_one_write_succeeds() {
     }
 }
 
-/// The outage is longer than all retries of the endpoints controller take for one key. Ten thousand
-/// keys that fail together share one bucket of ten retries a second: the last one would wait for a
-/// quarter of an hour.
+/// The outage outlasts all retries of the endpoints controller for one key. Ten thousand keys that
+/// fail together share one bucket of ten retries a second, so the last one would wait for a quarter
+/// of an hour.
 #[tokio::test(start_paused = true)]
 async fn ten_thousand_keys_are_tried_within_30_seconds_of_the_end_of_an_outage_of_200_seconds() {
     const KEYS: usize = 10_000;
@@ -121,12 +121,13 @@ async fn ten_thousand_keys_are_tried_within_30_seconds_of_the_end_of_an_outage_o
     bed.pass(31).await;
     assert_eq!(bed.server.count("endpointslices"), KEYS);
     let mut by_second = BTreeMap::<u64, usize>::new();
-    // The stores of the bed do not follow, so later syncs of a key find a stale cache and send
+    // The bed does not update its stores, so later syncs of a key find a stale cache and send
     // nothing.
     for (second, _) in bed.syncs().into_iter().filter(|(_, how)| how != "Stale") {
         *by_second.entry(second).or_default() += 1;
     }
-    // 1000 that are woken, and 10 whose retry has come. The bed has no rate limit.
+    // The pass wakes 1000 keys in a second, and 10 more are due for a retry. The bed has no rate
+    // limit.
     let most = by_second.values().max().unwrap();
     assert!((900..=1030).contains(most), "{most} writes in one second");
     assert_eq!(bed.controller.state_counts().failing, 0);
@@ -141,10 +142,10 @@ async fn probes_use_up_no_retry() {
     // The fifteenth retry comes after 5 ms times two to the power of fifteen.
     bed.pass(160).await;
     assert_eq!(slow(), 0);
-    // Fifteen syncs, and a probe 20 s after each later one.
+    // The first sync and 14 retries, and probes at intervals of 20 s.
     assert_eq!(bed.syncs().len(), 15 + 6);
     bed.pass(4).await;
-    // A probe, and the last retry.
+    // A probe and the last retry have followed.
     assert_eq!((bed.syncs().len(), slow()), (2, 1));
 }
 

@@ -1,4 +1,4 @@
-//! The resync.
+//! Tests of the resync.
 
 use std::time::Duration;
 

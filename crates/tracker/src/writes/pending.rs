@@ -34,7 +34,7 @@ pub struct PendingWrite<'a> {
     /// The position of the cache before the write.
     pub(super) position: ResourceVersion,
     pub(super) begun: Option<Begun>,
-    /// Dropped when the outcome is recorded.
+    /// The handle drops this after it has recorded the outcome.
     pub(super) permit: Option<Box<dyn Any + Send>>,
 }
 
@@ -48,7 +48,7 @@ impl<'a> PendingWrite<'a> {
     }
 
     /// Records that the write is being sent, and the object that is sent, if the server stores it.
-    /// `permit` is dropped after the outcome of the write is recorded.
+    /// The handle drops `permit` after it has recorded the outcome.
     pub fn begin(&mut self, now: Instant, sent: Option<(Content, SentObject)>, permit: impl Any + Send) {
         let mut state = self.tracker.ledger.state.lock();
         let sent = sent.map(|(content, view)| state.keep(content, view));

@@ -1,4 +1,4 @@
-//! The rules, with times in seconds.
+//! Tests of the rules, with times in seconds.
 
 use kube_endpoint_api_writer::Operation::{Create, Delete, Update};
 
@@ -41,7 +41,7 @@ impl Bed {
         self.state.failed(id, &[FailedWrite { operation, object, error }], now);
     }
 
-    /// What is woken until then: when, which, and why.
+    /// Returns the keys that are woken until then, each with its time and cause.
     fn run(&mut self, until: f64) -> Vec<(f64, Id, Cause)> {
         let mut all = Vec::new();
         let mut now = self.start;
@@ -98,7 +98,7 @@ fn a_key_that_fails_for_a_reason_of_its_own_waits_for_nothing() {
         check(operation, WriteError::NotFound("no".into()), false);
         check(operation, WriteError::CacheBehind("no".into()), false);
         check(operation, WriteError::Fenced, false);
-        // It is synced at the end of its pause.
+        // The runtime syncs a paused key at the end of its pause.
         check(operation, busy(1), false);
     }
 }
@@ -117,7 +117,7 @@ fn ten_thousand_keys_are_woken_within_ten_seconds_of_the_first_success_and_each_
         let (keys, next) = bed.state.step(now);
         most = most.max(keys.len());
         let seconds = (now - bed.start).as_secs_f64();
-        // Their successes change when the next step is.
+        // The successes of these keys change the time of the next step.
         let has_changed = !keys.is_empty();
         for (id, _) in keys {
             bed.state.succeeded(&id, now);
@@ -134,7 +134,7 @@ fn ten_thousand_keys_are_woken_within_ten_seconds_of_the_first_success_and_each_
     assert!(bed.state.keys.is_empty());
 }
 
-/// The client's limit delays the writes of the keys that are woken, and so the successes that wake
+/// The client's rate limit delays the writes of the woken keys, and so the successes that wake
 /// others.
 #[test]
 fn ten_thousand_keys_are_written_at_the_rate_limit_of_the_client_after_an_outage_of_200_seconds() {
@@ -144,7 +144,7 @@ fn ten_thousand_keys_are_written_at_the_rate_limit_of_the_client_after_an_outage
     for number in 0..KEYS {
         bed.fails(0.0, id(0, number), Update, unknown());
     }
-    // The probes of the outage.
+    // These are the probes during the outage.
     for period in 1..=10 {
         for (at, id, _) in bed.run(20.0 * f64::from(period)) {
             bed.fails(at, id, Update, unknown());
@@ -153,7 +153,7 @@ fn ten_thousand_keys_are_written_at_the_rate_limit_of_the_client_after_an_outage
     let mut limited = std::collections::VecDeque::new();
     let mut written = 0;
     let mut last = 0;
-    // Five writes each hundredth of a second, from the end of the outage on.
+    // From the end of the outage on, the client sends five writes each hundredth of a second.
     for tick in 0..4500 {
         let now = bed.at(200.0 + f64::from(tick) / 100.0);
         limited.extend(bed.state.step(now).0);
@@ -165,7 +165,7 @@ fn ten_thousand_keys_are_written_at_the_rate_limit_of_the_client_after_an_outage
         }
     }
     assert_eq!(written, KEYS);
-    // The wait for the probe, and what the limit allows.
+    // The bound is the wait for the probe, and the time that the rate limit needs for all keys.
     let bound = 100 * (20 + KEYS / QPS + 1);
     assert!(last as usize <= bound, "the last one after {last} hundredths of a second");
     assert!(bed.state.keys.is_empty() && limited.is_empty());
@@ -177,7 +177,7 @@ fn a_success_of_any_controller_has_one_key_tried_at_once_and_again_after_ten_sec
     for number in 0..10 {
         bed.fails(0.0, id(0, number), Update, unknown());
     }
-    // Of another verb.
+    // A write with another verb has no effect.
     bed.state.wrote(0, Create, bed.at(1.0));
     assert!(bed.run(1.0).is_empty());
     let mut at = 1.0;
@@ -196,7 +196,7 @@ fn failures_end_a_pass_that_a_false_success_began() {
     for number in 0..1000 {
         bed.fails(0.0, id(0, number), Update, unknown());
     }
-    // Its Service was deleted: the sync had nothing to write.
+    // The Service was deleted, so the sync succeeded without a write.
     bed.state.succeeded(&id(0, 500), bed.at(1.0));
     let mut tried = 0;
     let mut now = bed.at(1.0);
@@ -220,7 +220,7 @@ fn no_key_is_woken_before_the_end_of_a_pause_that_the_server_asked_for() {
     bed.fails(0.0, id(1, 2), Update, busy(5));
     bed.state.wrote(0, Update, bed.at(1.0));
     assert_eq!(bed.run(100.0), [(45.0, id(0, 1), Cause::Probe)]);
-    // A day counts as a minute.
+    // The rules shorten the pause of a day to a minute.
     bed.fails(100.0, id(0, 1), Update, busy(86_400));
     bed.fails(100.0, id(0, 2), Update, unknown());
     assert_eq!(bed.run(1000.0), [(160.0, id(0, 2), Cause::Probe)]);
@@ -243,7 +243,7 @@ fn an_answer_other_than_a_common_failure_shows_that_the_verb_works() {
         let woken = bed.run(20.2);
         assert_eq!(woken.len(), 2, "{answer:?}");
     }
-    // A process that may not write learns nothing.
+    // A process that may not write learns nothing about the server.
     let mut bed = Bed::new();
     bed.fails(0.0, id(0, 0), Update, unknown());
     bed.fails(0.0, id(0, 1), Update, unknown());
@@ -285,14 +285,14 @@ fn a_key_that_waits_for_two_verbs_is_woken_once() {
     bed.state.failed(id(0, 1), &failed, now);
     assert_eq!(bed.run(25.0).len(), 1);
     assert!(bed.state.verbs.iter().all(|verb| verb.len() == 0));
-    // It fails with another one, and waits for any of them.
+    // The key fails with another verb, and waits for all three.
     bed.fails(25.0, id(0, 1), Update, unknown());
     assert_eq!(bed.state.verbs.each_ref().map(Verb::len), [1, 1, 1]);
     bed.state.succeeded(&id(0, 1), bed.at(26.0));
     assert!(bed.state.keys.is_empty() && bed.run(1000.0).is_empty());
 }
 
-/// Its failures alternate, or the API server refuses it for good.
+/// The API server refuses the key for good with a failure that is not common.
 #[test]
 fn a_key_with_an_error_of_its_own_after_an_outage_is_tried_ten_times_more() {
     let mut bed = Bed::new();
@@ -333,7 +333,7 @@ fn refusals_after_an_outage_do_not_have_all_keys_tried_again_and_again() {
     assert!((1000..1100).contains(&tried), "{tried} were tried");
 }
 
-/// Runs for so many seconds. Each second this writes; what is woken is refused.
+/// Runs for this number of seconds. Calls `writes` each second, and refuses each woken key.
 fn refused_for(seconds: u32, error: &WriteError, mut writes: impl FnMut(&mut Bed, Instant)) -> Vec<f64> {
     let mut bed = Bed::new();
     bed.fails(0.0, id(0, 1), Update, error.clone());
@@ -346,7 +346,7 @@ fn refused_for(seconds: u32, error: &WriteError, mut writes: impl FnMut(&mut Bed
             tries.push(at);
             bed.fails(at, woken, Update, error.clone());
         }
-        // Its own retries.
+        // The key's own retries go on.
         if second % 330.0 == 0.0 {
             bed.fails(second, id(0, 1), Update, error.clone());
         }
@@ -371,7 +371,7 @@ fn a_key_that_is_refused_while_others_of_its_controller_succeed_is_tried_ten_tim
         bed.state.wrote(0, Create, now);
     };
     assert!(refused_for(3600, &refused(422), other).len() > 300);
-    // A server that fails may do so for one object.
+    // A server may fail for one object only.
     let healthy = |bed: &mut Bed, now| {
         bed.state.wrote(0, Update, now);
     };
@@ -382,7 +382,7 @@ fn a_key_that_is_refused_while_others_of_its_controller_succeed_is_tried_ten_tim
 fn a_key_that_was_refused_takes_part_in_an_outage_afterwards() {
     let mut bed = Bed::new();
     bed.fails(0.0, id(0, 1), Update, refused(422));
-    // Successes are rarer than tries.
+    // The only success of another key.
     bed.state.wrote(0, Update, bed.at(0.5));
     for second in 1..20 {
         bed.fails(f64::from(second), id(0, 1), Update, refused(422));
@@ -392,7 +392,7 @@ fn a_key_that_was_refused_takes_part_in_an_outage_afterwards() {
     assert_eq!(bed.run(1020.0).len(), 1);
     bed.state.succeeded(&id(0, 1), bed.at(1021.0));
     assert!(bed.state.keys.is_empty());
-    // From now on it has failed once.
+    // After its success, the key has failed once.
     bed.fails(1022.0, id(0, 1), Update, refused(422));
     assert_eq!(bed.run(1050.0).len(), 1);
 }
