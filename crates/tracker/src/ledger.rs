@@ -11,6 +11,7 @@
 use std::any::Any;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
 use kube_endpoint_core_model::{ObjectKey, ResourceVersion, StringMap};
@@ -109,6 +110,12 @@ impl WriteLedger {
     /// last one was a delete, whose answer has no version.
     pub fn last_version(&self) -> Option<ResourceVersion> {
         self.state.lock().last_write.version()
+    }
+
+    /// Records that another ledger has dropped writes of this kind whose answers never came, before
+    /// `at`. [`Self::last_version`] is unknown until they cannot happen any more.
+    pub fn writes_abandoned(&self, at: Instant) {
+        self.state.lock().last_write.abandoned(at);
     }
 
     /// Records the version of the last write of another process, which wrote the kind before this

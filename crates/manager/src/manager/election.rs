@@ -236,7 +236,8 @@ impl Election {
                 *caught_up = self.take_over.begin(LastWrites::default());
                 false
             }
-            // Their first lists begin after the last write of the controllers before.
+            // Their first lists begin after the answers to the writes of the controllers before. A
+            // write without an answer may still happen: the watch shows it then.
             Phase::Leading { until } => {
                 self.fence.open(Some(*until));
                 true

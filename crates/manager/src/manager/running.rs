@@ -78,7 +78,7 @@ impl Running {
     /// Starts everything again from nothing, except for the elector and the tasks that serve pages.
     async fn start_again(&mut self, why: &StorageWentBack) -> Result<(), ManagerError> {
         tracing::warn!(%why, "the controllers start again: all caches are dropped and filled anew");
-        stop_writing(&self.fence).await;
+        let drained = stop_writing(&self.fence).await;
         self.informers.abort().await;
         self.event_tasks.abort().await;
         let before = self.handle.cluster();
@@ -93,6 +93,12 @@ impl Running {
         let parts = self.blueprint.build(start)?;
         drop(before);
         let again_at = Instant::now() + START_PERIOD;
+        if !drained {
+            // The ledgers of before knew that. The new ones must not call a later write the last.
+            for kind in self.blueprint.outputs() {
+                parts.cluster.ledger(kind).writes_abandoned(Instant::now().into_std());
+            }
+        }
         parts.cluster.reset_gauges();
         parts.cluster.defer_evidence_until(again_at);
         self.listed_again_at = Some(again_at);
@@ -238,9 +244,12 @@ fn start_informers(blueprint: &mut Blueprint, cluster: Cluster) -> (TakeOver, Na
 }
 
 /// Closes the fence, and waits for the answers to the writes that were sent, for a second at most.
-async fn stop_writing(fence: &WriteFence) {
+/// Returns true if all have come.
+async fn stop_writing(fence: &WriteFence) -> bool {
     fence.close();
-    if timeout(WRITE_TIMEOUT, fence.drained()).await.is_err() {
+    let drained = timeout(WRITE_TIMEOUT, fence.drained()).await.is_ok();
+    if !drained {
         tracing::warn!("writes had no answer within {WRITE_TIMEOUT:?}; they are abandoned");
     }
+    drained
 }

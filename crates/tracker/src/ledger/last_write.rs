@@ -57,8 +57,13 @@ impl LastWrite {
 
     /// Records that the outcome of a write is unknown.
     pub(crate) fn lost(&mut self, begun: Begun) {
+        self.abandoned(begun.at);
+    }
+
+    /// Records that the outcome of a write that began at or before `at` is unknown.
+    pub(super) fn abandoned(&mut self, at: Instant) {
         self.unversioned += 1;
-        self.lost_until = self.lost_until.max(Some(begun.at + MAY_STILL_HAPPEN));
+        self.lost_until = self.lost_until.max(Some(at + MAY_STILL_HAPPEN));
     }
 
     pub(super) fn continue_from(&mut self, version: Option<ResourceVersion>) {

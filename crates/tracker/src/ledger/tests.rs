@@ -218,6 +218,18 @@ fn a_lost_write_hides_the_version_until_it_cannot_happen_any_more() {
 }
 
 #[test]
+fn writes_that_another_ledger_abandoned_hide_the_version_like_lost_ones() {
+    let fixture = Fixture::new();
+    let start = now();
+    let at = |seconds| start + Duration::from_secs(seconds);
+    fixture.ledger.writes_abandoned(at(0));
+    fixture.begin_at(Verb::Create, at(1)).answered(version(3), version(1));
+    assert_eq!(fixture.last_version(), None);
+    fixture.begin_at(Verb::Create, at(210)).answered(version(4), version(1));
+    assert_eq!(fixture.last_version(), Some(4));
+}
+
+#[test]
 fn what_another_process_wrote_is_handed_on() {
     let fixture = Fixture::new();
     fixture.ledger.continue_from(Some(version(8)));
