@@ -52,8 +52,8 @@ const STREAM_WINDOW: u32 = 1 << 20;
 const CONNECTION_WINDOW: u32 = 16 * STREAM_WINDOW;
 
 /// Connections stay in the pool for this long after their last request. Watches do not count as
-/// requests, but a connection with HTTP/2 that has watches is open anyway. Servers close an idle one
-/// with HTTP/1 much earlier.
+/// requests, but a connection with HTTP/2 that has watches is open anyway. Servers close an idle
+/// one with HTTP/1 much earlier.
 const IDLE: Duration = Duration::from_secs(3600);
 
 /// The share of [`Config::connect_timeout`] that a TCP connection may take; the rest is for TLS.
