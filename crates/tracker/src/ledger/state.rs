@@ -112,9 +112,10 @@ impl Book {
         }
         written.phase = Phase::Written { version, created };
         self.answered(owner, object).objects.insert(object.clone());
-        // The cache moves to a version before it delivers the events of that version, so the echo
-        // may still come at `position` itself.
-        created && version < position
+        // After a restore a watch may have skipped the event, and a bookmark may have moved the cache
+        // to just this version. Without a restore this costs a sync, if the echo comes between the
+        // cache's step to its version and its delivery.
+        created && version <= position
     }
 
     /// Records that an object was deleted. Returns true if the cache has shown another object under
