@@ -112,9 +112,9 @@ impl Book {
         }
         written.phase = Phase::Written { version, created };
         self.answered(owner, object).objects.insert(object.clone());
-        // After a restore a watch may have skipped the event, and a bookmark may have moved the cache
-        // to just this version. Without a restore this costs a sync, if the echo comes between the
-        // cache's step to its version and its delivery.
+        // After a restore a watch may have skipped the event, and a bookmark may have moved the
+        // cache to just this version. Without a restore this costs a sync, if the echo comes
+        // between the cache's step to its version and its delivery.
         created && version <= position
     }
 
