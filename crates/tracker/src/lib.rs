@@ -2,7 +2,8 @@
 //!
 //! The controllers that write a kind share a [`WriteLedger`], and with it the cache of the kind and
 //! the manager. Each controller has a [`WriteTracker`] in it, and each write a [`PendingWrite`].
-//! The ledger's lock is held for map operations only. A [`TriggerTime`] belongs to one Service.
+//! The ledger's lock is held for map operations, and to compare or hash the bytes of one object. A
+//! [`TriggerTime`] belongs to one Service.
 
 pub mod ledger;
 pub mod trigger_time;

@@ -9,6 +9,7 @@
 //!
 //! Only outstanding writes are held, so nothing is left of objects that no longer exist.
 
+use std::cell::LazyCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -79,7 +80,8 @@ impl WriteTracker {
         let mut book = self.book();
         let Book { owners, objects, missed, .. } = &mut *book;
         let Some(entry) = owners.get_mut(owner) else { return false };
-        let cached: BTreeSet<&Text> = cached_uids.into_iter().collect();
+        // Most owners await no delete.
+        let cached = LazyCell::new(|| cached_uids.into_iter().collect::<BTreeSet<&Text>>());
         let mut stale = false;
         // Some echoes never come, such as that of an object that was created and deleted between
         // two lists. Events are handled in order, so the event at a version has been handled once
