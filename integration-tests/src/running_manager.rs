@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use http::header::USER_AGENT;
+use kube_endpoint_controllers::{ApiClient, Gates, Manager, ManagerHandle, ManagerStatus, Settings};
 use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
-use kube_endpoint_manager_core::{ApiClient, Gates, Manager, ManagerHandle, ManagerStatus, Settings};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tower::ServiceExt as _;

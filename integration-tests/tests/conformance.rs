@@ -12,11 +12,11 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
+use kube_endpoint_controllers::ContentType;
 use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
 use kube_endpoint_integration_tests::conformance::{
     Api, Kind, Op, Parts, Scenario, TestBed, play, recordings, upstream_settings,
 };
-use kube_endpoint_manager_core::ContentType;
 
 type Outcome = Result<(), Box<dyn Error>>;
 

@@ -5,10 +5,10 @@
 
 use std::sync::Mutex;
 
+use kube_endpoint_controllers::Gates;
 use kube_endpoint_integration_tests::conformance::{
     Parts, Scenario, TestBed, play, recordings, upstream_settings,
 };
-use kube_endpoint_manager_core::Gates;
 
 /// The expected differences: the scenario, its first differing step, and the gate that causes it.
 const EXPECTED: &[(&str, &str, &str)] = &[

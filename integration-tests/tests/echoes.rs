@@ -11,9 +11,9 @@ use std::time::Duration;
 use http::{Method, Request};
 use http_body_util::BodyExt;
 use kube::client::Body;
+use kube_endpoint_controllers::{ApiClient, ContentType, Gates, Settings};
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule, ServiceError};
 use kube_endpoint_integration_tests::running_manager::{RunningManager, settings, writes};
-use kube_endpoint_manager_core::{ApiClient, ContentType, Gates, Settings};
 use serde_json::{Value, json};
 use tower::ServiceExt;
 

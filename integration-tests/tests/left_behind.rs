@@ -4,9 +4,9 @@
 use std::fs::{read_dir, read_to_string, write};
 use std::path::{Path, PathBuf};
 
+use kube_endpoint_controllers::{Gates, LeaderElectionSettings, Settings};
 use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
 use kube_endpoint_integration_tests::running_manager::{settings, writes_within};
-use kube_endpoint_manager_core::{Gates, LeaderElectionSettings, Settings};
 use kube_endpoint_testing::Redacted;
 use serde_json::{Value, json};
 

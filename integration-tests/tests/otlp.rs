@@ -10,8 +10,8 @@ use http::Request;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::service::TowerToHyperService;
 use kube::client::Body;
+use kube_endpoint_controllers::{ApiClient, Manager, Settings, Traces, TracingSettings};
 use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
-use kube_endpoint_manager_core::{ApiClient, Manager, Settings, Traces, TracingSettings};
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_server::{
     TraceService, TraceServiceServer,
 };

@@ -6,11 +6,11 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use kube_endpoint_controllers::{ContentType, Gates, Settings};
 use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
 use kube_endpoint_integration_tests::conformance::{Compare, unified_diff};
 use kube_endpoint_integration_tests::recorded_cluster::{Hints, RecordedCluster, normal_form_of_list};
 use kube_endpoint_integration_tests::running_manager::{settings, writes_within};
-use kube_endpoint_manager_core::{ContentType, Gates, Settings};
 
 fn server(objects: Vec<serde_json::Value>) -> EmbeddedApiServer {
     // This is later than all timestamps in the fixture.

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use http::Request;
 use kube::client::Body;
+use kube_endpoint_controllers::ApiClient;
 use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
 use kube_endpoint_integration_tests::conformance::{Part, Parts, start_controllers};
-use kube_endpoint_manager_core::ApiClient;
 use opentelemetry::{Value, global};
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider, SpanData};

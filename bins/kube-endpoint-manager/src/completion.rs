@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, Command, CommandFactory};
 use clap_complete::Shell;
-use kube_endpoint_manager_core::Options;
+use kube_endpoint_controllers::Options;
 
 const PROGRAM: &str = "kube-endpoint-manager";
 const NAME: &str = "completion";

@@ -11,8 +11,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind as ClapErrorKind};
-use kube_endpoint_manager_core::command_line::command;
-use kube_endpoint_manager_core::{
+use kube_endpoint_controllers::command_line::command;
+use kube_endpoint_controllers::{
     CommandLine, CommandLineError, LinePrinter, LoggingFormat, Settings, harmless, log_to_stderr,
     raise_open_files_limit,
 };

@@ -3,7 +3,7 @@
 use std::hash::BuildHasher;
 use std::time::Duration;
 
-use kube_endpoint_manager_core::{
+use kube_endpoint_controllers::{
     ApiClient, Clock, CommandLine, ConnectError, Manager, Options, PageSources, ServeError, Settings, Traces,
     connect, connect_for_lease,
 };
@@ -128,8 +128,8 @@ mod embedded {
 
     use anyhow::anyhow;
     use jiff::Timestamp;
-    use kube_endpoint_manager_core::embedded::Embedded;
-    use kube_endpoint_manager_core::{LinePrinter, Manager, Options, PageSources, Settings, print_writes};
+    use kube_endpoint_controllers::embedded::Embedded;
+    use kube_endpoint_controllers::{LinePrinter, Manager, Options, PageSources, Settings, print_writes};
 
     use super::{RunError, failed, invalid_input, names, no_signals};
     use crate::signals::exit_on_second_signal;

@@ -21,7 +21,7 @@
 //!
 //! ```
 //! use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
-//! use kube_endpoint_manager_core::{ApiClient, Manager, Settings};
+//! use kube_endpoint_controllers::{ApiClient, Manager, Settings};
 //! #[tokio::main(flavor = "current_thread", start_paused = true)]
 //! async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //!     let server = EmbeddedApiServer::builder().build()?;

@@ -54,7 +54,7 @@ fn start_time() -> Option<f64> {
 /// of a recorder of your own:
 ///
 /// ```
-/// # use kube_endpoint_manager_core::{metrics_recorder, with_cpu_time};
+/// # use kube_endpoint_controllers::{metrics_recorder, with_cpu_time};
 /// let recorder = metrics_recorder()?;
 /// let page = with_cpu_time(recorder.handle().render());
 /// # Ok::<(), Box<dyn std::error::Error>>(())

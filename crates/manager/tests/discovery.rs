@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use kube_endpoint_controllers::{ApiClient, LeaderElectionSettings, Manager, Settings};
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule};
-use kube_endpoint_manager_core::{ApiClient, LeaderElectionSettings, Manager, Settings};
 use serde_json::json;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use http::{Method, Request};
 use kube::client::Body;
+use kube_endpoint_controllers::{ApiClient, Gates, Manager, Settings, metrics_recorder};
 use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
-use kube_endpoint_manager_core::{ApiClient, Gates, Manager, Settings, metrics_recorder};
 use metrics_exporter_prometheus::PrometheusHandle;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;

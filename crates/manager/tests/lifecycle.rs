@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use kube_endpoint_controllers::ApiClient;
+use kube_endpoint_controllers::{ControllerName, Manager, ManagerError, Settings};
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule, LoggedRequest};
-use kube_endpoint_manager_core::ApiClient;
-use kube_endpoint_manager_core::{ControllerName, Manager, ManagerError, Settings};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;

@@ -13,11 +13,11 @@ use http::Request;
 use http_body_util::BodyExt;
 use kube::Config;
 use kube::client::Body;
-use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule, PolicyRule, User};
-use kube_endpoint_manager_core::{
+use kube_endpoint_controllers::{
     ApiClient, LeaderElectionSettings, Manager, ManagerError, PageSources, ServingSettings, Settings,
     client_from_config, metrics_recorder,
 };
+use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule, PolicyRule, User};
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;

@@ -9,10 +9,10 @@ use http::Request;
 use http_body_util::BodyExt;
 use kube::Config;
 use kube::client::Body;
-use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule, PolicyRule, User};
-use kube_endpoint_manager_core::{
+use kube_endpoint_controllers::{
     ApiClient, Manager, ManagerError, PageSources, ServingSettings, Settings, client_from_config,
 };
+use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule, PolicyRule, User};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io::Write;
 
 use kube::config::Kubeconfig;
-use kube_endpoint_manager_core::{CommandLine, CommandLineError, Settings, connect};
+use kube_endpoint_controllers::{CommandLine, CommandLineError, Settings, connect};
 use tempfile::NamedTempFile;
 
 /// Reads a kubeconfig, and makes a client of it unless it names commands or files.

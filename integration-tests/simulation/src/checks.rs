@@ -1,8 +1,8 @@
 //! Reads the state and the activity of managers from their handles.
 
 use kube_endpoint_controller_runtime::StateCounts;
+use kube_endpoint_controllers::{ManagerHandle, RunningControllers};
 use kube_endpoint_informer::Kind;
-use kube_endpoint_manager_core::{ManagerHandle, RunningControllers};
 
 /// Returns the controllers of a manager, each with the number of keys that are queued or being
 /// synced, and the counts of its state.

@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use kube_endpoint_controllers::ManagerHandle;
 use kube_endpoint_integration_tests::conformance::{Compare, Snapshot, normal::normal_form, unified_diff};
-use kube_endpoint_manager_core::ManagerHandle;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 

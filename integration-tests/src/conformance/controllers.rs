@@ -1,7 +1,7 @@
 //! Runs this project's controllers in this process.
 
 use jiff::Timestamp;
-use kube_endpoint_manager_core::{ApiClient, ControllerName, Gates, Manager, Settings};
+use kube_endpoint_controllers::{ApiClient, ControllerName, Gates, Manager, Settings};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 

@@ -7,8 +7,8 @@ use http::header::{AUTHORIZATION, HeaderValue};
 use jiff::Timestamp;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
+use kube_endpoint_controllers::{ApiClient, Settings};
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, User};
-use kube_endpoint_manager_core::{ApiClient, Settings};
 use serde_json::Value;
 use tower::ServiceExt;
 

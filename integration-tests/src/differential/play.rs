@@ -3,7 +3,7 @@
 use http::Request;
 use http_body_util::BodyExt;
 use kube::client::Body;
-use kube_endpoint_manager_core::ApiClient;
+use kube_endpoint_controllers::ApiClient;
 use serde_json::{Value, json};
 
 use super::{Answer, Case, Exchange, Normal};

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use kube::Client;
+use kube_endpoint_controllers::Gates;
 use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
-use kube_endpoint_manager_core::Gates;
 use serde_json::Value;
 
 use super::cluster::NAMESPACE;

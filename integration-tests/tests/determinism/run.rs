@@ -5,9 +5,9 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kube_endpoint_controllers::{Gates, LeaderElectionSettings, Settings, metrics_recorder};
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule, LoggedRequest};
 use kube_endpoint_integration_tests::running_manager::{RunningManager, settings};
-use kube_endpoint_manager_core::{Gates, LeaderElectionSettings, Settings, metrics_recorder};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tracing_subscriber::filter::{LevelFilter, Targets};

@@ -1,7 +1,7 @@
 //! Tests the gates of the endpoints controller.
 
+use kube_endpoint_controllers::{Gate, Gates};
 use kube_endpoint_integration_tests::running_manager::{settings, writes_within};
-use kube_endpoint_manager_core::{Gate, Gates};
 use serde_json::{Value, json};
 
 use crate::gates::objects::{annotated_service, node, pod, pod_on_port, service};

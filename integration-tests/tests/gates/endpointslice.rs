@@ -1,9 +1,9 @@
 //! Tests the gates of the endpointslice controller, which runs alone and puts at most four
 //! endpoints into a slice.
 
+use kube_endpoint_controllers::{ControllerName, Gate, Gates};
 use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
 use kube_endpoint_integration_tests::running_manager::settings;
-use kube_endpoint_manager_core::{ControllerName, Gate, Gates};
 use serde_json::{Value, json};
 
 use crate::gates::objects::{annotated_service, node, pod, pod_on_port, service};

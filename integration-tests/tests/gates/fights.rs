@@ -1,7 +1,7 @@
 //! Tests two managers on one server that disagree about the published pods of a Service.
 
+use kube_endpoint_controllers::{Gate, Gates};
 use kube_endpoint_integration_tests::running_manager::{RunningManager, settings};
-use kube_endpoint_manager_core::{Gate, Gates};
 
 use crate::gates::objects::{annotated_service, node, pod};
 use crate::gates::test_cluster::TestCluster;

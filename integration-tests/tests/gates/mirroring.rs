@@ -1,8 +1,8 @@
 //! Tests the gates of the mirroring controller.
 
+use kube_endpoint_controllers::{Gate, Gates};
 use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
 use kube_endpoint_integration_tests::running_manager::{settings, writes_within};
-use kube_endpoint_manager_core::{Gate, Gates};
 use serde_json::{Value, json};
 
 use crate::gates::objects::{node, pod, service};

@@ -1,7 +1,7 @@
 //! Tests a start with the default profile on the outputs of the upstream profile, and the reverse.
 
+use kube_endpoint_controllers::Gates;
 use kube_endpoint_integration_tests::running_manager::{settings, writes_within};
-use kube_endpoint_manager_core::Gates;
 use serde_json::{Value, json};
 
 use crate::gates::objects::{node, pod, service};

@@ -1,8 +1,8 @@
 //! Tests Endpoints that a user creates before their Service, with the label of the endpoints
 //! controller, in both profiles.
 
+use kube_endpoint_controllers::Gates;
 use kube_endpoint_integration_tests::running_manager::{settings, writes_within};
-use kube_endpoint_manager_core::Gates;
 use serde_json::{Value, json};
 
 use crate::gates::objects::node;

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use http::Request;
 use kube::Client;
+use kube_endpoint_controllers::{Gate, Gates, Settings};
 use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
 use kube_endpoint_integration_tests::running_manager::{RunningManager, settings, writes};
-use kube_endpoint_manager_core::{Gate, Gates, Settings};
 use serde_json::Value;
 
 /// A time longer than the controllers take for any change of these tests.

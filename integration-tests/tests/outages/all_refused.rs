@@ -1,8 +1,8 @@
 //! Tests an outage of 200 s in which no request reaches the API server, and all watches break.
 
+use kube_endpoint_controllers::{Gates, LeaderElectionSettings};
 use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
 use kube_endpoint_integration_tests::running_manager::settings;
-use kube_endpoint_manager_core::{Gates, LeaderElectionSettings};
 
 use crate::outages::bed::{Bed, refuse, seconds};
 

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use kube_endpoint_controllers::{Gates, Settings};
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule, LoggedRequest};
 use kube_endpoint_integration_tests::running_manager::{RunningManager, settings};
-use kube_endpoint_manager_core::{Gates, Settings};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 

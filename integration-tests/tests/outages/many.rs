@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use kube_endpoint_controllers::Gates;
 use kube_endpoint_integration_tests::running_manager::settings;
-use kube_endpoint_manager_core::Gates;
 
 use crate::outages::bed::{Bed, refuse, seconds};
 

@@ -3,9 +3,9 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use kube_endpoint_controllers::Gates;
 use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
 use kube_endpoint_integration_tests::running_manager::settings;
-use kube_endpoint_manager_core::Gates;
 
 use crate::outages::bed::{Bed, mirrored_endpoints, refuse, seconds, service, skipped_endpoints};
 

@@ -12,12 +12,12 @@
 
 use std::path::Path;
 
+use kube_endpoint_controllers::{ApiClient, connect};
 use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
 use kube_endpoint_integration_tests::conformance::unified_diff;
 use kube_endpoint_integration_tests::differential::{Answer, Case, play};
 use kube_endpoint_integration_tests::programs::{Missing, Tests};
 use kube_endpoint_integration_tests::{programs, tests};
-use kube_endpoint_manager_core::{ApiClient, connect};
 
 /// Names the kubeconfig of the real server.
 const KUBECONFIG: &str = "DIFFERENTIAL_KUBECONFIG";

@@ -8,9 +8,9 @@ use std::time::Duration;
 use http::{Method, Request};
 use http_body_util::BodyExt;
 use kube::client::Body;
+use kube_endpoint_controllers::{ApiClient, ContentType, ControllerStatus, Gates, Settings};
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, LoggedRequest, ServiceError};
 use kube_endpoint_integration_tests::running_manager::{RunningManager, settings};
-use kube_endpoint_manager_core::{ApiClient, ContentType, ControllerStatus, Gates, Settings};
 use serde_json::{Value, json};
 use tower::ServiceExt;
 

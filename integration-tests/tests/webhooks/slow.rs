@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use kube_endpoint_controllers::ControllerStatus;
 use kube_endpoint_embedded_apiserver::{Fault, FaultRule, RequestInfo};
-use kube_endpoint_manager_core::ControllerStatus;
 
 use crate::webhooks::cluster::{Cluster, endpoints, objects, pod, server, settings_of_tests};
 

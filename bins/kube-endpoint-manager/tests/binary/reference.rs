@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use clap::{Arg, CommandFactory as _};
-use kube_endpoint_manager_core::Options;
+use kube_endpoint_controllers::Options;
 
 const BEGIN: &str =
     "<!-- The tables are generated: UPDATE_DOCS=1 cargo test -p kube-endpoint-manager reference -->\n";

@@ -16,7 +16,7 @@ use crate::process_metrics::ProcessMetrics;
 use crate::{LeaderElectionSettings, Manager, Settings};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
-const BEGIN: &str = "<!-- The table is generated: UPDATE_DOCS=1 cargo test -p kube-endpoint-manager-core --features otlp catalogue -->\n";
+const BEGIN: &str = "<!-- The table is generated: UPDATE_DOCS=1 cargo test -p kube-endpoint-controllers --features otlp catalogue -->\n";
 
 /// A recorder that keeps the descriptions of metrics, and no values.
 #[derive(Clone, Debug, Default)]

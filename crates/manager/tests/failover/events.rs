@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use kube_endpoint_controllers::ManagerError;
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule, RequestInfo};
-use kube_endpoint_manager_core::ManagerError;
 use tokio::time::{Instant, sleep};
 
 use super::replica::{Replica, leader_and_standby, seconds, server_with, settings};

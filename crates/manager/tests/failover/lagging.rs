@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use kube_endpoint_controllers::ReflectorOptions;
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule, RequestInfo};
-use kube_endpoint_manager_core::ReflectorOptions;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 

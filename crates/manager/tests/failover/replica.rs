@@ -9,10 +9,10 @@ use http::header::{HeaderValue, USER_AGENT};
 use http::{Method, Request};
 use http_body_util::BodyExt;
 use kube::client::Body;
-use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, LoggedRequest};
-use kube_endpoint_manager_core::{
+use kube_endpoint_controllers::{
     ApiClient, LeaderElectionSettings, Manager, ManagerError, ManagerHandle, Settings,
 };
+use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, LoggedRequest};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use kube_endpoint_controllers::Settings;
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule, RequestInfo};
-use kube_endpoint_manager_core::Settings;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use kube_endpoint_controllers::ManagerError;
 use kube_endpoint_embedded_apiserver::{Fault, FaultRule, LoggedRequest};
-use kube_endpoint_manager_core::ManagerError;
 use tokio::time::sleep;
 
 use super::replica::{

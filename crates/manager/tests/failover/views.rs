@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use kube_endpoint_controllers::{Gate, Settings};
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, LoggedRequest};
 use kube_endpoint_informer::Kind;
-use kube_endpoint_manager_core::{Gate, Settings};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use jiff::SignedDuration;
+use kube_endpoint_controllers::{ApiClient, ContentType, Manager as Process, ManagerError, ManagerHandle};
 use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
-use kube_endpoint_manager_core::{ApiClient, ContentType, Manager as Process, ManagerError, ManagerHandle};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::task::{JoinError, JoinHandle};

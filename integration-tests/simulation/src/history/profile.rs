@@ -3,7 +3,7 @@
 mod servers;
 mod steps;
 
-use kube_endpoint_manager_core::Gate;
+use kube_endpoint_controllers::Gate;
 
 use super::pieces::Pieces;
 use super::{History, Manager, Setup};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kube_endpoint_manager_core::{
+use kube_endpoint_controllers::{
     Gate, Gates, LeaderElectionSettings, PodLogOptions, ReflectorOptions, Settings,
 };
 

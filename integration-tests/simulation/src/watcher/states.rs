@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use kube_endpoint_manager_core::ManagerHandle;
+use kube_endpoint_controllers::ManagerHandle;
 
 use super::{Watcher, kept};
 use crate::checks::Kept;

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use clap::Parser;
-use kube_endpoint_manager_core::{Options, Settings};
+use kube_endpoint_controllers::{Options, Settings};
 use serde_json::{Value, json};
 
 use crate::deploy::manifests::{documents, only, rendered, root};

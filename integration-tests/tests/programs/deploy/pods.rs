@@ -2,7 +2,7 @@
 //! without any other pod.
 
 use clap::Parser;
-use kube_endpoint_manager_core::{Options, ServingSettings, Settings};
+use kube_endpoint_controllers::{Options, ServingSettings, Settings};
 use serde_json::{Value, json};
 
 use crate::deploy::manifests::{STATIC_POD, only, rendered};

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fs::read_to_string;
 
 use clap::Parser;
-use kube_endpoint_manager_core::{ControllerName, Options, Settings};
+use kube_endpoint_controllers::{ControllerName, Options, Settings};
 use serde_json::json;
 
 use crate::deploy::manifests::{documents, root};

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
+use kube_endpoint_controllers::Gates;
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule, refusals};
 use kube_endpoint_integration_tests::running_manager::{RunningManager, settings};
-use kube_endpoint_manager_core::Gates;
 use serde_json::{Value, json};
 
 use crate::deploy::cluster_role::paused;

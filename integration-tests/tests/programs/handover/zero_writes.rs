@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
+use kube_endpoint_controllers::{ContentType, Gate};
 use kube_endpoint_integration_tests::processes::Line;
-use kube_endpoint_manager_core::{ContentType, Gate};
 use rustix::process::Signal;
 
 use crate::handover::cluster::{Cluster, Under};

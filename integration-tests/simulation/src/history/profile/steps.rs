@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kube_endpoint_manager_core::Gate;
+use kube_endpoint_controllers::Gate;
 
 use super::super::pieces::{Pieces, milliseconds, seconds};
 use super::super::{Action, Change, Fault, Kind, Manager, Process, Setup, Step, TargetPort, Verb};
