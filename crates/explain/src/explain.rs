@@ -103,7 +103,7 @@ pub(crate) fn explain_with(
         Fault::NotKnown { open, .. } => Some(*open),
         _ => None,
     });
-    let to_do = explanation::advice(&key.namespace, &faults, &explained, counts);
+    let to_do = explanation::advice(key, &faults, &explained, counts);
     faults.sort_by_key(|fault| {
         use crate::finding::Problem;
         (std::cmp::Reverse(fault.severity()), fault.code())
@@ -125,7 +125,7 @@ pub(crate) fn explain_with(
         verdict: explanation::verdict(counts, what, &served.by, &to_do, open),
         served_by: served.by,
         pods_by_publication: counts,
-        faults: Faults::new(&key.namespace, faults),
+        faults: Faults::new(key, faults),
         pods: explained,
         nearly_matching: nearly_matching.groups,
         slices,
@@ -199,7 +199,7 @@ fn explain_one(
     let of_pod = places.get(&pod.key.name).into_iter().flatten();
     let same = of_pod.filter(|(uid, _)| uid.is_empty() || *uid == pod.uid);
     Some(PodExplanation {
-        namespace: pod.key.namespace.clone(),
+        service: service.key.clone(),
         name: pod.key.name.clone(),
         addresses: pod.pod_ips.to_vec(),
         node: pod.node_name.clone(),

@@ -7,11 +7,11 @@ use serde::{Serialize, Serializer};
 
 use crate::details::{LastWrite, RecentEvent, write_optional_time};
 use crate::fault::Fault;
-use crate::finding::{Found, Problem, in_namespace};
+use crate::finding::{Found, Problem};
 use crate::near::NearMatch;
 use crate::pod::PodExplanation;
 use crate::pod_reason::{PodReason, Together};
-use crate::{Code, Open, ServedBy, Severity};
+use crate::{Code, Open, Remedy, ServedBy, Severity};
 
 /// The reasons why a Service has its endpoints.
 #[derive(Clone, Debug, Serialize)]
@@ -170,7 +170,8 @@ pub struct Advice {
     pub code: Code,
     pub severity: Severity,
     pub message: String,
-    pub remedy: String,
+    #[serde(flatten)]
+    pub remedy: Remedy,
     /// Number of pods that it concerns; zero if it concerns the Service itself.
     pub pods: usize,
     /// Names of some of these pods.
@@ -181,13 +182,13 @@ pub struct Advice {
 /// Faults of one Service. Each serialises with its code, message and remedy.
 #[derive(Clone, Debug)]
 pub struct Faults {
-    namespace: Text,
+    service: ObjectKey,
     all: Vec<Fault>,
 }
 
 impl Faults {
-    pub(crate) fn new(namespace: &Text, all: Vec<Fault>) -> Self {
-        Self { namespace: namespace.clone(), all }
+    pub(crate) fn new(service: &ObjectKey, all: Vec<Fault>) -> Self {
+        Self { service: service.clone(), all }
     }
 }
 
@@ -201,7 +202,7 @@ impl std::ops::Deref for Faults {
 
 impl Serialize for Faults {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let found = |fault| Found::new(fault, in_namespace(&Fault::remedy(fault), &self.namespace));
+        let found = |fault| Found::new(fault, Fault::remedy(fault, &self.service));
         serializer.collect_seq(self.all.iter().map(found))
     }
 }
@@ -235,7 +236,7 @@ impl Explanation {
 /// reason counts as an error if no pod receives traffic, and at least as a warning if only pods
 /// that are being deleted do.
 pub(crate) fn advice(
-    namespace: &str,
+    service: &ObjectKey,
     faults: &[Fault],
     pods: &[PodExplanation],
     counts: Counts,
@@ -246,7 +247,7 @@ pub(crate) fn advice(
             code: fault.code(),
             severity: fault.severity(),
             message: fault.to_string(),
-            remedy: in_namespace(&fault.remedy(), namespace),
+            remedy: fault.remedy(service),
             pods: 0,
             examples: Vec::new(),
         })
@@ -269,12 +270,12 @@ pub(crate) fn advice(
             (false, true) => reason.severity().max(Severity::Warning),
             (false, false) => reason.severity(),
         };
-        let remedy = together.remedy(name, is_alone && severity > Severity::Info);
+        let remedy = together.remedy(service, name, is_alone && severity > Severity::Info);
         all.push(Advice {
             code,
             severity,
             message: together.to_string(),
-            remedy: in_namespace(&remedy, namespace),
+            remedy,
             pods: pods.len(),
             examples: pods.iter().take(EXAMPLES).map(|(name, _)| (*name).clone()).collect(),
         });

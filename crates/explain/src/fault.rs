@@ -3,6 +3,7 @@
 mod consumers;
 mod families;
 mod ports;
+mod remedy;
 mod text;
 
 use std::fmt;
@@ -191,7 +192,11 @@ pub enum Fault {
     /// [`Code::OrphanedEndpoints`](crate::Code::OrphanedEndpoints)
     OrphanedEndpoints { endpoints: ObjectKey },
     /// [`Code::SlicesLeftBehind`](crate::Code::SlicesLeftBehind)
-    SlicesLeftBehind { slices: Vec<Text> },
+    SlicesLeftBehind {
+        slices: Vec<Text>,
+        /// True if the Service is an alias, so that no client uses the slices.
+        is_alias: bool,
+    },
     /// [`Code::SliceTerminating`](crate::Code::SliceTerminating)
     SliceTerminating { slice: Text, finalizers: Vec<Text> },
     /// [`Code::EndpointsWrittenByOthers`](crate::Code::EndpointsWrittenByOthers)

@@ -180,7 +180,8 @@ impl Looked<'_> {
         let left = slices.filter(|slice| slice.is_managed_by(ENDPOINTSLICE_CONTROLLER));
         let left: Vec<Text> = left.map(|slice| slice.metadata.name.clone()).collect();
         if !left.is_empty() {
-            faults.push(Fault::SlicesLeftBehind { slices: left });
+            let is_alias = self.served.by == ServedBy::Nobody;
+            faults.push(Fault::SlicesLeftBehind { slices: left, is_alias });
         }
     }
 

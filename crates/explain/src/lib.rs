@@ -6,7 +6,7 @@
 //! controllers write.
 //!
 //! - [`explain()`] explains one Service, [`explain_pod`] one pod. Each possible fault has a stable
-//!   [`Code`], a message and a remedy.
+//!   [`Code`], a message and a [`Remedy`].
 //! - [`lint()`] lists the faults of all Services, [`diff()`] the changes that the controllers would
 //!   make, and [`render()`] the objects that they would write if there were none yet.
 //! - [`consumers`] has models of kube-proxy and CoreDNS, from which explanations know who receives
@@ -29,7 +29,7 @@
 //! let web = ObjectKey::new("default", "web");
 //! let explanation = explain(&objects, &web, &topology, now, None, &Options::default()).expect("the Service is there");
 //! assert_eq!(explanation.verdict.code, Code::PodsNearlyMatch);
-//! assert_eq!(explanation.to_do[0].remedy, r#"Set app to "wbe" in the Service's selector, or to "web" in the labels of the pods"#);
+//! assert_eq!(explanation.to_do[0].remedy.sentence, r#"Set app to "wbe" in the Service's selector, or to "web" in the labels of the pods"#);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
@@ -53,6 +53,7 @@ mod objects;
 mod planned;
 mod pod;
 mod pod_reason;
+mod remedy;
 pub mod render;
 mod sarif;
 pub mod text;
@@ -71,5 +72,6 @@ pub use objects::{ObjectError, Objects};
 pub use planned::{Known, Options, Planned};
 pub use pod::{Place, PodExplanation, Publication};
 pub use pod_reason::{NamedPort, PodReason};
+pub use remedy::{PatchForm, Person, Remedy, Step};
 pub use render::{Rendered, render};
 pub use traffic::{Open, ServedBy};

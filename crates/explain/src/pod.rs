@@ -4,14 +4,14 @@
 use std::net::IpAddr;
 
 use kube_endpoint_core_model::service::{ServicePort, TargetPort};
-use kube_endpoint_core_model::{LeftOut, Node, Pod, Service, Text, Verdict, address};
+use kube_endpoint_core_model::{LeftOut, Node, ObjectKey, Pod, Service, Text, Verdict, address};
 use serde::{Serialize, Serializer};
 
 use crate::details::PodDetails;
-use crate::finding::{Found, Problem, in_namespace};
+use crate::finding::{Found, Problem};
 use crate::hint::HintReason;
 use crate::pod_reason::{NamedPort, PodReason};
-use crate::{Code, Severity};
+use crate::{Code, Remedy, Severity};
 
 /// The state of a pod for a Service's clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -29,8 +29,9 @@ pub enum Publication {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct PodExplanation {
-    /// Namespace of the pod. It is not serialised, because it is that of the Service.
-    pub namespace: Text,
+    /// The Service that selects it, in the namespace of the pod. It is not serialised, because it is
+    /// a part of what contains this.
+    pub service: ObjectKey,
     pub name: Text,
     pub addresses: Vec<IpAddr>,
     pub node: Option<Text>,
@@ -74,9 +75,9 @@ impl PodExplanation {
         addresses.iter().any(|text| address::parse_sloppy(text).is_some_and(is_own))
     }
 
-    /// Returns the remedy of a reason, with the names that its commands need.
-    pub(crate) fn remedy_of(&self, reason: &PodReason) -> String {
-        in_namespace(&reason.remedy(), &self.namespace).replace("POD", &self.name)
+    /// Returns the remedy of the reason.
+    pub fn remedy(&self) -> Option<Remedy> {
+        self.reason.as_ref().map(|reason| reason.remedy(&self.service, &self.name))
     }
 
     /// Returns the code of the reason, or [`Code::Published`].
@@ -113,7 +114,11 @@ impl Serialize for PodExplanation {
             node: self.node.as_ref(),
             ports: &self.ports,
             publication: self.publication,
-            reason: self.reason.as_ref().map(|reason| Found::new(reason, self.remedy_of(reason))),
+            reason: self
+                .reason
+                .as_ref()
+                .zip(self.remedy())
+                .map(|(reason, remedy)| Found::new(reason, remedy)),
             places: &self.places,
         }
         .serialize(serializer)

@@ -8,3 +8,4 @@ mod laws;
 mod render;
 mod shop;
 mod traffic;
+mod verdicts_page;

@@ -196,9 +196,9 @@ async fn a_verdict_that_cannot_be_given_is_not_made_up() {
 
     What to do
       1. EP001  Ask for the permission to get and list pods and endpointslices, and
-                explain the Service again; you have it if these say yes: kubectl -n
-                shop auth can-i list pods; kubectl -n shop auth can-i list
-                endpointslices.
+                explain the Service again; you have it if these say yes.
+                kubectl -n shop auth can-i list pods
+                kubectl -n shop auth can-i list endpointslices
     ");
 }
 

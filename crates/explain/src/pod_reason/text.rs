@@ -1,4 +1,4 @@
-//! Message and remedy of each reason.
+//! Message and code of each reason.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -23,7 +23,7 @@ fn list(ports: &[NamedPort]) -> String {
     if texts.is_empty() { "no named ports".to_owned() } else { texts.join(", ") }
 }
 
-fn any_of(families: &[IpFamily]) -> String {
+pub(super) fn any_of(families: &[IpFamily]) -> String {
     families.iter().map(|family| format!("{family:?}")).collect::<Vec<_>>().join(" or ")
 }
 
@@ -138,95 +138,5 @@ impl Problem for PodReason {
             Self::SomeFamiliesMissing { .. } => Code::SomeFamiliesMissing,
             Self::NoServicePorts => Code::NoServicePorts,
         }
-    }
-
-    fn remedy(&self) -> String {
-        let fixed = match self {
-            Self::PortNameNotFound { wanted, has } | Self::SomePortsNotFound { wanted, has } => {
-                let names: Vec<String> = wanted.iter().map(|port| format!("{:?}", port.name)).collect();
-                let choice: Vec<String> = has.iter().map(|port| format!("{:?}", port.name)).collect();
-                let names = names.join(" and ");
-                return if choice.is_empty() {
-                    format!(
-                        "Give a container port the name {names}, or set the Service's targetPort to a number"
-                    )
-                } else {
-                    format!(
-                        "Set the Service's targetPort to {} or a number, or give a container port the name {names}",
-                        choice.join(" or ")
-                    )
-                };
-            }
-            Self::PortProtocolDiffers { wanted, has } => {
-                return format!(
-                    "Set the protocol of the Service's port to {}, or that of the container port {:?} to {}",
-                    has.protocol, wanted.name, wanted.protocol
-                );
-            }
-            Self::NodeNotFound { node } => {
-                return format!(
-                    "Bring node {node:?} back, or delete the pod so that it is scheduled elsewhere"
-                );
-            }
-            Self::ReadinessGateNotMet { gate, .. } => {
-                return format!(
-                    "Look at the controller that sets the condition {gate}, often that of a load balancer"
-                );
-            }
-            Self::ContainerNotRunning { container, why, .. } => {
-                return match &**why {
-                    "ImagePullBackOff" | "ErrImagePull" | "InvalidImageName" => {
-                        format!("Correct the image of container {container}, or the credentials to pull it")
-                    }
-                    _ => format!(
-                        "Look at why container {container} ends: kubectl logs --previous POD -c {container}"
-                    ),
-                };
-            }
-            Self::ContainerNotReady { containers, .. } => {
-                let container = containers.first().map(|name| format!(" -c {name}")).unwrap_or_default();
-                return format!(
-                    "Look at the readiness probe: kubectl describe pod POD, kubectl logs POD{container}"
-                );
-            }
-            Self::NodeNotReady { node, .. } => {
-                return format!("Look at the kubelet of node {node}: kubectl describe node {node}");
-            }
-            Self::NoAddressOfFamily { family, .. } => {
-                return format!(
-                    "Give pods {family:?} addresses (dual-stack network), or create the Service with a family that they have"
-                );
-            }
-            // A single-stack Service keeps its first family.
-            Self::SomeFamiliesMissing { missing, has } => {
-                let has = if has.iter().any(IpAddr::is_ipv4) { "IPv4" } else { "IPv6" };
-                return format!(
-                    "Give all pods {} addresses, or make the Service single-stack if its first family is {has}",
-                    any_of(missing)
-                );
-            }
-            Self::PodFinished => {
-                "Nothing, if it has done its work; a Service should select pods that keep running"
-            }
-            Self::NoAddress => "Wait for the network plugin; if it lasts: kubectl describe pod POD",
-            Self::PodTerminating { .. } => "Nothing; if it lasts, look at the pod's finalizers and its node",
-            Self::InvalidAddress { .. } => {
-                "Correct what writes the pod's status: the kubelet or the network plugin"
-            }
-            Self::NotReady { .. } => "Look at the pod's conditions: kubectl describe pod POD",
-            Self::NotScheduled { .. } => "Look at the scheduler's events: kubectl describe pod POD",
-            Self::OverCapacity => {
-                "Nothing, if clients read EndpointSlices, which hold all pods; Endpoints hold at most 1000"
-            }
-            Self::NotWritten => "Look at what the explanation says about the slices of the Service",
-            Self::NoServicePorts => "Add a port to spec.ports of the Service",
-            Self::ReadinessUnknown => {
-                "Look at the kubelet of the pod's node, or at who writes the pod's status"
-            }
-            Self::PublishedNotReady { .. } => {
-                "Nothing, if clients expect that; else unset publishNotReadyAddresses"
-            }
-        };
-        fixed.to_owned()
     }
 }

@@ -218,7 +218,7 @@ impl Explanation {
             let emphasis = advice.severity.emphasis();
             let code = span(advice.code.id(), emphasis);
             let lead = vec![plain(format!("{:>3}. ", at + 1)), code, plain("  ")];
-            document.sentence(lead, &sentence(&advice.remedy), Emphasis::None, layout.columns);
+            document.remedy(lead, &advice.remedy, Emphasis::None, layout.columns);
         }
         more(document, self.to_do.len(), FAULTS, "things to do");
     }
@@ -273,9 +273,8 @@ impl PodServices {
                     "EndpointSlices could not be read, so whether it receives traffic is not known.";
                 document.sentence(vec![plain("         ")], not_known, Emphasis::None, layout.columns);
             }
-            if let Some(reason) = &says.pod.reason {
-                let remedy = sentence(&says.pod.remedy_of(reason));
-                document.sentence(vec![plain("         ")], &remedy, Emphasis::Dim, layout.columns);
+            if let Some(remedy) = says.pod.remedy() {
+                document.remedy(vec![plain("         ")], &remedy, Emphasis::Dim, layout.columns);
             }
             let mut table = Table::new(9, headings(layout));
             table.row(cells(&says.pod, layout, now));
