@@ -62,7 +62,7 @@ pub struct ControllerOptions {
     #[arg(long, value_name = "DURATION", default_value = "12h0m0s", value_parser = go_duration::parse)]
     pub min_resync_period: Duration,
 
-    /// How long outstanding work may take after SIGTERM before it is abandoned
+    /// How long the program syncs queued keys after SIGTERM, without leader election
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = go_duration::parse)]
     pub controller_shutdown_timeout: Duration,
 
