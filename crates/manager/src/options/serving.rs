@@ -81,8 +81,8 @@ pub struct AuthOptions {
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = go_duration::parse)]
     pub authentication_token_webhook_cache_ttl: Duration,
 
-    /// Accepted for compatibility: if the cluster's certificate authorities cannot be read, serving
-    /// always goes on without them
+    /// Accepted for compatibility: if the program cannot read the cluster's certificate
+    /// authorities, it always serves without them
     #[arg(
         long, value_name = "BOOL", action = ArgAction::Set, default_value_t = false, value_parser = boolean,
         num_args = 0..=1, require_equals = true, default_missing_value = "true"
