@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use kube_endpoint_explain::Code;
+use kube_endpoint_core_model::LabelSelector;
+use kube_endpoint_explain::{Code, Severity};
 
 use crate::ui::UiArgs;
 
@@ -61,7 +62,8 @@ pub(crate) enum Command {
         #[command(flatten)]
         scope: Scope,
     },
-    /// Print every Service with a problem, the worst first; exit code 0: none, 1: some, 2: error
+    /// Print every Service with a problem, the worst first; exit code 0: none, 1: some, 2: error, or
+    /// some objects could not be read
     Lint {
         #[command(flatten)]
         scope: Scope,
@@ -71,6 +73,12 @@ pub(crate) enum Command {
         /// Include what needs no action
         #[arg(long)]
         info: bool,
+        /// The least severity that makes the exit code 1
+        #[arg(long, value_enum, default_value_t = FailOn::Warning, value_name = "SEVERITY")]
+        fail_on: FailOn,
+        /// Exit code 2 also if only nodes could not be read
+        #[arg(long)]
+        strict: bool,
     },
     /// Show all Services live: readiness, slices, writes, and how long a change takes until it is
     /// written
@@ -115,11 +123,40 @@ pub(crate) enum Shell {
     Fish,
 }
 
-#[derive(Clone, Copy, Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct Scope {
     /// All namespaces
     #[arg(long, short = 'A')]
     pub(crate) all_namespaces: bool,
+    /// Only Services with these labels, and objects without a Service by their own; as for kubectl,
+    /// such as app=web,tier!=cache or 'app in (web,api),!legacy'
+    #[arg(long, short = 'l', value_name = "SELECTOR")]
+    pub(crate) selector: Option<LabelSelector>,
+}
+
+impl Scope {
+    /// Returns the namespace of the command: `namespace`, or `None` for all.
+    pub(crate) fn namespace<'n>(&self, namespace: &'n str) -> Option<&'n str> {
+        (!self.all_namespaces).then_some(namespace)
+    }
+}
+
+/// The least severity of a problem that makes lint fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FailOn {
+    Error,
+    Warning,
+    Never,
+}
+
+impl FailOn {
+    pub(crate) fn severity(self) -> Option<Severity> {
+        match self {
+            Self::Error => Some(Severity::Error),
+            Self::Warning => Some(Severity::Warning),
+            Self::Never => None,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -130,6 +167,8 @@ pub(crate) enum Format {
     Yaml,
     /// SARIF 2.1.0, for lint
     Sarif,
+    /// XML of JUnit, for lint
+    Junit,
 }
 
 /// The profiles of the manager's flag of the same name.
@@ -166,5 +205,25 @@ mod tests {
         let words = ["kubectl-endpoints", "lint", "--ignore", "EP999"];
         let error = CommandLine::try_parse_from(words).unwrap_err().to_string();
         assert!(error.contains(r#""EP999" is no code"#), "{error}");
+    }
+
+    #[test]
+    fn selectors_are_those_of_kubectl() {
+        let scope = |command: &str, selector: &str| {
+            let parsed = CommandLine::try_parse_from(["kubectl-endpoints", command, "-l", selector])?.command;
+            match parsed {
+                Command::Lint { scope, .. } | Command::Diff { scope } | Command::Cleanup { scope, .. } => {
+                    Ok::<Scope, clap::Error>(scope)
+                }
+                Command::Top { scope } => Ok(scope),
+                other => panic!("{other:?}"),
+            }
+        };
+        for command in ["lint", "diff", "cleanup", "top"] {
+            let scope = scope(command, "app in (web, api),!legacy").unwrap();
+            assert_eq!(scope.selector.unwrap().to_string(), "app in (api,web),!legacy", "{command}");
+        }
+        let error = scope("lint", "app web").unwrap_err().to_string();
+        assert!(error.contains("\"app web\" is no requirement; write `key=value`"), "{error}");
     }
 }

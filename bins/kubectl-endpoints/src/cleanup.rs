@@ -10,25 +10,33 @@ use std::collections::HashMap;
 use kube::Error;
 use kube::api::{DeleteParams, ListParams, Preconditions};
 use kube_endpoint_api_client::why_request_failed;
-use kube_endpoint_core_model::ObjectKey;
 use kube_endpoint_core_model::well_known::{
     ENDPOINTSLICE_CONTROLLER, LABEL_MANAGED_BY, MIRRORING_CONTROLLER,
 };
+use kube_endpoint_core_model::{LabelSelector, ObjectKey, StringMap};
 use kube_endpoint_explain::leftovers::{
     Cleanup, CleanupItem, Judgement, Managed, Outcome, OutputKind, Presence, Reference,
 };
 
+use serde_json::Value;
+
 use crate::reader::{Kind, Reader};
 
-/// Finds the leftovers of a namespace, or of all namespaces. Deletes them if `delete` is true.
+/// Finds the leftovers of a namespace, or of all namespaces, among the objects whose labels a
+/// selector matches. Deletes them if `delete` is true.
 ///
 /// # Errors
 ///
 /// An error if the server refuses to list Services or does not answer, or if the namespace does not
 /// exist.
-pub(crate) async fn run(reader: &Reader, namespace: Option<&str>, delete: bool) -> anyhow::Result<Cleanup> {
+pub(crate) async fn run(
+    reader: &Reader,
+    namespace: Option<&str>,
+    selector: Option<&LabelSelector>,
+    delete: bool,
+) -> anyhow::Result<Cleanup> {
     let mut found = Cleanup::default();
-    let candidates = candidates(reader, namespace, &mut found.not_read).await?;
+    let candidates = candidates(reader, namespace, selector, &mut found.not_read).await?;
     for object in candidates {
         let item = |reason: String, outcome, message: String| CleanupItem {
             kind: object.kind,
@@ -54,6 +62,16 @@ pub(crate) async fn run(reader: &Reader, namespace: Option<&str>, delete: bool) 
     Ok(found)
 }
 
+/// Returns true if a selector matches the labels of an object.
+fn is_selected(selector: Option<&LabelSelector>, metadata: &Value) -> bool {
+    let text = |(key, value): (&String, &Value)| Some((key.clone(), value.as_str()?.to_owned()));
+    selector.is_none_or(|selector| {
+        let labels: StringMap =
+            metadata["labels"].as_object().into_iter().flatten().filter_map(text).collect();
+        selector.matches(&labels)
+    })
+}
+
 fn kind_of(kind: OutputKind) -> Kind {
     match kind {
         OutputKind::EndpointSlice => Kind::EndpointSlice,
@@ -66,6 +84,7 @@ fn kind_of(kind: OutputKind) -> Kind {
 async fn candidates(
     reader: &Reader,
     namespace: Option<&str>,
+    selector: Option<&LabelSelector>,
     not_read: &mut Vec<String>,
 ) -> anyhow::Result<Vec<Managed>> {
     let mut managed = Vec::new();
@@ -85,7 +104,7 @@ async fn candidates(
                 Kind::Endpoints => Some(OutputKind::Endpoints),
                 _ => None,
             };
-            if let Some(output) = output {
+            if let Some(output) = output.filter(|_| is_selected(selector, &metadata)) {
                 managed.extend(Managed::read(output, &metadata)?);
             }
             if kind != Kind::EndpointSlice {

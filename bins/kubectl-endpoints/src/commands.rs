@@ -9,17 +9,15 @@ use kube_endpoint_core_model::ObjectKey;
 use kube_endpoint_explain::render::{notes, to_list};
 use kube_endpoint_explain::text::rendered;
 use kube_endpoint_explain::{
-    Code, Diff, Explanation, Lint, LintOptions, LintReport, Options, diff, explain, explain_pod, lint, render,
+    Code, Diff, Explanation, FailOn, LintOptions, LintReport, Options, diff, explain, explain_pod, lint,
+    render,
 };
 
 use crate::args::{Command, CommandLine, Compatibility, Format, Global, Scope};
 use crate::connect::{Connection, connect};
 use crate::output::{Output, json, print, print_note};
 use crate::reader::{Reader, Reading};
-use crate::{FAILED, cleanup, completion, manifests, top, ui};
-
-/// The page that describes the codes.
-const HELP: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/docs/verdicts.md");
+use crate::{FAILED, cleanup, completion, junit, manifests, top, ui};
 
 /// How often a diff reads a cluster, and how long it waits in between: controllers finish writes
 /// under way in that time.
@@ -41,15 +39,20 @@ pub(crate) async fn run(command_line: &CommandLine) -> anyhow::Result<u8> {
     match &command_line.command {
         Command::Explain { subject } => run_explain(global, output, options, subject).await,
         Command::Render { filename } => run_render(global, output, &options, filename),
-        Command::Diff { scope } => run_diff(global, output, &options, *scope).await,
-        Command::Lint { scope, ignore, info } => {
-            let lint_options = LintOptions { ignore: ignore.iter().copied().collect(), include_info: *info };
-            run_lint(global, output, &options, *scope, &lint_options).await
+        Command::Diff { scope } => run_diff(global, output, &options, scope).await,
+        Command::Lint { scope, ignore, info, fail_on, strict } => {
+            let lint_options = LintOptions {
+                ignore: ignore.iter().copied().collect(),
+                include_info: *info,
+                selector: scope.selector.clone(),
+            };
+            let fail_on = FailOn { severity: fail_on.severity(), strict: *strict };
+            run_lint(global, output, &options, scope, &lint_options, fail_on).await
         }
-        Command::Top { scope } => run_top(global, output, &options, *scope).await,
+        Command::Top { scope } => run_top(global, output, &options, scope).await,
         Command::Ui(args) => ui::run(global, args).await,
         Command::Completion { shell } => completion::print_script(*shell),
-        Command::Cleanup { scope, yes } => run_cleanup(global, output, *scope, *yes).await,
+        Command::Cleanup { scope, yes } => run_cleanup(global, output, scope, *yes).await,
     }
 }
 
@@ -85,7 +88,7 @@ async fn run_explain(global: &Global, output: Output, options: Options, subject:
         let mut notes = Vec::new();
         let mut read = async || explain_service(&reader, &key, &options, &mut notes).await;
         let (mut explanation, mut now) = read().await?;
-        if explanation.codes().iter().any(is_behind) {
+        if explanation.codes().into_iter().any(Code::may_be_under_way) {
             // The lists of a changing cluster do not show the same moment. Controllers finish
             // writes under way by the second reading.
             tokio::time::sleep(BETWEEN_READINGS).await;
@@ -116,11 +119,6 @@ pub(crate) async fn explain_service(
     Ok((explanation.ok_or_else(|| anyhow!("there is no Service {key}"))?, now))
 }
 
-/// Returns true if a code may only mean that a write is under way.
-fn is_behind(code: &Code) -> bool {
-    matches!(code, Code::SlicesBehind | Code::EndpointsBehind | Code::NotWritten)
-}
-
 fn run_render(global: &Global, output: Output, options: &Options, files: &[PathBuf]) -> anyhow::Result<u8> {
     output.check_format()?;
     let manifests = manifests::read(files, global.namespace.as_deref())?;
@@ -138,10 +136,10 @@ fn run_render(global: &Global, output: Output, options: &Options, files: &[PathB
     Ok(0)
 }
 
-async fn run_diff(global: &Global, output: Output, options: &Options, scope: Scope) -> anyhow::Result<u8> {
+async fn run_diff(global: &Global, output: Output, options: &Options, scope: &Scope) -> anyhow::Result<u8> {
     let Connection { client, namespace, .. } = connect(global).await?;
     let reader = Reader::new(client.kube().clone());
-    let namespace = (!scope.all_namespaces).then_some(&*namespace);
+    let namespace = scope.namespace(&namespace);
     let mut readings: Vec<Diff> = Vec::new();
     // If nothing would change, there is nothing to wait for.
     while readings.len() < READINGS && readings.last().is_none_or(|last| !last.is_empty()) {
@@ -150,7 +148,11 @@ async fn run_diff(global: &Global, output: Output, options: &Options, scope: Sco
         }
         let Reading { objects, notes, known, .. } = reader.all(namespace).await?;
         let options = options.clone().with_known(known);
-        readings.push(diff(&objects, &options)?.with_not_read(notes));
+        let mut reading = diff(&objects, &options)?;
+        if let Some(selector) = &scope.selector {
+            reading.changes.retain(|change| objects.is_selected(&change.service, selector));
+        }
+        readings.push(reading.with_not_read(notes));
     }
     let persisting = Diff::persisting(&readings);
     persisting.not_read.iter().for_each(|note| print_note(note));
@@ -162,12 +164,13 @@ async fn run_lint(
     global: &Global,
     output: Output,
     options: &Options,
-    scope: Scope,
+    scope: &Scope,
     lint_options: &LintOptions,
+    fail_on: FailOn,
 ) -> anyhow::Result<u8> {
     let Connection { client, namespace, .. } = connect(global).await?;
     let reader = Reader::new(client.kube().clone());
-    let namespace = (!scope.all_namespaces).then_some(&*namespace);
+    let namespace = scope.namespace(&namespace);
     let read = async || -> anyhow::Result<LintReport> {
         let Reading { objects, notes, known, .. } = reader.all(namespace).await?;
         let options = options.clone().with_known(known);
@@ -176,39 +179,36 @@ async fn run_lint(
     };
     let mut report = read().await?;
     // Without nodes, a write that is under way looks like one whose cause is not known.
-    let may_pass = |code: &Code| is_behind(code) || *code == Code::NotKnown;
-    if report.problems.iter().any(|problem| may_pass(&problem.code)) {
+    let may_pass = |code: Code| code.may_be_under_way() || code == Code::NotKnown;
+    if report.problems.iter().any(|problem| may_pass(problem.code)) {
         tokio::time::sleep(BETWEEN_READINGS).await;
         let before = report.problems;
-        report = read().await?;
-        let is_same = |one: &Lint, other: &Lint| (&one.object, one.code) == (&other.object, other.code);
-        report.problems.retain(|now| !may_pass(&now.code) || before.iter().any(|then| is_same(now, then)));
+        report = read().await?.lasting(&before, may_pass);
     }
     report.not_read.iter().for_each(|note| print_note(note));
-    if output.format == Format::Sarif {
-        let sarif = report.sarif(env!("CARGO_PKG_VERSION"), HELP);
-        print(&json(&sarif)?)?;
-    } else {
-        output.print(&report, |layout| report.text(layout))?;
+    match output.format {
+        Format::Sarif => print(&json(&report.sarif(env!("CARGO_PKG_VERSION")))?)?,
+        Format::Junit => print(&junit::junit(&report, fail_on)?)?,
+        _ => output.print(&report, |layout| report.text(layout))?,
     }
-    Ok(report.exit_code())
+    Ok(report.exit_code(fail_on))
 }
 
-async fn run_cleanup(global: &Global, output: Output, scope: Scope, delete: bool) -> anyhow::Result<u8> {
+async fn run_cleanup(global: &Global, output: Output, scope: &Scope, delete: bool) -> anyhow::Result<u8> {
     // The command deletes nothing if it could not print the report.
     output.check_format()?;
     let Connection { client, namespace, .. } = connect(global).await?;
     let reader = Reader::new(client.kube().clone());
-    let namespace = (!scope.all_namespaces).then_some(&*namespace);
-    let found = cleanup::run(&reader, namespace, delete).await?;
+    let namespace = scope.namespace(&namespace);
+    let found = cleanup::run(&reader, namespace, scope.selector.as_ref(), delete).await?;
     found.not_read.iter().for_each(|note| print_note(note));
     output.print(&found, |layout| found.text(layout))?;
     Ok(found.exit_code())
 }
 
-async fn run_top(global: &Global, output: Output, options: &Options, scope: Scope) -> anyhow::Result<u8> {
+async fn run_top(global: &Global, output: Output, options: &Options, scope: &Scope) -> anyhow::Result<u8> {
     let connection = connect(global).await?;
-    let namespace = (!scope.all_namespaces).then(|| connection.namespace.clone());
+    let namespace = scope.namespace(&connection.namespace).map(str::to_owned);
     let place = match &namespace {
         Some(namespace) => format!("namespace {namespace}"),
         None => "all namespaces".to_owned(),
@@ -217,5 +217,5 @@ async fn run_top(global: &Global, output: Output, options: &Options, scope: Scop
         "" => place,
         context => format!("context {context}, {place}"),
     };
-    top::run(connection, namespace, place, output, options).await
+    top::run(connection, namespace, scope.selector.clone(), place, output, options).await
 }

@@ -311,11 +311,13 @@ mod tests {
             ("-n shop l", "lint"),
             (
                 "lint -",
-                "--all-namespaces --color --compatibility --context --ignore --info --kubeconfig --namespace --output",
+                "--all-namespaces --color --compatibility --context --fail-on --ignore --info --kubeconfig --namespace --output \
+                 --selector --strict",
             ),
             ("lint --co", "--color --compatibility --context"),
-            ("lint -o ", "table wide json yaml sarif"),
-            ("lint -o j", "json"),
+            ("lint -o ", "table wide json yaml sarif junit"),
+            ("lint --fail-on ", "error warning never"),
+            ("lint -o j", "json junit"),
             ("lint -oy", "yaml"),
             ("lint --output=s", "sarif"),
             ("lint --color a", "auto always"),

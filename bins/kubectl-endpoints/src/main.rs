@@ -6,6 +6,7 @@ mod cleanup;
 mod commands;
 mod completion;
 mod connect;
+mod junit;
 mod manifests;
 mod output;
 mod progress;

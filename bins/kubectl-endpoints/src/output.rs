@@ -42,7 +42,9 @@ impl Output {
     /// Returns an error if the format is one that only lint prints.
     pub(crate) fn check_format(self) -> anyhow::Result<()> {
         match self.format {
-            Format::Sarif => bail!("only lint prints SARIF; choose table, wide, json or yaml"),
+            Format::Sarif | Format::Junit => {
+                bail!("only lint prints SARIF and the XML of JUnit; choose table, wide, json or yaml")
+            }
             _ => Ok(()),
         }
     }
@@ -57,7 +59,7 @@ impl Output {
         let printed = match self.format {
             Format::Table | Format::Wide => text(self.layout()).render(self.colors),
             Format::Json => json(value)?,
-            Format::Yaml | Format::Sarif => yaml(&serde_json::to_value(value)?)?,
+            Format::Yaml | Format::Sarif | Format::Junit => yaml(&serde_json::to_value(value)?)?,
         };
         print(&printed)
     }

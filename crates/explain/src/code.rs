@@ -134,6 +134,27 @@ codes! {
     HintsIgnored "EP063" "hints-ignored" Warning "kube-proxy ignores the hints of the Service, because some ready endpoints have none."
 }
 
+/// The page that describes the codes.
+const PAGE: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/docs/verdicts.md");
+
+impl Code {
+    /// Returns the address of the page that describes all codes.
+    pub fn page() -> &'static str {
+        PAGE
+    }
+
+    /// Returns the address of the description of the code.
+    pub fn address(self) -> String {
+        format!("{PAGE}#{}-{}", self.id().to_lowercase(), self.name())
+    }
+
+    /// Returns true if the code may only mean that a write is under way. It is a problem if it is
+    /// still there some seconds later.
+    pub fn may_be_under_way(self) -> bool {
+        matches!(self, Self::SlicesBehind | Self::EndpointsBehind | Self::NotWritten)
+    }
+}
+
 impl fmt::Display for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.id())

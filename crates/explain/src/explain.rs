@@ -106,7 +106,8 @@ pub(crate) fn explain_with(
     let to_do = explanation::advice(key, &faults, &explained, counts);
     faults.sort_by_key(|fault| {
         use crate::finding::Problem;
-        (std::cmp::Reverse(fault.severity()), fault.code())
+        let lost = fault.traffic_lost(fault.severity(), counts.is_down());
+        (std::cmp::Reverse((fault.severity(), lost)), fault.code())
     });
     let what = if planned.slices.is_some() { "pods" } else { "addresses" };
     let slices: Vec<SliceSummary> =

@@ -11,7 +11,7 @@ use crate::finding::{Found, Problem};
 use crate::near::NearMatch;
 use crate::pod::PodExplanation;
 use crate::pod_reason::{PodReason, Together};
-use crate::{Code, Open, Remedy, ServedBy, Severity};
+use crate::{Code, Open, Rank, Remedy, ServedBy, Severity, TrafficLost};
 
 /// The reasons why a Service has its endpoints.
 #[derive(Clone, Debug, Serialize)]
@@ -177,6 +177,24 @@ pub struct Advice {
     /// Names of some of these pods.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub examples: Vec<Text>,
+    /// The traffic that clients lose because of it.
+    pub traffic_lost: TrafficLost,
+    /// Number of pods of the Service.
+    #[serde(skip)]
+    pub(crate) selected: usize,
+}
+
+impl Advice {
+    /// Returns the rank. Advice about the Service itself concerns all of its pods.
+    pub(crate) fn rank(&self) -> Rank {
+        let is_of_service = self.pods == 0;
+        Rank {
+            severity: self.severity,
+            traffic_lost: self.traffic_lost,
+            pods_hit: if is_of_service { self.selected } else { self.pods },
+            is_of_service,
+        }
+    }
 }
 
 /// Faults of one Service. Each serialises with its code, message and remedy.
@@ -250,6 +268,8 @@ pub(crate) fn advice(
             remedy: fault.remedy(service),
             pods: 0,
             examples: Vec::new(),
+            traffic_lost: fault.traffic_lost(fault.severity(), counts.is_down()),
+            selected: counts.selected,
         })
         .collect();
     let mut groups: BTreeMap<(Code, String), Vec<(&Text, &PodReason)>> = BTreeMap::new();
@@ -278,14 +298,11 @@ pub(crate) fn advice(
             remedy,
             pods: pods.len(),
             examples: pods.iter().take(EXAMPLES).map(|(name, _)| (*name).clone()).collect(),
+            traffic_lost: reason.traffic_lost(breaks),
+            selected: counts.selected,
         });
     }
-    // Advice of the same severity comes in the order of the number of pods; advice about the
-    // Service itself concerns all of them.
-    let concerned = |advice: &Advice| if advice.pods == 0 { usize::MAX } else { advice.pods };
-    all.sort_by_key(|advice| {
-        (std::cmp::Reverse(advice.severity), std::cmp::Reverse(concerned(advice)), advice.code)
-    });
+    all.sort_by_key(|advice| (advice.rank(), advice.code));
     all
 }
 

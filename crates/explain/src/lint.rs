@@ -5,13 +5,17 @@ use std::collections::BTreeSet;
 use kube_endpoint_core_model::well_known::{
     ENDPOINT_CONTROLLER, ENDPOINTSLICE_CONTROLLER, LABEL_ENDPOINTS_MANAGED_BY, MIRRORING_CONTROLLER,
 };
-use kube_endpoint_core_model::{EndpointSlice, Endpoints, ObjectKey, StringMap, Text, Timestamp};
+use kube_endpoint_core_model::{
+    EndpointSlice, Endpoints, LabelSelector, ObjectKey, StringMap, Text, Timestamp,
+};
 use serde::Serialize;
 
 use crate::explain::explain_with;
 use crate::explanation::Advice;
 use crate::finding::Problem;
-use crate::{Code, Explanation, Fault, NearIndex, Objects, Options, Remedy, Severity};
+use crate::{
+    Code, Explanation, Fault, Known, NearIndex, Objects, Options, Rank, Remedy, Severity, TrafficLost,
+};
 
 /// One problem of one object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -29,6 +33,11 @@ pub struct Lint {
     pub remedy: Remedy,
     /// Number of pods with the problem, or zero if the object itself has it.
     pub pods: usize,
+    /// The traffic that clients lose because of it.
+    pub traffic_lost: TrafficLost,
+    /// The place among other problems.
+    #[serde(skip)]
+    pub rank: Rank,
 }
 
 /// The report of a lint.
@@ -36,14 +45,35 @@ pub struct Lint {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct LintReport {
-    /// The problems, the worst first, then by object.
+    /// The problems by [rank](Rank), then by object.
     pub problems: Vec<Lint>,
     /// Number of checked Services.
     pub services: usize,
+    /// The checked Services, sorted.
+    #[serde(skip)]
+    pub checked: Vec<ObjectKey>,
+    /// The kinds that could be read.
+    #[serde(skip)]
+    pub known: Known,
     /// Sentences about the kinds that could not be read. The report lacks problems that depend on
     /// them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_read: Vec<String>,
+}
+
+impl Lint {
+    /// Returns the message and the remedy as sentences.
+    pub fn sentences(&self) -> [String; 2] {
+        [&self.message, &self.remedy.sentence].map(|text| match text.ends_with(['.', '?', '!']) {
+            true => text.clone(),
+            false => format!("{text}."),
+        })
+    }
+
+    /// Compares two problems by rank, then by object and code.
+    pub fn worst_first(one: &Self, two: &Self) -> std::cmp::Ordering {
+        (one.rank, &one.object, one.code).cmp(&(two.rank, &two.object, two.code))
+    }
 }
 
 impl LintReport {
@@ -52,14 +82,55 @@ impl LintReport {
         Self { not_read, ..self }
     }
 
-    /// Returns the exit code of a program that checks a cluster: 1 if there is an error or a
-    /// warning, otherwise 2 if some objects could not be read, otherwise 0.
-    pub fn exit_code(&self) -> u8 {
-        match self.problems.iter().any(|lint| lint.severity > Severity::Info) {
+    /// Returns the report without the problems of codes that may pass, unless an earlier report has
+    /// them, too.
+    pub fn lasting(mut self, earlier: &[Lint], may_pass: impl Fn(Code) -> bool) -> Self {
+        let was_there =
+            |lint: &Lint| earlier.iter().any(|then| (&then.object, then.code) == (&lint.object, lint.code));
+        self.problems.retain(|lint| !may_pass(lint.code) || was_there(lint));
+        self
+    }
+
+    /// Returns the exit code of a program that checks a cluster: 1 if there is a problem that
+    /// fails, otherwise 2 if objects could not be read without which the report is not complete,
+    /// otherwise 0.
+    pub fn exit_code(&self, fail_on: FailOn) -> u8 {
+        match self.problems.iter().any(|lint| fail_on.fails(lint.severity)) {
             true => 1,
-            false if self.not_read.is_empty() => 0,
-            false => 2,
+            false if self.is_incomplete(fail_on) => 2,
+            false => 0,
         }
+    }
+
+    /// Returns true if objects could not be read without which the report is not complete: other
+    /// ones than nodes, unless nodes count, too.
+    pub fn is_incomplete(&self, fail_on: FailOn) -> bool {
+        let lacks_nodes_alone =
+            !self.known.is_complete() && Known { nodes: true, ..self.known }.is_complete();
+        !self.not_read.is_empty() && (fail_on.strict || !lacks_nodes_alone)
+    }
+}
+
+/// The findings with which the check of a cluster fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FailOn {
+    /// The least severity with which a problem fails, or `None` if no problem does.
+    pub severity: Option<Severity>,
+    /// True if the check also fails if only nodes could not be read.
+    pub strict: bool,
+}
+
+impl Default for FailOn {
+    /// Errors and warnings fail.
+    fn default() -> Self {
+        Self { severity: Some(Severity::Warning), strict: false }
+    }
+}
+
+impl FailOn {
+    /// Returns true if a problem of this severity fails.
+    pub fn fails(self, severity: Severity) -> bool {
+        self.severity.is_some_and(|least| severity >= least)
     }
 }
 
@@ -70,6 +141,15 @@ pub struct LintOptions {
     pub ignore: BTreeSet<Code>,
     /// True if the report includes problems of severity `info`.
     pub include_info: bool,
+    /// Selects the Services by their labels, or `None` for all. It selects slices and Endpoints
+    /// whose Service does not exist by their own.
+    pub selector: Option<LabelSelector>,
+}
+
+impl LintOptions {
+    fn selects(&self, labels: &StringMap) -> bool {
+        self.selector.as_ref().is_none_or(|selector| selector.matches(labels))
+    }
 }
 
 /// Checks all Services, and slices and Endpoints whose Service does not exist.
@@ -78,7 +158,9 @@ pub fn lint(objects: &Objects, now: Timestamp, options: &Options, lint_options: 
     let mut problems = Vec::new();
     // Services are sorted by namespace.
     let mut nearby: Option<(Text, NearIndex)> = None;
-    for key in objects.services() {
+    let selected = objects.services.iter().filter(|(_, service)| lint_options.selects(&service.labels));
+    let checked: Vec<ObjectKey> = selected.map(|(key, _)| key.clone()).collect();
+    for key in &checked {
         let near = |selector: &StringMap| {
             let is_other = nearby.as_ref().is_none_or(|(namespace, _)| *namespace != key.namespace);
             if is_other {
@@ -91,15 +173,13 @@ pub fn lint(objects: &Objects, now: Timestamp, options: &Options, lint_options: 
         };
         problems.extend(of_service(explain_with(objects, key, &topology, now, near, options), key));
     }
-    problems.extend(of_leftovers(objects, options));
+    problems.extend(of_leftovers(objects, options, lint_options));
     problems.retain(|lint| {
         !lint_options.ignore.contains(&lint.code)
             && (lint_options.include_info || lint.severity > Severity::Info)
     });
-    problems.sort_by(|one, two| {
-        two.severity.cmp(&one.severity).then_with(|| (&one.object, one.code).cmp(&(&two.object, two.code)))
-    });
-    LintReport { problems, services: objects.services().count(), not_read: Vec::new() }
+    problems.sort_by(Lint::worst_first);
+    LintReport { problems, services: checked.len(), checked, known: options.known, not_read: Vec::new() }
 }
 
 fn of_service(explanation: Option<Explanation>, key: &ObjectKey) -> impl Iterator<Item = Lint> {
@@ -113,6 +193,8 @@ fn of_service(explanation: Option<Explanation>, key: &ObjectKey) -> impl Iterato
         code: advice.code,
         name: advice.code.name(),
         severity: advice.severity,
+        traffic_lost: advice.traffic_lost,
+        rank: advice.rank(),
         message: if advice.pods > 0 {
             format!("{} {}: {}", advice.pods, if advice.pods == 1 { "pod" } else { "pods" }, advice.message)
         } else {
@@ -124,7 +206,7 @@ fn of_service(explanation: Option<Explanation>, key: &ObjectKey) -> impl Iterato
 }
 
 /// Returns the slices and Endpoints that a controller made, and whose Service does not exist.
-fn of_leftovers(objects: &Objects, options: &Options) -> Vec<Lint> {
+fn of_leftovers(objects: &Objects, options: &Options, lint_options: &LintOptions) -> Vec<Lint> {
     let is_ours = |slice: &EndpointSlice| {
         let managers = [&*options.slices.manager, ENDPOINTSLICE_CONTROLLER, MIRRORING_CONTROLLER];
         managers.iter().any(|manager| slice.is_managed_by(manager))
@@ -135,15 +217,17 @@ fn of_leftovers(objects: &Objects, options: &Options) -> Vec<Lint> {
     };
     let of_missing = objects.slices.iter().filter(|(service, _)| objects.service(service).is_none());
     let slices = of_missing.flat_map(|(service, slices)| slices.iter().map(move |slice| (service, slice)));
-    let slices = slices.filter(|(_, slice)| is_ours(slice)).map(|(service, slice)| {
+    let is_wanted = |slice: &EndpointSlice| is_ours(slice) && lint_options.selects(&slice.metadata.labels);
+    let slices = slices.filter(|(_, slice)| is_wanted(slice)).map(|(service, slice)| {
         let slice_name = slice.metadata.name.clone();
         let fault = Fault::OrphanedSlice { slice: slice_name, service: service.name.clone() };
         of_fault("EndpointSlice", slice.key(), service, &fault)
     });
-    let endpoints = objects
-        .endpoints
-        .iter()
-        .filter(|(key, endpoints)| objects.service(key).is_none() && is_from_pods(endpoints));
+    let endpoints = objects.endpoints.iter().filter(|(key, endpoints)| {
+        objects.service(key).is_none()
+            && is_from_pods(endpoints)
+            && lint_options.selects(&endpoints.metadata.labels)
+    });
     let endpoints = endpoints.map(|(key, _)| {
         of_fault("Endpoints", key.clone(), key, &Fault::OrphanedEndpoints { endpoints: key.clone() })
     });
@@ -160,6 +244,13 @@ fn of_fault(kind: &'static str, object: ObjectKey, service: &ObjectKey, fault: &
         message: fault.to_string(),
         remedy: fault.remedy(service),
         pods: 0,
+        traffic_lost: TrafficLost::None,
+        rank: Rank {
+            severity: fault.severity(),
+            traffic_lost: TrafficLost::None,
+            pods_hit: 0,
+            is_of_service: true,
+        },
         object,
     }
 }

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use kube_endpoint_core_model::{
-    EndpointSlice, Endpoints, Intern, Interner, Node, ObjectKey, Pod, Service, StringMap, Text, Timestamp,
+    EndpointSlice, Endpoints, Intern, Interner, LabelSelector, Node, ObjectKey, Pod, Service, StringMap,
+    Text, Timestamp,
 };
 use kube_endpoint_endpointslice_controller::TopologyState;
 use serde::de::DeserializeOwned;
@@ -225,6 +226,20 @@ impl Objects {
     /// Returns a Service.
     pub fn service(&self, key: &ObjectKey) -> Option<&Arc<Service>> {
         self.services.get(key)
+    }
+
+    /// Returns true if a selector matches the labels of a Service, or, if the Service does not
+    /// exist, those of a slice or Endpoints of its name.
+    pub fn is_selected(&self, service: &ObjectKey, selector: &LabelSelector) -> bool {
+        let matches = |labels: &StringMap| selector.matches(labels);
+        match self.service(service) {
+            Some(service) => matches(&service.labels),
+            None => {
+                let mut slices = self.slices_of(service).iter();
+                slices.any(|slice| matches(&slice.metadata.labels))
+                    || self.endpoints_of(service).is_some_and(|it| matches(&it.metadata.labels))
+            }
+        }
     }
 
     /// Returns the traffic policies of a Service, if they are known.

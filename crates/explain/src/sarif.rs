@@ -22,15 +22,14 @@ fn level(severity: Severity) -> &'static str {
 
 impl LintReport {
     /// Returns the report as a SARIF log with one run. Its rules are all codes, even those without
-    /// a result. `version` is that of the program, and `help` the address of the page that
-    /// describes the codes.
+    /// a result. `version` is that of the program.
     ///
     /// Each result has a logical location, `namespace/kind/name`, and a physical one of the same
     /// path, which need not be a file. The invocation has a notification for each kind that could
     /// not be read.
-    pub fn sarif(&self, version: &str, help: &str) -> Value {
+    pub fn sarif(&self, version: &str) -> Value {
         let rule = |code: &Code| {
-            let page = format!("{help}#{}-{}", code.id().to_lowercase(), code.name());
+            let page = code.address();
             json!({
                 "id": code.id(),
                 "name": code.name(),
@@ -58,7 +57,7 @@ impl LintReport {
                 "tool": {"driver": {
                     "name": "kubectl-endpoints",
                     "semanticVersion": version,
-                    "informationUri": help,
+                    "informationUri": Code::page(),
                     "rules": Code::ALL.iter().map(rule).collect::<Vec<_>>(),
                 }},
                 "invocations": [{
@@ -73,12 +72,13 @@ impl LintReport {
 
 fn result(lint: &Lint) -> Value {
     let Lint { kind, object, code, severity, message, remedy, .. } = lint;
+    let [said, advised] = lint.sentences();
     let path = format!("{}/{}/{}", object.namespace, kind.to_lowercase(), object.name);
     json!({
         "ruleId": code.id(),
         "ruleIndex": Code::ALL.iter().position(|other| other == code),
         "level": level(*severity),
-        "message": {"text": format!("{kind} {object}: {message}. {}.", remedy.sentence)},
+        "message": {"text": format!("{kind} {object}: {said} {advised}")},
         "properties": {"commands": remedy.commands().collect::<Vec<_>>()},
         "locations": [{
             "physicalLocation": {

@@ -3,6 +3,7 @@
 //! The informer watches Services and EndpointSlices and hands changes to the figures. [`state`] and
 //! [`view`] are pure; this is the shell: terminal, keys, clock, requests.
 
+mod problems;
 mod state;
 mod view;
 
@@ -15,7 +16,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use futures::future::LocalBoxFuture;
 use jiff::Timestamp;
-use kube_endpoint_core_model::{EndpointSlice, ObjectKey, Service};
+use kube_endpoint_core_model::{EndpointSlice, LabelSelector, ObjectKey, Service, StringMap};
 use kube_endpoint_explain::figures::Figures;
 use kube_endpoint_explain::text::{Document, Layout};
 use kube_endpoint_informer::{
@@ -31,7 +32,8 @@ use crate::commands::{current_time, explain_service};
 use crate::connect::Connection;
 use crate::output::Output;
 use crate::reader::Reader;
-use kube_endpoint_explain::Options;
+use kube_endpoint_explain::{LintOptions, Options};
+use problems::{Checks, MAX_SERVICES, Problems};
 use state::{Action, Key, State};
 
 /// The time between two drawings of the figures.
@@ -39,7 +41,8 @@ const REFRESH: Duration = Duration::from_secs(1);
 /// Longer than anybody watches.
 const NEVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
-/// Draws until the user quits. `namespace` limits the watches; `scope` is the first line's text.
+/// Draws until the user quits. `namespace` limits the watches, and `selector` the shown Services;
+/// `scope` is the first line's text.
 ///
 /// # Errors
 ///
@@ -47,6 +50,7 @@ const NEVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 pub(crate) async fn run(
     connection: Connection,
     namespace: Option<String>,
+    selector: Option<LabelSelector>,
     scope: String,
     output: Output,
     options: &Options,
@@ -60,9 +64,10 @@ pub(crate) async fn run(
         bail!("top draws on a terminal, and standard input or output is none");
     }
     let watched_namespaces = WatchedNamespaces::named(namespace.clone());
+    let lint_options = LintOptions { selector: selector.clone(), ..LintOptions::default() };
     let stores = ClusterOptions { watched_namespaces, ..ClusterOptions::default() };
     let cluster = Cluster::with_options([Kind::Services, Kind::EndpointSlices], stores);
-    let recorder = Arc::new(Recorder::new(options.slices.max_endpoints_per_slice));
+    let recorder = Arc::new(Recorder::new(options.slices.max_endpoints_per_slice, selector));
     cluster.add_handler(Arc::clone(&recorder) as Arc<dyn Handler>);
     // Nothing is written from these stores, so it is enough to list a kind again whose versions
     // went back.
@@ -83,6 +88,8 @@ pub(crate) async fn run(
         let mut tick = tokio::time::interval(REFRESH);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut explaining: Option<LocalBoxFuture<'_, (String, anyhow::Result<Document>)>> = None;
+        let mut checks = Some(Checks::new(options, lint_options));
+        let mut checking: Option<LocalBoxFuture<'_, (Checks, anyhow::Result<Problems>)>> = None;
         loop {
             let now = current_time();
             terminal.draw(|frame| view::draw(frame, &state, now, output.colors))?;
@@ -105,12 +112,26 @@ pub(crate) async fn run(
                         Err(error) => state.message = Some(kube_endpoint_core_model::causes(&*error)),
                     }
                 }
+                (done, problems) = async { match &mut checking { Some(it) => it.await, None => pending().await } } => {
+                    checking = None;
+                    checks = Some(done);
+                    match problems {
+                        Ok(problems) => state.find(problems),
+                        Err(error) => state.message = Some(kube_endpoint_core_model::causes(&*error)),
+                    }
+                }
                 _ = tick.tick() => {
                     let now = current_time();
                     let (rows, totals) = recorder.with(|figures| (figures.rows(now), figures.totals(now)));
                     state.refresh(rows, totals);
                     if let Some(failure) = failure(&cluster) {
                         state.message = Some(failure);
+                    }
+                    let is_due = |checks: &mut Checks| checks.is_due() && state.services() <= MAX_SERVICES;
+                    if let Some(checks) = checks.take_if(is_due) {
+                        let shown = state.namespace.clone().or_else(|| namespace.clone());
+                        let reader = &reader;
+                        checking = Some(Box::pin(async move { checks.run(reader, shown.as_deref()).await }));
                     }
                 }
             }
@@ -154,11 +175,18 @@ struct Recorder {
     figures: Mutex<Figures>,
     /// True after the list of slices: later changes are writes.
     is_listed: AtomicBool,
+    /// Selects Services and slices by their own labels. Slices have those of their Service.
+    selector: Option<LabelSelector>,
 }
 
 impl Recorder {
-    fn new(max_endpoints: usize) -> Self {
-        Self { figures: Mutex::new(Figures::new(max_endpoints)), is_listed: AtomicBool::new(false) }
+    fn new(max_endpoints: usize, selector: Option<LabelSelector>) -> Self {
+        let is_listed = AtomicBool::new(false);
+        Self { figures: Mutex::new(Figures::new(max_endpoints)), is_listed, selector }
+    }
+
+    fn selects(&self, labels: &StringMap) -> bool {
+        self.selector.as_ref().is_none_or(|selector| selector.matches(labels))
     }
 
     fn with<T>(&self, look: impl FnOnce(&mut Figures) -> T) -> T {
@@ -167,14 +195,22 @@ impl Recorder {
 
     fn slice(&self, change: &Change<EndpointSlice>, at: Timestamp) {
         let is_write = self.is_listed.load(Ordering::Relaxed);
-        self.with(|figures| figures.slice(change.old.as_deref(), change.new.as_deref(), at, is_write));
+        // A slice that is not selected any more counts as deleted.
+        let selected = |slice: Option<&Arc<EndpointSlice>>| {
+            slice.filter(|slice| self.selects(&slice.metadata.labels)).cloned()
+        };
+        let (old, new) = (selected(change.old.as_ref()), selected(change.new.as_ref()));
+        if old.is_some() || new.is_some() {
+            self.with(|figures| figures.slice(old.as_deref(), new.as_deref(), at, is_write));
+        }
     }
 }
 
 impl Handler for Recorder {
     fn on_service(&self, change: &Change<Service>) {
         let Some(service) = change.latest() else { return };
-        self.with(|figures| figures.service(service, change.new.is_some()));
+        let exists = change.new.as_ref().is_some_and(|service| self.selects(&service.labels));
+        self.with(|figures| figures.service(service, exists));
     }
 
     fn on_endpoint_slice(&self, change: &Change<EndpointSlice>) {
@@ -250,7 +286,7 @@ mod tests {
     #[test]
     fn what_a_list_shows_is_no_write_and_what_follows_is() {
         let cluster = Cluster::new([Kind::Services, Kind::EndpointSlices]);
-        let recorder = Arc::new(Recorder::new(100));
+        let recorder = Arc::new(Recorder::new(100, None));
         cluster.add_handler(Arc::clone(&recorder) as Arc<dyn Handler>);
         let totals = || recorder.with(|figures| figures.totals(current_time()));
         cluster.apply(StreamEvent::restarted(vec![slice(1)], "1".parse().unwrap()));
@@ -259,6 +295,30 @@ mod tests {
         assert_eq!((totals().slices, totals().writes.iter().sum::<u32>()), (1, 1));
         cluster.apply(StreamEvent::Deleted(slice(3)));
         assert_eq!((totals().services, totals().writes.iter().sum::<u32>()), (0, 2));
+    }
+
+    #[test]
+    fn a_selector_chooses_services_and_slices_by_their_labels() {
+        let cluster = Cluster::new([Kind::Services, Kind::EndpointSlices]);
+        let selector = "version=2".parse().unwrap();
+        let recorder = Arc::new(Recorder::new(100, Some(selector)));
+        cluster.add_handler(Arc::clone(&recorder) as Arc<dyn Handler>);
+        let service = |version: u64| -> Service {
+            serde_json::from_value(json!({"metadata": {"name": "web", "namespace": "n",
+                "resourceVersion": version.to_string(), "labels": {"version": version.to_string()}}, "spec": {}}))
+            .unwrap()
+        };
+        let counts = || {
+            let totals = recorder.with(|figures| figures.totals(current_time()));
+            (totals.services, totals.slices)
+        };
+        let mut seen = Vec::new();
+        for version in [1, 2, 3] {
+            cluster.apply(StreamEvent::Applied(service(version)));
+            cluster.apply(StreamEvent::Applied(slice(version)));
+            seen.push(counts());
+        }
+        assert_eq!(seen, [(0, 0), (1, 1), (0, 0)]);
     }
 
     #[test]

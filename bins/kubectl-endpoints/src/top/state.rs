@@ -4,6 +4,8 @@ use kube_endpoint_core_model::ObjectKey;
 use kube_endpoint_explain::figures::{Row, Totals};
 use kube_endpoint_explain::text::Document;
 
+use super::problems::Problems;
+
 /// The number of lines by which a page key moves.
 const PAGE: isize = 10;
 
@@ -17,11 +19,20 @@ pub(crate) enum Column {
     Writes,
     Delay,
     Written,
+    Problem,
 }
 
 impl Column {
-    pub(crate) const ALL: [Self; 7] =
-        [Self::Name, Self::Ready, Self::Slices, Self::Full, Self::Writes, Self::Delay, Self::Written];
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Name,
+        Self::Problem,
+        Self::Ready,
+        Self::Slices,
+        Self::Full,
+        Self::Writes,
+        Self::Delay,
+        Self::Written,
+    ];
 
     /// Returns the key that sorts by it: an upper-case letter, as in k9s.
     pub(crate) fn key(self) -> char {
@@ -33,6 +44,7 @@ impl Column {
             Self::Writes => 'W',
             Self::Delay => 'D',
             Self::Written => 'L',
+            Self::Problem => 'P',
         }
     }
 
@@ -45,12 +57,13 @@ impl Column {
             Self::Writes => "writes (churn)",
             Self::Delay => "delay from change to write",
             Self::Written => "last write",
+            Self::Problem => "problem, the worst first",
         }
     }
 
     /// Compares rows so that those that need attention come first. Equal rows have the order of
     /// their names.
-    fn compare(self, one: &Row, other: &Row) -> std::cmp::Ordering {
+    fn compare(self, one: &Row, other: &Row, problems: &Problems) -> std::cmp::Ordering {
         // The ratio is in thousandths, so that the last of many pods counts.
         let readiness = |row: &Row| (row.ready * 1000).checked_div(row.endpoints).unwrap_or_default();
         let by_column = match self {
@@ -63,6 +76,7 @@ impl Column {
             }
             Self::Delay => other.delay_millis.cmp(&one.delay_millis),
             Self::Written => other.last_write.cmp(&one.last_write),
+            Self::Problem => problems.compare(&one.service, &other.service),
         };
         by_column.then_with(|| one.service.cmp(&other.service))
     }
@@ -118,6 +132,8 @@ pub(crate) struct State {
     pub(crate) overlay: Option<Overlay>,
     /// A message that replaces the keys in the last line.
     pub(crate) message: Option<String>,
+    /// The problems that the last check found.
+    pub(crate) problems: Problems,
     all: Vec<Row>,
     selected: Option<ObjectKey>,
 }
@@ -135,6 +151,7 @@ impl State {
             namespace: None,
             overlay: None,
             message: None,
+            problems: Problems::default(),
             all: Vec::new(),
             selected: None,
         }
@@ -145,6 +162,20 @@ impl State {
         self.all = rows;
         self.totals = totals;
         self.arrange();
+    }
+
+    /// Shows the problems of a check.
+    pub(crate) fn find(&mut self, problems: Problems) {
+        self.problems = problems;
+        self.arrange();
+    }
+
+    /// Returns the number of Services of the shown namespace.
+    pub(crate) fn services(&self) -> usize {
+        let is_shown = |row: &&Row| {
+            self.namespace.as_ref().is_none_or(|namespace| **namespace == *row.service.namespace)
+        };
+        self.all.iter().filter(is_shown).count()
     }
 
     /// Shows an explanation.
@@ -278,7 +309,7 @@ impl State {
                 && (wanted.is_empty() || row.service.to_string().to_lowercase().contains(&wanted) != inverse)
         };
         let mut rows: Vec<Row> = self.all.iter().filter(keeps).cloned().collect();
-        rows.sort_by(|one, other| self.sort.compare(one, other));
+        rows.sort_by(|one, other| self.sort.compare(one, other, &self.problems));
         if self.reversed {
             rows.reverse();
         }
@@ -293,6 +324,7 @@ fn moved(at: usize, by: isize, length: usize) -> usize {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use super::super::problems::tests::problems;
     use super::*;
     use jiff::Timestamp;
     use kube_endpoint_core_model::well_known::{ENDPOINTSLICE_CONTROLLER, LABEL_MANAGED_BY};
@@ -352,6 +384,7 @@ pub(crate) mod tests {
         let mut state = State::new("context kind, all namespaces".to_owned());
         let figures = figures();
         state.refresh(figures.rows(now()), figures.totals(now()));
+        state.find(problems());
         state
     }
 
@@ -390,6 +423,7 @@ pub(crate) mod tests {
         check("S", &["ledger", "queue", "cart", "checkout", "nobody"]);
         check("D", &["cart", "ledger", "queue", "checkout", "nobody"]);
         check("L", &["cart", "ledger", "queue", "checkout", "nobody"]);
+        check("P", &["ledger", "checkout", "queue", "cart", "nobody"]);
         check("X", &["cart", "ledger", "queue", "checkout", "nobody"]);
     }
 

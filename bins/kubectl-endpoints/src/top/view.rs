@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use jiff::Timestamp;
 use kube_endpoint_core_model::harmless;
+use kube_endpoint_explain::Severity;
 use kube_endpoint_explain::age;
 use kube_endpoint_explain::figures::{Row, Totals};
 use kube_endpoint_explain::text::{Colors, Emphasis, Layout as TextLayout, Line as TextLine};
@@ -138,17 +139,18 @@ fn draw_table(frame: &mut Frame<'_>, area: Rect, state: &State, now: Timestamp, 
     let from = selected.saturating_sub(height / 2).min(state.rows.len().saturating_sub(height));
     let shown = || state.rows.iter().skip(from).take(height);
     let rows = shown().enumerate().map(|(at, row)| {
-        let emphasis = emphasis(row);
+        let emphasis = emphasis(row, state.problems.severity(&row.service));
         let mut style = style(emphasis, colors);
         if from + at == selected {
             style = style.add_modifier(Modifier::REVERSED);
         }
-        ratatui::widgets::Row::new(cells(row, is_wide, now).into_iter().map(Cell::from)).style(style)
+        let problem = state.problems.text(&row.service);
+        ratatui::widgets::Row::new(cells(row, problem, is_wide, now).into_iter().map(Cell::from)).style(style)
     });
     let longest = shown().map(|row| row.service.namespace.len()).max().unwrap_or_default().max(9);
     let namespace = Constraint::Length(u16::try_from(longest).unwrap_or(u16::MAX).min(20));
-    let mut widths = vec![namespace, Constraint::Min(10), Constraint::Length(9), Constraint::Length(7)];
-    widths.extend([Constraint::Length(6), Constraint::Length(7)]);
+    let mut widths = vec![namespace, Constraint::Min(10)];
+    widths.extend([9, 9, 7, 6, 7].map(Constraint::Length));
     if is_wide {
         widths.push(Constraint::Length(7));
     }
@@ -165,6 +167,7 @@ fn headings(state: &State, is_wide: bool) -> Vec<String> {
     let mut all = vec![
         ("NAMESPACE", None),
         ("SERVICE", Some(Column::Name)),
+        ("PROBLEM", Some(Column::Problem)),
         ("READY", Some(Column::Ready)),
         ("SLICES", Some(Column::Slices)),
         ("FULL", Some(Column::Full)),
@@ -185,11 +188,12 @@ fn headings(state: &State, is_wide: bool) -> Vec<String> {
     all.into_iter().map(mark).collect()
 }
 
-fn cells(row: &Row, is_wide: bool, now: Timestamp) -> Vec<String> {
+fn cells(row: &Row, problem: String, is_wide: bool, now: Timestamp) -> Vec<String> {
     let percent = |percent: Option<usize>| percent.map_or_else(|| "-".to_owned(), |it| format!("{it}%"));
     let mut cells = vec![
         shown(&row.service.namespace).into_owned(),
         shown(&row.service.name).into_owned(),
+        problem,
         format!("{}/{}", row.ready, row.endpoints),
         row.slices.to_string(),
         percent(row.fill_percent),
@@ -206,8 +210,9 @@ fn cells(row: &Row, is_wide: bool, now: Timestamp) -> Vec<String> {
     cells
 }
 
-fn emphasis(row: &Row) -> Emphasis {
+fn emphasis(row: &Row, problem: Option<Severity>) -> Emphasis {
     match (row.ready, row.endpoints) {
+        _ if problem == Some(Severity::Error) => Emphasis::Bad,
         (_, 0) => Emphasis::Dim,
         (0, _) => Emphasis::Bad,
         (ready, all) if ready < all => Emphasis::Warning,
@@ -223,7 +228,7 @@ fn last_line(state: &State, colors: Colors) -> Line<'_> {
         return Line::styled(shown(message), style(Emphasis::Bad, colors));
     }
     Line::styled(
-        "q quit  / filter  Enter explain  n namespace  0 all  N R S F W D L sort  ? help",
+        "q quit  / filter  Enter explain  n namespace  0 all  N P R S F W D L sort ? help",
         style(Emphasis::Dim, colors),
     )
 }
@@ -245,6 +250,8 @@ fn help() -> Vec<Line<'static>> {
         plain.chain(sort).map(|(key, text)| Line::raw(format!("{key:9}  {text}"))).collect();
     all.push(Line::raw(""));
     for text in [
+        "PROBLEM       the worst that lint finds, and the number of others, every 30 s;",
+        "              ? is not known yet, or one of more than 1,000 Services",
         "W/MIN, W/15M  writes of the Service's slices that were seen since the start",
         "FULL          endpoints in percent of what its slices can hold",
         "DELAY         from the change of a pod (trigger-time annotation) until the",
@@ -401,6 +408,13 @@ mod tests {
     }
 
     #[test]
+    fn the_help_tells_how_many_services_are_checked() {
+        let lines: String = help().iter().map(ToString::to_string).collect();
+        assert_eq!(super::super::problems::MAX_SERVICES, 1000);
+        assert!(lines.contains("1,000 Services"), "{lines}");
+    }
+
+    #[test]
     fn colours_tell_what_needs_attention() {
         let mut terminal = Terminal::new(TestBackend::new(80, 14)).unwrap();
         let state = state();
@@ -414,7 +428,7 @@ mod tests {
             buffer[(2, line.unwrap())].fg
         };
         assert_eq!(color_of("ledger"), Color::Red);
-        assert_eq!(color_of("checkout"), Color::Yellow);
+        assert_eq!(color_of("checkout"), Color::Red);
         assert_eq!(color_of("queue"), Color::Reset);
     }
 

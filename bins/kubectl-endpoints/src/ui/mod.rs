@@ -14,6 +14,7 @@ use clap::Args;
 use http::Uri;
 use kube_endpoint_api_client::client_from_config;
 use kube_endpoint_serving::BrowserGuard;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::net::TcpListener;
 use tokio::process::{Child, Command};
@@ -68,7 +69,7 @@ pub(crate) struct UiArgs {
 ///
 /// An error if the kubeconfig is not usable, the manager does not answer, or the port is in use.
 pub(crate) async fn run(global: &Global, args: &UiArgs) -> anyhow::Result<u8> {
-    let (mut config, _) = config(global).await?;
+    let (mut config, context) = config(global).await?;
     // These parts of the kubeconfig are about the API server and do not apply to the manager.
     (config.root_cert, config.tls_server_name, config.proxy_url) = (None, None, None);
     config.root_cert_file = args.certificate_authority.clone();
@@ -93,7 +94,7 @@ pub(crate) async fn run(global: &Global, args: &UiArgs) -> anyhow::Result<u8> {
     let guard = BrowserGuard::new(listener.local_addr()?)?;
     print(&format!(
         "Open {}\nIt shows what you may see. Keep the address to yourself. Ctrl-C ends.\n",
-        guard.url()
+        named(guard.url(), &context)
     ))?;
     tokio::select! {
         biased;
@@ -102,6 +103,14 @@ pub(crate) async fn run(global: &Global, args: &UiArgs) -> anyhow::Result<u8> {
         error = ended(tunnel.as_mut()) => return Err(error),
     }
     Ok(0)
+}
+
+/// Adds the name of the cluster, which the page shows. The manager does not know it.
+fn named(url: String, context: &str) -> String {
+    match context {
+        "" => url,
+        context => format!("{url}&cluster={}", utf8_percent_encode(context, NON_ALPHANUMERIC)),
+    }
 }
 
 /// Starts `kubectl port-forward`. Returns it, and the port on loopback.
@@ -183,6 +192,14 @@ fn reason(said: &[u8]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_address_names_the_cluster() {
+        let check = |context: &str, want: &str| assert_eq!(named("/ui/?token=x".to_owned(), context), want);
+        check("", "/ui/?token=x");
+        check("kind-prod", "/ui/?token=x&cluster=kind%2Dprod");
+        check("a&token=b#\u{1b}", "/ui/?token=x&cluster=a%26token%3Db%23%1B");
+    }
 
     #[test]
     fn the_port_is_that_of_kubectls_first_line() {

@@ -79,6 +79,54 @@ async fn lint_reports_by_exit_code_and_as_sarif() {
     );
 }
 
+/// Without nodes alone a pipeline need not fail, and the note tells what could not be read.
+#[tokio::test(flavor = "multi_thread")]
+async fn lint_without_nodes_fails_only_if_strict_and_junit_tells_both() {
+    let refuse = Fault::Refuse { status: 403, retry_after: None };
+    let shop = Shop::start(vec![FaultRule::on(refuse, "list", "nodes")]).await;
+    for (more, code, element) in [(&[][..], 0, "<skipped "), (&["--strict"][..], 2, "<error ")] {
+        let lint = ["lint", "--fail-on", "never", "-o", "junit"];
+        let output = shop.run(&[&lint, more].concat()).await;
+        assert!(stderr(&output).starts_with("You may not read nodes: "), "{}", stderr(&output));
+        assert_eq!(output.status.code(), Some(code), "{more:?}");
+        let xml = stdout(&output);
+        assert!(xml.contains(element) && !xml.contains("<failure"), "{xml}");
+    }
+    let output = shop.run(&["lint", "--fail-on=error"]).await;
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_selector_chooses_services_by_their_labels() {
+    let mut list = shop_objects();
+    for item in list["items"].as_array_mut().unwrap() {
+        if item["kind"] == "Service"
+            && ["cart", "nobody"].contains(&item["metadata"]["name"].as_str().unwrap())
+        {
+            item["metadata"]["labels"] = serde_json::json!({"team": "checkout"});
+        }
+        if item["metadata"]["name"] == "db-bsvd2" {
+            item["endpoints"] = Value::Array(Vec::new());
+        }
+    }
+    let shop = Shop::with([list], Vec::new()).await;
+    let output = shop.run(&["lint", "-l", "team in (checkout, none)"]).await;
+    let text = stdout(&output);
+    assert!(text.ends_with(" in 2 Services.\n"), "{text}{}", stderr(&output));
+    assert!(
+        text.contains("shop/cart") && text.contains("shop/nobody") && !text.contains("frontend"),
+        "{text}"
+    );
+    let output = shop.run(&["lint", "--selector=team=none"]).await;
+    assert_eq!((output.status.code(), &*stdout(&output)), (Some(0), "0 errors, 0 warnings in 0 Services.\n"));
+    // The edited slice is one of `db`, which is not selected.
+    let output = shop.run(&["diff", "-l", "team=none"]).await;
+    assert_eq!((output.status.code(), &*stdout(&output)), (Some(0), "Nothing would change.\n"));
+    let output = shop.run(&["lint", "-l", "team = a b"]).await;
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("is no requirement; write `key=value`"), "{}", stderr(&output));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn diff_finds_what_persists() {
     let shop = Shop::start(Vec::new()).await;
@@ -228,7 +276,10 @@ async fn errors_say_what_is_wrong() {
             &["explain", "deployment/web"],
             "error: \"deployment\" is neither `service` nor `pod`; write NAME, service/NAME or pod/NAME\n",
         ),
-        (&["diff", "-o", "sarif"], "error: only lint prints SARIF; choose table, wide, json or yaml\n"),
+        (
+            &["diff", "-o", "sarif"],
+            "error: only lint prints SARIF and the XML of JUnit; choose table, wide, json or yaml\n",
+        ),
     ] {
         let output = shop.run(arguments).await;
         assert_eq!((output.status.code(), stderr(&output)), (Some(2), want.to_owned()));

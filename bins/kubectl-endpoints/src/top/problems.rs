@@ -1,0 +1,174 @@
+//! The problems of the Services of `top`, which are those of `lint`.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::Context;
+use kube_endpoint_core_model::ObjectKey;
+use kube_endpoint_explain::{Code, Lint, LintOptions, LintReport, Options, Rank, Severity, lint};
+use tokio::time::Instant;
+
+use crate::commands::current_time;
+use crate::reader::{Reader, Reading};
+
+/// The most Services to check: each check reads their pods, slices and Endpoints, and all nodes.
+pub(crate) const MAX_SERVICES: usize = 1000;
+
+/// The shortest time between two checks.
+const REST: Duration = Duration::from_secs(30);
+
+/// A check takes at most one part in this many of the time.
+const SHARE: u32 = 10;
+
+/// The problems of one check.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Problems {
+    /// The worst problem of each checked Service, if it has one.
+    services: BTreeMap<ObjectKey, Option<Worst>>,
+}
+
+/// The worst problem of a Service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Worst {
+    rank: Rank,
+    code: Code,
+    /// The number of other problems.
+    more: usize,
+}
+
+impl Problems {
+    pub(crate) fn of(report: &LintReport) -> Self {
+        let mut services: BTreeMap<ObjectKey, Option<Worst>> =
+            report.checked.iter().map(|service| (service.clone(), None)).collect();
+        // The worst come first.
+        for problem in report.problems.iter().filter(|problem| problem.kind == "Service") {
+            let Some(place) = services.get_mut(&problem.object) else { continue };
+            match place {
+                Some(worst) => worst.more += 1,
+                None => *place = Some(Worst { rank: problem.rank, code: problem.code, more: 0 }),
+            }
+        }
+        Self { services }
+    }
+
+    fn worst(&self, service: &ObjectKey) -> Option<Worst> {
+        self.services.get(service).copied().flatten()
+    }
+
+    /// Returns the text of a cell: the worst code and the number of others, `-` without a problem,
+    /// and `?` for a Service that was not checked.
+    pub(crate) fn text(&self, service: &ObjectKey) -> String {
+        match self.services.get(service) {
+            None => "?".to_owned(),
+            Some(None) => "-".to_owned(),
+            Some(Some(Worst { code, more: 0, .. })) => code.id().to_owned(),
+            Some(Some(Worst { code, more, .. })) => format!("{code} +{more}"),
+        }
+    }
+
+    /// Returns the severity of the worst problem, if there is one.
+    pub(crate) fn severity(&self, service: &ObjectKey) -> Option<Severity> {
+        self.worst(service).map(|worst| worst.rank.severity)
+    }
+
+    /// Compares Services so that the one with the worst problem comes first.
+    pub(crate) fn compare(&self, one: &ObjectKey, other: &ObjectKey) -> std::cmp::Ordering {
+        let key = |service| {
+            let worst = self.worst(service);
+            (worst.is_none(), worst.map(|worst| worst.rank))
+        };
+        key(one).cmp(&key(other))
+    }
+}
+
+/// Checks the Services again and again.
+pub(crate) struct Checks {
+    options: Options,
+    lint_options: LintOptions,
+    /// The problems of the last check, of which some may only have been writes under way.
+    before: Vec<Lint>,
+    next: Instant,
+}
+
+impl Checks {
+    pub(crate) fn new(options: &Options, lint_options: LintOptions) -> Self {
+        Self { options: options.clone(), lint_options, before: Vec::new(), next: Instant::now() }
+    }
+
+    /// Returns true if it is time for the next check.
+    pub(crate) fn is_due(&self) -> bool {
+        Instant::now() >= self.next
+    }
+
+    /// Checks the Services of a namespace, or of all.
+    ///
+    /// # Errors
+    ///
+    /// An error if the Services cannot be read.
+    pub(crate) async fn run(
+        mut self,
+        reader: &Reader,
+        namespace: Option<&str>,
+    ) -> (Self, anyhow::Result<Problems>) {
+        let began = Instant::now();
+        let report = self.report(reader, namespace).await;
+        self.next = Instant::now() + REST.max(began.elapsed() * (SHARE - 1));
+        let report = report.context("problems cannot be looked for");
+        let problems = report.map(|report| {
+            let lasting = report.clone().lasting(&self.before, Code::may_be_under_way);
+            self.before = report.problems;
+            Problems::of(&lasting)
+        });
+        (self, problems)
+    }
+
+    async fn report(&self, reader: &Reader, namespace: Option<&str>) -> anyhow::Result<LintReport> {
+        let Reading { objects, known, .. } = reader.all(namespace).await?;
+        let (options, lint_options) = (self.options.clone().with_known(known), self.lint_options.clone());
+        let now = current_time();
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the keys are read meanwhile; no run of top is repeated"
+        )]
+        let report = tokio::task::spawn_blocking(move || lint(&objects, now, &options, &lint_options));
+        Ok(report.await?)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use kube_endpoint_explain::Objects;
+    use serde_json::json;
+
+    use super::*;
+
+    /// Returns the problems of these Services: `shop/checkout` and `pay/ledger` select no pod, and
+    /// `shop/cart` has none.
+    pub(crate) fn problems() -> Problems {
+        let service = |namespace: &str, name: &str, spec: serde_json::Value| json!({"kind": "Service", "metadata": {"name": name, "namespace": namespace}, "spec": spec});
+        let ports = json!([{"port": 80}]);
+        let objects = Objects::read([
+            service("shop", "cart", json!({"type": "ExternalName", "externalName": "example.com"})),
+            service("shop", "checkout", json!({"selector": {"app": "x"}, "ports": ports})),
+            service(
+                "pay",
+                "ledger",
+                json!({"selector": {"app": "x"}, "ports": ports, "trafficDistribution": "Odd"}),
+            ),
+        ])
+        .unwrap();
+        let now = "2026-01-01T00:00:00Z".parse().unwrap();
+        let report = lint(&objects, now, &Options::default(), &LintOptions::default());
+        Problems::of(&report.lasting(&[], Code::may_be_under_way))
+    }
+
+    #[test]
+    fn the_worst_code_is_shown_with_the_number_of_others() {
+        let problems = problems();
+        let text = |namespace: &str, name: &str| problems.text(&ObjectKey::new(namespace, name));
+        assert_eq!(text("shop", "cart"), "-");
+        assert_eq!(text("shop", "checkout"), "EP030");
+        assert_eq!(text("pay", "ledger"), "EP030 +1");
+        assert_eq!(text("pay", "queue"), "?");
+    }
+}
