@@ -83,7 +83,10 @@ impl Browser {
         assert!(answer.starts_with("HTTP/1.1 303 "), "{answer}");
         let cookie = answer.lines().find_map(|line| line.strip_prefix("set-cookie: ")).unwrap();
         let pages = answer.lines().find_map(|line| line.strip_prefix("location: ")).unwrap();
-        browser.pages = pages.strip_suffix('/').unwrap().to_owned();
+        // The plugin names the cluster.
+        let (pages, cluster) = pages.split_once("/?cluster=").unwrap();
+        assert!(!cluster.is_empty());
+        browser.pages = pages.to_owned();
         browser.cookie = format!("Cookie: {}\r\n", cookie.split(';').next().unwrap());
         browser
     }

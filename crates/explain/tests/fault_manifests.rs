@@ -2,7 +2,10 @@
 //! them as they are: `render`, `--embedded-load` and kubectl. The comments at the top of each are
 //! YAML, too, and tell tests what to expect.
 #![allow(dead_code, reason = "the tests of two crates read it, each a part")]
-#![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "a helper that panics fails its test; some includers are exempt anyway"
+)]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

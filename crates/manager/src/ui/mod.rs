@@ -21,6 +21,8 @@ mod objects;
 mod page;
 mod problems;
 mod routes;
+#[cfg(test)]
+mod same_codes;
 mod status;
 mod survey;
 mod zones;
@@ -36,6 +38,7 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::MissedTickBehavior;
 
+use crate::leader::host_name;
 use crate::manager::{Manager, ManagerHandle};
 use crate::settings::Settings;
 use history::{History, Sample};
@@ -87,6 +90,8 @@ struct Shared {
 #[derive(Clone, Debug, Default)]
 struct Identity {
     version: String,
+    /// The host name, which is the name of the pod in a cluster.
+    replica: String,
     /// The Lease, as `namespace/name`. It is `None` without leader election.
     lease: Option<String>,
     /// The identity of this process in the Lease.
@@ -104,6 +109,7 @@ impl Ui {
         let election = settings.leader_election.as_ref();
         let identity = Identity {
             version,
+            replica: host_name(),
             lease: election.map(|election| format!("{}/{}", election.namespace, election.name)),
             holder: election.and_then(|election| election.identity.clone()),
         };

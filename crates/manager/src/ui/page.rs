@@ -4,32 +4,44 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use http::header::{CONTENT_SECURITY_POLICY, REFERRER_POLICY};
 use http::{HeaderName, HeaderValue};
+use kube_endpoint_explain::Code;
 use kube_endpoint_serving::{PageAnswer, page};
 
-/// The document, with one `<style>` and one `<script>` element. It contains no data.
+/// The document, with one `<style>` and one `<script>` element.
 const HTML: &str = include_str!("page.html");
 
-/// The document and its headers.
+/// The place in the document for the addresses of the codes' descriptions.
+const CODES: &str = "/* addresses of codes */";
+
+/// The document and its headers. It contains no data of a cluster.
 pub(super) struct Document {
+    html: String,
     headers: Vec<(HeaderName, HeaderValue)>,
 }
 
 impl Document {
     /// Computes the hashes of the script and the style that the policy allows.
     pub(super) fn new() -> Self {
-        let policy = policy(HTML);
+        let html = with_codes(HTML);
+        let policy = policy(&html);
         let mut headers = vec![(REFERRER_POLICY, HeaderValue::from_static("no-referrer"))];
         // The policy consists of letters, digits and punctuation.
         headers.extend(HeaderValue::from_str(&policy).ok().map(|value| (CONTENT_SECURITY_POLICY, value)));
-        Self { headers }
+        Self { html, headers }
     }
 
     /// Returns the answer to a request for the page.
     pub(super) fn answer(&self) -> PageAnswer {
-        let mut answer = page("text/html; charset=utf-8", HTML);
+        let mut answer = page("text/html; charset=utf-8", self.html.clone());
         answer.headers_mut().extend(self.headers.iter().cloned());
         answer
     }
+}
+
+/// Returns a document with the addresses of the codes' descriptions.
+fn with_codes(html: &str) -> String {
+    let address = |code: &Code| format!("{}: '{}'", code.id(), code.address());
+    html.replace(CODES, &Code::ALL.iter().map(address).collect::<Vec<_>>().join(", "))
 }
 
 /// Returns the Content-Security-Policy of a document, which allows only its own script and style,
@@ -88,6 +100,14 @@ mod tests {
         check("<p>", "'none'", "'none'");
         check("<style>a</style>", "'none'", "'sha256-ypeBEsobvcr6wjGzmiPcTaeG7/gUfE5yuYB3ha/uSLs='");
         check("<script></script><script></script>", &format!("{empty} {empty}"), "'none'");
+    }
+
+    #[test]
+    fn each_code_has_an_address() {
+        assert_eq!(HTML.matches(CODES).count(), 1);
+        let html = with_codes(HTML);
+        assert!(html.contains("verdicts.md#ep012-port-name-not-found'"), "{html}");
+        assert_eq!(html.matches("docs/verdicts.md#ep").count(), Code::ALL.len());
     }
 
     /// Returns the ranges of the script's character class.

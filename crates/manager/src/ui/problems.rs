@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kube_endpoint_core_model::{ObjectKey, Text, Timestamp};
-use kube_endpoint_explain::{Code, Known, Lint, LintOptions, Objects, Options, Severity, lint};
+use kube_endpoint_explain::{Code, Known, Lint, LintOptions, Objects, Options, Rank, Severity, lint};
 use kube_endpoint_informer::Cluster;
 
 use super::objects;
@@ -36,10 +36,11 @@ pub(super) struct Problems {
 pub(super) struct Problem {
     pub(super) kind: &'static str,
     pub(super) object: ObjectKey,
-    pub(super) code: String,
-    pub(super) code_name: &'static str,
+    pub(super) code: Code,
     pub(super) severity: Severity,
     pub(super) message: String,
+    /// The place among other problems.
+    pub(super) rank: Rank,
 }
 
 impl From<Lint> for Problem {
@@ -47,10 +48,10 @@ impl From<Lint> for Problem {
         Self {
             kind: lint.kind,
             object: lint.object,
-            code: lint.code.to_string(),
-            code_name: lint.name,
+            code: lint.code,
             severity: lint.severity,
             message: lint.message,
+            rank: lint.rank,
         }
     }
 }
@@ -86,7 +87,7 @@ impl Problems {
     fn add(&mut self, objects: &Objects, options: &Options, before: Option<&Self>) {
         let report = lint(objects, self.as_of, options, &LintOptions::default());
         for problem in report.problems {
-            if is_behind(problem.code) {
+            if problem.code.may_be_under_way() {
                 let key = (problem.object.clone(), problem.code);
                 let was_behind = before.is_some_and(|before| before.behind.contains(&key));
                 self.behind.insert(key);
@@ -104,13 +105,9 @@ impl Problems {
     }
 }
 
-/// Returns true if a code may only mean that a write is under way.
-pub(super) fn is_behind(code: Code) -> bool {
-    matches!(code, Code::SlicesBehind | Code::EndpointsBehind | Code::NotWritten)
-}
-
+/// Compares as lint does.
 fn worst_first(one: &Problem, two: &Problem) -> std::cmp::Ordering {
-    two.severity.cmp(&one.severity).then_with(|| (&one.object, &one.code).cmp(&(&two.object, &two.code)))
+    (one.rank, &one.object, one.code).cmp(&(two.rank, &two.object, two.code))
 }
 
 /// Returns the next namespace after another one that has Services, slices or Endpoints.
@@ -249,7 +246,7 @@ mod tests {
     fn what_is_not_written_is_a_problem_if_it_was_found_before() {
         let cluster = cluster(1, 1);
         let behind = |found: &Problems| {
-            let codes = found.items.iter().map(|problem| &*problem.code);
+            let codes = found.items.iter().map(|problem| problem.code.id());
             codes.filter(|code| ["EP050", "EP057"].contains(code)).map(str::to_owned).collect::<Vec<_>>()
         };
         let first = found(&cluster);

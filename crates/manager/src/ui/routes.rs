@@ -9,7 +9,7 @@ use http::header::LOCATION;
 use http::{HeaderValue, StatusCode};
 use kube_endpoint_core_model::{ObjectKey, harmless_json};
 use kube_endpoint_explain::text::{Colors, Layout};
-use kube_endpoint_explain::{Explanation, explain};
+use kube_endpoint_explain::{Code, Explanation, explain};
 use kube_endpoint_serving::{
     Access, Event, PageAnswer, PageHandler, PageRequest, error_page, event_stream, page,
 };
@@ -19,7 +19,7 @@ use serde_json::json;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::namespaces::{Visible, may_see, may_see_all};
-use super::problems::{Problems, is_behind};
+use super::problems::Problems;
 use super::status::{Inputs, Status, status};
 use super::survey::Survey;
 use super::zones::{ZoneMap, zone_map};
@@ -322,7 +322,7 @@ struct Explained {
 
 impl Explained {
     fn is_behind(&self) -> bool {
-        self.explanation.codes().into_iter().any(is_behind)
+        self.explanation.codes().into_iter().any(Code::may_be_under_way)
     }
 }
 

@@ -3,8 +3,8 @@
 
 use kube_endpoint_core_model::Timestamp;
 use kube_endpoint_core_model::time::rfc3339;
-use kube_endpoint_explain::Severity;
 use kube_endpoint_explain::figures::FILL_CLASSES;
+use kube_endpoint_explain::{Code, Severity};
 use serde::Serialize;
 
 use super::Identity;
@@ -41,6 +41,7 @@ pub(super) struct Inputs<'a> {
 pub(super) struct Status {
     time: String,
     version: String,
+    replica: String,
     identity: Option<String>,
     leaders: Vec<Leader>,
     synced: bool,
@@ -115,7 +116,7 @@ struct ShownProblem {
     kind: &'static str,
     namespace: String,
     name: String,
-    code: String,
+    code: Code,
     code_name: &'static str,
     severity: Severity,
     message: String,
@@ -158,6 +159,7 @@ pub(super) fn status(inputs: Inputs<'_>) -> Status {
     Status {
         time: rfc3339(inputs.now),
         version: identity.version.clone(),
+        replica: identity.replica.clone(),
         identity: identity.holder.clone(),
         leaders: identity.lease.iter().map(leader).collect(),
         synced: inputs.synced,
@@ -191,8 +193,8 @@ fn shown_problems(problems: &Problems, visible: &Visible) -> ShownProblems {
             kind: problem.kind,
             namespace: problem.object.namespace.to_string(),
             name: problem.object.name.to_string(),
-            code: problem.code.clone(),
-            code_name: problem.code_name,
+            code: problem.code,
+            code_name: problem.code.name(),
             severity: problem.severity,
             message: problem.message.clone(),
         })
@@ -210,6 +212,7 @@ fn shown_problems(problems: &Problems, visible: &Visible) -> ShownProblems {
 mod tests {
     use kube_endpoint_controller_runtime::{ActivityCounts, FailingCounts, Latencies};
     use kube_endpoint_core_model::ObjectKey;
+    use kube_endpoint_explain::{Rank, TrafficLost};
 
     use super::*;
     use crate::ui::history::History;
@@ -226,10 +229,15 @@ mod tests {
         let problem = |namespace: &str, number: usize| Problem {
             kind: "Service",
             object: ObjectKey::new(namespace, format!("s{number}")),
-            code: "EP012".to_owned(),
-            code_name: "port-name-not-found",
+            code: Code::PortNameNotFound,
             severity: Severity::Error,
             message: "no pod has a port named \"htpp\"".to_owned(),
+            rank: Rank {
+                severity: Severity::Error,
+                traffic_lost: TrafficLost::All,
+                pods_hit: 1,
+                is_of_service: false,
+            },
         };
         let items =
             (0..600).map(|number| problem("bank", number)).chain([problem("shop", 1), problem("shop", 2)]);
@@ -256,6 +264,7 @@ mod tests {
         history.add(now, std::slice::from_ref(&sample));
         let identity = Identity {
             version: "0.1.0".to_owned(),
+            replica: "manager-0".to_owned(),
             lease: Some("kube-system/kube-endpoint-manager".to_owned()),
             holder: Some("pod_uid".to_owned()),
         };

@@ -87,10 +87,7 @@ async fn an_explanation_opens_by_keyboard_alone() {
     insta::assert_snapshot!(order.join("\n"), @r"
     a Endpoints status
     input Explain a Service: namespace/name
-    svg Queue length
-    svg Writes per 10 s
-    svg Latency, change to write
-    svg Slices by fill
+    a EP012 port-name-not-found
     a shop/frontend-typo
     ");
     let outline = page.text("getComputedStyle(document.activeElement).outlineStyle").await;
