@@ -1,5 +1,14 @@
-//! Kubernetes' endpoints, EndpointSlice and EndpointSlice-mirroring controllers in one binary:
-//! parses the options, builds a manager and runs it until SIGTERM or SIGINT.
+//! Kubernetes' endpoints, EndpointSlice and EndpointSlice-mirroring controllers in one binary, for
+//! operators of their own control plane: it takes over three loops of kube-controller-manager.
+//!
+//! ```sh
+//! # A Kubernetes API server with sample Services, the controllers, and a page that explains them:
+//! kube-endpoint-manager --embedded
+//! # What the controllers would change in a cluster, without a write:
+//! kube-endpoint-manager --kubeconfig=controllers.conf --dry-run
+//! ```
+//!
+//! The program parses the options, builds a manager and runs it until SIGTERM or SIGINT.
 
 mod completion;
 mod heap;

@@ -1,5 +1,12 @@
-//! A kubectl plugin that explains why a Service has the endpoints that it has. It works on any
-//! cluster, whichever controllers run there, and only reads, except for `cleanup --yes`.
+//! A kubectl plugin that explains why a Service has the endpoints that it has, for everybody who is
+//! on call for one. It works on any cluster, whichever controllers run there, and only reads,
+//! except for `cleanup --yes`.
+//!
+//! ```sh
+//! kubectl endpoints explain web -n shop     # why the Service has no endpoints, and what to do
+//! kubectl endpoints lint --all-namespaces   # all Services with a problem, the worst first
+//! kubectl endpoints diff --all-namespaces   # what the controllers would change
+//! ```
 
 mod args;
 mod cleanup;

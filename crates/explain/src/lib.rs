@@ -1,19 +1,5 @@
 //! Explains why a Service publishes a pod or not, finds faults of Services, and shows what the
-//! controllers would change.
-//!
-//! Everything here is a function of [`Objects`]: the objects of a cluster, or of files. The
-//! functions call the plans of the three controllers, so that they explain exactly what the
-//! controllers write.
-//!
-//! - [`explain()`] explains one Service, [`explain_pod`] one pod. Each possible fault has a stable
-//!   [`Code`], a message and a remedy.
-//! - [`lint()`] lists the faults of all Services, [`diff()`] the changes that the controllers would
-//!   make, and [`render()`] the objects that they would write if there were none yet.
-//! - [`consumers`] has models of kube-proxy and CoreDNS, from which explanations know who receives
-//!   traffic.
-//! - [`figures`] counts writes, readiness and fill while a cluster runs.
-//! - [`leftovers`] tells which slices and Endpoints belong to Services that do not exist any more.
-//! - [`text`] prints all of these for a terminal. All of them serialise, too.
+//! controllers would change: for tools and tests. No I/O.
 //!
 //! ```
 //! use kube_endpoint_core_model::ObjectKey;
@@ -32,6 +18,20 @@
 //! assert_eq!(explanation.to_do[0].remedy, r#"Set app to "wbe" in the Service's selector, or to "web" in the labels of the pods"#);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! Everything here is a function of [`Objects`]: the objects of a cluster, or of files. The
+//! functions call the plans of the three controllers, so that they explain exactly what the
+//! controllers write.
+//!
+//! - [`explain()`] explains one Service, [`explain_pod`] one pod. Each possible fault has a stable
+//!   [`Code`], a message and a remedy.
+//! - [`lint()`] lists the faults of all Services, [`diff()`] the changes that the controllers would
+//!   make, and [`render()`] the objects that they would write if there were none yet.
+//! - [`consumers`] has models of kube-proxy and CoreDNS, from which explanations know who receives
+//!   traffic.
+//! - [`figures`] counts writes, readiness and fill while a cluster runs.
+//! - [`leftovers`] tells which slices and Endpoints belong to Services that do not exist any more.
+//! - [`text`] prints all of these for a terminal. All of them serialise, too.
 
 pub mod age;
 mod code;
