@@ -72,7 +72,7 @@ pub use event::{EventType, PlannedEvent};
 pub use harmless::{escaped, harmless, harmless_json, is_harmless};
 pub use intern::{Intern, Interner};
 pub use label_selector::{InvalidLabelSelector, LabelSelector};
-pub use log_limit::LogLimit;
+pub use log_limit::{Admission, LogLimit};
 pub use meta::{ObjectKey, ObjectMeta, ObjectReference, OwnerReference, ResourceVersion};
 pub use node::{Node, NodeLookup};
 pub use partial::writes_without;

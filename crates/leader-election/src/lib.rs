@@ -74,6 +74,8 @@ mod watch;
 
 pub use elector::Elector;
 pub use health::{LeaseHealth, LeaseOverdue};
-pub use leadership::{Ended, LAST_WRITES_ANNOTATION, LastWrites, LeaderElectionError, Leadership};
+pub use leadership::{
+    Ended, LAST_WRITES_ANNOTATION, LastWrites, LeaderElectionError, Leadership, Predecessor,
+};
 pub use metrics::{LEASE_HELD, MASTER_STATUS, SLOWPATH};
 pub use options::{ElectorOptions, InvalidElectorOptions};

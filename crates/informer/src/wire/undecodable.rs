@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::marker::PhantomData;
 
-use kube_endpoint_core_model::{LogLimit, ObjectKey};
+use kube_endpoint_core_model::{Admission, LogLimit, ObjectKey};
 use tokio::time::Instant;
 
 use crate::Object;
@@ -35,7 +35,7 @@ impl<'a, T: Object> UndecodableObjects<'a, T> {
         let before = self.keys.len();
         let is_known = object.key.as_ref().is_some_and(|key| !self.keys.insert(key.clone()));
         self.update_gauge(before);
-        if !is_known && let Some(left_out) = self.lines.admit(Instant::now().into_std()) {
+        if !is_known && let Admission::Write { left_out } = self.lines.admit(Instant::now().into_std()) {
             let key = object.key.as_ref().map_or_else(|| "(no name)".to_owned(), ToString::to_string);
             tracing::warn!(
                 resource = T::KIND.name(),
