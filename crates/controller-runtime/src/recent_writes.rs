@@ -99,7 +99,9 @@ mod tests {
         let writes = RecentForeignWrites::default();
         let key = |name: &str| ObjectKey::new("shop", name);
         let now = Timestamp::UNIX_EPOCH;
-        ["a", "b", "c"].map(|name| writes.seen(key(name), now));
+        for name in ["a", "b", "c"] {
+            writes.seen(key(name), now);
+        }
         assert_eq!(writes.to_ask(2), [key("c"), key("b")]);
         writes.written_by(&key("c"), "kube-controller-manager".into());
         writes.seen(key("c"), now);
