@@ -90,6 +90,9 @@ pub(crate) enum Command {
         #[arg(long)]
         yes: bool,
     },
+    /// Print who writes EndpointSlices and Endpoints, whether kube-controller-manager's loops are
+    /// off, and what would change; exit code 0: fine, 1: something to do, 2: not all is known
+    Doctor,
     /// Serve the manager's status page on loopback, with your credentials
     ///
     /// Only GET of the page's paths, only for the browser that opens the printed address.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{anyhow, bail};
 use jiff::Timestamp;
 use kube_endpoint_core_model::ObjectKey;
+use kube_endpoint_explain::doctor::examine;
 use kube_endpoint_explain::render::{notes, to_list};
 use kube_endpoint_explain::text::rendered;
 use kube_endpoint_explain::{
@@ -16,7 +17,7 @@ use crate::args::{Command, CommandLine, Compatibility, Format, Global, Scope};
 use crate::connect::{Connection, connect};
 use crate::output::{Output, json, print, print_note};
 use crate::reader::{Reader, Reading};
-use crate::{FAILED, cleanup, completion, manifests, top, ui};
+use crate::{FAILED, cleanup, completion, doctor, manifests, top, ui};
 
 /// The page that describes the codes.
 const HELP: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/docs/verdicts.md");
@@ -47,6 +48,7 @@ pub(crate) async fn run(command_line: &CommandLine) -> anyhow::Result<u8> {
             run_lint(global, output, &options, *scope, &lint_options).await
         }
         Command::Top { scope } => run_top(global, output, &options, *scope).await,
+        Command::Doctor => run_doctor(global, output, &options).await,
         Command::Ui(args) => ui::run(global, args).await,
         Command::Completion { shell } => completion::print_script(*shell),
         Command::Cleanup { scope, yes } => run_cleanup(global, output, *scope, *yes).await,
@@ -191,6 +193,17 @@ async fn run_lint(
     } else {
         output.print(&report, |layout| report.text(layout))?;
     }
+    Ok(report.exit_code())
+}
+
+async fn run_doctor(global: &Global, output: Output, options: &Options) -> anyhow::Result<u8> {
+    output.check_format()?;
+    let Connection { client, .. } = connect(global).await?;
+    let reader = Reader::new(client.kube().clone());
+    let facts = doctor::facts(client.kube(), &reader, options).await?;
+    let now = current_time();
+    let report = examine(&facts, now);
+    output.print(&report, |layout| report.text(layout, now))?;
     Ok(report.exit_code())
 }
 

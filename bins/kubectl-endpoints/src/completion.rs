@@ -305,7 +305,7 @@ mod tests {
     #[test]
     fn commands_flags_and_values_are_completed() {
         for (line, want) in [
-            ("", "explain render diff lint top cleanup ui completion"),
+            ("", "explain render diff lint top cleanup doctor ui completion"),
             ("ex", "explain"),
             ("x", ""),
             ("-n shop l", "lint"),

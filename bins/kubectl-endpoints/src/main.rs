@@ -13,6 +13,7 @@ mod cleanup;
 mod commands;
 mod completion;
 mod connect;
+mod doctor;
 mod manifests;
 mod output;
 mod progress;

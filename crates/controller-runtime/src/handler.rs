@@ -172,13 +172,13 @@ impl<R: Reconciler> Runtime<R> {
         if !self.is_selected(key) {
             return;
         }
-        let Some(delay) = self.reconciler.foreign_write_delay(self, write) else { return };
         // The other kinds of writes do not name the object.
         if matches!(write, ForeignWrite::Applied | ForeignWrite::Deleted) {
             for output in outputs {
                 self.recent_foreign_writes.seen(output.metadata().key(), self.clock().now());
             }
         }
+        let Some(delay) = self.reconciler.foreign_write_delay(self, write) else { return };
         if !self.options.foreign_write_backoff {
             self.add_after(key.clone(), delay, Cause::ForeignWrite);
             return;

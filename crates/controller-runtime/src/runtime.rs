@@ -29,6 +29,7 @@ use crate::key_state::KeyStates;
 use crate::latency;
 use crate::log_lines::{Line, LogLines};
 use crate::metrics::Metrics;
+use crate::other_controller::OtherController;
 use crate::outages::Member;
 use crate::recent_writes::RecentForeignWrites;
 use crate::selection::Selection;
@@ -64,6 +65,7 @@ pub struct Runtime<R: Reconciler> {
     clock: Clock,
     pub(crate) keys: KeyStates<R::State>,
     pub(crate) recent_foreign_writes: RecentForeignWrites,
+    pub(crate) other_controller: Mutex<Option<OtherController>>,
     pub(crate) writes_after_failed_create: bool,
     pub(crate) spacing: Spacing,
     pub(crate) random: Mutex<ChaCha8Rng>,
@@ -95,6 +97,7 @@ impl<R: Reconciler> Runtime<R> {
             random: Mutex::new(ChaCha8Rng::seed_from_u64(seed)),
             keys: KeyStates::default(),
             recent_foreign_writes: RecentForeignWrites::default(),
+            other_controller: Mutex::default(),
             writes_after_failed_create: config.writes_after_failed_create,
             spacing,
             reconciler,

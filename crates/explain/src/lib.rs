@@ -29,6 +29,7 @@
 //!   make, and [`render()`] the objects that they would write if there were none yet.
 //! - [`consumers`] has models of kube-proxy and CoreDNS, from which explanations know who receives
 //!   traffic.
+//! - [`doctor`] tells who writes the outputs of a cluster, and what would change.
 //! - [`figures`] counts writes, readiness and fill while a cluster runs.
 //! - [`leftovers`] tells which slices and Endpoints belong to Services that do not exist any more.
 //! - [`text`] prints all of these for a terminal. All of them serialise, too.
@@ -39,6 +40,7 @@ pub mod consumers;
 mod defaults;
 pub mod details;
 pub mod diff;
+pub mod doctor;
 mod explain;
 pub mod explanation;
 mod fault;

@@ -6,6 +6,7 @@
 mod cleanup;
 mod completion;
 mod docs;
+mod doctor;
 mod errors;
 mod foreign_server;
 mod hostile;
