@@ -12,13 +12,12 @@
 //!     "subsets": [{"addresses": [{"ip": "192.0.2.1"}], "ports": [{"port": 5432, "protocol": "TCP"}]}],
 //! }))?;
 //! let plan = plan(&PlanInputs::new(&service, &endpoints));
-//! assert_eq!(plan.to_string(), "\
-//! create default/db-*: IPv4, ports 5432/TCP
+//! assert_eq!(plan.to_string(), r#"create default/db-*: IPv4, ports 5432/TCP
 //!   owner Endpoints db (5e7a)
 //!   ready: 192.0.2.1
 //! address "192.0.2.1" (ports 5432/TCP): mirrored as ready
 //! endpoints 1 (1 added, 0 updated, 0 removed), slices 1, addresses skipped 0
-//! ");
+//! "#);
 //! # Ok::<(), serde_json::Error>(())
 //! ```
 //!
