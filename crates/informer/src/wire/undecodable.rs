@@ -55,11 +55,12 @@ impl<'a, T: Object> UndecodableObjects<'a, T> {
         self.update_gauge(before);
     }
 
-    /// Keeps only the objects that a complete list still contains in undecodable form.
-    pub(crate) fn retain(&mut self, listed: &BTreeSet<ObjectKey>) {
-        let before = self.keys.len();
-        self.keys.retain(|key| listed.contains(key));
-        self.update_gauge(before);
+    /// Replaces the objects by those that a complete list contains in undecodable form. Returns
+    /// those before.
+    pub(crate) fn replace(&mut self, listed: BTreeSet<ObjectKey>) -> BTreeSet<ObjectKey> {
+        let before = std::mem::replace(&mut self.keys, listed);
+        self.update_gauge(before.len());
+        before
     }
 
     /// Changes the gauge by the difference, since the lists and watches of a kind share it.

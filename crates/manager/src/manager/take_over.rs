@@ -204,8 +204,8 @@ impl TakeOver {
         has_many_watches.then_some(version)
     }
 
-    /// Lists a kind, unless the store shows a list that began at `since` or later. If that takes too
-    /// long, the controllers begin with the cache as it is, so that those of other kinds do not
+    /// Lists a kind, unless the store shows a list that began at `since` or later. If that takes
+    /// too long, the controllers begin with the cache as it is, so that those of other kinds do not
     /// wait.
     async fn relist(&self, kind: Kind, since: Instant) {
         if timeout(LONGEST_LIST, self.cluster.relist(kind, since)).await.is_err() {

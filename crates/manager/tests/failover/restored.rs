@@ -104,7 +104,7 @@ async fn a_start_after_a_restore_cleans_nothing_up() {
     assert_right(&server, 3, |_| true);
 }
 
-/// The fence does not say of what kind the write was. The new controllers write each kind once more.
+/// The fence does not say of what kind the write was. The new controllers write each kind again.
 #[tokio::test(start_paused = true)]
 async fn a_write_that_was_abandoned_before_a_start_keeps_the_last_version_unknown() {
     for is_abandoned in [false, true] {

@@ -97,7 +97,7 @@ impl MirroringReconciler {
                     self.metrics.wrote(Operation::Delete);
                 }
                 Ok(Deleted::Recorded) => {}
-                Ok(Deleted::Replaced) => runtime.add(service.key.clone(), Cause::StaleCache),
+                Ok(Deleted::Replaced) => runtime.add(service.key.clone(), Cause::ForeignWrite),
                 Ok(Deleted::Before) => runtime.requeue_after_missing_delete(&service.key),
                 // A refusal of one delete does not prevent the others.
                 Err(delete) if delete.error.ends_deletes() => {
