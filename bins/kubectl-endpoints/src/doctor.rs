@@ -12,7 +12,7 @@ use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec, SubjectAccessReview,
     SubjectAccessReviewSpec,
 };
-use kube::api::{Api, ApiResource, DynamicObject, ListParams, ObjectList, PostParams};
+use kube::api::{Api, ListParams, PostParams};
 use kube::{Client, Error};
 use kube_endpoint_api_client::why_request_failed;
 use kube_endpoint_core_model::ObjectKey;
@@ -22,12 +22,13 @@ use kube_endpoint_explain::doctor::{
 };
 use kube_endpoint_explain::leftovers::OutputKind;
 use kube_endpoint_explain::{Diff, Options, diff};
-use serde_json::Value;
 
-use crate::reader::{Reader, Reading, check_kind};
+use crate::reader::{Reader, Reading};
 
-/// The number of objects of a page, as in kubectl.
-const PAGE: u32 = 500;
+mod source;
+
+use source::{ENDPOINTS, EVENTS, LEASES, MUTATING, PAGE, PODS, SERVICES, SLICES, Source, VALIDATING};
+
 /// The most pages of metadata of a kind.
 const PAGES: usize = 4;
 /// The most Services and pods of a cluster of which this plans all.
@@ -42,108 +43,6 @@ const BETWEEN_READINGS: Duration = Duration::from_secs(3);
 
 const SYSTEM: &str = "kube-system";
 
-/// A kind that the reader of the other commands does not know.
-#[derive(Clone, Copy)]
-struct Source {
-    group: &'static str,
-    kind: &'static str,
-    plural: &'static str,
-}
-
-const LEASES: Source = Source { group: "coordination.k8s.io", kind: "Lease", plural: "leases" };
-const PODS: Source = Source { group: "", kind: "Pod", plural: "pods" };
-const SERVICES: Source = Source { group: "", kind: "Service", plural: "services" };
-const EVENTS: Source = Source { group: "", kind: "Event", plural: "events" };
-const ENDPOINTS: Source = Source { group: "", kind: "Endpoints", plural: "endpoints" };
-const SLICES: Source = Source { group: "discovery.k8s.io", kind: "EndpointSlice", plural: "endpointslices" };
-const VALIDATING: Source = Source {
-    group: "admissionregistration.k8s.io",
-    kind: "ValidatingWebhookConfiguration",
-    plural: "validatingwebhookconfigurations",
-};
-const MUTATING: Source = Source {
-    group: "admissionregistration.k8s.io",
-    kind: "MutatingWebhookConfiguration",
-    plural: "mutatingwebhookconfigurations",
-};
-
-impl Source {
-    fn api(self, client: &Client, namespace: Option<&str>) -> Api<DynamicObject> {
-        let Self { group, kind, plural } = self;
-        let api_version = if group.is_empty() { "v1".to_owned() } else { format!("{group}/v1") };
-        let resource = ApiResource {
-            group: group.to_owned(),
-            version: "v1".to_owned(),
-            api_version,
-            kind: kind.to_owned(),
-            plural: plural.to_owned(),
-        };
-        match namespace {
-            Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
-            None => Api::all_with(client.clone(), &resource),
-        }
-    }
-
-    /// Returns the reason why a list of this kind failed.
-    fn unread(self, error: &Error, namespace: Option<&str>) -> Unread {
-        match error {
-            Error::Api(status) if status.code == 403 => {
-                let permission = Permission {
-                    verb: "list",
-                    group: self.group,
-                    resource: self.plural,
-                    name: "",
-                    namespace: "",
-                    function: "",
-                };
-                let place = namespace.map(|namespace| format!(" in {namespace}")).unwrap_or_default();
-                Unread::Forbidden(format!("{permission}{place}"))
-            }
-            error => Unread::Failed(why_request_failed(error)),
-        }
-    }
-
-    /// Reads a page of objects.
-    async fn page(self, client: &Client, namespace: Option<&str>, params: ListParams) -> Read<Vec<Value>> {
-        let read = async || -> Result<Vec<Value>, Error> {
-            let page = self.api(client, namespace).list(&params.limit(PAGE)).await?;
-            check_kind(Some(&page.types), &[&format!("{}List", self.kind)])?;
-            page.items.iter().map(|item| serde_json::to_value(item).map_err(Error::SerdeError)).collect()
-        };
-        read().await.map_err(|error| self.unread(&error, namespace))
-    }
-
-    /// Reads a page of metadata.
-    async fn metadata(self, client: &Client, params: &ListParams) -> Result<Page, Unread> {
-        let read = async || -> Result<Page, Error> {
-            let page = self.api(client, None).list_metadata(params).await?;
-            check_kind(Some(&page.types), &["PartialObjectMetadataList", &format!("{}List", self.kind)])?;
-            Page::of(&page)
-        };
-        read().await.map_err(|error| self.unread(&error, None))
-    }
-}
-
-/// A page of metadata.
-struct Page {
-    items: Vec<Value>,
-    next: Option<String>,
-    /// The number of objects that follow, as the server estimates it.
-    left: u64,
-}
-
-impl Page {
-    fn of<T: Clone + kube::Resource>(page: &ObjectList<T>) -> Result<Self, Error> {
-        let items =
-            page.items.iter().map(|item| serde_json::to_value(item.meta()).map_err(Error::SerdeError));
-        let next = page.metadata.continue_.clone().filter(|token| !token.is_empty());
-        let left = page.metadata.remaining_item_count.and_then(|left| left.try_into().ok());
-        // Without an estimate, at least one follows.
-        let left = left.unwrap_or(u64::from(next.is_some()));
-        Ok(Self { items: items.collect::<Result<_, _>>()?, next, left })
-    }
-}
-
 /// Reads all facts.
 ///
 /// # Errors
@@ -151,6 +50,12 @@ impl Page {
 /// An error if the server does not answer, or is no API server.
 pub(crate) async fn facts(client: &Client, reader: &Reader, options: &Options) -> anyhow::Result<Facts> {
     let server = match client.apiserver_version().await {
+        // A server of something else may answer with an object, too.
+        Ok(info) if info.git_version.is_empty() => {
+            bail!(
+                "the answer to /version has no gitVersion; check the server in the kubeconfig, and whether a proxy answers in its place"
+            )
+        }
         Ok(info) => Ok(info.git_version),
         Err(Error::Api(status)) if status.code == 403 => Err(Unread::Forbidden("get /version".to_owned())),
         Err(error) => bail!("the version of the server cannot be read: {}", why_request_failed(&error)),
@@ -266,7 +171,7 @@ async fn is_allowed(client: &Client, permission: &Permission, user: Option<&str>
             SelfSubjectAccessReviewSpec { resource_attributes, ..SelfSubjectAccessReviewSpec::default() };
         let review = SelfSubjectAccessReview { spec, ..SelfSubjectAccessReview::default() };
         let answer = Api::<SelfSubjectAccessReview>::all(client.clone()).create(&params, &review).await?;
-        return Ok(answer.status.is_some_and(|status| status.allowed));
+        return allowed(answer.status.map(|status| status.allowed));
     };
     let namespace = user.split(':').nth(2).unwrap_or_default();
     let groups =
@@ -279,7 +184,11 @@ async fn is_allowed(client: &Client, permission: &Permission, user: Option<&str>
     };
     let review = SubjectAccessReview { spec, ..SubjectAccessReview::default() };
     let answer = Api::<SubjectAccessReview>::all(client.clone()).create(&params, &review).await?;
-    Ok(answer.status.is_some_and(|status| status.allowed))
+    allowed(answer.status.map(|status| status.allowed))
+}
+
+fn allowed(allowed: Option<bool>) -> Result<bool, Error> {
+    allowed.ok_or_else(|| Error::Service("the answer to a review has no status".into()))
 }
 
 async fn webhooks(client: &Client) -> Read<Vec<Webhook>> {

@@ -12,12 +12,13 @@
 //!   earlier replica, or one that a webhook changed.
 //! - A write from before the end of the hand-over. It is one of the controller that wrote before.
 //! - The write of a client that is no controller, such as `kubectl edit`.
+//! - Endpoints of a Service without a selector.
 //! - A single sighting.
 
 use std::time::Duration;
 
 use kube_endpoint_api_writer::Writable;
-use kube_endpoint_core_model::maker::{KUBE_ENDPOINT_MANAGER, LastWrite, Maker};
+use kube_endpoint_core_model::maker::{Content, KUBE_ENDPOINT_MANAGER, LastWrite, Maker};
 use kube_endpoint_core_model::{ObjectKey, Text, Timestamp};
 use tokio::time::sleep;
 
@@ -98,7 +99,9 @@ pub(crate) async fn look_for_other_controller<R: Reconciler>(runtime: &Runtime<R
     loop {
         sleep(PERIOD).await;
         let mut seen = None;
-        for object in runtime.recent_foreign_writes.to_ask(MOST_ASKED) {
+        let objects =
+            runtime.recent_foreign_writes.to_ask(MOST_ASKED, |object| is_own_output(runtime, object));
+        for object in objects {
             // Without an answer, the next write of another client is asked about.
             let Ok(Some(found)) = writer.provenance::<R::Output>(&object).await else { continue };
             let Some(write) = found.last_write(R::Output::CONTENT, &writer.controllers()) else { continue };
@@ -119,6 +122,13 @@ pub(crate) async fn look_for_other_controller<R: Reconciler>(runtime: &Runtime<R
     }
 }
 
+/// Returns false for Endpoints that are not made from pods, which anybody may write. The label of a
+/// slice says whose it is.
+fn is_own_output<R: Reconciler>(runtime: &Runtime<R>, object: &ObjectKey) -> bool {
+    let selects = || runtime.cluster().service(object).is_some_and(|service| service.selects_pods());
+    R::Output::CONTENT != Content::Endpoints || selects()
+}
+
 fn warn<R: Reconciler>(runtime: &Runtime<R>, other: &OtherController) {
     let OtherController { name: manager, object, at } = other;
     if let Some(left_out) = runtime.admits(Line::OtherController) {
@@ -131,6 +141,9 @@ fn warn<R: Reconciler>(runtime: &Runtime<R>, other: &OtherController) {
 
 #[cfg(test)]
 mod tests {
+    use kube_endpoint_core_model::maker::Provenance;
+    use serde_json::json;
+
     use super::*;
 
     fn at(second: i64) -> Timestamp {
@@ -139,11 +152,9 @@ mod tests {
 
     fn judged(writer: Maker, second: i64) -> Option<(Text, Timestamp)> {
         // A library user may have another field manager.
-        let write = serde_json::from_value::<kube_endpoint_core_model::maker::Provenance>(
-            serde_json::json!({"managedFields": [{"manager": "x", "time": at(second).to_string(), "fieldsV1": {"f:subsets": {}}}]}),
-        );
-        let mut write =
-            write.unwrap().last_write(kube_endpoint_core_model::maker::Content::Endpoints, &[]).unwrap();
+        let entry = json!({"manager": "x", "time": at(second).to_string(), "fieldsV1": {"f:subsets": {}}});
+        let provenance: Provenance = serde_json::from_value(json!({"managedFields": [entry]})).unwrap();
+        let mut write = provenance.last_write(Content::Endpoints, &[]).unwrap();
         write.writer = writer;
         judge(&write, "my-manager", at(0))
     }

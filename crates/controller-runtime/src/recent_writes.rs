@@ -39,11 +39,12 @@ impl RecentForeignWrites {
         kept.push_back(write);
     }
 
-    /// Returns at most `limit` objects that other clients have written since the last call that
-    /// returned them, those of the newest writes first.
-    pub(crate) fn to_ask(&self, limit: usize) -> Vec<ObjectKey> {
+    /// Returns at most `limit` wanted objects that other clients have written since the last call
+    /// that returned them, those of the newest writes first.
+    pub(crate) fn to_ask(&self, limit: usize, is_wanted: impl Fn(&ObjectKey) -> bool) -> Vec<ObjectKey> {
         let mut kept = self.0.lock();
-        let unasked = kept.iter_mut().rev().filter(|write| write.asked < write.count).take(limit);
+        let unasked = kept.iter_mut().rev().filter(|write| write.asked < write.count);
+        let unasked = unasked.filter(|write| is_wanted(&write.object)).take(limit);
         let ask = |write: &mut RecentForeignWrite| {
             write.asked = write.count;
             write.object.clone()
@@ -102,11 +103,12 @@ mod tests {
         for name in ["a", "b", "c"] {
             writes.seen(key(name), now);
         }
-        assert_eq!(writes.to_ask(2), [key("c"), key("b")]);
+        assert_eq!(writes.to_ask(2, |_| true), [key("c"), key("b")]);
         writes.written_by(&key("c"), "kube-controller-manager".into());
         writes.seen(key("c"), now);
         assert_eq!(writes.list()[0].writer.as_deref(), Some("kube-controller-manager"));
-        assert_eq!(writes.to_ask(9), [key("c"), key("a")]);
-        assert_eq!(writes.to_ask(9), []);
+        assert_eq!(writes.to_ask(9, |object| *object != key("a")), [key("c")]);
+        assert_eq!(writes.to_ask(9, |_| true), [key("a")]);
+        assert_eq!(writes.to_ask(9, |_| true), []);
     }
 }

@@ -241,6 +241,33 @@ async fn a_user_who_edits_is_no_other_controller() {
     assert_eq!(ours.others(), [""; 0]);
 }
 
+#[tokio::test(start_paused = true)]
+async fn endpoints_of_a_service_without_a_selector_are_anybodys() {
+    let server = server();
+    let mut service = service(0);
+    service["metadata"]["name"] = "s9".into();
+    service["spec"]["selector"] = Value::Null;
+    server.load([service]).unwrap();
+    let ours = Running::start(&server, &settings(), None);
+    sleep(seconds(100)).await;
+    // An operator copies Endpoints with the label of the controller.
+    let labels = json!({"endpoints.kubernetes.io/managed-by": "endpoint-controller"});
+    let copy = json!({"metadata": {"name": "s9", "labels": labels}});
+    let request = Request::post("/api/v1/namespaces/default/endpoints")
+        .header(USER_AGENT, "operator/1.0")
+        .header("content-type", "application/json")
+        .body(Body::from(copy.to_string().into_bytes()));
+    assert!(server.service().oneshot(request.unwrap()).await.unwrap().status().is_success());
+    for number in 0..20 {
+        let address = format!("192.0.2.{number}");
+        let subsets = json!({"subsets": [{"addresses": [{"ip": address}], "ports": [{"port": 1}]}]});
+        patch(&server, "operator/1.0", 9, &subsets).await;
+        sleep(seconds(70)).await;
+    }
+    assert!(ours.foreign_writes() >= 20, "the writes are seen");
+    assert_eq!(ours.others(), [""; 0]);
+}
+
 /// Changes the Endpoints of a Service.
 async fn edit(server: &EmbeddedApiServer, agent: &'static str, number: usize) {
     let subsets = json!({"subsets": [{"addresses": [{"ip": "192.0.2.1"}], "ports": [{"port": 1}]}]});

@@ -174,7 +174,7 @@ fn not_known(facts: &Facts, loops: &[LoopReport], two_at_once: &TwoAtOnce) -> Ve
     let mut unread = |what: &str, why: Option<&Unread>| match why {
         None => {}
         Some(Unread::Forbidden(permission)) => {
-            all.push(format!("{what}: you lack the permission to {permission}."))
+            all.push(format!("{what}: you lack the permission to {permission}."));
         }
         Some(Unread::Failed(why)) => all.push(format!("{what}: {why}.")),
     };
