@@ -200,8 +200,8 @@ async fn a_browser_that_is_not_signed_in_is_told_what_to_do() {
     let scene = Scene::sample().await;
     let page = &scene.page;
     // The page of the kubectl plugin answers so to a browser without its cookie.
-    page.value("fetch = async () => new Response('No cookie.', { status: 401 })").await;
-    page.value("ask()").await;
+    page.value("void (fetch = async () => new Response('No cookie.', { status: 401 }))").await;
+    page.value("void ask()").await;
     page.wait_until(
         "the refusal is shown",
         "document.getElementById('state').textContent === 'Not signed in'",
