@@ -23,6 +23,7 @@
 //! [`patch`] the three kinds of patches, and [`selector`] label and field selectors. Errors are the
 //! [`status`] that a client of a kube-apiserver gets.
 
+pub mod kubelet;
 pub mod manifest;
 pub mod patch;
 pub mod resource;
