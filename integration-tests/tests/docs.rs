@@ -178,8 +178,10 @@ fn every_mutant_has_a_row_in_reliability() {
 /// Returns all Rust source files below the directories of the workspace's crates.
 fn source_files() -> Vec<PathBuf> {
     let mut files = Vec::new();
-    let mut folders: Vec<PathBuf> =
-        ["crates", "bins", "benches", "integration-tests"].iter().map(|name| root().join(name)).collect();
+    let mut folders: Vec<PathBuf> = ["crates", "bins", "benches", "integration-tests", "release"]
+        .iter()
+        .map(|name| root().join(name))
+        .collect();
     while let Some(folder) = folders.pop() {
         for path in read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
             if path.is_dir() {
@@ -196,7 +198,17 @@ fn source_files() -> Vec<PathBuf> {
 /// the ends of paths of source files, such as `controller/sync.rs`. It skips globs.
 #[test]
 fn every_path_that_a_page_names_exists() {
-    let tops = ["crates/", "bins/", "benches/", "docs/", "integration-tests/", "deploy/", ".ci/"];
+    let tops = [
+        "crates/",
+        "bins/",
+        "benches/",
+        "docs/",
+        "integration-tests/",
+        "deploy/",
+        "release/",
+        ".ci/",
+        ".github/",
+    ];
     let mut found = 0;
     let mut missing = Vec::new();
     let sources = source_files();

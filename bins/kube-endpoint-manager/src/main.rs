@@ -48,6 +48,12 @@ fn main() -> ExitCode {
         Ok(Some(script)) => return print(&script),
         Err(error) => return refuse_arguments(&error),
     }
+    if let Some(written) = completion::write_man_page(&command, &words) {
+        return match written {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => refuse(&format!("cannot write the man page: {error}")),
+        };
+    }
     let command_line = match CommandLine::read_with(command, words, std::env::vars_os()) {
         Ok(command_line) => command_line,
         Err(CommandLineError::Arguments(error)) => return refuse_arguments(&error),

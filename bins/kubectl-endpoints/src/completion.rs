@@ -56,6 +56,14 @@ pub(crate) fn print_script(shell: Shell) -> anyhow::Result<u8> {
     Ok(0)
 }
 
+/// The word that asks for the man pages, which `release/build` packs.
+pub(crate) const MAN_PAGES: &str = "__man";
+
+/// Writes a man page for each command into a folder.
+pub(crate) fn write_man_pages(folder: &OsString) -> anyhow::Result<()> {
+    Ok(clap_mangen::generate_to(CommandLine::command(), folder)?)
+}
+
 /// A name of objects that the cluster or the kubeconfig has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Names {

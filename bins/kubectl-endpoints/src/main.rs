@@ -48,6 +48,9 @@ async fn run() -> anyhow::Result<u8> {
     match words.split_first() {
         // An incomplete command line is no error yet.
         Some((first, words)) if first == completion::REQUEST => completion::complete(words).await.map(|()| 0),
+        Some((first, [folder])) if first == completion::MAN_PAGES => {
+            completion::write_man_pages(folder).map(|()| 0)
+        }
         _ => match CommandLine::try_parse() {
             Ok(command_line) => commands::run(&command_line).await,
             // The help text and the version.
