@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use kube_endpoint_api_writer::Writable;
 use kube_endpoint_core_model::maker::{Content, KUBE_ENDPOINT_MANAGER, LastWrite, Maker};
-use kube_endpoint_core_model::{ObjectKey, Text, Timestamp};
+use kube_endpoint_core_model::{Admission, ObjectKey, Text, Timestamp};
 use tokio::time::sleep;
 
 use crate::log_lines::Line;
@@ -131,7 +131,7 @@ fn is_own_output<R: Reconciler>(runtime: &Runtime<R>, object: &ObjectKey) -> boo
 
 fn warn<R: Reconciler>(runtime: &Runtime<R>, other: &OtherController) {
     let OtherController { name: manager, object, at } = other;
-    if let Some(left_out) = runtime.admits(Line::OtherController) {
+    if let Admission::Write { left_out } = runtime.admits(Line::OtherController) {
         tracing::warn!(
             queue = runtime.queue.name(), %manager, %object, kind = R::Output::KIND, %at, left_out,
             "another controller writes the same objects as this one: turn its loops off, or stop this program"
