@@ -31,7 +31,7 @@ use source::{ENDPOINTS, EVENTS, LEASES, MUTATING, PAGE, PODS, SERVICES, SLICES, 
 
 /// The most pages of metadata of a kind.
 const PAGES: usize = 4;
-/// The most Services and pods of a cluster of which this plans all.
+/// This plans all Services of a cluster that has at most this many Services and pods.
 const ALL_SERVICES: u64 = 1000;
 const ALL_PODS: u64 = 5000;
 /// The number of Services that this plans in a larger cluster.
@@ -124,7 +124,7 @@ async fn outputs(client: &Client, kind: OutputKind, source: Source) -> Read<Outp
     let mut params = ListParams::default().limit(PAGE);
     for _ in 0..PAGES {
         let page = match source.metadata(client, &params).await {
-            // The server cannot continue a list that has changed so much. What was read remains.
+            // The server cannot continue a list that has changed so much.
             Err(Unread::Failed(_)) if params.continue_token.is_some() => break,
             page => page?,
         };

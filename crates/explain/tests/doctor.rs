@@ -1,4 +1,4 @@
-//! What `doctor` says about clusters with one controller, with two, and with few permissions.
+//! Tests what `doctor` says about clusters with one controller, with two, and with few permissions.
 
 use kube_endpoint_core_model::Timestamp;
 use kube_endpoint_explain::Verb;

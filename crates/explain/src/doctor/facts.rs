@@ -111,7 +111,7 @@ pub struct Instance {
     pub key: ObjectKey,
     pub node: String,
     pub image: String,
-    /// The command line of the first container, as far as the pod shows it.
+    /// The command line of the first container; empty if the pod does not show it.
     pub arguments: Vec<String>,
     /// The time at which its first container started, if it runs.
     pub started: Option<Timestamp>,

@@ -62,6 +62,7 @@ pub(super) struct Newest {
 }
 
 impl Outputs {
+    /// Starts with no object.
     pub fn new(kind: OutputKind) -> Self {
         Self { kind, read: 0, left: 0, writers: BTreeMap::new(), managed_by: BTreeMap::new() }
     }

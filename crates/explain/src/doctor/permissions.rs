@@ -14,7 +14,7 @@ pub struct Permission {
     pub name: &'static str,
     /// The namespace; empty for the whole cluster.
     pub namespace: &'static str,
-    /// What needs it.
+    /// The function that needs it.
     pub function: &'static str,
 }
 

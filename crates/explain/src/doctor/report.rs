@@ -37,9 +37,9 @@ pub struct Report {
     pub webhooks: Vec<Webhook>,
     /// The writes that kube-endpoint-manager would make; `None` if that could not be computed.
     pub changes: Option<Changes>,
-    /// What somebody should do, as sentences.
+    /// Sentences about what somebody should do.
     pub to_do: Vec<String>,
-    /// What could not be found out, as sentences that say why.
+    /// Sentences about what could not be found out, and why.
     pub not_known: Vec<String>,
 }
 
@@ -55,7 +55,7 @@ impl Report {
     }
 }
 
-/// Versions, as far as they are known.
+/// The known versions.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -176,7 +176,7 @@ pub struct Missing {
     pub who: &'static str,
     /// Such as `list pods`.
     pub permission: String,
-    /// What needs it.
+    /// The function that needs it.
     pub function: &'static str,
 }
 

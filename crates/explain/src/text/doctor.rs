@@ -143,7 +143,7 @@ impl Report {
         let mut sentence = |indent: &str, text: &str, emphasis| {
             document.sentence(vec![plain(indent)], text, emphasis, layout.columns);
         };
-        // What is said of all loops stands once.
+        // This prints a sentence about all loops once.
         let is_common = |line: &&String| self.loops.iter().all(|of| of.evidence.contains(line));
         let differ =
             self.loops.windows(2).any(|two| matches!(two, [one, other] if one.evidence != other.evidence));
