@@ -41,7 +41,7 @@ pub(crate) fn actions_are_pinned_and_steps_are_short() {
                 assert!(is_commit, "{workflow}: {uses} is no commit");
             }
             (None, Some(run)) => {
-                assert!(run.lines().count() <= 3, "{workflow}: more than three lines:\n{run}")
+                assert!(run.lines().count() <= 3, "{workflow}: more than three lines:\n{run}");
             }
             _ => panic!("{workflow}: a step has either `uses` or `run`: {step}"),
         }
