@@ -65,7 +65,7 @@ pub(crate) enum Command {
     Lint {
         #[command(flatten)]
         scope: Scope,
-        /// Code that is left out, such as EP012 or port-name-not-found; may be repeated
+        /// Code to leave out, such as EP012 or port-name-not-found; may be repeated
         #[arg(long, value_name = "CODE", value_delimiter = ',')]
         ignore: Vec<Code>,
         /// Include what needs no action
@@ -81,9 +81,8 @@ pub(crate) enum Command {
     /// Print orphaned EndpointSlices and stale Endpoints, and delete them with --yes; exit code 0:
     /// none remain, 1: some, 2: error
     ///
-    /// Only objects whose label names the endpoints, EndpointSlice or EndpointSlice-mirroring
-    /// controller, and whose Service or owner does not exist any more. Endpoints that were written
-    /// by hand are never touched.
+    /// Only objects that a controller made, and whose Service or owner does not exist any more. It
+    /// keeps what somebody else wrote, whatever the labels say.
     Cleanup {
         #[command(flatten)]
         scope: Scope,

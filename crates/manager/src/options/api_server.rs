@@ -34,8 +34,8 @@ pub struct ApiServerOptions {
     #[arg(long, value_name = "TYPE", default_value = ContentType::Protobuf.as_str(), value_parser = content_type)]
     pub kube_api_content_type: ContentType,
 
-    /// Write nothing, take no Lease and send no event; log what would be written and is still
-    /// different after 30 s
+    /// Write nothing, take no Lease and send no event; log objects that the controllers would write
+    /// and that still differ after 30 s
     #[arg(
         long, value_name = "BOOL", action = ArgAction::Set, default_value_t = false, value_parser = boolean,
         num_args = 0..=1, require_equals = true, default_missing_value = "true"

@@ -43,26 +43,27 @@ pub struct ControllerOptions {
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = whole::<usize>)]
     pub mirroring_concurrent_service_endpoint_syncs: usize,
 
-    /// Delay after a pod change before slices are synced, to batch further changes, such as 500ms
+    /// How long a sync of slices waits after a change of a pod, to batch further changes, such as
+    /// 500ms
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = go_duration::parse)]
     pub endpointslice_updates_batch_period: Duration,
 
-    /// Delay after a pod change before Endpoints are synced, to batch further changes, such as
-    /// 500ms
+    /// How long a sync of Endpoints waits after a change of a pod, to batch further changes, such
+    /// as 500ms
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = go_duration::parse)]
     pub endpoint_updates_batch_period: Duration,
 
-    /// Delay after a slice change before mirrored slices are synced, to batch further changes, such
-    /// as 500ms
+    /// How long a sync of mirrored slices waits after a change of a slice, to batch further
+    /// changes, such as 500ms
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = go_duration::parse)]
     pub mirroring_endpointslice_updates_batch_period: Duration,
 
-    /// Shortest time between two resyncs of all Services and Endpoints; each waits up to twice as
-    /// long; at least 1s, 0 turns them off
+    /// Shortest time between two resyncs of all Services and Endpoints; the longest is twice that;
+    /// at least 1s; 0 turns resyncs off
     #[arg(long, value_name = "DURATION", default_value = "12h0m0s", value_parser = go_duration::parse)]
     pub min_resync_period: Duration,
 
-    /// How long outstanding work may take after SIGTERM before it is abandoned
+    /// How long the program syncs queued keys after SIGTERM, without leader election
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = go_duration::parse)]
     pub controller_shutdown_timeout: Duration,
 

@@ -24,12 +24,12 @@ pub struct LoggingOptions {
     #[arg(long, value_name = "URL")]
     pub tracing_endpoint: Option<String>,
 
-    /// Number of syncs in a million that are traced
+    /// How many of a million syncs the program traces
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = whole::<u32>)]
     pub tracing_sampling_rate_per_million: u32,
 
-    /// File to which a line of JSON is appended for each write to the API server; default: no audit
-    /// log
+    /// File that gets a line of JSON for each write of a slice or of Endpoints; - is standard
+    /// output; default: no audit log
     #[arg(long, value_name = "FILE")]
     pub audit_log_file: Option<PathBuf>,
 }

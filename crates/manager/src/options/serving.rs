@@ -31,7 +31,7 @@ pub struct ServingOptions {
     #[arg(long, value_name = "FILE", value_parser = path())]
     pub tls_private_key_file: Option<PathBuf>,
 
-    /// Directory in which the self-signed certificate is kept; default: it is kept in memory
+    /// Directory for the self-signed certificate; default: the program keeps it in memory
     #[arg(long, value_name = "DIRECTORY", value_parser = path())]
     pub cert_dir: Option<PathBuf>,
 
@@ -77,12 +77,12 @@ pub struct AuthOptions {
     )]
     pub authentication_skip_lookup: bool,
 
-    /// How long the answer to a TokenReview is cached
+    /// How long the program remembers the answer to a TokenReview
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = go_duration::parse)]
     pub authentication_token_webhook_cache_ttl: Duration,
 
-    /// Accepted for compatibility: if the cluster's certificate authorities cannot be read, serving
-    /// always goes on without them
+    /// Accepted for compatibility: if the program cannot read the cluster's certificate
+    /// authorities, it always serves without them
     #[arg(
         long, value_name = "BOOL", action = ArgAction::Set, default_value_t = false, value_parser = boolean,
         num_args = 0..=1, require_equals = true, default_missing_value = "true"
@@ -123,11 +123,11 @@ pub struct AuthOptions {
     #[arg(long, value_name = "FILE", value_parser = path())]
     pub authorization_kubeconfig: Option<PathBuf>,
 
-    /// How long the answer that a request is allowed is cached
+    /// How long the program remembers that a request is allowed
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = go_duration::parse)]
     pub authorization_webhook_cache_authorized_ttl: Duration,
 
-    /// How long the answer that a request is not allowed is cached
+    /// How long the program remembers that a request is not allowed
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = go_duration::parse)]
     pub authorization_webhook_cache_unauthorized_ttl: Duration,
 }

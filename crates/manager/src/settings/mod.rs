@@ -77,7 +77,7 @@ pub struct Settings {
     pub min_resync_period: Duration,
     /// The share of nodes, 0 to 1, that may lack a zone if the gate `TopologyNodeTolerance` is on.
     pub topology_node_tolerance: f64,
-    /// The time after which a shutdown abandons outstanding work.
+    /// The time after which a shutdown without leader election abandons queued keys.
     pub shutdown_timeout: Duration,
     /// The URL of the API server, if it differs from that of the kubeconfig or the service account.
     pub master: Option<String>,
