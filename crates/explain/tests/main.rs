@@ -3,6 +3,7 @@
 
 mod consumers;
 mod explanations;
+mod fault_manifests;
 mod faults;
 mod laws;
 mod render;

@@ -7,7 +7,8 @@ use std::path::Path;
 
 use kube_endpoint_explain::Code;
 
-use crate::faults::{Fault, State, code, found, manifests};
+use crate::fault_manifests::{Fault, manifests};
+use crate::faults::{State, code, found};
 
 /// The width of the page.
 const COLUMNS: usize = 120;
