@@ -30,6 +30,9 @@ pub struct Explanation {
     /// Pods that differ from the selector in one label.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub nearly_matching: Vec<NearMatch>,
+    /// Number of all of these pods: the list has the largest groups only.
+    #[serde(skip)]
+    pub(crate) nearly_matching_pods: usize,
     /// The slices that are labelled with its name.
     pub slices: Vec<SliceSummary>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,6 +1,7 @@
 //! The tests of this crate, in one program.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod alarms;
 mod consumers;
 mod explanations;
 mod fault_manifests;
@@ -8,5 +9,7 @@ mod faults;
 mod laws;
 mod render;
 mod shop;
+mod statuses;
 mod traffic;
 mod verdicts_page;
+mod versions;

@@ -123,11 +123,11 @@ impl Fault {
                 ServiceOwner,
                 "Restore the selector, or delete the slices once other endpoints are written for the Service",
             ),
-            Self::SlicesBehind(behind) | Self::EndpointsBehind(behind) if !behind.is_late => {
+            Self::SlicesBehind(behind) | Self::EndpointsBehind { behind, .. } if !behind.is_late => {
                 Remedy::new("Wait a few seconds")
             }
             Self::NoPodMatches { .. } => {
-                Remedy::ask(ServiceOwner, "Correct spec.selector, or start pods with these labels")
+                Remedy::ask(ServiceOwner, "Start pods with these labels, or correct spec.selector")
             }
             Self::NoSelector => Remedy::ask(
                 ServiceOwner,
@@ -144,11 +144,14 @@ impl Fault {
             .then([Step::finalizers(namespace, "service", &service.name)]),
             Self::NoServicePorts => Remedy::ask(ServiceOwner, "Add a port to spec.ports"),
             Self::UnknownTrafficDistribution { .. } => {
-                Remedy::ask(ServiceOwner, "Use PreferSameZone or PreferSameNode, or unset the field")
+                Remedy::ask(
+                ServiceOwner,
+                "Use PreferSameZone or PreferSameNode (before Kubernetes 1.34 PreferClose), or unset the field",
+            )
             }
             Self::TopologyHintsWithheld { .. } => Remedy::ask(
                 ServiceOwner,
-                "Give each zone ready nodes and enough pods, or use trafficDistribution: PreferSameZone",
+                "Give each zone ready nodes and enough pods, or use trafficDistribution: PreferSameZone (before Kubernetes 1.34 PreferClose)",
             ),
             Self::AnnotationIgnored { annotation, .. } => {
                 let remove = in_namespace(&["annotate", "service", &service.name, &format!("{annotation}-")]);
@@ -164,7 +167,15 @@ impl Fault {
             Self::NoAddressesWritten => {
                 Remedy::ask(EndpointsWriter, "Write ready addresses into them, or set spec.selector")
             }
-            Self::SlicesBehind(_) | Self::EndpointsBehind(_) => Remedy::ask(
+            Self::EndpointsBehind { is_alone: true, .. } => Remedy::ask(
+                ClusterAdministrator,
+                "Nothing, if the endpoints controller is switched off and no client reads Endpoints; else look at the controller: is there a leader, does it log errors, may it write to this namespace?",
+            ),
+            Self::PortNotDeclared { target, .. } => Remedy::ask(
+                ServiceOwner,
+                format!("Nothing, if the pods listen on port {target}; else set the targetPort to the port on which they listen"),
+            ),
+            Self::SlicesBehind(_) | Self::EndpointsBehind { .. } => Remedy::ask(
                 ClusterAdministrator,
                 "Look at the controller: is there a leader, does it log errors, may it write to this namespace?",
             ),
@@ -178,7 +189,7 @@ impl Fault {
             .then([Step::finalizers(namespace, "endpointslice", slice)]),
             Self::EndpointsWrittenByOthers { .. } => Remedy::ask(
                 EndpointsWriter,
-                "Stop the other client, or remove the selector if its addresses should be used",
+                "Stop the other client, which the endpoints controller overwrites; only if its addresses are meant instead of the pods, remove the selector",
             ),
         }
     }
