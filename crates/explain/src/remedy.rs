@@ -95,6 +95,12 @@ impl Remedy {
         Self { sentence, ..self }
     }
 
+    /// Adds commands before the other steps: they show what the person has to know.
+    pub(crate) fn shown_by(mut self, commands: impl IntoIterator<Item = Step>) -> Self {
+        self.steps.splice(..0, commands);
+        self
+    }
+
     /// Adds steps.
     pub(crate) fn then(mut self, steps: impl IntoIterator<Item = Step>) -> Self {
         self.steps.extend(steps);

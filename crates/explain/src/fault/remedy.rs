@@ -92,7 +92,7 @@ impl Fault {
                     EndpointsWriter,
                     "Find out who writes these slices (label managed-by), and delete those that no controller keeps",
                 )
-                .then(managers)
+                .shown_by(managers)
             }
             // If no controller runs to replace it, clients use this slice.
             Self::WrongOwner { slice, .. } => Remedy::ask(
@@ -103,14 +103,14 @@ impl Fault {
                 EndpointsWriter,
                 "Find out who writes the slice; if nobody does, delete it, or else name its writer in the label managed-by",
             )
-            .then([in_namespace(&["get", "endpointslice", slice, "-o", "yaml", "--show-managed-fields"])]),
+            .shown_by([in_namespace(&["get", "endpointslice", slice, "-o", "yaml", "--show-managed-fields"])]),
             // Their labels do not prove that a controller made them: cleanup looks at
             // managedFields. kubectl accepts no flag before the name of a plugin.
             Self::OrphanedSlice { .. } | Self::OrphanedEndpoints { .. } => Remedy::ask(
                 ServiceOwner,
                 "Create the Service, or see what is left over and who wrote it",
             )
-            .then([Step::kubectl(["endpoints", "cleanup", "-n", namespace])]),
+            .shown_by([Step::kubectl(["endpoints", "cleanup", "-n", namespace])]),
             Self::ForeignSlice { manager, .. } => Remedy::ask(
                 ServiceOwner,
                 format!("Nothing, if {manager} is meant to add endpoints to this Service"),
@@ -141,7 +141,7 @@ impl Fault {
                 ServiceOwner,
                 "Look at the controllers whose finalizers hold it, and create the Service again if it is needed",
             )
-            .then([Step::finalizers(namespace, "service", &service.name)]),
+            .shown_by([Step::finalizers(namespace, "service", &service.name)]),
             Self::NoServicePorts => Remedy::ask(ServiceOwner, "Add a port to spec.ports"),
             Self::UnknownTrafficDistribution { .. } => {
                 Remedy::ask(ServiceOwner, "Use PreferSameZone or PreferSameNode, or unset the field")
@@ -175,7 +175,7 @@ impl Fault {
                 EndpointsWriter,
                 "Look at the client whose finalizer holds it, and repair it",
             )
-            .then([Step::finalizers(namespace, "endpointslice", slice)]),
+            .shown_by([Step::finalizers(namespace, "endpointslice", slice)]),
             Self::EndpointsWrittenByOthers { .. } => Remedy::ask(
                 EndpointsWriter,
                 "Stop the other client, or remove the selector if its addresses should be used",

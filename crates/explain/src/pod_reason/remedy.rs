@@ -56,18 +56,18 @@ impl PodReason {
                     PodOwner,
                     format!("Correct the image of container {container}, or the credentials to pull it"),
                 )
-                .then([describe()]),
+                .shown_by([describe()]),
                 _ => Remedy::ask(PodOwner, format!("Look at why container {container} ends"))
-                    .then([in_namespace(&["logs", "--previous", pod, "-c", container])]),
+                    .shown_by([in_namespace(&["logs", "--previous", pod, "-c", container])]),
             },
             Self::ContainerNotReady { containers, .. } => {
                 let container: Vec<&str> = containers.first().iter().flat_map(|name| ["-c", name]).collect();
                 Remedy::ask(PodOwner, "Look at the readiness probe")
-                    .then([describe(), in_namespace(&[&["logs", pod], &*container].concat())])
+                    .shown_by([describe(), in_namespace(&[&["logs", pod], &*container].concat())])
             }
             Self::NodeNotReady { node, .. } => {
                 Remedy::ask(ClusterAdministrator, format!("Look at the kubelet of node {node}"))
-                    .then([Step::kubectl(["describe", "node", node])])
+                    .shown_by([Step::kubectl(["describe", "node", node])])
             }
             Self::NoAddressOfFamily { family, .. } => Remedy::ask(
                 ServiceOwner,
@@ -92,19 +92,21 @@ impl PodReason {
             ),
             Self::NoAddress => {
                 Remedy::new("Wait for the network plugin; if it lasts, look at the pod's events")
-                    .then([describe()])
+                    .shown_by([describe()])
             }
             Self::PodTerminating { .. } => {
                 Remedy::new("Nothing; if it lasts, look at the pod's finalizers and its node")
-                    .then([Step::finalizers(&service.namespace, "pod", pod)])
+                    .shown_by([Step::finalizers(&service.namespace, "pod", pod)])
             }
             Self::InvalidAddress { .. } => Remedy::ask(
                 ClusterAdministrator,
                 "Correct what writes the pod's status: the kubelet or the network plugin",
             ),
-            Self::NotReady { .. } => Remedy::ask(PodOwner, "Look at the pod's conditions").then([describe()]),
+            Self::NotReady { .. } => {
+                Remedy::ask(PodOwner, "Look at the pod's conditions").shown_by([describe()])
+            }
             Self::NotScheduled { .. } => {
-                Remedy::ask(PodOwner, "Look at the scheduler's events").then([describe()])
+                Remedy::ask(PodOwner, "Look at the scheduler's events").shown_by([describe()])
             }
             Self::OverCapacity => Remedy::ask(
                 ServiceOwner,
@@ -113,7 +115,7 @@ impl PodReason {
             Self::NotWritten => {
                 let selector = format!("{LABEL_SERVICE_NAME}={}", service.name);
                 Remedy::new("Look at what the explanation says about the slices of the Service")
-                    .then([in_namespace(&["get", "endpointslices", "-l", &selector])])
+                    .shown_by([in_namespace(&["get", "endpointslices", "-l", &selector])])
             }
             Self::NoServicePorts => Remedy::ask(ServiceOwner, "Add a port to spec.ports of the Service"),
             Self::ReadinessUnknown => Remedy::ask(

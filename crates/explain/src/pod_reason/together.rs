@@ -61,7 +61,7 @@ impl Together<'_> {
             }
             PodReason::PodTerminating { .. } if is_alone => {
                 let sentence = "Start a pod in its place; if it stays, look at its finalizers and its node";
-                return Remedy::ask(Person::PodOwner, sentence).then(reason.remedy(service, pod).steps);
+                return Remedy::ask(Person::PodOwner, sentence).shown_by(reason.remedy(service, pod).steps);
             }
             _ => return reason.remedy(service, pod),
         };
