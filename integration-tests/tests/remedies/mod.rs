@@ -287,9 +287,10 @@ async fn follow(fault: &Fault) -> Result<Vec<String>, String> {
                 scene.ask().await?;
             }
             (_, Some(command)) => {
-                if kubectl::run(&scene.server, &command).await? {
-                    changes.push(command);
+                if kubectl::run(&scene.server, &command).await? != step.changes() {
+                    return Err(format!("it is not known if a command changes anything: {command}"));
                 }
+                changes.extend(Some(command).filter(|_| step.changes()));
             }
             (_, None) => {}
         }
