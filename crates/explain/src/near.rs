@@ -1,11 +1,15 @@
 //! Finds pods that nearly match a selector: all labels but one are as the Service asks.
 
+mod typo;
+
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
 use kube_endpoint_core_model::{StringMap, Text};
 use serde::Serialize;
+
+pub(crate) use typo::is_typo;
 
 /// The maximum number of names in a list of pods.
 const MAX_NAMES: usize = 5;

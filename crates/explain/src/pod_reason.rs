@@ -1,5 +1,6 @@
 //! The reasons why a pod receives no traffic, or not all of it, from a Service.
 
+mod patch;
 mod remedy;
 mod text;
 mod together;

@@ -50,12 +50,20 @@ impl Fault {
             Self::EndpointFamiliesDiffer { missing, has, none_is_left } => {
                 Remedy::ask(EndpointsWriter, families::remedy(missing, has, *none_is_left))
             }
-            Self::SlicesIgnored { slices, endpoints, .. } => {
+            // Nobody else serves the Service, whose name the slices carry.
+            Self::SlicesIgnored { slices, endpoints, none_is_left: true } => {
                 let label = format!("{LABEL_HEADLESS}-");
-                let of_endpoints = endpoints.iter().map(|name| in_namespace(&["label", "endpoints", name, &label]));
-                let of_slices = each(slices, |names| in_namespace(&[&["label", "endpointslice"], names, &[&label]].concat()));
+                let of_endpoints =
+                    endpoints.iter().map(|name| in_namespace(&["label", "endpoints", name, &label]));
+                let of_slices = each(slices, |names| {
+                    in_namespace(&[&["label", "endpointslice"], names, &[&label]].concat())
+                });
                 Remedy::new("Remove the label").then(of_endpoints).then(of_slices)
             }
+            Self::SlicesIgnored { .. } => Remedy::ask(
+                EndpointsWriter,
+                format!("Remove the label {LABEL_HEADLESS} if kube-proxy should send clients to these endpoints, too"),
+            ),
             Self::NoLocalEndpoint { policy, with, .. } => {
                 Remedy::ask(ServiceOwner, consumers::no_local_remedy(*policy, *with))
             }
