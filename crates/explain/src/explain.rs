@@ -106,7 +106,7 @@ pub(crate) fn explain_with(
         Fault::NotKnown { open, .. } => Some(*open),
         _ => None,
     });
-    let to_do = explanation::advice(key, &faults, &explained, counts);
+    let to_do = explanation::advice(service, &faults, &explained, counts);
     faults.sort_by_key(|fault| {
         use crate::finding::Problem;
         (std::cmp::Reverse(fault.severity()), fault.code())

@@ -1,6 +1,7 @@
 //! The reasons why a pod receives no traffic, or not all of it, from a Service.
 
 mod containers;
+mod patch;
 mod remedy;
 mod text;
 mod together;

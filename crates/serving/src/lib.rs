@@ -44,6 +44,7 @@ mod limits;
 mod mounted;
 mod pages;
 mod path;
+mod peer;
 mod reload;
 mod respond;
 mod reviews;

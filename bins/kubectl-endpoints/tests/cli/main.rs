@@ -64,6 +64,21 @@ async fn a_pod_is_explained_for_each_service() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_kind_may_be_a_word_of_its_own() {
+    let shop = Shop::start(Vec::new()).await;
+    for (one, other) in [
+        (&["explain", "nobody"][..], &["explain", "service", "nobody"][..]),
+        (&["explain", "svc/nobody"], &["explain", "svc", "nobody"]),
+        (&["explain", "pod/db-0"], &["explain", "pod", "db-0"]),
+        (&["explain", "po/db-0"], &["explain", "pods", "db-0"]),
+    ] {
+        let (one, other) = (shop.run(one).await, shop.run(other).await);
+        assert_eq!(one.status.code(), Some(0), "{}", stderr(&one));
+        assert_eq!(without_ages(&stdout(&one)), without_ages(&stdout(&other)));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn lint_reports_by_exit_code_and_as_sarif() {
     let shop = Shop::start(Vec::new()).await;
     let output = shop.run(&["lint", "-o", "sarif"]).await;
@@ -226,7 +241,11 @@ async fn errors_say_what_is_wrong() {
         (&["explain", "pod/none"], "error: there is no pod shop/none\n"),
         (
             &["explain", "deployment/web"],
-            "error: \"deployment\" is neither `service` nor `pod`; write NAME, service/NAME or pod/NAME\n",
+            "error: \"deployment\" is neither `service` nor `pod`; write NAME, service/NAME, pod/NAME, service NAME or pod NAME\n",
+        ),
+        (
+            &["explain", "web", "api"],
+            "error: \"web\" is neither `service` nor `pod`; write NAME, service/NAME, pod/NAME, service NAME or pod NAME\n",
         ),
         (&["diff", "-o", "sarif"], "error: only lint prints SARIF; choose table, wide, json or yaml\n"),
     ] {

@@ -9,4 +9,4 @@ pub mod represent;
 pub mod table;
 mod version;
 
-pub use version::version;
+pub use version::{GIT_VERSION, version};

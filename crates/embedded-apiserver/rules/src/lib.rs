@@ -2,6 +2,7 @@
 //! selectors and Status errors. [`manifest`] reads objects from text. Every function depends on its
 //! arguments only: no I/O, no clock.
 
+pub mod kubelet;
 pub mod manifest;
 pub mod patch;
 pub mod resource;

@@ -101,8 +101,9 @@
 //!
 //! Server-side apply, protobuf for discovery and tables, compression, custom resources, admission
 //! beyond namespaces, authorization of its own requests (a SelfSubjectAccessReview always allows),
-//! TLS, and everything that needs a kubelet or a scheduler: logs, exec, port-forward, binding,
-//! eviction. The response names the unsupported feature.
+//! and everything that needs containers: logs, exec, port-forward, binding, eviction. The response
+//! names the unsupported feature. Nothing gives pods a node, addresses and a status, and nothing
+//! ends their deletion, unless [`Builder::kubelet`] asks for it.
 //!
 //! It knows the fields of pods and nodes that endpoint controllers and kubectl read. It stores
 //! probes, volumes, affinity, security contexts and the like as given, if their types are right:
@@ -135,6 +136,7 @@ mod form;
 mod gc;
 mod guard;
 mod handle;
+mod kubelet;
 mod listener;
 mod load;
 mod managers;
@@ -156,6 +158,7 @@ mod server;
 mod service;
 mod shard_selector;
 mod store;
+mod tls;
 mod verbs;
 mod watch_cache;
 mod watches;
@@ -169,6 +172,7 @@ pub use handle::EmbeddedApiServer;
 pub use kube_endpoint_apiserver_rules::manifest;
 pub use kube_endpoint_apiserver_rules::resource::Resource;
 pub use kube_endpoint_apiserver_rules::status::{Cause, Details, Status};
+pub use kube_endpoint_apiserver_rules::strategy::RangeError;
 pub use listener::{ListenError, ListenOptions, Listener};
 pub use load::LoadError;
 pub use replica::Replica;
@@ -177,4 +181,5 @@ pub use request_log::LoggedRequest;
 pub use restore::Checkpoint;
 pub use reviews::{PolicyRule, User};
 pub use service::{ApiService, ServiceError};
+pub use tls::TlsError;
 pub use watch_cache::Lag;
