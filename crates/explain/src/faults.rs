@@ -8,6 +8,7 @@ mod versions;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use kube_endpoint_core_model::publish::publish_not_ready;
 use kube_endpoint_core_model::well_known::{
     ANNOTATION_LEADER, ANNOTATION_TOLERATE_UNREADY, ENDPOINTSLICE_CONTROLLER, LABEL_MANAGED_BY,
     LABEL_SKIP_MIRROR, MIRRORING_CONTROLLER,
@@ -112,7 +113,11 @@ impl Looked<'_> {
     fn of_spec(&self, faults: &mut Vec<Fault>) {
         let service = self.service;
         let annotation = service.annotations.get(ANNOTATION_TOLERATE_UNREADY);
-        if let Some(value) = annotation.filter(|_| !self.options.slices.tolerate_unready_annotation) {
+        let publishes = |reads_annotation| publish_not_ready(service, reads_annotation).0;
+        // Many Services have the annotation besides the field, for old versions.
+        let is_missed =
+            !self.options.slices.tolerate_unready_annotation && publishes(true) != publishes(false);
+        if let Some(value) = annotation.filter(|_| is_missed) {
             faults.push(Fault::AnnotationIgnored {
                 annotation: ANNOTATION_TOLERATE_UNREADY.into(),
                 value: value.clone(),

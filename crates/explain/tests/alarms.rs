@@ -112,6 +112,18 @@ fn a_headless_service_with_a_mistyped_port_is_not_down() {
     assert_eq!(worst, Severity::Warning);
 }
 
+/// Before Kubernetes 1.24 the annotation did for Endpoints what the field does.
+#[test]
+fn an_old_annotation_besides_the_field_is_no_problem() {
+    let annotated = |value: &str| {
+        let key = "service.alpha.kubernetes.io/tolerate-unready-endpoints";
+        web(1).select("Service", "web").annotation(key, value)
+    };
+    assert_eq!(codes(annotated("true")), [Code::AnnotationIgnored]);
+    assert_eq!(codes(annotated("true").publish_not_ready()), []);
+    assert_eq!(codes(annotated("false")), []);
+}
+
 fn codes(cluster: Cluster) -> Vec<Code> {
     explained(&settled(cluster, true)).codes()
 }

@@ -12,6 +12,7 @@
 //! | hints for nodes | 1.34 | only `PreferSameNode` asks for them |
 //! | annotation `service.kubernetes.io/topology-mode` | 1.27 | plans read `topology-aware-hints`, too |
 //! | kube-proxy uses terminating endpoints | 1.26 | see `consumers::kube_proxy` |
+//! | annotation `tolerate-unready-endpoints` of Services | until 1.23 | told if the field does not say the same |
 //! | restartable init containers | 1.29 | all init containers end |
 //! | `spec.schedulingGates` | 1.27 | no pod has the field |
 //! | `status.containerStatuses[].started` | 1.18 | a startup probe counts as failing only if no other probe can be |
