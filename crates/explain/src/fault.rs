@@ -202,8 +202,8 @@ pub enum Fault {
     EndpointsBehind {
         #[serde(flatten)]
         behind: Behind,
-        /// True if no slice is behind, as far as that is known. Only clients that read Endpoints
-        /// miss something then, and the endpoints controller may be switched off on purpose.
+        /// True if no slice is known to be behind. Only clients that read Endpoints miss something
+        /// then, and the endpoints controller may be switched off on purpose.
         is_alone: bool,
     },
     /// [`Code::OrphanedEndpoints`](crate::Code::OrphanedEndpoints)

@@ -71,7 +71,7 @@ pub use near::{NearIndex, NearMatch, NearMatches, near_matches};
 pub use objects::{ObjectError, Objects};
 pub use planned::{Known, Options, Planned};
 pub use pod::{Place, PodExplanation, Publication};
-pub use pod_reason::{NamedPort, PodReason};
+pub use pod_reason::{FailedContainer, NamedPort, PodReason, UnreadyContainer};
 pub use remedy::{PatchForm, Person, Remedy, Step};
 pub use render::{Rendered, render};
 pub use traffic::{Open, ServedBy};

@@ -115,7 +115,7 @@ impl ContainerState {
     }
 }
 
-/// What a container does.
+/// The present activity of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunState {
     Waiting {
