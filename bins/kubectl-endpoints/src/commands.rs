@@ -13,7 +13,7 @@ use kube_endpoint_explain::{
     Code, Diff, Explanation, Lint, LintOptions, LintReport, Options, diff, explain, explain_pod, lint, render,
 };
 
-use crate::args::{Command, CommandLine, Compatibility, Format, Global, Scope};
+use crate::args::{Command, CommandLine, Compatibility, Format, Global, Kind, Scope};
 use crate::connect::{Connection, connect};
 use crate::output::{Output, json, print, print_note};
 use crate::reader::{Reader, Reading};
@@ -40,7 +40,9 @@ pub(crate) async fn run(command_line: &CommandLine) -> anyhow::Result<u8> {
         None => Options::default(),
     };
     match &command_line.command {
-        Command::Explain { subject } => run_explain(global, output, options, subject).await,
+        Command::Explain { subject, name } => {
+            run_explain(global, output, options, named(subject, name.as_deref())?).await
+        }
         Command::Render { filename } => run_render(global, output, &options, filename),
         Command::Diff { scope } => run_diff(global, output, &options, *scope).await,
         Command::Lint { scope, ignore, info } => {
@@ -61,19 +63,30 @@ pub(crate) fn current_time() -> Timestamp {
     Timestamp::now()
 }
 
-async fn run_explain(global: &Global, output: Output, options: Options, subject: &str) -> anyhow::Result<u8> {
-    let (is_pod, name) = match subject.split_once('/') {
-        None => (false, subject),
-        Some(("service" | "services" | "svc", name)) => (false, name),
-        Some(("pod" | "pods" | "po", name)) => (true, name),
-        Some((kind, _)) => {
-            bail!("{kind:?} is neither `service` nor `pod`; write NAME, service/NAME or pod/NAME")
-        }
+/// Returns the kind and the name of `NAME`, `KIND/NAME` or `KIND NAME`.
+fn named<'w>(subject: &'w str, name: Option<&'w str>) -> anyhow::Result<(Kind, &'w str)> {
+    let (kind, name) = match name {
+        Some(name) => (subject, name),
+        None => subject.split_once('/').unwrap_or(("service", subject)),
     };
+    let Some(kind) = Kind::of(kind) else {
+        bail!(
+            "{kind:?} is neither `service` nor `pod`; write NAME, service/NAME, pod/NAME, service NAME or pod NAME"
+        )
+    };
+    Ok((kind, name))
+}
+
+async fn run_explain(
+    global: &Global,
+    output: Output,
+    options: Options,
+    (kind, name): (Kind, &str),
+) -> anyhow::Result<u8> {
     let Connection { client, namespace, .. } = connect(global).await?;
     let reader = Reader::new(client.kube().clone());
     let key = ObjectKey::new(namespace, name);
-    if is_pod {
+    if kind == Kind::Pod {
         let Reading { objects, notes, known, .. } = reader.pod(&key).await?;
         notes.iter().for_each(|note| print_note(note));
         let options = options.with_known(known);
@@ -81,7 +94,7 @@ async fn run_explain(global: &Global, output: Output, options: Options, subject:
         let now = current_time();
         let says = explain_pod(&objects, &key, &topology, now, &options);
         let says = says.ok_or_else(|| anyhow!("there is no pod {key}"))?.with_not_read(notes);
-        output.print(&says, |layout| says.text(layout, now))?;
+        output.print_as("PodExplanation", &says, |layout| says.text(layout, now))?;
         Ok(says.exit_code())
     } else {
         let mut notes = Vec::new();
@@ -97,7 +110,7 @@ async fn run_explain(global: &Global, output: Output, options: Options, subject:
         notes.dedup();
         notes.iter().for_each(|note| print_note(note));
         let explanation = explanation.with_not_read(notes);
-        output.print(&explanation, |layout| explanation.text(layout, now))?;
+        output.print_as("ServiceExplanation", &explanation, |layout| explanation.text(layout, now))?;
         Ok(explanation.exit_code())
     }
 }
@@ -156,7 +169,7 @@ async fn run_diff(global: &Global, output: Output, options: &Options, scope: Sco
     }
     let persisting = Diff::persisting(&readings);
     persisting.not_read.iter().for_each(|note| print_note(note));
-    output.print(&persisting, |_| persisting.text())?;
+    output.print_as("Diff", &persisting, |_| persisting.text())?;
     Ok(persisting.exit_code())
 }
 
@@ -191,7 +204,7 @@ async fn run_lint(
         let sarif = report.sarif(env!("CARGO_PKG_VERSION"), HELP);
         print(&json(&sarif)?)?;
     } else {
-        output.print(&report, |layout| report.text(layout))?;
+        output.print_as("LintReport", &report, |layout| report.text(layout))?;
     }
     Ok(report.exit_code())
 }
@@ -215,7 +228,7 @@ async fn run_cleanup(global: &Global, output: Output, scope: Scope, delete: bool
     let namespace = (!scope.all_namespaces).then_some(&*namespace);
     let found = cleanup::run(&reader, namespace, delete).await?;
     found.not_read.iter().for_each(|note| print_note(note));
-    output.print(&found, |layout| found.text(layout))?;
+    output.print_as("Cleanup", &found, |layout| found.text(layout))?;
     Ok(found.exit_code())
 }
 

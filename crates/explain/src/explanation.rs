@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use kube_endpoint_core_model::{AddressType, ObjectKey, Text, Timestamp};
+use kube_endpoint_core_model::{AddressType, ObjectKey, Service, Text, Timestamp};
 use serde::{Serialize, Serializer};
 
 use crate::details::{LastWrite, RecentEvent, write_optional_time};
 use crate::fault::Fault;
-use crate::finding::{Found, Problem, in_namespace};
+use crate::finding::{Found, Problem};
 use crate::near::NearMatch;
 use crate::pod::PodExplanation;
 use crate::pod_reason::{PodReason, Together};
-use crate::{Code, Open, ServedBy, Severity};
+use crate::{Code, Open, Remedy, ServedBy, Severity};
 
 /// The reasons why a Service has its endpoints.
 #[derive(Clone, Debug, Serialize)]
@@ -30,6 +30,9 @@ pub struct Explanation {
     /// Pods that differ from the selector in one label.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub nearly_matching: Vec<NearMatch>,
+    /// Number of all of these pods: the list has the largest groups only.
+    #[serde(skip)]
+    pub(crate) nearly_matching_pods: usize,
     /// The slices that are labelled with its name.
     pub slices: Vec<SliceSummary>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -170,7 +173,8 @@ pub struct Advice {
     pub code: Code,
     pub severity: Severity,
     pub message: String,
-    pub remedy: String,
+    #[serde(flatten)]
+    pub remedy: Remedy,
     /// Number of pods that it concerns; zero if it concerns the Service itself.
     pub pods: usize,
     /// Names of some of these pods.
@@ -181,13 +185,13 @@ pub struct Advice {
 /// Faults of one Service. Each serialises with its code, message and remedy.
 #[derive(Clone, Debug)]
 pub struct Faults {
-    namespace: Text,
+    service: ObjectKey,
     all: Vec<Fault>,
 }
 
 impl Faults {
-    pub(crate) fn new(namespace: &Text, all: Vec<Fault>) -> Self {
-        Self { namespace: namespace.clone(), all }
+    pub(crate) fn new(service: &ObjectKey, all: Vec<Fault>) -> Self {
+        Self { service: service.clone(), all }
     }
 }
 
@@ -201,7 +205,7 @@ impl std::ops::Deref for Faults {
 
 impl Serialize for Faults {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let found = |fault| Found::new(fault, in_namespace(&Fault::remedy(fault), &self.namespace));
+        let found = |fault| Found::new(fault, Fault::remedy(fault, &self.service));
         serializer.collect_seq(self.all.iter().map(found))
     }
 }
@@ -235,7 +239,7 @@ impl Explanation {
 /// reason counts as an error if no pod receives traffic, and at least as a warning if only pods
 /// that are being deleted do.
 pub(crate) fn advice(
-    namespace: &str,
+    service: &Service,
     faults: &[Fault],
     pods: &[PodExplanation],
     counts: Counts,
@@ -246,7 +250,7 @@ pub(crate) fn advice(
             code: fault.code(),
             severity: fault.severity(),
             message: fault.to_string(),
-            remedy: in_namespace(&fault.remedy(), namespace),
+            remedy: fault.remedy(&service.key),
             pods: 0,
             examples: Vec::new(),
         })
@@ -255,6 +259,7 @@ pub(crate) fn advice(
     for (pod, reason) in pods.iter().filter_map(|pod| Some((pod, pod.reason.as_ref()?))) {
         groups.entry((reason.code(), reason.group())).or_default().push((&pod.name, reason));
     }
+    let lasting = pods.iter().filter(|pod| !pod.reason.as_ref().is_some_and(PodReason::is_ending)).count();
     let is_left_to_ending = pods.iter().all(|pod| pod.reason.as_ref().is_some_and(PodReason::is_ending));
     for ((code, _), pods) in groups {
         let Some((name, reason)) = pods.first() else { continue };
@@ -269,12 +274,13 @@ pub(crate) fn advice(
             (false, true) => reason.severity().max(Severity::Warning),
             (false, false) => reason.severity(),
         };
-        let remedy = together.remedy(name, is_alone && severity > Severity::Info);
+        let remedy = together.remedy(&service.key, name, is_alone && severity > Severity::Info);
+        let remedy = remedy.then(reason.patch(service).filter(|_| pods.len() == lasting));
         all.push(Advice {
             code,
             severity,
             message: together.to_string(),
-            remedy: in_namespace(&remedy, namespace),
+            remedy,
             pods: pods.len(),
             examples: pods.iter().take(EXAMPLES).map(|(name, _)| (*name).clone()).collect(),
         });

@@ -15,7 +15,7 @@
 //! let web = ObjectKey::new("default", "web");
 //! let explanation = explain(&objects, &web, &topology, now, None, &Options::default()).expect("the Service is there");
 //! assert_eq!(explanation.verdict.code, Code::PodsNearlyMatch);
-//! assert_eq!(explanation.to_do[0].remedy, r#"Set app to "wbe" in the Service's selector, or to "web" in the labels of the pods"#);
+//! assert!(explanation.to_do[0].remedy.sentence.starts_with("Start pods with app=web if they are missing"));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -24,7 +24,7 @@
 //! controllers write.
 //!
 //! - [`explain()`] explains one Service, [`explain_pod`] one pod. Each possible fault has a stable
-//!   [`Code`], a message and a remedy.
+//!   [`Code`], a message and a [`Remedy`].
 //! - [`lint()`] lists the faults of all Services, [`diff()`] the changes that the controllers would
 //!   make, and [`render()`] the objects that they would write if there were none yet.
 //! - [`consumers`] has models of kube-proxy and CoreDNS, from which explanations know who receives
@@ -55,6 +55,7 @@ mod objects;
 mod planned;
 mod pod;
 mod pod_reason;
+mod remedy;
 pub mod render;
 mod sarif;
 pub mod text;
@@ -72,6 +73,7 @@ pub use near::{NearIndex, NearMatch, NearMatches, near_matches};
 pub use objects::{ObjectError, Objects};
 pub use planned::{Known, Options, Planned};
 pub use pod::{Place, PodExplanation, Publication};
-pub use pod_reason::{NamedPort, PodReason};
+pub use pod_reason::{FailedContainer, NamedPort, PodReason, UnreadyContainer};
+pub use remedy::{PatchForm, Person, Remedy, Step};
 pub use render::{Rendered, render};
 pub use traffic::{Open, ServedBy};

@@ -10,8 +10,8 @@ use serde::Serialize;
 
 use crate::explain::explain_with;
 use crate::explanation::Advice;
-use crate::finding::{Problem, in_namespace};
-use crate::{Code, Explanation, Fault, NearIndex, Objects, Options, Severity};
+use crate::finding::Problem;
+use crate::{Code, Explanation, Fault, NearIndex, Objects, Options, Remedy, Severity};
 
 /// One problem of one object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -25,7 +25,8 @@ pub struct Lint {
     pub name: &'static str,
     pub severity: Severity,
     pub message: String,
-    pub remedy: String,
+    #[serde(flatten)]
+    pub remedy: Remedy,
     /// Number of pods with the problem, or zero if the object itself has it.
     pub pods: usize,
 }
@@ -137,26 +138,27 @@ fn of_leftovers(objects: &Objects, options: &Options) -> Vec<Lint> {
     let slices = slices.filter(|(_, slice)| is_ours(slice)).map(|(service, slice)| {
         let slice_name = slice.metadata.name.clone();
         let fault = Fault::OrphanedSlice { slice: slice_name, service: service.name.clone() };
-        of_fault("EndpointSlice", slice.key(), &fault)
+        of_fault("EndpointSlice", slice.key(), service, &fault)
     });
     let endpoints = objects
         .endpoints
         .iter()
         .filter(|(key, endpoints)| objects.service(key).is_none() && is_from_pods(endpoints));
     let endpoints = endpoints.map(|(key, _)| {
-        of_fault("Endpoints", key.clone(), &Fault::OrphanedEndpoints { endpoints: key.clone() })
+        of_fault("Endpoints", key.clone(), key, &Fault::OrphanedEndpoints { endpoints: key.clone() })
     });
     slices.chain(endpoints).collect()
 }
 
-fn of_fault(kind: &'static str, object: ObjectKey, fault: &Fault) -> Lint {
+/// `service` is the name under which the Service of the object would be.
+fn of_fault(kind: &'static str, object: ObjectKey, service: &ObjectKey, fault: &Fault) -> Lint {
     Lint {
         kind,
         code: fault.code(),
         name: fault.code().name(),
         severity: fault.severity(),
         message: fault.to_string(),
-        remedy: in_namespace(&fault.remedy(), &object.namespace),
+        remedy: fault.remedy(service),
         pods: 0,
         object,
     }

@@ -78,7 +78,8 @@ fn result(lint: &Lint) -> Value {
         "ruleId": code.id(),
         "ruleIndex": Code::ALL.iter().position(|other| other == code),
         "level": level(*severity),
-        "message": {"text": format!("{kind} {object}: {message}. {remedy}.")},
+        "message": {"text": format!("{kind} {object}: {message}. {}.", remedy.sentence)},
+        "properties": {"commands": remedy.commands().collect::<Vec<_>>()},
         "locations": [{
             "physicalLocation": {
                 "artifactLocation": {"uri": &path},

@@ -272,7 +272,7 @@ proptest! {
             }
             let is_fine = pod.publication == Publication::Ready;
             prop_assert!(is_fine || pod.reason.is_some(), "{:?}", pod);
-            prop_assert!(pod.reason.as_ref().is_none_or(|reason| !reason.remedy().is_empty()));
+            prop_assert!(pod.remedy().is_none_or(|remedy| !remedy.sentence.is_empty()));
         }
     }
 

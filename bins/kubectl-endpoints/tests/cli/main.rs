@@ -65,6 +65,21 @@ async fn a_pod_is_explained_for_each_service() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_kind_may_be_a_word_of_its_own() {
+    let shop = Shop::start(Vec::new()).await;
+    for (one, other) in [
+        (&["explain", "nobody"][..], &["explain", "service", "nobody"][..]),
+        (&["explain", "svc/nobody"], &["explain", "svc", "nobody"]),
+        (&["explain", "pod/db-0"], &["explain", "pod", "db-0"]),
+        (&["explain", "po/db-0"], &["explain", "pods", "db-0"]),
+    ] {
+        let (one, other) = (shop.run(one).await, shop.run(other).await);
+        assert_eq!(one.status.code(), Some(0), "{}", stderr(&one));
+        assert_eq!(without_ages(&stdout(&one)), without_ages(&stdout(&other)));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn lint_reports_by_exit_code_and_as_sarif() {
     let shop = Shop::start(Vec::new()).await;
     let output = shop.run(&["lint", "-o", "sarif"]).await;
@@ -197,9 +212,9 @@ async fn a_verdict_that_cannot_be_given_is_not_made_up() {
 
     What to do
       1. EP001  Ask for the permission to get and list pods and endpointslices, and
-                explain the Service again; you have it if these say yes: kubectl -n
-                shop auth can-i list pods; kubectl -n shop auth can-i list
-                endpointslices.
+                explain the Service again; you have it if these say yes.
+                kubectl -n shop auth can-i list pods
+                kubectl -n shop auth can-i list endpointslices
     ");
 }
 
@@ -227,7 +242,11 @@ async fn errors_say_what_is_wrong() {
         (&["explain", "pod/none"], "error: there is no pod shop/none\n"),
         (
             &["explain", "deployment/web"],
-            "error: \"deployment\" is neither `service` nor `pod`; write NAME, service/NAME or pod/NAME\n",
+            "error: \"deployment\" is neither `service` nor `pod`; write NAME, service/NAME, pod/NAME, service NAME or pod NAME\n",
+        ),
+        (
+            &["explain", "web", "api"],
+            "error: \"web\" is neither `service` nor `pod`; write NAME, service/NAME, pod/NAME, service NAME or pod NAME\n",
         ),
         (&["diff", "-o", "sarif"], "error: only lint prints SARIF; choose table, wide, json or yaml\n"),
     ] {

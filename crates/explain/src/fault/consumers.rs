@@ -70,13 +70,3 @@ pub(super) fn unused(slice: &Text, cause: &UnusedSlice) -> String {
         ),
     }
 }
-
-/// Says how to make kube-proxy use the endpoints of a slice.
-pub(super) fn unused_remedy(slice: &Text, cause: &UnusedSlice) -> String {
-    match cause {
-        UnusedSlice::Family { .. } => "Nothing, if other clients than kube-proxy read the slice".to_owned(),
-        UnusedSlice::Ports { .. } => format!(
-            "Give the ports of slice {slice} the names and protocols of the Service's ports, or delete the slice: kubectl delete endpointslice {slice}"
-        ),
-    }
-}

@@ -1,9 +1,9 @@
-//! Message and remedy of each fault.
+//! Message and code of each fault.
 
 use std::fmt;
 
 use kube_endpoint_core_model::Text;
-use kube_endpoint_core_model::well_known::{LABEL_HEADLESS, LABEL_SKIP_MIRROR};
+use kube_endpoint_core_model::well_known::LABEL_HEADLESS;
 
 use super::{Fault, LocalPolicy, UnusedSlice, consumers, families, ports};
 use crate::consumers::kube_proxy::LABEL_SERVICE_PROXY_NAME;
@@ -13,7 +13,7 @@ use crate::{Code, Open, Severity};
 /// The maximum number of names in a sentence.
 const NAMES_IN_A_SENTENCE: usize = 5;
 
-fn names(names: &[Text]) -> String {
+pub(super) fn names(names: &[Text]) -> String {
     let listed: Vec<&str> = names.iter().take(NAMES_IN_A_SENTENCE).map(|name| &**name).collect();
     match names.len().saturating_sub(NAMES_IN_A_SENTENCE) {
         0 => listed.join(", "),
@@ -21,7 +21,7 @@ fn names(names: &[Text]) -> String {
     }
 }
 
-fn and(kinds: &[&str]) -> String {
+pub(super) fn and(kinds: &[&str]) -> String {
     match kinds {
         [] => String::new(),
         [one] => (*one).to_owned(),
@@ -36,14 +36,6 @@ fn plural(resource: &str) -> &str {
         "endpoints" => "Endpoints",
         resource => resource,
     }
-}
-
-/// Says how to let the controller mirror Endpoints.
-fn mirror(endpoints: &str, key: &str) -> String {
-    let (what, verb) = if key == LABEL_SKIP_MIRROR { ("label", "label") } else { ("annotation", "annotate") };
-    format!(
-        "Write EndpointSlices yourself, or remove the {what}: kubectl {verb} endpoints {endpoints} {key}-"
-    )
 }
 
 impl fmt::Display for Fault {
@@ -136,7 +128,19 @@ impl fmt::Display for Fault {
                 )
             }
             Self::SlicesBehind(behind) => behind.fmt(f, "the slices are not up to date"),
-            Self::EndpointsBehind(behind) => behind.fmt(f, "the Endpoints are not up to date"),
+            Self::EndpointsBehind { behind, is_alone } => {
+                behind.fmt(f, "the Endpoints are not up to date")?;
+                f.write_str(if *is_alone { "; kube-proxy and DNS read the slices instead" } else { "" })
+            }
+            Self::PortNotDeclared { port, name, target, declared } => {
+                let numbers = declared.iter().map(|number| Text::from(number.to_string()));
+                let numbers = names(&numbers.collect::<Vec<_>>());
+                let name = if name.is_empty() { String::new() } else { format!(" ({name})") };
+                write!(
+                    f,
+                    "port {port}{name} of the Service has the targetPort {target}, and the containers of the pods declare only {numbers}"
+                )
+            }
             Self::WrongOwner { slice, owner: Some(owner) } => {
                 write!(f, "slice {slice} is owned by {owner}, not by this Service")
             }
@@ -171,7 +175,7 @@ impl fmt::Display for Fault {
                     "the Endpoints {endpoints} have the label of the endpoints controller, and the Service does not exist"
                 )
             }
-            Self::SlicesLeftBehind { slices } => {
+            Self::SlicesLeftBehind { slices, .. } => {
                 write!(f, "the Service selects no pods, and slices made from pods remain: {}", names(slices))
             }
             Self::SliceTerminating { slice, finalizers } => {
@@ -217,7 +221,8 @@ impl Problem for Fault {
             Self::OrphanedSlice { .. } => Code::OrphanedSlice,
             Self::DuplicateEndpoint { .. } => Code::DuplicateEndpoint,
             Self::EndpointsTruncated { .. } => Code::EndpointsTruncated,
-            Self::EndpointsBehind(_) => Code::EndpointsBehind,
+            Self::EndpointsBehind { .. } => Code::EndpointsBehind,
+            Self::PortNotDeclared { .. } => Code::PortNotDeclared,
             Self::OrphanedEndpoints { .. } => Code::OrphanedEndpoints,
             Self::SlicesLeftBehind { .. } => Code::SlicesLeftBehind,
             Self::SliceTerminating { .. } => Code::SliceTerminating,
@@ -231,7 +236,10 @@ impl Problem for Fault {
             Self::EndpointPortsDiffer { none_is_left: false, .. }
             | Self::EndpointFamiliesDiffer { none_is_left: false, .. }
             | Self::SlicesIgnored { none_is_left: false, .. } => Severity::Warning,
-            Self::SlicesBehind(behind) | Self::EndpointsBehind(behind) if !behind.is_late => Severity::Info,
+            Self::SlicesBehind(behind) | Self::EndpointsBehind { behind, .. } if !behind.is_late => {
+                Severity::Info
+            }
+            Self::EndpointsBehind { is_alone: true, .. } => Severity::Info,
             Self::NoLocalEndpoint { policy: LocalPolicy::Internal, with: 0, .. } => Severity::Error,
             // Load balancers leave out nodes without an endpoint.
             Self::NoLocalEndpoint { policy: LocalPolicy::External, with: 1.., .. }
@@ -240,115 +248,5 @@ impl Problem for Fault {
             | Self::SliceUnused { cause: UnusedSlice::Family { .. }, .. } => Severity::Info,
             fault => fault.code().severity(),
         }
-    }
-
-    fn remedy(&self) -> String {
-        let fixed = match self {
-            Self::NotKnown { kinds, .. } => {
-                let commands: Vec<String> =
-                    kinds.iter().map(|kind| format!("kubectl auth can-i list {kind}")).collect();
-                let say = if commands.len() == 1 { "this says" } else { "these say" };
-                return format!(
-                    "Ask for the permission to get and list {}, and explain the Service again; you have it if {say} yes: {}",
-                    and(kinds),
-                    commands.join("; ")
-                );
-            }
-            Self::EndpointsNotMirrored { endpoints, key, .. } => return mirror(endpoints, key),
-            Self::AddressNotMirrored { maximum: Some(_), .. } => {
-                "Write EndpointSlices yourself, which hold as many, or raise --mirroring-max-endpoints-per-subset"
-            }
-            Self::EndpointPortsDiffer { wanted, has, family, none_is_left } => {
-                return ports::remedy(wanted, has, *family, *none_is_left);
-            }
-            Self::EndpointFamiliesDiffer { missing, has, none_is_left } => {
-                return families::remedy(missing, has, *none_is_left);
-            }
-            Self::SlicesIgnored { slices, endpoints, .. } => {
-                let slices: Vec<&str> = slices.iter().map(|name| &**name).collect();
-                let of = |kind: &str, names: &str| format!("kubectl label {kind} {names} {LABEL_HEADLESS}-");
-                let of_endpoints = endpoints.as_ref().map(|name| of("endpoints", name));
-                let commands = of_endpoints.into_iter().chain([of("endpointslice", &slices.join(" "))]);
-                return format!("Remove the label: {}", commands.collect::<Vec<_>>().join("; "));
-            }
-            Self::NoLocalEndpoint { policy, with, .. } => return consumers::no_local_remedy(*policy, *with),
-            Self::OtherProxy { .. } => "Nothing, if that proxy runs; else remove the label from the Service",
-            Self::SliceUnused { slice, cause } => return consumers::unused_remedy(slice, cause),
-            Self::HintsIgnored { slices, .. } => {
-                return format!(
-                    "Let whoever writes {} set hints, too, or unset trafficDistribution",
-                    names(slices)
-                );
-            }
-            Self::PodsNearlyMatch { nearest, .. } => return nearest.remedy(),
-            Self::HeadlessWithoutNames { service, .. } => {
-                return format!(
-                    "Set spec.subdomain of the pods, or serviceName of their StatefulSet, to {service:?}"
-                );
-            }
-            Self::NoZones { .. } => {
-                "Label each node with topology.kubernetes.io/zone, or unset trafficDistribution"
-            }
-            Self::DuplicateEndpoint { slices, .. } => {
-                return format!(
-                    "Find out who writes these slices (label managed-by), and delete those that no controller keeps: {}",
-                    names(slices)
-                );
-            }
-            Self::WrongOwner { slice, .. } | Self::UnmanagedSlice { slice } => {
-                return format!(
-                    "Delete the slice, unless a client of yours maintains it: kubectl delete endpointslice {slice}"
-                );
-            }
-            // Their labels do not prove that a controller made them: cleanup looks at
-            // managedFields.
-            Self::OrphanedSlice { .. } | Self::OrphanedEndpoints { .. } => {
-                "Create the Service, or see what is left over and who wrote it: kubectl endpoints cleanup"
-            }
-            Self::ForeignSlice { manager, .. } => {
-                return format!("Nothing, if {manager} is meant to add endpoints to this Service");
-            }
-            Self::SlicesLeftBehind { slices } => {
-                let slices: Vec<&str> = slices.iter().map(|name| &**name).collect();
-                return format!(
-                    "Delete the slices, or restore the selector: kubectl delete endpointslice {}",
-                    slices.join(" ")
-                );
-            }
-            Self::SlicesBehind(behind) | Self::EndpointsBehind(behind) if !behind.is_late => {
-                "Wait a few seconds"
-            }
-            Self::NoPodMatches { .. } => "Correct spec.selector, or start pods with these labels",
-            Self::NoSelector => {
-                "Set spec.selector, or write an EndpointSlice with the label kubernetes.io/service-name"
-            }
-            Self::ExternalName => {
-                "Nothing, if clients should reach the DNS name; else set spec.type to ClusterIP and add a selector"
-            }
-            Self::ServiceTerminating => {
-                "Remove the finalizers that hold it, and create the Service again if it is needed"
-            }
-            Self::NoServicePorts => "Add a port to spec.ports",
-            Self::UnknownTrafficDistribution { .. } => {
-                "Use PreferSameZone or PreferSameNode, or unset the field"
-            }
-            Self::TopologyHintsWithheld { .. } => {
-                "Give each zone ready nodes and enough pods, or use trafficDistribution: PreferSameZone"
-            }
-            Self::AnnotationIgnored { .. } => {
-                "Remove the annotation, and set spec.publishNotReadyAddresses instead"
-            }
-            Self::AddressNotMirrored { .. } => "Correct the addresses, or write EndpointSlices yourself",
-            Self::NoAddressesWritten => "Write ready addresses into them, or set spec.selector",
-            Self::SlicesBehind(_) | Self::EndpointsBehind(_) => {
-                "Look at the controller: is there a leader, does it log errors, may it write to this namespace?"
-            }
-            Self::EndpointsTruncated { .. } => "Let clients read EndpointSlices, or split the Service",
-            Self::SliceTerminating { .. } => "Remove its finalizers, or repair the client that should do so",
-            Self::EndpointsWrittenByOthers { .. } => {
-                "Stop the other client, or remove the selector if its addresses should be used"
-            }
-        };
-        fixed.to_owned()
     }
 }

@@ -1,13 +1,14 @@
-//! Message and remedy of each reason.
+//! Message and code of each reason.
 
 use std::fmt;
 use std::net::IpAddr;
 
 use kube_endpoint_core_model::IpFamily;
 
-use super::{NamedPort, PodReason};
-use crate::Code;
+use super::{NamedPort, PodReason, containers};
+use crate::details::ContainerKind;
 use crate::finding::Problem;
+use crate::{Code, Severity};
 
 impl fmt::Display for NamedPort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -23,12 +24,12 @@ fn list(ports: &[NamedPort]) -> String {
     if texts.is_empty() { "no named ports".to_owned() } else { texts.join(", ") }
 }
 
-fn any_of(families: &[IpFamily]) -> String {
+pub(super) fn any_of(families: &[IpFamily]) -> String {
     families.iter().map(|family| format!("{family:?}")).collect::<Vec<_>>().join(" or ")
 }
 
 /// Appends the reason and the message of a condition or state, if there are any.
-fn reported(f: &mut fmt::Formatter<'_>, why: &str, message: &str) -> fmt::Result {
+pub(super) fn reported(f: &mut fmt::Formatter<'_>, why: &str, message: &str) -> fmt::Result {
     match (why, message) {
         ("", "") => Ok(()),
         (text, "") | ("", text) => write!(f, ": {}", text.trim_end_matches('.')),
@@ -39,14 +40,25 @@ fn reported(f: &mut fmt::Formatter<'_>, why: &str, message: &str) -> fmt::Result
 impl fmt::Display for PodReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::PodFinished => f.write_str("the pod has ended for good (phase Succeeded or Failed)"),
-            Self::NoAddress => f.write_str("the pod has no IP address yet"),
-            Self::PortNameNotFound { wanted, has } | Self::SomePortsNotFound { wanted, has } => {
-                write!(f, "no container port named {}; the pod has {}", list(wanted), list(has))
+            Self::PodFinished { why, message, failed } => {
+                containers::finished(f, why, message, failed.as_ref())
             }
-            Self::PodTerminating { serving, .. } => {
+            Self::NoAddress => f.write_str("the pod has no IP address yet"),
+            Self::PortNameNotFound { wanted, has, elsewhere, .. }
+            | Self::SomePortsNotFound { wanted, has, elsewhere } => {
+                let others = if *elsewhere { ", which other pods of the Service have" } else { "" };
+                write!(f, "no container port named {}{others}; the pod has {}", list(wanted), list(has))?;
+                let only_dns = matches!(self, Self::PortNameNotFound { only_dns: true, .. });
+                f.write_str(if only_dns { "; DNS answers with its address, without this port" } else { "" })
+            }
+            Self::PodTerminating { serving, finalizers, .. } => {
                 f.write_str("the pod is being deleted")?;
-                f.write_str(if *serving { " and finishes its requests" } else { "" })
+                f.write_str(if *serving { " and finishes its requests" } else { "" })?;
+                match finalizers.as_slice() {
+                    [] => Ok(()),
+                    [one] => write!(f, "; the finalizer {one} holds it"),
+                    more => write!(f, "; the finalizers {} hold it", more.join(", ")),
+                }
             }
             Self::NodeNotFound { node } => write!(f, "the pod's node {node:?} does not exist"),
             Self::InvalidAddress { address } => {
@@ -64,24 +76,21 @@ impl fmt::Display for PodReason {
                 Some(status) => write!(f, "readiness gate {gate} is {status}"),
                 None => write!(f, "readiness gate {gate} has no condition: nobody has reported on it"),
             },
-            Self::ContainerNotReady { containers, .. } => match containers.as_slice() {
-                [] => f.write_str("not all containers are ready"),
-                [one] => write!(f, "container {one} runs but is not ready: its readiness probe fails"),
-                more => {
-                    write!(
-                        f,
-                        "containers {} run but are not ready: their readiness probes fail",
-                        more.join(", ")
-                    )
-                }
+            Self::ContainerNotReady { containers, .. } => containers::unready(f, containers),
+            Self::ContainerNotRunning { .. } => match self.stopped() {
+                Some(stopped) => stopped.fmt(f),
+                None => Ok(()),
             },
-            Self::ContainerNotRunning { container, why, message, restarts } => {
-                write!(f, "container {container} does not run")?;
-                reported(f, why, message)?;
-                if *restarts > 0 { write!(f, " (restarted {restarts} times)") } else { Ok(()) }
+            Self::InitContainerRuns { container, .. } => {
+                let container = containers::called(ContainerKind::Init, container);
+                write!(f, "{container} has not ended, and the containers after it wait for that")
             }
             Self::NodeNotReady { node, .. } => {
                 write!(f, "the pod's node {node} is not ready, so the pod was marked not ready")
+            }
+            Self::NotScheduled { gates, .. } if !gates.is_empty() => {
+                let (gate, hold) = if gates.len() == 1 { ("gate", "holds") } else { ("gates", "hold") };
+                write!(f, "the pod is bound to no node: the scheduling {gate} {} {hold} it", gates.join(", "))
             }
             Self::NotScheduled { message, .. } => {
                 f.write_str("the pod is bound to no node")?;
@@ -116,7 +125,7 @@ impl fmt::Display for PodReason {
 impl Problem for PodReason {
     fn code(&self) -> Code {
         match self {
-            Self::PodFinished => Code::PodFinished,
+            Self::PodFinished { .. } => Code::PodFinished,
             Self::NoAddress => Code::NoAddress,
             Self::PortNameNotFound { .. } => Code::PortNameNotFound,
             Self::PodTerminating { .. } => Code::PodTerminating,
@@ -126,7 +135,7 @@ impl Problem for PodReason {
             Self::NotReady { .. } => Code::NotReady,
             Self::ReadinessGateNotMet { .. } => Code::ReadinessGateNotMet,
             Self::ContainerNotReady { .. } => Code::ContainerNotReady,
-            Self::ContainerNotRunning { .. } => Code::ContainerNotRunning,
+            Self::ContainerNotRunning { .. } | Self::InitContainerRuns { .. } => Code::ContainerNotRunning,
             Self::NodeNotReady { .. } => Code::NodeNotReady,
             Self::NotScheduled { .. } => Code::NotScheduled,
             Self::SomePortsNotFound { .. } => Code::SomePortsNotFound,
@@ -140,93 +149,11 @@ impl Problem for PodReason {
         }
     }
 
-    fn remedy(&self) -> String {
-        let fixed = match self {
-            Self::PortNameNotFound { wanted, has } | Self::SomePortsNotFound { wanted, has } => {
-                let names: Vec<String> = wanted.iter().map(|port| format!("{:?}", port.name)).collect();
-                let choice: Vec<String> = has.iter().map(|port| format!("{:?}", port.name)).collect();
-                let names = names.join(" and ");
-                return if choice.is_empty() {
-                    format!(
-                        "Give a container port the name {names}, or set the Service's targetPort to a number"
-                    )
-                } else {
-                    format!(
-                        "Set the Service's targetPort to {} or a number, or give a container port the name {names}",
-                        choice.join(" or ")
-                    )
-                };
-            }
-            Self::PortProtocolDiffers { wanted, has } => {
-                return format!(
-                    "Set the protocol of the Service's port to {}, or that of the container port {:?} to {}",
-                    has.protocol, wanted.name, wanted.protocol
-                );
-            }
-            Self::NodeNotFound { node } => {
-                return format!(
-                    "Bring node {node:?} back, or delete the pod so that it is scheduled elsewhere"
-                );
-            }
-            Self::ReadinessGateNotMet { gate, .. } => {
-                return format!(
-                    "Look at the controller that sets the condition {gate}, often that of a load balancer"
-                );
-            }
-            Self::ContainerNotRunning { container, why, .. } => {
-                return match &**why {
-                    "ImagePullBackOff" | "ErrImagePull" | "InvalidImageName" => {
-                        format!("Correct the image of container {container}, or the credentials to pull it")
-                    }
-                    _ => format!(
-                        "Look at why container {container} ends: kubectl logs --previous POD -c {container}"
-                    ),
-                };
-            }
-            Self::ContainerNotReady { containers, .. } => {
-                let container = containers.first().map(|name| format!(" -c {name}")).unwrap_or_default();
-                return format!(
-                    "Look at the readiness probe: kubectl describe pod POD, kubectl logs POD{container}"
-                );
-            }
-            Self::NodeNotReady { node, .. } => {
-                return format!("Look at the kubelet of node {node}: kubectl describe node {node}");
-            }
-            Self::NoAddressOfFamily { family, .. } => {
-                return format!(
-                    "Give pods {family:?} addresses (dual-stack network), or create the Service with a family that they have"
-                );
-            }
-            // A single-stack Service keeps its first family.
-            Self::SomeFamiliesMissing { missing, has } => {
-                let has = if has.iter().any(IpAddr::is_ipv4) { "IPv4" } else { "IPv6" };
-                return format!(
-                    "Give all pods {} addresses, or make the Service single-stack if its first family is {has}",
-                    any_of(missing)
-                );
-            }
-            Self::PodFinished => {
-                "Nothing, if it has done its work; a Service should select pods that keep running"
-            }
-            Self::NoAddress => "Wait for the network plugin; if it lasts: kubectl describe pod POD",
-            Self::PodTerminating { .. } => "Nothing; if it lasts, look at the pod's finalizers and its node",
-            Self::InvalidAddress { .. } => {
-                "Correct what writes the pod's status: the kubelet or the network plugin"
-            }
-            Self::NotReady { .. } => "Look at the pod's conditions: kubectl describe pod POD",
-            Self::NotScheduled { .. } => "Look at the scheduler's events: kubectl describe pod POD",
-            Self::OverCapacity => {
-                "Nothing, if clients read EndpointSlices, which hold all pods; Endpoints hold at most 1000"
-            }
-            Self::NotWritten => "Look at what the explanation says about the slices of the Service",
-            Self::NoServicePorts => "Add a port to spec.ports of the Service",
-            Self::ReadinessUnknown => {
-                "Look at the kubelet of the pod's node, or at who writes the pod's status"
-            }
-            Self::PublishedNotReady { .. } => {
-                "Nothing, if clients expect that; else unset publishNotReadyAddresses"
-            }
-        };
-        fixed.to_owned()
+    fn severity(&self) -> Severity {
+        match self {
+            // DNS has the pod's address, and only questions for the port go without an answer.
+            Self::PortNameNotFound { only_dns: true, .. } => Severity::Warning,
+            reason => reason.code().severity(),
+        }
     }
 }

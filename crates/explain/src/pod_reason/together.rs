@@ -2,8 +2,10 @@
 
 use std::fmt;
 
+use kube_endpoint_core_model::ObjectKey;
+
 use super::PodReason;
-use crate::finding::Problem;
+use crate::{Person, Remedy, Step};
 
 /// Reasons of several pods with the same [group](PodReason::group). Prints as one sentence, without
 /// a full stop.
@@ -41,31 +43,40 @@ impl Together<'_> {
         addresses
     }
 
-    /// Returns the remedy for all of them. `pod` is the name of one of the pods; `is_alone` is true
-    /// if the Service has only pods of this kind.
-    pub(crate) fn remedy(&self, pod: &str, is_alone: bool) -> String {
+    /// Returns the remedy for all of them. `pod` is the name of one of the pods, which `service`
+    /// selects; `is_alone` is true if the Service has only pods of this kind.
+    pub(crate) fn remedy(&self, service: &ObjectKey, pod: &str, is_alone: bool) -> Remedy {
         let nodes = self.nodes();
-        match self.0.first() {
-            Some(PodReason::NodeNotReady { .. }) if nodes.len() > 1 => {
-                format!(
-                    "Look at the kubelets of nodes {}: kubectl describe node {}",
-                    first_few(&nodes),
-                    first(&nodes)
-                )
+        let Some(reason) = self.0.first() else { return Remedy::default() };
+        let sentence = match reason {
+            PodReason::NodeNotReady { .. } if nodes.len() > 1 => {
+                format!("Look at the kubelets of nodes {}", first_few(&nodes))
             }
-            Some(PodReason::NodeNotFound { .. }) if nodes.len() > 1 => format!(
+            PodReason::NodeNotFound { .. } if nodes.len() > 1 => format!(
                 "Bring the nodes {} back, or delete the pods so that they are scheduled elsewhere",
                 first_few(&nodes)
             ),
-            Some(PodReason::PodFinished) if is_alone => {
+            PodReason::PodFinished { why, failed, .. }
+                if is_alone && (!why.is_empty() || failed.is_some()) =>
+            {
+                "Look at why the pod ended, and start one in its place".to_owned()
+            }
+            PodReason::PodFinished { .. } if is_alone => {
                 "Start a pod that keeps running; if the work is done, delete the Service".to_owned()
             }
-            Some(PodReason::PodTerminating { .. }) if is_alone => {
-                "Start a pod in its place; if it stays, look at its finalizers and its node".to_owned()
+            PodReason::PodTerminating { .. } if is_alone => {
+                let start = "Start a pod in its place";
+                let sentence = match reason.finalizers() {
+                    [] => format!("{start}; if it stays, look at its node"),
+                    held => format!("{start}; {}", super::remedy::held(held)),
+                };
+                let steps = reason.remedy(service, pod).steps.into_iter();
+                let shows = steps.filter(|step| !matches!(step, Step::Ask { .. }));
+                return Remedy::ask(Person::PodOwner, sentence).shown_by(shows);
             }
-            Some(reason) => reason.remedy().replace("POD", pod),
-            None => String::new(),
-        }
+            _ => return reason.remedy(service, pod),
+        };
+        reason.remedy(service, pod).saying(sentence)
     }
 }
 
@@ -119,10 +130,6 @@ impl fmt::Display for Together<'_> {
 
 fn texts(texts: &[String]) -> Vec<&str> {
     texts.iter().map(String::as_str).collect()
-}
-
-fn first<'a>(names: &[&'a str]) -> &'a str {
-    names.first().copied().unwrap_or_default()
 }
 
 fn first_few(names: &[&str]) -> String {

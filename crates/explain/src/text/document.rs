@@ -4,6 +4,9 @@ use std::fmt::Write;
 
 use kube_endpoint_core_model::harmless;
 
+use super::explanation::sentence;
+use crate::{Remedy, Step};
+
 /// The maximum number of characters of a cell or of a sentence. JSON and YAML have all of them.
 const LONGEST_TEXT: usize = 1000;
 
@@ -94,6 +97,12 @@ pub(crate) fn plain(text: impl Into<String>) -> Span {
     span(text, Emphasis::None)
 }
 
+/// Makes a line of a command, which is never cut.
+pub(crate) fn command(indent: &str, step: &Step) -> Line {
+    let text = harmless(&step.to_string(), usize::MAX).into_owned();
+    vec![plain(indent), Span { text, emphasis: Emphasis::Strong }]
+}
+
 impl Document {
     /// Returns the lines.
     pub fn lines(&self) -> &[Line] {
@@ -122,6 +131,23 @@ impl Document {
     /// Adds a line.
     pub(crate) fn line(&mut self, line: impl Into<Line>) {
         self.lines.push(line.into());
+    }
+
+    /// Adds a remedy after the given spans: the sentence, and below it each step that the sentence
+    /// does not tell. A command has a line of its own and is neither wrapped nor cut, so that a
+    /// user can copy it.
+    pub(crate) fn remedy(&mut self, first: Line, remedy: &Remedy, emphasis: Emphasis, columns: usize) {
+        let indent = " ".repeat(first.iter().map(|span| width(&span.text)).sum());
+        self.sentence(first, &sentence(&remedy.sentence), emphasis, columns);
+        for step in &remedy.steps {
+            match step {
+                Step::Ask { what, .. } if *what == remedy.sentence => {}
+                Step::Ask { what, .. } => {
+                    self.sentence(vec![plain(&*indent)], &sentence(what), emphasis, columns);
+                }
+                step => self.line(command(&indent, step)),
+            }
+        }
     }
 
     /// Adds an empty line, unless the document is empty.

@@ -11,7 +11,7 @@ use crate::explain::PodServices;
 use crate::explanation::{Explanation, Status};
 use crate::pod::{Place, PodExplanation};
 use crate::pod_reason::Together;
-use crate::{Code, Fault, HintReason, PodReason, Problem, Severity, age};
+use crate::{Code, HintReason, PodReason, Problem, Severity, age};
 
 /// The maximum number of pods for each reason, unless the layout is wide.
 const PODS: usize = 8;
@@ -134,12 +134,8 @@ impl Explanation {
         for near in self.nearly_matching.iter().take(FAULTS) {
             document.sentence(vec![plain("  ")], &near.to_string(), Emphasis::None, layout.columns);
         }
-        let all = self.faults.iter().find_map(|fault| match fault {
-            Fault::PodsNearlyMatch { count, .. } => Some(*count),
-            _ => None,
-        });
         let shown = self.nearly_matching.iter().take(FAULTS).map(|near| near.count).sum();
-        more(document, all.unwrap_or_default(), shown, "pods");
+        more(document, self.nearly_matching_pods, shown, "pods");
     }
 
     fn add_outputs(&self, document: &mut Document, layout: Layout, now: Timestamp) {
@@ -218,7 +214,7 @@ impl Explanation {
             let emphasis = advice.severity.emphasis();
             let code = span(advice.code.id(), emphasis);
             let lead = vec![plain(format!("{:>3}. ", at + 1)), code, plain("  ")];
-            document.sentence(lead, &sentence(&advice.remedy), Emphasis::None, layout.columns);
+            document.remedy(lead, &advice.remedy, Emphasis::None, layout.columns);
         }
         more(document, self.to_do.len(), FAULTS, "things to do");
     }
@@ -273,9 +269,8 @@ impl PodServices {
                     "EndpointSlices could not be read, so whether it receives traffic is not known.";
                 document.sentence(vec![plain("         ")], not_known, Emphasis::None, layout.columns);
             }
-            if let Some(reason) = &says.pod.reason {
-                let remedy = sentence(&says.pod.remedy_of(reason));
-                document.sentence(vec![plain("         ")], &remedy, Emphasis::Dim, layout.columns);
+            if let Some(remedy) = says.pod.remedy() {
+                document.remedy(vec![plain("         ")], &remedy, Emphasis::Dim, layout.columns);
             }
             let mut table = Table::new(9, headings(layout));
             table.row(cells(&says.pod, layout, now));

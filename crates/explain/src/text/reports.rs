@@ -1,6 +1,6 @@
 //! Prints reports about many Services: lint, diff and render.
 
-use super::document::{Document, Emphasis, Layout, plain, span};
+use super::document::{Document, Emphasis, Layout, command, plain, span};
 use super::explanation::{number, sentence};
 use super::table::Table;
 use crate::Severity;
@@ -25,8 +25,11 @@ impl LintReport {
                 plain(lint.code.id()),
                 span(object, Emphasis::Strong),
                 plain(&*lint.message),
-                plain(&*lint.remedy),
+                plain(&*lint.remedy.sentence),
             ]);
+            for step in lint.remedy.steps.iter().filter(|step| layout.wide && step.command().is_some()) {
+                table.below(command("  ", step));
+            }
         }
         table.add_to(&mut document);
         let count = |severity| self.problems.iter().filter(|lint| lint.severity == severity).count();

@@ -9,7 +9,8 @@ const GAP: usize = 2;
 pub(crate) struct Table {
     indent: usize,
     headings: Vec<&'static str>,
-    rows: Vec<Vec<Span>>,
+    /// The cells of each row, and the lines below it.
+    rows: Vec<(Vec<Span>, Vec<Line>)>,
 }
 
 impl Table {
@@ -20,7 +21,14 @@ impl Table {
 
     /// Adds a row with a cell for each heading.
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = Span>) {
-        self.rows.push(cells.into_iter().collect());
+        self.rows.push((cells.into_iter().collect(), Vec::new()));
+    }
+
+    /// Adds a line below the last row, which is no part of the columns.
+    pub(crate) fn below(&mut self, line: Line) {
+        if let Some((_, below)) = self.rows.last_mut() {
+            below.push(line);
+        }
     }
 
     /// Adds the table to a document: the headings, then the rows. Without rows it adds nothing.
@@ -31,13 +39,14 @@ impl Table {
         let cell_width = |row: &Vec<Span>, column: usize| row.get(column).map_or(0, |cell| width(&cell.text));
         let widths: Vec<usize> = (0..self.headings.len())
             .map(|column| {
-                let longest = self.rows.iter().map(|row| cell_width(row, column)).max().unwrap_or_default();
+                let longest =
+                    self.rows.iter().map(|(row, _)| cell_width(row, column)).max().unwrap_or_default();
                 let heading = self.headings.get(column).map_or(0, |heading| width(heading));
                 if longest == 0 { 0 } else { longest.max(heading) }
             })
             .collect();
         let headings: Vec<Span> = self.headings.iter().map(|heading| span(*heading, Emphasis::Dim)).collect();
-        for row in std::iter::once(headings).chain(self.rows) {
+        for (row, below) in std::iter::once((headings, Vec::new())).chain(self.rows) {
             let mut line: Line = vec![plain(" ".repeat(self.indent))];
             for (cell, wanted) in row.into_iter().zip(&widths).filter(|(_, wanted)| **wanted > 0) {
                 let missing = wanted.saturating_sub(width(&cell.text));
@@ -45,6 +54,7 @@ impl Table {
                 line.push(plain(" ".repeat(missing + GAP)));
             }
             document.line(line);
+            below.into_iter().for_each(|line| document.line(line));
         }
     }
 }

@@ -116,7 +116,7 @@ fn remedies_for_ports_can_be_carried_out() {
     let advice = |cluster: Cluster| {
         let explanation = explained(&cluster, "");
         let advice = explanation.to_do.iter().find(|advice| advice.code.id() == "EP045").unwrap();
-        format!("{}\n  {}", advice.message, advice.remedy)
+        format!("{}\n  {}", advice.message, advice.remedy.sentence)
     };
     let by_hand = |service: Value, ports: Value| advice(by_hand(service, ports));
     let two = || json!([{"name": "http", "port": 80}, {"name": "metrics", "port": 9100}]);
@@ -275,7 +275,7 @@ fn dual_stack(service: Value, ipv4: Option<Value>, ipv6: Option<Value>) -> Clust
 fn faults_and_remedies(cluster: &Cluster) -> String {
     let explained = explained(cluster, "");
     let faults = explained.faults.iter().map(|fault| format!("{}: {fault}", fault.code().id()));
-    let remedies = explained.to_do.iter().map(|step| format!("-> {}", step.remedy));
+    let remedies = explained.to_do.iter().map(|step| format!("-> {}", step.remedy.sentence));
     let lines: Vec<String> = faults.chain(remedies).collect();
     format!("{:?}\n{}", explained.verdict.status, lines.join("\n"))
 }
@@ -357,7 +357,7 @@ fn addresses_that_are_about_to_be_mirrored_are_not_called_wrong() {
 fn remedies_for_families_name_what_can_be_done() {
     let remedy = |families: Value, address_type| {
         let spec = json!({"clusterIP": "10.96.0.10", "ipFamilies": families, "ports": [{"port": 80}]});
-        explained(&of_type(spec, address_type), "").to_do.swap_remove(0).remedy
+        explained(&of_type(spec, address_type), "").to_do.swap_remove(0).remedy.sentence
     };
     insta::assert_snapshot!(remedy(json!(["IPv4"]), "IPv6"), @"Write ready endpoints with IPv4 addresses, or create the Service anew with spec.ipFamilies: [IPv6] and without spec.clusterIP and spec.clusterIPs");
     insta::assert_snapshot!(remedy(json!(["IPv4", "IPv6"]), "IPv4"), @"Write ready endpoints with IPv6 addresses, too, or make the Service single-stack if its first family is IPv4");

@@ -5,6 +5,7 @@
 mod common;
 mod embedded;
 mod everyday;
+mod faults;
 mod forms;
 mod mistakes;
 mod rendered;
@@ -25,6 +26,7 @@ pub(crate) fn tests() -> Vec<Tests> {
             everyday::objects_are_applied_and_changed,
             everyday::objects_are_deleted,
             everyday::changes_are_watched,
+            faults::the_examples_of_faults_are_accepted,
             forms::every_kind_in_every_output_format,
             forms::every_kind_is_described,
             forms::objects_are_edited,

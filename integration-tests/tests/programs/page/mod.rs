@@ -23,6 +23,7 @@ pub(crate) fn tests() -> Vec<Tests> {
         tests!(programs::browser =>
             async the_printed_address_opens_a_page_that_follows_changes,
             async an_explanation_opens_by_keyboard_alone,
+            async commands_are_copied,
             async hostile_text_is_shown_as_text,
             async a_manager_that_is_gone_is_shown,
             async a_browser_that_is_not_signed_in_is_told_what_to_do,
@@ -127,6 +128,33 @@ async fn an_explanation_opens_by_keyboard_alone() {
     page.press(&[Key::Home]).await;
     let text = page.text("document.activeElement.getAttribute('aria-valuetext')").await;
     assert!(text.starts_with("14 min 50 s ago: endpoints-controller "), "{text}");
+    assert_eq!(page.console().await, Vec::<String>::new());
+    scene.end().await;
+}
+
+async fn commands_are_copied() {
+    let scene = Scene::sample().await;
+    let page = &scene.page;
+    page.value("location.hash = '#/service/shop/frontend'").await;
+    page.wait_until("a command is shown", "document.querySelector('.command button') !== null").await;
+    let command = page.text("document.querySelector('.command code').innerText").await;
+    assert!(command.starts_with("kubectl -n shop describe pod frontend-"), "{command}");
+    let label = page.text("document.querySelector('.command button').ariaLabel").await;
+    assert_eq!(label, format!("Copy {command}"));
+    let told = "void (window.told = [], say = (before => text => { told.push(text); before(text) })(say))";
+    page.value(told).await;
+    // The test's own clipboard: that of the machine belongs to its user.
+    page.value("void (navigator.clipboard.writeText = async text => { window.copied = text })").await;
+    page.value("document.querySelector('.command button').focus()").await;
+    page.press(&[Key::Enter]).await;
+    page.wait_until("the command is copied", "typeof window.copied === 'string'").await;
+    assert_eq!(page.text("window.copied").await, command);
+    page.wait_until("a screen reader is told", "told.includes('Copied.')").await;
+    // A browser may have no clipboard for the page.
+    page.value("void (navigator.clipboard.writeText = async () => { throw new Error('refused') })").await;
+    page.press(&[Key::Enter]).await;
+    page.wait_until("the command is selected", "told.includes('The command is selected.')").await;
+    assert_eq!(page.text("getSelection().toString()").await, command);
     assert_eq!(page.console().await, Vec::<String>::new());
     scene.end().await;
 }

@@ -1,0 +1,211 @@
+//! The remedy of each fault.
+
+use kube_endpoint_core_model::well_known::{
+    LABEL_HEADLESS, LABEL_MANAGED_BY, LABEL_SERVICE_NAME, LABEL_SKIP_MIRROR,
+};
+use kube_endpoint_core_model::{ObjectKey, Text};
+
+use super::text::{and, names};
+use super::{Fault, UnusedSlice, consumers, families, ports};
+use crate::remedy::Person::{ClusterAdministrator, EndpointsWriter, PodOwner, ServiceOwner};
+use crate::{Remedy, Step};
+
+/// The maximum number of objects in one command.
+const OBJECTS_IN_A_COMMAND: usize = 20;
+
+impl Fault {
+    /// Returns the remedy. `service` is the Service that has the fault.
+    pub fn remedy(&self, service: &ObjectKey) -> Remedy {
+        let namespace = &*service.namespace;
+        let in_namespace = |words: &[&str]| Step::kubectl_in(namespace, words.iter().copied());
+        match self {
+            Self::NotKnown { kinds, .. } => {
+                let checks = kinds.iter().map(|kind| match *kind {
+                    "nodes" => Step::kubectl(["auth", "can-i", "list", kind]),
+                    kind => in_namespace(&["auth", "can-i", "list", kind]),
+                });
+                let say = if kinds.len() == 1 { "this says" } else { "these say" };
+                let ask = format!(
+                    "Ask for the permission to get and list {}, and explain the Service again; you have it if {say} yes",
+                    and(kinds),
+                );
+                Remedy::ask(ClusterAdministrator, ask).then(checks)
+            }
+            Self::EndpointsNotMirrored { endpoints, key, .. } if **key == *LABEL_SKIP_MIRROR => {
+                let remove = in_namespace(&["label", "endpoints", endpoints, &format!("{key}-")]);
+                Remedy::new("Remove the label, unless you will write EndpointSlices yourself").then([remove])
+            }
+            // A program elects its leader with this annotation.
+            Self::EndpointsNotMirrored { key, .. } => Remedy::ask(
+                EndpointsWriter,
+                format!("Write EndpointSlices, or other Endpoints than those with the annotation {key}"),
+            ),
+            Self::AddressNotMirrored { maximum: Some(_), .. } => Remedy::ask(
+                EndpointsWriter,
+                "Write EndpointSlices yourself, which hold as many, or raise --mirroring-max-endpoints-per-subset",
+            ),
+            Self::EndpointPortsDiffer { wanted, has, family, none_is_left } => {
+                Remedy::ask(EndpointsWriter, ports::remedy(wanted, has, *family, *none_is_left))
+            }
+            Self::EndpointFamiliesDiffer { missing, has, none_is_left } => {
+                Remedy::ask(EndpointsWriter, families::remedy(missing, has, *none_is_left))
+            }
+            // Nobody else serves the Service, whose name the slices carry.
+            Self::SlicesIgnored { slices, endpoints, none_is_left: true } => {
+                let label = format!("{LABEL_HEADLESS}-");
+                let of_endpoints =
+                    endpoints.iter().map(|name| in_namespace(&["label", "endpoints", name, &label]));
+                let of_slices = each(slices, |names| {
+                    in_namespace(&[&["label", "endpointslice"], names, &[&label]].concat())
+                });
+                Remedy::new("Remove the label").then(of_endpoints).then(of_slices)
+            }
+            Self::SlicesIgnored { .. } => Remedy::ask(
+                EndpointsWriter,
+                format!("Remove the label {LABEL_HEADLESS} if kube-proxy should send clients to these endpoints, too"),
+            ),
+            Self::NoLocalEndpoint { policy, with, .. } => {
+                Remedy::ask(ServiceOwner, consumers::no_local_remedy(*policy, *with))
+            }
+            Self::OtherProxy { .. } => Remedy::ask(
+                ServiceOwner,
+                "Nothing, if that proxy runs; else remove the label from the Service",
+            ),
+            Self::SliceUnused { slice, cause: UnusedSlice::Ports { .. } } => Remedy::ask(
+                EndpointsWriter,
+                format!("Give the ports of slice {slice} the names and protocols of the Service's ports, or delete the slice"),
+            ),
+            Self::SliceUnused { cause: UnusedSlice::Family { .. }, .. } => Remedy::ask(
+                EndpointsWriter,
+                "Nothing, if other clients than kube-proxy read the slice",
+            ),
+            Self::HintsIgnored { slices, .. } => Remedy::ask(
+                EndpointsWriter,
+                format!("Let whoever writes {} set hints, too, or unset trafficDistribution", names(slices)),
+            ),
+            Self::PodsNearlyMatch { nearest, .. } => Remedy::ask(ServiceOwner, nearest.remedy()),
+            Self::HeadlessWithoutNames { service, .. } => Remedy::ask(
+                PodOwner,
+                format!("Set spec.subdomain of the pods, or serviceName of their StatefulSet, to {service:?}"),
+            ),
+            Self::NoZones { .. } => Remedy::ask(
+                ClusterAdministrator,
+                "Label each node with topology.kubernetes.io/zone, or unset trafficDistribution",
+            ),
+            Self::DuplicateEndpoint { slices, .. } => {
+                let managers = each(slices, |names| {
+                    in_namespace(&[&["get", "endpointslice"], names, &["-L", LABEL_MANAGED_BY]].concat())
+                });
+                Remedy::ask(
+                    EndpointsWriter,
+                    "Find out who writes these slices (label managed-by), and delete those that no controller keeps",
+                )
+                .shown_by(managers)
+            }
+            // If no controller runs to replace it, clients use this slice.
+            Self::WrongOwner { slice, .. } => Remedy::ask(
+                ClusterAdministrator,
+                format!("Look at the EndpointSlice controller, which replaces slice {slice} if it runs; until then clients use the slice"),
+            ),
+            Self::UnmanagedSlice { slice } => Remedy::ask(
+                EndpointsWriter,
+                "Find out who writes the slice; if nobody does, delete it, or else name its writer in the label managed-by",
+            )
+            .shown_by([in_namespace(&["get", "endpointslice", slice, "-o", "yaml", "--show-managed-fields"])]),
+            // Their labels do not prove that a controller made them: cleanup looks at
+            // managedFields. kubectl accepts no flag before the name of a plugin.
+            Self::OrphanedSlice { .. } | Self::OrphanedEndpoints { .. } => Remedy::ask(
+                ServiceOwner,
+                "Create the Service, or see what is left over and who wrote it",
+            )
+            .shown_by([Step::kubectl(["endpoints", "cleanup", "-n", namespace])]),
+            Self::ForeignSlice { manager, .. } => Remedy::ask(
+                ServiceOwner,
+                format!("Nothing, if {manager} is meant to add endpoints to this Service"),
+            ),
+            Self::SlicesLeftBehind { slices, is_alias: true } => {
+                let delete = each(slices, |names| in_namespace(&[&["delete", "endpointslice"], names].concat()));
+                Remedy::new("Delete the slices, which no client of an alias uses").then(delete)
+            }
+            Self::SlicesLeftBehind { .. } => Remedy::ask(
+                ServiceOwner,
+                "Restore the selector, or delete the slices once other endpoints are written for the Service",
+            ),
+            Self::SlicesBehind(behind) | Self::EndpointsBehind { behind, .. } if !behind.is_late => {
+                Remedy::new("Wait a few seconds")
+            }
+            Self::NoPodMatches { .. } => {
+                Remedy::ask(ServiceOwner, "Start pods with these labels, or correct spec.selector")
+            }
+            Self::NoSelector => Remedy::ask(
+                ServiceOwner,
+                format!("Set spec.selector, or write an EndpointSlice with the label {LABEL_SERVICE_NAME}"),
+            ),
+            Self::ExternalName => Remedy::ask(
+                ServiceOwner,
+                "Nothing, if clients should reach the DNS name; else set spec.type to ClusterIP and add a selector",
+            ),
+            Self::ServiceTerminating => Remedy::ask(
+                ServiceOwner,
+                "Look at the controllers whose finalizers hold it, and create the Service again if it is needed",
+            )
+            .shown_by([Step::finalizers(namespace, "service", &service.name)]),
+            Self::NoServicePorts => Remedy::ask(ServiceOwner, "Add a port to spec.ports"),
+            Self::UnknownTrafficDistribution { .. } => {
+                Remedy::ask(
+                ServiceOwner,
+                "Use PreferSameZone or PreferSameNode (before Kubernetes 1.34 PreferClose), or unset the field",
+            )
+            }
+            Self::TopologyHintsWithheld { .. } => Remedy::ask(
+                ServiceOwner,
+                "Give each zone ready nodes and enough pods, or use trafficDistribution: PreferSameZone (before Kubernetes 1.34 PreferClose)",
+            ),
+            Self::AnnotationIgnored { annotation, .. } => {
+                let remove = in_namespace(&["annotate", "service", &service.name, &format!("{annotation}-")]);
+                Remedy::ask(
+                    ServiceOwner,
+                    "Remove the annotation, and set spec.publishNotReadyAddresses if clients should reach pods that are not ready",
+                )
+                .then([remove])
+            }
+            Self::AddressNotMirrored { .. } => {
+                Remedy::ask(EndpointsWriter, "Correct the addresses, or write EndpointSlices yourself")
+            }
+            Self::NoAddressesWritten => {
+                Remedy::ask(EndpointsWriter, "Write ready addresses into them, or set spec.selector")
+            }
+            Self::EndpointsBehind { is_alone: true, .. } => Remedy::ask(
+                ClusterAdministrator,
+                "Nothing, if the endpoints controller is switched off and no client reads Endpoints; else look at the controller: is there a leader, does it log errors, may it write to this namespace?",
+            ),
+            Self::PortNotDeclared { target, .. } => Remedy::ask(
+                ServiceOwner,
+                format!("Nothing, if the pods listen on port {target}; else set the targetPort to the port on which they listen"),
+            ),
+            Self::SlicesBehind(_) | Self::EndpointsBehind { .. } => Remedy::ask(
+                ClusterAdministrator,
+                "Look at the controller: is there a leader, does it log errors, may it write to this namespace?",
+            ),
+            Self::EndpointsTruncated { .. } => {
+                Remedy::ask(ServiceOwner, "Let clients read EndpointSlices, or split the Service")
+            }
+            Self::SliceTerminating { slice, .. } => Remedy::ask(
+                EndpointsWriter,
+                "Look at the client whose finalizer holds it, and repair it",
+            )
+            .shown_by([Step::finalizers(namespace, "endpointslice", slice)]),
+            Self::EndpointsWrittenByOthers { .. } => Remedy::ask(
+                EndpointsWriter,
+                "Stop the other client, which the endpoints controller overwrites; only if its addresses are meant instead of the pods, remove the selector",
+            ),
+        }
+    }
+}
+
+/// Returns the commands for all of these objects.
+fn each(names: &[Text], command: impl Fn(&[&str]) -> Step) -> impl Iterator<Item = Step> {
+    let names: Vec<&str> = names.iter().map(|name| &**name).collect();
+    let steps: Vec<Step> = names.chunks(OBJECTS_IN_A_COMMAND).map(command).collect();
+    steps.into_iter()
+}

@@ -1,0 +1,186 @@
+//! The remedy of each reason.
+
+use std::net::IpAddr;
+
+use kube_endpoint_core_model::well_known::LABEL_SERVICE_NAME;
+use kube_endpoint_core_model::{ObjectKey, Text};
+
+use super::text::any_of;
+use super::{NamedPort, PodReason, containers};
+use crate::near::is_typo;
+use crate::remedy::Person::{ClusterAdministrator, PodOwner, ServiceOwner};
+use crate::{Remedy, Step};
+
+impl PodReason {
+    /// Returns the remedy for the pod with this name, which the Service selects.
+    pub fn remedy(&self, service: &ObjectKey, pod: &str) -> Remedy {
+        let in_namespace = |words: &[&str]| Step::kubectl_in(&service.namespace, words.iter().copied());
+        let describe = || in_namespace(&["describe", "pod", pod]);
+        match self {
+            Self::PortNameNotFound { wanted, has, elsewhere, .. } => {
+                Remedy::ask(ServiceOwner, name_port(wanted, has, *elsewhere, false))
+            }
+            Self::SomePortsNotFound { wanted, has, elsewhere } => {
+                Remedy::ask(ServiceOwner, name_port(wanted, has, *elsewhere, true))
+            }
+            Self::PortProtocolDiffers { wanted, has } => Remedy::ask(
+                ServiceOwner,
+                format!(
+                    "Set the protocol of the Service's port to {}, or that of the container port {:?} to {}",
+                    has.protocol, wanted.name, wanted.protocol
+                ),
+            ),
+            Self::NodeNotFound { node } => Remedy::ask(
+                ClusterAdministrator,
+                format!("Bring node {node:?} back, or delete the pod so that it is scheduled elsewhere"),
+            ),
+            Self::ReadinessGateNotMet { gate, .. } => Remedy::ask(
+                ClusterAdministrator,
+                format!(
+                    "Look at the controller that sets the condition {gate}, often that of a load balancer"
+                ),
+            ),
+            Self::ContainerNotRunning { .. } => {
+                self.stopped().map(|stopped| stopped.remedy(&service.namespace, pod)).unwrap_or_default()
+            }
+            Self::InitContainerRuns { container, .. } => {
+                Remedy::ask(PodOwner, format!("Wait for init container {container}, or look at what it waits for"))
+                    .shown_by([containers::logs(&service.namespace, pod, container)])
+            }
+            Self::ContainerNotReady { containers, .. } => {
+                containers::unready_remedy(containers, &service.namespace, pod)
+            }
+            Self::NodeNotReady { node, .. } => {
+                Remedy::ask(ClusterAdministrator, format!("Look at the kubelet of node {node}"))
+                    .shown_by([Step::kubectl(["describe", "node", node])])
+            }
+            Self::NoAddressOfFamily { family, .. } => Remedy::ask(
+                ServiceOwner,
+                format!(
+                    "Give pods {family:?} addresses (dual-stack network), or create the Service with a family that they have"
+                ),
+            ),
+            // A single-stack Service keeps its first family.
+            Self::SomeFamiliesMissing { missing, has } => {
+                let has = if has.iter().any(IpAddr::is_ipv4) { "IPv4" } else { "IPv6" };
+                Remedy::ask(
+                    ServiceOwner,
+                    format!(
+                        "Give all pods {} addresses, or make the Service single-stack if its first family is {has}",
+                        any_of(missing)
+                    ),
+                )
+            }
+            Self::PodFinished { why, failed: Some(failed), .. } if why.is_empty() => Remedy::ask(
+                PodOwner,
+                format!("Look at why {} failed", containers::called(failed.kind, &failed.name)),
+            )
+            .shown_by([containers::logs(&service.namespace, pod, &failed.name)]),
+            Self::PodFinished { why, .. } if !why.is_empty() => Remedy::ask(
+                PodOwner,
+                "Nothing, if another pod runs in its place; else start one",
+            )
+            .shown_by([describe()]),
+            Self::PodFinished { .. } => Remedy::ask(
+                ServiceOwner,
+                "Nothing, if it has done its work; a Service should select pods that keep running",
+            ),
+            Self::NoAddress => Remedy::new(
+                "Look at the pod's events, if it lasts: a volume that cannot be mounted, or the network plugin",
+            )
+            .shown_by([describe()]),
+            Self::PodTerminating { finalizers, .. } if !finalizers.is_empty() => {
+                Remedy::ask(PodOwner, capital(&held(finalizers)))
+                    .shown_by([Step::finalizers(&service.namespace, "pod", pod)])
+            }
+            Self::PodTerminating { .. } => {
+                Remedy::new("Nothing; if it lasts, look at its node").shown_by([describe()])
+            }
+            Self::InvalidAddress { .. } => Remedy::ask(
+                ClusterAdministrator,
+                "Correct what writes the pod's status: the kubelet or the network plugin",
+            ),
+            Self::NotReady { .. } => {
+                Remedy::ask(PodOwner, "Look at the pod's conditions").shown_by([describe()])
+            }
+            Self::NotScheduled { gates, .. } if !gates.is_empty() => Remedy::ask(
+                PodOwner,
+                format!(
+                    "Look at the program that removes {} from spec.schedulingGates; the scheduler ignores the pod until then",
+                    gates.join(" and ")
+                ),
+            )
+            .shown_by([describe()]),
+            Self::NotScheduled { .. } => {
+                Remedy::ask(PodOwner, "Look at the scheduler's events").shown_by([describe()])
+            }
+            Self::OverCapacity => Remedy::ask(
+                ServiceOwner,
+                "Nothing, if clients read EndpointSlices, which hold all pods; Endpoints hold at most 1000",
+            ),
+            Self::NotWritten => {
+                let selector = format!("{LABEL_SERVICE_NAME}={}", service.name);
+                Remedy::new("Look at what the explanation says about the slices of the Service")
+                    .shown_by([in_namespace(&["get", "endpointslices", "-l", &selector])])
+            }
+            Self::NoServicePorts => Remedy::ask(ServiceOwner, "Add a port to spec.ports of the Service"),
+            Self::ReadinessUnknown => Remedy::ask(
+                ClusterAdministrator,
+                "Look at the kubelet of the pod's node, or at who writes the pod's status",
+            ),
+            Self::PublishedNotReady { .. } => Remedy::ask(
+                ServiceOwner,
+                "Nothing, if clients expect that; else unset publishNotReadyAddresses",
+            ),
+        }
+    }
+}
+
+/// Says who removes finalizers, as the end of a sentence.
+pub(super) fn held(finalizers: &[Text]) -> String {
+    let (finalizer, it) = if finalizers.len() == 1 { ("finalizer", "it") } else { ("finalizers", "them") };
+    format!(
+        "look at the program that handles the {finalizer} {}, and that has to remove {it}",
+        finalizers.join(" and ")
+    )
+}
+
+fn capital(sentence: &str) -> String {
+    let mut chars = sentence.chars();
+    chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
+}
+
+/// Says how a Service and the container ports of a pod get the same name. If other pods have the
+/// name, the Service has to keep it: with another name or a number they would get no traffic, or
+/// this pod would get some that it does not serve. `has_others` is true if the Service has other
+/// ports that the pod has.
+fn name_port(wanted: &[NamedPort], has: &[NamedPort], elsewhere: bool, has_others: bool) -> String {
+    let names: Vec<String> = wanted.iter().map(|port| format!("{:?}", port.name)).collect();
+    let names = names.join(" and ");
+    if elsewhere {
+        return format!(
+            "Give the container port of this pod that serves clients the name {names}, or change its labels so that the Service does not select it"
+        );
+    }
+    let choice = |ports: Vec<&NamedPort>| {
+        ports.iter().map(|port| format!("{:?}", port.name)).collect::<Vec<_>>().join(" or ")
+    };
+    let typos = has.iter().filter(|port| wanted.iter().any(|wanted| is_typo(&wanted.name, &port.name)));
+    let typos: Vec<&NamedPort> = typos.collect();
+    match (typos.is_empty(), has) {
+        (false, _) => format!(
+            "Set the Service's targetPort to {}, or give that container port the name {names}",
+            choice(typos)
+        ),
+        (true, _) if has_others => format!(
+            "Give the container port that serves clients the name {names}, or remove this port from the Service"
+        ),
+        (true, []) => format!(
+            "Give the container port that serves clients the name {names}, or set the Service's targetPort to its number"
+        ),
+        (true, has) => format!(
+            "Set the Service's targetPort to the name of the container port that serves clients ({}), or give it the name {names}",
+            choice(has.iter().collect())
+        ),
+    }
+}

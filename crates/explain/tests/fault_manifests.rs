@@ -1,0 +1,77 @@
+//! Reads the manifests of `integration-tests/faults`, which have one fault each. Any program takes
+//! them as they are: `render`, `--embedded-load` and kubectl. The comments at the top of each are
+//! YAML, too, and tell tests what to expect.
+#![allow(dead_code, reason = "the tests of two crates read it, each a part")]
+#![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde_json::Value;
+
+/// A manifest with one fault of the Service `web` in the namespace `default`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Fault {
+    pub(crate) about: String,
+    /// The code that the explanation contains.
+    pub(crate) code: String,
+    /// The code of the verdict, if it differs.
+    pub(crate) verdict: Option<String>,
+    /// The controllers that run, or `None` for all of them.
+    pub(crate) controllers: Option<Vec<String>>,
+    /// Capacity of Endpoints objects, if it is not the default.
+    pub(crate) endpoints_capacity: Option<usize>,
+    /// Kinds that the reader may not read: `pods`, `nodes`, `endpointslices` or `endpoints`.
+    #[serde(default)]
+    pub(crate) forbidden: Vec<String>,
+    /// The names of the pods, and the addresses of other endpoints, to which the owner of the
+    /// Service wants clients to be sent.
+    pub(crate) receives: Vec<String>,
+    /// The work of the person whom the remedy asks.
+    #[serde(default)]
+    pub(crate) person: Vec<Change>,
+    /// The objects, before the controllers write.
+    #[serde(skip)]
+    pub(crate) objects: Vec<Value>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Change {
+    /// A merge patch.
+    Patch {
+        kind: String,
+        name: String,
+        merge: Value,
+    },
+    Create(Value),
+    Delete {
+        kind: String,
+        name: String,
+    },
+    /// The reader may read all kinds.
+    Permit(bool),
+    /// All controllers run from now on.
+    StartControllers(bool),
+}
+
+/// Returns all manifests, by file name.
+pub(crate) fn manifests() -> BTreeMap<String, Fault> {
+    let folder =
+        Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().map(|root| root.join("integration-tests/faults"));
+    let folder = folder.into_iter().find(|folder| folder.is_dir()).unwrap();
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let read = |path: PathBuf| {
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        let fault = read(&std::fs::read_to_string(&path).unwrap());
+        (name.clone(), fault.unwrap_or_else(|error| panic!("{name}: {error}")))
+    };
+    files.map(read).collect()
+}
+
+fn read(text: &str) -> Result<Fault, serde_saphyr::Error> {
+    let head: Vec<&str> = text.lines().map_while(|line| line.strip_prefix("# ")).collect();
+    Ok(Fault { objects: serde_saphyr::from_multiple(text)?, ..serde_saphyr::from_str(&head.join("\n"))? })
+}

@@ -1,0 +1,135 @@
+//! Tests that `docs/verdicts.md` describes each code, with the example of a manifest. The texts of
+//! the program in it are generated: `UPDATE_DOCS=1 cargo test -p kube-endpoint-explain verdicts`.
+#![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use kube_endpoint_explain::{Code, Person, Step};
+
+use crate::fault_manifests::{Fault, manifests};
+use crate::faults::{State, code, found};
+
+/// The paragraph before the codes by what their advice can do.
+const POWERS: &str = "The codes by what their advice can do:\n";
+
+/// The width of the page.
+const COLUMNS: usize = 120;
+
+/// Returns the first lines of the section about a code.
+fn begin(of: Code) -> String {
+    let severity = capital(&of.severity().to_string());
+    format!("## {} {}\n\n*{severity}.* {}\n", of.id(), of.name(), of.title())
+}
+
+/// Returns the last lines of the section about a code: the example, and what the program says about
+/// it.
+fn end(of: Code, manifests: &BTreeMap<String, Fault>) -> String {
+    let Some((file, fault)) = manifests.iter().find(|(_, fault)| code(&fault.code) == of) else {
+        return String::new();
+    };
+    let (message, remedy) = found(&State::of(fault), of).unwrap();
+    let stop = if remedy.sentence.ends_with('?') { "" } else { "." };
+    let items = [
+        format!("Example: `integration-tests/faults/{file}`. {}", fault.about),
+        format!("Explained as: {message}."),
+        format!("Remedy: {}{stop}", remedy.sentence),
+    ];
+    let mut text: String = items.iter().map(|item| wrapped(item)).collect();
+    let commands: Vec<String> = remedy.commands().collect();
+    if !commands.is_empty() {
+        text.push_str(&format!("\n```text\n{}\n```\n", commands.join("\n")));
+    }
+    format!("\n{text}")
+}
+
+/// Returns an item of a list.
+fn wrapped(item: &str) -> String {
+    let mut text = "-".to_owned();
+    let mut column = 1;
+    for word in item.split_whitespace() {
+        if column + 1 + word.chars().count() > COLUMNS {
+            text.push_str("\n ");
+            column = 1;
+        }
+        text.push(' ');
+        text.push_str(word);
+        column += 1 + word.chars().count();
+    }
+    text + "\n"
+}
+
+fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default() + chars.as_str()
+}
+
+/// Returns the reason why no command can do what advice asks of a person.
+fn why(who: Person) -> &'static str {
+    match who {
+        Person::ServiceOwner => "Only the owner of the Service knows which pods, ports and clients it is for",
+        Person::PodOwner => "Only the owner of the pods can change their program and their template",
+        Person::EndpointsWriter => {
+            "Only who writes the endpoints by hand, or with a controller, knows their addresses and ports"
+        }
+        Person::ClusterAdministrator => {
+            "Only the administrator of the cluster can repair nodes, networks, controllers and permissions"
+        }
+    }
+}
+
+/// Returns the section about the codes whose advice is a command that repairs, and those whose
+/// advice can only ask.
+fn powers(manifests: &BTreeMap<String, Fault>) -> String {
+    let mut by_power: BTreeMap<(usize, String), Vec<String>> = BTreeMap::new();
+    for of in Code::ALL {
+        let faults = manifests.values().filter(|fault| code(&fault.code) == *of);
+        let steps: Vec<Step> =
+            faults.flat_map(|fault| found(&State::of(fault), *of).unwrap().1.steps).collect();
+        let asked = steps.iter().find_map(|step| match step {
+            Step::Ask { who, .. } => Some(*who),
+            _ => None,
+        });
+        let power = match asked {
+            _ if *of == Code::Published => continue,
+            _ if steps.iter().any(Step::changes) => (0, "A command or a patch repairs".to_owned()),
+            Some(who) => (1 + who as usize, why(who).to_owned()),
+            None => (9, "Time repairs".to_owned()),
+        };
+        let link = format!("[{}](#{}-{})", of.id(), of.id().to_lowercase(), of.name());
+        by_power.entry(power).or_default().push(link);
+    }
+    let items = by_power.iter().map(|((_, why), codes)| wrapped(&format!("{why}: {}.", codes.join(", "))));
+    items.collect()
+}
+
+/// Returns the page with the texts of the program. The paragraphs in between stay.
+fn expected(page: &str) -> String {
+    let manifests = manifests();
+    let (head, _) = page.split_once("\n## EP").unwrap();
+    let (head, _) = head.split_once(POWERS).unwrap();
+    let mut text = format!("{head}{POWERS}\n{}", powers(&manifests));
+    for of in Code::ALL {
+        let section = page.split("\n## ").find(|section| section.starts_with(of.id())).unwrap_or_default();
+        let own = section.split("\n\n").skip(2).take_while(|part| !part.starts_with("- Example: "));
+        let own: String = own.map(|part| format!("\n{}\n", part.trim_end())).collect();
+        text.push_str(&format!("\n{}{own}{}", begin(*of), end(*of, &manifests)));
+    }
+    text
+}
+
+#[test]
+fn the_page_about_verdicts_describes_each_code() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/verdicts.md");
+    let page = std::fs::read_to_string(&path).unwrap();
+    let expected = expected(&page);
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(&path, &expected).unwrap();
+        return;
+    }
+    let at = page.lines().zip(expected.lines()).find(|(found, wanted)| found != wanted);
+    assert!(
+        page == expected,
+        "docs/verdicts.md differs: {at:?}; UPDATE_DOCS=1 cargo test -p kube-endpoint-explain verdicts"
+    );
+}
