@@ -142,7 +142,7 @@ fn words(line: &str) -> Result<Vec<String>, String> {
             }
             '\\' => word.get_or_insert_default().extend(chars.next()),
             c if c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c) => {
-                word.get_or_insert_default().push(c)
+                word.get_or_insert_default().push(c);
             }
             c => return Err(format!("a shell does not take {c:?} as it is: {line}")),
         }

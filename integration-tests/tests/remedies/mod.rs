@@ -1,4 +1,5 @@
-//! Follows the remedy of each fault to the letter, on the embedded server and with the controllers:
+//! Follows the remedy of each fault to the letter, on the embedded server with its kubelet and with
+//! the controllers:
 //! a test carries the steps out that the explanation returns, and plays the person whom a step
 //! asks. Then clients must be sent where the owner of the Service means, and no other Service may
 //! have changed.
@@ -88,7 +89,7 @@ impl<'f> Scene<'f> {
         let node = nodes.first().and_then(|node| node["metadata"]["name"].as_str());
         let others = bystanders(node);
         let server = EmbeddedApiServer::builder().start_time(START.parse().unwrap());
-        let server = server.track_managers().build().unwrap();
+        let server = server.track_managers().kubelet().build().unwrap();
         add(&server, nodes.iter().cloned().chain(others)).await?;
         let manager = start(&server, None);
         tokio::time::sleep(PATIENCE).await;
