@@ -216,7 +216,7 @@ async fn run_doctor(global: &Global, output: Output, options: &Options) -> anyho
     let facts = doctor::facts(client.kube(), &reader, options).await?;
     let now = current_time();
     let report = examine(&facts, now);
-    output.print(&report, |layout| report.text(layout, now))?;
+    output.print_as("DoctorReport", &report, |layout| report.text(layout, now))?;
     Ok(report.exit_code())
 }
 
