@@ -74,7 +74,7 @@ fn pods_in_the_network_of_one_node_are_no_duplicates() {
         (Value::Null, true),
         (json!({"kind": "Pod", "namespace": "default", "name": "other-1"}), false),
     ] {
-        let codes = explained(&settled(cluster.clone(), true).with(&copy(target.clone()))).codes();
+        let codes = explained(&settled(cluster.clone(), true).with(copy(target.clone()))).codes();
         assert_eq!(codes.contains(&Code::DuplicateEndpoint), is_told, "{target}");
     }
 }
