@@ -32,8 +32,8 @@ pub enum Publication {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct PodExplanation {
-    /// The Service that selects it, in the pod's namespace. It is not serialised: what contains this
-    /// names it.
+    /// The Service that selects it, in the pod's namespace. It is not serialised: what contains
+    /// this names it.
     pub service: ObjectKey,
     pub name: Text,
     pub addresses: Vec<IpAddr>,
