@@ -86,7 +86,7 @@ fn run(options: Options) -> Result<()> {
 
     source.fetch(&targets)?;
     // The texts are those of a program that runs here, so it comes first.
-    let mut ordered = targets.clone();
+    let mut ordered = targets;
     ordered.sort_by_key(|target| (!target.runs_here(), target.triple()));
     ordered.dedup();
     let mut texts: BTreeMap<&str, Vec<Entry>> = BTreeMap::new();
