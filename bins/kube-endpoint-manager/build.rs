@@ -1,8 +1,9 @@
 //! Hands the commit of the sources to the compiler, for `--version`.
 //!
 //! The commit is the value of the environment variable `KUBE_ENDPOINT_MANAGER_COMMIT`. Without it
-//! the script asks git, and without git, or outside of a checkout, it is `unknown`. Cargo runs the
-//! script again when the variable or the checked-out commit changes.
+//! the script reads the file that cargo adds to a published package, and then asks git. Without
+//! git, or outside of a checkout, the commit is `unknown`. Cargo runs the script again when the
+//! variable or the checked-out commit changes.
 //!
 //! `KUBE_ENDPOINT_MANAGER_LINKER_SCRIPT` names a script for the linker of the program;
 //! `deploy/build-with-profile` makes one that puts the executed functions beside one another. For
@@ -19,7 +20,8 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-env-changed={VARIABLE}");
     let given = env::var(VARIABLE).ok().filter(|commit| is_commit(commit));
-    let commit = given.or_else(commit_of_checkout).unwrap_or_else(|| "unknown".to_owned());
+    let commit =
+        given.or_else(commit_of_package).or_else(commit_of_checkout).unwrap_or_else(|| "unknown".to_owned());
     println!("cargo::rustc-env={VARIABLE}={commit}");
     pack_relocations();
     use_linker_script();
@@ -60,6 +62,16 @@ fn use_linker_script() {
 
 fn is_commit(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
+}
+
+/// Returns the commit from which somebody published the package. cargo writes one JSON object:
+/// `{"git": {"sha1": "…"}, …}`.
+fn commit_of_package() -> Option<String> {
+    let file = Path::new(&env::var_os("CARGO_MANIFEST_DIR")?).join(".cargo_vcs_info.json");
+    let text = std::fs::read_to_string(file).ok()?;
+    let (_, value) = text.split_once("\"sha1\"")?;
+    let commit: String = value.chars().filter(char::is_ascii_hexdigit).take(12).collect();
+    is_commit(&commit).then_some(commit)
 }
 
 /// Returns the checked-out commit, if the workspace is the root of a git repository and not a copy

@@ -212,6 +212,15 @@ pub fn git() -> Result<(), Missing> {
     program("git")
 }
 
+/// Checks for curl.
+///
+/// # Errors
+///
+/// [`Missing`] if there is no curl.
+pub fn curl() -> Result<(), Missing> {
+    program("curl")
+}
+
 /// Checks for a program whose package has its name.
 fn program(name: &str) -> Result<(), Missing> {
     let needed = || Missing::Program(format!("{name} is missing: install {name}"));

@@ -4,6 +4,7 @@
 
 mod book;
 mod language;
+mod packages;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{read_dir, read_to_string};
@@ -21,12 +22,20 @@ fn parity() -> String {
     read_to_string(root().join("docs/parity.md")).unwrap()
 }
 
-/// Returns the pages in `docs/`, in `docs/log/`, at the root and of the chart, with their names.
+/// The folders with packages that are published.
+const WITH_PACKAGES: [&str; 3] = ["bins", "crates", "crates/embedded-apiserver"];
+
+/// Returns the pages in `docs/`, in `docs/log/`, at the root, of the chart and of published
+/// packages, with their names.
 fn pages() -> Vec<(String, String)> {
     let folders = ["docs", "docs/log"].map(|folder| read_dir(root().join(folder)).unwrap());
     let docs = folders.into_iter().flatten().map(|entry| entry.unwrap().path());
     let at_root = AT_ROOT.map(|name| root().join(name));
+    let packages = WITH_PACKAGES.map(|folder| read_dir(root().join(folder)).unwrap());
+    let packages = packages.into_iter().flatten().map(|entry| entry.unwrap().path().join("README.md"));
+    let packages = packages.filter(|path| path.exists());
     let files = docs.chain(at_root).filter(|path| path.extension().is_some_and(|it| it == "md"));
+    let files = files.chain(packages);
     files.map(|path| (path.display().to_string(), read_to_string(&path).unwrap())).collect()
 }
 
@@ -169,8 +178,10 @@ fn every_mutant_has_a_row_in_reliability() {
 /// Returns all Rust source files below the directories of the workspace's crates.
 fn source_files() -> Vec<PathBuf> {
     let mut files = Vec::new();
-    let mut folders: Vec<PathBuf> =
-        ["crates", "bins", "benches", "integration-tests"].iter().map(|name| root().join(name)).collect();
+    let mut folders: Vec<PathBuf> = ["crates", "bins", "benches", "integration-tests", "release"]
+        .iter()
+        .map(|name| root().join(name))
+        .collect();
     while let Some(folder) = folders.pop() {
         for path in read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
             if path.is_dir() {
@@ -187,7 +198,17 @@ fn source_files() -> Vec<PathBuf> {
 /// the ends of paths of source files, such as `controller/sync.rs`. It skips globs.
 #[test]
 fn every_path_that_a_page_names_exists() {
-    let tops = ["crates/", "bins/", "benches/", "docs/", "integration-tests/", "deploy/", ".ci/"];
+    let tops = [
+        "crates/",
+        "bins/",
+        "benches/",
+        "docs/",
+        "integration-tests/",
+        "deploy/",
+        "release/",
+        ".ci/",
+        ".github/",
+    ];
     let mut found = 0;
     let mut missing = Vec::new();
     let sources = source_files();

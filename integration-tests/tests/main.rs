@@ -14,6 +14,7 @@ mod otlp;
 mod outages;
 mod own_controller;
 mod recorded_cluster;
+mod remedies;
 mod shards;
 mod source_rules;
 mod status_page;

@@ -17,7 +17,6 @@ mod rollout;
 mod run;
 mod server;
 mod statistics;
-mod tls;
 mod watch;
 mod workload;
 

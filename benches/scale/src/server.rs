@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
-use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
+use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, ListenOptions};
 
 use crate::api::Api;
 use crate::procfs;
@@ -123,14 +123,10 @@ impl Drop for Embedded {
 pub(crate) async fn serve(kubeconfig: &Path, transport: Transport) -> anyhow::Result<()> {
     let server =
         EmbeddedApiServer::builder().start_time(crate::clock::now()).request_log_bytes(1 << 20).build()?;
-    let (content, listener) = match transport {
-        Transport::Plain => {
-            let listener = server.listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?;
-            (server.kubeconfig(listener.address()), Some(listener))
-        }
-        Transport::Tls => (crate::tls::serve(server.service()).await?, None),
-    };
-    std::fs::write(kubeconfig, content).with_context(|| format!("cannot write {}", kubeconfig.display()))?;
+    let options = ListenOptions { tls: transport == Transport::Tls, ..ListenOptions::default() };
+    let listener = server.listen_with(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), options).await?;
+    std::fs::write(kubeconfig, server.kubeconfig_of(&listener))
+        .with_context(|| format!("cannot write {}", kubeconfig.display()))?;
     crate::print(READY)?;
     let (closed, wait) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || {

@@ -1,4 +1,5 @@
-//! `completion bash|zsh|fish`: prints a script that completes flags in a shell.
+//! `completion bash|zsh|fish`: prints a script that completes flags in a shell. `__man FOLDER`
+//! writes the man page into a folder; `release/build` calls it.
 
 use std::ffi::OsString;
 
@@ -52,4 +53,12 @@ pub(crate) fn requested(words: &[OsString]) -> Result<Option<Vec<u8>>, clap::Err
     let mut command = Options::command().subcommand(subcommand());
     clap_complete::generate(shell, &mut command, PROGRAM, &mut script);
     Ok(Some(script))
+}
+
+/// Writes the man page of a command, if the command line asks for it.
+pub(crate) fn write_man_page(command: &Command, words: &[OsString]) -> Option<std::io::Result<()>> {
+    match words {
+        [_, word, folder] if word == "__man" => Some(clap_mangen::generate_to(command.clone(), folder)),
+        _ => None,
+    }
 }

@@ -1,5 +1,14 @@
-//! Kubernetes' endpoints, EndpointSlice and EndpointSlice-mirroring controllers in one binary:
-//! parses the options, builds a manager and runs it until SIGTERM or SIGINT.
+//! Kubernetes' endpoints, EndpointSlice and EndpointSlice-mirroring controllers in one binary, for
+//! operators of their own control plane: it takes over three loops of kube-controller-manager.
+//!
+//! ```sh
+//! # A Kubernetes API server with sample Services, the controllers, and a page that explains them:
+//! kube-endpoint-manager --embedded
+//! # What the controllers would change in a cluster, without a write:
+//! kube-endpoint-manager --kubeconfig=controllers.conf --dry-run
+//! ```
+//!
+//! The program parses the options, builds a manager and runs it until SIGTERM or SIGINT.
 
 mod completion;
 mod heap;
@@ -38,6 +47,12 @@ fn main() -> ExitCode {
         Ok(None) => {}
         Ok(Some(script)) => return print(&script),
         Err(error) => return refuse_arguments(&error),
+    }
+    if let Some(written) = completion::write_man_page(&command, &words) {
+        return match written {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => refuse(&format!("cannot write the man page: {error}")),
+        };
     }
     let command_line = match CommandLine::read_with(command, words, std::env::vars_os()) {
         Ok(command_line) => command_line,

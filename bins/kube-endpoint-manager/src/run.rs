@@ -151,7 +151,10 @@ mod embedded {
         shutdown: impl Future<Output = ()>,
     ) -> Result<(), RunError> {
         exit_on_second_signal(Some(EXIT_TIMEOUT)).map_err(no_signals)?;
-        let embedded = Embedded::start(&options.embedded, now, seed).await.map_err(invalid_input)?;
+        // Other controllers may bring a kubelet of their own.
+        let plays_kubelet = options.embedded.embedded_kubelet.unwrap_or(!settings.controllers.is_empty());
+        let embedded = Embedded::start(&options.embedded, plays_kubelet, now, seed).await;
+        let embedded = embedded.map_err(invalid_input)?;
         let client = embedded.client();
         let mut manager = Manager::new(client.clone(), settings, now, seed).map_err(invalid_input)?;
         if let Some(pages) = pages {
@@ -175,12 +178,12 @@ mod embedded {
         let printer =
             printer.map_err(|error| failed(anyhow!("cannot start a thread for the output: {error}")))?;
         printer.print(format!(
-            "An API server listens on http://{}, with {} loaded. Controllers: {}.\n\
+            "An API server listens on {}, with {} loaded. Controllers: {}.\n\
              Talk to it:   kubectl --kubeconfig {kubeconfig} get services,endpointslices -A\n\
              Change it:    kubectl --kubeconfig {kubeconfig} {}\n\
              {}\
              Stop it:      Ctrl-C\n",
-            embedded.listener.address(),
+            embedded.listener.url(),
             match embedded.loaded {
                 1 => "1 object".to_owned(),
                 many => format!("{many} objects"),

@@ -44,11 +44,14 @@ pub(crate) struct Global {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Explain a Service, or with pod/NAME which Services publish a pod
+    /// Explain a Service, or with pod/NAME or pod NAME which Services publish a pod
     Explain {
-        /// SERVICE, service/NAME or pod/NAME
+        /// SERVICE, service/NAME or pod/NAME; or `service` or `pod`, if NAME follows
         #[arg(value_name = "SERVICE|pod/NAME")]
         subject: String,
+        /// Name, after a kind
+        #[arg(value_name = "NAME")]
+        name: Option<String>,
     },
     /// Print what the controllers would write for the objects of files; exit code 2: an object
     /// would be refused, or nothing is rendered
@@ -98,6 +101,9 @@ pub(crate) enum Command {
         #[arg(long)]
         yes: bool,
     },
+    /// Print who writes EndpointSlices and Endpoints, whether kube-controller-manager's loops are
+    /// off, and what would change; exit code 0: fine, 1: something to do, 2: not all is known
+    Doctor,
     /// Serve the manager's status page on loopback, with your credentials
     ///
     /// Only GET of the page's paths, only for the browser that opens the printed address.
@@ -182,6 +188,24 @@ pub(crate) enum When {
     Auto,
     Always,
     Never,
+}
+
+/// A kind of object that `explain` explains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Service,
+    Pod,
+}
+
+impl Kind {
+    /// Reads a kind as kubectl does.
+    pub(crate) fn of(word: &str) -> Option<Self> {
+        match word {
+            "service" | "services" | "svc" => Some(Self::Service),
+            "pod" | "pods" | "po" => Some(Self::Pod),
+            _ => None,
+        }
+    }
 }
 
 #[cfg(test)]

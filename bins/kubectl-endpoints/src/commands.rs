@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{anyhow, bail};
 use jiff::Timestamp;
 use kube_endpoint_core_model::ObjectKey;
+use kube_endpoint_explain::doctor::examine;
 use kube_endpoint_explain::render::{notes, to_list};
 use kube_endpoint_explain::text::rendered;
 use kube_endpoint_explain::{
@@ -13,11 +14,11 @@ use kube_endpoint_explain::{
     render,
 };
 
-use crate::args::{Command, CommandLine, Compatibility, Format, Global, Scope};
+use crate::args::{Command, CommandLine, Compatibility, Format, Global, Kind, Scope};
 use crate::connect::{Connection, connect};
 use crate::output::{Output, json, print, print_note};
 use crate::reader::{Reader, Reading};
-use crate::{FAILED, cleanup, completion, junit, manifests, top, ui};
+use crate::{FAILED, cleanup, completion, doctor, junit, manifests, top, ui};
 
 /// How often a diff reads a cluster, and how long it waits in between: controllers finish writes
 /// under way in that time.
@@ -37,7 +38,9 @@ pub(crate) async fn run(command_line: &CommandLine) -> anyhow::Result<u8> {
         None => Options::default(),
     };
     match &command_line.command {
-        Command::Explain { subject } => run_explain(global, output, options, subject).await,
+        Command::Explain { subject, name } => {
+            run_explain(global, output, options, named(subject, name.as_deref())?).await
+        }
         Command::Render { filename } => run_render(global, output, &options, filename),
         Command::Diff { scope } => run_diff(global, output, &options, scope).await,
         Command::Lint { scope, ignore, info, fail_on, strict } => {
@@ -50,6 +53,7 @@ pub(crate) async fn run(command_line: &CommandLine) -> anyhow::Result<u8> {
             run_lint(global, output, &options, scope, &lint_options, fail_on).await
         }
         Command::Top { scope } => run_top(global, output, &options, scope).await,
+        Command::Doctor => run_doctor(global, output, &options).await,
         Command::Ui(args) => ui::run(global, args).await,
         Command::Completion { shell } => completion::print_script(*shell),
         Command::Cleanup { scope, yes } => run_cleanup(global, output, scope, *yes).await,
@@ -62,19 +66,30 @@ pub(crate) fn current_time() -> Timestamp {
     Timestamp::now()
 }
 
-async fn run_explain(global: &Global, output: Output, options: Options, subject: &str) -> anyhow::Result<u8> {
-    let (is_pod, name) = match subject.split_once('/') {
-        None => (false, subject),
-        Some(("service" | "services" | "svc", name)) => (false, name),
-        Some(("pod" | "pods" | "po", name)) => (true, name),
-        Some((kind, _)) => {
-            bail!("{kind:?} is neither `service` nor `pod`; write NAME, service/NAME or pod/NAME")
-        }
+/// Returns the kind and the name of `NAME`, `KIND/NAME` or `KIND NAME`.
+fn named<'w>(subject: &'w str, name: Option<&'w str>) -> anyhow::Result<(Kind, &'w str)> {
+    let (kind, name) = match name {
+        Some(name) => (subject, name),
+        None => subject.split_once('/').unwrap_or(("service", subject)),
     };
+    let Some(kind) = Kind::of(kind) else {
+        bail!(
+            "{kind:?} is neither `service` nor `pod`; write NAME, service/NAME, pod/NAME, service NAME or pod NAME"
+        )
+    };
+    Ok((kind, name))
+}
+
+async fn run_explain(
+    global: &Global,
+    output: Output,
+    options: Options,
+    (kind, name): (Kind, &str),
+) -> anyhow::Result<u8> {
     let Connection { client, namespace, .. } = connect(global).await?;
     let reader = Reader::new(client.kube().clone());
     let key = ObjectKey::new(namespace, name);
-    if is_pod {
+    if kind == Kind::Pod {
         let Reading { objects, notes, known, .. } = reader.pod(&key).await?;
         notes.iter().for_each(|note| print_note(note));
         let options = options.with_known(known);
@@ -82,7 +97,7 @@ async fn run_explain(global: &Global, output: Output, options: Options, subject:
         let now = current_time();
         let says = explain_pod(&objects, &key, &topology, now, &options);
         let says = says.ok_or_else(|| anyhow!("there is no pod {key}"))?.with_not_read(notes);
-        output.print(&says, |layout| says.text(layout, now))?;
+        output.print_as("PodExplanation", &says, |layout| says.text(layout, now))?;
         Ok(says.exit_code())
     } else {
         let mut notes = Vec::new();
@@ -98,7 +113,7 @@ async fn run_explain(global: &Global, output: Output, options: Options, subject:
         notes.dedup();
         notes.iter().for_each(|note| print_note(note));
         let explanation = explanation.with_not_read(notes);
-        output.print(&explanation, |layout| explanation.text(layout, now))?;
+        output.print_as("ServiceExplanation", &explanation, |layout| explanation.text(layout, now))?;
         Ok(explanation.exit_code())
     }
 }
@@ -156,7 +171,7 @@ async fn run_diff(global: &Global, output: Output, options: &Options, scope: &Sc
     }
     let persisting = Diff::persisting(&readings);
     persisting.not_read.iter().for_each(|note| print_note(note));
-    output.print(&persisting, |_| persisting.text())?;
+    output.print_as("Diff", &persisting, |_| persisting.text())?;
     Ok(persisting.exit_code())
 }
 
@@ -189,9 +204,20 @@ async fn run_lint(
     match output.format {
         Format::Sarif => print(&json(&report.sarif(env!("CARGO_PKG_VERSION")))?)?,
         Format::Junit => print(&junit::junit(&report, fail_on)?)?,
-        _ => output.print(&report, |layout| report.text(layout))?,
+        _ => output.print_as("LintReport", &report, |layout| report.text(layout))?,
     }
     Ok(report.exit_code(fail_on))
+}
+
+async fn run_doctor(global: &Global, output: Output, options: &Options) -> anyhow::Result<u8> {
+    output.check_format()?;
+    let Connection { client, .. } = connect(global).await?;
+    let reader = Reader::new(client.kube().clone());
+    let facts = doctor::facts(client.kube(), &reader, options).await?;
+    let now = current_time();
+    let report = examine(&facts, now);
+    output.print_as("DoctorReport", &report, |layout| report.text(layout, now))?;
+    Ok(report.exit_code())
 }
 
 async fn run_cleanup(global: &Global, output: Output, scope: &Scope, delete: bool) -> anyhow::Result<u8> {
@@ -202,7 +228,7 @@ async fn run_cleanup(global: &Global, output: Output, scope: &Scope, delete: boo
     let namespace = scope.namespace(&namespace);
     let found = cleanup::run(&reader, namespace, scope.selector.as_ref(), delete).await?;
     found.not_read.iter().for_each(|note| print_note(note));
-    output.print(&found, |layout| found.text(layout))?;
+    output.print_as("Cleanup", &found, |layout| found.text(layout))?;
     Ok(found.exit_code())
 }
 

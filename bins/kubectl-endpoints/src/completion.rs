@@ -17,7 +17,7 @@ use kube_endpoint_core_model::is_harmless;
 use kube_endpoint_explain::Code;
 use serde_json::Value;
 
-use crate::args::{CommandLine, Format, Global, Shell, When};
+use crate::args::{CommandLine, Format, Global, Kind as Subject, Shell, When};
 use crate::connect::{connect, kubeconfig};
 use crate::output::print;
 use crate::reader::{Kind, Reader};
@@ -54,6 +54,14 @@ pub(crate) fn print_script(shell: Shell) -> anyhow::Result<u8> {
     clap_complete::generate(shell, &mut command, "kubectl-endpoints", &mut script);
     print(&String::from_utf8_lossy(&script))?;
     Ok(0)
+}
+
+/// The word that asks for the man pages, which `release/build` packs.
+pub(crate) const MAN_PAGES: &str = "__man";
+
+/// Writes a man page for each command into a folder.
+pub(crate) fn write_man_pages(folder: &OsString) -> anyhow::Result<()> {
+    Ok(clap_mangen::generate_to(CommandLine::command(), folder)?)
 }
 
 /// A name of objects that the cluster or the kubeconfig has.
@@ -129,6 +137,7 @@ fn wanted(words: &[String]) -> (Wanted, Place) {
     let mut place = Place::default();
     let mut pending: Option<&Arg> = None;
     let mut positional = 0;
+    let mut latest = "";
     for word in words {
         if let Some(flag) = pending.take() {
             place.set(flag, word);
@@ -143,6 +152,7 @@ fn wanted(words: &[String]) -> (Wanted, Place) {
             command = subcommand;
         } else {
             positional += 1;
+            latest = word;
         }
     }
     let wanted = if let Some(flag) = pending {
@@ -155,6 +165,13 @@ fn wanted(words: &[String]) -> (Wanted, Place) {
         subcommands(&root, last)
     } else {
         match command.get_positionals().nth(positional) {
+            // The kind is before the name.
+            Some(argument) if argument.get_id() == "name" => match Subject::of(latest) {
+                Some(kind) => {
+                    Wanted::Name { names: names_of_kind(kind), before: String::new(), prefix: last.clone() }
+                }
+                None => Wanted::One { candidates: Vec::new(), directive: NO_FILES },
+            },
             Some(argument) => values(argument, last),
             None => Wanted::One { candidates: Vec::new(), directive: NO_FILES },
         }
@@ -228,8 +245,10 @@ fn values(arg: &Arg, prefix: &str) -> Wanted {
         "context" => name(Names::Contexts, "", prefix),
         "subject" => match prefix.split_once('/') {
             None => name(Names::Services, "", prefix),
-            Some((kind @ ("pod" | "pods" | "po"), prefix)) => name(Names::Pods, &format!("{kind}/"), prefix),
-            Some((kind, prefix)) => name(Names::Services, &format!("{kind}/"), prefix),
+            Some((kind, prefix)) => {
+                let names = Subject::of(kind).map_or(Names::Services, names_of_kind);
+                name(names, &format!("{kind}/"), prefix)
+            }
         },
         "ignore" => {
             // In a list, the text before the last comma stays.
@@ -249,6 +268,13 @@ fn values(arg: &Arg, prefix: &str) -> Wanted {
             let candidates = possible.iter().map(of).filter(|(value, _)| value.starts_with(prefix)).collect();
             Wanted::One { candidates, directive: NO_FILES }
         }
+    }
+}
+
+fn names_of_kind(kind: Subject) -> Names {
+    match kind {
+        Subject::Service => Names::Services,
+        Subject::Pod => Names::Pods,
     }
 }
 
@@ -305,7 +331,7 @@ mod tests {
     #[test]
     fn commands_flags_and_values_are_completed() {
         for (line, want) in [
-            ("", "explain render diff lint top cleanup ui completion"),
+            ("", "explain render diff lint top cleanup doctor ui completion"),
             ("ex", "explain"),
             ("x", ""),
             ("-n shop l", "lint"),
@@ -337,6 +363,8 @@ mod tests {
             ("explain fr", r#"Services "" "fr""#),
             ("explain svc/fr", r#"Services "svc/" "fr""#),
             ("explain pod/fr", r#"Pods "pod/" "fr""#),
+            ("explain pod fr", r#"Pods "" "fr""#),
+            ("explain svc ", r#"Services "" """#),
             ("explain -n ", r#"Namespaces "" """#),
             ("explain --namespace=sh", r#"Namespaces "" "sh""#),
             ("--context ", r#"Contexts "" """#),

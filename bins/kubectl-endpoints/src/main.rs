@@ -1,11 +1,19 @@
-//! A kubectl plugin that explains why a Service has the endpoints that it has. It works on any
-//! cluster, whichever controllers run there, and only reads, except for `cleanup --yes`.
+//! A kubectl plugin that explains why a Service has the endpoints that it has, for everybody who is
+//! on call for one. It works on any cluster, whichever controllers run there, and only reads,
+//! except for `cleanup --yes`.
+//!
+//! ```sh
+//! kubectl endpoints explain web -n shop     # why the Service has no endpoints, and what to do
+//! kubectl endpoints lint --all-namespaces   # all Services with a problem, the worst first
+//! kubectl endpoints diff --all-namespaces   # what the controllers would change
+//! ```
 
 mod args;
 mod cleanup;
 mod commands;
 mod completion;
 mod connect;
+mod doctor;
 mod junit;
 mod manifests;
 mod output;
@@ -41,6 +49,9 @@ async fn run() -> anyhow::Result<u8> {
     match words.split_first() {
         // An incomplete command line is no error yet.
         Some((first, words)) if first == completion::REQUEST => completion::complete(words).await.map(|()| 0),
+        Some((first, [folder])) if first == completion::MAN_PAGES => {
+            completion::write_man_pages(folder).map(|()| 0)
+        }
         _ => match CommandLine::try_parse() {
             Ok(command_line) => commands::run(&command_line).await,
             // The help text and the version.

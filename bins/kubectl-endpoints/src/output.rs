@@ -14,6 +14,20 @@ use crate::args::{Format, Global, When};
 /// The maximum number of characters of a line on standard error.
 const LONGEST_NOTE: usize = 4000;
 
+/// The version of the documents that the plugin prints as JSON and YAML. `docs/kubectl-plugin.md`
+/// describes them.
+const API_VERSION: &str = "kube-endpoint-manager.github.io/v1alpha1";
+
+/// A document with its kind, as objects of Kubernetes have one.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Typed<'v, T> {
+    api_version: &'static str,
+    kind: &'static str,
+    #[serde(flatten)]
+    value: &'v T,
+}
+
 /// The format of the output.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Output {
@@ -47,6 +61,16 @@ impl Output {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Prints a value of a kind of the plugin's own, as [`print`](Self::print) does.
+    pub(crate) fn print_as(
+        self,
+        kind: &'static str,
+        value: &impl Serialize,
+        text: impl FnOnce(Layout) -> Document,
+    ) -> anyhow::Result<()> {
+        self.print(&Typed { api_version: API_VERSION, kind, value }, text)
     }
 
     /// Prints a value in the chosen format; `text` makes its text.

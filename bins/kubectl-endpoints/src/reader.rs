@@ -483,7 +483,7 @@ impl Reader {
 
 /// Checks that an answer is of one of these kinds. So nobody takes the answer of another kind of
 /// server for an empty list, or for an object.
-fn check_kind(types: Option<&TypeMeta>, expected: &[&str]) -> Result<(), Error> {
+pub(crate) fn check_kind(types: Option<&TypeMeta>, expected: &[&str]) -> Result<(), Error> {
     let kind = types.map(|types| types.kind.as_str()).unwrap_or_default();
     if expected.contains(&kind) {
         return Ok(());

@@ -1,4 +1,24 @@
-//! The client that talks to the API server.
+//! A client of the Kubernetes API server for controllers, which run for months and decide by
+//! themselves which requests to repeat.
+//!
+//! ```
+//! use kube::{Config, client::Body};
+//! use kube_endpoint_api_client::client_from_config;
+//! use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
+//!
+//! #[tokio::main(flavor = "current_thread")]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let server = EmbeddedApiServer::builder().build()?;
+//!     let listener = server.listen("127.0.0.1:0".parse()?).await?;
+//!     // In a cluster, `Config::infer` finds the configuration.
+//!     let config = Config::new(format!("http://{}", listener.address()).parse()?);
+//!
+//!     let client = client_from_config(config).await?;
+//!     let request = http::Request::get("/api/v1/namespaces/default/services/web").body(Body::empty())?;
+//!     assert_eq!(client.send(request).await?.status(), 404);
+//!     Ok(())
+//! }
+//! ```
 //!
 //! It is a kube client with other lowest layers:
 //!

@@ -9,7 +9,7 @@ mod sink;
 use std::sync::Arc;
 
 use kube_endpoint_core_model::{
-    Endpoints, EventType, LogLimit, PlannedEvent, ResourceVersion, Service, Text,
+    Admission, Endpoints, EventType, LogLimit, PlannedEvent, ResourceVersion, Service, Text,
 };
 use serde::Serialize;
 use tokio::sync::mpsc::error::TrySendError;
@@ -141,7 +141,7 @@ impl EventRecorder {
                 tracing::debug!(component = &*self.component, %event, "event dropped: shutting down");
             }
             Err(TrySendError::Full(_)) => {
-                if let Some(left_out) = self.lines.admit(Instant::now().into_std()) {
+                if let Admission::Write { left_out } = self.lines.admit(Instant::now().into_std()) {
                     tracing::warn!(
                         component = &*self.component, %event, left_out,
                         "event dropped: too many are waiting to be sent"

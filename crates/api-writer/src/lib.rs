@@ -1,8 +1,36 @@
-//! Carries out plans against the API server: client-side rate limit, creates, updates, deletes,
-//! events.
+//! Carries out plans against the Kubernetes API server, for controllers: client-side rate limit,
+//! creates, updates, deletes, events. It makes no decisions.
 //!
-//! The writer makes no decisions. It reports the outcome of each write in terms that a controller
-//! can act on: done, refused (and why), or unknown.
+//! ```
+//! use std::sync::Arc;
+//!
+//! use kube_endpoint_api_client::ApiClient;
+//! use kube_endpoint_api_writer::{ApiWriter, RequestLimiter};
+//! use kube_endpoint_core_model::{EndpointSlice, ObjectKey, ObjectMeta, ResourceVersion};
+//! use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
+//! use kube_endpoint_tracker::{Verb, WriteTracker};
+//!
+//! #[tokio::main(flavor = "current_thread")]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let server = EmbeddedApiServer::builder().build()?;
+//!     // In a cluster, `kube_endpoint_api_client::client_from_config` makes the client.
+//!     let client = ApiClient::for_tests(server.service());
+//!     let writer = ApiWriter::new(client, RequestLimiter::new(20.0, 30)?, "my-controller");
+//!
+//!     let (service, name) = (ObjectKey::new("default", "web"), ObjectKey::new("default", "web-1"));
+//!     let metadata = ObjectMeta { namespace: "default".into(), name: "web-1".into(), ..Default::default() };
+//!     let slice = EndpointSlice { metadata, ..Default::default() };
+//!     // The tracker knows the write until the cache shows it.
+//!     let tracker = WriteTracker::default();
+//!     let mut write = tracker.write(&service, &name, Verb::Create, ResourceVersion(0));
+//!     let version = writer.create(&Arc::new(slice), &mut write).await?;
+//!     assert_eq!(version.0, server.resource_version());
+//!     Ok(())
+//! }
+//! ```
+//!
+//! The writer reports the outcome of each write in terms that a controller can act on: done,
+//! refused (and why), or unknown. [`TrackedWriter`] carries out all writes of a plan.
 
 pub mod clock;
 pub mod dry_run;

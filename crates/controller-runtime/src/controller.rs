@@ -14,12 +14,13 @@ use crate::all_keys::queue_all_keys;
 use crate::failure_log::summarize_failures;
 use crate::latency::measured;
 use crate::observe::observed;
+use crate::other_controller::look_for_other_controller;
 use crate::outages::drive_outages;
 use crate::overdue::check_overdue_writes;
 use crate::resync::resync_periodically;
 use crate::{
-    ActivityCounts, Cause, FailingCounts, HeldKey, RecentForeignWrite, Reconciler, Runtime, SlowRetry,
-    StateCounts,
+    ActivityCounts, Cause, FailingCounts, HeldKey, OtherController, RecentForeignWrite, Reconciler, Runtime,
+    SlowRetry, StateCounts,
 };
 
 /// The time between two retries of a key whose first retries have all failed.
@@ -110,6 +111,7 @@ impl<R: Reconciler> Controller<R> {
             () = drive_outages(runtime.outage.as_ref()) => {}
             () = resync_periodically(&runtime) => {}
             () = check_overdue_writes(&runtime) => {}
+            () = look_for_other_controller(&runtime) => {}
             () = summarize_failures(&runtime) => {}
         }
     }
@@ -163,6 +165,13 @@ impl<R: Reconciler> Controller<R> {
     /// Returns the outputs that other clients wrote last, at most 20, the newest first.
     pub fn recent_foreign_writes(&self) -> Vec<RecentForeignWrite> {
         self.runtime.recent_foreign_writes.list()
+    }
+
+    /// Returns the controller that writes the same objects beside this one, if it has shown itself
+    /// in the last hour.
+    pub fn other_controller(&self) -> Option<OtherController> {
+        let other = self.runtime.other_controller.lock().clone();
+        other.filter(|other| other.is_recent(self.runtime.clock().now()))
     }
 
     /// Returns the keys that wait, sorted, each with the wait that ends last.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ahash::HashMap;
-use kube_endpoint_core_model::{LogLimit, ObjectKey};
+use kube_endpoint_core_model::{Admission, LogLimit, ObjectKey};
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 
@@ -87,7 +87,7 @@ impl FailureLog {
         if !(is_due || urgent) {
             return None;
         }
-        if self.failures.admit(now.into_std()).is_none() {
+        if self.failures.admit(now.into_std()) == Admission::LeaveOut {
             left_out.failures += 1;
             return None;
         }
@@ -107,7 +107,7 @@ impl FailureLog {
         let State { keys, errors, left_out } = &mut *state;
         let failing = keys.remove(key)?;
         one_less(errors, &failing.error);
-        if failing.logged.is_empty() || self.recoveries.admit(now.into_std()).is_none() {
+        if failing.logged.is_empty() || self.recoveries.admit(now.into_std()) == Admission::LeaveOut {
             left_out.recoveries += 1;
             return None;
         }

@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use kube_endpoint_api_writer::Writable;
-use kube_endpoint_core_model::{EndpointSlice, Endpoints, Node, ObjectKey, PlannedEvent, Service};
+use kube_endpoint_core_model::{Admission, EndpointSlice, Endpoints, Node, ObjectKey, PlannedEvent, Service};
 use kube_endpoint_informer::{Change, Handler, Kind, PodEvent, Scope};
 use kube_endpoint_tracker::Observation;
 use tokio::time::Instant;
@@ -144,7 +144,7 @@ impl<R: Reconciler> Runtime<R> {
             // A Service that left needs a sync too: the worker drops its state, so this cannot
             // happen during another sync.
             Membership::Joined | Membership::Left => {
-                if let Some(left_out) = self.admits(Line::Selection) {
+                if let Admission::Write { left_out } = self.admits(Line::Selection) {
                     tracing::info!(
                         queue = self.queue.name(), service = %key, ?membership, left_out,
                         "the labels of a Service have changed, and whether it is selected"
@@ -172,13 +172,13 @@ impl<R: Reconciler> Runtime<R> {
         if !self.is_selected(key) {
             return;
         }
-        let Some(delay) = self.reconciler.foreign_write_delay(self, write) else { return };
         // The other kinds of writes do not name the object.
         if matches!(write, ForeignWrite::Applied | ForeignWrite::Deleted) {
             for output in outputs {
                 self.recent_foreign_writes.seen(output.metadata().key(), self.clock().now());
             }
         }
+        let Some(delay) = self.reconciler.foreign_write_delay(self, write) else { return };
         if !self.options.foreign_write_backoff {
             self.add_after(key.clone(), delay, Cause::ForeignWrite);
             return;
@@ -208,7 +208,7 @@ impl<R: Reconciler> Runtime<R> {
 
     fn report_conflict(&self, key: &ObjectKey, delay: Duration) {
         let kind = R::Output::KIND;
-        if let Some(left_out) = self.admits(Line::ForeignConflict) {
+        if let Admission::Write { left_out } = self.admits(Line::ForeignConflict) {
             tracing::warn!(
                 queue = self.queue.name(), %key, kind, ?delay, left_out,
                 "another client repeats a change that was corrected; the next corrections wait longer"

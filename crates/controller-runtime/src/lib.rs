@@ -1,6 +1,39 @@
-//! The parts that all controllers share: the queue and its workers, waiting for the caches, state
-//! for each key, staleness, Retry-After, retries, resync, changes by other clients, error reporting
-//! and shutdown.
+//! The parts that the controllers of this project share, for more controllers that write
+//! EndpointSlices or Endpoints: queue and workers, waiting for caches, state for each key,
+//! staleness, Retry-After, retries, resync, writes of other clients, error reporting, shutdown.
+//!
+//! ```
+//! use std::time::Duration;
+//! use kube_endpoint_controller_runtime::{Cause, Config, ForeignWrite, Outcome, Reconciler, Runtime, SyncError};
+//! use kube_endpoint_core_model::{EndpointSlice, ObjectKey, Service, Writes};
+//! use kube_endpoint_informer::{Change, Kind, Kinds};
+//! use kube_endpoint_workqueue::default_controller_rate_limiter as limiter;
+//!
+//! /// Deletes the slices of a controller that no longer runs.
+//! struct Cleanup;
+//!
+//! impl Reconciler for Cleanup {
+//!     type Output = EndpointSlice;
+//!     type State = ();
+//!     type Options = ();
+//!     fn new((): ()) -> Self { Self }
+//!     fn kinds() -> Kinds { [Kind::Services, Kind::EndpointSlices].into() }
+//!     fn config(&self) -> Config { Config::new("cleanup", limiter(), 2, Default::default()) }
+//!     fn manages(&self, slice: &EndpointSlice) -> bool { slice.is_managed_by("old.example.com") }
+//!     fn on_service(&self, runtime: &Runtime<Self>, change: &Change<Service>) {
+//!         let Some(service) = change.latest() else { return };
+//!         runtime.add(service.key.clone(), Cause::Service.since(change.arrived));
+//!     }
+//!     fn foreign_write_delay(&self, _: &Runtime<Self>, _: ForeignWrite) -> Option<Duration> { None }
+//!     async fn sync(&self, runtime: &Runtime<Self>, key: &ObjectKey) -> Result<Outcome, SyncError> {
+//!         // If the cache does not show the last writes yet, the runtime repeats the sync.
+//!         let slices = match runtime.read_outputs(key) { Ok(slices) => slices, Err(outcome) => return Ok(outcome) };
+//!         let delete = slices.into_iter().filter(|slice| self.manages(slice)).collect();
+//!         runtime.carry_out(key, None, [Writes { delete, ..Writes::default() }], |_| ()).await?;
+//!         Ok(Outcome::Done)
+//!     }
+//! }
+//! ```
 //!
 //! A controller implements [`Reconciler`]: which changes start a sync, and what one sync does.
 //! [`Controller`] runs it. During a sync the reconciler uses the [`Runtime`]: it reads the objects
@@ -14,6 +47,8 @@
 //! writes.
 //!
 //! # Example
+//!
+//! A complete controller, and how to run it:
 //!
 //! ```no_run
 #![doc = include_str!("../docs/address_controller.rs")]
@@ -36,6 +71,7 @@ mod log_lines;
 mod metrics;
 mod observe;
 mod options;
+mod other_controller;
 mod outages;
 mod output;
 mod overdue;
@@ -57,6 +93,7 @@ pub use key_state::StateCounts;
 pub use latency::buckets;
 pub use log_lines::Line;
 pub use options::RuntimeOptions;
+pub use other_controller::OtherController;
 pub use outages::Outages;
 pub use output::Output;
 pub use recent_writes::RecentForeignWrite;

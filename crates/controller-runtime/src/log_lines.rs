@@ -15,6 +15,8 @@ pub enum Line {
     Undone,
     /// Another client repeats its changes.
     ForeignConflict,
+    /// Another controller writes the same objects.
+    OtherController,
     /// A Service joined or left the selection.
     Selection,
     /// A warning about a Service; see [`Runtime::warn_once`](crate::Runtime::warn_once).
@@ -32,6 +34,7 @@ pub(crate) struct LogLines {
     conflicts: LogLimit,
     undone: LogLimit,
     foreign_conflict: LogLimit,
+    other_controller: LogLimit,
     selection: LogLimit,
     warning: LogLimit,
     orphan: LogLimit,
@@ -46,6 +49,7 @@ impl LogLines {
             Line::Conflicts => &self.conflicts,
             Line::Undone => &self.undone,
             Line::ForeignConflict => &self.foreign_conflict,
+            Line::OtherController => &self.other_controller,
             Line::Selection => &self.selection,
             Line::Warning => &self.warning,
             Line::Orphan => &self.orphan,

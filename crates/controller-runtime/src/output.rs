@@ -4,6 +4,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use kube_endpoint_api_writer::Writable;
+use kube_endpoint_core_model::maker::Content;
 use kube_endpoint_core_model::{
     EndpointSlice, Endpoints, ObjectKey, ObjectMeta, ResourceVersion, Writes, writes_without,
 };
@@ -13,6 +14,8 @@ use kube_endpoint_informer::{Cluster, Kind};
 pub trait Output: Writable + Clone + 'static {
     /// The kind, as informers name it.
     const INFORMER_KIND: Kind;
+    /// The fields whose writer is the writer of the object.
+    const CONTENT: Content;
     /// True if objects are named from `generateName`. A name that exists already then belongs to an
     /// earlier create whose answer was lost. The runtime repeats the sync once the cache shows the
     /// object.
@@ -52,6 +55,7 @@ fn metadata_with_content(metadata: &ObjectMeta) -> ObjectMeta {
 
 impl Output for EndpointSlice {
     const INFORMER_KIND: Kind = Kind::EndpointSlices;
+    const CONTENT: Content = Content::Slice;
     const GENERATES_NAMES: bool = true;
 
     fn owner(&self) -> Option<ObjectKey> {
@@ -73,6 +77,7 @@ impl Output for EndpointSlice {
 
 impl Output for Endpoints {
     const INFORMER_KIND: Kind = Kind::Endpoints;
+    const CONTENT: Content = Content::Endpoints;
     const GENERATES_NAMES: bool = false;
 
     /// The hash is the same if the cache holds only a summary of the addresses.

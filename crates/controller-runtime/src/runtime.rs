@@ -9,7 +9,7 @@ use kube_endpoint_api_writer::{
 };
 use kube_endpoint_core_model::change::ChangedPod;
 use kube_endpoint_core_model::{
-    ObjectKey, PlannedEvent, Pod, ResourceVersion, Service, StringMap, Timestamp,
+    Admission, ObjectKey, PlannedEvent, Pod, ResourceVersion, Service, StringMap, Timestamp,
 };
 use kube_endpoint_informer::{Cluster, PodEvent, long_work};
 use kube_endpoint_tracker::NeedsAllPods;
@@ -29,6 +29,7 @@ use crate::key_state::KeyStates;
 use crate::latency;
 use crate::log_lines::{Line, LogLines};
 use crate::metrics::Metrics;
+use crate::other_controller::OtherController;
 use crate::outages::Member;
 use crate::recent_writes::RecentForeignWrites;
 use crate::selection::Selection;
@@ -64,6 +65,7 @@ pub struct Runtime<R: Reconciler> {
     clock: Clock,
     pub(crate) keys: KeyStates<R::State>,
     pub(crate) recent_foreign_writes: RecentForeignWrites,
+    pub(crate) other_controller: Mutex<Option<OtherController>>,
     pub(crate) writes_after_failed_create: bool,
     pub(crate) spacing: Spacing,
     pub(crate) random: Mutex<ChaCha8Rng>,
@@ -95,6 +97,7 @@ impl<R: Reconciler> Runtime<R> {
             random: Mutex::new(ChaCha8Rng::seed_from_u64(seed)),
             keys: KeyStates::default(),
             recent_foreign_writes: RecentForeignWrites::default(),
+            other_controller: Mutex::default(),
             writes_after_failed_create: config.writes_after_failed_create,
             spacing,
             reconciler,
@@ -324,9 +327,9 @@ impl<R: Reconciler> Runtime<R> {
         SyncContext::note(change);
     }
 
-    /// Returns `None` if the caller must leave a line out. Otherwise returns the value of its field
-    /// `left_out`; see [`LogLimit::admit`](kube_endpoint_core_model::LogLimit::admit).
-    pub fn admits(&self, line: Line) -> Option<Option<u64>> {
+    /// Decides if the caller may write a line; see
+    /// [`LogLimit::admit`](kube_endpoint_core_model::LogLimit::admit).
+    pub fn admits(&self, line: Line) -> Admission {
         self.lines.limit(line).admit(Instant::now().into_std())
     }
 
@@ -340,7 +343,7 @@ impl<R: Reconciler> Runtime<R> {
         let version = Some(service.resource_version);
         let warned = self.keys.with_rare(&service.key, |state| std::mem::replace(&mut state.warned, version));
         if warned != version
-            && let Some(left_out) = self.admits(Line::Warning)
+            && let Admission::Write { left_out } = self.admits(Line::Warning)
         {
             tracing::warn!(service = %service.key, left_out, "{warning}");
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kube_endpoint_api_writer::{Carried, FailedWrite, Operation, Writable, WriteError};
-use kube_endpoint_core_model::{ObjectKey, Timestamp, Writes};
+use kube_endpoint_core_model::{Admission, ObjectKey, Timestamp, Writes};
 use kube_endpoint_informer::Kind;
 use kube_endpoint_workqueue::{Attempt, Disposition};
 use tokio::time::Instant;
@@ -84,7 +84,7 @@ impl<R: Reconciler> Runtime<R> {
         for failed in error.writes() {
             if let WriteError::Busy { message, retry_after: Some(asked), .. } = &failed.error {
                 let pause = (*asked).min(LONGEST_PAUSE);
-                if let Some(left_out) = self.admits(Line::Pause) {
+                if let Admission::Write { left_out } = self.admits(Line::Pause) {
                     tracing::info!(
                         queue = self.queue.name(), %key, message, ?asked, ?pause, left_out,
                         "the API server asked for a pause"
@@ -258,7 +258,7 @@ impl<R: Reconciler> Runtime<R> {
         let Some(undone) = outputs.iter().find(is_undone) else { return };
         let delay = self.keys.with_rare(key, |state| state.undone.again(Instant::now()));
         let (object, queue) = (undone.metadata().key(), self.queue.name());
-        if let Some(left_out) = self.admits(Line::Undone) {
+        if let Admission::Write { left_out } = self.admits(Line::Undone) {
             tracing::info!(
                 queue, %key, %object, ?delay, left_out, "the server accepted an update and kept what it had"
             );
@@ -286,7 +286,7 @@ impl<R: Reconciler> Runtime<R> {
             // Most keys have had no conflict, so there is nothing to reset.
             self.keys.with_kept_rare(key, |state| state.conflicts.observe(None));
         } else if self.keys.with_rare(key, |state| state.conflicts.observe(cached)) {
-            if let Some(left_out) = self.admits(Line::Conflicts) {
+            if let Admission::Write { left_out } = self.admits(Line::Conflicts) {
                 tracing::info!(
                     queue = self.queue.name(), %key, left_out,
                     "conflicts go on though the cache does not change: comparing the cache with the server"
@@ -320,7 +320,7 @@ impl<R: Reconciler> Runtime<R> {
     /// again.
     pub(crate) fn check_long_wait(&self, key: &ObjectKey) {
         let Some(waited) = self.waited_for_long(key) else { return };
-        if let Some(left_out) = self.admits(Line::LongWait) {
+        if let Admission::Write { left_out } = self.admits(Line::LongWait) {
             tracing::warn!(
                 queue = self.queue.name(), %key, ?waited, left_out,
                 "the cache does not show what was written for this key"

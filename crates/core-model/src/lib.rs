@@ -1,5 +1,24 @@
 //! Views of pods, Services, nodes and slices, and the rules that tell what they mean for endpoints,
-//! with no client, no runtime and no clock.
+//! for controllers, tools and tests: with no client, no runtime and no clock.
+//!
+//! ```
+//! use kube_endpoint_core_model::{Pod, Service, port::slice_ports};
+//! use serde_json::{from_value, json};
+//!
+//! let service: Service = from_value(json!({
+//!     "metadata": {"name": "web", "namespace": "default"},
+//!     "spec": {"selector": {"app": "web"}, "ports": [{"port": 80, "targetPort": "http", "protocol": "TCP"}]},
+//! }))?;
+//! let pod: Pod = from_value(json!({
+//!     "metadata": {"name": "web-1", "namespace": "default", "labels": {"app": "web"}},
+//!     "spec": {"containers": [{"ports": [{"name": "http", "containerPort": 8080, "protocol": "TCP"}]}]},
+//!     "status": {"phase": "Running", "podIP": "10.1.0.1", "conditions": [{"type": "Ready", "status": "True"}]},
+//! }))?;
+//! assert!(service.selects_pods());
+//! assert!(pod.is_ready());
+//! assert_eq!(slice_ports(&pod, &service)[0].port, Some(8080));
+//! # Ok::<(), serde_json::Error>(())
+//! ```
 //!
 //! A view holds the fields of an object that endpoint controllers read. It deserialises from the
 //! API's JSON and skips all other fields while parsing; `null` and absent lists are empty. The
@@ -53,7 +72,7 @@ pub use event::{EventType, PlannedEvent};
 pub use harmless::{escaped, harmless, harmless_json, is_harmless};
 pub use intern::{Intern, Interner};
 pub use label_selector::{InvalidLabelSelector, LabelSelector};
-pub use log_limit::LogLimit;
+pub use log_limit::{Admission, LogLimit};
 pub use meta::{ObjectKey, ObjectMeta, ObjectReference, OwnerReference, ResourceVersion};
 pub use node::{Node, NodeLookup};
 pub use partial::writes_without;

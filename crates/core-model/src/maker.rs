@@ -34,7 +34,7 @@ use crate::well_known::{
     ANNOTATION_TRIGGER_TIME, ENDPOINT_CONTROLLER, ENDPOINTSLICE_CONTROLLER, LABEL_ENDPOINTS_MANAGED_BY,
     LABEL_MANAGED_BY, MIRRORING_CONTROLLER,
 };
-use crate::{ResourceVersion, StringMap, Text, text};
+use crate::{ResourceVersion, StringMap, Text, Timestamp, text};
 
 /// The field manager of kube-controller-manager's writes: the name in its user agent.
 pub const KUBE_CONTROLLER_MANAGER: &str = "kube-controller-manager";
@@ -68,6 +68,16 @@ impl Maker {
     pub fn is_controller(&self) -> bool {
         matches!(self, Self::Controller(_))
     }
+}
+
+/// The newest write of the content of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LastWrite {
+    /// Its writer; [`Maker::Unknown`] does not occur.
+    pub writer: Maker,
+    /// The second of the write by the server's clock; `None` if the object does not tell.
+    pub at: Option<Timestamp>,
 }
 
 /// The part of an object's metadata that tells who made it. Deserialize it from `metadata`.
@@ -172,23 +182,29 @@ impl Provenance {
         }
     }
 
-    /// Returns the last writer of the content: the manager of the newest entry that owns some of
-    /// it. If several entries are equally new, one of a controller counts.
+    /// Returns the last writer of the content, as [`Self::last_write`] does.
+    pub fn last_writer(&self, content: Content, controllers: &[&str]) -> Maker {
+        self.last_write(content, controllers).map_or(Maker::Unknown, |write| write.writer)
+    }
+
+    /// Returns the last write of the content: the manager and the time of the newest entry that
+    /// owns some of it. If several entries are equally new, one of a controller counts. Returns
+    /// `None` if nobody owns any content.
     ///
     /// In doubt this names a controller, while [`Self::maker`] names another client: an entry that
     /// owns a field that only controllers set is a controller's under any name, because
     /// distributions that run all components in one process write under another name.
-    pub fn last_writer(&self, content: Content, controllers: &[&str]) -> Maker {
+    pub fn last_write(&self, content: Content, controllers: &[&str]) -> Option<LastWrite> {
         let owners = self.owners(|entry| entry.owns(content));
-        let Some(newest) = owners.first().map(|entry| &entry.time) else { return Maker::Unknown };
+        let newest = &owners.first()?.time;
         let latest = || owners.iter().filter(|entry| entry.time == *newest);
         let is_controllers =
             |entry: &&&Entry| controllers.contains(&&*entry.manager) || entry.has_sign(content);
-        match (latest().find(is_controllers), latest().next()) {
-            (Some(controller), _) => Maker::Controller(controller.manager.clone()),
-            (None, Some(other)) => Maker::SomebodyElse(other.manager.clone()),
-            (None, None) => Maker::Unknown,
-        }
+        let writer = match latest().find(is_controllers) {
+            Some(controller) => Maker::Controller(controller.manager.clone()),
+            None => Maker::SomebodyElse(owners.first()?.manager.clone()),
+        };
+        Some(LastWrite { writer, at: newest.parse().ok() })
     }
 
     /// Returns the entries that match, the newest first.

@@ -98,7 +98,7 @@ codes! {
     SomeFamiliesMissing "EP029" "some-families-missing" Warning "The pod has an address of one of the Service's IP families only."
 
     NoPodMatches "EP030" "no-pod-matches" Error "The Service's selector matches no pod."
-    PodsNearlyMatch "EP031" "pods-nearly-match" Error "The Service's selector matches no pod, but some pods differ in one label only."
+    PodsNearlyMatch "EP031" "pods-nearly-match" Error "The Service's selector matches no pod, and one of its labels is likely mistyped."
     NoSelector "EP032" "no-selector" Error "The Service has no selector, and nobody has written endpoints for it."
     ExternalName "EP033" "external-name" Info "The Service is an alias of a DNS name and has no endpoints."
     ServiceTerminating "EP034" "service-terminating" Warning "The Service is being deleted."
@@ -132,6 +132,7 @@ codes! {
     EndpointsWrittenByOthers "EP061" "endpoints-written-by-others" Warning "The Service has a selector, and another client wrote its Endpoints."
     SliceUnused "EP062" "slice-unused" Warning "kube-proxy uses no endpoint of a slice, because of its ports or addresses."
     HintsIgnored "EP063" "hints-ignored" Warning "kube-proxy ignores the hints of the Service, because some ready endpoints have none."
+    PortNotDeclared "EP064" "port-not-declared" Info "A targetPort is a number that no container of the pods declares."
 }
 
 /// The page that describes the codes.

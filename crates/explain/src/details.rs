@@ -1,61 +1,15 @@
 //! Fields of objects that only explanations read: why a pod is not ready, and who wrote an object
 //! last. All of it is optional: without it, an explanation says less.
 
+mod pod;
+
 use std::collections::BTreeMap;
 
 use kube_endpoint_core_model::{ObjectKey, Text, Timestamp};
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// Conditions and containers of a pod.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct PodDetails {
-    pub conditions: Vec<PodCondition>,
-    /// The condition types of `spec.readinessGates`.
-    pub readiness_gates: Vec<Text>,
-    /// `status.containerStatuses`.
-    pub containers: Vec<ContainerState>,
-}
-
-impl PodDetails {
-    /// Returns the condition of a type.
-    pub fn condition(&self, condition_type: &str) -> Option<&PodCondition> {
-        self.conditions.iter().find(|condition| *condition.condition_type == *condition_type)
-    }
-}
-
-/// A condition of a pod.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct PodCondition {
-    #[serde(rename = "type", deserialize_with = "or_default")]
-    pub condition_type: Text,
-    /// `True`, `False` or `Unknown`.
-    #[serde(deserialize_with = "or_default")]
-    pub status: Text,
-    /// Machine-readable reason, or empty.
-    #[serde(deserialize_with = "or_default")]
-    pub reason: Text,
-    /// Message for people, or empty.
-    #[serde(deserialize_with = "or_default")]
-    pub message: Text,
-    /// Time of the last change of the status.
-    #[serde(deserialize_with = "time")]
-    pub last_transition_time: Option<Timestamp>,
-}
-
-/// The state of a container.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ContainerState {
-    pub name: Text,
-    /// True if it is ready.
-    pub ready: bool,
-    /// The number of restarts.
-    pub restarts: u32,
-    /// Reason and message of the state `waiting` or `terminated`, or `None` if the container runs.
-    pub stopped: Option<(Text, Text)>,
-}
+pub(crate) use pod::unnamed_ports;
+pub use pod::{ContainerKind, ContainerState, Ended, PodCondition, PodDetails, Probe, RunState};
 
 /// The time and the field manager of the last write of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -127,88 +81,6 @@ fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
 /// Deserialises a time. An unreadable time becomes `None`: only a message uses it.
 fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
     Ok(Option::<String>::deserialize(deserializer)?.and_then(|text| text.parse().ok()))
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct RawPod {
-    #[serde(deserialize_with = "or_default")]
-    spec: RawSpec,
-    #[serde(deserialize_with = "or_default")]
-    status: RawStatus,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct RawSpec {
-    #[serde(deserialize_with = "or_default")]
-    readiness_gates: Vec<RawGate>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RawGate {
-    #[serde(default, deserialize_with = "or_default")]
-    condition_type: Text,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct RawStatus {
-    #[serde(deserialize_with = "or_default")]
-    conditions: Vec<PodCondition>,
-    #[serde(deserialize_with = "or_default")]
-    container_statuses: Vec<RawContainer>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct RawContainer {
-    #[serde(deserialize_with = "or_default")]
-    name: Text,
-    #[serde(deserialize_with = "or_default")]
-    ready: bool,
-    #[serde(deserialize_with = "or_default")]
-    restart_count: u32,
-    #[serde(deserialize_with = "or_default")]
-    state: RawState,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct RawState {
-    waiting: Option<RawStopped>,
-    terminated: Option<RawStopped>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct RawStopped {
-    #[serde(deserialize_with = "or_default")]
-    reason: Text,
-    #[serde(deserialize_with = "or_default")]
-    message: Text,
-}
-
-impl<'de> Deserialize<'de> for PodDetails {
-    /// Reads a pod, as the API has it.
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let RawPod { spec, status } = RawPod::deserialize(deserializer)?;
-        let container = |raw: RawContainer| {
-            let stopped = raw.state.waiting.or(raw.state.terminated);
-            ContainerState {
-                name: raw.name,
-                ready: raw.ready,
-                restarts: raw.restart_count,
-                stopped: stopped.map(|stopped| (stopped.reason, stopped.message)),
-            }
-        };
-        Ok(Self {
-            conditions: status.conditions,
-            readiness_gates: spec.readiness_gates.into_iter().map(|gate| gate.condition_type).collect(),
-            containers: status.container_statuses.into_iter().map(container).collect(),
-        })
-    }
 }
 
 #[derive(Default, Deserialize)]
@@ -294,38 +166,6 @@ pub(crate) fn event(value: &serde_json::Value) -> Result<(Text, ObjectKey, Recen
 mod tests {
     use super::*;
     use serde_json::json;
-
-    #[test]
-    fn conditions_gates_and_containers_are_read() {
-        let details: PodDetails = serde_json::from_value(json!({
-            "spec": {"readinessGates": [{"conditionType": "example.com/lb"}], "containers": []},
-            "status": {
-                "conditions": [{"type": "Ready", "status": "False", "reason": null,
-                    "lastTransitionTime": "2026-01-01T00:00:05Z"}],
-                "containerStatuses": [
-                    {"name": "app", "ready": false, "restartCount": 7,
-                        "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 5m0s"}}},
-                    {"name": "side", "ready": true, "state": {"running": {}}},
-                ],
-            },
-        }))
-        .unwrap();
-        assert_eq!(details.readiness_gates, ["example.com/lb"]);
-        assert_eq!(&*details.condition("Ready").unwrap().status, "False");
-        assert_eq!(details.containers[0].stopped, Some(("CrashLoopBackOff".into(), "back-off 5m0s".into())));
-        assert_eq!(details.containers[0].restarts, 7);
-        assert_eq!(details.containers[1].stopped, None);
-    }
-
-    #[test]
-    fn nulls_and_odd_times_are_none() {
-        let details: PodDetails = serde_json::from_value(json!({
-            "spec": null, "status": {"conditions": [{"type": "Ready", "lastTransitionTime": "soon"}],
-                "containerStatuses": null},
-        }))
-        .unwrap();
-        assert_eq!(details.conditions[0].last_transition_time, None);
-    }
 
     #[test]
     fn the_last_write_is_the_latest_entry() {

@@ -1,10 +1,12 @@
 //! Explains one Service, or one pod.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use kube_endpoint_core_model::service::{ServicePort, TargetPort};
 use kube_endpoint_core_model::well_known::ANNOTATION_OVER_CAPACITY;
 use kube_endpoint_core_model::{
-    EndpointSlice, NodeLookup, ObjectKey, PodVerdict, Service, StringMap, Text, Timestamp, Verdict,
+    EndpointSlice, NodeLookup, ObjectKey, Pod, PodVerdict, Service, StringMap, Text, Timestamp, Verdict,
 };
 use kube_endpoint_endpointslice_controller::{Plan, TopologyState};
 use serde::Serialize;
@@ -12,7 +14,7 @@ use serde::Serialize;
 use crate::details::{LastWrite, RecentEvent};
 use crate::explanation::{self, Counts, EndpointsSummary, Explanation, Faults, Freshness, SliceSummary};
 use crate::near::{NearIndex, NearMatch, NearMatches, near_matches};
-use crate::pod::{Judged, Place, PodExplanation, Publication, ports_of};
+use crate::pod::{Judged, Place, PodExplanation, PortNames, Publication, ports_of};
 use crate::traffic::Served;
 use crate::{Code, Fault, Known, Objects, Options, Planned, PodReason, age, faults, hint, planned, traffic};
 
@@ -62,8 +64,9 @@ pub(crate) fn explain_with(
             let in_endpoints = planned.endpoints.as_ref().map_or(&[][..], |plan| &plan.verdicts);
             let in_endpoints: BTreeMap<&Text, &Verdict> =
                 in_endpoints.iter().map(|one| (&one.pod.name, &one.verdict)).collect();
+            let ports = port_names(service, &pods);
             let pod = |one: &PodVerdict| {
-                let pod = explain_one(objects, service, one, &in_endpoints, &places)?;
+                let pod = explain_one(objects, service, one, &in_endpoints, &ports, &places)?;
                 let is_due = known.slices && pod.reason.is_none() && !pod.is_held_as_ready();
                 let reason = if is_due { Some(PodReason::NotWritten) } else { pod.reason };
                 Some(PodExplanation { reason, ..pod })
@@ -103,7 +106,7 @@ pub(crate) fn explain_with(
         Fault::NotKnown { open, .. } => Some(*open),
         _ => None,
     });
-    let to_do = explanation::advice(key, &faults, &explained, counts);
+    let to_do = explanation::advice(service, &faults, &explained, counts);
     faults.sort_by_key(|fault| {
         use crate::finding::Problem;
         let lost = fault.traffic_lost(fault.severity(), counts.is_down());
@@ -128,6 +131,7 @@ pub(crate) fn explain_with(
         pods_by_publication: counts,
         faults: Faults::new(key, faults),
         pods: explained,
+        nearly_matching_pods: nearly_matching.pods,
         nearly_matching: nearly_matching.groups,
         slices,
         endpoints,
@@ -147,7 +151,7 @@ pub(crate) fn explain_with(
 fn places(
     service: &Service,
     served: &Served,
-    slices: &[std::sync::Arc<EndpointSlice>],
+    slices: &[Arc<EndpointSlice>],
     plan: &Plan,
 ) -> BTreeMap<Text, Vec<(Text, Place)>> {
     let mut places: BTreeMap<Text, Vec<(Text, Place)>> = BTreeMap::new();
@@ -179,11 +183,20 @@ fn places(
     places
 }
 
+/// Returns the named ports of pods that have not ended, if the Service asks for ports by name.
+fn port_names<'a>(service: &Service, pods: &'a [Arc<Pod>]) -> PortNames<'a> {
+    let is_named = |port: &ServicePort| matches!(port.target_port, TargetPort::Name(_));
+    let asks = service.ports.iter().any(is_named);
+    let pods = pods.iter().filter(|pod| asks && !pod.is_terminal());
+    pods.flat_map(|pod| pod.ports.iter()).map(|port| (&*port.name, &*port.protocol)).collect()
+}
+
 fn explain_one(
     objects: &Objects,
     service: &Service,
     one: &PodVerdict,
     in_endpoints: &BTreeMap<&Text, &Verdict>,
+    ports_of_pods: &PortNames,
     places: &BTreeMap<Text, Vec<(Text, Place)>>,
 ) -> Option<PodExplanation> {
     let pod = objects.pod(&one.pod)?;
@@ -195,6 +208,7 @@ fn explain_one(
         node: node.as_deref(),
         in_slices: &one.verdict,
         in_endpoints: in_endpoints.get(&pod.key.name).copied(),
+        ports_of_pods,
     };
     let (publication, reason) = judged.judge();
     let of_pod = places.get(&pod.key.name).into_iter().flatten();

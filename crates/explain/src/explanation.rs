@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kube_endpoint_core_model::{AddressType, ObjectKey, Text, Timestamp};
+use kube_endpoint_core_model::{AddressType, ObjectKey, Service, Text, Timestamp};
 use serde::{Serialize, Serializer};
 
 use crate::details::{LastWrite, RecentEvent, write_optional_time};
@@ -30,6 +30,9 @@ pub struct Explanation {
     /// Pods that differ from the selector in one label.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub nearly_matching: Vec<NearMatch>,
+    /// Number of all of these pods: the list has the largest groups only.
+    #[serde(skip)]
+    pub(crate) nearly_matching_pods: usize,
     /// The slices that are labelled with its name.
     pub slices: Vec<SliceSummary>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -254,7 +257,7 @@ impl Explanation {
 /// reason counts as an error if no pod receives traffic, and at least as a warning if only pods
 /// that are being deleted do.
 pub(crate) fn advice(
-    service: &ObjectKey,
+    service: &Service,
     faults: &[Fault],
     pods: &[PodExplanation],
     counts: Counts,
@@ -265,7 +268,7 @@ pub(crate) fn advice(
             code: fault.code(),
             severity: fault.severity(),
             message: fault.to_string(),
-            remedy: fault.remedy(service),
+            remedy: fault.remedy(&service.key),
             pods: 0,
             examples: Vec::new(),
             traffic_lost: fault.traffic_lost(fault.severity(), counts.is_down()),
@@ -276,6 +279,7 @@ pub(crate) fn advice(
     for (pod, reason) in pods.iter().filter_map(|pod| Some((pod, pod.reason.as_ref()?))) {
         groups.entry((reason.code(), reason.group())).or_default().push((&pod.name, reason));
     }
+    let lasting = pods.iter().filter(|pod| !pod.reason.as_ref().is_some_and(PodReason::is_ending)).count();
     let is_left_to_ending = pods.iter().all(|pod| pod.reason.as_ref().is_some_and(PodReason::is_ending));
     for ((code, _), pods) in groups {
         let Some((name, reason)) = pods.first() else { continue };
@@ -290,7 +294,8 @@ pub(crate) fn advice(
             (false, true) => reason.severity().max(Severity::Warning),
             (false, false) => reason.severity(),
         };
-        let remedy = together.remedy(service, name, is_alone && severity > Severity::Info);
+        let remedy = together.remedy(&service.key, name, is_alone && severity > Severity::Info);
+        let remedy = remedy.then(reason.patch(service).filter(|_| pods.len() == lasting));
         all.push(Advice {
             code,
             severity,

@@ -36,9 +36,9 @@ pub enum Fault {
     },
     /// [`Code::PodsNearlyMatch`](crate::Code::PodsNearlyMatch)
     PodsNearlyMatch {
-        /// The label in which most of these pods differ.
+        /// The mistyped label of most of these pods.
         nearest: NearMatch,
-        /// Number of pods that differ in one label.
+        /// Number of pods that differ in one mistyped label.
         count: usize,
     },
     /// [`Code::NoSelector`](crate::Code::NoSelector)
@@ -147,6 +147,17 @@ pub enum Fault {
         /// The slices that hold them.
         slices: Vec<Text>,
     },
+    /// [`Code::PortNotDeclared`](crate::Code::PortNotDeclared)
+    PortNotDeclared {
+        /// The port of the Service.
+        port: i32,
+        /// Its name, or empty.
+        name: Text,
+        /// Its targetPort.
+        target: i32,
+        /// The numbers of the container ports of the pods.
+        declared: Vec<i32>,
+    },
     /// [`Code::SlicesBehind`](crate::Code::SlicesBehind)
     SlicesBehind(Behind),
     /// [`Code::WrongOwner`](crate::Code::WrongOwner)
@@ -188,7 +199,13 @@ pub enum Fault {
         wanted: usize,
     },
     /// [`Code::EndpointsBehind`](crate::Code::EndpointsBehind)
-    EndpointsBehind(Behind),
+    EndpointsBehind {
+        #[serde(flatten)]
+        behind: Behind,
+        /// True if no slice is known to be behind. Only clients that read Endpoints miss something
+        /// then, and the endpoints controller may be switched off on purpose.
+        is_alone: bool,
+    },
     /// [`Code::OrphanedEndpoints`](crate::Code::OrphanedEndpoints)
     OrphanedEndpoints { endpoints: ObjectKey },
     /// [`Code::SlicesLeftBehind`](crate::Code::SlicesLeftBehind)

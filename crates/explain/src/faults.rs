@@ -2,13 +2,16 @@
 
 mod consumers;
 mod duplicates;
+mod ports;
+mod versions;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use kube_endpoint_core_model::publish::publish_not_ready;
 use kube_endpoint_core_model::well_known::{
-    ANNOTATION_LEADER, ANNOTATION_TOLERATE_UNREADY, ENDPOINT_CONTROLLER, ENDPOINTSLICE_CONTROLLER,
-    LABEL_ENDPOINTS_MANAGED_BY, LABEL_MANAGED_BY, LABEL_SKIP_MIRROR, MIRRORING_CONTROLLER,
+    ANNOTATION_LEADER, ANNOTATION_TOLERATE_UNREADY, ENDPOINTSLICE_CONTROLLER, LABEL_MANAGED_BY,
+    LABEL_SKIP_MIRROR, MIRRORING_CONTROLLER,
 };
 use kube_endpoint_core_model::{EndpointSlice, NodeLookup, Pod, Service, Text, Timestamp, Writes, address};
 use kube_endpoint_mirroring::plan::{AddressVerdict, MirrorVerdict, NotMirrored, SkipReason};
@@ -96,8 +99,8 @@ impl Looked<'_> {
         if !self.pods.is_empty() || !self.options.known.pods {
             return;
         }
-        let count = self.nearly_matching.pods;
-        faults.push(match self.nearly_matching.groups.first() {
+        let count = self.nearly_matching.typos().map(|group| group.count).sum();
+        faults.push(match self.nearly_matching.typos().next() {
             Some(nearest) => Fault::PodsNearlyMatch { nearest: nearest.clone(), count },
             None => {
                 let pairs = self.service.selector.iter().flat_map(|selector| selector.iter());
@@ -110,7 +113,11 @@ impl Looked<'_> {
     fn of_spec(&self, faults: &mut Vec<Fault>) {
         let service = self.service;
         let annotation = service.annotations.get(ANNOTATION_TOLERATE_UNREADY);
-        if let Some(value) = annotation.filter(|_| !self.options.slices.tolerate_unready_annotation) {
+        let publishes = |reads_annotation| publish_not_ready(service, reads_annotation).0;
+        // Many Services have the annotation besides the field, for old versions.
+        let is_missed =
+            !self.options.slices.tolerate_unready_annotation && publishes(true) != publishes(false);
+        if let Some(value) = annotation.filter(|_| is_missed) {
             faults.push(Fault::AnnotationIgnored {
                 annotation: ANNOTATION_TOLERATE_UNREADY.into(),
                 value: value.clone(),
@@ -120,6 +127,7 @@ impl Looked<'_> {
             faults.push(Fault::NoServicePorts);
         }
         self.of_names(faults);
+        faults.extend(self.ports_not_declared());
     }
 
     /// Looks at the DNS names of pods, which those of a headless Service get if their subdomain is
@@ -280,17 +288,18 @@ impl Looked<'_> {
         else {
             return;
         };
-        if let Some(existing) = existing {
-            let manager = existing.metadata.labels.get(LABEL_ENDPOINTS_MANAGED_BY);
-            if manager.is_none_or(|manager| **manager != *ENDPOINT_CONTROLLER) && !plan.is_empty() {
-                let by = self.objects.endpoints_writes.get(&self.service.key).map(|write| write.by.clone());
-                faults.push(Fault::EndpointsWrittenByOthers { by });
+        let writes = versions::content(&plan.writes, existing);
+        if let Some(existing) = existing.filter(|_| !writes.is_empty()) {
+            let by = self.objects.endpoints_writes.get(&self.service.key).map(|write| &write.by);
+            if versions::is_of_others(existing, by) {
+                faults.push(Fault::EndpointsWrittenByOthers { by: by.cloned() });
                 return;
             }
         }
-        let due = Behind::of(&plan.writes);
-        if !due.is_empty() {
-            faults.push(Fault::EndpointsBehind(self.aged(due)));
+        if !writes.is_empty() {
+            let due = self.aged(Behind::of(&writes));
+            let is_alone = self.planned.slice_writes().all(Writes::is_empty);
+            faults.push(Fault::EndpointsBehind { behind: due, is_alone });
         }
         if plan.truncated {
             let (ready, not_ready) = existing.map_or((0, 0), |existing| existing.subsets.counts());

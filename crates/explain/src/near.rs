@@ -1,11 +1,15 @@
 //! Finds pods that nearly match a selector: all labels but one are as the Service asks.
 
+mod typo;
+
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
 use kube_endpoint_core_model::{StringMap, Text};
 use serde::Serialize;
+
+pub(crate) use typo::is_typo;
 
 /// The maximum number of names in a list of pods.
 const MAX_NAMES: usize = 5;
@@ -25,6 +29,9 @@ pub struct NearMatch {
     pub wanted: Text,
     /// The value that the pods have, or `None` if they lack the label.
     pub found: Option<Text>,
+    /// True if one of the two values is likely a mistyped form of the other. Otherwise these may be
+    /// pods of another program, or in another role, and the pods that are meant do not exist.
+    pub is_typo: bool,
     pub count: usize,
     pub pods: Vec<Text>,
 }
@@ -39,16 +46,13 @@ impl NearMatch {
         }
     }
 
+    /// Returns the remedy. The pods that are meant may only be missing, so they come first.
     pub(crate) fn remedy(&self) -> String {
         let Self { label, wanted, found, .. } = self;
-        match found {
-            Some(found) => format!(
-                "Set {label} to {found:?} in the Service's selector, or to {wanted:?} in the labels of the pods"
-            ),
-            None => {
-                format!("Remove {label} from the Service's selector, or label the pods with {label}={wanted}")
-            }
-        }
+        let found = found.as_deref().unwrap_or_default();
+        format!(
+            "Start pods with {label}={wanted} if they are missing; if one of {wanted:?} and {found:?} is mistyped, correct it, in spec.selector or in the labels of the pods"
+        )
     }
 }
 
@@ -79,10 +83,17 @@ pub fn near_matches<'a>(
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NearMatches {
-    /// The largest groups, at most 20.
+    /// The likely typos, then the largest groups, at most 20.
     pub groups: Vec<NearMatch>,
     /// Number of pods of all groups.
     pub pods: usize,
+}
+
+impl NearMatches {
+    /// Returns the groups that differ by a likely typo.
+    pub fn typos(&self) -> impl Iterator<Item = &NearMatch> {
+        self.groups.iter().filter(|group| group.is_typo)
+    }
 }
 
 /// The pods of a namespace, prepared for [`near`](Self::near). It looks at pods with the same
@@ -113,7 +124,6 @@ struct LabelSet {
 struct Values {
     /// The largest group is first, then by value.
     groups: Vec<Group>,
-    pods: usize,
 }
 
 #[derive(Debug)]
@@ -161,26 +171,29 @@ impl NearIndex {
                 Some(value) => value != wanted && (selector.len() > 1 || group.form.is_similar(&form)),
                 None => selector.len() > 1,
             };
-            let mut differing = values.groups.iter().filter(differs);
-            let largest = differing.by_ref().take(MAX_GROUPS).map(|group| NearMatch {
+            let is_typo = |group: &Group| {
+                let value = group.value.as_ref();
+                value.is_some_and(|value| group.form.is_similar(&form) && typo::is_typo(wanted, value))
+            };
+            let differing: Vec<(&Group, bool)> =
+                values.groups.iter().filter(differs).map(|group| (group, is_typo(group))).collect();
+            let typos = differing.iter().filter(|(_, is_typo)| *is_typo);
+            let others = differing.iter().filter(|(_, is_typo)| !*is_typo);
+            let listed = typos.chain(others).take(MAX_GROUPS).map(|(group, is_typo)| NearMatch {
                 label: label.clone(),
                 wanted: wanted.clone(),
                 found: group.value.clone(),
+                is_typo: *is_typo,
                 count: group.pods,
                 pods: group.names.clone(),
             });
-            let listed = groups.len();
-            groups.extend(largest);
-            pods += if selector.len() == 1 {
-                let listed: usize = groups.iter().skip(listed).map(|group| group.count).sum();
-                listed + differing.map(|group| group.pods).sum::<usize>()
-            } else {
-                let equal = values.groups.iter().find(|group| group.value.as_ref() == Some(wanted));
-                values.pods - equal.map_or(0, |group| group.pods)
-            };
+            groups.extend(listed);
+            pods += differing.iter().map(|(group, _)| group.pods).sum::<usize>();
         }
         groups.sort_by(|one, two| {
-            two.count.cmp(&one.count).then_with(|| (&one.label, &one.found).cmp(&(&two.label, &two.found)))
+            (two.is_typo, two.count)
+                .cmp(&(one.is_typo, one.count))
+                .then_with(|| (&one.label, &one.found).cmp(&(&two.label, &two.found)))
         });
         groups.truncate(MAX_GROUPS);
         NearMatches { groups, pods }
@@ -216,7 +229,7 @@ impl NearIndex {
         }
         let mut groups: Vec<Group> = by_value.into_values().collect();
         groups.sort_by_key(|group| std::cmp::Reverse(group.pods));
-        let values = Arc::new(Values { pods: groups.iter().map(|group| group.pods).sum(), groups });
+        let values = Arc::new(Values { groups });
         self.known.insert(key, Arc::clone(&values));
         values
     }
@@ -345,8 +358,8 @@ mod tests {
             &[("app", "frontend")],
             &pods,
             &[
-                "label app is \"frontend-v2\", not \"frontend\" (pod b)",
                 "label app is \"frontned\", not \"frontend\" (pod a)",
+                "label app is \"frontend-v2\", not \"frontend\" (pod b)",
             ],
         );
     }

@@ -1,6 +1,6 @@
 //! The objects that explanations read, from a cluster or from files, indexed by their Services.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use kube_endpoint_core_model::{
@@ -51,6 +51,11 @@ pub struct Objects {
     pub(crate) pods_created: HashMap<ObjectKey, Timestamp>,
     /// Events about Services.
     pub(crate) events: HashMap<ObjectKey, Vec<RecentEvent>>,
+    /// The numbers of container ports without a name, of the pods that have some.
+    unnamed_ports: HashMap<ObjectKey, Arc<[i32]>>,
+    /// True if the ports without a name of some pods are not known, because the caller had only
+    /// their views.
+    has_views: bool,
     /// The kinds that no explanation reads.
     skipped: BTreeSet<String>,
     /// Pods by namespace and label.
@@ -60,7 +65,19 @@ pub struct Objects {
 
 /// The shared parts of many objects. A copy of the objects starts with an empty set.
 #[derive(Debug, Default)]
-struct Repeated(Interner);
+struct Repeated(Interner, HashSet<Arc<[i32]>>);
+
+impl Repeated {
+    /// Returns these port numbers. Pods of the same workload share one allocation.
+    fn ports(&mut self, ports: Vec<i32>) -> Arc<[i32]> {
+        if let Some(known) = self.1.get(&*ports) {
+            return Arc::clone(known);
+        }
+        let ports: Arc<[i32]> = ports.into();
+        self.1.insert(Arc::clone(&ports));
+        ports
+    }
+}
 
 impl Clone for Repeated {
     fn clone(&self) -> Self {
@@ -123,8 +140,14 @@ impl Objects {
                     object["metadata"]["creationTimestamp"].as_str().and_then(|time| time.parse().ok());
                 self.pods_created.extend(created.map(|time| (pod.key.clone(), time)));
                 // Explanations do not use the conditions of a ready pod.
-                let details = if pod.is_ready() { None } else { Some(view(&object, &kind)?) };
-                self.add_pod(Arc::new(pod), details);
+                let is_told = pod.is_ready() && !pod.is_terminating();
+                let details = if is_told { None } else { Some(view(&object, &kind)?) };
+                let key = pod.key.clone();
+                self.replace_pod(Arc::new(pod), details);
+                let ports = details::unnamed_ports(&object);
+                if !ports.is_empty() {
+                    self.unnamed_ports.insert(key, self.repeated.ports(ports));
+                }
             }
             "Node" => self.add_node(Arc::new(view(&object, &kind)?)),
             "EndpointSlice" => {
@@ -166,8 +189,15 @@ impl Objects {
         self.services.insert(service.key.clone(), service);
     }
 
-    /// Adds a pod, and details that its view lacks.
+    /// Adds a pod, and details that its view lacks. [`add`](Self::add) reads more from the whole
+    /// object.
     pub fn add_pod(&mut self, pod: Arc<Pod>, details: Option<PodDetails>) {
+        self.has_views = true;
+        self.replace_pod(pod, details);
+    }
+
+    fn replace_pod(&mut self, pod: Arc<Pod>, details: Option<PodDetails>) {
+        self.unnamed_ports.remove(&pod.key);
         if let Some(old) = self.pods.insert(pod.key.clone(), Arc::clone(&pod)) {
             for (label, value) in old.labels.iter() {
                 let key = (old.key.namespace.clone(), label.clone(), value.clone());
@@ -278,6 +308,15 @@ impl Objects {
     /// Returns names and labels of the pods of a namespace, sorted by name.
     pub fn labels_of(&self, namespace: &Text) -> impl Iterator<Item = (&Text, &StringMap)> {
         self.pods_of(namespace).map(|pod| (&pod.key.name, &pod.labels))
+    }
+
+    /// Returns the numbers of all container ports of a pod, or `None` if they are not known.
+    pub(crate) fn container_ports(&self, pod: &Pod) -> Option<BTreeSet<i32>> {
+        if self.has_views {
+            return None;
+        }
+        let unnamed = self.unnamed_ports.get(&pod.key).map_or(&[][..], |ports| ports);
+        Some(pod.ports.iter().map(|port| port.container_port).chain(unnamed.iter().copied()).collect())
     }
 
     /// Returns the nodes of clients.

@@ -180,7 +180,7 @@ impl Planned {
 }
 
 /// Returns true if two versions of Endpoints differ in more than the trigger time.
-fn differ(old: &Endpoints, new: &Endpoints) -> bool {
+pub(crate) fn differ(old: &Endpoints, new: &Endpoints) -> bool {
     let annotations = |endpoints: &Endpoints| endpoints.metadata.annotations.without(ANNOTATION_TRIGGER_TIME);
     old.metadata.labels != new.metadata.labels
         || annotations(old) != annotations(new)

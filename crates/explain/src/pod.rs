@@ -1,6 +1,9 @@
 //! One pod of a Service: its verdict by the plans, the first reason against it, and the slices that
 //! hold it.
 
+mod status;
+
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use kube_endpoint_core_model::service::{ServicePort, TargetPort};
@@ -29,8 +32,8 @@ pub enum Publication {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct PodExplanation {
-    /// The Service that selects it, in the namespace of the pod. It is not serialised, because it is
-    /// a part of what contains this.
+    /// The Service that selects it, in the pod's namespace. It is not serialised: what contains
+    /// this names it.
     pub service: ObjectKey,
     pub name: Text,
     pub addresses: Vec<IpAddr>,
@@ -172,7 +175,12 @@ pub(crate) struct Judged<'a> {
     pub(crate) in_slices: &'a Verdict,
     /// The verdict of the plan for Endpoints.
     pub(crate) in_endpoints: Option<&'a Verdict>,
+    /// The named ports that pods of the Service have.
+    pub(crate) ports_of_pods: &'a PortNames<'a>,
 }
+
+/// Names and protocols of container ports.
+pub(crate) type PortNames<'a> = BTreeSet<(&'a str, &'a str)>;
 
 impl Judged<'_> {
     /// Returns the state of the pod for clients, and the first reason against it.
@@ -217,11 +225,9 @@ impl Judged<'_> {
 
     fn left_out(&self, reason: &LeftOut) -> PodReason {
         match reason {
-            LeftOut::Terminal => PodReason::PodFinished,
+            LeftOut::Terminal => self.finished(),
             LeftOut::NoAddress => self.no_address(),
-            LeftOut::Terminating => {
-                PodReason::PodTerminating { until: self.pod.deletion_timestamp, serving: self.pod.is_ready() }
-            }
+            LeftOut::Terminating => self.terminating(self.pod.is_ready()),
             LeftOut::NodeNotFound { node } if node.is_empty() => self.not_scheduled(),
             LeftOut::NodeNotFound { node } => PodReason::NodeNotFound { node: node.clone() },
             LeftOut::InvalidAddress { address } => PodReason::InvalidAddress { address: address.clone() },
@@ -230,87 +236,8 @@ impl Judged<'_> {
             }
             LeftOut::OverCapacity => PodReason::OverCapacity,
             // The plan for slices has no such verdict: it names the missing ports.
-            _ => PodReason::PortNameNotFound { wanted: self.wanted(|_| true), has: ports_of(self.pod) },
+            _ => self.no_port_named(self.wanted(|_| true)),
         }
-    }
-
-    fn no_address(&self) -> PodReason {
-        if self.pod.node_name.is_none() {
-            return self.not_scheduled();
-        }
-        self.not_running().unwrap_or(PodReason::NoAddress)
-    }
-
-    fn not_scheduled(&self) -> PodReason {
-        let scheduled = self.details.and_then(|details| details.condition("PodScheduled"));
-        PodReason::NotScheduled {
-            message: scheduled.map(|condition| condition.message.clone()).unwrap_or_default(),
-            since: scheduled.and_then(|condition| condition.last_transition_time),
-        }
-    }
-
-    /// Returns the first container that does not run.
-    fn not_running(&self) -> Option<PodReason> {
-        let stopped = |container: &crate::details::ContainerState| {
-            let (why, message) = container.stopped.clone().filter(|_| !container.ready)?;
-            Some(PodReason::ContainerNotRunning {
-                container: container.name.clone(),
-                why,
-                message,
-                restarts: container.restarts,
-            })
-        };
-        self.details?.containers.iter().find_map(stopped)
-    }
-
-    /// Returns the reason why a published pod is not ready.
-    fn not_ready(&self, serving: bool, terminating: bool) -> PodReason {
-        if terminating {
-            return PodReason::PodTerminating { until: self.pod.deletion_timestamp, serving };
-        }
-        if self.pod.ready.is_none() {
-            return self.not_running().unwrap_or(PodReason::ReadinessUnknown);
-        }
-        let since = self.not_ready_since();
-        let ready = self.details.and_then(|details| details.condition("Ready"));
-        let not_ready = PodReason::NotReady {
-            why: ready.map(|condition| condition.reason.clone()).unwrap_or_default(),
-            message: ready.map(|condition| condition.message.clone()).unwrap_or_default(),
-            since,
-        };
-        let containers = self.containers_not_ready();
-        let gate = || self.gate_not_met();
-        let node = self.node.filter(|node| !node.ready);
-        let node = node.map(|node| PodReason::NodeNotReady { node: node.name.clone(), since });
-        containers.or_else(gate).or(node).unwrap_or(not_ready)
-    }
-
-    fn containers_not_ready(&self) -> Option<PodReason> {
-        let details = self.details?;
-        let condition =
-            details.condition("ContainersReady").filter(|condition| *condition.status != *"True")?;
-        let running = details.containers.iter().filter(|container| !container.ready);
-        Some(self.not_running().unwrap_or_else(|| PodReason::ContainerNotReady {
-            containers: running.map(|container| container.name.clone()).collect(),
-            since: condition.last_transition_time,
-        }))
-    }
-
-    fn gate_not_met(&self) -> Option<PodReason> {
-        let details = self.details?;
-        details.readiness_gates.iter().find_map(|gate| {
-            let condition = details.condition(gate);
-            let is_met = condition.is_some_and(|condition| *condition.status == *"True");
-            (!is_met).then(|| PodReason::ReadinessGateNotMet {
-                gate: gate.clone(),
-                status: condition.map(|condition| condition.status.clone()),
-                since: condition.and_then(|condition| condition.last_transition_time),
-            })
-        })
-    }
-
-    fn not_ready_since(&self) -> Option<kube_endpoint_core_model::Timestamp> {
-        self.pod.ready.filter(|ready| !ready.is_true).and_then(|ready| ready.last_transition)
     }
 
     /// Returns the reason of a pod that lacks ports of the Service. `missing` are their names from
@@ -322,13 +249,28 @@ impl Judged<'_> {
         let wanted = self.wanted(|port| missing.contains(&port.name));
         let has = ports_of(self.pod);
         if missing.len() < self.service.ports.len() {
-            return Some(PodReason::SomePortsNotFound { wanted, has });
+            let elsewhere = self.others_have(&wanted);
+            return Some(PodReason::SomePortsNotFound { wanted, has, elsewhere });
         }
         let other = wanted.iter().find_map(|wanted| {
             let same_name = has.iter().find(|port| port.name == wanted.name)?;
             Some(PodReason::PortProtocolDiffers { wanted: wanted.clone(), has: same_name.clone() })
         });
-        Some(other.unwrap_or(PodReason::PortNameNotFound { wanted, has }))
+        Some(other.unwrap_or_else(|| self.no_port_named(wanted)))
+    }
+
+    fn no_port_named(&self, wanted: Vec<NamedPort>) -> PodReason {
+        PodReason::PortNameNotFound {
+            elsewhere: self.others_have(&wanted),
+            has: ports_of(self.pod),
+            only_dns: self.service.is_headless(),
+            wanted,
+        }
+    }
+
+    /// Returns true if other pods of the Service have one of these ports, which this pod lacks.
+    fn others_have(&self, wanted: &[NamedPort]) -> bool {
+        wanted.iter().any(|port| self.ports_of_pods.contains(&(&*port.name, &*port.protocol)))
     }
 
     /// Returns the ports that the Service asks for by name.

@@ -1,5 +1,7 @@
 //! The reasons why a pod receives no traffic, or not all of it, from a Service.
 
+mod containers;
+mod patch;
 mod remedy;
 mod text;
 mod together;
@@ -9,7 +11,7 @@ use std::net::IpAddr;
 use kube_endpoint_core_model::{IpFamily, Text, Timestamp};
 use serde::Serialize;
 
-use crate::details::write_optional_time;
+use crate::details::{ContainerKind, Ended, Probe, write_optional_time};
 
 pub(crate) use together::Together;
 
@@ -19,7 +21,17 @@ pub(crate) use together::Together;
 #[non_exhaustive]
 pub enum PodReason {
     /// [`Code::PodFinished`](crate::Code::PodFinished)
-    PodFinished,
+    PodFinished {
+        /// `status.reason`, such as `Evicted`, or empty.
+        #[serde(skip_serializing_if = "str::is_empty")]
+        why: Text,
+        /// `status.message`, or empty.
+        #[serde(skip_serializing_if = "str::is_empty")]
+        message: Text,
+        /// The first container that ended with an error, and its end.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        failed: Option<FailedContainer>,
+    },
     /// [`Code::NoAddress`](crate::Code::NoAddress)
     NoAddress,
     /// [`Code::PortNameNotFound`](crate::Code::PortNameNotFound)
@@ -28,6 +40,10 @@ pub enum PodReason {
         wanted: Vec<NamedPort>,
         /// The named ports that the pod has.
         has: Vec<NamedPort>,
+        /// True if other pods of the Service have one of the wanted ports.
+        elsewhere: bool,
+        /// True if the Service is headless: DNS lists the pod, whatever its ports are.
+        only_dns: bool,
     },
     /// [`Code::PodTerminating`](crate::Code::PodTerminating)
     PodTerminating {
@@ -36,6 +52,9 @@ pub enum PodReason {
         until: Option<Timestamp>,
         /// True if it still answers requests.
         serving: bool,
+        /// `metadata.finalizers`: the API server keeps the pod as long as it has one.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        finalizers: Vec<Text>,
     },
     /// [`Code::NodeNotFound`](crate::Code::NodeNotFound)
     NodeNotFound {
@@ -76,19 +95,33 @@ pub enum PodReason {
     },
     /// [`Code::ContainerNotReady`](crate::Code::ContainerNotReady)
     ContainerNotReady {
-        containers: Vec<Text>,
+        containers: Vec<UnreadyContainer>,
         #[serde(serialize_with = "write_optional_time")]
         since: Option<Timestamp>,
     },
     /// [`Code::ContainerNotRunning`](crate::Code::ContainerNotRunning)
     ContainerNotRunning {
         container: Text,
+        kind: ContainerKind,
         /// Reason of its state, such as `CrashLoopBackOff`.
         why: Text,
         /// Message of its state, or empty.
         message: Text,
+        /// The exit code, if the container has ended and waits for nothing.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        exit_code: Option<i32>,
         /// The number of restarts.
         restarts: u32,
+        /// The end of its previous run.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        last: Option<Ended>,
+    },
+    /// [`Code::ContainerNotRunning`](crate::Code::ContainerNotRunning): an init container has not
+    /// ended, so the containers after it do not run.
+    InitContainerRuns {
+        container: Text,
+        #[serde(serialize_with = "write_optional_time")]
+        since: Option<Timestamp>,
     },
     /// [`Code::NodeNotReady`](crate::Code::NodeNotReady)
     NodeNotReady {
@@ -101,6 +134,9 @@ pub enum PodReason {
     NotScheduled {
         /// The scheduler's message, or empty.
         message: Text,
+        /// The gates that keep the scheduler from looking at the pod.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        gates: Vec<Text>,
         #[serde(serialize_with = "write_optional_time")]
         since: Option<Timestamp>,
     },
@@ -110,6 +146,8 @@ pub enum PodReason {
         wanted: Vec<NamedPort>,
         /// The named ports that the pod has.
         has: Vec<NamedPort>,
+        /// True if other pods of the Service have one of the wanted ports.
+        elsewhere: bool,
     },
     /// [`Code::PortProtocolDiffers`](crate::Code::PortProtocolDiffers)
     PortProtocolDiffers {
@@ -141,6 +179,30 @@ pub enum PodReason {
     },
 }
 
+/// A container that runs and is not ready.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UnreadyContainer {
+    pub name: Text,
+    pub kind: ContainerKind,
+    /// The probe that has not succeeded, or `None` if the container has no such probe.
+    pub probe: Option<Probe>,
+    /// The number of restarts.
+    pub restarts: u32,
+    /// True if it has run before, so that its previous log exists.
+    #[serde(skip)]
+    pub(crate) has_run_before: bool,
+}
+
+/// A container that ended with an error. Prints as `container app: exit code 1, Error`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FailedContainer {
+    pub name: Text,
+    pub kind: ContainerKind,
+    pub end: Ended,
+}
+
 /// A port with a name. Prints as `name (TCP)`, with its number if it is known.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -160,6 +222,7 @@ impl PodReason {
             Self::NotReady { since, .. }
             | Self::ReadinessGateNotMet { since, .. }
             | Self::ContainerNotReady { since, .. }
+            | Self::InitContainerRuns { since, .. }
             | Self::NodeNotReady { since, .. }
             | Self::NotScheduled { since, .. }
             | Self::PublishedNotReady { since } => *since,
@@ -175,13 +238,47 @@ impl PodReason {
         }
     }
 
+    /// Returns the finalizers that keep a pod that is being deleted.
+    fn finalizers(&self) -> &[Text] {
+        match self {
+            Self::PodTerminating { finalizers, .. } => finalizers,
+            _ => &[],
+        }
+    }
+
+    /// Returns the container that does not run.
+    fn stopped(&self) -> Option<containers::Stopped<'_>> {
+        match self {
+            Self::ContainerNotRunning { container, kind, why, message, exit_code, restarts, last } => {
+                Some(containers::Stopped {
+                    name: container,
+                    kind: *kind,
+                    why,
+                    message,
+                    exit_code: *exit_code,
+                    restarts: *restarts,
+                    last: last.as_ref(),
+                })
+            }
+            _ => None,
+        }
+    }
+
     /// Returns a text that is the same for reasons that one sentence can tell together.
     pub(crate) fn group(&self) -> String {
         match self {
-            Self::NodeNotFound { .. }
-            | Self::NodeNotReady { .. }
-            | Self::InvalidAddress { .. }
-            | Self::PodTerminating { .. } => String::new(),
+            Self::NodeNotFound { .. } | Self::NodeNotReady { .. } | Self::InvalidAddress { .. } => {
+                String::new()
+            }
+            Self::PodTerminating { finalizers, .. } => format!("{finalizers:?}"),
+            Self::PodFinished { why, failed, .. } => {
+                let failed = failed.as_ref();
+                format!("{why} {:?}", failed.map(|failed| (&failed.name, failed.end.exit_code)))
+            }
+            Self::ContainerNotReady { containers, .. } => {
+                let one = |container: &UnreadyContainer| (container.name.clone(), container.probe);
+                format!("{:?}", containers.iter().map(one).collect::<Vec<_>>())
+            }
             Self::NoAddressOfFamily { family, .. } => format!("{family:?}"),
             Self::SomeFamiliesMissing { missing, .. } => format!("{missing:?}"),
             Self::ContainerNotRunning { container, why, .. } => format!("{container} {why}"),
@@ -210,6 +307,6 @@ impl PodReason {
     /// Returns true if nobody expects traffic at a pod with this reason: it has ended, or soon
     /// will.
     pub fn is_ending(&self) -> bool {
-        matches!(self, Self::PodFinished | Self::PodTerminating { .. })
+        matches!(self, Self::PodFinished { .. } | Self::PodTerminating { .. })
     }
 }

@@ -95,6 +95,12 @@ impl Remedy {
         Self { sentence, ..self }
     }
 
+    /// Adds commands before the other steps: they show what the person has to know.
+    pub(crate) fn shown_by(mut self, commands: impl IntoIterator<Item = Step>) -> Self {
+        self.steps.splice(..0, commands);
+        self
+    }
+
     /// Adds steps.
     pub(crate) fn then(mut self, steps: impl IntoIterator<Item = Step>) -> Self {
         self.steps.extend(steps);
@@ -121,6 +127,19 @@ impl Step {
     /// Returns a command that prints the finalizers of an object.
     pub(crate) fn finalizers(namespace: &str, kind: &str, name: &str) -> Self {
         Self::kubectl_in(namespace, ["get", kind, name, "-o", "jsonpath={.metadata.finalizers}"])
+    }
+
+    /// Returns true if the step changes objects. Other commands only show something.
+    pub fn changes(&self) -> bool {
+        const SHOW: [&str; 5] = ["auth", "describe", "endpoints", "get", "logs"];
+        match self {
+            Self::Command(words) => {
+                let verb = words.get(if words.get(1).is_some_and(|word| word == "-n") { 3 } else { 1 });
+                verb.is_none_or(|verb| !SHOW.contains(&&**verb))
+            }
+            Self::Patch { .. } => true,
+            Self::Ask { .. } => false,
+        }
     }
 
     /// Returns the command that carries the step out, or `None` for a request.
@@ -172,18 +191,32 @@ impl Serialize for Remedy {
 #[derive(Serialize)]
 #[serde(tag = "step", rename_all = "camelCase")]
 enum Serialised<'a> {
-    Command { argv: &'a [String], command: String },
-    Patch { kind: &'static str, object: &'a ObjectKey, form: PatchForm, patch: &'a Value, command: String },
-    Ask { who: Person, what: &'a str },
+    Command {
+        argv: &'a [String],
+        command: String,
+        changes: bool,
+    },
+    Patch {
+        kind: &'static str,
+        object: &'a ObjectKey,
+        form: PatchForm,
+        patch: &'a Value,
+        command: String,
+        changes: bool,
+    },
+    Ask {
+        who: Person,
+        what: &'a str,
+    },
 }
 
 impl Serialize for Step {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let command = self.command().unwrap_or_default();
+        let (command, changes) = (self.command().unwrap_or_default(), self.changes());
         match self {
-            Self::Command(argv) => Serialised::Command { argv, command },
+            Self::Command(argv) => Serialised::Command { argv, command, changes },
             Self::Patch { kind, object, form, patch } => {
-                Serialised::Patch { kind, object, form: *form, patch, command }
+                Serialised::Patch { kind, object, form: *form, patch, command, changes }
             }
             Self::Ask { who, what } => Serialised::Ask { who: *who, what },
         }

@@ -29,10 +29,10 @@ pub(crate) struct Fault {
     /// Kinds that the reader may not read: `pods`, `nodes`, `endpointslices` or `endpoints`.
     #[serde(default)]
     pub(crate) forbidden: Vec<String>,
-    /// What the owner of the Service means: the names of the pods to which clients are sent, or the
-    /// addresses of endpoints that are no pods.
+    /// The names of the pods, and the addresses of other endpoints, to which the owner of the
+    /// Service wants clients to be sent.
     pub(crate) receives: Vec<String>,
-    /// What the person does whom the remedy asks.
+    /// The work of the person whom the remedy asks.
     #[serde(default)]
     pub(crate) person: Vec<Change>,
     /// The objects, before the controllers write.

@@ -1,12 +1,16 @@
 //! The tests of this crate, in one program.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod alarms;
 mod consumers;
+mod doctor;
 mod explanations;
 mod fault_manifests;
 mod faults;
 mod laws;
 mod render;
 mod shop;
+mod statuses;
 mod traffic;
 mod verdicts_page;
+mod versions;

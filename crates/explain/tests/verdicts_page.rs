@@ -5,10 +5,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use kube_endpoint_explain::Code;
+use kube_endpoint_explain::{Code, Person, Step};
 
 use crate::fault_manifests::{Fault, manifests};
 use crate::faults::{State, code, found};
+
+/// The paragraph before the codes by what their advice can do.
+const POWERS: &str = "The codes by what their advice can do:\n";
 
 /// The width of the page.
 const COLUMNS: usize = 120;
@@ -61,11 +64,51 @@ fn capital(text: &str) -> String {
     chars.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default() + chars.as_str()
 }
 
+/// Returns the reason why no command can do what advice asks of a person.
+fn why(who: Person) -> &'static str {
+    match who {
+        Person::ServiceOwner => "Only the owner of the Service knows which pods, ports and clients it is for",
+        Person::PodOwner => "Only the owner of the pods can change their program and their template",
+        Person::EndpointsWriter => {
+            "Only who writes the endpoints by hand, or with a controller, knows their addresses and ports"
+        }
+        Person::ClusterAdministrator => {
+            "Only the administrator of the cluster can repair nodes, networks, controllers and permissions"
+        }
+    }
+}
+
+/// Returns the section about the codes whose advice is a command that repairs, and those whose
+/// advice can only ask.
+fn powers(manifests: &BTreeMap<String, Fault>) -> String {
+    let mut by_power: BTreeMap<(usize, String), Vec<String>> = BTreeMap::new();
+    for of in Code::ALL {
+        let faults = manifests.values().filter(|fault| code(&fault.code) == *of);
+        let steps: Vec<Step> =
+            faults.flat_map(|fault| found(&State::of(fault), *of).unwrap().1.steps).collect();
+        let asked = steps.iter().find_map(|step| match step {
+            Step::Ask { who, .. } => Some(*who),
+            _ => None,
+        });
+        let power = match asked {
+            _ if *of == Code::Published => continue,
+            _ if steps.iter().any(Step::changes) => (0, "A command or a patch repairs".to_owned()),
+            Some(who) => (1 + who as usize, why(who).to_owned()),
+            None => (9, "Time repairs".to_owned()),
+        };
+        let link = format!("[{}](#{}-{})", of.id(), of.id().to_lowercase(), of.name());
+        by_power.entry(power).or_default().push(link);
+    }
+    let items = by_power.iter().map(|((_, why), codes)| wrapped(&format!("{why}: {}.", codes.join(", "))));
+    items.collect()
+}
+
 /// Returns the page with the texts of the program. The paragraphs in between stay.
 fn expected(page: &str) -> String {
     let manifests = manifests();
     let (head, _) = page.split_once("\n## EP").unwrap();
-    let mut text = head.to_owned();
+    let (head, _) = head.split_once(POWERS).unwrap();
+    let mut text = format!("{head}{POWERS}\n{}", powers(&manifests));
     for of in Code::ALL {
         let section = page.split("\n## ").find(|section| section.starts_with(of.id())).unwrap_or_default();
         let own = section.split("\n\n").skip(2).take_while(|part| !part.starts_with("- Example: "));

@@ -372,11 +372,11 @@ impl Cluster {
         self.inner.progress.set_awaited(kinds.into());
     }
 
-    /// Makes the reflectors list a kind once more. Waits until the stores show a list that began
-    /// after this call, which takes as long as the API server refuses lists. Such a list is
-    /// consistent: it shows all writes that the server answered before.
-    pub async fn relist(&self, kind: Kind) {
-        self.inner.progress.relist(kind).await;
+    /// Waits until the stores show a list of a kind that began at `since` or later, which takes as
+    /// long as the API server refuses lists. The reflectors begin one if they have not yet. Such a
+    /// list is consistent: it shows all writes that the server answered before `since`.
+    pub async fn relist(&self, kind: Kind, since: Instant) {
+        self.inner.progress.relist(kind, since).await;
     }
 
     /// Asks the reflector of a kind that covers a namespace to compare the server's version with

@@ -27,8 +27,9 @@ pub enum StreamEvent<T> {
     Restarted {
         /// All objects, in any order, each once.
         items: Vec<T>,
-        /// Objects that exist, but that the reflector could not decode. The store keeps its last
-        /// views of them.
+        /// Objects that the reflector could not decode when it received them for this list, or when
+        /// it last received them before. The store keeps its last views of those that `items`
+        /// lacks.
         undecodable: Vec<ObjectKey>,
         resource_version: ResourceVersion,
     },

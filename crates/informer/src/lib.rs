@@ -1,5 +1,34 @@
-//! One list and watch per kind, or per kind and namespace; indexed stores, and an index from pods
-//! to the Services that select them.
+//! One list and watch per kind, or per kind and namespace, for controllers of Services: indexed
+//! stores, and an index from pods to the Services that select them.
+//!
+//! ```
+//! use std::future::pending;
+//!
+//! use kube_endpoint_api_client::ApiClient;
+//! use kube_endpoint_core_model::{ObjectKey, Pod, Service};
+//! use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
+//! use kube_endpoint_informer::{Cluster, Kind, ReflectorOptions, run};
+//! use serde_json::json;
+//!
+//! #[tokio::main(flavor = "current_thread")]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web-1", "labels": {"app": "web"}},
+//!         "spec": {"containers": []}});
+//!     let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"},
+//!         "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}});
+//!     let server = EmbeddedApiServer::builder().load([pod, service]).build()?;
+//!     // In a cluster, `kube_endpoint_api_client::client_from_config` makes the client.
+//!     let client = ApiClient::for_tests(server.service());
+//!
+//!     let cluster = Cluster::new([Kind::Pods, Kind::Services]);
+//!     let options = ReflectorOptions::new(42);
+//!     tokio::spawn(run::<Pod>(client.clone(), cluster.clone(), options, pending()));
+//!     tokio::spawn(run::<Service>(client, cluster.clone(), options, pending()));
+//!     cluster.synced().await;
+//!     assert_eq!(cluster.pods_of(&ObjectKey::new("default", "web"))[0].key.name, "web-1");
+//!     Ok(())
+//! }
+//! ```
 //!
 //! [`run`] lists and watches one kind and applies the events to a [`Cluster`]; [`feed`] applies any
 //! stream of [`StreamEvent`]s. Controllers read the [`Cluster`], and register a [`Handler`] that it

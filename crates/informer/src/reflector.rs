@@ -343,6 +343,9 @@ impl<'a, T: Object> Reflector<'a, T> {
             }
             Frame::Added(raw) | Frame::Modified(raw) => match self.decode(raw) {
                 Decoded::Watched(item) => {
+                    if !self.undecodable.is_empty() {
+                        self.undecodable.remove(&item.key());
+                    }
                     let version = item.resource_version();
                     (StreamEvent::Applied(item), version)
                 }
@@ -379,8 +382,8 @@ impl<'a, T: Object> Reflector<'a, T> {
     /// Replaces the store's content with a complete state.
     pub(crate) fn replace(&mut self, list: ListBuilder<T>, version: ResourceVersion) {
         tracing::debug!(resource = T::KIND.name(), namespace = self.scope.namespace(), %version, "listed all objects");
-        self.undecodable.retain(list.undecodable());
-        let event = list.finish(version);
+        let undecodable_before = self.undecodable.replace(list.undecodable().clone());
+        let event = list.finish(version, undecodable_before);
         long_work(|| self.cluster.apply_in(&self.scope, event));
     }
 
@@ -429,9 +432,6 @@ impl<'a, T: Object> Reflector<'a, T> {
                 item.share_strings(self.cluster);
                 if self.cluster.summarizes_endpoints() {
                     item.summarize();
-                }
-                if !self.undecodable.is_empty() {
-                    self.undecodable.remove(&item.key());
                 }
                 Decoded::Watched(item)
             }

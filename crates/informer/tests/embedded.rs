@@ -466,7 +466,8 @@ async fn a_relist_shows_what_was_written_before_it_whatever_the_watch_does() {
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert_eq!(reflectors.cluster.count(Kind::Pods), 1, "the watch does not show it");
         reflectors.server.clear_request_log();
-        let relist = reflectors.cluster.relist(Kind::Pods);
+        let asked = Instant::now();
+        let relist = reflectors.cluster.relist(Kind::Pods, asked);
         tokio::time::timeout(Duration::from_secs(longest), relist).await.unwrap();
         reflectors.check();
         assert_eq!(reflectors.cluster.storage_went_back().now_or_never(), None);
@@ -475,5 +476,7 @@ async fn a_relist_shows_what_was_written_before_it_whatever_the_watch_does() {
         let lists = log.iter().filter(|it| it.request.verb == "list" && it.request.plural() == "pods");
         let lists = lists.filter(|it| it.request.parameter("limit").as_deref() == Some("500"));
         assert_eq!(lists.count(), 1, "one list answers the request");
+        let again = reflectors.cluster.relist(Kind::Pods, asked).now_or_never();
+        assert_eq!(again, Some(()), "that list began late enough");
     }
 }

@@ -26,10 +26,10 @@ pub enum Leadership {
     Leading {
         /// No write may begin, or be under way, after this time. Each renewal sets a later one.
         until: Instant,
-        /// The last writes that the previous leader left when it released the Lease, or `None` if
-        /// it left none: they are unknown then. The value changes only if the Lease is contested:
-        /// it is `None` afterwards.
-        last_writes: Option<LastWrites>,
+        /// The leader before, or `None` if this process has never seen the Lease before it took it.
+        /// The value changes only if the Lease is contested: the other holder counts as the leader
+        /// before.
+        predecessor: Option<Predecessor>,
     },
     /// This process leads, and the Lease shows another holder. Nothing may be written, since
     /// somebody may have given the Lease to that holder. Or API servers with storages of their own
@@ -41,6 +41,17 @@ pub enum Leadership {
     },
     /// This process was the leader and is not any more. It must exit.
     Lost,
+}
+
+/// The knowledge of a leader about the one before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Predecessor {
+    /// The predecessor wrote nothing after this time, because this process had the Lease. It is a
+    /// time of this process's clock: clocks of other machines may differ.
+    pub wrote_until: Instant,
+    /// The last writes that the predecessor left when it released the Lease. If it left none, all
+    /// are unknown.
+    pub last_writes: LastWrites,
 }
 
 /// The resource version of the last write of each resource that a leader knows of, by plural name

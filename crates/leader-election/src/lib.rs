@@ -1,5 +1,32 @@
 //! Leader election on a Lease of `coordination.k8s.io`, with the rules of client-go's
-//! `tools/leaderelection`.
+//! `tools/leaderelection`, for programs that run as several replicas, one of them active.
+//!
+//! ```
+//! use kube_endpoint_api_client::ApiClient;
+//! use kube_endpoint_api_writer::Clock;
+//! use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
+//! use kube_endpoint_leader_election::{Elector, ElectorOptions, Ended, LastWrites, Leadership};
+//!
+//! #[tokio::main(flavor = "current_thread")]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     // In a cluster, `kube_endpoint_api_client::client_from_config` makes the client.
+//!     let server = EmbeddedApiServer::builder().build()?;
+//!     let client = ApiClient::for_tests(server.service());
+//!     let options = ElectorOptions::new("kube-system", "my-controller", "replica-1");
+//!     let clock = Clock::starting_at(server.now());
+//!     let (elector, mut leadership) = Elector::new(client, options, clock, 42)?;
+//!     let work = async move {
+//!         while !matches!(*leadership.borrow(), Leadership::Leading { .. }) {
+//!             leadership.changed().await.ok()?;
+//!         }
+//!         // Here this process is the only one that writes.
+//!         Some(LastWrites::default())
+//!     };
+//!     assert_eq!(elector.run(work).await?, Ended::Released);
+//!     assert_eq!(server.count("leases"), 1);
+//!     Ok(())
+//! }
+//! ```
 //!
 //! An [`Elector`] tries to acquire the Lease. While it holds the Lease, it renews it. It publishes
 //! its role as [`Leadership`]. A leader that cannot renew the Lease in time has lost it for good:
@@ -47,6 +74,8 @@ mod watch;
 
 pub use elector::Elector;
 pub use health::{LeaseHealth, LeaseOverdue};
-pub use leadership::{Ended, LAST_WRITES_ANNOTATION, LastWrites, LeaderElectionError, Leadership};
+pub use leadership::{
+    Ended, LAST_WRITES_ANNOTATION, LastWrites, LeaderElectionError, Leadership, Predecessor,
+};
 pub use metrics::{LEASE_HELD, MASTER_STATUS, SLOWPATH};
 pub use options::{ElectorOptions, InvalidElectorOptions};

@@ -59,6 +59,11 @@ impl Observation {
         self.lease.as_ref()
     }
 
+    /// Returns true if this candidate has seen the Lease, also if somebody has deleted it since.
+    pub(crate) fn has_seen_lease(&self) -> bool {
+        !self.newest.is_none()
+    }
+
     /// Returns the holder; empty if there is none.
     pub(crate) fn holder(&self) -> &str {
         self.lease.as_ref().map_or("", Lease::holder)

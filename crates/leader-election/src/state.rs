@@ -20,7 +20,7 @@ use rand_chacha::ChaCha8Rng;
 use tokio::time::Instant;
 
 use crate::action::{Action, Answer, Request};
-use crate::leadership::{Ended, LastWrites, LeaderElectionError, Leadership};
+use crate::leadership::{Ended, LastWrites, LeaderElectionError, Leadership, Predecessor};
 use crate::lease::Lease;
 use crate::observation::{Event, Observation};
 use crate::options::{ElectorOptions, JITTER_FACTOR};
@@ -37,7 +37,7 @@ const MIN_TIMEOUT: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 enum Phase {
     Standby,
-    Leading { until: Instant, last_writes: Option<LastWrites> },
+    Leading { until: Instant, predecessor: Option<Predecessor> },
     Stopping { led: bool, deadline: Instant, last_writes: Option<LastWrites> },
     Over(Result<Ended, LeaderElectionError>),
 }
@@ -78,9 +78,9 @@ pub(crate) struct Election {
     /// The value of [`Observation::free_at`] at the last attempt that found the Lease free.
     tried: Option<Instant>,
     observed: Observation,
-    /// The last writes that the Lease showed when this candidate last tried to acquire it. If the
-    /// API server carried out an earlier try, the Lease showed the same then: each try has the
-    /// version of the Lease as its precondition.
+    /// The last writes that the Lease showed when this candidate last tried to acquire it; `None`
+    /// if it had never seen the Lease. If the API server carried out an earlier try, the Lease
+    /// showed the same then: each try has the version of the Lease as its precondition.
     inherited: Option<LastWrites>,
     /// True if the API server may have carried out such a try although no answer said so.
     may_hold: bool,
@@ -130,11 +130,11 @@ impl Election {
                 let holder = self.observed.holder();
                 Leadership::Standby { leader: (!holder.is_empty()).then(|| holder.to_owned()) }
             }
-            Phase::Leading { until, last_writes } => {
+            Phase::Leading { until, predecessor } => {
                 if let Some(holder) = &self.contested {
                     return Leadership::Contested { holder: holder.clone() };
                 }
-                Leadership::Leading { until: *until, last_writes: last_writes.clone() }
+                Leadership::Leading { until: *until, predecessor: predecessor.clone() }
             }
             Phase::Stopping { .. } | Phase::Over(Ok(_)) => Leadership::Standby { leader: None },
             Phase::Over(Err(_)) => Leadership::Lost,
@@ -316,7 +316,8 @@ impl Election {
             Purpose::Read => return Request::Get,
             Purpose::FastRenew | Purpose::Renew => lease.renewed(identity, seconds, wall_clock),
             Purpose::Acquire => {
-                self.inherited = lease.last_writes();
+                let has_seen = self.observed.has_seen_lease();
+                self.inherited = has_seen.then(|| lease.last_writes().unwrap_or_default());
                 lease.acquired(identity, seconds, wall_clock)
             }
             Purpose::Release => {
@@ -369,9 +370,13 @@ impl Election {
         let next = self.next_renewal(sent + self.options.retry_period);
         self.step = Step::Waiting(next.max(now));
         match &mut self.phase {
-            Phase::Leading { until: current, .. } => {
+            Phase::Leading { until: current, predecessor } => {
                 *current = until;
-                self.contested = None;
+                if self.contested.take().is_some() {
+                    // The other holder may have written until now.
+                    let last_writes = LastWrites::default();
+                    *predecessor = Some(Predecessor { wrote_until: now, last_writes });
+                }
             }
             Phase::Standby if until <= now => {
                 // This process was suspended and holds a Lease that has run out. It tries to renew
@@ -381,7 +386,9 @@ impl Election {
             }
             Phase::Standby => {
                 self.may_hold = false;
-                self.phase = Phase::Leading { until, last_writes: self.inherited.take() };
+                let inherited = self.inherited.take();
+                let predecessor = inherited.map(|last_writes| Predecessor { wrote_until: now, last_writes });
+                self.phase = Phase::Leading { until, predecessor };
             }
             Phase::Stopping { .. } | Phase::Over(_) => {}
         }

@@ -20,7 +20,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
 use kube_endpoint_api_writer::{Clock, WriteObserver, WriteRecord};
-use kube_endpoint_core_model::LogLimit;
+use kube_endpoint_core_model::{Admission, LogLimit};
 use metrics::{Counter, counter, describe_counter};
 use tokio::time::Instant;
 
@@ -145,7 +145,8 @@ fn write_lines(
             Err(error) => {
                 failed.increment(1);
                 // The output may fail for every other line, so a limit applies, too.
-                if !is_reported && let Some(left_out) = limit.admit(Instant::now().into_std()) {
+                if !is_reported && let Admission::Write { left_out } = limit.admit(Instant::now().into_std())
+                {
                     is_reported = true;
                     let path = output.path().display();
                     tracing::warn!(

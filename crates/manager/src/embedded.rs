@@ -1,5 +1,5 @@
-//! Starts the embedded API server of `--embedded` on loopback, with the objects of a sample cluster
-//! or of manifests, and with a kubeconfig for kubectl.
+//! Starts the embedded API server of `--embedded` on loopback, with TLS, with the objects of a
+//! sample cluster or of manifests, and with a kubeconfig for kubectl.
 
 mod kubeconfig;
 mod manifest;
@@ -10,7 +10,7 @@ use kube_endpoint_api_client::ApiClient;
 use kube_endpoint_core_model::Timestamp;
 use kube_endpoint_embedded_apiserver::manifest::ManifestError;
 use kube_endpoint_embedded_apiserver::{
-    BuildError, EmbeddedApiServer, ListenError, ListenOptions, Listener, User,
+    BuildError, EmbeddedApiServer, ListenError, ListenOptions, Listener, LoadError, RangeError, User,
 };
 use serde_json::Value;
 
@@ -41,7 +41,10 @@ pub enum EmbeddedError {
     },
     /// The server cannot load the objects.
     #[error(transparent)]
-    Build(#[from] BuildError),
+    Load(#[from] LoadError),
+    /// The ranges of cluster IPs cannot be used.
+    #[error("--embedded-service-cidr: {0}")]
+    ServiceCidr(#[from] RangeError),
     /// The server refuses an object.
     #[error("{path}: {kind} {name:?} is refused: {why}")]
     Refused {
@@ -75,14 +78,20 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    /// Loads the objects and starts to listen. It skips objects of kinds that the server does not
+    /// Loads the objects and starts to listen. With `plays_kubelet`, the server runs the pods that
+    /// clients create. It skips objects of kinds that the server does not
     /// store, with a warning in the log for each file: manifests of an application hold more than
     /// the objects on which endpoints depend.
     ///
     /// # Errors
     ///
     /// If any of these steps fails. No part of the server runs then.
-    pub async fn start(options: &EmbeddedOptions, now: Timestamp, seed: u64) -> Result<Self, EmbeddedError> {
+    pub async fn start(
+        options: &EmbeddedOptions,
+        plays_kubelet: bool,
+        now: Timestamp,
+        seed: u64,
+    ) -> Result<Self, EmbeddedError> {
         let place = Place::look(&options.embedded_kubeconfig).await?;
         let manifests = manifests(options)?;
         manifests.iter().for_each(warn_of_skipped);
@@ -93,19 +102,25 @@ impl Embedded {
         let (stored, written): (Vec<_>, Vec<_>) =
             objects.into_iter().partition(|(_, object)| object["metadata"]["uid"].is_string());
         let stored = stored.into_iter().map(|(_, object)| object);
-        let mut builder =
-            EmbeddedApiServer::builder().seed(seed).start_time(now).track_managers().load(stored);
+        let mut builder = EmbeddedApiServer::builder().seed(seed).start_time(now).track_managers();
+        builder = builder.service_ranges(&options.embedded_service_cidr).load(stored);
+        if plays_kubelet {
+            builder = builder.kubelet();
+        }
         if !options.embedded_no_auth {
             builder = builder.token(new_token()?, administrator()).require_token();
         }
-        let server = builder.build()?;
+        let server = builder.build().map_err(|error| match error {
+            BuildError::Load(error) => EmbeddedError::Load(error),
+            BuildError::Range(error) => EmbeddedError::ServiceCidr(error),
+        })?;
         for (path, object) in written {
             let of = |value: &Value| value.as_str().unwrap_or_default().to_owned();
             let (kind, name) = (of(&object["kind"]), of(&object["metadata"]["name"]));
             let created = server.create(object).await;
             created.map_err(|status| EmbeddedError::Refused { path, kind, name, why: status.message })?;
         }
-        let listen = ListenOptions { allow_any_address: options.embedded_allow_remote };
+        let listen = ListenOptions { allow_any_address: options.embedded_allow_remote, tls: true };
         let listener = server.listen_with(options.embedded_address, listen).await?;
         Ok(Self { server, listener, kubeconfig: options.embedded_kubeconfig.clone(), loaded, place })
     }
@@ -117,7 +132,7 @@ impl Embedded {
     ///
     /// [`EmbeddedError::Kubeconfig`] if the file cannot be written, or must not be replaced.
     pub async fn write_kubeconfig(&self) -> Result<(), EmbeddedError> {
-        let kubeconfig = self.server.kubeconfig(self.listener.address());
+        let kubeconfig = self.server.kubeconfig_of(&self.listener);
         Ok(self.place.write(&kubeconfig).await?)
     }
 

@@ -1,39 +1,45 @@
 //! Runs Kubernetes' endpoints, EndpointSlice and EndpointSlice-mirroring controllers in one
-//! process.
+//! process, for programs that take their place in kube-controller-manager or bring them to a
+//! control plane of their own.
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use kube_endpoint_controllers::{ApiClient, Manager, Settings};
+//! use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
+//! use serde_json::json;
+//!
+//! #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"},
+//!         "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}});
+//!     let server = EmbeddedApiServer::builder().build()?;
+//!     server.create(service).await.map_err(|status| status.message)?;
+//!     let client = ApiClient::for_tests(server.service());
+//!     let manager = Manager::new(client, &Settings::default(), server.now(), 42)?;
+//!     manager.run(tokio::time::sleep(Duration::from_secs(10))).await?;
+//!     assert_eq!(server.count("endpointslices"), 1);
+//!     Ok(())
+//! }
+//! ```
+//!
+//! This program runs all controllers for ten seconds. The embedded API server takes the place of a
+//! cluster; for a real one, make the client with [`connect`] and pass a future that completes on a
+//! signal to [`Manager::run`]. Besides the two crates, it needs `k8s-openapi` with the feature of a
+//! version of Kubernetes, such as `v1_36`, because libraries leave that choice to the binary; tokio
+//! with `macros`, `rt` and `test-util`, which pauses the clock; and serde_json.
 //!
 //! A [`Manager`] runs the controllers over one informer layer until its shutdown. [`Settings`]
 //! configure it. [`Options`] are the command line of the `kube-endpoint-manager` binary;
 //! [`Settings::try_from`] validates them.
 //!
-//! The Cargo features `endpoints`, `endpointslice` and `mirroring` (on by default) select the
-//! controllers of the build. `embedded` (off by default) adds the `embedded` module: the API server
-//! of `--embedded`. `ui` (off by default) adds the status page `/ui`.
+//! # Features
 //!
-//! # The controllers in your own binary
-//!
-//! This program runs all controllers for ten seconds. The embedded API server takes the place of a
-//! cluster; for a real one, make the client with [`connect`] and pass a future that completes on a
-//! signal to [`Manager::run`].
-//!
-//! Besides the two crates, it needs `k8s-openapi` with the feature of a version of Kubernetes, such
-//! as `v1_36`, because libraries leave that choice to the binary; tokio with `macros`, `rt` and
-//! `test-util`, which pauses the clock; and serde_json.
-//!
-//! ```
-//! use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
-//! use kube_endpoint_controllers::{ApiClient, Manager, Settings};
-//! #[tokio::main(flavor = "current_thread", start_paused = true)]
-//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//!     let server = EmbeddedApiServer::builder().build()?;
-//! #   server.create(serde_json::json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "namespace": "default"},
-//! #       "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}})).await.map_err(|status| status.message)?;
-//!     let client = ApiClient::for_tests(server.service());
-//!     let manager = Manager::new(client, &Settings::default(), server.now(), 42)?;
-//!     manager.run(tokio::time::sleep(std::time::Duration::from_secs(10))).await?;
-//!     assert_eq!(server.count("endpointslices"), 1);
-//!     Ok(())
-//! }
-//! ```
+//! - `endpoints`, `endpointslice` and `mirroring`, on by default, select the controllers of the
+//!   build.
+//! - `embedded` adds the `embedded` module: the API server of `--embedded`.
+//! - `ui` adds the status page `/ui`.
+//! - `otlp` adds the export of traces.
 
 mod audit;
 mod certificates;

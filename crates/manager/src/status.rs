@@ -104,6 +104,9 @@ pub struct ControllerStatus {
     pub foreign_writes: usize,
     /// The outputs that other clients wrote last: 20 at most, the newest first.
     pub recent_foreign_writes: Vec<ForeignWriteStatus>,
+    /// The controller that has written the same objects beside this one in the last hour.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub other_controller: Option<OtherControllerStatus>,
     /// The syncs that have been running for two seconds or longer, the longest first. There are no
     /// more than there are workers.
     pub long_syncs: Vec<LongSyncStatus>,
@@ -145,6 +148,22 @@ pub struct ForeignWriteStatus {
     pub at: String,
     /// The number of writes by other clients since the object has been in this list.
     pub count: u64,
+    /// The last writer of its content: the field manager that the API server names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub writer: Option<String>,
+}
+
+/// Another controller that writes the same objects.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct OtherControllerStatus {
+    /// The field manager of its writes.
+    pub name: String,
+    /// Namespace and name of the object in which it was seen last.
+    pub object: String,
+    /// The time of that write, by the clock of the API server.
+    pub at: String,
 }
 
 /// A sync that takes long: the API server, or a webhook that it calls, has not answered a request,
@@ -247,6 +266,12 @@ fn of<R: kube_endpoint_controller_runtime::Reconciler>(
         object: write.object.to_string(),
         at: kube_endpoint_core_model::time::rfc3339(write.at),
         count: write.count,
+        writer: write.writer.map(|writer| writer.to_string()),
+    });
+    let other = controller.other_controller().map(|other| OtherControllerStatus {
+        name: other.name.to_string(),
+        object: other.object.to_string(),
+        at: kube_endpoint_core_model::time::rfc3339(other.at),
     });
     let long_syncs = controller
         .long_syncs(LONG_SYNC)
@@ -265,6 +290,7 @@ fn of<R: kube_endpoint_controller_runtime::Reconciler>(
         deferred: counts.deferred,
         foreign_writes: counts.foreign_changes,
         recent_foreign_writes: recent.collect(),
+        other_controller: other,
         long_syncs: long_syncs.collect(),
         slow_retries: slow_retries.collect(),
         more_slow_retries,
@@ -305,12 +331,23 @@ impl fmt::Display for ManagerStatus {
                 "{name}: {queued} queued, {failing} failing ({retried_slowly} in slow retry), {deferred} waiting, \
                  {foreign_writes} foreign writes"
             )?;
-            for ForeignWriteStatus { kind, object, at, count } in &controller.recent_foreign_writes {
-                let times = if *count == 1 { "once".to_owned() } else { format!("{count} times") };
+            if let Some(OtherControllerStatus { name, object, at }) = &controller.other_controller {
+                let name = harmless(name, LONGEST_TEXT);
                 writeln!(
+                    f,
+                    "  {name} writes the same objects, such as {object} at {at}: turn its loops off, or stop this program"
+                )?;
+            }
+            for ForeignWriteStatus { kind, object, at, count, writer } in &controller.recent_foreign_writes {
+                let times = if *count == 1 { "once".to_owned() } else { format!("{count} times") };
+                write!(
                     f,
                     "  {kind} {object} was written by another client or changed by a webhook, {times}, the last time at {at}"
                 )?;
+                match writer {
+                    Some(writer) => writeln!(f, "; its last writer is {}", harmless(writer, LONGEST_TEXT))?,
+                    None => writeln!(f)?,
+                }
             }
             for LongSyncStatus { key, seconds } in &controller.long_syncs {
                 writeln!(
@@ -364,14 +401,21 @@ mod tests {
                         object: "shop/web".to_owned(),
                         at: "2026-01-01T00:00:09Z".to_owned(),
                         count: 2,
+                        writer: Some("kube-controller-manager".to_owned()),
                     },
                     ForeignWriteStatus {
                         kind: "Endpoints",
                         object: "shop/db".to_owned(),
                         at: "2026-01-01T00:00:05Z".to_owned(),
                         count: 1,
+                        writer: None,
                     },
                 ],
+                other_controller: Some(OtherControllerStatus {
+                    name: "kube-controller-manager".to_owned(),
+                    object: "shop/web".to_owned(),
+                    at: "2026-01-01T00:00:09Z".to_owned(),
+                }),
                 long_syncs: vec![LongSyncStatus { key: "shop/db".to_owned(), seconds: 24 }],
                 slow_retries: vec![SlowRetryStatus {
                     key: "shop/web".to_owned(),

@@ -7,6 +7,7 @@ mod dry_run;
 mod failover;
 mod foreign_server;
 mod lifecycle;
+mod other_controller;
 mod serving;
 #[cfg(feature = "ui")]
 mod ui;

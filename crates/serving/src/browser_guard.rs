@@ -9,9 +9,9 @@
 //! - `Origin`, if there is one, has to be that host, and `Sec-Fetch-Site`, if there is one,
 //!   `same-origin` or `none`.
 //! - Only `GET` of paths under `/ui` gets through.
-//! - The printed address contains a random token. The guard exchanges it for a cookie that no
-//!   script reads (`HttpOnly`) and that no other site's request carries (`SameSite=Strict`); the
-//!   browser then loads the address without the token.
+//! - With a [`BrowserGuard`], the printed address contains a random token. The guard exchanges it
+//!   for a cookie that no script reads (`HttpOnly`) and that no other site's request carries
+//!   (`SameSite=Strict`); the browser then loads the address without the token.
 //! - Cookies do not distinguish ports: the browser would send this one to any other server of the
 //!   machine whose page is open. So the cookie is for a random path below `/ui` only, which no
 //!   other page knows, and all pages are below that path.
@@ -91,23 +91,8 @@ impl BrowserGuard {
     /// path.
     pub fn check(&self, parts: &mut Parts) -> Decision {
         let refuse = |status, message| Decision::Refuse { status, message };
-        let Some(host) = own_host(&*parts) else {
-            return refuse(
-                StatusCode::FORBIDDEN,
-                "The host of the request is not this server. Open the address that was printed.\n",
-            );
-        };
-        if !is_own_page(&parts.headers, &host) {
-            return refuse(
-                StatusCode::FORBIDDEN,
-                "Requests of other web pages are refused. Paste the address that was printed into the address bar.\n",
-            );
-        }
-        if !is_page(parts.uri.path()) {
-            return refuse(StatusCode::NOT_FOUND, "Only the status page under /ui/ is served here.\n");
-        }
-        if parts.method != Method::GET {
-            return refuse(StatusCode::METHOD_NOT_ALLOWED, "Only GET is allowed.\n");
+        if let Err((status, message)) = check_origin(parts) {
+            return refuse(status, message);
         }
         let query = parts.uri.query().unwrap_or_default();
         let pairs = || query.split('&').filter(|pair| !pair.is_empty());
@@ -176,6 +161,30 @@ impl BrowserGuard {
     fn is_same(&self, one: &str, other: &str) -> bool {
         self.hasher.hash(one.as_bytes()) == self.hasher.hash(other.as_bytes())
     }
+}
+
+/// Checks what needs no token: that the request is a `GET` of a page and comes from a page of this
+/// server, or from the address bar.
+///
+/// # Errors
+///
+/// The status and the text of the answer that refuses it.
+pub(crate) fn check_origin(parts: &Parts) -> Result<(), (StatusCode, &'static str)> {
+    let Some(host) = own_host(parts) else {
+        let message = "The host of the request is not this server. Open the address that was printed.\n";
+        return Err((StatusCode::FORBIDDEN, message));
+    };
+    if !is_own_page(&parts.headers, &host) {
+        let message = "Requests of other web pages are refused. Paste the address that was printed into the address bar.\n";
+        return Err((StatusCode::FORBIDDEN, message));
+    }
+    if !is_page(parts.uri.path()) {
+        return Err((StatusCode::NOT_FOUND, "Only the status page under /ui/ is served here.\n"));
+    }
+    if parts.method != Method::GET {
+        return Err((StatusCode::METHOD_NOT_ALLOWED, "Only GET is allowed.\n"));
+    }
+    Ok(())
 }
 
 /// Adds the headers of every answer to a browser, which forbid to store the page, to frame it, to

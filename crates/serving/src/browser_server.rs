@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::{ALLOW, CONTENT_TYPE, HeaderValue, LOCATION, SET_COOKIE};
-use http::{HeaderName, Method, Request, Response, StatusCode};
+use http::header::{ALLOW, CONTENT_TYPE, HeaderValue};
+use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -17,27 +17,28 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::access::Access;
-use crate::browser_guard::{BrowserGuard, Decision, add_browser_headers};
+use crate::browser_guard::{add_browser_headers, check_origin};
 use crate::error::ServingError;
 use crate::event_streams::{AnswerBody, EventStreams};
 use crate::limits::Limits;
 use crate::mounted::{MountedPages, PageRequest};
 use crate::path::decode;
+use crate::peer;
 use crate::respond::{self, Answer};
 use crate::timed_io::TimedIo;
 
 /// The pause before accepting again when the system has no resources for another connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// A server on loopback whose port is open. Its reader may see everything, so it lets in only the
-/// browser that has the address with the token ([`BrowserGuard`]).
+/// A server on loopback whose port is open. Its reader may see everything, so it answers neither
+/// other web pages nor, on Linux, other users of the machine. Its address needs no token.
 pub struct BrowserServer {
     listener: TcpListener,
     shared: Arc<Shared>,
 }
 
 struct Shared {
-    guard: BrowserGuard,
+    address: SocketAddr,
     pages: MountedPages,
     streams: EventStreams,
     limits: Limits,
@@ -48,8 +49,7 @@ impl BrowserServer {
     ///
     /// # Errors
     ///
-    /// A [`ServingError`] if the address is not on loopback, is in use or is not available, or if
-    /// the system has no randomness.
+    /// A [`ServingError`] if the address is not on loopback, is in use or is not available.
     pub async fn bind(
         address: SocketAddr,
         pages: MountedPages,
@@ -60,15 +60,14 @@ impl BrowserServer {
         }
         let unusable = |why| ServingError::Loopback { address, why };
         let listener = TcpListener::bind(address).await.map_err(unusable)?;
-        let guard = BrowserGuard::new(listener.local_addr().map_err(unusable)?)?;
-        let shared = Shared { guard, pages, streams: EventStreams::new(&limits), limits };
+        let address = listener.local_addr().map_err(unusable)?;
+        let shared = Shared { address, pages, streams: EventStreams::new(&limits), limits };
         Ok(Self { listener, shared: Arc::new(shared) })
     }
 
-    /// Returns the address to open in a browser. It contains a secret: print it to the user and
-    /// nowhere else.
+    /// Returns the address to open in a browser.
     pub fn url(&self) -> String {
-        self.shared.guard.url()
+        format!("http://{}/ui/", self.shared.address)
     }
 
     /// Serves until the future is dropped, which closes all connections.
@@ -105,9 +104,10 @@ async fn serve(stream: TcpStream, shared: &Arc<Shared>) {
     // The option keeps the kernel from delaying small events; a socket without it still works.
     let _ = stream.set_nodelay(true);
     let limits = &shared.limits;
+    let is_of_user = peer::is_of_this_user(&stream);
     let service = service_fn(|request| {
         let shared = Arc::clone(shared);
-        async move { Ok::<_, Infallible>(shared.answer(&request).await) }
+        async move { Ok::<_, Infallible>(shared.answer(&request, is_of_user).await) }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -122,26 +122,26 @@ async fn serve(stream: TcpStream, shared: &Arc<Shared>) {
 }
 
 impl Shared {
-    async fn answer(&self, request: &Request<Incoming>) -> Answer {
+    async fn answer(&self, request: &Request<Incoming>, is_of_user: bool) -> Answer {
         let (mut parts, ()) = Request::new(()).into_parts();
         parts.method = request.method().clone();
         parts.uri = request.uri().clone();
         parts.headers = request.headers().clone();
-        let mut answer = match self.guard.check(&mut parts) {
-            Decision::Admit => {
+        let checked = match is_of_user {
+            true => check_origin(&parts),
+            false => {
+                Err((StatusCode::FORBIDDEN, "Only the user who started the program may see this page.\n"))
+            }
+        };
+        let mut answer = match checked {
+            Ok(()) => {
                 let answering = timeout(self.limits.request / 2, self.page(&parts));
                 answering.await.unwrap_or_else(|_| respond::internal_error("the answer took too long"))
             }
-            Decision::Exchange { location, cookie } => {
-                let mut answer = text(StatusCode::SEE_OTHER, "");
-                set(&mut answer, LOCATION, &location);
-                set(&mut answer, SET_COOKIE, &cookie);
-                answer
-            }
-            Decision::Refuse { status, message } => {
+            Err((status, message)) => {
                 let mut answer = text(status, message);
                 if status == StatusCode::METHOD_NOT_ALLOWED {
-                    set(&mut answer, ALLOW, Method::GET.as_str());
+                    answer.headers_mut().insert(ALLOW, HeaderValue::from_static("GET"));
                 }
                 answer
             }
@@ -164,13 +164,6 @@ impl Shared {
 fn text(status: StatusCode, text: &'static str) -> Answer {
     let mut answer = Response::new(AnswerBody::whole(text));
     *answer.status_mut() = status;
-    set(&mut answer, CONTENT_TYPE, "text/plain; charset=utf-8");
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
     answer
-}
-
-/// Sets a header whose value the guard has checked.
-fn set(answer: &mut Answer, name: HeaderName, value: &str) {
-    if let Ok(value) = HeaderValue::from_str(value) {
-        answer.headers_mut().insert(name, value);
-    }
 }

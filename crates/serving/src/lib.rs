@@ -1,5 +1,35 @@
 //! Serves a component's health, metrics and status pages over TLS, as Kubernetes' own components
-//! do.
+//! do, for controllers that run in a cluster.
+//!
+//! ```
+//! use std::{collections::BTreeMap, time::Duration};
+//!
+//! use kube_endpoint_serving::{HealthChecks, Pages, Probe, ReviewClients, Server, ServingOptions};
+//!
+//! #[tokio::main(flavor = "current_thread")]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let health = HealthChecks::default();
+//!     health.add(Probe::Readyz, "caches", || Err("pods are not listed yet".to_owned()));
+//!     let pages = Pages {
+//!         component: "my-controller".to_owned(),
+//!         version: "1.0.0".to_owned(),
+//!         health,
+//!         metrics: None,
+//!         slis: None,
+//!         configz: serde_json::Value::Null,
+//!         flagz: BTreeMap::new(),
+//!         statusz: None,
+//!         mounted: Vec::new(),
+//!     };
+//!     // With clients of the API server it also serves the pages that need authentication.
+//!     let options = ServingOptions::new("127.0.0.1:0".parse()?);
+//!     let server = Server::bind(options, ReviewClients::default(), pages, jiff::Timestamp::now).await?;
+//!     println!("https://{}/readyz", server.local_addr()?);
+//!     // A program awaits `run`, which serves until it is dropped.
+//!     assert!(tokio::time::timeout(Duration::from_millis(10), server.run()).await.is_err());
+//!     Ok(())
+//! }
+//! ```
 //!
 //! - **Certificates:** from files, or self-signed. The server reads files again while it runs.
 //! - **Health:** `/healthz`, `/livez` and `/readyz` report the checks in [`HealthChecks`], in
@@ -44,6 +74,7 @@ mod limits;
 mod mounted;
 mod pages;
 mod path;
+mod peer;
 mod reload;
 mod respond;
 mod reviews;

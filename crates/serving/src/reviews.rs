@@ -10,7 +10,7 @@ use http::{Method, Request, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
 use kube::client::Body;
 use kube_endpoint_api_client::{ApiClient, why_request_failed};
-use kube_endpoint_core_model::LogLimit;
+use kube_endpoint_core_model::{Admission, LogLimit};
 use kube_endpoint_workqueue::TokenBucket;
 use parking_lot::Mutex;
 use serde::Serialize;
@@ -187,7 +187,7 @@ impl Reviewer {
             Err(Failure::Answer(why)) => {
                 // Clients without credentials can cause this at any rate.
                 if !self.failing.load(Ordering::Relaxed)
-                    && let Some(left_out) = self.lines.admit(Instant::now().into_std())
+                    && let Admission::Write { left_out } = self.lines.admit(Instant::now().into_std())
                 {
                     self.failing.store(true, Ordering::Relaxed);
                     tracing::warn!(

@@ -1,14 +1,5 @@
-//! Clusters in a few lines, to snapshot plans over them and controllers on them.
-//!
-//! - [`Cluster`] makes nodes, Services, pods, slices and Endpoints. The order of the calls
-//!   determines names, addresses, uids, versions and times, so a test prints the same in every run.
-//! - [`Cluster::plan`] calls a plan with the views of these objects; [`Cluster::apply`] applies the
-//!   planned writes.
-//! - [`Redacted`] orders objects and replaces what differs from run to run, for
-//!   `insta::assert_snapshot!` and `insta::assert_yaml_snapshot!`.
-//! - [`MetricsPage`] reads values from a page of metrics in Prometheus' text format.
-//! - `Simulation` (feature `server`) runs a controller against the embedded API server, under
-//!   tokio's paused clock.
+//! Clusters in a few lines, to snapshot plans over them and controllers on them, for tests of code
+//! about Services, pods and EndpointSlices.
 //!
 //! ```
 //! use kube_endpoint_testing::Cluster;
@@ -24,6 +15,16 @@
 //!     assert_eq!(inputs.pods.iter().filter(|pod| pod.is_ready()).count(), 2);
 //! });
 //! ```
+//!
+//! - [`Cluster`] makes nodes, Services, pods, slices and Endpoints. The order of the calls
+//!   determines names, addresses, uids, versions and times, so a test prints the same in every run.
+//! - [`Cluster::plan`] calls a plan with the views of these objects; [`Cluster::apply`] applies the
+//!   planned writes.
+//! - [`Redacted`] orders objects and replaces what differs from run to run, for
+//!   `insta::assert_snapshot!` and `insta::assert_yaml_snapshot!`.
+//! - [`MetricsPage`] reads values from a page of metrics in Prometheus' text format.
+//! - `Simulation` (feature `server`) runs a controller against the embedded API server, under
+//!   tokio's paused clock.
 //!
 //! A call that does not apply to the current objects, such as the zone of a Service, panics and
 //! names the caller's line.

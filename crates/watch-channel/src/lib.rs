@@ -1,4 +1,19 @@
-//! A channel with one sender and many receivers that keeps only the latest value.
+//! A channel with one sender and many receivers that keeps only the latest value, for programs
+//! whose runs must repeat.
+//!
+//! ```
+//! use kube_endpoint_watch_channel::{Closed, channel};
+//!
+//! #[tokio::main(flavor = "current_thread")]
+//! async fn main() {
+//!     let (sender, mut receiver) = channel("starting");
+//!     sender.send_replace("ready");
+//!     assert_eq!(receiver.changed().await, Ok(()));
+//!     assert_eq!(*receiver.borrow(), "ready");
+//!     drop(sender);
+//!     assert_eq!(receiver.changed().await, Err(Closed));
+//! }
+//! ```
 //!
 //! The interface is that of [`tokio::sync::watch`]. The difference: tokio wakes the receivers that
 //! wait for a change in random order, so that two runs of one program differ. This channel wakes

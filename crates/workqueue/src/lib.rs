@@ -1,5 +1,25 @@
 //! A deduplicating, delaying, rate-limited work queue with client-go's guarantees, and a worker
-//! loop.
+//! loop, for Kubernetes controllers and anything else that syncs keys.
+//!
+//! ```
+//! use std::convert::Infallible;
+//!
+//! use kube_endpoint_workqueue::{RetryPolicy, WorkQueue, default_controller_rate_limiter, run_workers};
+//!
+//! #[tokio::main(flavor = "current_thread")]
+//! async fn main() {
+//!     let queue = WorkQueue::new("services", default_controller_rate_limiter());
+//!     queue.add("default/web");
+//!     queue.add("default/web");
+//!     queue.shut_down();
+//!     // Five workers end when the queue is empty. Each key is synced once.
+//!     run_workers(queue, RetryPolicy::default(), 5, |key| async move {
+//!         assert_eq!(key, "default/web");
+//!         Ok::<(), Infallible>(())
+//!     })
+//!     .await;
+//! }
+//! ```
 //!
 //! A controller maps every event to the key of an object and adds the key to a queue. Workers take
 //! keys from the queue and sync the objects. The guarantees are those of client-go's
@@ -16,21 +36,6 @@
 //! waits. All time is tokio's, so tests can pause it, and keys keep the order of the calls, so runs
 //! are deterministic. A queue has no background task: a call of [`WorkQueue::get`] also waits for
 //! the next delayed key.
-//!
-//! ```
-//! # #[tokio::main(flavor = "current_thread")] async fn main() {
-//! use kube_endpoint_workqueue::{RetryPolicy, WorkQueue, endpoint_slice_rate_limiter, run_workers};
-//!
-//! let queue = WorkQueue::new("endpoint_slice", endpoint_slice_rate_limiter());
-//! queue.add("default/web");
-//! queue.shut_down();
-//! run_workers(queue, RetryPolicy::default(), 5, |key| async move {
-//!     assert_eq!(key, "default/web");
-//!     Ok::<(), std::convert::Infallible>(())
-//! })
-//! .await;
-//! # }
-//! ```
 
 mod causes;
 mod limiter;

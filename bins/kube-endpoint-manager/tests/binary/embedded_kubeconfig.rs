@@ -23,13 +23,13 @@ async fn the_file_of_a_running_process_is_kept_and_that_of_one_that_has_ended_is
     let mut first = Process::start(folder.path(), &["--embedded"]);
     let line = first.wait_for_line("An API server listens on ");
     let address =
-        line.split_whitespace().find_map(|word| word.strip_prefix("http://")).unwrap().trim_end_matches(',');
+        line.split_whitespace().find_map(|word| word.strip_prefix("https://")).unwrap().trim_end_matches(',');
     first.wait_for_line("Stop it:");
     let of_first = fs::read_to_string(&path).unwrap();
     assert!(of_first.contains(address), "{of_first}");
     let error = refused(folder.path(), &[]);
     let want = format!(
-        "error: embedded.kubeconfig is the kubeconfig of a running --embedded, whose API server listens on http://{address}/; \
+        "error: embedded.kubeconfig is the kubeconfig of a running --embedded, whose API server listens on https://{address}/; \
          choose another place with --embedded-kubeconfig, or stop that process\n"
     );
     assert_eq!(error, want);

@@ -12,10 +12,13 @@ pub(crate) const SAMPLE_SLICES: usize = 10;
 async fn embedded_prints_writes_and_exits_cleanly() {
     let folder = tempfile::tempdir().unwrap();
     let mut process = Process::start(folder.path(), &["--embedded"]);
-    process.wait_for_line("An API server listens on http://127.0.0.1:");
+    process.wait_for_line("An API server listens on https://127.0.0.1:");
     process.wait_for_line("kubectl --kubeconfig embedded.kubeconfig");
     process.wait_for_line("EndpointSlice shop/");
-    assert!(process.seen().iter().all(|line| !line.contains("INFO")), "{:#?}", process.seen());
+    process.wait_for_line("Endpoints shop/");
+    let seen = process.seen();
+    assert!(seen.iter().all(|line| !line.contains("INFO") && !line.contains("WARN")), "{seen:#?}");
+    assert!(seen.iter().all(|line| !line.contains("token")), "{seen:#?}");
     let client = client(folder.path().join("embedded.kubeconfig")).await;
     let services = services_with_slices(&client, SAMPLE_SLICES).await;
     assert!(services.contains(&"frontend".to_owned()), "{services:?}");

@@ -4,6 +4,7 @@
 //! before it names. `…` on a line of its own stands for any lines, and `$ echo $?` asks for the
 //! exit code.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -111,6 +112,46 @@ async fn each_example_prints_what_the_pages_show() {
     }
     assert!(failed.is_empty(), "the pages should show:\n{failed}");
     assert!(run >= 8, "only {run} examples were run");
+}
+
+/// Adds the names of all fields, except those of the data of a finding.
+fn fields(value: &Value, names: &mut BTreeSet<String>) {
+    for (name, field) in value.as_object().into_iter().flatten() {
+        names.insert(name.clone());
+        if name != "details" && name != "patch" {
+            fields(field, names);
+        }
+    }
+    value.as_array().into_iter().flatten().for_each(|item| fields(item, names));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_field_of_the_documents_is_described() {
+    let page = pages();
+    let (_, section) = page.split_once("\n## JSON and YAML\n").unwrap();
+    let (section, _) = section.split_once("\n## ").unwrap();
+    let shop = Shop::with(vec![shop_objects()], Vec::new()).await;
+    let changed = Shop::with(emptied(), Vec::new()).await;
+    let leftovers = Shop::with(cleanup::objects(), Vec::new()).await;
+    let mut names = BTreeSet::new();
+    for (cluster, command, kind) in [
+        (&shop, &["explain", "frontend"][..], "ServiceExplanation"),
+        (&shop, &["explain", "nobody"], "ServiceExplanation"),
+        (&shop, &["explain", "pod", "frontend-7dfbff9db-gnqg8"], "PodExplanation"),
+        (&shop, &["lint", "--info"], "LintReport"),
+        (&changed, &["diff"], "Diff"),
+        (&leftovers, &["cleanup"], "Cleanup"),
+    ] {
+        let output = cluster.run(&[command, &["-o", "json"]].concat()).await;
+        let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(json["kind"], kind, "{command:?}");
+        assert!(section.contains(&format!("`apiVersion: {}`", json["apiVersion"].as_str().unwrap())));
+        assert!(section.contains(&format!("`{kind}`")), "{kind}");
+        fields(&json, &mut names);
+    }
+    assert!(names.len() > 50, "{names:?}");
+    let missing: Vec<&String> = names.iter().filter(|name| !section.contains(&format!("`{name}`"))).collect();
+    assert!(missing.is_empty(), "docs/kubectl-plugin.md describes none of {missing:?}");
 }
 
 #[test]

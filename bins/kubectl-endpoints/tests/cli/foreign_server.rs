@@ -53,9 +53,14 @@ async fn nothing_is_made_of_the_answers_of_a_server_of_something_else() {
         std::fs::write(shop.kubeconfig.path(), shop.server.kubeconfig(address)).unwrap();
         text +=
             &format!("# {} {}\n", head.lines().collect::<Vec<_>>().join(" "), body.trim().replace('\n', " "));
-        for arguments in
-            [&["explain", "cart"][..], &["explain", "pod/cart-0"], &["lint"], &["diff"], &["cleanup"]]
-        {
+        for arguments in [
+            &["explain", "cart"][..],
+            &["explain", "pod/cart-0"],
+            &["lint"],
+            &["diff"],
+            &["cleanup"],
+            &["doctor"],
+        ] {
             let output = shop.run(arguments).await;
             assert_eq!(output.status.code(), Some(2), "{head} {arguments:?}: {}", stdout(&output));
             assert_eq!(stdout(&output), "", "{head} {arguments:?}");

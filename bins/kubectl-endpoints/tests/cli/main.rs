@@ -6,6 +6,7 @@
 mod cleanup;
 mod completion;
 mod docs;
+mod doctor;
 mod errors;
 mod foreign_server;
 mod hostile;
@@ -61,6 +62,21 @@ async fn a_pod_is_explained_for_each_service() {
         yaml["services"].as_array().unwrap().iter().map(|says| says["service"].as_str().unwrap()).collect();
     assert_eq!(services, ["frontend", "frontend-typo"]);
     assert_eq!(yaml["services"][0]["code"], "EP019");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kind_may_be_a_word_of_its_own() {
+    let shop = Shop::start(Vec::new()).await;
+    for (one, other) in [
+        (&["explain", "nobody"][..], &["explain", "service", "nobody"][..]),
+        (&["explain", "svc/nobody"], &["explain", "svc", "nobody"]),
+        (&["explain", "pod/db-0"], &["explain", "pod", "db-0"]),
+        (&["explain", "po/db-0"], &["explain", "pods", "db-0"]),
+    ] {
+        let (one, other) = (shop.run(one).await, shop.run(other).await);
+        assert_eq!(one.status.code(), Some(0), "{}", stderr(&one));
+        assert_eq!(without_ages(&stdout(&one)), without_ages(&stdout(&other)));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -274,7 +290,11 @@ async fn errors_say_what_is_wrong() {
         (&["explain", "pod/none"], "error: there is no pod shop/none\n"),
         (
             &["explain", "deployment/web"],
-            "error: \"deployment\" is neither `service` nor `pod`; write NAME, service/NAME or pod/NAME\n",
+            "error: \"deployment\" is neither `service` nor `pod`; write NAME, service/NAME, pod/NAME, service NAME or pod NAME\n",
+        ),
+        (
+            &["explain", "web", "api"],
+            "error: \"web\" is neither `service` nor `pod`; write NAME, service/NAME, pod/NAME, service NAME or pod NAME\n",
         ),
         (
             &["diff", "-o", "sarif"],

@@ -10,7 +10,7 @@ use http::Method;
 use kube_endpoint_api_client::ContentType;
 use kube_endpoint_core_model::protobuf::EventToWrite;
 use kube_endpoint_core_model::time::rfc3339;
-use kube_endpoint_core_model::{LogLimit, ObjectReference};
+use kube_endpoint_core_model::{Admission, LogLimit, ObjectReference};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tokio::sync::{Notify, mpsc};
@@ -98,7 +98,7 @@ impl Sink {
                     return false;
                 }
                 error => {
-                    if let Some(left_out) = self.lines.admit(Instant::now().into_std()) {
+                    if let Admission::Write { left_out } = self.lines.admit(Instant::now().into_std()) {
                         tracing::warn!(
                             component = &*self.component, reason = event.reason, object = &*event.subject.name,
                             %error, left_out, "event given up"

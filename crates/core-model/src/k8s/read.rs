@@ -196,7 +196,12 @@ impl TryFrom<&discoveryv1::EndpointSlice> for EndpointSlice {
         Ok(Self {
             metadata: object_meta("EndpointSlice", &object.metadata)?,
             address_type,
-            endpoints: object.endpoints.iter().flatten().map(endpoint).collect(),
+            // The field is no `Option` before Kubernetes 1.36.
+            endpoints: Option::<&Vec<_>>::from(&object.endpoints)
+                .into_iter()
+                .flatten()
+                .map(endpoint)
+                .collect(),
             ports: object.ports.iter().flatten().map(port).collect(),
         })
     }

@@ -22,7 +22,7 @@ impl From<&EndpointSlice> for discoveryv1::EndpointSlice {
         Self {
             metadata: object_meta(&slice.metadata),
             address_type: slice.address_type.as_str().to_owned(),
-            endpoints: Some(slice.endpoints.iter().map(endpoint).collect()),
+            endpoints: slice.endpoints.iter().map(endpoint).collect::<Vec<_>>().into(),
             ports: Some(slice.ports.iter().map(port).collect()),
         }
     }

@@ -2,6 +2,9 @@
 
 use serde_json::{Value, json};
 
+/// The version that the server names.
+pub const GIT_VERSION: &str = "v1.36.2+embedded";
+
 /// Returns the document of `/version`, shaped like `version.Info` of apimachinery. The version is
 /// that of the Kubernetes release whose behaviour the server implements; the build metadata shows
 /// that it is not a kube-apiserver.
@@ -13,7 +16,7 @@ pub fn version() -> Value {
         "emulationMinor": "36",
         "minCompatibilityMajor": "1",
         "minCompatibilityMinor": "35",
-        "gitVersion": "v1.36.2+embedded",
+        "gitVersion": GIT_VERSION,
         "gitCommit": "",
         "gitTreeState": "clean",
         "buildDate": "1970-01-01T00:00:00Z",

@@ -11,6 +11,7 @@ mod decode;
 pub(crate) mod endpoints;
 pub(crate) mod endpointslice;
 pub(crate) mod event;
+mod families;
 pub(crate) mod lease;
 pub(crate) mod namespace;
 pub(crate) mod node;
@@ -33,8 +34,9 @@ use crate::validation::{Errors, metadata};
 use crate::value::Fields;
 
 pub use cluster_ips::ClusterIps;
+pub use families::Families;
 pub use parse::Parsed;
-pub use ranges::RangeError;
+pub use ranges::{Addresses, RangeError};
 
 /// The particulars of one resource, after upstream's `RESTCreateStrategy`, `RESTUpdateStrategy` and
 /// the hooks of its generic store. A status subresource has a strategy of its own; the server calls
@@ -59,7 +61,7 @@ pub(crate) trait Strategy: Sync {
     fn set_defaults(&self, _object: &mut Value) {}
 
     /// Completes an object that the server stored before a field existed.
-    fn default_on_read(&self, _object: &mut Value) {}
+    fn default_on_read(&self, _object: &mut Value, _families: Families) {}
 
     /// Converts an object to its stored version.
     fn convert_to_storage(&self, object: Value) -> Value {
@@ -73,7 +75,12 @@ pub(crate) trait Strategy: Sync {
 
     /// Infers fields of a new object that depend on one another, before the preparation. An error
     /// ends the request.
-    fn begin_create(&self, _object: &mut Value, _errors: &mut Errors) -> Result<(), Status> {
+    fn begin_create(
+        &self,
+        _object: &mut Value,
+        _families: Families,
+        _errors: &mut Errors,
+    ) -> Result<(), Status> {
         Ok(())
     }
 
@@ -84,7 +91,7 @@ pub(crate) trait Strategy: Sync {
     fn validate(&self, _object: &Value, _errors: &mut Errors) {}
 
     /// Infers fields of an updated object that depend on one another, before the preparation.
-    fn begin_update(&self, _new: &mut Value, _old: &Value, _errors: &mut Errors) {}
+    fn begin_update(&self, _new: &mut Value, _old: &Value, _families: Families, _errors: &mut Errors) {}
 
     /// Restores the fields that an update of this resource or subresource cannot change, and sets
     /// the generation.
@@ -170,11 +177,11 @@ pub fn set_defaults(resource: &Resource, object: &mut Value) {
 /// Returns the object as the real server shows it to readers: decoded and with defaults, which for
 /// a Service include the IP families that follow from its addresses. Returns an object unchanged if
 /// it does not decode.
-pub fn default_on_read(resource: &Resource, object: Value) -> Value {
+pub fn default_on_read(resource: &Resource, object: Value, families: Families) -> Value {
     let Ok(decoded) = decode(resource, object.clone()) else { return object };
     let mut object = decoded.object;
     set_defaults(resource, &mut object);
-    resource.strategy.default_on_read(&mut object);
+    resource.strategy.default_on_read(&mut object, families);
     object
 }
 
@@ -191,15 +198,27 @@ pub fn convert_from_storage(resource: &Resource, object: Value) -> Value {
 /// Sets defaults, prepares and validates a decoded object for a create. The caller has set
 /// metadata.namespace, metadata.name (made from generateName if necessary), uid and
 /// creationTimestamp, and allocates cluster IPs afterwards. A review, which the server never
-/// stores, comes with empty metadata; this only validates it.
+/// stores, comes with empty metadata; this only validates it. The cluster has both IP families.
 ///
 /// # Errors
 /// 422 Invalid with a cause for each field; 400 for a token review without a token.
-pub fn before_create(resource: &Resource, mut object: Value) -> Result<WithWarnings, Status> {
+pub fn before_create(resource: &Resource, object: Value) -> Result<WithWarnings, Status> {
+    before_create_with(resource, object, Families::default())
+}
+
+/// As [`before_create`], in a cluster with these families.
+///
+/// # Errors
+/// As [`before_create`].
+pub fn before_create_with(
+    resource: &Resource,
+    mut object: Value,
+    families: Families,
+) -> Result<WithWarnings, Status> {
     let strategy = resource.strategy;
     let mut errors = Errors::default();
     strategy.set_defaults(&mut object);
-    strategy.begin_create(&mut object, &mut errors)?;
+    strategy.begin_create(&mut object, families, &mut errors)?;
     check(resource, &object, &mut errors)?;
     strategy.prepare_for_create(&mut object);
     strategy.validate(&object, &mut errors);
@@ -219,15 +238,29 @@ pub fn before_create(resource: &Resource, mut object: Value) -> Result<WithWarni
 /// and resourceVersion.
 ///
 /// Both objects are in the version of `resource`; `old` has the defaults that every stored object
-/// has.
+/// has. The cluster has both IP families.
 ///
 /// # Errors
 /// 422 Invalid with a cause for each field.
 pub fn before_update(
     resource: &Resource,
     old: &Value,
+    new: Value,
+    subresource: Subresource,
+) -> Result<WithWarnings, Status> {
+    before_update_with(resource, old, new, subresource, Families::default())
+}
+
+/// As [`before_update`], in a cluster with these families.
+///
+/// # Errors
+/// As [`before_update`].
+pub fn before_update_with(
+    resource: &Resource,
+    old: &Value,
     mut new: Value,
     subresource: Subresource,
+    families: Families,
 ) -> Result<WithWarnings, Status> {
     let strategy = match subresource {
         Subresource::None => resource.strategy,
@@ -235,7 +268,7 @@ pub fn before_update(
     };
     let mut errors = Errors::default();
     set_defaults(resource, &mut new);
-    strategy.begin_update(&mut new, old, &mut errors);
+    strategy.begin_update(&mut new, old, families, &mut errors);
     check(resource, &new, &mut errors)?;
     keep_system_metadata(&mut new, old);
     strategy.prepare_for_update(&mut new, old);

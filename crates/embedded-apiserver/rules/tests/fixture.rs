@@ -73,7 +73,7 @@ fn every_object_of_the_recordings_is_accepted() {
             .zip(["ns", "1", "1", "1", "10.1.0.2", "fd00:1::2"])
             .fold(text, |text, (from, to)| text.replace(from, to));
         let scenario: Value = serde_json::from_str(&text).unwrap();
-        let mut ips = strategy::ClusterIps::new("10.96.0.0/16", "fd00:10:96::/112").unwrap();
+        let mut ips = strategy::ClusterIps::new(&["10.96.0.0/16", "fd00:10:96::/112"]).unwrap();
         for step in scenario["steps"].as_array().unwrap() {
             for operation in step["do"].as_array().into_iter().flatten().filter(|o| o["op"] == "create") {
                 take(&operation["object"], &mut ips, &path.display().to_string());

@@ -13,6 +13,7 @@ use crate::EmbeddedApiServer;
 use crate::changes::{ChangeObserver, StoreChange};
 use crate::clock::Clock;
 use crate::faults::{FaultRule, Faults};
+use crate::kubelet::Kubelet;
 use crate::load::LoadError;
 use crate::random::Random;
 use crate::request_log::{LoggedRequest, Observer, RequestLog};
@@ -29,6 +30,9 @@ const START_TIME: i64 = 1_767_225_600;
 
 /// The default for the request log: about 100,000 requests.
 const LOG_BYTES: usize = 32 * 1024 * 1024;
+
+/// The default for the ranges of cluster IPs.
+const SERVICE_RANGES: [&str; 2] = ["10.96.0.0/16", "fd00:10:96::/112"];
 
 /// The default for the history of a resource.
 const HISTORY: Limits = Limits { changes: 10_000, bytes: 64 * 1024 * 1024 };
@@ -56,10 +60,11 @@ pub struct Builder {
     bookmark_interval: Duration,
     gc_delay: Duration,
     collects_garbage: bool,
+    plays_kubelet: bool,
     requires_token: bool,
     sharded_list_and_watch: bool,
     tracks_managers: bool,
-    service_ranges: (String, String),
+    service_ranges: Vec<String>,
     reviews: Reviews,
     faults: Vec<FaultRule>,
     observer: Option<Observer>,
@@ -84,10 +89,11 @@ impl Default for Builder {
             bookmark_interval: Duration::from_secs(60),
             gc_delay: Duration::from_millis(100),
             collects_garbage: true,
+            plays_kubelet: false,
             requires_token: false,
             sharded_list_and_watch: false,
             tracks_managers: false,
-            service_ranges: ("10.96.0.0/16".to_owned(), "fd00:10:96::/112".to_owned()),
+            service_ranges: SERVICE_RANGES.map(str::to_owned).to_vec(),
             reviews: Reviews::default(),
             faults: Vec::new(),
             observer: None,
@@ -159,8 +165,8 @@ impl Builder {
         self
     }
 
-    /// Sets the delay with which the garbage collector and the namespace controller react. Default:
-    /// 100 ms.
+    /// Sets the delay with which the garbage collector, the namespace controller and the kubelet
+    /// react. Default: 100 ms.
     pub fn gc_delay(mut self, delay: Duration) -> Self {
         self.gc_delay = delay;
         self
@@ -172,10 +178,20 @@ impl Builder {
         self
     }
 
-    /// Sets the ranges of cluster IPs, IPv4 (which is the primary family) and IPv6. Default:
-    /// `10.96.0.0/16` and `fd00:10:96::/112`.
-    pub fn service_ranges(mut self, ipv4: impl Into<String>, ipv6: impl Into<String>) -> Self {
-        self.service_ranges = (ipv4.into(), ipv6.into());
+    /// Plays the kubelet and the scheduler for the pods that clients create: such a pod gets a
+    /// node, an address and, after a second, Ready, and it goes once the grace period of its
+    /// deletion is over. If there is no node, the first pod makes the node `embedded`. The server
+    /// leaves a pod alone that was loaded, or whose status somebody else has written. No container
+    /// runs, so none ends by itself.
+    pub fn kubelet(mut self) -> Self {
+        self.plays_kubelet = true;
+        self
+    }
+
+    /// Sets the ranges of cluster IPs: one, or one of each family. The first one is that of
+    /// Services that ask for no family. Default: `10.96.0.0/16` and `fd00:10:96::/112`.
+    pub fn service_ranges<R: Into<String>>(mut self, ranges: impl IntoIterator<Item = R>) -> Self {
+        self.service_ranges = ranges.into_iter().map(Into::into).collect();
         self
     }
 
@@ -232,11 +248,13 @@ impl Builder {
         for rule in self.faults {
             faults.add(rule);
         }
-        let (ipv4, ipv6) = &self.service_ranges;
-        let cluster_ips = ClusterIps::new(ipv4, ipv6)?;
+        let cluster_ips = ClusterIps::new(&self.service_ranges)?;
+        let families = cluster_ips.families();
+        let kubelet = self.plays_kubelet.then(|| Kubelet::new(&cluster_ips)).transpose()?;
         let inner = Arc::new_cyclic(|this| Inner {
             store: Mutex::new(Store::new(self.history, self.first_version, self.change_observer)),
             cluster_ips: Mutex::new(cluster_ips),
+            kubelet: kubelet.map(Mutex::new),
             random: Mutex::new(Random::new(self.seed)),
             clock: Clock::starting_at(self.start_time),
             clock_jump: AtomicI64::new(0),
@@ -247,6 +265,7 @@ impl Builder {
                 requires_token: self.requires_token,
                 sharded_list_and_watch: self.sharded_list_and_watch,
                 tracks_managers: self.tracks_managers,
+                families,
             },
             faults,
             log: RequestLog::new(self.log_bytes, self.observer),

@@ -23,6 +23,8 @@ impl Closing {
 pub(crate) struct Connection {
     /// The address at which clients reach the listener.
     pub(crate) address: std::net::SocketAddr,
+    /// True if it is encrypted.
+    pub(crate) has_tls: bool,
     /// Notified when the listener shuts down.
     pub(crate) closing: Closing,
 }

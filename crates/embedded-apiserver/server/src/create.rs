@@ -47,6 +47,9 @@ impl EmbeddedApiServer {
         let collection = collection(resource, namespace.as_deref());
         let stored = self.ask(Method::POST, &collection, "application/json", &object).await?;
         let Some(status) = status.filter(|_| resource.has_status()) else { return Ok(stored) };
+        if let Some(mut kubelet) = self.inner.kubelet_of(resource) {
+            kubelet.give_up(&stored);
+        }
         let path = format!("{collection}/{}/status", text(&stored["metadata"], "name"));
         let patch = json!({ "status": status });
         self.ask(Method::PATCH, &path, "application/merge-patch+json", &patch).await

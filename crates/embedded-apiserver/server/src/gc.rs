@@ -58,6 +58,7 @@ impl Inner {
         if *resource == NAMESPACES {
             self.enqueue_namespace(&stored.key);
         }
+        self.tell_kubelet(resource, &stored.key);
         if self.settings.collects_garbage {
             let uid = stored.meta.uid.clone();
             self.later(self.settings.gc_delay, move |inner| inner.release(&uid));

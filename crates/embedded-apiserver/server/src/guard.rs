@@ -12,6 +12,7 @@ use http::uri::Authority;
 use kube_endpoint_apiserver_rules::status::Status;
 
 use crate::connection::Connection;
+use crate::listener;
 use crate::router;
 use crate::server::Inner;
 
@@ -22,9 +23,9 @@ impl Inner {
         for host in hosts(parts) {
             if !is_own_host(&host, connection, any_name) {
                 return Err(forbidden(&format!(
-                    "the host {host:?} of the request is not an address of this server; use http://{} (host names other \
-                     than localhost are refused, because a web page can give its own name the address of this server)",
-                    connection.address
+                    "the host {host:?} of the request is not an address of this server; use {} (host names other than \
+                     localhost are refused, because a web page can give its own name the address of this server)",
+                    listener::url(connection.address, connection.has_tls)
                 )));
             }
         }
@@ -97,7 +98,7 @@ mod tests {
     #[track_caller]
     fn check(listens_on: &str, any_name: bool, own: &[&str], foreign: &[&str]) {
         let closing = Closing(kube_endpoint_watch_channel::channel(false).1);
-        let connection = Connection { address: listens_on.parse().unwrap(), closing };
+        let connection = Connection { address: listens_on.parse().unwrap(), has_tls: false, closing };
         let accepts = |host: &&&str| is_own_host(host, &connection, any_name);
         assert_eq!(own.iter().filter(accepts).collect::<Vec<_>>(), own.iter().collect::<Vec<_>>());
         assert_eq!(foreign.iter().filter(accepts).count(), 0, "{foreign:?}");

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use base64::prelude::{BASE64_STANDARD, Engine};
 use jiff::Timestamp;
 use kube_endpoint_apiserver_rules::resource::{self, Resource};
 use serde_json::Value;
@@ -16,7 +17,6 @@ use crate::load::LoadError;
 use crate::request::RequestInfo;
 use crate::request_log::LoggedRequest;
 use crate::restore::Checkpoint;
-use crate::reviews::BASIC_NAME;
 use crate::server::{Inner, key_of};
 use crate::service::ApiService;
 use crate::store::Store;
@@ -51,6 +51,7 @@ impl EmbeddedApiServer {
     }
 
     /// Serves HTTP/1.1 and HTTP/2 without TLS on a loopback address; port 0 picks a free one.
+    /// [`Self::listen_with`] can add TLS.
     ///
     /// So that no web page in a browser can use the server, it refuses requests with an `Origin` or
     /// with a `Host` other than a loopback address or `localhost` (403), and bodies without a known
@@ -69,23 +70,28 @@ impl EmbeddedApiServer {
         Listener::bind(self.inner.clone(), address, options).await
     }
 
-    /// Returns a kubeconfig for kubectl and other clients of a listener, as YAML. It contains the
-    /// first of the server's tokens, if any. If listeners require a token that a URL can contain,
-    /// it is in the URL of the server, too: kubectl and client-go do not send the token of the user
-    /// without TLS, but they do send the password of the URL.
-    pub fn kubeconfig(&self, address: SocketAddr) -> String {
-        let token = self.inner.reviews.tokens.keys().next();
-        let in_url = token.filter(|token| {
-            self.inner.settings.requires_token
-                && token.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte))
+    /// Returns a kubeconfig for clients of a listener, as YAML. It contains the certificate of the
+    /// listener's CA and the first of the server's tokens, if there are any. kubectl and client-go
+    /// do not send a token without TLS.
+    pub fn kubeconfig_of(&self, listener: &Listener) -> String {
+        let ca = listener.certificate_authority().map_or_else(String::new, |ca| {
+            format!(", certificate-authority-data: {}", BASE64_STANDARD.encode(ca))
         });
-        let password = in_url.map_or_else(String::new, |token| format!("{BASIC_NAME}:{token}@"));
-        let token = match token {
+        self.kubeconfig_with(&format!("{{server: \"{}\"{ca}}}", listener.url()))
+    }
+
+    /// As [`Self::kubeconfig_of`], for a listener without TLS on an address.
+    pub fn kubeconfig(&self, address: SocketAddr) -> String {
+        self.kubeconfig_with(&format!("{{server: \"http://{address}\"}}"))
+    }
+
+    fn kubeconfig_with(&self, cluster: &str) -> String {
+        let token = match self.inner.reviews.tokens.keys().next() {
             Some(token) => format!("{{token: {}}}", Value::from(token.as_str())),
             None => "{}".to_owned(),
         };
         format!(
-            "apiVersion: v1\nkind: Config\nclusters:\n- name: embedded\n  cluster: {{server: \"http://{password}{address}\"}}\n\
+            "apiVersion: v1\nkind: Config\nclusters:\n- name: embedded\n  cluster: {cluster}\n\
              users:\n- name: embedded\n  user: {token}\ncontexts:\n- name: embedded\n  context: {{cluster: embedded, \
              user: embedded, namespace: default}}\ncurrent-context: embedded\n"
         )

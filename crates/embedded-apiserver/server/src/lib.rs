@@ -1,4 +1,31 @@
-//! An in-memory Kubernetes API server that speaks the real protocol, in process or on loopback.
+//! An in-memory Kubernetes API server that speaks the real protocol, in process or on loopback, for
+//! tests of controllers and of other clients.
+//!
+//! ```
+//! use k8s_openapi::api::core::v1::Pod;
+//! use kube::{Api, Client};
+//! use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule};
+//! use serde_json::json;
+//!
+//! #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let web = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": {"containers": []}});
+//!     let server = EmbeddedApiServer::builder().seed(42).load([web]).build()?;
+//!     let pods: Api<Pod> = Api::default_namespaced(Client::new(server.service(), "default"));
+//!     assert!(pods.get("web").await?.metadata.uid.is_some());
+//!
+//!     // The next deletion is carried out, but its answer is lost on the way.
+//!     server.add_fault(FaultRule::on(Fault::ApplyAndLoseAnswer, "delete", "pods").times(1));
+//!     assert!(pods.delete("web", &Default::default()).await.is_err());
+//!     assert_eq!(server.count("pods"), 0);
+//!
+//!     // The log knows who asked for what, and the answers.
+//!     let log = server.request_log();
+//!     let asked: Vec<_> = log.iter().map(|logged| (logged.request.verb, logged.status)).collect();
+//!     assert_eq!(asked, [("get", 200), ("delete", 200)]);
+//!     Ok(())
+//! }
+//! ```
 //!
 //! It serves the resources that matter to endpoints (Namespaces, Nodes, Pods, Services, Endpoints,
 //! EndpointSlices, Events, Leases, and reviews of tokens and access) as a kube-apiserver does: the
@@ -11,35 +38,6 @@
 //! run under tokio's paused clock: an hour of bookmarks, grace periods and retries takes
 //! milliseconds. The seed and the order of requests determine everything, including uids and
 //! generated names.
-//!
-//! ```
-//! use k8s_openapi::api::core::v1::Pod;
-//! use kube::{Api, Client};
-//! use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule};
-//! use serde_json::json;
-//!
-//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let server = EmbeddedApiServer::builder()
-//!     .seed(42)
-//!     .start_time("2026-01-01T00:00:00Z".parse()?)
-//!     .load([json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web-1"}, "spec": {"containers": []}})])
-//!     .build()?;
-//! let pods: Api<Pod> = Api::default_namespaced(Client::new(server.service(), "default"));
-//! assert!(pods.get("web-1").await?.metadata.uid.is_some());
-//!
-//! // The next deletion is carried out, but its answer is lost on the way.
-//! server.add_fault(FaultRule::on(Fault::ApplyAndLoseAnswer, "delete", "pods").times(1));
-//! assert!(pods.delete("web-1", &Default::default()).await.is_err());
-//! assert_eq!(server.count("pods"), 0);
-//!
-//! // The log knows who asked for what, and what came of it.
-//! assert_eq!(server.writes()["pods"], 1);
-//! let asked: Vec<_> = server.request_log().iter().map(|logged| (logged.request.verb, logged.status)).collect();
-//! assert_eq!(asked, [("get", 200), ("delete", 200)]);
-//! # Ok(())
-//! # }
-//! ```
 //!
 //! A controller must also survive faults that no single request shows: a half-open connection
 //! ([`silence_watches`](EmbeddedApiServer::silence_watches)), an outage of one kind or verb
@@ -72,9 +70,12 @@
 //! Real control planes have several API servers, whose caches are of different age; [`Replica`] is
 //! one of them.
 //!
-//! `tests/foreign_controller.rs` tests a complete controller that is not part of this project.
+//! In the repository, `tests/foreign_controller.rs` of this crate tests a complete controller that
+//! is not part of this project.
 //!
 //! # For people
+//!
+//! In a checkout of the repository,
 //!
 //! ```sh
 //! cargo run -p kube-endpoint-embedded-apiserver --example serve -- 127.0.0.1:8080 cluster.json
@@ -101,8 +102,9 @@
 //!
 //! Server-side apply, protobuf for discovery and tables, compression, custom resources, admission
 //! beyond namespaces, authorization of its own requests (a SelfSubjectAccessReview always allows),
-//! TLS, and everything that needs a kubelet or a scheduler: logs, exec, port-forward, binding,
-//! eviction. The response names the unsupported feature.
+//! and everything that needs containers: logs, exec, port-forward, binding, eviction. The response
+//! names the unsupported feature. Nothing gives pods a node, addresses and a status, and nothing
+//! ends their deletion, unless [`Builder::kubelet`] asks for it.
 //!
 //! It knows the fields of pods and nodes that endpoint controllers and kubectl read. It stores
 //! probes, volumes, affinity, security contexts and the like as given, if their types are right:
@@ -135,6 +137,7 @@ mod form;
 mod gc;
 mod guard;
 mod handle;
+mod kubelet;
 mod listener;
 mod load;
 mod managers;
@@ -156,6 +159,7 @@ mod server;
 mod service;
 mod shard_selector;
 mod store;
+mod tls;
 mod verbs;
 mod watch_cache;
 mod watches;
@@ -169,6 +173,7 @@ pub use handle::EmbeddedApiServer;
 pub use kube_endpoint_apiserver_rules::manifest;
 pub use kube_endpoint_apiserver_rules::resource::Resource;
 pub use kube_endpoint_apiserver_rules::status::{Cause, Details, Status};
+pub use kube_endpoint_apiserver_rules::strategy::RangeError;
 pub use listener::{ListenError, ListenOptions, Listener};
 pub use load::LoadError;
 pub use replica::Replica;
@@ -177,4 +182,5 @@ pub use request_log::LoggedRequest;
 pub use restore::Checkpoint;
 pub use reviews::{PolicyRule, User};
 pub use service::{ApiService, ServiceError};
+pub use tls::TlsError;
 pub use watch_cache::Lag;

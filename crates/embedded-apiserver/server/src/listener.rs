@@ -1,4 +1,4 @@
-//! The HTTP listener: HTTP/1.1 and HTTP/2 with prior knowledge, without TLS, on loopback.
+//! The listener: HTTP/1.1 and HTTP/2 on loopback, with or without TLS.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,15 +8,21 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
 use kube_endpoint_watch_channel as watch;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
+use tokio_rustls::TlsAcceptor;
 
 use crate::connection::{Closing, Connection};
 use crate::server::Inner;
 use crate::service::ApiService;
+use crate::tls::{Tls, TlsError};
 
 /// The time limit for responses in flight once the listener shuts down.
 const DRAIN: Duration = Duration::from_secs(5);
+
+/// The time limit for a TLS handshake.
+const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// The pause before accepting again when the system has no resources for another connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -24,9 +30,12 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// The reason why opening a listener failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
-    /// The address is not loopback. The server has no TLS and, by default, no authentication.
-    #[error("{0} is not a loopback address, and the server has no TLS")]
+    /// The address is not loopback. By default, the server has no authentication.
+    #[error("{0} is not a loopback address")]
     NotLoopback(SocketAddr),
+    /// The listener has no TLS.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// The system refused the address.
     #[error("cannot listen on {address}: {source}")]
     Bind { address: SocketAddr, source: std::io::Error },
@@ -37,12 +46,16 @@ pub enum ListenError {
 pub struct ListenOptions {
     /// True if addresses other than loopback are allowed.
     pub allow_any_address: bool,
+    /// True if the listener speaks TLS, with a certificate of a CA of its own:
+    /// [`Listener::certificate_authority`].
+    pub tls: bool,
 }
 
 /// An open listener. Dropping it closes it immediately.
 #[derive(Debug)]
 pub struct Listener {
     address: SocketAddr,
+    ca: Option<String>,
     closing: watch::Sender<bool>,
     task: JoinHandle<()>,
 }
@@ -59,10 +72,23 @@ impl Listener {
         let bind = |source| ListenError::Bind { address, source };
         let socket = TcpListener::bind(address).await.map_err(bind)?;
         let address = socket.local_addr().map_err(bind)?;
+        let tls = options.tls.then(|| Tls::new(address.ip(), inner.now())).transpose()?;
         let (closing, closed) = watch::channel(false);
-        let connection = Connection { address, closing: Closing(closed) };
-        let task = tokio::spawn(accept(socket, ApiService::new(inner, Some(connection.clone())), connection));
-        Ok(Self { address, closing, task })
+        let connection = Connection { address, has_tls: tls.is_some(), closing: Closing(closed) };
+        let (acceptor, ca) = tls.map(|tls| (tls.acceptor, tls.ca)).unzip();
+        let service = ApiService::new(inner, Some(connection.clone()));
+        let task = tokio::spawn(accept(socket, acceptor, service, connection));
+        Ok(Self { address, ca, closing, task })
+    }
+
+    /// Returns its URL, for which its certificate is valid.
+    pub fn url(&self) -> String {
+        url(self.address, self.ca.is_some())
+    }
+
+    /// Returns the certificate of the CA of a listener with TLS, in PEM.
+    pub fn certificate_authority(&self) -> Option<&str> {
+        self.ca.as_deref()
     }
 
     /// Returns the address on which it listens.
@@ -85,7 +111,18 @@ impl Drop for Listener {
     }
 }
 
-async fn accept(socket: TcpListener, service: ApiService, connection: Connection) {
+/// Returns the URL of a listener.
+pub(crate) fn url(address: SocketAddr, has_tls: bool) -> String {
+    let scheme = if has_tls { "https" } else { "http" };
+    format!("{scheme}://{address}")
+}
+
+async fn accept(
+    socket: TcpListener,
+    acceptor: Option<TlsAcceptor>,
+    service: ApiService,
+    connection: Connection,
+) {
     let mut connections = JoinSet::new();
     let mut closing = connection.closing;
     let mut failing = false;
@@ -97,7 +134,7 @@ async fn accept(socket: TcpListener, service: ApiService, connection: Connection
             accepted = socket.accept() => match accepted {
                 Ok((stream, _)) => {
                     failing = false;
-                    connections.spawn(serve(stream, service.clone(), closing.clone()));
+                    connections.spawn(connect(stream, acceptor.clone(), service.clone(), closing.clone()));
                 }
                 Err(error) => {
                     if !failing {
@@ -116,9 +153,32 @@ async fn accept(socket: TcpListener, service: ApiService, connection: Connection
     }
 }
 
-async fn serve(stream: TcpStream, service: ApiService, mut closing: Closing) {
+async fn connect(
+    stream: TcpStream,
+    acceptor: Option<TlsAcceptor>,
+    service: ApiService,
+    mut closing: Closing,
+) {
     // The option keeps the kernel from delaying small responses; a socket without it still works.
     let _ = stream.set_nodelay(true);
+    let Some(acceptor) = acceptor else { return serve(stream, service, closing).await };
+    let accepted = tokio::select! {
+        biased;
+        () = closing.wait() => return,
+        accepted = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)) => accepted,
+    };
+    match accepted {
+        Ok(Ok(stream)) => serve(stream, service, closing).await,
+        Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
+        Err(_) => tracing::debug!("a TLS handshake took too long"),
+    }
+}
+
+async fn serve(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    service: ApiService,
+    mut closing: Closing,
+) {
     let builder = auto::Builder::new(TokioExecutor::new());
     let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
     tokio::pin!(connection);

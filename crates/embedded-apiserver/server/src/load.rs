@@ -87,7 +87,7 @@ impl Inner {
         }
         let stored = resource.storage_resource();
         let key = key_of(resource, &namespace, &name);
-        let object = strategy::default_on_read(resource, object);
+        let object = strategy::default_on_read(resource, object, self.settings.families);
         Ok(Loaded {
             resource: stored,
             key,
@@ -128,12 +128,17 @@ impl Inner {
             }
             addresses.occupy(&one.object);
         }
+        if let Some(mut kubelet) = self.kubelet_of(one.resource) {
+            kubelet.give_up(&one.object);
+        }
         let mut store = self.store.lock();
         let meta = store.meta(one.resource, &one.object);
         if initial {
             store.seed(table, &one.key, &encoded, meta);
         } else {
             store.write(table, &one.key, &encoded, meta);
+            drop(store);
+            self.tell_kubelet(one.resource, &one.key);
         }
     }
 

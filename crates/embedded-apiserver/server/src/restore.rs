@@ -44,6 +44,7 @@ impl Inner {
         for place in places {
             self.resume_deletion(place);
         }
+        self.resume_pods();
     }
 
     /// Continues the unfinished work of the garbage collector and the namespace controller on an

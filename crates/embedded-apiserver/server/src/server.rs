@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use kube_endpoint_apiserver_rules::resource::Resource;
-use kube_endpoint_apiserver_rules::strategy::ClusterIps;
+use kube_endpoint_apiserver_rules::strategy::{ClusterIps, Families};
 use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::clock::Clock;
 use crate::faults::Faults;
+use crate::kubelet::Kubelet;
 use crate::random::Random;
 use crate::request_log::RequestLog;
 use crate::reviews::Reviews;
@@ -24,7 +25,7 @@ use crate::watches::OpenWatches;
 pub(crate) struct Settings {
     /// The interval of bookmarks in watches that allow them.
     pub(crate) bookmark_interval: Duration,
-    /// The delay with which the garbage collector and the namespace controller react.
+    /// The delay with which the garbage collector, the namespace controller and the kubelet react.
     pub(crate) gc_delay: Duration,
     /// True if the garbage collector runs.
     pub(crate) collects_garbage: bool,
@@ -34,6 +35,8 @@ pub(crate) struct Settings {
     pub(crate) sharded_list_and_watch: bool,
     /// True if the server keeps managedFields up to date.
     pub(crate) tracks_managers: bool,
+    /// The IP families of Services.
+    pub(crate) families: Families,
 }
 
 /// The state that the clones of a server share.
@@ -42,6 +45,9 @@ pub(crate) struct Inner {
     pub(crate) store: Mutex<Store>,
     /// Cluster IPs. A task that needs both locks takes this one before the store's.
     pub(crate) cluster_ips: Mutex<ClusterIps>,
+    /// The kubelet, if the server plays it. A task that needs both locks takes this one before the
+    /// store's.
+    pub(crate) kubelet: Option<Mutex<Kubelet>>,
     pub(crate) random: Mutex<Random>,
     pub(crate) clock: Clock,
     /// The number of seconds by which a test has set the wall clock forward.

@@ -35,8 +35,9 @@ impl EndpointsReconciler {
                     return Ok(Outcome::Done);
                 }
                 let result = self.delete_endpoints(runtime, key, existing, leftover).await;
-                // A failed delete leaves the Endpoints to the next sync.
-                if !matches!(result, Ok(Deleted::Now | Deleted::Before | Deleted::Replaced)) {
+                // A failed delete leaves the Endpoints to the next sync, and so does a delete after
+                // which there are others.
+                if !matches!(result, Ok(Deleted::Now | Deleted::Before)) {
                     runtime.with_state(key, |state| state.leftover = leftover.max(state.leftover));
                 }
                 Ok(result.map(|_| Outcome::Done)?)
@@ -161,7 +162,7 @@ impl EndpointsReconciler {
             runtime.requeue_after_missing_delete(key);
         }
         if deleted == Deleted::Replaced {
-            runtime.add(key.clone(), Cause::StaleCache);
+            runtime.add(key.clone(), Cause::ForeignWrite);
         }
         if deleted != Deleted::Recorded {
             runtime.wrote(Operation::Delete);

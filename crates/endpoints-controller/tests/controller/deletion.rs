@@ -63,6 +63,24 @@ async fn endpoints_that_an_old_cache_made_anew_are_deleted() {
     }
 }
 
+/// The event of the other Endpoints comes while the delete has no answer.
+#[tokio::test(start_paused = true)]
+async fn endpoints_that_are_made_anew_before_the_answer_to_their_delete_are_deleted_too() {
+    let left_over = || [labelled(endpoints("web", "192.0.2.1"), USER_AGENT)];
+    let server = server(left_over());
+    let slow = Fault::DelayAnswer(Duration::from_secs(5));
+    server.add_fault(FaultRule::on(slow, "delete", "endpoints").times(1));
+    let harness = Harness::start(&server, ControllerOptions::default()).await;
+    assert_eq!(harness.server.count("endpoints"), 0);
+    harness.load(left_over());
+    harness.pass(Duration::from_secs(1)).await;
+    assert_eq!(harness.server.count("endpoints"), 1, "the delete has no answer yet");
+    harness.pass(Duration::from_secs(30)).await;
+    assert_eq!(harness.server.count("endpoints"), 0);
+    assert_eq!(harness.writes(), ["delete endpoints 200"; 2]);
+    harness.nothing_is_remembered().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn endpoints_that_a_user_made_after_their_service_was_deleted_stay() {
     for manager in ["velero-server", "kubectl-create"] {

@@ -2,7 +2,7 @@
 
 use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
 use kube_endpoint_endpointslice_controller::PlanOptions;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::controller::harness::{Harness, changed, millis, seconds, server};
 use crate::controller::objects::{SERVICE_NAME, name, pod, pod_of_nobody, service};
@@ -64,6 +64,32 @@ async fn a_sync_waits_until_the_cache_shows_our_deletion() {
     harness.pass(millis(470)).await;
     assert_eq!(harness.requests(), ["create endpointslices 201"]);
     assert_eq!(harness.endpoints("web"), ["10.1.0.1", "10.1.0.3"]);
+}
+
+/// The event of the other slice comes while the delete has no answer.
+#[tokio::test(start_paused = true)]
+async fn a_slice_that_is_made_anew_before_the_answer_to_its_delete_is_deleted_too() {
+    let plan = PlanOptions::default().with_max_endpoints_per_slice(1);
+    let options = changed(|options| options.plan = plan);
+    let harness =
+        Harness::start(&server([pod("a", 1, true), pod("b", 2, true), service("web")]), options).await;
+    let of_b = |slice: &Value| slice["endpoints"][0]["addresses"] == json!(["10.1.0.2"]);
+    let mut again = harness.slices("web").into_iter().find(of_b).unwrap();
+    let metadata = &again["metadata"];
+    again["metadata"] = json!({"name": metadata["name"], "labels": metadata["labels"],
+        "ownerReferences": metadata["ownerReferences"]});
+    harness.requests();
+    harness.fault(Fault::DelayAnswer(seconds(3)), "delete", 1);
+    harness.delete("pods", "b").await;
+    harness.pass(seconds(1)).await;
+    harness.slice("web");
+    harness.create(&again).await;
+    harness.pass(seconds(1)).await;
+    assert_eq!(harness.slices("web").len(), 2, "the delete has no answer yet");
+    harness.pass(seconds(5)).await;
+    assert_eq!(harness.endpoints("web"), ["10.1.0.1"]);
+    assert_eq!(harness.requests(), ["delete endpointslices 200"; 2]);
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]

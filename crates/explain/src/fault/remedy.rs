@@ -50,12 +50,20 @@ impl Fault {
             Self::EndpointFamiliesDiffer { missing, has, none_is_left } => {
                 Remedy::ask(EndpointsWriter, families::remedy(missing, has, *none_is_left))
             }
-            Self::SlicesIgnored { slices, endpoints, .. } => {
+            // Nobody else serves the Service, whose name the slices carry.
+            Self::SlicesIgnored { slices, endpoints, none_is_left: true } => {
                 let label = format!("{LABEL_HEADLESS}-");
-                let of_endpoints = endpoints.iter().map(|name| in_namespace(&["label", "endpoints", name, &label]));
-                let of_slices = each(slices, |names| in_namespace(&[&["label", "endpointslice"], names, &[&label]].concat()));
+                let of_endpoints =
+                    endpoints.iter().map(|name| in_namespace(&["label", "endpoints", name, &label]));
+                let of_slices = each(slices, |names| {
+                    in_namespace(&[&["label", "endpointslice"], names, &[&label]].concat())
+                });
                 Remedy::new("Remove the label").then(of_endpoints).then(of_slices)
             }
+            Self::SlicesIgnored { .. } => Remedy::ask(
+                EndpointsWriter,
+                format!("Remove the label {LABEL_HEADLESS} if kube-proxy should send clients to these endpoints, too"),
+            ),
             Self::NoLocalEndpoint { policy, with, .. } => {
                 Remedy::ask(ServiceOwner, consumers::no_local_remedy(*policy, *with))
             }
@@ -92,7 +100,7 @@ impl Fault {
                     EndpointsWriter,
                     "Find out who writes these slices (label managed-by), and delete those that no controller keeps",
                 )
-                .then(managers)
+                .shown_by(managers)
             }
             // If no controller runs to replace it, clients use this slice.
             Self::WrongOwner { slice, .. } => Remedy::ask(
@@ -103,14 +111,14 @@ impl Fault {
                 EndpointsWriter,
                 "Find out who writes the slice; if nobody does, delete it, or else name its writer in the label managed-by",
             )
-            .then([in_namespace(&["get", "endpointslice", slice, "-o", "yaml", "--show-managed-fields"])]),
+            .shown_by([in_namespace(&["get", "endpointslice", slice, "-o", "yaml", "--show-managed-fields"])]),
             // Their labels do not prove that a controller made them: cleanup looks at
             // managedFields. kubectl accepts no flag before the name of a plugin.
             Self::OrphanedSlice { .. } | Self::OrphanedEndpoints { .. } => Remedy::ask(
                 ServiceOwner,
                 "Create the Service, or see what is left over and who wrote it",
             )
-            .then([Step::kubectl(["endpoints", "cleanup", "-n", namespace])]),
+            .shown_by([Step::kubectl(["endpoints", "cleanup", "-n", namespace])]),
             Self::ForeignSlice { manager, .. } => Remedy::ask(
                 ServiceOwner,
                 format!("Nothing, if {manager} is meant to add endpoints to this Service"),
@@ -123,11 +131,11 @@ impl Fault {
                 ServiceOwner,
                 "Restore the selector, or delete the slices once other endpoints are written for the Service",
             ),
-            Self::SlicesBehind(behind) | Self::EndpointsBehind(behind) if !behind.is_late => {
+            Self::SlicesBehind(behind) | Self::EndpointsBehind { behind, .. } if !behind.is_late => {
                 Remedy::new("Wait a few seconds")
             }
             Self::NoPodMatches { .. } => {
-                Remedy::ask(ServiceOwner, "Correct spec.selector, or start pods with these labels")
+                Remedy::ask(ServiceOwner, "Start pods with these labels, or correct spec.selector")
             }
             Self::NoSelector => Remedy::ask(
                 ServiceOwner,
@@ -141,14 +149,17 @@ impl Fault {
                 ServiceOwner,
                 "Look at the controllers whose finalizers hold it, and create the Service again if it is needed",
             )
-            .then([Step::finalizers(namespace, "service", &service.name)]),
+            .shown_by([Step::finalizers(namespace, "service", &service.name)]),
             Self::NoServicePorts => Remedy::ask(ServiceOwner, "Add a port to spec.ports"),
             Self::UnknownTrafficDistribution { .. } => {
-                Remedy::ask(ServiceOwner, "Use PreferSameZone or PreferSameNode, or unset the field")
+                Remedy::ask(
+                ServiceOwner,
+                "Use PreferSameZone or PreferSameNode (before Kubernetes 1.34 PreferClose), or unset the field",
+            )
             }
             Self::TopologyHintsWithheld { .. } => Remedy::ask(
                 ServiceOwner,
-                "Give each zone ready nodes and enough pods, or use trafficDistribution: PreferSameZone",
+                "Give each zone ready nodes and enough pods, or use trafficDistribution: PreferSameZone (before Kubernetes 1.34 PreferClose)",
             ),
             Self::AnnotationIgnored { annotation, .. } => {
                 let remove = in_namespace(&["annotate", "service", &service.name, &format!("{annotation}-")]);
@@ -164,7 +175,15 @@ impl Fault {
             Self::NoAddressesWritten => {
                 Remedy::ask(EndpointsWriter, "Write ready addresses into them, or set spec.selector")
             }
-            Self::SlicesBehind(_) | Self::EndpointsBehind(_) => Remedy::ask(
+            Self::EndpointsBehind { is_alone: true, .. } => Remedy::ask(
+                ClusterAdministrator,
+                "Nothing, if the endpoints controller is switched off and no client reads Endpoints; else look at the controller: is there a leader, does it log errors, may it write to this namespace?",
+            ),
+            Self::PortNotDeclared { target, .. } => Remedy::ask(
+                ServiceOwner,
+                format!("Nothing, if the pods listen on port {target}; else set the targetPort to the port on which they listen"),
+            ),
+            Self::SlicesBehind(_) | Self::EndpointsBehind { .. } => Remedy::ask(
                 ClusterAdministrator,
                 "Look at the controller: is there a leader, does it log errors, may it write to this namespace?",
             ),
@@ -175,10 +194,10 @@ impl Fault {
                 EndpointsWriter,
                 "Look at the client whose finalizer holds it, and repair it",
             )
-            .then([Step::finalizers(namespace, "endpointslice", slice)]),
+            .shown_by([Step::finalizers(namespace, "endpointslice", slice)]),
             Self::EndpointsWrittenByOthers { .. } => Remedy::ask(
                 EndpointsWriter,
-                "Stop the other client, or remove the selector if its addresses should be used",
+                "Stop the other client, which the endpoints controller overwrites; only if its addresses are meant instead of the pods, remove the selector",
             ),
         }
     }

@@ -128,7 +128,19 @@ impl fmt::Display for Fault {
                 )
             }
             Self::SlicesBehind(behind) => behind.fmt(f, "the slices are not up to date"),
-            Self::EndpointsBehind(behind) => behind.fmt(f, "the Endpoints are not up to date"),
+            Self::EndpointsBehind { behind, is_alone } => {
+                behind.fmt(f, "the Endpoints are not up to date")?;
+                f.write_str(if *is_alone { "; kube-proxy and DNS read the slices instead" } else { "" })
+            }
+            Self::PortNotDeclared { port, name, target, declared } => {
+                let numbers = declared.iter().map(|number| Text::from(number.to_string()));
+                let numbers = names(&numbers.collect::<Vec<_>>());
+                let name = if name.is_empty() { String::new() } else { format!(" ({name})") };
+                write!(
+                    f,
+                    "port {port}{name} of the Service has the targetPort {target}, and the containers of the pods declare only {numbers}"
+                )
+            }
             Self::WrongOwner { slice, owner: Some(owner) } => {
                 write!(f, "slice {slice} is owned by {owner}, not by this Service")
             }
@@ -209,7 +221,8 @@ impl Problem for Fault {
             Self::OrphanedSlice { .. } => Code::OrphanedSlice,
             Self::DuplicateEndpoint { .. } => Code::DuplicateEndpoint,
             Self::EndpointsTruncated { .. } => Code::EndpointsTruncated,
-            Self::EndpointsBehind(_) => Code::EndpointsBehind,
+            Self::EndpointsBehind { .. } => Code::EndpointsBehind,
+            Self::PortNotDeclared { .. } => Code::PortNotDeclared,
             Self::OrphanedEndpoints { .. } => Code::OrphanedEndpoints,
             Self::SlicesLeftBehind { .. } => Code::SlicesLeftBehind,
             Self::SliceTerminating { .. } => Code::SliceTerminating,
@@ -223,7 +236,10 @@ impl Problem for Fault {
             Self::EndpointPortsDiffer { none_is_left: false, .. }
             | Self::EndpointFamiliesDiffer { none_is_left: false, .. }
             | Self::SlicesIgnored { none_is_left: false, .. } => Severity::Warning,
-            Self::SlicesBehind(behind) | Self::EndpointsBehind(behind) if !behind.is_late => Severity::Info,
+            Self::SlicesBehind(behind) | Self::EndpointsBehind { behind, .. } if !behind.is_late => {
+                Severity::Info
+            }
+            Self::EndpointsBehind { is_alone: true, .. } => Severity::Info,
             Self::NoLocalEndpoint { policy: LocalPolicy::Internal, with: 0, .. } => Severity::Error,
             // Load balancers leave out nodes without an endpoint.
             Self::NoLocalEndpoint { policy: LocalPolicy::External, with: 1.., .. }

@@ -2,11 +2,12 @@
 
 use std::net::IpAddr;
 
-use kube_endpoint_core_model::ObjectKey;
 use kube_endpoint_core_model::well_known::LABEL_SERVICE_NAME;
+use kube_endpoint_core_model::{ObjectKey, Text};
 
-use super::PodReason;
 use super::text::any_of;
+use super::{NamedPort, PodReason, containers};
+use crate::near::is_typo;
 use crate::remedy::Person::{ClusterAdministrator, PodOwner, ServiceOwner};
 use crate::{Remedy, Step};
 
@@ -16,23 +17,11 @@ impl PodReason {
         let in_namespace = |words: &[&str]| Step::kubectl_in(&service.namespace, words.iter().copied());
         let describe = || in_namespace(&["describe", "pod", pod]);
         match self {
-            Self::PortNameNotFound { wanted, has } | Self::SomePortsNotFound { wanted, has } => {
-                let names: Vec<String> = wanted.iter().map(|port| format!("{:?}", port.name)).collect();
-                let choice: Vec<String> = has.iter().map(|port| format!("{:?}", port.name)).collect();
-                let names = names.join(" and ");
-                Remedy::ask(
-                    ServiceOwner,
-                    if choice.is_empty() {
-                        format!(
-                            "Give a container port the name {names}, or set the Service's targetPort to a number"
-                        )
-                    } else {
-                        format!(
-                            "Set the Service's targetPort to {} or a number, or give a container port the name {names}",
-                            choice.join(" or ")
-                        )
-                    },
-                )
+            Self::PortNameNotFound { wanted, has, elsewhere, .. } => {
+                Remedy::ask(ServiceOwner, name_port(wanted, has, *elsewhere, false))
+            }
+            Self::SomePortsNotFound { wanted, has, elsewhere } => {
+                Remedy::ask(ServiceOwner, name_port(wanted, has, *elsewhere, true))
             }
             Self::PortProtocolDiffers { wanted, has } => Remedy::ask(
                 ServiceOwner,
@@ -51,23 +40,19 @@ impl PodReason {
                     "Look at the controller that sets the condition {gate}, often that of a load balancer"
                 ),
             ),
-            Self::ContainerNotRunning { container, why, .. } => match &**why {
-                "ImagePullBackOff" | "ErrImagePull" | "InvalidImageName" => Remedy::ask(
-                    PodOwner,
-                    format!("Correct the image of container {container}, or the credentials to pull it"),
-                )
-                .then([describe()]),
-                _ => Remedy::ask(PodOwner, format!("Look at why container {container} ends"))
-                    .then([in_namespace(&["logs", "--previous", pod, "-c", container])]),
-            },
+            Self::ContainerNotRunning { .. } => {
+                self.stopped().map(|stopped| stopped.remedy(&service.namespace, pod)).unwrap_or_default()
+            }
+            Self::InitContainerRuns { container, .. } => {
+                Remedy::ask(PodOwner, format!("Wait for init container {container}, or look at what it waits for"))
+                    .shown_by([containers::logs(&service.namespace, pod, container)])
+            }
             Self::ContainerNotReady { containers, .. } => {
-                let container: Vec<&str> = containers.first().iter().flat_map(|name| ["-c", name]).collect();
-                Remedy::ask(PodOwner, "Look at the readiness probe")
-                    .then([describe(), in_namespace(&[&["logs", pod], &*container].concat())])
+                containers::unready_remedy(containers, &service.namespace, pod)
             }
             Self::NodeNotReady { node, .. } => {
                 Remedy::ask(ClusterAdministrator, format!("Look at the kubelet of node {node}"))
-                    .then([Step::kubectl(["describe", "node", node])])
+                    .shown_by([Step::kubectl(["describe", "node", node])])
             }
             Self::NoAddressOfFamily { family, .. } => Remedy::ask(
                 ServiceOwner,
@@ -86,25 +71,48 @@ impl PodReason {
                     ),
                 )
             }
-            Self::PodFinished => Remedy::ask(
+            Self::PodFinished { why, failed: Some(failed), .. } if why.is_empty() => Remedy::ask(
+                PodOwner,
+                format!("Look at why {} failed", containers::called(failed.kind, &failed.name)),
+            )
+            .shown_by([containers::logs(&service.namespace, pod, &failed.name)]),
+            Self::PodFinished { why, .. } if !why.is_empty() => Remedy::ask(
+                PodOwner,
+                "Nothing, if another pod runs in its place; else start one",
+            )
+            .shown_by([describe()]),
+            Self::PodFinished { .. } => Remedy::ask(
                 ServiceOwner,
                 "Nothing, if it has done its work; a Service should select pods that keep running",
             ),
-            Self::NoAddress => {
-                Remedy::new("Wait for the network plugin; if it lasts, look at the pod's events")
-                    .then([describe()])
+            Self::NoAddress => Remedy::new(
+                "Look at the pod's events, if it lasts: a volume that cannot be mounted, or the network plugin",
+            )
+            .shown_by([describe()]),
+            Self::PodTerminating { finalizers, .. } if !finalizers.is_empty() => {
+                Remedy::ask(PodOwner, capital(&held(finalizers)))
+                    .shown_by([Step::finalizers(&service.namespace, "pod", pod)])
             }
             Self::PodTerminating { .. } => {
-                Remedy::new("Nothing; if it lasts, look at the pod's finalizers and its node")
-                    .then([Step::finalizers(&service.namespace, "pod", pod)])
+                Remedy::new("Nothing; if it lasts, look at its node").shown_by([describe()])
             }
             Self::InvalidAddress { .. } => Remedy::ask(
                 ClusterAdministrator,
                 "Correct what writes the pod's status: the kubelet or the network plugin",
             ),
-            Self::NotReady { .. } => Remedy::ask(PodOwner, "Look at the pod's conditions").then([describe()]),
+            Self::NotReady { .. } => {
+                Remedy::ask(PodOwner, "Look at the pod's conditions").shown_by([describe()])
+            }
+            Self::NotScheduled { gates, .. } if !gates.is_empty() => Remedy::ask(
+                PodOwner,
+                format!(
+                    "Look at the program that removes {} from spec.schedulingGates; the scheduler ignores the pod until then",
+                    gates.join(" and ")
+                ),
+            )
+            .shown_by([describe()]),
             Self::NotScheduled { .. } => {
-                Remedy::ask(PodOwner, "Look at the scheduler's events").then([describe()])
+                Remedy::ask(PodOwner, "Look at the scheduler's events").shown_by([describe()])
             }
             Self::OverCapacity => Remedy::ask(
                 ServiceOwner,
@@ -113,7 +121,7 @@ impl PodReason {
             Self::NotWritten => {
                 let selector = format!("{LABEL_SERVICE_NAME}={}", service.name);
                 Remedy::new("Look at what the explanation says about the slices of the Service")
-                    .then([in_namespace(&["get", "endpointslices", "-l", &selector])])
+                    .shown_by([in_namespace(&["get", "endpointslices", "-l", &selector])])
             }
             Self::NoServicePorts => Remedy::ask(ServiceOwner, "Add a port to spec.ports of the Service"),
             Self::ReadinessUnknown => Remedy::ask(
@@ -125,5 +133,54 @@ impl PodReason {
                 "Nothing, if clients expect that; else unset publishNotReadyAddresses",
             ),
         }
+    }
+}
+
+/// Says who removes finalizers, as the end of a sentence.
+pub(super) fn held(finalizers: &[Text]) -> String {
+    let (finalizer, it) = if finalizers.len() == 1 { ("finalizer", "it") } else { ("finalizers", "them") };
+    format!(
+        "look at the program that handles the {finalizer} {}, and that has to remove {it}",
+        finalizers.join(" and ")
+    )
+}
+
+fn capital(sentence: &str) -> String {
+    let mut chars = sentence.chars();
+    chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
+}
+
+/// Says how a Service and the container ports of a pod get the same name. If other pods have the
+/// name, the Service has to keep it: with another name or a number they would get no traffic, or
+/// this pod would get some that it does not serve. `has_others` is true if the Service has other
+/// ports that the pod has.
+fn name_port(wanted: &[NamedPort], has: &[NamedPort], elsewhere: bool, has_others: bool) -> String {
+    let names: Vec<String> = wanted.iter().map(|port| format!("{:?}", port.name)).collect();
+    let names = names.join(" and ");
+    if elsewhere {
+        return format!(
+            "Give the container port of this pod that serves clients the name {names}, or change its labels so that the Service does not select it"
+        );
+    }
+    let choice = |ports: Vec<&NamedPort>| {
+        ports.iter().map(|port| format!("{:?}", port.name)).collect::<Vec<_>>().join(" or ")
+    };
+    let typos = has.iter().filter(|port| wanted.iter().any(|wanted| is_typo(&wanted.name, &port.name)));
+    let typos: Vec<&NamedPort> = typos.collect();
+    match (typos.is_empty(), has) {
+        (false, _) => format!(
+            "Set the Service's targetPort to {}, or give that container port the name {names}",
+            choice(typos)
+        ),
+        (true, _) if has_others => format!(
+            "Give the container port that serves clients the name {names}, or remove this port from the Service"
+        ),
+        (true, []) => format!(
+            "Give the container port that serves clients the name {names}, or set the Service's targetPort to its number"
+        ),
+        (true, has) => format!(
+            "Set the Service's targetPort to the name of the container port that serves clients ({}), or give it the name {names}",
+            choice(has.iter().collect())
+        ),
     }
 }

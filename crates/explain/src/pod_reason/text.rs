@@ -5,9 +5,10 @@ use std::net::IpAddr;
 
 use kube_endpoint_core_model::IpFamily;
 
-use super::{NamedPort, PodReason};
-use crate::Code;
+use super::{NamedPort, PodReason, containers};
+use crate::details::ContainerKind;
 use crate::finding::Problem;
+use crate::{Code, Severity};
 
 impl fmt::Display for NamedPort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -28,7 +29,7 @@ pub(super) fn any_of(families: &[IpFamily]) -> String {
 }
 
 /// Appends the reason and the message of a condition or state, if there are any.
-fn reported(f: &mut fmt::Formatter<'_>, why: &str, message: &str) -> fmt::Result {
+pub(super) fn reported(f: &mut fmt::Formatter<'_>, why: &str, message: &str) -> fmt::Result {
     match (why, message) {
         ("", "") => Ok(()),
         (text, "") | ("", text) => write!(f, ": {}", text.trim_end_matches('.')),
@@ -39,14 +40,25 @@ fn reported(f: &mut fmt::Formatter<'_>, why: &str, message: &str) -> fmt::Result
 impl fmt::Display for PodReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::PodFinished => f.write_str("the pod has ended for good (phase Succeeded or Failed)"),
-            Self::NoAddress => f.write_str("the pod has no IP address yet"),
-            Self::PortNameNotFound { wanted, has } | Self::SomePortsNotFound { wanted, has } => {
-                write!(f, "no container port named {}; the pod has {}", list(wanted), list(has))
+            Self::PodFinished { why, message, failed } => {
+                containers::finished(f, why, message, failed.as_ref())
             }
-            Self::PodTerminating { serving, .. } => {
+            Self::NoAddress => f.write_str("the pod has no IP address yet"),
+            Self::PortNameNotFound { wanted, has, elsewhere, .. }
+            | Self::SomePortsNotFound { wanted, has, elsewhere } => {
+                let others = if *elsewhere { ", which other pods of the Service have" } else { "" };
+                write!(f, "no container port named {}{others}; the pod has {}", list(wanted), list(has))?;
+                let only_dns = matches!(self, Self::PortNameNotFound { only_dns: true, .. });
+                f.write_str(if only_dns { "; DNS answers with its address, without this port" } else { "" })
+            }
+            Self::PodTerminating { serving, finalizers, .. } => {
                 f.write_str("the pod is being deleted")?;
-                f.write_str(if *serving { " and finishes its requests" } else { "" })
+                f.write_str(if *serving { " and finishes its requests" } else { "" })?;
+                match finalizers.as_slice() {
+                    [] => Ok(()),
+                    [one] => write!(f, "; the finalizer {one} holds it"),
+                    more => write!(f, "; the finalizers {} hold it", more.join(", ")),
+                }
             }
             Self::NodeNotFound { node } => write!(f, "the pod's node {node:?} does not exist"),
             Self::InvalidAddress { address } => {
@@ -64,24 +76,21 @@ impl fmt::Display for PodReason {
                 Some(status) => write!(f, "readiness gate {gate} is {status}"),
                 None => write!(f, "readiness gate {gate} has no condition: nobody has reported on it"),
             },
-            Self::ContainerNotReady { containers, .. } => match containers.as_slice() {
-                [] => f.write_str("not all containers are ready"),
-                [one] => write!(f, "container {one} runs but is not ready: its readiness probe fails"),
-                more => {
-                    write!(
-                        f,
-                        "containers {} run but are not ready: their readiness probes fail",
-                        more.join(", ")
-                    )
-                }
+            Self::ContainerNotReady { containers, .. } => containers::unready(f, containers),
+            Self::ContainerNotRunning { .. } => match self.stopped() {
+                Some(stopped) => stopped.fmt(f),
+                None => Ok(()),
             },
-            Self::ContainerNotRunning { container, why, message, restarts } => {
-                write!(f, "container {container} does not run")?;
-                reported(f, why, message)?;
-                if *restarts > 0 { write!(f, " (restarted {restarts} times)") } else { Ok(()) }
+            Self::InitContainerRuns { container, .. } => {
+                let container = containers::called(ContainerKind::Init, container);
+                write!(f, "{container} has not ended, and the containers after it wait for that")
             }
             Self::NodeNotReady { node, .. } => {
                 write!(f, "the pod's node {node} is not ready, so the pod was marked not ready")
+            }
+            Self::NotScheduled { gates, .. } if !gates.is_empty() => {
+                let (gate, hold) = if gates.len() == 1 { ("gate", "holds") } else { ("gates", "hold") };
+                write!(f, "the pod is bound to no node: the scheduling {gate} {} {hold} it", gates.join(", "))
             }
             Self::NotScheduled { message, .. } => {
                 f.write_str("the pod is bound to no node")?;
@@ -116,7 +125,7 @@ impl fmt::Display for PodReason {
 impl Problem for PodReason {
     fn code(&self) -> Code {
         match self {
-            Self::PodFinished => Code::PodFinished,
+            Self::PodFinished { .. } => Code::PodFinished,
             Self::NoAddress => Code::NoAddress,
             Self::PortNameNotFound { .. } => Code::PortNameNotFound,
             Self::PodTerminating { .. } => Code::PodTerminating,
@@ -126,7 +135,7 @@ impl Problem for PodReason {
             Self::NotReady { .. } => Code::NotReady,
             Self::ReadinessGateNotMet { .. } => Code::ReadinessGateNotMet,
             Self::ContainerNotReady { .. } => Code::ContainerNotReady,
-            Self::ContainerNotRunning { .. } => Code::ContainerNotRunning,
+            Self::ContainerNotRunning { .. } | Self::InitContainerRuns { .. } => Code::ContainerNotRunning,
             Self::NodeNotReady { .. } => Code::NodeNotReady,
             Self::NotScheduled { .. } => Code::NotScheduled,
             Self::SomePortsNotFound { .. } => Code::SomePortsNotFound,
@@ -137,6 +146,14 @@ impl Problem for PodReason {
             Self::NotWritten => Code::NotWritten,
             Self::SomeFamiliesMissing { .. } => Code::SomeFamiliesMissing,
             Self::NoServicePorts => Code::NoServicePorts,
+        }
+    }
+
+    fn severity(&self) -> Severity {
+        match self {
+            // DNS has the pod's address, and only questions for the port go without an answer.
+            Self::PortNameNotFound { only_dns: true, .. } => Severity::Warning,
+            reason => reason.code().severity(),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use kube_endpoint_core_model::ObjectKey;
 
 use super::PodReason;
-use crate::{Person, Remedy};
+use crate::{Person, Remedy, Step};
 
 /// Reasons of several pods with the same [group](PodReason::group). Prints as one sentence, without
 /// a full stop.
@@ -56,12 +56,23 @@ impl Together<'_> {
                 "Bring the nodes {} back, or delete the pods so that they are scheduled elsewhere",
                 first_few(&nodes)
             ),
-            PodReason::PodFinished if is_alone => {
+            PodReason::PodFinished { why, failed, .. }
+                if is_alone && (!why.is_empty() || failed.is_some()) =>
+            {
+                "Look at why the pod ended, and start one in its place".to_owned()
+            }
+            PodReason::PodFinished { .. } if is_alone => {
                 "Start a pod that keeps running; if the work is done, delete the Service".to_owned()
             }
             PodReason::PodTerminating { .. } if is_alone => {
-                let sentence = "Start a pod in its place; if it stays, look at its finalizers and its node";
-                return Remedy::ask(Person::PodOwner, sentence).then(reason.remedy(service, pod).steps);
+                let start = "Start a pod in its place";
+                let sentence = match reason.finalizers() {
+                    [] => format!("{start}; if it stays, look at its node"),
+                    held => format!("{start}; {}", super::remedy::held(held)),
+                };
+                let steps = reason.remedy(service, pod).steps.into_iter();
+                let shows = steps.filter(|step| !matches!(step, Step::Ask { .. }));
+                return Remedy::ask(Person::PodOwner, sentence).shown_by(shows);
             }
             _ => return reason.remedy(service, pod),
         };

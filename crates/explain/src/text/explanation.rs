@@ -11,7 +11,7 @@ use crate::explain::PodServices;
 use crate::explanation::{Explanation, Status};
 use crate::pod::{Place, PodExplanation};
 use crate::pod_reason::Together;
-use crate::{Code, Fault, HintReason, PodReason, Problem, Severity, age};
+use crate::{Code, HintReason, PodReason, Problem, Severity, age};
 
 /// The maximum number of pods for each reason, unless the layout is wide.
 const PODS: usize = 8;
@@ -134,12 +134,8 @@ impl Explanation {
         for near in self.nearly_matching.iter().take(FAULTS) {
             document.sentence(vec![plain("  ")], &near.to_string(), Emphasis::None, layout.columns);
         }
-        let all = self.faults.iter().find_map(|fault| match fault {
-            Fault::PodsNearlyMatch { count, .. } => Some(*count),
-            _ => None,
-        });
         let shown = self.nearly_matching.iter().take(FAULTS).map(|near| near.count).sum();
-        more(document, all.unwrap_or_default(), shown, "pods");
+        more(document, self.nearly_matching_pods, shown, "pods");
     }
 
     fn add_outputs(&self, document: &mut Document, layout: Layout, now: Timestamp) {

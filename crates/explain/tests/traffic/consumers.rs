@@ -209,7 +209,7 @@ fn dns_lists_the_pods_of_a_headless_service_without_its_ports() {
         )
     };
     let headless = settled(mistyped(three_nodes()).select("Service", "web").headless());
-    insta::assert_snapshot!(headline(&headless, ""), @r#"degraded EP012 2 of 2 pods receive traffic; 2 pods: no container port named "htpp" (TCP); the pod has http=8080/TCP"#);
+    insta::assert_snapshot!(headline(&headless, ""), @r#"degraded EP012 2 of 2 pods receive traffic; 2 pods: no container port named "htpp" (TCP); the pod has http=8080/TCP; DNS answers with its address, without this port"#);
     insta::assert_snapshot!(headline(&settled(mistyped(three_nodes())), ""), @r#"down EP012 0 of 2 pods receive traffic; 2 pods: no container port named "htpp" (TCP); the pod has http=8080/TCP"#);
 }
 

@@ -324,12 +324,14 @@ impl Progress {
         self.failure(kind)
     }
 
-    /// Makes the reflectors list a kind once more. Waits until the store has applied a list that
-    /// began after the call, in each namespace that has a list of its own.
-    pub(crate) async fn relist(&self, kind: Kind) {
-        let called = Instant::now();
-        self.of(kind).streams().for_each(|stream| stream.relist.notify_one());
-        let is_listed = |stream: &StreamProgress| stream.state.lock().listed.is_some_and(|at| at >= called);
+    /// Waits until the store has applied a list that began at `since` or later, in each namespace
+    /// that has a list of its own. Makes the reflectors without such a list begin one.
+    pub(crate) async fn relist(&self, kind: Kind, since: Instant) {
+        let is_since = |at: Option<Instant>| at.is_some_and(|at| at >= since);
+        let is_listed = |stream: &StreamProgress| is_since(stream.state.lock().listed);
+        let is_listing = |stream: &StreamProgress| is_since(stream.state.lock().began_list);
+        let streams = self.of(kind).streams();
+        streams.filter(|it| !is_listed(it) && !is_listing(it)).for_each(|it| it.relist.notify_one());
         loop {
             let listed = self.listed.notified();
             if self.of(kind).streams().all(is_listed) {

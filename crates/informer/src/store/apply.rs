@@ -113,7 +113,7 @@ impl Cluster {
             StreamEvent::Restarted { items, undecodable, resource_version } => {
                 let position = self.inner.progress.position(T::KIND, scope);
                 let (table, changes, contradicts) =
-                    replaced(&store.table.read(), scope, items, undecodable, position);
+                    replaced(&store.table.read(), scope, items, &undecodable, position);
                 let before = store.table.write().replace(scope, table);
                 metrics.restarted.increment(1);
                 self.restart::<T>(scope, resource_version, contradicts, &changes);
@@ -207,10 +207,19 @@ impl Cluster {
 }
 
 /// Returns true if an object of a list contradicts a store that has read up to `position`: the
-/// store must have shown this version, and shows another one or no object.
-pub(crate) fn contradicts<T: Object>(old: Option<&Arc<T>>, new: &T, position: ResourceVersion) -> bool {
+/// store must have shown this version, and shows another one or no object. An `undecodable` object
+/// contradicts nothing, because the store could not show it.
+pub(crate) fn contradicts<T: Object>(
+    old: Option<&Arc<T>>,
+    new: &T,
+    position: ResourceVersion,
+    undecodable: &[ObjectKey],
+) -> bool {
     let version = new.resource_version();
-    !version.is_none() && version <= position && old.is_none_or(|old| old.resource_version() != version)
+    !version.is_none()
+        && version <= position
+        && old.is_none_or(|old| old.resource_version() != version)
+        && !undecodable.contains(&new.key())
 }
 
 /// Compares a complete list with the part of the previous table that it replaces. Returns the new
@@ -221,7 +230,7 @@ fn replaced<T: Indexed>(
     before: &Table<T>,
     scope: &Scope,
     items: Vec<T>,
-    undecodable: Vec<ObjectKey>,
+    undecodable: &[ObjectKey],
     position: ResourceVersion,
 ) -> (Table<T>, Vec<Change<T>>, bool) {
     let mut table = Table::default();
@@ -230,18 +239,18 @@ fn replaced<T: Indexed>(
     for new in items {
         let key = new.key();
         let old = before.get(&key.namespace, &key.name);
-        contradicted |= contradicts(old, &new, position);
+        contradicted |= contradicts(old, &new, position, undecodable);
         let update = Update::of(new, old);
         if update.notifies() {
             changes.push(Change { old: old.cloned(), new: Some(Arc::clone(update.item())), arrived: None });
         }
         table.put(key, Arc::clone(update.item()));
     }
-    for key in undecodable.into_iter().collect::<BTreeSet<_>>() {
+    for key in undecodable.iter().collect::<BTreeSet<_>>() {
         if let Some(old) = before.get(&key.namespace, &key.name)
             && table.get(&key.namespace, &key.name).is_none()
         {
-            table.put(key, Arc::clone(old));
+            table.put(key.clone(), Arc::clone(old));
         }
     }
     for old in before.iter_in(scope) {

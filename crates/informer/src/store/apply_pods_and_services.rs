@@ -238,7 +238,7 @@ fn compared<T: Object>(
     kept.extend(undecodable.iter().filter_map(&get));
     for new in items {
         let old = get(&new.key());
-        contradicted |= contradicts(old.as_ref(), &new, position);
+        contradicted |= contradicts(old.as_ref(), &new, position, undecodable);
         let update = Update::of(new, old.as_ref());
         kept.push(Arc::clone(update.item()));
         if update.notifies() {

@@ -84,8 +84,15 @@ impl<T: Object> ListBuilder<T> {
         &self.undecodable
     }
 
-    /// Returns the event that restarts a store with this list and version.
-    pub(crate) fn finish(self, resource_version: ResourceVersion) -> StreamEvent<T> {
+    /// Returns the event that restarts a store with this list and version. `before` are the objects
+    /// that the reflector could not decode when it last received them before this list.
+    pub(crate) fn finish(
+        mut self,
+        resource_version: ResourceVersion,
+        before: BTreeSet<ObjectKey>,
+    ) -> StreamEvent<T> {
+        let listed = before.into_iter().filter(|key| self.index().contains_key(key)).collect::<Vec<_>>();
+        self.undecodable.extend(listed);
         let undecodable = self.undecodable.into_iter().collect();
         StreamEvent::Restarted { items: self.items, undecodable, resource_version }
     }
@@ -130,7 +137,7 @@ mod tests {
                 }
             }
             let want = (items.into_iter().collect::<Vec<_>>(), undecodable_names.into_iter().collect::<Vec<_>>());
-            let StreamEvent::Restarted { items, undecodable, .. } = builder.finish(ResourceVersion(1)) else {
+            let StreamEvent::Restarted { items, undecodable, .. } = builder.finish(ResourceVersion(1), BTreeSet::new()) else {
                 panic!("finish returns a complete state");
             };
             let mut items: Vec<_> =

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::marker::PhantomData;
 
-use kube_endpoint_core_model::{LogLimit, ObjectKey};
+use kube_endpoint_core_model::{Admission, LogLimit, ObjectKey};
 use tokio::time::Instant;
 
 use crate::Object;
@@ -35,7 +35,7 @@ impl<'a, T: Object> UndecodableObjects<'a, T> {
         let before = self.keys.len();
         let is_known = object.key.as_ref().is_some_and(|key| !self.keys.insert(key.clone()));
         self.update_gauge(before);
-        if !is_known && let Some(left_out) = self.lines.admit(Instant::now().into_std()) {
+        if !is_known && let Admission::Write { left_out } = self.lines.admit(Instant::now().into_std()) {
             let key = object.key.as_ref().map_or_else(|| "(no name)".to_owned(), ToString::to_string);
             tracing::warn!(
                 resource = T::KIND.name(),
@@ -55,11 +55,12 @@ impl<'a, T: Object> UndecodableObjects<'a, T> {
         self.update_gauge(before);
     }
 
-    /// Keeps only the objects that a complete list still contains in undecodable form.
-    pub(crate) fn retain(&mut self, listed: &BTreeSet<ObjectKey>) {
-        let before = self.keys.len();
-        self.keys.retain(|key| listed.contains(key));
-        self.update_gauge(before);
+    /// Replaces the objects by those that a complete list contains in undecodable form. Returns
+    /// those before.
+    pub(crate) fn replace(&mut self, listed: BTreeSet<ObjectKey>) -> BTreeSet<ObjectKey> {
+        let before = std::mem::replace(&mut self.keys, listed);
+        self.update_gauge(before.len());
+        before
     }
 
     /// Changes the gauge by the difference, since the lists and watches of a kind share it.

@@ -236,6 +236,17 @@ pub(crate) async fn play_for(seconds: u64, options: ReflectorOptions, script: Ve
     got
 }
 
+/// Runs a reflector against a script until there is evidence that the server's storage went back,
+/// or for some seconds. Returns the evidence.
+pub(crate) async fn evidence(seconds: u64, script: Vec<Answer>) -> Option<String> {
+    let transcript = Transcript(Arc::default(), Instant::now());
+    let cluster = Cluster::new([Kind::Endpoints]);
+    let client = client(script, transcript, Encoding::Json);
+    let end = tokio::time::sleep(Duration::from_secs(seconds));
+    let ended = run::<Endpoints>(client, cluster, ReflectorOptions::new(0), end).await;
+    ended.err().map(|went_back| went_back.to_string())
+}
+
 /// As [`play_for`], in JSON, while `meanwhile` runs.
 pub(crate) async fn play_with(
     seconds: u64,

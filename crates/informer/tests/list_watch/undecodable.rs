@@ -72,6 +72,27 @@ async fn an_undecodable_object_keeps_its_last_view_until_it_is_deleted() {
     ");
 }
 
+/// The object may be readable in the encoding of the second list only.
+#[tokio::test(start_paused = true)]
+async fn an_object_that_can_be_decoded_later_does_not_contradict_the_watch() {
+    let script = |first: Value, change: Option<Value>| {
+        let first = vec![line("ADDED", first), added("b", 2), complete(6)];
+        let change = change.into_iter().map(|change| line("MODIFIED", change));
+        let then = [bookmark(9), WatchStep::Wait(1), line("ERROR", expired())];
+        vec![
+            Answer::Watch(first.into_iter().chain(change).chain(then).collect()),
+            // This list breaks off.
+            Answer::Watch(vec![added("a", 8), WatchStep::Interrupt]),
+            page(12, "", &[endpoints("a", 8), endpoints("b", 2)]),
+        ]
+    };
+    assert_eq!(evidence(60, script(undecodable("a", 5), Some(undecodable("a", 8)))).await, None);
+    assert_eq!(evidence(60, script(endpoints("a", 5), Some(undecodable("a", 8)))).await, None);
+    // The watch must have shown this version.
+    let why = evidence(60, script(endpoints("a", 5), None)).await.unwrap();
+    assert!(why.starts_with("a list of endpoints contradicts"), "{why}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn objects_without_a_name_are_skipped() {
     let script = vec![

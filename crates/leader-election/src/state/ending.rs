@@ -50,10 +50,6 @@ impl Election {
     /// until its renew deadline, as client-go: API servers with storages of their own may have
     /// answered.
     pub(super) fn contest(&mut self, holder: String, now: Instant) {
-        if let Phase::Leading { last_writes, .. } = &mut self.phase {
-            // The other holder may have written since.
-            *last_writes = None;
-        }
         self.contested = Some(holder);
         self.step = Step::Waiting(now + self.options.retry_period / CONTESTED_READS);
     }

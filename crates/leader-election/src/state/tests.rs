@@ -114,7 +114,8 @@ impl Script {
         }
     }
 
-    /// Describes the candidate's next action, and its leadership.
+    /// Describes the candidate's next action, and its leadership: `after 77 at 5` says that the
+    /// leader before left the version 77, and wrote nothing after the time 5.
     fn does(&mut self) -> String {
         let wall_clock: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
         let action = self.election.next(self.now, wall_clock + (self.now - self.start));
@@ -139,10 +140,12 @@ impl Script {
             Action::End(Ok(ended)) => format!("end {ended:?}"),
             Action::End(Err(error)) => format!("error {error}"),
         };
-        if let Leadership::Leading { until, last_writes } = self.election.leadership() {
+        if let Leadership::Leading { until, predecessor } = self.election.leadership() {
             text += &format!(", leads until {}", self.ms(until));
-            if let Some(version) = last_writes.and_then(|last| last.get("endpointslices")) {
-                text += &format!(" after {version}");
+            if let Some(Predecessor { wrote_until, last_writes }) = predecessor {
+                let version = last_writes.get("endpointslices");
+                let version = version.map_or_else(|| "?".to_owned(), |version| version.to_string());
+                text += &format!(" after {version} at {}", self.ms(wrote_until));
             }
         }
         if let Leadership::Contested { holder } = self.election.leadership() {

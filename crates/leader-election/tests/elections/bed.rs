@@ -73,14 +73,16 @@ impl Candidate {
     }
 
     /// Waits until this candidate leads. Returns how long that took, and the last writes of the
-    /// previous leader.
+    /// previous leader, if there was one.
     pub(crate) async fn until_it_leads(&mut self) -> (Duration, Option<LastWrites>) {
         let start = Instant::now();
         let leads = self.leadership.wait_for(|leadership| matches!(leadership, Leadership::Leading { .. }));
         let leadership =
             timeout(Duration::from_secs(120), leads).await.expect("nobody leads").unwrap().clone();
         match leadership {
-            Leadership::Leading { last_writes, .. } => (start.elapsed(), last_writes),
+            Leadership::Leading { predecessor, .. } => {
+                (start.elapsed(), predecessor.map(|it| it.last_writes))
+            }
             other => panic!("{other:?}"),
         }
     }

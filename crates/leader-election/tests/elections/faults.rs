@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule, RequestInfo};
-use kube_endpoint_leader_election::{Ended, LeaderElectionError, Leadership};
+use kube_endpoint_leader_election::{Ended, LastWrites, LeaderElectionError, Leadership};
 use tokio::time::Instant;
 
 use crate::bed::*;
@@ -44,7 +44,7 @@ async fn a_leader_without_a_server_is_lost_at_the_renew_deadline_and_a_standby_l
         // The record that it saw before the outage has expired. One request may be stuck until its
         // timeout.
         assert!(took < Duration::from_secs(10), "{took:?} after {fault:?}");
-        assert_eq!(last_writes, None);
+        assert_eq!(last_writes, Some(LastWrites::default()));
     }
 }
 

@@ -199,10 +199,11 @@ impl Election {
     fn changed(&mut self, leadership: Leadership) -> Option<Happening> {
         match leadership {
             Leadership::Standby { leader } => return Some(Happening::Standby { leader }),
-            Leadership::Leading { until, last_writes } => match &mut self.phase {
+            Leadership::Leading { until, predecessor } => match &mut self.phase {
                 Phase::Standby => {
-                    self.inherited = last_writes.unwrap_or_default();
-                    let caught_up = self.take_over.begin(self.inherited.clone());
+                    self.inherited =
+                        predecessor.as_ref().map(|it| it.last_writes.clone()).unwrap_or_default();
+                    let caught_up = self.take_over.begin(predecessor);
                     self.phase = Phase::TakingOver { until, caught_up };
                 }
                 Phase::TakingOver { until: before, .. } => *before = until,
@@ -232,8 +233,9 @@ impl Election {
         self.inherited = LastWrites::default();
         match &mut self.phase {
             Phase::Standby => false,
+            // The predecessor had lost the lease before the first lists of the new caches begin.
             Phase::TakingOver { caught_up, .. } => {
-                *caught_up = self.take_over.begin(LastWrites::default());
+                *caught_up = self.take_over.begin(None);
                 false
             }
             // Their first lists begin after the answers to the writes of the controllers before. A

@@ -8,15 +8,16 @@
 //!
 //! If the previous leader left no versions, as after a crash, nobody knows its last writes. The new
 //! leader then lists once the kinds that the controllers write: a list that begins after it took
-//! the lease shows all of them.
+//! the lease shows all of them. It need not if the last list of its cache began after that, or if
+//! there was no leader before.
 //!
-//! In both cases, the new leader first asks the API server for its version of each kind. If a cache
+//! In all cases, the new leader first asks the API server for its version of each kind. If a cache
 //! has read a higher version, the server's storage went back, and the caches show objects that the
 //! server has lost. The new leader then lists all kinds, which confirms this, and its controllers
 //! start again.
 //!
-//! The take-over does not wait for a kind that the API server does not serve. The controllers that
-//! read this kind do.
+//! The take-over does not wait for a kind that the informers do not list, because the API server
+//! does not serve it. The controllers that read this kind do.
 
 use std::time::Duration;
 
@@ -25,7 +26,7 @@ use futures::future::{BoxFuture, join_all};
 use kube_endpoint_api_client::{ApiClient, STORAGE_WENT_BACK};
 use kube_endpoint_core_model::ResourceVersion;
 use kube_endpoint_informer::{Cluster, Kind, Kinds};
-use kube_endpoint_leader_election::LastWrites;
+use kube_endpoint_leader_election::{LastWrites, Predecessor};
 use kube_endpoint_watch_channel as watch;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -60,14 +61,15 @@ struct Asked {
     kind: Kind,
     /// The highest version that the cache had read before the request.
     position: ResourceVersion,
-    /// The server's version.
-    server: ResourceVersion,
+    /// The server's version, or `None` if the server answered that it does not serve the kind.
+    server: Option<ResourceVersion>,
 }
 
 impl Asked {
-    /// Returns the version that the lease names, or `None` if the server has not reached it.
+    /// Returns the version that the lease names, or `None` if the server has not reached it, or has
+    /// not told its own.
     fn existing(&self, version: Option<ResourceVersion>) -> Option<ResourceVersion> {
-        let (version, server) = (version?, self.server);
+        let (version, server) = (version?, self.server?);
         if version > server {
             tracing::warn!(
                 kind = self.kind.name(), %version, %server,
@@ -86,7 +88,9 @@ impl TakeOver {
     ///
     /// The ledgers keep the versions that the previous leader wrote, so that a process that stops
     /// soon hands them on.
-    pub(super) fn begin(&self, last_writes: LastWrites) -> BoxFuture<'static, LastWrites> {
+    pub(super) fn begin(&self, predecessor: Option<Predecessor>) -> BoxFuture<'static, LastWrites> {
+        let wrote_until = predecessor.as_ref().map(|it| it.wrote_until);
+        let last_writes = predecessor.map(|it| it.last_writes).unwrap_or_default();
         self.continue_from(&last_writes);
         tracing::info!(%last_writes, "taking over");
         let mut this = self.clone();
@@ -99,18 +103,20 @@ impl TakeOver {
             let kinds: Vec<Kind> = kinds.filter(|kind| served.contains(*kind)).collect();
             let asked = join_all(kinds.iter().map(|kind| this.ask(*kind))).await;
             let asked: Vec<Asked> = asked.into_iter().flatten().collect();
-            let went_back = asked.iter().any(|asked| asked.server < asked.position);
+            let is_lower = |it: &Asked| it.server.is_some_and(|server| server < it.position);
+            let went_back = asked.iter().any(is_lower);
             if went_back {
                 // The other caches may show lost objects, too, although the server has passed their
                 // versions since.
                 tracing::warn!(
                     "the API server's version is lower than one that was read before: {STORAGE_WENT_BACK}"
                 );
-                join_all(asked.iter().map(|asked| this.relist(asked.kind))).await;
+                let now = Instant::now();
+                join_all(asked.iter().map(|asked| this.relist(asked.kind, now))).await;
             }
             let caught_up = asked.iter().map(async |asked| {
                 let last = asked.existing(last_writes.get(asked.kind.name()));
-                let last = if went_back { last } else { this.catch_up(asked.kind, last).await };
+                let last = if went_back { last } else { this.catch_up(asked.kind, last, wrote_until).await };
                 Some((asked.kind.name(), last?))
             });
             let caught_up: LastWrites = join_all(caught_up).await.into_iter().flatten().collect();
@@ -142,10 +148,9 @@ impl TakeOver {
         outputs.chain(inputs).collect()
     }
 
-    /// Asks for the server's version of a kind. Returns `None` if the server does not serve it, or
-    /// gives no answer about an input in time. It waits for the answer about an output. About an
+    /// Asks for the server's version of a kind, and waits for the answer about an output. About an
     /// input it asks only if the informer has listed it, and waits for a limited time: perhaps
-    /// nobody can list it, and some controllers do not need it.
+    /// nobody can list it, and some controllers do not need it. Otherwise it returns `None`.
     async fn ask(&self, kind: Kind) -> Option<Asked> {
         // The position comes first: while the server answers, the cache may read past the answer.
         let position = |namespace: &str| self.cluster.position_in(kind, namespace);
@@ -153,9 +158,9 @@ impl TakeOver {
         let position = namespaces.map(|namespace| position(namespace)).fold(position(""), Ord::max);
         let answer = self.server_version(kind);
         let server = if self.outputs.contains(&kind) {
-            answer.await?
+            answer.await
         } else if self.cluster.has_synced_kinds([kind]) {
-            timeout(LONGEST_LAG, answer).await.ok()??
+            timeout(LONGEST_LAG, answer).await.ok()?
         } else {
             return None;
         };
@@ -163,12 +168,19 @@ impl TakeOver {
     }
 
     /// Waits until the cache of a kind has read up to the version that the previous leader left.
-    /// Returns this version if this process can hand it on to the next leader.
-    async fn catch_up(&self, kind: Kind, version: Option<ResourceVersion>) -> Option<ResourceVersion> {
+    /// Returns this version if this process can hand it on to the next leader. If the version is
+    /// unknown, waits for a list of an output that began at `wrote_until` or later: the previous
+    /// leader wrote nothing after that. Without a previous leader it waits for nothing.
+    async fn catch_up(
+        &self,
+        kind: Kind,
+        version: Option<ResourceVersion>,
+        wrote_until: Option<Instant>,
+    ) -> Option<ResourceVersion> {
         let is_output = self.outputs.contains(&kind);
         let Some(version) = version else {
-            if is_output {
-                self.relist(kind).await;
+            if let Some(wrote_until) = wrote_until.filter(|_| is_output) {
+                self.relist(kind, wrote_until).await;
             }
             return None;
         };
@@ -188,14 +200,15 @@ impl TakeOver {
         if !is_output {
             return Some(version);
         }
-        self.relist(kind).await;
+        self.relist(kind, Instant::now()).await;
         has_many_watches.then_some(version)
     }
 
-    /// Lists a kind. If that takes too long, the controllers begin with the cache as it is, so that
-    /// those of other kinds do not wait.
-    async fn relist(&self, kind: Kind) {
-        if timeout(LONGEST_LIST, self.cluster.relist(kind)).await.is_err() {
+    /// Lists a kind, unless the store shows a list that began at `since` or later. If that takes
+    /// too long, the controllers begin with the cache as it is, so that those of other kinds do not
+    /// wait.
+    async fn relist(&self, kind: Kind, since: Instant) {
+        if timeout(LONGEST_LIST, self.cluster.relist(kind, since)).await.is_err() {
             let kind = kind.name();
             tracing::error!(kind, "the kind was not listed within {LONGEST_LIST:?}; going on without");
         }
@@ -230,7 +243,10 @@ impl TakeOver {
                 Ok(version) => {
                     if version.is_none() {
                         let kind = kind.name();
-                        tracing::warn!(kind, "the API server does not serve this kind; it is not waited for");
+                        tracing::warn!(
+                            kind,
+                            "the API server does not serve this kind any more; its versions are not compared"
+                        );
                     }
                     return version;
                 }

@@ -3,7 +3,9 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{ArgAction, Args};
+
+use super::values::boolean;
 
 /// Flags of the embedded API server.
 #[derive(Clone, Debug, Args)]
@@ -18,7 +20,7 @@ pub struct EmbeddedOptions {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0", requires = "embedded")]
     pub embedded_address: SocketAddr,
 
-    /// Allow the embedded API server, which has no TLS, to listen on addresses other than loopback
+    /// Allow the embedded API server to listen on addresses other than loopback
     #[arg(long, requires = "embedded")]
     pub embedded_allow_remote: bool,
 
@@ -34,6 +36,26 @@ pub struct EmbeddedOptions {
     /// Start the embedded API server without objects
     #[arg(long, requires = "embedded", conflicts_with = "embedded_load")]
     pub embedded_empty: bool,
+
+    /// Range of cluster IPs of the embedded API server, or one range of each IP family, the first
+    /// one for Services that ask for no family
+    #[arg(
+        long,
+        value_name = "RANGE[,RANGE]",
+        default_value = "10.96.0.0/16,fd00:10:96::/112",
+        value_delimiter = ',',
+        requires = "embedded"
+    )]
+    pub embedded_service_cidr: Vec<String>,
+
+    /// Play the kubelet: pods that clients create get a node, an address and, after a second,
+    /// Ready, and a deletion ends with its grace period [default: true; false with
+    /// --controllers=-*]
+    #[arg(
+        long, value_name = "BOOL", action = ArgAction::Set, value_parser = boolean, requires = "embedded",
+        num_args = 0..=1, require_equals = true, default_missing_value = "true"
+    )]
+    pub embedded_kubelet: Option<bool>,
 
     /// Path to write the kubeconfig of the embedded API server to
     #[arg(long, value_name = "FILE", default_value = "embedded.kubeconfig", requires = "embedded")]

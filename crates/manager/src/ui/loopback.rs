@@ -13,12 +13,11 @@ use crate::settings::Settings;
 
 impl Manager {
     /// Opens the port of the page, and serves it as long as [`Manager::run`] runs. `clock` reads
-    /// the current time. Returns the URL to open in a browser, which contains a secret, or `None`
-    /// if the page is off.
+    /// the current time. Returns the URL to open in a browser, or `None` if the page is off.
     ///
     /// # Errors
     ///
-    /// If the port is not available, or the system has no randomness.
+    /// If the port is not available.
     pub async fn serve_on_loopback(
         &mut self,
         address: UiAddress,

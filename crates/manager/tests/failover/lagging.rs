@@ -24,7 +24,7 @@ pub(crate) fn lag(server: &EmbeddedApiServer, name: &'static str, kinds: &'stati
         request.verb == "watch" && request.user_agent.starts_with(name) && kinds.contains(&request.plural())
     };
     server.add_fault(FaultRule::new(Fault::StallWatch(seconds(5)), matches));
-    assert!(server.break_watches(matches) >= 2);
+    assert!(server.break_watches(matches) >= kinds.len());
 }
 
 /// Edits the versions in the annotation.
@@ -34,6 +34,13 @@ fn edit(change: impl Fn(&mut Value) + Send + Sync + 'static) -> EditRelease {
         let mut left: Value = serde_json::from_str(text).unwrap();
         change(&mut left["versions"]);
         lease["metadata"]["annotations"][ANNOTATION] = left.to_string().into();
+    })
+}
+
+/// Removes the annotation.
+fn without_annotation() -> EditRelease {
+    Arc::new(|lease| {
+        lease["metadata"]["annotations"].as_object_mut().unwrap().remove(ANNOTATION).unwrap();
     })
 }
 
@@ -88,10 +95,7 @@ async fn pods_that_the_leader_had_read_are_waited_for() {
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_made_twice_without_the_annotation() {
-    let remove: EditRelease = Arc::new(|lease| {
-        lease["metadata"]["annotations"].as_object_mut().unwrap().remove(ANNOTATION).unwrap();
-    });
-    play(true, remove, OUTPUTS).await;
+    play(true, without_annotation(), OUTPUTS).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -143,6 +147,31 @@ async fn a_kind_whose_last_write_is_unknown_is_listed() {
 #[tokio::test(start_paused = true)]
 async fn nothing_is_made_twice_after_the_leader_is_killed() {
     play(false, Arc::new(|_| ()), ALL).await;
+}
+
+/// A proxy in front of the API server may answer so, in the form of an API server.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_made_twice_if_the_question_about_a_version_is_answered_with_404() {
+    let of_version = |request: &RequestInfo| {
+        request.verb == "list" && request.query == "limit=1" && request.plural() == "endpointslices"
+    };
+    let server = server_with(10).await;
+    let (leader, standby) = leader_and_standby(&server, &settings(), without_annotation()).await;
+    // The list of Endpoints must not wait until the watch of slices is back.
+    lag(&server, "b", &["endpointslices"]);
+    server.add_fault(FaultRule::new(Fault::Refuse { status: 404, retry_after: None }, of_version));
+    sleep(Duration::from_millis(1100)).await;
+    add_services(&server, 10..20);
+    sleep(Duration::from_millis(100)).await;
+    assert_right(&server, 20, |_| true);
+    server.clear_request_log();
+    leader.stop().await;
+    standby.led().await;
+    let answers = standby.requests(&server);
+    assert!(answers.iter().any(|it| of_version(&it.request) && it.status == 404), "{answers:#?}");
+    sleep(seconds(60)).await;
+    assert_right(&server, 20, |_| true);
+    assert_eq!(standby.writes(&server).len(), 0, "everything is right already");
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,7 +4,7 @@
 mod events;
 mod lagging;
 mod lease_limits;
-mod replica;
+pub(crate) mod replica;
 mod restored;
 mod shutdown;
 mod standby;

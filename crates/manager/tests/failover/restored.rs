@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::replica::{Replica, add_services, assert_right, pod, seconds, server_with, settings};
+use super::shutdown::recording;
 
 /// Records the times at which the manager builds its stores.
 fn starts(replica: &Replica) -> Arc<Mutex<Vec<Instant>>> {
@@ -101,6 +102,37 @@ async fn a_start_after_a_restore_cleans_nothing_up() {
     sleep(seconds(60)).await;
     assert!(server.get("endpoints", "default", "gone").is_some());
     assert_right(&server, 3, |_| true);
+}
+
+/// The fence does not say of what kind the write was. The new controllers write each kind again.
+#[tokio::test(start_paused = true)]
+async fn a_write_that_was_abandoned_before_a_start_keeps_the_last_version_unknown() {
+    for is_abandoned in [false, true] {
+        let server = server_with(3).await;
+        let (record, left) = recording();
+        let leader = Replica::start_with(&server, "a", &settings(), record);
+        leader.led().await;
+        sleep(seconds(30)).await;
+        let starts = starts(&leader);
+        let backup = server.checkpoint();
+        if is_abandoned {
+            let unanswered = Fault::NeverAnswer { applied: false };
+            server.add_fault(FaultRule::on(unanswered, "create", "endpointslices").times(1));
+        }
+        add_services(&server, 3..6);
+        sleep(seconds(1)).await;
+        server.restore(&backup);
+        started_again(&starts, 1, seconds(30)).await;
+        sleep(seconds(5)).await;
+        add_services(&server, 3..4);
+        sleep(seconds(5)).await;
+        assert_right(&server, 4, |_| true);
+        leader.stop().await;
+        let left = left.lock().unwrap();
+        for plural in ["endpoints", "endpointslices"] {
+            assert_eq!(left[plural].is_string(), !is_abandoned, "{left}");
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]

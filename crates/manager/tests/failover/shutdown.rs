@@ -14,7 +14,7 @@ use super::replica::{
 };
 
 /// Records the versions that each release of the Lease leaves. The edit changes nothing.
-fn recording() -> (EditRelease, Arc<Mutex<Value>>) {
+pub(crate) fn recording() -> (EditRelease, Arc<Mutex<Value>>) {
     let recorded = Arc::new(Mutex::new(Value::Null));
     let record = Arc::clone(&recorded);
     let edit: EditRelease = Arc::new(move |lease| {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kube_endpoint_controllers::ManagerError;
-use kube_endpoint_embedded_apiserver::{Fault, FaultRule, LoggedRequest};
+use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule, LoggedRequest};
 use tokio::time::sleep;
 
 use super::replica::{
@@ -72,6 +72,50 @@ async fn after_the_leader_is_killed_the_standby_takes_over_when_the_lease_has_ex
     // Nobody knows the last writes of the leader, so the standby lists the outputs once.
     let lists = ["watch endpoints of all objects", "watch endpointslices of all objects"];
     assert_eq!(reads(&standby.requests(&server)), [&VERSIONS[..], &lists].concat());
+}
+
+/// Returns the kinds that a replica has listed, sorted.
+fn listed(replica: &Replica, server: &EmbeddedApiServer) -> Vec<String> {
+    let reads = reads(&replica.requests(server)).into_iter();
+    reads
+        .filter_map(|it| Some(it.strip_prefix("watch ")?.strip_suffix(" of all objects")?.to_owned()))
+        .collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_leader_lists_each_kind_once() {
+    let server = server_with(5).await;
+    let leader = Replica::start(&server, "a", &settings());
+    leader.led().await;
+    sleep(seconds(60)).await;
+    assert_right(&server, 5, |_| true);
+    let each = ["endpoints", "endpointslices", "nodes", "pods", "services"];
+    assert_eq!(listed(&leader, &server), each);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_takes_the_lease_of_a_dead_leader_lists_the_outputs_again() {
+    for dies_before_the_other_starts in [false, true] {
+        let server = server_with(5).await;
+        let leader = Replica::start(&server, "a", &settings());
+        leader.led().await;
+        sleep(seconds(30)).await;
+        let next = if dies_before_the_other_starts {
+            leader.kill().await;
+            Replica::start(&server, "b", &settings())
+        } else {
+            let next = Replica::start(&server, "b", &settings());
+            sleep(seconds(30)).await;
+            leader.kill().await;
+            next
+        };
+        next.led().await;
+        sleep(seconds(60)).await;
+        assert_right(&server, 5, |_| true);
+        let outputs_twice =
+            ["endpoints", "endpoints", "endpointslices", "endpointslices", "nodes", "pods", "services"];
+        assert_eq!(listed(&next, &server), outputs_twice, "{dies_before_the_other_starts}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -16,7 +16,7 @@ use kube_endpoint_api_writer::{Deleted, FailedWrite, Operation, WriteError};
 use kube_endpoint_controller_runtime::{Cause, Line, Runtime};
 use kube_endpoint_core_model::maker::{Content, Maker};
 use kube_endpoint_core_model::well_known::ENDPOINTSLICE_CONTROLLER;
-use kube_endpoint_core_model::{EndpointSlice, Endpoints, ObjectKey, Service};
+use kube_endpoint_core_model::{Admission, EndpointSlice, Endpoints, ObjectKey, Service};
 
 use super::MirroringReconciler;
 use super::content::differs;
@@ -85,7 +85,7 @@ impl MirroringReconciler {
                 OrphanVerdict::Redirected(user) => format!("{user} wrote other addresses into the Endpoints"),
                 _ => "the mirrored slices hold its ready endpoints".to_owned(),
             };
-            if let Some(left_out) = runtime.admits(Line::Orphan) {
+            if let Admission::Write { left_out } = runtime.admits(Line::Orphan) {
                 tracing::info!(
                     service = %service.key, slice = %orphan.metadata.name, %reason, left_out,
                     "deleting a slice that was made from pods of a Service that has no selector any more"
@@ -97,7 +97,7 @@ impl MirroringReconciler {
                     self.metrics.wrote(Operation::Delete);
                 }
                 Ok(Deleted::Recorded) => {}
-                Ok(Deleted::Replaced) => runtime.add(service.key.clone(), Cause::StaleCache),
+                Ok(Deleted::Replaced) => runtime.add(service.key.clone(), Cause::ForeignWrite),
                 Ok(Deleted::Before) => runtime.requeue_after_missing_delete(&service.key),
                 // A refusal of one delete does not prevent the others.
                 Err(delete) if delete.error.ends_deletes() => {

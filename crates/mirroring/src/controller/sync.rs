@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kube_endpoint_controller_runtime::{Completion, Line, Outcome, Progress, Runtime, SyncError};
 use kube_endpoint_core_model::well_known::MIRRORING_CONTROLLER;
-use kube_endpoint_core_model::{EndpointSlice, ObjectKey, Writes};
+use kube_endpoint_core_model::{Admission, EndpointSlice, ObjectKey, Writes};
 
 use super::{MirroringReconciler, confirm, content};
 use crate::plan::{OrphanInputs, PlanInputs, lacks_content, plan};
@@ -65,7 +65,7 @@ impl MirroringReconciler {
             // A user may have made them, with a copied label.
             if keeps_changes
                 && before.is_none()
-                && let Some(left_out) = runtime.admits(Line::NotMirrored)
+                && let Admission::Write { left_out } = runtime.admits(Line::NotMirrored)
             {
                 tracing::info!(
                     endpoints = %key, %reason, slices = plan.writes.delete.len(),

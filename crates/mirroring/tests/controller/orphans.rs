@@ -185,6 +185,25 @@ async fn an_orphaned_slice_that_appears_later_is_deleted() {
     harness.nothing_is_remembered().await;
 }
 
+/// The event of the other slice comes while the delete has no answer.
+#[tokio::test(start_paused = true)]
+async fn an_orphaned_slice_that_is_made_anew_before_the_answer_to_its_delete_is_deleted_too() {
+    let harness = selecting(true, endpoints("web", &["192.0.2.1"])).await;
+    harness.fault(Fault::DelayAnswer(Duration::from_secs(5)), "delete", 1);
+    lose_selector(&harness).await;
+    harness.pass(Duration::from_secs(2)).await;
+    assert_eq!(harness.slices(), [MIRRORED]);
+    let service = harness.get("services", "web").unwrap();
+    harness.create(&made_of_pods("web-pods", &service, "192.0.2.1")).await;
+    harness.pass(Duration::from_secs(1)).await;
+    assert_eq!(harness.slices(), [MADE, MIRRORED], "the delete has no answer yet");
+    harness.pass(Duration::from_secs(30)).await;
+    assert_eq!(harness.slices(), [MIRRORED]);
+    let deletes = "delete endpointslices 200";
+    assert_eq!(harness.writes(), ["create endpointslices 201", deletes, deletes]);
+    harness.nothing_is_remembered().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn nothing_is_deleted_until_the_server_confirms_that_there_is_no_selector() {
     for fault in [Fault::Refuse { status: 403, retry_after: None }, Fault::LoseRequest] {

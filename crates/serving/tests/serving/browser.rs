@@ -48,22 +48,12 @@ impl Running {
         stream.read_to_string(&mut answer).await.unwrap();
         answer
     }
-
-    /// Opens the printed address. Returns the path of the pages and the header with the cookie.
-    async fn log_in(&self) -> (String, String) {
-        let target = self.url.strip_prefix("http://").unwrap().strip_prefix(self.host()).unwrap();
-        let answer = self.answer("GET", target, "").await;
-        assert!(answer.starts_with("HTTP/1.1 303 "), "{answer}");
-        let pages = answer.lines().find_map(|line| line.strip_prefix("location: ")).unwrap();
-        let cookie = answer.lines().find_map(|line| line.strip_prefix("set-cookie: ")).unwrap();
-        (pages.to_owned(), format!("Cookie: {}\r\n", cookie.split(';').next().unwrap()))
-    }
 }
 
 #[tokio::test]
-async fn only_the_browser_with_the_printed_address_is_let_in_and_sees_everything() {
+async fn the_printed_address_needs_no_token_and_other_pages_are_refused() {
     let server = start(|_| {}).await;
-    let (pages, cookie) = server.log_in().await;
+    assert_eq!(server.url, format!("http://{}/ui/", server.host()));
     let check = async |method: &str, target: &str, headers: &str, want: &str| {
         let answer = server.answer(method, target, headers).await;
         assert!(answer.starts_with(&format!("HTTP/1.1 {want} ")), "{method} {target}: {answer}");
@@ -73,23 +63,21 @@ async fn only_the_browser_with_the_printed_address_is_let_in_and_sees_everything
         }
         answer
     };
-    check("GET", &pages, "", "401").await;
-    check("GET", "/ui/", &cookie, "401").await;
-    check("GET", "/ui/?token=wrong", "", "401").await;
-    check("GET", &pages, &format!("{cookie}Origin: http://evil.example\r\n"), "403").await;
-    check("GET", "/metrics", &cookie, "404").await;
-    check("POST", &pages, &cookie, "405").await;
-    let page = check("GET", &format!("{pages}a"), &cookie, "200").await;
+    check("GET", "/ui/", "Origin: http://evil.example\r\n", "403").await;
+    check("GET", "/ui/", "Sec-Fetch-Site: cross-site\r\n", "403").await;
+    check("GET", "/ui/", "Host: rebind.example\r\n", "403").await;
+    check("GET", "/metrics", "", "404").await;
+    check("POST", "/ui/", "", "405").await;
+    let page = check("GET", "/ui/a", "", "200").await;
     assert!(page.ends_with("\r\n/ui/a"), "{page}");
-    let may = check("GET", &format!("{pages}may?any-namespace"), &cookie, "200").await;
+    let may = check("GET", "/ui/may?any-namespace", "", "200").await;
     assert!(may.ends_with("Ok(true)"), "{may}");
 }
 
 #[tokio::test]
 async fn events_arrive_and_their_number_is_limited() {
     let server = start(|limits| limits.event_streams = 1).await;
-    let (pages, cookie) = server.log_in().await;
-    let mut stream = server.send("GET", &format!("{pages}events"), &cookie).await;
+    let mut stream = server.send("GET", "/ui/events", "").await;
     let mut text = String::new();
     while text.matches("data: 0\n\n").count() < 3 {
         let mut bytes = [0; 1024];
@@ -98,11 +86,11 @@ async fn events_arrive_and_their_number_is_limited() {
         text.push_str(std::str::from_utf8(&bytes[..read]).unwrap());
     }
     assert!(text.contains("content-type: text/event-stream"), "{text}");
-    let refused = server.answer("GET", &format!("{pages}events"), &cookie).await;
+    let refused = server.answer("GET", "/ui/events", "").await;
     assert!(refused.starts_with("HTTP/1.1 503 "), "{refused}");
     drop(stream);
     until("the end of the stream", async || {
-        server.answer("GET", &format!("{pages}a"), &cookie).await;
+        server.answer("GET", "/ui/a", "").await;
         server.mounted.open() == 0
     })
     .await;
@@ -111,8 +99,7 @@ async fn events_arrive_and_their_number_is_limited() {
 #[tokio::test]
 async fn a_browser_that_reads_nothing_is_cut_off() {
     let server = start(|limits| limits.write = Duration::from_millis(300)).await;
-    let (pages, cookie) = server.log_in().await;
-    let _stream = server.send("GET", &format!("{pages}events?1000000"), &cookie).await;
+    let _stream = server.send("GET", "/ui/events?1000000", "").await;
     until("the stream", async || server.mounted.open() == 1).await;
     until("the end of the stream", async || server.mounted.open() == 0).await;
 }

@@ -16,9 +16,11 @@ mod pods;
 mod profile;
 mod queries;
 mod rbac;
+mod release;
 mod replicas;
 mod turned_off;
 mod webhook;
+mod workflows;
 
 use kube_endpoint_integration_tests::programs::Tests;
 use kube_endpoint_integration_tests::{programs, tests};
@@ -52,6 +54,17 @@ pub(crate) fn tests() -> Vec<Tests> {
             turned_off::hand_over,
             turned_off::pages,
             webhook::a_manager_that_runs_writes_the_endpoints_that_the_webhook_waits_for,
+            workflows::actions_are_pinned_and_steps_are_short,
+            workflows::files_and_options_exist,
+        ),
+        tests!(release::files =>
+            release::archives_are_sorted_with_one_owner_and_the_time_of_the_commit,
+            release::chart_and_kustomizations_install_the_image,
+            release::every_file_has_its_sum,
+            release::the_archives_have_programs_that_run_pages_and_completions,
+            release::the_bill_of_materials_lists_the_crates_of_the_program,
+            release::the_image_is_what_its_digests_say,
+            release::the_krew_manifest_has_the_sums_of_the_archives,
         ),
         tests!(programs::bash_and_awk =>
             profile::the_program_is_built_runs_and_is_built_again,

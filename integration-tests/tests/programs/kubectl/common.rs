@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::{Child, Command, Output, Stdio};
 
-use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Listener, User};
+use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, ListenOptions, Listener, User};
 use kube_endpoint_integration_tests::programs::kubectl_program;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -23,9 +23,11 @@ impl Kubectl {
         let user = User { name: "kubernetes-admin".to_owned(), groups: Vec::new() };
         let server =
             EmbeddedApiServer::builder().seed(1).token("a-token", user).require_token().build().unwrap();
-        let listener = runtime.block_on(server.listen("127.0.0.1:0".parse().unwrap())).unwrap();
+        let options = ListenOptions { tls: true, ..ListenOptions::default() };
+        let listening = server.listen_with("127.0.0.1:0".parse().unwrap(), options);
+        let listener = runtime.block_on(listening).unwrap();
         let home = tempfile::tempdir().unwrap();
-        std::fs::write(home.path().join("config"), server.kubeconfig(listener.address())).unwrap();
+        std::fs::write(home.path().join("config"), server.kubeconfig_of(&listener)).unwrap();
         Self { home, server, listener: Some(listener), runtime }
     }
 
@@ -36,8 +38,6 @@ impl Kubectl {
         command
             .env("KUBECONFIG", self.home.path().join("config"))
             .env("HOME", self.home.path())
-            // Its WebSocket library accepts no password in a URL.
-            .env("KUBECTL_REMOTE_COMMAND_WEBSOCKETS", "false")
             .args(arguments.split_whitespace())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

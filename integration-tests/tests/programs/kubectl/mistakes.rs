@@ -79,7 +79,7 @@ pub(crate) fn invalid_manifests() {
     refused(
         &kubectl,
         &other,
-        "failed to allocate IP 192.0.2.1: the provided network does not match the current range",
+        "the provided IP (192.0.2.1) is not in the valid range. The range of valid IPs is 10.96.0.0/16",
     );
     let mut other = pod();
     other["spec"]["containers"] = json!([]);

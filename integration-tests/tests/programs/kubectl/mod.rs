@@ -1,9 +1,11 @@
-//! Tests kubectl with the embedded server. The tests need a kubectl of version 1.20 or later: the
-//! one in `KUBECTL` or in `PATH`, for example from Debian's package `kubernetes-client`. The
-//! harness ignores them if it is missing.
+//! Tests kubectl with the embedded server, and with the manager's `--embedded`. The tests need a
+//! kubectl of version 1.20 or later: the one in `KUBECTL` or in `PATH`, for example from Debian's
+//! package `kubernetes-client`. The harness ignores them if it is missing.
 
 mod common;
+mod embedded;
 mod everyday;
+mod faults;
 mod forms;
 mod mistakes;
 mod rendered;
@@ -12,20 +14,28 @@ use kube_endpoint_integration_tests::programs::Tests;
 use kube_endpoint_integration_tests::{programs, tests};
 
 pub(crate) fn tests() -> Vec<Tests> {
-    vec![tests!(programs::kubectl =>
-        everyday::discovery_commands,
-        everyday::objects_are_created_and_shown,
-        everyday::objects_are_applied_and_changed,
-        everyday::objects_are_deleted,
-        everyday::changes_are_watched,
-        forms::every_kind_in_every_output_format,
-        forms::every_kind_is_described,
-        forms::objects_are_edited,
-        forms::manifests_are_applied_compared_and_deleted,
-        forms::nodes_are_cordoned_and_tainted,
-        mistakes::common_mistakes,
-        mistakes::invalid_manifests,
-        mistakes::unsupported_operations,
-        rendered::a_server_takes_what_is_rendered,
-    )]
+    let embedded = tests!(embedded::needs =>
+        embedded::the_commands_of_the_documentation_work_as_written,
+        embedded::a_range_of_the_user_is_that_of_services,
+    );
+    vec![
+        embedded,
+        tests!(programs::kubectl =>
+            everyday::discovery_commands,
+            everyday::objects_are_created_and_shown,
+            everyday::objects_are_applied_and_changed,
+            everyday::objects_are_deleted,
+            everyday::changes_are_watched,
+            faults::the_examples_of_faults_are_accepted,
+            forms::every_kind_in_every_output_format,
+            forms::every_kind_is_described,
+            forms::objects_are_edited,
+            forms::manifests_are_applied_compared_and_deleted,
+            forms::nodes_are_cordoned_and_tainted,
+            mistakes::common_mistakes,
+            mistakes::invalid_manifests,
+            mistakes::unsupported_operations,
+            rendered::a_server_takes_what_is_rendered,
+        ),
+    ]
 }

@@ -105,14 +105,14 @@ fn flag(name: &str, path: &Path) -> String {
     format!("{name}={}", path.display())
 }
 
-/// Returns the address of the page, with its token, from the first lines that the manager prints.
+/// Returns the address of the page, from the first lines that the manager prints.
 #[expect(clippy::disallowed_methods, reason = "it waits for a real process")]
 async fn address(manager: &mut Process) -> String {
     let deadline = std::time::Instant::now() + PATIENCE;
     loop {
         let log = manager.log();
         let address =
-            log.split_whitespace().find(|word| word.starts_with("http://") && word.contains("/ui/?token="));
+            log.split_whitespace().find(|word| word.starts_with("http://") && word.ends_with("/ui/"));
         if let Some(address) = address {
             return address.to_owned();
         }

@@ -10,6 +10,7 @@ use crate::status::Status;
 use crate::validation::{Errors, Path, ip};
 use crate::value::{Fields, spec};
 
+use super::families::Families;
 use super::ranges::{Addresses, Pool, RangeError};
 use super::service_util::{is_headless, needs_cluster_ip, needs_health_check};
 
@@ -19,8 +20,8 @@ const NODE_PORTS: (u128, u128) = (30_000, 32_767);
 /// the last one allocated. A dry run works on a clone.
 #[derive(Clone, Debug)]
 pub struct ClusterIps {
-    ipv4: Addresses,
-    ipv6: Addresses,
+    /// One range, or one for each family. The first one is that of a Service that asks for none.
+    ranges: Vec<Addresses>,
     node_ports: Pool,
 }
 
@@ -51,20 +52,38 @@ impl Allocations {
 }
 
 impl ClusterIps {
-    /// Returns an allocator over one range for each family.
+    /// Returns an allocator over one range, or over one of each family. The first one is that of
+    /// Services that ask for no family.
     ///
-    /// # Errors The first range that is not a CIDR of its family.
-    pub fn new(ipv4_range: &str, ipv6_range: &str) -> Result<Self, RangeError> {
-        let ipv4 = Addresses::parse(ipv4_range)?;
-        let ipv6 = Addresses::parse(ipv6_range)?;
-        if !ipv4.is_ipv4() {
-            return Err(RangeError(ipv4_range.to_owned()));
-        }
-        if ipv6.is_ipv4() {
-            return Err(RangeError(ipv6_range.to_owned()));
+    /// # Errors
+    ///
+    /// If a text is not a range that can be used, if there are none or more than two, or if both
+    /// are of one family.
+    pub fn new<R: AsRef<str>>(ranges: &[R]) -> Result<Self, RangeError> {
+        let parsed: Vec<Addresses> =
+            ranges.iter().map(|range| Addresses::parse(range.as_ref())).collect::<Result<_, _>>()?;
+        match (&parsed[..], ranges) {
+            ([_], _) => {}
+            ([one, other], [first, second]) => {
+                if one.is_ipv4() == other.is_ipv4() {
+                    let [first, second] = [first, second].map(|range| range.as_ref().to_owned());
+                    return Err(RangeError::SameFamily(first, second));
+                }
+            }
+            _ => return Err(RangeError::WrongNumber(ranges.len())),
         }
         let (first, last) = NODE_PORTS;
-        Ok(Self { ipv4, ipv6, node_ports: Pool::new(first, last) })
+        Ok(Self { ranges: parsed, node_ports: Pool::new(first, last) })
+    }
+
+    /// Returns the families of the ranges.
+    pub fn families(&self) -> Families {
+        Families::new(self.ranges.first().is_some_and(Addresses::is_ipv4), self.ranges.len() == 2)
+    }
+
+    /// Returns the ranges.
+    pub fn ranges(&self) -> &[Addresses] {
+        &self.ranges
     }
 
     /// Fills in clusterIP, clusterIPs and node ports of a Service before the server stores it
@@ -98,7 +117,9 @@ impl ClusterIps {
     pub fn occupy(&mut self, service: &Value) {
         let held = Allocations::of(service);
         for address in held.addresses {
-            self.range(address.is_ipv4()).occupy(address);
+            if let Some(range) = self.range(address.is_ipv4()) {
+                range.occupy(address);
+            }
         }
         for port in held.ports {
             self.node_ports.take(port);
@@ -111,13 +132,15 @@ impl ClusterIps {
         self.release_all(&held);
     }
 
-    fn range(&mut self, ipv4: bool) -> &mut Addresses {
-        if ipv4 { &mut self.ipv4 } else { &mut self.ipv6 }
+    fn range(&mut self, ipv4: bool) -> Option<&mut Addresses> {
+        self.ranges.iter_mut().find(|range| range.is_ipv4() == ipv4)
     }
 
     fn release_all(&mut self, held: &Allocations) {
         for address in &held.addresses {
-            self.range(address.is_ipv4()).release(*address);
+            if let Some(range) = self.range(address.is_ipv4()) {
+                range.release(*address);
+            }
         }
         for port in &held.ports {
             self.node_ports.release(*port);
@@ -138,7 +161,8 @@ impl ClusterIps {
         let mut addresses: Vec<String> =
             spec(service).texts("clusterIPs").into_iter().map(str::to_owned).collect();
         for (index, family) in families.iter().enumerate() {
-            let range = self.range(family == "IPv4");
+            // A Service loaded from another cluster may have a family that this one lacks.
+            let Some(range) = self.range(family == "IPv4") else { continue };
             let Some(asked) = addresses.get(index).filter(|a| !a.is_empty()) else {
                 let Some(address) = range.take_next() else {
                     let name = service["metadata"].text("name");

@@ -3,10 +3,27 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-/// The text is not a CIDR.
+/// The fewest addresses of a range, as upstream's, and the binary logarithm of the most.
+const FEWEST: u128 = 8;
+const MOST_BITS: u8 = 20;
+
+/// The reason why ranges of addresses cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a range of IP addresses such as 10.96.0.0/16")]
-pub struct RangeError(pub String);
+pub enum RangeError {
+    #[error("{0:?} is not a range of IP addresses such as 10.96.0.0/16 or fd00:10:96::/112")]
+    NotACidr(String),
+    /// The address has bits after its prefix.
+    #[error("{given} is an address within a range; the range is {range}")]
+    HostBits { given: String, range: String },
+    #[error("{0} has fewer than {FEWEST} addresses; choose a range with a prefix of at most /{1}")]
+    TooSmall(String, u8),
+    #[error("{0} has too many addresses; choose a range with a prefix of at least /{1}")]
+    TooLarge(String, u8),
+    #[error("{0} and {1} are of the same IP family; two ranges have to be one of IPv4 and one of IPv6")]
+    SameFamily(String, String),
+    #[error("{0} ranges were given; one or two are possible, of IPv4 and IPv6")]
+    WrongNumber(usize),
+}
 
 /// The numbers between two bounds. It allocates them in ascending order, starting after the last
 /// allocated one.
@@ -48,9 +65,9 @@ impl Pool {
     }
 }
 
-/// The addresses of one family.
+/// The addresses of a range, with those that are allocated.
 #[derive(Clone, Debug)]
-pub(super) struct Addresses {
+pub struct Addresses {
     network: IpAddr,
     prefix: u8,
     pool: Pool,
@@ -65,37 +82,58 @@ fn number(address: IpAddr) -> u128 {
 
 impl Addresses {
     /// Returns all addresses of a CIDR except its first and, for IPv4, its last.
-    pub(super) fn parse(cidr: &str) -> Result<Self, RangeError> {
-        let wrong = || RangeError(cidr.to_owned());
+    ///
+    /// # Errors
+    ///
+    /// If the text is no CIDR, or if the range has fewer than 8 addresses or more than 2²⁰, as
+    /// upstream.
+    pub fn parse(cidr: &str) -> Result<Self, RangeError> {
+        let wrong = || RangeError::NotACidr(cidr.to_owned());
         let (address, prefix) = cidr.split_once('/').ok_or_else(wrong)?;
         let address: IpAddr = address.parse().map_err(|_| wrong())?;
         let prefix: u8 = prefix.parse().map_err(|_| wrong())?;
-        let bits = if address.is_ipv4() { 32 } else { 128 };
-        // At least one address must remain, and the size must fit a u128.
-        if prefix == 0 || prefix > bits || bits - prefix < 2 {
-            return Err(wrong());
+        let bits: u8 = if address.is_ipv4() { 32 } else { 128 };
+        let host_bits = bits.checked_sub(prefix).ok_or_else(wrong)?;
+        if host_bits > MOST_BITS {
+            return Err(RangeError::TooLarge(cidr.to_owned(), bits - MOST_BITS));
         }
-        let size = 1u128 << (bits - prefix);
+        let size = 1u128 << host_bits;
+        if size < FEWEST {
+            return Err(RangeError::TooSmall(cidr.to_owned(), bits - FEWEST.ilog2() as u8));
+        }
         let base = number(address) & !(size - 1);
-        let last = base + size - 1 - u128::from(address.is_ipv4());
         let network = address_of(base, address.is_ipv4());
+        if network != address {
+            let range = format!("{network}/{prefix}");
+            return Err(RangeError::HostBits { given: cidr.to_owned(), range });
+        }
+        let last = base + size - 1 - u128::from(address.is_ipv4());
         Ok(Self { network, prefix, pool: Pool::new(base + 1, last) })
     }
 
     /// Returns true if the range is IPv4.
-    pub(super) fn is_ipv4(&self) -> bool {
+    pub fn is_ipv4(&self) -> bool {
         self.network.is_ipv4()
     }
 
+    /// Returns true if an address belongs to the range.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        let bits = if self.is_ipv4() { 32 } else { 128 };
+        address.is_ipv4() == self.is_ipv4()
+            && (number(address) ^ number(self.network)) >> (bits - self.prefix) == 0
+    }
+
+    /// Returns true if an address belongs to both ranges.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        self.contains(other.network) || other.contains(self.network)
+    }
+
     /// Allocates an address that a client requested. The error has the words of the real allocator.
+    /// For an address of another network, a kube-apiserver since 1.33 says "the provided network
+    /// does not match the current range"; this names the range, as earlier ones do.
     pub(super) fn take(&mut self, address: IpAddr) -> Result<(), String> {
         let number = number(address);
-        let bits = if self.is_ipv4() { 32 } else { 128 };
-        let base = self::number(self.network);
-        if address.is_ipv4() != self.is_ipv4() || (number ^ base) >> (bits - self.prefix) != 0 {
-            return Err("the provided network does not match the current range".to_owned());
-        }
-        if !self.pool.contains(number) {
+        if !self.contains(address) || !self.pool.contains(number) {
             return Err(format!(
                 "the provided IP ({address}) is not in the valid range. The range of valid IPs is {}/{}",
                 self.network, self.prefix
@@ -104,16 +142,19 @@ impl Addresses {
         if self.pool.take(number) { Ok(()) } else { Err("provided IP is already allocated".to_owned()) }
     }
 
-    pub(super) fn take_next(&mut self) -> Option<IpAddr> {
+    /// Allocates the next free address. Returns `None` if there is none.
+    pub fn take_next(&mut self) -> Option<IpAddr> {
         let number = self.pool.take_next()?;
         Some(address_of(number, self.is_ipv4()))
     }
 
-    pub(super) fn occupy(&mut self, address: IpAddr) {
+    /// Marks an address as allocated.
+    pub fn occupy(&mut self, address: IpAddr) {
         self.pool.take(number(address));
     }
 
-    pub(super) fn release(&mut self, address: IpAddr) {
+    /// Makes an address free again.
+    pub fn release(&mut self, address: IpAddr) {
         self.pool.release(number(address));
     }
 }
@@ -146,10 +187,53 @@ mod tests {
         let mut range = Addresses::parse("fd00:10:96::/112").unwrap();
         assert_eq!(range.take("fd00:10:96::5".parse().unwrap()), Ok(()));
         assert!(range.take("fd00:10:96::5".parse().unwrap()).unwrap_err().contains("already allocated"));
-        assert!(range.take("fd00:10:97::5".parse().unwrap()).unwrap_err().contains("does not match"));
-        assert!(range.take("fd00:10:96::".parse().unwrap()).unwrap_err().contains("not in the valid range"));
-        for bad in ["", "10.0.0.0", "10.0.0.0/33", "x/8", "10.0.0.0/31"] {
-            assert!(Addresses::parse(bad).is_err(), "{bad}");
+        for outside in ["fd00:10:97::5", "fd00:10:96::", "10.96.0.1"] {
+            let why = range.take(outside.parse().unwrap()).unwrap_err();
+            let named = format!(
+                "the provided IP ({outside}) is not in the valid range. The range of valid IPs is fd00:10:96::/112"
+            );
+            assert_eq!(why, named);
         }
+    }
+
+    #[test]
+    fn a_range_that_cannot_be_used_is_refused_with_what_to_do() {
+        let refused = [
+            "",
+            "10.0.0.0",
+            "10.0.0.0/33",
+            "x/8",
+            "10.0.0.1/24",
+            "10.0.0.0/30",
+            "0.0.0.0/0",
+            "fd00::/64",
+            "fd00::1/112",
+        ]
+        .map(|bad| Addresses::parse(bad).unwrap_err().to_string());
+        insta::assert_snapshot!(refused.join("\n"), @r#"
+        "" is not a range of IP addresses such as 10.96.0.0/16 or fd00:10:96::/112
+        "10.0.0.0" is not a range of IP addresses such as 10.96.0.0/16 or fd00:10:96::/112
+        "10.0.0.0/33" is not a range of IP addresses such as 10.96.0.0/16 or fd00:10:96::/112
+        "x/8" is not a range of IP addresses such as 10.96.0.0/16 or fd00:10:96::/112
+        10.0.0.1/24 is an address within a range; the range is 10.0.0.0/24
+        10.0.0.0/30 has fewer than 8 addresses; choose a range with a prefix of at most /29
+        0.0.0.0/0 has too many addresses; choose a range with a prefix of at least /12
+        fd00::/64 has too many addresses; choose a range with a prefix of at least /108
+        fd00::1/112 is an address within a range; the range is fd00::/112
+        "#);
+        for good in ["10.0.0.0/12", "10.0.0.8/29", "fd00::/108", "fd00::8/125"] {
+            assert!(Addresses::parse(good).is_ok(), "{good}");
+        }
+    }
+
+    #[test]
+    fn ranges_overlap_if_one_is_in_the_other() {
+        let overlap = |one: &str, other: &str| {
+            let (one, other) = (Addresses::parse(one).unwrap(), Addresses::parse(other).unwrap());
+            assert_eq!(one.overlaps(&other), other.overlaps(&one));
+            one.overlaps(&other)
+        };
+        assert!(overlap("10.240.0.0/12", "10.244.0.0/14") && overlap("10.0.0.0/16", "10.0.0.0/16"));
+        assert!(!overlap("10.0.0.0/16", "10.1.0.0/16") && !overlap("10.0.0.0/16", "fd00::/112"));
     }
 }

@@ -7,7 +7,7 @@ use crate::status::Status;
 use crate::validation::{Errors, Path};
 use crate::value::{Fields, spec};
 
-use super::Strategy;
+use super::{Families, Strategy};
 
 /// The strategy of reviews whose spec must hold one field, without which they get a 400.
 pub(crate) struct RequiredFieldStrategy {
@@ -16,7 +16,12 @@ pub(crate) struct RequiredFieldStrategy {
 }
 
 impl Strategy for RequiredFieldStrategy {
-    fn begin_create(&self, object: &mut Value, _errors: &mut Errors) -> Result<(), Status> {
+    fn begin_create(
+        &self,
+        object: &mut Value,
+        _families: Families,
+        _errors: &mut Errors,
+    ) -> Result<(), Status> {
         if spec(object).text(self.field).is_empty() { Err(Status::bad_request(self.message)) } else { Ok(()) }
     }
 }

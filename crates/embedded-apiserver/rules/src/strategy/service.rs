@@ -8,11 +8,11 @@ use crate::status::Status;
 use crate::validation::{Errors, Path, ip, metadata, service};
 use crate::value::{Fields, spec};
 
-use super::Strategy;
 use super::service_ips;
 use super::service_util::{
     TOPOLOGY_HINTS, TOPOLOGY_MODE, is_externally_accessible, needs_cluster_ip, needs_health_check, node_ports,
 };
+use super::{Families, Strategy};
 
 const LOAD_BALANCER: &str = "LoadBalancer";
 
@@ -71,12 +71,17 @@ impl Strategy for ServiceStrategy {
         }
     }
 
-    fn default_on_read(&self, object: &mut Value) {
-        service_ips::default_on_read(object);
+    fn default_on_read(&self, object: &mut Value, families: Families) {
+        service_ips::default_on_read(object, families);
     }
 
-    fn begin_create(&self, object: &mut Value, errors: &mut Errors) -> Result<(), Status> {
-        service_ips::init_on_create(object, errors);
+    fn begin_create(
+        &self,
+        object: &mut Value,
+        families: Families,
+        errors: &mut Errors,
+    ) -> Result<(), Status> {
+        service_ips::init_on_create(object, families, errors);
         Ok(())
     }
 
@@ -88,8 +93,8 @@ impl Strategy for ServiceStrategy {
         service::validate(object, None, errors);
     }
 
-    fn begin_update(&self, new: &mut Value, old: &Value, errors: &mut Errors) {
-        service_ips::init_on_update(new, old, errors);
+    fn begin_update(&self, new: &mut Value, old: &Value, families: Families, errors: &mut Errors) {
+        service_ips::init_on_update(new, old, families, errors);
     }
 
     fn prepare_for_update(&self, new: &mut Value, old: &Value) {

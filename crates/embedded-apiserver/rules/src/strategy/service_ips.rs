@@ -1,6 +1,6 @@
 //! The interdependent fields clusterIP, clusterIPs, ipFamilies and ipFamilyPolicy of a Service,
 //! normalized and inferred before the allocation. After
-//! `pkg/registry/core/service/storage/{storage,alloc}.go`. The cluster is dual-stack, IPv4 first.
+//! `pkg/registry/core/service/storage/{storage,alloc}.go`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,12 +10,12 @@ use crate::validation::service_ips::validate_cluster_ips;
 use crate::validation::{Errors, Path, ip};
 use crate::value::{Fields, spec};
 
+use super::families::Families;
 use super::service_util::{needs_cluster_ip, needs_health_check, node_ports};
 
 const SINGLE_STACK: &str = "SingleStack";
 const REQUIRE_DUAL_STACK: &str = "RequireDualStack";
 const PREFER_DUAL_STACK: &str = "PreferDualStack";
-const PRIMARY: &str = "IPv4";
 
 fn other_family(family: &str) -> &'static str {
     if family == "IPv4" { "IPv6" } else { "IPv4" }
@@ -26,7 +26,7 @@ fn family_of(address: &str) -> &'static str {
 }
 
 /// Sets these fields of a Service that the server stored before they existed.
-pub(super) fn default_on_read(service: &mut Value) {
+pub(super) fn default_on_read(service: &mut Value, cluster: Families) {
     normalize_on_create(service);
     if !needs_cluster_ip(service) || !spec(service).list("ipFamilies").is_empty() {
         return;
@@ -34,9 +34,9 @@ pub(super) fn default_on_read(service: &mut Value) {
     let now = spec(service);
     let (families, policy) = if now.text("clusterIP") == "None" {
         if now.entries("selector").next().is_none() {
-            (vec![PRIMARY, other_family(PRIMARY)], REQUIRE_DUAL_STACK)
+            (vec![cluster.first(), other_family(cluster.first())], REQUIRE_DUAL_STACK)
         } else {
-            (vec![PRIMARY], SINGLE_STACK)
+            (vec![cluster.first()], SINGLE_STACK)
         }
     } else {
         let families: Vec<_> = now.texts("clusterIPs").into_iter().map(family_of).collect();
@@ -55,16 +55,16 @@ fn set(service: &mut Value, field: &str, value: impl Into<Value>) {
 }
 
 /// Normalizes and infers the fields of a new Service.
-pub(super) fn init_on_create(service: &mut Value, errors: &mut Errors) {
+pub(super) fn init_on_create(service: &mut Value, cluster: Families, errors: &mut Errors) {
     normalize_on_create(service);
-    init_families(service, None, errors);
+    init_families(service, None, cluster, errors);
 }
 
 /// Normalizes and infers the fields of an updated Service.
-pub(super) fn init_on_update(service: &mut Value, old: &Value, errors: &mut Errors) {
+pub(super) fn init_on_update(service: &mut Value, old: &Value, cluster: Families, errors: &mut Errors) {
     patch_allocated_values(service, old);
     normalize_on_update(service, old);
-    init_families(service, Some(old), errors);
+    init_families(service, Some(old), cluster, errors);
 }
 
 fn normalize_on_create(service: &mut Value) {
@@ -148,7 +148,7 @@ fn is_unchanged_preference(service: &Value, old: &Value) -> bool {
 }
 
 /// Infers families and policy, and rejects inconsistent values.
-fn init_families(service: &mut Value, old: Option<&Value>, errors: &mut Errors) {
+fn init_families(service: &mut Value, old: Option<&Value>, cluster: Families, errors: &mut Errors) {
     if !needs_cluster_ip(service) || old.is_some_and(|old| is_unchanged_preference(service, old)) {
         return;
     }
@@ -198,22 +198,51 @@ fn init_families(service: &mut Value, old: Option<&Value>, errors: &mut Errors) 
     }
     let mut families: Vec<String> =
         spec(service).texts("ipFamilies").into_iter().map(str::to_owned).collect();
-    for (index, address) in spec(service).texts("clusterIPs").into_iter().enumerate() {
-        if address == "None" {
+    let addresses = spec(service).texts("clusterIPs");
+    for (index, address) in addresses.iter().enumerate() {
+        if *address == "None" {
             break;
         }
-        if index >= families.len() {
-            families.push(family_of(address).to_owned());
+        let family = family_of(address);
+        if index < families.len() {
+            continue;
+        }
+        if cluster.has(family) {
+            families.push(family.to_owned());
+        } else {
+            let why = format!("{family} is not configured on this cluster");
+            errors.invalid(&Path::Root(&format!("spec.clusterIPs[{index}]")), addresses.as_slice(), &why);
         }
     }
     if !errors.is_empty() {
         return;
     }
-    if families.is_empty() {
-        families.push(PRIMARY.to_owned());
+    // A headless Service without selector needs no addresses, so it may have families that the
+    // cluster does not have.
+    if !headless_without_selector {
+        check_families(&families, &policy, cluster, errors);
+        if !errors.is_empty() {
+            return;
+        }
     }
-    if families.len() == 1 && policy != SINGLE_STACK {
+    if families.is_empty() {
+        families.push(cluster.first().to_owned());
+    }
+    let adds_second = policy != SINGLE_STACK && (cluster.is_dual() || headless_without_selector);
+    if families.len() == 1 && adds_second {
         families.push(other_family(&families[0]).to_owned());
     }
     set(service, "ipFamilies", families);
+}
+
+/// Rejects families that the cluster does not have.
+fn check_families(families: &[String], policy: &str, cluster: Families, errors: &mut Errors) {
+    if policy == REQUIRE_DUAL_STACK && !cluster.is_dual() {
+        let why = "this cluster is not configured for dual-stack services";
+        errors.invalid(&Path::Root("spec.ipFamilyPolicy"), policy, why);
+    }
+    for (index, family) in families.iter().enumerate().filter(|(_, family)| !cluster.has(family)) {
+        let at = format!("spec.ipFamilies[{index}]");
+        errors.invalid(&Path::Root(&at), family.as_str(), "not configured on this cluster");
+    }
 }

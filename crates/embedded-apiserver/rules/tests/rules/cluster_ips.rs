@@ -59,7 +59,7 @@ fn a_requested_address_is_allocated_once() {
     assert_eq!(
         refused(&mut ips, r#"{"clusterIP": "10.97.0.1"}"#),
         format!(
-            r#"{start}["10.97.0.1"]: failed to allocate IP 10.97.0.1: the provided network does not match the current range"#
+            r#"{start}["10.97.0.1"]: failed to allocate IP 10.97.0.1: the provided IP (10.97.0.1) is not in the valid range. The range of valid IPs is 10.96.0.0/16"#
         )
     );
     assert_eq!(addresses(&made(&mut ips, "{}")), ["10.96.0.2"]);
@@ -134,21 +134,82 @@ fn loaded_services_occupy_their_addresses() {
 
 #[test]
 fn a_full_range_is_an_internal_error() {
-    let mut ips = ClusterIps::new("10.0.0.0/30", "fd00::/112").unwrap();
-    assert_eq!(addresses(&made(&mut ips, "{}")), ["10.0.0.1"]);
-    assert_eq!(addresses(&made(&mut ips, "{}")), ["10.0.0.2"]);
+    let mut ips = ClusterIps::new(&["10.0.0.0/29"]).unwrap();
+    for last in 1..=6 {
+        assert_eq!(addresses(&made(&mut ips, "{}")), [format!("10.0.0.{last}")]);
+    }
     assert_eq!(
         refused(&mut ips, "{}"),
         "Internal error occurred: failed to allocate a serviceIP for Service \"name\": range is full"
     );
-    assert!(ClusterIps::new("fd00::/112", "10.0.0.0/8").is_err());
+}
+
+#[test]
+fn ranges_of_one_family_or_of_two() {
+    let error = |ranges: &[&str]| ClusterIps::new(ranges).unwrap_err().to_string();
+    assert_eq!(error(&[]), "0 ranges were given; one or two are possible, of IPv4 and IPv6");
+    assert_eq!(error(&["10.0.0.0/16"; 3]), "3 ranges were given; one or two are possible, of IPv4 and IPv6");
+    assert_eq!(
+        error(&["10.0.0.0/16", "10.1.0.0/16"]),
+        "10.0.0.0/16 and 10.1.0.0/16 are of the same IP family; two ranges have to be one of IPv4 and one of IPv6"
+    );
+    assert!(error(&["fd00::/112", "10.0.0.0/8"]).starts_with("10.0.0.0/8 has too many addresses"));
+}
+
+/// Creates a Service in a cluster with these ranges. Returns its families and addresses, or the
+/// error.
+fn made_in(ranges: &[&str], fields: &str) -> Result<(Value, Value), String> {
+    let mut ips = ClusterIps::new(ranges).unwrap();
+    let mut service = base("Service");
+    json_patch::merge(&mut service, &serde_json::from_str(&format!(r#"{{"spec": {fields}}}"#)).unwrap());
+    let decoded = strategy::decode(resource("Service"), service).unwrap().object;
+    let decided = strategy::before_create_with(resource("Service"), decoded, ips.families());
+    let mut service = decided.map_err(|refused| refused.message)?.object;
+    ips.allocate(None, &mut service).map_err(|refused| refused.message)?;
+    Ok((service["spec"]["ipFamilies"].clone(), service["spec"]["clusterIPs"].clone()))
+}
+
+#[test]
+fn a_cluster_of_one_family_gives_no_addresses_of_the_other() {
+    let (four, six) = (["10.0.0.0/16"], ["fd00::/112"]);
+    let made = |ranges: &[&str], fields: &str, families: Value, addresses: Value| {
+        assert_eq!(made_in(ranges, fields), Ok((families, addresses)), "{ranges:?} {fields}");
+    };
+    made(&four, "{}", json!(["IPv4"]), json!(["10.0.0.1"]));
+    made(&six, "{}", json!(["IPv6"]), json!(["fd00::1"]));
+    made(&six, r#"{"ipFamilyPolicy": "PreferDualStack"}"#, json!(["IPv6"]), json!(["fd00::1"]));
+    made(&six, r#"{"clusterIP": "fd00::5"}"#, json!(["IPv6"]), json!(["fd00::5"]));
+    // It needs no addresses, and its endpoints may have both.
+    let without_selector = r#"{"clusterIP": "None", "selector": null}"#;
+    made(&six, without_selector, json!(["IPv6", "IPv4"]), json!(["None"]));
+    let six_first = ["fd00::/112", "10.0.0.0/16"];
+    made(&six_first, "{}", json!(["IPv6"]), json!(["fd00::1"]));
+    let both = r#"{"ipFamilyPolicy": "RequireDualStack"}"#;
+    made(&six_first, both, json!(["IPv6", "IPv4"]), json!(["fd00::1", "10.0.0.1"]));
+}
+
+#[test]
+fn a_family_that_the_cluster_lacks_is_refused() {
+    let refused = [
+        r#"{"ipFamilies": ["IPv6"]}"#,
+        r#"{"clusterIP": "fd00::5"}"#,
+        r#"{"ipFamilyPolicy": "RequireDualStack"}"#,
+        r#"{"ipFamilyPolicy": "RequireDualStack", "ipFamilies": ["IPv4", "IPv6"]}"#,
+    ]
+    .map(|fields| made_in(&["10.0.0.0/16"], fields).unwrap_err());
+    insta::assert_snapshot!(refused.join("\n"), @r#"
+    Service "name" is invalid: spec.ipFamilies[0]: Invalid value: "IPv6": not configured on this cluster
+    Service "name" is invalid: spec.clusterIPs[0]: Invalid value: ["fd00::5"]: IPv6 is not configured on this cluster
+    Service "name" is invalid: spec.ipFamilyPolicy: Invalid value: "RequireDualStack": this cluster is not configured for dual-stack services
+    Service "name" is invalid: [spec.ipFamilyPolicy: Invalid value: "RequireDualStack": this cluster is not configured for dual-stack services, spec.ipFamilies[1]: Invalid value: "IPv6": not configured on this cluster]
+    "#);
 }
 
 proptest! {
     /// No two Services have the same address, and the allocator uses released addresses again.
     #[test]
     fn no_address_is_allocated_twice(steps in proptest::collection::vec((0..4u8, 0..8usize), 1..60)) {
-        let mut ips = ClusterIps::new("10.0.0.0/28", "fd00::/124").unwrap();
+        let mut ips = ClusterIps::new(&["10.0.0.0/28", "fd00::/124"]).unwrap();
         let mut held: Vec<Value> = Vec::new();
         for (step, index) in steps {
             if step == 0 && !held.is_empty() {

@@ -30,7 +30,7 @@ fn resource(kind: &str) -> &'static Resource {
 
 /// Returns an allocator over the default ranges.
 fn cluster_ips() -> ClusterIps {
-    ClusterIps::new("10.96.0.0/16", "fd00:10:96::/112").unwrap()
+    ClusterIps::new(&["10.96.0.0/16", "fd00:10:96::/112"]).unwrap()
 }
 
 /// Returns a small valid object.

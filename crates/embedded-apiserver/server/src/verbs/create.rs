@@ -75,7 +75,7 @@ impl Inner {
     ) -> Result<Done, Status> {
         let now = self.now();
         self.fill_system_fields(&mut object, now);
-        let mut decided = strategy::before_create(resource, object)?;
+        let mut decided = strategy::before_create_with(resource, object, self.settings.families)?;
         if self.settings.tracks_managers {
             managers::track(resource, None, &mut decided.object, manager, now);
         }
@@ -103,6 +103,10 @@ impl Inner {
             stored.map(Outcome::Stored)
         };
         let outcome = outcome.map_err(|_| Status::already_exists(resource, &name))?;
+        if let Outcome::Stored(stored) = &outcome {
+            self.run_pod(resource, stored);
+            self.tell_kubelet(resource, &stored.key);
+        }
         Ok(Done { outcome, created: true, warnings: decided.warnings })
     }
 

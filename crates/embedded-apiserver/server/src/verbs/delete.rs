@@ -130,6 +130,7 @@ impl Inner {
         if *resource == SERVICES {
             self.service_removed(&gone);
         }
+        self.forget_pod(resource, &gone);
         self.owner_removed_later(&gone);
         self.namespace_content_removed(gone.namespace());
         Ok(gone)

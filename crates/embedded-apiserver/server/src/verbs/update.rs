@@ -137,7 +137,8 @@ impl Inner {
             return Err(Status::conflict(resource, update.name, &why));
         }
         keep_system_fields(resource, &old, &mut new);
-        let mut decided = strategy::before_update(resource, &old, new, update.subresource)?;
+        let families = self.settings.families;
+        let mut decided = strategy::before_update_with(resource, &old, new, update.subresource, families)?;
         if self.settings.tracks_managers && decided.object != old {
             managers::track(resource, Some(&old), &mut decided.object, update.manager, self.now());
         }
@@ -162,7 +163,11 @@ impl Inner {
             self.erase(resource, key, current.version).map(|_| Outcome::Shown(decided.object.clone()))
         } else {
             let kept = strategy::convert_to_storage(resource, decided.object.clone());
+            let mut kubelet = self.kubelet_of(resource).filter(|_| kept["status"] != old["status"]);
             let stored = self.commit(resource.storage_resource(), key, Some(current.version), &kept);
+            if let (Some(kubelet), Ok(_)) = (&mut kubelet, &stored) {
+                kubelet.give_up(&kept);
+            }
             stored.map(Outcome::Stored)
         };
         if let Some(addresses) = &mut addresses
@@ -170,10 +175,12 @@ impl Inner {
         {
             addresses.allocate(Some(&decided.object), &mut old.clone())?;
         }
-        if let Ok(Outcome::Stored(stored)) = &outcome
-            && stored.meta.deleting
-        {
-            self.deletion_marked(resource, stored);
+        if let Ok(Outcome::Stored(stored)) = &outcome {
+            if stored.meta.deleting {
+                self.deletion_marked(resource, stored);
+            } else {
+                self.tell_kubelet(resource, &stored.key);
+            }
         }
         Ok(outcome.ok().map(|outcome| Done { outcome, created: false, warnings: decided.warnings }))
     }

@@ -118,7 +118,7 @@ async fn a_load_with_an_invalid_object_loads_nothing() {
     assert_eq!(error, LoadError::NoName { kind: "Pod".to_owned() });
     let error = EmbeddedApiServer::builder().load([deployment]).build().unwrap_err();
     assert!(matches!(error, BuildError::Load(_)));
-    let error = EmbeddedApiServer::builder().service_ranges("nonsense", "fd00::/112").build().unwrap_err();
+    let error = EmbeddedApiServer::builder().service_ranges(["nonsense", "fd00::/112"]).build().unwrap_err();
     assert!(matches!(error, BuildError::Range(_)));
 }
 

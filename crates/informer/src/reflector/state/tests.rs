@@ -219,6 +219,6 @@ fn a_retried_streaming_list_begins_empty() {
     let state = State::Streaming { builder }.transition(Next::Retry, true, 500);
     let State::Streaming { builder } = state else { panic!("{state:?}") };
     assert!(
-        matches!(builder.finish(ResourceVersion(1)), crate::StreamEvent::Restarted { items, .. } if items.is_empty())
+        matches!(builder.finish(ResourceVersion(1), BTreeSet::new()), crate::StreamEvent::Restarted { items, .. } if items.is_empty())
     );
 }

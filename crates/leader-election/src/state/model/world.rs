@@ -350,14 +350,14 @@ impl World {
         let candidate = &mut self.candidates[index];
         let before = candidate.until;
         candidate.until = None;
-        if let Leadership::Leading { until, last_writes } = candidate.election.leadership() {
+        if let Leadership::Leading { until, predecessor } = candidate.election.leadership() {
             candidate.until = Some(candidate.real(until));
             if before.is_none() {
+                assert!(predecessor.is_some() || self.leaders.is_empty(), "leaders: {:?}", self.leaders);
                 self.leaders.push((self.now, index));
-                if let Some(last_writes) = last_writes {
+                if let Some(told) = predecessor.and_then(|it| it.last_writes.get("pods")) {
                     self.told += 1;
-                    let told = last_writes.get("pods").unwrap().0;
-                    assert!(told >= self.last_write, "told {told}, last write {}", self.last_write);
+                    assert!(told.0 >= self.last_write, "told {told}, last write {}", self.last_write);
                 }
             }
         }

@@ -86,7 +86,7 @@ fn a_leader_whose_lease_has_it_again_leads_again_without_the_last_writes_of_othe
         (Reads("b 15 1"), "wait until 2500, contested by b"),
         (At(2500), "get, contested by b"),
         (Reads("a 15 0"), "slow update a 15 0, contested by b"),
-        (Done, "wait until 4500, leads until 12500"),
+        (Done, "wait until 4500, leads until 12500 after ? at 2500"),
     ]);
 }
 

@@ -34,7 +34,7 @@ fn a_lease_of_another_holder_is_taken_when_its_record_has_not_changed_for_its_du
         (Reads("b 15 4"), "wait until 15010"),
         (At(15_010), "get"),
         (Reads("b 15 4"), "update a 15 5"),
-        (Done, "wait until 17010, leads until 25010"),
+        (Done, "wait until 17010, leads until 25010 after ? at 15010"),
     ]);
     // A renewal, read or shown, begins the time anew. Metadata is no renewal: the script changes
     // versions with records only.
@@ -49,11 +49,25 @@ fn a_lease_of_another_holder_is_taken_when_its_record_has_not_changed_for_its_du
 }
 
 #[test]
+fn a_deleted_lease_had_a_leader_if_this_candidate_saw_it() {
+    check(&[
+        (At(0), "get"),
+        (Reads("b 15 4"), "wait for the next poll"),
+        (At(1000), "wait for the next poll"),
+        (ShowsDeleted, "wait for the next poll"),
+        (At(15_000), "get"),
+        (NotFound, "create a 15 0"),
+        (At(15_010), "wait"),
+        (Done, "wait until 17000, leads until 25000 after ? at 15010"),
+    ]);
+}
+
+#[test]
 fn a_released_lease_is_taken_at_once() {
     check(&[
         (At(0), "get"),
         (Reads("'' 1 4 annotated"), "update a 15 5"),
-        (Done, "wait until 2000, leads until 10000 after 77"),
+        (Done, "wait until 2000, leads until 10000 after 77 at 0"),
     ]);
     check(&[
         (At(0), "get"),
@@ -61,7 +75,7 @@ fn a_released_lease_is_taken_at_once() {
         (At(1000), "wait for the next poll"),
         (Shows("'' 1 4 annotated"), "get"),
         (Reads("'' 1 4 annotated"), "update a 15 5"),
-        (Done, "wait until 3000, leads until 11000 after 77"),
+        (Done, "wait until 3000, leads until 11000 after 77 at 1000"),
     ]);
     // Another candidate was quicker.
     check(&[
@@ -154,7 +168,7 @@ fn a_lost_answer_to_an_acquisition_is_read_back() {
         (Lost, "get"),
         // It was carried out. It is renewed, so that the time counts from now.
         (Reads("a 15 5"), "update a 15 5"),
-        (Done, "wait until 7000, leads until 15000 after 77"),
+        (Done, "wait until 7000, leads until 15000 after 77 at 5000"),
     ]);
     check(&[
         (At(0), "get"),

@@ -212,13 +212,14 @@ fn of_several_that_replace_a_file_at_the_same_time_one_succeeds() {
 
 #[tokio::test]
 async fn a_server_runs_if_it_is_embedded_and_accepts_the_token() {
-    use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, User};
+    use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, ListenOptions, User};
     let user = User { name: "admin".to_owned(), groups: Vec::new() };
     let server = EmbeddedApiServer::builder().token("secret", user).require_token().build().unwrap();
-    let listener = server.listen(([127, 0, 0, 1], 0).into()).await.unwrap();
+    let options = ListenOptions { tls: true, ..ListenOptions::default() };
+    let listener = server.listen_with(([127, 0, 0, 1], 0).into(), options).await.unwrap();
     let folder = Folder::new();
-    let url = format!("http://{}", listener.address());
-    let text = server.kubeconfig(listener.address());
+    let url = listener.url();
+    let text = server.kubeconfig_of(&listener);
     let place = Place::look(&folder.path()).await.unwrap();
     place.write(&text).await.unwrap();
     let error = write(&folder.path(), GONE).await.unwrap_err();

@@ -1,0 +1,254 @@
+//! `doctor`: reads the facts about a cluster.
+//!
+//! Each part is read by itself, so that a missing permission costs one line of the report. A large
+//! cluster costs no more than a small one: of the outputs this reads at most [`PAGES`] pages of
+//! metadata, and if there are many Services or pods, it plans only some Services.
+
+use std::time::Duration;
+
+use anyhow::bail;
+use futures::{StreamExt, stream};
+use k8s_openapi::api::authorization::v1::{
+    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec, SubjectAccessReview,
+    SubjectAccessReviewSpec,
+};
+use kube::api::{Api, ListParams, PostParams};
+use kube::{Client, Error};
+use kube_endpoint_api_client::why_request_failed;
+use kube_endpoint_core_model::ObjectKey;
+use kube_endpoint_explain::doctor::{
+    Counts, FOR_PLUGIN, Facts, Instance, Lease, Outputs, Permission, Read, Review, Unread, Webhook,
+    for_manager, webhooks_of,
+};
+use kube_endpoint_explain::leftovers::OutputKind;
+use kube_endpoint_explain::{Diff, Options, diff};
+
+use crate::reader::{Reader, Reading};
+
+mod source;
+
+use source::{ENDPOINTS, EVENTS, LEASES, MUTATING, PAGE, PODS, SERVICES, SLICES, Source, VALIDATING};
+
+/// The most pages of metadata of a kind.
+const PAGES: usize = 4;
+/// This plans all Services of a cluster that has at most this many Services and pods.
+const ALL_SERVICES: u64 = 1000;
+const ALL_PODS: u64 = 5000;
+/// The number of Services that this plans in a larger cluster.
+const SAMPLE: usize = 20;
+/// The number of concurrent requests.
+const AT_ONCE: usize = 8;
+/// Controllers finish writes under way in this time.
+const BETWEEN_READINGS: Duration = Duration::from_secs(3);
+
+const SYSTEM: &str = "kube-system";
+
+/// Reads all facts.
+///
+/// # Errors
+///
+/// An error if the server does not answer, or is no API server.
+pub(crate) async fn facts(client: &Client, reader: &Reader, options: &Options) -> anyhow::Result<Facts> {
+    let server = match client.apiserver_version().await {
+        // A server of something else may answer with an object, too.
+        Ok(info) if info.git_version.is_empty() => {
+            bail!(
+                "the answer to /version has no gitVersion; check the server in the kubeconfig, and whether a proxy answers in its place"
+            )
+        }
+        Ok(info) => Ok(info.git_version),
+        Err(Error::Api(status)) if status.code == 403 => Err(Unread::Forbidden("get /version".to_owned())),
+        Err(error) => bail!("the version of the server cannot be read: {}", why_request_failed(&error)),
+    };
+    let managers = managers(client).await;
+    let manager_reviews = match managers.as_ref().ok().and_then(|pods| for_manager(pods)) {
+        Some((user, permissions)) => Some(reviews(client, &permissions, Some(&user)).await),
+        None => None,
+    };
+    Ok(Facts {
+        server,
+        plugin: env!("CARGO_PKG_VERSION").to_owned(),
+        slices: outputs(client, OutputKind::EndpointSlice, SLICES).await,
+        endpoints: outputs(client, OutputKind::Endpoints, ENDPOINTS).await,
+        leases: leases(client, Some(SYSTEM), ListParams::default()).await,
+        leases_elsewhere: leases(client, None, named("kube-endpoint-manager")).await,
+        upstream: upstream(client).await,
+        managers,
+        manager_reviews,
+        own_reviews: reviews(client, FOR_PLUGIN, None).await,
+        webhooks: webhooks(client).await,
+        conflicts: EVENTS
+            .page(client, None, ListParams::default().fields("reason=ForeignWriteConflict"))
+            .await
+            .map(|events| events.len()),
+        changes: changes(client, reader, options).await,
+    })
+}
+
+fn named(name: &str) -> ListParams {
+    ListParams::default().fields(&format!("metadata.name={name}"))
+}
+
+async fn leases(client: &Client, namespace: Option<&str>, params: ListParams) -> Read<Vec<Lease>> {
+    let leases = LEASES.page(client, namespace, params).await?;
+    Ok(leases.iter().map(Lease::read).collect())
+}
+
+async fn instances(client: &Client, namespace: Option<&str>, selector: &str) -> Read<Vec<Instance>> {
+    let pods = PODS.page(client, namespace, ListParams::default().labels(selector)).await?;
+    Ok(pods.iter().map(Instance::read).collect())
+}
+
+/// Reads the pods of kube-controller-manager, with the labels of kubeadm and RKE2, and of kOps and
+/// Talos.
+async fn upstream(client: &Client) -> Read<Vec<Instance>> {
+    let mut pods = Vec::new();
+    for selector in ["component=kube-controller-manager", "k8s-app=kube-controller-manager,!component"] {
+        pods.extend(instances(client, Some(SYSTEM), selector).await?);
+    }
+    Ok(pods)
+}
+
+/// Reads the pods of kube-endpoint-manager: those of kube-system, or else all.
+async fn managers(client: &Client) -> Read<Vec<Instance>> {
+    let selector = "app.kubernetes.io/name=kube-endpoint-manager";
+    match instances(client, Some(SYSTEM), selector).await {
+        Ok(pods) if pods.is_empty() => instances(client, None, selector).await,
+        pods => pods,
+    }
+}
+
+/// Reads the metadata of slices or Endpoints.
+async fn outputs(client: &Client, kind: OutputKind, source: Source) -> Read<Outputs> {
+    let mut outputs = Outputs::new(kind);
+    let mut params = ListParams::default().limit(PAGE);
+    for _ in 0..PAGES {
+        let page = match source.metadata(client, &params).await {
+            // The server cannot continue a list that has changed so much.
+            Err(Unread::Failed(_)) if params.continue_token.is_some() => break,
+            page => page?,
+        };
+        for metadata in &page.items {
+            outputs.add(metadata).map_err(|error| Unread::Failed(error.to_string()))?;
+        }
+        outputs.left = page.left;
+        let Some(next) = page.next else { break };
+        params.continue_token = Some(next);
+    }
+    Ok(outputs)
+}
+
+/// Asks the server about permissions, of a user or of the user who asks.
+async fn reviews(client: &Client, permissions: &[Permission], user: Option<&str>) -> Read<Vec<Review>> {
+    let asked = permissions.iter().map(async |permission| {
+        let is_allowed = is_allowed(client, permission, user).await?;
+        Ok(Review { permission: *permission, is_allowed })
+    });
+    let answers: Vec<Result<Review, Error>> = stream::iter(asked).buffered(AT_ONCE).collect().await;
+    let answers: Result<Vec<Review>, Error> = answers.into_iter().collect();
+    answers.map_err(|error| match error {
+        Error::Api(status) if status.code == 403 => {
+            let resource = if user.is_some() { "subjectaccessreviews" } else { "selfsubjectaccessreviews" };
+            Unread::Forbidden(format!("create {resource}.authorization.k8s.io"))
+        }
+        error => Unread::Failed(why_request_failed(&error)),
+    })
+}
+
+async fn is_allowed(client: &Client, permission: &Permission, user: Option<&str>) -> Result<bool, Error> {
+    let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    let resource_attributes = Some(ResourceAttributes {
+        group: text(permission.group),
+        name: text(permission.name),
+        namespace: text(permission.namespace),
+        resource: text(permission.resource),
+        verb: text(permission.verb),
+        ..ResourceAttributes::default()
+    });
+    let params = PostParams::default();
+    let Some(user) = user else {
+        let spec =
+            SelfSubjectAccessReviewSpec { resource_attributes, ..SelfSubjectAccessReviewSpec::default() };
+        let review = SelfSubjectAccessReview { spec, ..SelfSubjectAccessReview::default() };
+        let answer = Api::<SelfSubjectAccessReview>::all(client.clone()).create(&params, &review).await?;
+        return allowed(answer.status.map(|status| status.allowed));
+    };
+    let namespace = user.split(':').nth(2).unwrap_or_default();
+    let groups =
+        ["system:serviceaccounts", &format!("system:serviceaccounts:{namespace}"), "system:authenticated"];
+    let spec = SubjectAccessReviewSpec {
+        resource_attributes,
+        user: Some(user.to_owned()),
+        groups: Some(groups.map(str::to_owned).to_vec()),
+        ..SubjectAccessReviewSpec::default()
+    };
+    let review = SubjectAccessReview { spec, ..SubjectAccessReview::default() };
+    let answer = Api::<SubjectAccessReview>::all(client.clone()).create(&params, &review).await?;
+    allowed(answer.status.map(|status| status.allowed))
+}
+
+fn allowed(allowed: Option<bool>) -> Result<bool, Error> {
+    allowed.ok_or_else(|| Error::Service("the answer to a review has no status".into()))
+}
+
+async fn webhooks(client: &Client) -> Read<Vec<Webhook>> {
+    let mut found = Vec::new();
+    for (source, mutates) in [(VALIDATING, false), (MUTATING, true)] {
+        let configurations = source.page(client, None, ListParams::default()).await?;
+        found.extend(configurations.iter().flat_map(|configuration| webhooks_of(configuration, mutates)));
+    }
+    Ok(found)
+}
+
+/// Counts the writes that the controllers would make: for all Services, or for some of a large
+/// cluster.
+async fn changes(client: &Client, reader: &Reader, options: &Options) -> Read<Counts> {
+    let services = SERVICES.metadata(client, &ListParams::default().limit(PAGE)).await?;
+    let pods = PODS.metadata(client, &ListParams::default().limit(1)).await;
+    let all_pods = pods.map_or(0, |pods| pods.items.len() as u64 + pods.left);
+    let all_services = services.items.len() as u64 + services.left;
+    let failed = |error: anyhow::Error| Unread::Failed(format!("{error:#}"));
+    let mut counts = Counts::default();
+    if all_services <= ALL_SERVICES && all_pods <= ALL_PODS {
+        let found = settled(async || diff_of(reader.all(None).await?, options)).await.map_err(failed)?;
+        counts.services = usize::try_from(all_services).unwrap_or(usize::MAX);
+        add(&mut counts, &found);
+        return Ok(counts);
+    }
+    counts.of = Some(all_services);
+    let step = (services.items.len() / SAMPLE).max(1);
+    for service in services.items.iter().step_by(step).take(SAMPLE) {
+        let text = |field: &str| service[field].as_str().unwrap_or_default();
+        let key = ObjectKey::new(text("namespace"), text("name"));
+        // A Service may have been deleted since the list.
+        let Ok(found) = settled(async || diff_of(reader.service(&key).await?, options)).await else {
+            continue;
+        };
+        counts.services += 1;
+        add(&mut counts, &found);
+    }
+    Ok(counts)
+}
+
+fn add(counts: &mut Counts, found: &Diff) {
+    counts.add(&found.changes);
+    counts.not_read.extend(found.not_read.iter().cloned());
+    counts.not_read.sort();
+    counts.not_read.dedup();
+}
+
+fn diff_of(reading: Reading, options: &Options) -> anyhow::Result<Diff> {
+    let Reading { objects, notes, known, .. } = reading;
+    Ok(diff(&objects, &options.clone().with_known(known))?.with_not_read(notes))
+}
+
+/// Reads again if something would change: controllers finish writes under way by then.
+async fn settled(read: impl AsyncFn() -> anyhow::Result<Diff>) -> anyhow::Result<Diff> {
+    let first = read().await?;
+    if first.is_empty() {
+        return Ok(first);
+    }
+    tokio::time::sleep(BETWEEN_READINGS).await;
+    let second = read().await?;
+    Ok(Diff::persisting(&[first, second]))
+}

@@ -1,0 +1,411 @@
+//! The fields of a pod that tell why it is not ready.
+//!
+//! All of them exist in each version of Kubernetes that has EndpointSlices, except for those that
+//! say since when; an older kubelet leaves them out.
+
+use kube_endpoint_core_model::{Text, Timestamp};
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+
+use super::{or_default, time, write_optional_time};
+
+/// Conditions and containers of a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PodDetails {
+    pub conditions: Vec<PodCondition>,
+    /// The condition types of `spec.readinessGates`.
+    pub readiness_gates: Vec<Text>,
+    /// `spec.schedulingGates`, since 1.27: the scheduler ignores the pod as long as it has one.
+    pub scheduling_gates: Vec<Text>,
+    /// `metadata.finalizers`.
+    pub finalizers: Vec<Text>,
+    /// `status.reason`, such as `Evicted`, or empty.
+    pub reason: Text,
+    /// `status.message`, or empty.
+    pub message: Text,
+    /// The containers with a status: the init containers in the order in which they start, then
+    /// the others.
+    pub containers: Vec<ContainerState>,
+}
+
+impl PodDetails {
+    /// Returns the condition of a type.
+    pub fn condition(&self, condition_type: &str) -> Option<&PodCondition> {
+        self.conditions.iter().find(|condition| *condition.condition_type == *condition_type)
+    }
+}
+
+/// A condition of a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodCondition {
+    #[serde(rename = "type", deserialize_with = "or_default")]
+    pub condition_type: Text,
+    /// `True`, `False` or `Unknown`.
+    #[serde(deserialize_with = "or_default")]
+    pub status: Text,
+    /// Machine-readable reason, or empty.
+    #[serde(deserialize_with = "or_default")]
+    pub reason: Text,
+    /// Message for people, or empty.
+    #[serde(deserialize_with = "or_default")]
+    pub message: Text,
+    /// Time of the last change of the status.
+    #[serde(deserialize_with = "time")]
+    pub last_transition_time: Option<Timestamp>,
+}
+
+/// The kinds of containers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ContainerKind {
+    /// It has to end with success before the next container starts.
+    Init,
+    /// An init container that runs as long as the pod (`restartPolicy: Always`, since 1.29). It has
+    /// to start before the next container starts.
+    Sidecar,
+    #[default]
+    Main,
+}
+
+/// The kinds of probes that make a container ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Probe {
+    /// No other probe runs until it has succeeded once.
+    Startup,
+    Readiness,
+}
+
+/// The state of a container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ContainerState {
+    pub name: Text,
+    pub kind: ContainerKind,
+    /// True if it is ready. An init container is ready once it has ended with success.
+    pub ready: bool,
+    /// False while the startup probe has not succeeded. `None` if the kubelet does not say.
+    pub started: Option<bool>,
+    /// The number of restarts.
+    pub restarts: u32,
+    pub state: RunState,
+    /// The end of its previous run, or `None` if it has run at most once.
+    pub last: Option<Ended>,
+    pub has_startup_probe: bool,
+    pub has_readiness_probe: bool,
+}
+
+impl ContainerState {
+    /// Returns the probe that has not succeeded, if the container runs and is not ready.
+    pub(crate) fn failing_probe(&self) -> Option<Probe> {
+        match (self.started, self.has_startup_probe, self.has_readiness_probe) {
+            (Some(false), true, _) | (None, true, false) => Some(Probe::Startup),
+            (Some(false), false, _) => None,
+            (_, _, true) => Some(Probe::Readiness),
+            (_, _, false) => None,
+        }
+    }
+
+    /// Returns true if it has run before the present run, so that its previous log exists.
+    pub(crate) fn has_run_before(&self) -> bool {
+        self.restarts > 0 || self.last.is_some()
+    }
+}
+
+/// The present activity of a container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RunState {
+    Waiting {
+        /// Machine-readable reason, such as `CrashLoopBackOff`, or empty.
+        reason: Text,
+        /// Message for people, or empty.
+        message: Text,
+    },
+    Running {
+        since: Option<Timestamp>,
+    },
+    Ended(Ended),
+}
+
+/// The end of a run of a container.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Ended {
+    /// Machine-readable reason, such as `OOMKilled`, or empty.
+    #[serde(deserialize_with = "or_default")]
+    pub reason: Text,
+    /// Message of the kubelet or of the container itself, or empty.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "str::is_empty")]
+    pub message: Text,
+    #[serde(deserialize_with = "or_default")]
+    pub exit_code: i32,
+    #[serde(
+        deserialize_with = "time",
+        serialize_with = "write_optional_time",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub finished_at: Option<Timestamp>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RawPod {
+    #[serde(deserialize_with = "or_default")]
+    metadata: RawMetadata,
+    #[serde(deserialize_with = "or_default")]
+    spec: RawSpec,
+    #[serde(deserialize_with = "or_default")]
+    status: RawStatus,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RawMetadata {
+    #[serde(deserialize_with = "or_default")]
+    finalizers: Vec<Text>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct RawSpec {
+    #[serde(deserialize_with = "or_default")]
+    readiness_gates: Vec<RawGate>,
+    #[serde(deserialize_with = "or_default")]
+    scheduling_gates: Vec<RawSchedulingGate>,
+    #[serde(deserialize_with = "or_default")]
+    init_containers: Vec<RawContainer>,
+    #[serde(deserialize_with = "or_default")]
+    containers: Vec<RawContainer>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawGate {
+    #[serde(default, deserialize_with = "or_default")]
+    condition_type: Text,
+}
+
+#[derive(Deserialize)]
+struct RawSchedulingGate {
+    #[serde(default, deserialize_with = "or_default")]
+    name: Text,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct RawContainer {
+    #[serde(deserialize_with = "or_default")]
+    name: Text,
+    #[serde(deserialize_with = "or_default")]
+    restart_policy: Text,
+    startup_probe: Option<IgnoredAny>,
+    readiness_probe: Option<IgnoredAny>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct RawStatus {
+    #[serde(deserialize_with = "or_default")]
+    reason: Text,
+    #[serde(deserialize_with = "or_default")]
+    message: Text,
+    #[serde(deserialize_with = "or_default")]
+    conditions: Vec<PodCondition>,
+    #[serde(deserialize_with = "or_default")]
+    init_container_statuses: Vec<RawContainerStatus>,
+    #[serde(deserialize_with = "or_default")]
+    container_statuses: Vec<RawContainerStatus>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct RawContainerStatus {
+    #[serde(deserialize_with = "or_default")]
+    name: Text,
+    #[serde(deserialize_with = "or_default")]
+    ready: bool,
+    started: Option<bool>,
+    #[serde(deserialize_with = "or_default")]
+    restart_count: u32,
+    #[serde(deserialize_with = "or_default")]
+    state: RawState,
+    #[serde(deserialize_with = "or_default")]
+    last_state: RawState,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RawState {
+    waiting: Option<RawWaiting>,
+    running: Option<RawRunning>,
+    terminated: Option<Ended>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RawWaiting {
+    #[serde(deserialize_with = "or_default")]
+    reason: Text,
+    #[serde(deserialize_with = "or_default")]
+    message: Text,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct RawRunning {
+    #[serde(deserialize_with = "time")]
+    started_at: Option<Timestamp>,
+}
+
+impl RawContainer {
+    fn is_sidecar(&self) -> bool {
+        *self.restart_policy == *"Always"
+    }
+}
+
+impl RawContainerStatus {
+    /// Returns the state of a container. `spec` is the container, if the pod has it.
+    fn with(self, spec: Option<&RawContainer>, kind: ContainerKind) -> ContainerState {
+        let RawState { waiting, running, terminated } = self.state;
+        ContainerState {
+            name: self.name,
+            kind,
+            ready: self.ready,
+            started: self.started,
+            restarts: self.restart_count,
+            state: match (waiting, terminated, running) {
+                (Some(RawWaiting { reason, message }), ..) => RunState::Waiting { reason, message },
+                (None, Some(ended), _) => RunState::Ended(ended),
+                (None, None, Some(running)) => RunState::Running { since: running.started_at },
+                // The API defines so.
+                (None, None, None) => RunState::Waiting { reason: Text::default(), message: Text::default() },
+            },
+            last: self.last_state.terminated,
+            has_startup_probe: spec.is_some_and(|spec| spec.startup_probe.is_some()),
+            has_readiness_probe: spec.is_some_and(|spec| spec.readiness_probe.is_some()),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for PodDetails {
+    /// Reads a pod, as the API has it.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let RawPod { metadata, spec, status } = RawPod::deserialize(deserializer)?;
+        let position = |name: &Text| spec.init_containers.iter().position(|spec| spec.name == *name);
+        let mut init = status.init_container_statuses;
+        init.sort_by_key(|status| position(&status.name));
+        let init = init.into_iter().map(|status| {
+            let spec = spec.init_containers.iter().find(|spec| spec.name == status.name);
+            let is_sidecar = spec.is_some_and(RawContainer::is_sidecar);
+            let kind = if is_sidecar { ContainerKind::Sidecar } else { ContainerKind::Init };
+            status.with(spec, kind)
+        });
+        let main = status.container_statuses.into_iter().map(|status| {
+            let spec = spec.containers.iter().find(|spec| spec.name == status.name);
+            status.with(spec, ContainerKind::Main)
+        });
+        Ok(Self {
+            containers: init.chain(main).collect(),
+            conditions: status.conditions,
+            readiness_gates: spec.readiness_gates.into_iter().map(|gate| gate.condition_type).collect(),
+            scheduling_gates: spec.scheduling_gates.into_iter().map(|gate| gate.name).collect(),
+            finalizers: metadata.finalizers,
+            reason: status.reason,
+            message: status.message,
+        })
+    }
+}
+
+/// Returns the numbers of the container ports without a name, which the view of a pod lacks, of the
+/// containers that serve clients.
+pub(crate) fn unnamed_ports(pod: &Value) -> Vec<i32> {
+    let containers = |list: &str| pod["spec"][list].as_array().into_iter().flatten();
+    let sidecars = containers("initContainers").filter(|container| container["restartPolicy"] == "Always");
+    let ports = containers("containers")
+        .chain(sidecars)
+        .flat_map(|container| container["ports"].as_array().into_iter().flatten());
+    let unnamed = ports.filter(|port| port["name"].as_str().is_none_or(str::is_empty));
+    unnamed.filter_map(|port| i32::try_from(port["containerPort"].as_i64()?).ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn conditions_gates_and_containers_are_read() {
+        let details: PodDetails = serde_json::from_value(json!({
+            "metadata": {"finalizers": ["example.com/drain"]},
+            "spec": {
+                "readinessGates": [{"conditionType": "example.com/lb"}],
+                "schedulingGates": [{"name": "example.com/quota"}],
+                "initContainers": [{"name": "migrate"}, {"name": "proxy", "restartPolicy": "Always", "startupProbe": {}}],
+                "containers": [{"name": "app", "readinessProbe": {"httpGet": {"port": 80}}}, {"name": "side"}],
+            },
+            "status": {
+                "reason": "Evicted", "message": "low on memory",
+                "conditions": [{"type": "Ready", "status": "False", "reason": null,
+                    "lastTransitionTime": "2026-01-01T00:00:05Z"}],
+                "initContainerStatuses": [
+                    {"name": "proxy", "ready": false, "started": false, "state": {"running": {"startedAt": null}}},
+                    {"name": "migrate", "ready": true, "state": {"terminated": {"exitCode": 0, "reason": "Completed"}}},
+                ],
+                "containerStatuses": [
+                    {"name": "app", "ready": false, "restartCount": 7,
+                        "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 5m0s"}},
+                        "lastState": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}},
+                    {"name": "side", "ready": true, "started": true, "state": {"running": {}}},
+                ],
+            },
+        }))
+        .unwrap();
+        assert_eq!(details.readiness_gates, ["example.com/lb"]);
+        assert_eq!(details.scheduling_gates, ["example.com/quota"]);
+        assert_eq!(details.finalizers, ["example.com/drain"]);
+        assert_eq!((&*details.reason, &*details.message), ("Evicted", "low on memory"));
+        assert_eq!(&*details.condition("Ready").unwrap().status, "False");
+        let kinds: Vec<(&str, ContainerKind, Option<Probe>)> = details
+            .containers
+            .iter()
+            .map(|container| (&*container.name, container.kind, container.failing_probe()))
+            .collect();
+        let want = [
+            ("migrate", ContainerKind::Init, None),
+            ("proxy", ContainerKind::Sidecar, Some(Probe::Startup)),
+            ("app", ContainerKind::Main, Some(Probe::Readiness)),
+            ("side", ContainerKind::Main, None),
+        ];
+        assert_eq!(kinds, want);
+        let app = &details.containers[2];
+        let waiting =
+            RunState::Waiting { reason: "CrashLoopBackOff".into(), message: "back-off 5m0s".into() };
+        assert_eq!((&app.state, app.restarts), (&waiting, 7));
+        assert_eq!(app.last.as_ref().map(|last| (&*last.reason, last.exit_code)), Some(("OOMKilled", 137)));
+        assert_eq!(details.containers[3].state, RunState::Running { since: None });
+    }
+
+    #[test]
+    fn nulls_and_odd_times_are_none() {
+        let details: PodDetails = serde_json::from_value(json!({
+            "spec": null, "status": {"conditions": [{"type": "Ready", "lastTransitionTime": "soon"}],
+                "containerStatuses": null, "initContainerStatuses": [{"name": "a", "state": null, "lastState": null}]},
+        }))
+        .unwrap();
+        assert_eq!(details.conditions[0].last_transition_time, None);
+        assert_eq!(details.containers[0].last, None);
+    }
+
+    #[test]
+    fn ports_without_a_name_are_those_of_containers_that_serve() {
+        let pod = json!({"spec": {
+            "containers": [{"ports": [{"containerPort": 80}, {"name": "http", "containerPort": 8080}]}, {"ports": null}],
+            "initContainers": [{"ports": [{"containerPort": 81}]}, {"restartPolicy": "Always", "ports": [{"containerPort": 82}]}],
+        }});
+        assert_eq!(unnamed_ports(&pod), [80, 82]);
+        assert_eq!(unnamed_ports(&json!({"spec": null})), [0; 0]);
+    }
+}

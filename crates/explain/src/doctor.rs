@@ -1,0 +1,24 @@
+//! Tells for a cluster who writes Endpoints and EndpointSlices, whether the loops of
+//! kube-controller-manager are off, and what would change if kube-endpoint-manager took over.
+//!
+//! The caller reads [`Facts`], a part at a time and with the permissions that it has. [`examine`]
+//! makes a [`Report`] of them. It never guesses: an answer that the facts do not give is
+//! [`Answer::NotKnown`], and each part that could not be read is a line that names the permission.
+
+mod examine;
+mod facts;
+mod loops;
+mod outputs;
+mod permissions;
+mod report;
+mod webhooks;
+
+pub use examine::examine;
+pub use facts::{Counts, Facts, Instance, Lease, Read, Unread};
+pub use outputs::Outputs;
+pub use permissions::{FOR_MANAGER, FOR_PLUGIN, Permission, Review, for_manager};
+pub use report::{
+    Answer, Changes, InstanceReport, LeaseReport, LeaseState, LoopReport, Missing, OutputsReport, Report,
+    TwoAtOnce, Versions, WriterReport,
+};
+pub use webhooks::{Webhook, webhooks_of};

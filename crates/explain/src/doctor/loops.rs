@@ -1,0 +1,325 @@
+//! Judges whether the loops of kube-controller-manager are off, and whether two controllers write
+//! at once.
+
+use std::time::Duration;
+
+use kube_endpoint_core_model::Timestamp;
+use kube_endpoint_core_model::maker::KUBE_ENDPOINT_MANAGER;
+
+use super::facts::{Facts, Instance, Lease};
+use super::outputs::{Newest, Part};
+use super::report::{Answer, LeaseState, LoopReport, TwoAtOnce};
+use crate::age;
+use crate::leftovers::OutputKind;
+
+/// The name of the Lease of kube-controller-manager.
+const UPSTREAM_LEASE: &str = "kube-controller-manager";
+const SYSTEM: &str = "kube-system";
+/// The beginning of the names of the Leases of kube-endpoint-manager; shards have a suffix.
+const MANAGER_LEASE: &str = "kube-endpoint-manager";
+
+/// A write that is younger than this shows that its writer runs.
+const RECENT: Duration = Duration::from_secs(600);
+/// Clocks differ, and the last writes of the controller before may be late.
+const SLACK: Duration = Duration::from_secs(60);
+/// A Lease that lasts longer is a reservation, not that of a program.
+const RESERVATION_SECONDS: i64 = 3600;
+
+/// A loop of kube-controller-manager.
+struct Loop {
+    name: &'static str,
+    /// Its name before Kubernetes 1.28.
+    old_name: &'static str,
+    kind: OutputKind,
+    part: Part,
+}
+
+const LOOPS: [Loop; 3] = [
+    Loop {
+        name: "endpoints-controller",
+        old_name: "endpoint",
+        kind: OutputKind::Endpoints,
+        part: Part::OfPods,
+    },
+    Loop {
+        name: "endpointslice-controller",
+        old_name: "endpointslice",
+        kind: OutputKind::EndpointSlice,
+        part: Part::OfPods,
+    },
+    Loop {
+        name: "endpointslice-mirroring-controller",
+        old_name: "endpointslicemirroring",
+        kind: OutputKind::EndpointSlice,
+        part: Part::Mirrored,
+    },
+];
+
+impl Lease {
+    pub(super) fn is_upstreams(&self) -> bool {
+        *self.key.name == *UPSTREAM_LEASE && *self.key.namespace == *SYSTEM
+    }
+
+    pub(super) fn is_managers(&self) -> bool {
+        self.key.name.starts_with(MANAGER_LEASE)
+    }
+
+    pub(super) fn state(&self, now: Timestamp) -> LeaseState {
+        let duration = Duration::from_secs(self.duration_seconds.try_into().unwrap_or_default());
+        if self.holder.is_empty() {
+            LeaseState::Released
+        } else if self.duration_seconds >= RESERVATION_SECONDS {
+            LeaseState::Reserved
+        } else if self.renewed.is_some_and(|renewed| is_within(duration + SLACK, renewed, now)) {
+            LeaseState::Held
+        } else {
+            LeaseState::Expired
+        }
+    }
+
+    /// Returns true if another program holds it: kube-controller-manager campaigns for the Lease of
+    /// kube-endpoint-manager in a hand-over.
+    fn is_held_by_other_program(&self) -> bool {
+        !self.program.is_empty() && self.program != KUBE_ENDPOINT_MANAGER
+    }
+}
+
+/// Returns true if `later` is less than `span` after `earlier`.
+fn is_within(span: Duration, earlier: Timestamp, later: Timestamp) -> bool {
+    earlier.saturating_add(span).is_ok_and(|end| later < end)
+}
+
+/// The part of kube-endpoint-manager in the question who writes.
+pub(super) enum Manager<'f> {
+    /// These Leases have a leader.
+    Leads(Vec<&'f Lease>),
+    /// It does not lead, for this reason.
+    Waits(String),
+    NotKnown(String),
+}
+
+pub(super) fn manager(facts: &Facts, now: Timestamp) -> Manager<'_> {
+    let leases = facts.leases();
+    let of_manager = || leases.iter().copied().filter(|lease| lease.is_managers());
+    let held: Vec<&Lease> = of_manager().filter(|lease| lease.state(now) == LeaseState::Held).collect();
+    let (others, held): (Vec<&Lease>, Vec<&Lease>) =
+        held.into_iter().partition(|lease| lease.is_held_by_other_program());
+    if !held.is_empty() {
+        return Manager::Leads(held);
+    }
+    if let Some(lease) = others.first() {
+        return Manager::Waits(format!(
+            "{} holds the lease {}, as in a hand-over.",
+            lease.program, lease.key
+        ));
+    }
+    if facts.leases.is_err() || facts.leases_elsewhere.is_err() {
+        return Manager::NotKnown("Not all leases can be read.".to_owned());
+    }
+    let outputs = [&facts.slices, &facts.endpoints].into_iter().flatten();
+    let newest = outputs.filter_map(|outputs| outputs.newest_of_manager()).max_by_key(|newest| newest.at);
+    if let Some(newest) = newest.filter(|newest| is_within(RECENT, newest.at, now)) {
+        return Manager::NotKnown(format!(
+            "{}, but no lease of kube-endpoint-manager is held.",
+            says(&newest, "", now)
+        ));
+    }
+    Manager::Waits(match of_manager().next() {
+        Some(lease) if lease.state(now) == LeaseState::Reserved => {
+            format!("The lease {} is reserved, so kube-endpoint-manager waits.", lease.key)
+        }
+        _ => "No lease of kube-endpoint-manager is held.".to_owned(),
+    })
+}
+
+/// Returns the words about a write.
+fn says(newest: &Newest, kind: &str, now: Timestamp) -> String {
+    let space = if kind.is_empty() { "" } else { " " };
+    let age = age::seconds(age::since(newest.at, now));
+    format!("{} wrote {kind}{space}{} {age} ago", newest.writer, newest.object)
+}
+
+/// Returns true if the flag `--controllers` of a pod turns a loop on.
+fn turns_on(pod: &Instance, of: &Loop) -> bool {
+    let entries: Vec<&str> = pod.values("controllers").flat_map(|value| value.split(',')).collect();
+    let has = |entry: &dyn Fn(&str) -> bool| entries.iter().any(|it| entry(it.trim()));
+    let is_named = |name: &str| name == of.name || name == of.old_name;
+    let is_off = has(&|it| it.strip_prefix('-').is_some_and(is_named));
+    entries.is_empty() || has(&is_named) || (!is_off && has(&|it| it == "*"))
+}
+
+/// Returns true unless the flags of all pods of kube-endpoint-manager turn a loop off.
+fn manager_runs(facts: &Facts, of: &Loop) -> bool {
+    let Ok(pods) = &facts.managers else { return true };
+    pods.is_empty() || pods.iter().any(|pod| turns_on(pod, of))
+}
+
+/// The flags of kube-controller-manager, for one loop.
+enum Flags {
+    On(String),
+    Off(String),
+    NotKnown(String),
+}
+
+fn flags(facts: &Facts, of: &Loop, now: Timestamp) -> Flags {
+    let lease = facts.leases.as_ref().ok().map(|leases| leases.iter().find(|lease| lease.is_upstreams()));
+    let held = lease.map(|lease| lease.filter(|lease| lease.state(now) == LeaseState::Held));
+    let Ok(pods) = &facts.upstream else {
+        return Flags::NotKnown(
+            "The pods of kube-controller-manager cannot be read, so its flags are not known.".to_owned(),
+        );
+    };
+    // A pod without a command line in its specification says nothing.
+    let running = pods.iter().filter(|pod| pod.started.is_some() && !pod.arguments.is_empty());
+    let running: Vec<&Instance> = running.collect();
+    if let Some(pod) = running.iter().find(|pod| turns_on(pod, of)) {
+        return Flags::On(format!("The flags of pod {} turn it on.", pod.key));
+    }
+    let is_one_of_them = |lease: &Lease| {
+        let host = lease.holder.rsplit_once('_').map_or(&*lease.holder, |(host, _)| host);
+        running.iter().any(|pod| pod.node == host || *pod.key.name == *host)
+    };
+    match held {
+        _ if running.is_empty() => {
+            let holder = match held.flatten() {
+                Some(lease) => format!(" One leads on {}.", lease.holder),
+                None => String::new(),
+            };
+            Flags::NotKnown(format!(
+                "No pod of kube-controller-manager shows its flags; it may run outside of the cluster.{holder}"
+            ))
+        }
+        None => Flags::NotKnown(format!(
+            "The flags of {} turn it off, but the lease cannot be read, so another may lead.",
+            pods_in_words(&running)
+        )),
+        Some(Some(lease)) if !is_one_of_them(lease) => Flags::NotKnown(format!(
+            "The flags of {} turn it off, but {} leads, which is none of them.",
+            pods_in_words(&running),
+            lease.holder
+        )),
+        Some(_) => Flags::Off(format!("The flags of {} turn it off.", pods_in_words(&running))),
+    }
+}
+
+fn pods_in_words(pods: &[&Instance]) -> String {
+    match pods {
+        [pod] => format!("pod {}", pod.key),
+        pods => format!("all {} pods", pods.len()),
+    }
+}
+
+/// Judges the three loops.
+pub(super) fn judge(facts: &Facts, now: Timestamp) -> Vec<LoopReport> {
+    LOOPS.iter().map(|of| judge_one(facts, of, now)).collect()
+}
+
+fn judge_one(facts: &Facts, of: &Loop, now: Timestamp) -> LoopReport {
+    let outputs = match of.kind {
+        OutputKind::EndpointSlice => &facts.slices,
+        OutputKind::Endpoints => &facts.endpoints,
+    };
+    let newest = outputs.as_ref().ok().and_then(|outputs| outputs.newest_of_upstream(of.part));
+    let since = match manager(facts, now) {
+        Manager::Leads(leases) => leases.iter().filter_map(|lease| lease.acquired).min(),
+        _ => None,
+    };
+    let after = |time: Timestamp, write: &Newest| !is_within(SLACK, time, write.at) && write.at > time;
+    let is_recent = |write: &&Newest| is_within(RECENT, write.at, now);
+    let is_after_take_over = |write: &Newest| since.is_some_and(|since| after(since, write));
+    let mut evidence = Vec::new();
+    let is_off = match flags(facts, of, now) {
+        Flags::On(why) => {
+            evidence.push(why);
+            Answer::No
+        }
+        Flags::Off(why) => {
+            evidence.push(why);
+            let started = facts.upstream.iter().flatten().filter_map(|pod| pod.started).max();
+            let contradicts = |write: &&Newest| started.is_some_and(|started| after(started, write));
+            match newest.as_ref().filter(contradicts) {
+                Some(write) => {
+                    evidence
+                        .push(format!("But {}, after they started.", says(write, &of.kind.to_string(), now)));
+                    Answer::No
+                }
+                None => Answer::Yes,
+            }
+        }
+        Flags::NotKnown(why) => {
+            evidence.push(why);
+            match newest.as_ref().filter(is_recent) {
+                Some(write) if since.is_none() || is_after_take_over(write) => {
+                    evidence.push(format!("{}.", says(write, &of.kind.to_string(), now)));
+                    return LoopReport { name: of.name, is_off: Answer::No, evidence };
+                }
+                _ => {}
+            }
+            evidence.push(old_writes(newest.as_ref(), since, is_after_take_over, of, outputs.is_ok(), now));
+            Answer::NotKnown
+        }
+    };
+    LoopReport { name: of.name, is_off, evidence }
+}
+
+/// Returns what the writes say that prove nothing.
+fn old_writes(
+    newest: Option<&Newest>,
+    since: Option<Timestamp>,
+    is_after_take_over: impl Fn(&Newest) -> bool,
+    of: &Loop,
+    is_read: bool,
+    now: Timestamp,
+) -> String {
+    let kind = of.kind.to_string();
+    match (newest, since) {
+        _ if !is_read => format!("The {kind} objects cannot be read."),
+        (Some(write), _) if is_after_take_over(write) => {
+            format!(
+                "{}, after kube-endpoint-manager had begun to lead: it was on then.",
+                says(write, &kind, now)
+            )
+        }
+        (_, Some(since)) => format!(
+            "In the objects that were read it wrote nothing since kube-endpoint-manager leads ({}).",
+            age::seconds(age::since(since, now))
+        ),
+        (Some(write), None) => {
+            format!("{}. That says nothing about now.", says(write, &kind, now))
+        }
+        (None, None) => "No object that was read is one that it wrote.".to_owned(),
+    }
+}
+
+/// Judges whether two controllers write at once.
+pub(super) fn two_at_once(facts: &Facts, loops: &[LoopReport], now: Timestamp) -> TwoAtOnce {
+    let leads = match manager(facts, now) {
+        Manager::Leads(leads) => leads,
+        Manager::Waits(why) => return TwoAtOnce { answer: Answer::No, evidence: vec![why] },
+        Manager::NotKnown(why) => return TwoAtOnce { answer: Answer::NotKnown, evidence: vec![why] },
+    };
+    let mut evidence: Vec<String> =
+        leads.iter().map(|lease| format!("{} leads with the lease {}.", lease.holder, lease.key)).collect();
+    let same =
+        |one: &&&Lease| leads.iter().any(|other| other.key.name == one.key.name && other.key != one.key);
+    if leads.iter().any(|lease| same(&lease)) {
+        evidence.push("These leases have the same name in different namespaces.".to_owned());
+        return TwoAtOnce { answer: Answer::Yes, evidence };
+    }
+    let with = |answer: Answer| {
+        let loops = LOOPS.iter().zip(loops).filter(|(of, _)| manager_runs(facts, of));
+        loops.filter(|(_, of)| of.is_off == answer).map(|(of, _)| of.name).collect::<Vec<_>>()
+    };
+    let (on, not_known) = (with(Answer::No), with(Answer::NotKnown));
+    let answer = if !on.is_empty() {
+        evidence.push(format!("kube-controller-manager runs {}.", on.join(", ")));
+        Answer::Yes
+    } else if !not_known.is_empty() {
+        evidence.push(format!("kube-controller-manager may run {}.", not_known.join(", ")));
+        Answer::NotKnown
+    } else {
+        evidence.push("kube-controller-manager runs none of these loops.".to_owned());
+        Answer::No
+    };
+    TwoAtOnce { answer, evidence }
+}

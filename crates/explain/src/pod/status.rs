@@ -1,0 +1,181 @@
+//! Finds in the status of a pod the reason why it has ended, does not start, or is not ready: the
+//! container that is the cause, not one that waits for it.
+
+use kube_endpoint_core_model::Timestamp;
+
+use super::Judged;
+use crate::details::{ContainerKind, ContainerState, PodDetails, RunState};
+use crate::pod_reason::{FailedContainer, PodReason, UnreadyContainer};
+
+/// The reasons of waiting containers that have a cause elsewhere, or none at all.
+const WAITS: [&str; 3] = ["", "PodInitializing", "ContainerCreating"];
+
+impl Judged<'_> {
+    pub(super) fn finished(&self) -> PodReason {
+        let Some(details) = self.details else {
+            return PodReason::PodFinished {
+                why: Default::default(),
+                message: Default::default(),
+                failed: None,
+            };
+        };
+        let failed = details.containers.iter().find_map(|container| match &container.state {
+            RunState::Ended(end) if end.exit_code != 0 => {
+                Some(FailedContainer { name: container.name.clone(), kind: container.kind, end: end.clone() })
+            }
+            _ => None,
+        });
+        PodReason::PodFinished { why: details.reason.clone(), message: details.message.clone(), failed }
+    }
+
+    pub(super) fn terminating(&self, serving: bool) -> PodReason {
+        let finalizers = self.details.map(|details| details.finalizers.clone()).unwrap_or_default();
+        PodReason::PodTerminating { until: self.pod.deletion_timestamp, serving, finalizers }
+    }
+
+    pub(super) fn no_address(&self) -> PodReason {
+        if self.pod.node_name.is_none() {
+            return self.not_scheduled();
+        }
+        // Before a pod has an address, all of its containers wait for their creation.
+        let cause = self.details.and_then(cause).filter(|reason| !is_wait(reason));
+        cause.unwrap_or(PodReason::NoAddress)
+    }
+
+    pub(super) fn not_scheduled(&self) -> PodReason {
+        let scheduled = self.details.and_then(|details| details.condition("PodScheduled"));
+        PodReason::NotScheduled {
+            message: scheduled.map(|condition| condition.message.clone()).unwrap_or_default(),
+            gates: self.details.map(|details| details.scheduling_gates.clone()).unwrap_or_default(),
+            since: scheduled.and_then(|condition| condition.last_transition_time),
+        }
+    }
+
+    /// Returns the reason why a published pod is not ready.
+    pub(super) fn not_ready(&self, serving: bool, terminating: bool) -> PodReason {
+        if terminating {
+            return self.terminating(serving);
+        }
+        if self.pod.ready.is_none() {
+            return self.details.and_then(cause).unwrap_or(PodReason::ReadinessUnknown);
+        }
+        let since = self.not_ready_since();
+        let ready = self.details.and_then(|details| details.condition("Ready"));
+        let not_ready = PodReason::NotReady {
+            why: ready.map(|condition| condition.reason.clone()).unwrap_or_default(),
+            message: ready.map(|condition| condition.message.clone()).unwrap_or_default(),
+            since,
+        };
+        let containers = self.containers_not_ready();
+        let gate = || self.gate_not_met();
+        let node = self.node.filter(|node| !node.ready);
+        let node = node.map(|node| PodReason::NodeNotReady { node: node.name.clone(), since });
+        containers.or_else(gate).or(node).unwrap_or(not_ready)
+    }
+
+    fn containers_not_ready(&self) -> Option<PodReason> {
+        let details = self.details?;
+        let condition =
+            details.condition("ContainersReady").filter(|condition| *condition.status != *"True")?;
+        let mut reason =
+            cause(details).unwrap_or(PodReason::ContainerNotReady { containers: Vec::new(), since: None });
+        if let PodReason::ContainerNotReady { since, .. } = &mut reason {
+            *since = condition.last_transition_time;
+        }
+        Some(reason)
+    }
+
+    fn gate_not_met(&self) -> Option<PodReason> {
+        let details = self.details?;
+        details.readiness_gates.iter().find_map(|gate| {
+            let condition = details.condition(gate);
+            let is_met = condition.is_some_and(|condition| *condition.status == *"True");
+            (!is_met).then(|| PodReason::ReadinessGateNotMet {
+                gate: gate.clone(),
+                status: condition.map(|condition| condition.status.clone()),
+                since: condition.and_then(|condition| condition.last_transition_time),
+            })
+        })
+    }
+
+    pub(super) fn not_ready_since(&self) -> Option<Timestamp> {
+        self.pod.ready.filter(|ready| !ready.is_true).and_then(|ready| ready.last_transition)
+    }
+}
+
+/// Returns the reason of the container that keeps the pod from being ready: the first one that
+/// keeps others from starting, else one that does not run, else all that run and are not ready.
+fn cause(details: &PodDetails) -> Option<PodReason> {
+    let containers = &details.containers;
+    let has_started = containers
+        .iter()
+        .any(|one| one.kind == ContainerKind::Main && (one.has_run_before() || !is_waiting(one)));
+    let blocking = containers.iter().filter(|_| !has_started).find(|container| blocks(container));
+    if let Some(container) = blocking {
+        return Some(match &container.state {
+            RunState::Running { since } if container.kind == ContainerKind::Init => {
+                PodReason::InitContainerRuns { container: container.name.clone(), since: *since }
+            }
+            RunState::Running { .. } => unready([container]),
+            _ => stopped(container)?,
+        });
+    }
+    // An init container that has ended stays so while the others run.
+    let lasting = || containers.iter().filter(|one| one.kind != ContainerKind::Init && !one.ready);
+    let all: Vec<PodReason> = lasting().filter_map(stopped).collect();
+    let first = all.iter().find(|reason| !is_wait(reason)).or(all.first()).cloned();
+    first.or_else(|| lasting().next().map(|_| unready(lasting())))
+}
+
+/// Returns true if the containers after this one wait for it.
+fn blocks(container: &ContainerState) -> bool {
+    match container.kind {
+        ContainerKind::Main => false,
+        ContainerKind::Init => {
+            !container.ready && !matches!(&container.state, RunState::Ended(end) if end.exit_code == 0)
+        }
+        ContainerKind::Sidecar => {
+            let is_running = matches!(container.state, RunState::Running { .. });
+            !(is_running && container.started != Some(false))
+        }
+    }
+}
+
+fn is_waiting(container: &ContainerState) -> bool {
+    matches!(container.state, RunState::Waiting { .. })
+}
+
+/// Returns true if a container only waits for its creation, or for another container.
+fn is_wait(reason: &PodReason) -> bool {
+    matches!(reason, PodReason::ContainerNotRunning { why, last: None, .. } if WAITS.contains(&&**why))
+}
+
+/// Returns the reason of a container that does not run.
+fn stopped(container: &ContainerState) -> Option<PodReason> {
+    let (why, message, exit_code) = match &container.state {
+        RunState::Running { .. } => return None,
+        RunState::Waiting { reason, message } => (reason, message, None),
+        RunState::Ended(end) => (&end.reason, &end.message, Some(end.exit_code)),
+    };
+    Some(PodReason::ContainerNotRunning {
+        container: container.name.clone(),
+        kind: container.kind,
+        why: why.clone(),
+        message: message.clone(),
+        exit_code,
+        restarts: container.restarts,
+        last: container.last.clone(),
+    })
+}
+
+/// Returns the reason of containers that run and are not ready.
+fn unready<'a>(containers: impl IntoIterator<Item = &'a ContainerState>) -> PodReason {
+    let one = |container: &ContainerState| UnreadyContainer {
+        name: container.name.clone(),
+        kind: container.kind,
+        probe: container.failing_probe(),
+        restarts: container.restarts,
+        has_run_before: container.has_run_before(),
+    };
+    PodReason::ContainerNotReady { containers: containers.into_iter().map(one).collect(), since: None }
+}

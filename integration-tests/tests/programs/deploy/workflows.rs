@@ -1,0 +1,80 @@
+//! Tests of GitHub's workflows that need no GitHub: what they run exists, and none of their steps
+//! is so long that it belongs into a script which runs elsewhere, too.
+
+use std::collections::BTreeSet;
+use std::fs::{read_dir, read_to_string};
+
+use serde_json::Value;
+
+use crate::deploy::manifests::{documents, root};
+
+/// A step: the file of its workflow, and the step.
+type Step = (String, Value);
+
+fn steps() -> Vec<Step> {
+    let mut steps = Vec::new();
+    for entry in read_dir(root().join(".github/workflows")).unwrap() {
+        let path = entry.unwrap().path();
+        let workflow = &documents(&read_to_string(&path).unwrap())[0];
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        for job in workflow["jobs"].as_object().unwrap().values() {
+            steps.extend(job["steps"].as_array().unwrap().iter().map(|step| (name.clone(), step.clone())));
+        }
+    }
+    assert!(steps.len() > 20, "only {} steps", steps.len());
+    steps
+}
+
+/// Returns the commands of all steps.
+fn commands() -> String {
+    steps().iter().filter_map(|(_, step)| step["run"].as_str()).map(|run| format!("{run}\n")).collect()
+}
+
+/// An action's tag may move to other code, and a step that only GitHub runs is a step without a
+/// test.
+pub(crate) fn actions_are_pinned_and_steps_are_short() {
+    for (workflow, step) in steps() {
+        match (step["uses"].as_str(), step["run"].as_str()) {
+            (Some(uses), None) => {
+                let commit = uses.split_once('@').unwrap_or_default().1;
+                let is_commit = commit.len() == 40 && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
+                assert!(is_commit, "{workflow}: {uses} is no commit");
+            }
+            (None, Some(run)) => {
+                assert!(run.lines().count() <= 3, "{workflow}: more than three lines:\n{run}");
+            }
+            _ => panic!("{workflow}: a step has either `uses` or `run`: {step}"),
+        }
+    }
+}
+
+pub(crate) fn files_and_options_exist() {
+    let commands = commands();
+    let is_part = |c: char| c.is_alphanumeric() || "/-_.".contains(c);
+    let words: BTreeSet<&str> = commands.split(|c| !is_part(c)).collect();
+    let files: Vec<&&str> =
+        words.iter().filter(|word| word.starts_with(".ci/") || word.starts_with("release/")).collect();
+    assert!(files.len() >= 3, "{files:?}");
+    for file in files {
+        assert!(root().join(file).exists(), "there is no {file}");
+    }
+    // The usage at the beginning of the script is that of the program, as a test of it says.
+    let script = read_to_string(root().join("release/build")).unwrap();
+    let calls: Vec<&str> = commands.lines().filter(|line| line.contains("release/build ")).collect();
+    assert!(calls.len() >= 3, "{calls:?}");
+    for option in calls.iter().flat_map(|call| call.split(' ')).filter(|word| word.starts_with("--")) {
+        assert!(script.contains(&format!("[{option}")), "release/build has no {option}");
+    }
+    // The dry run says where the workflow pushes.
+    let plan = read_to_string(root().join("release/src/plan.rs")).unwrap();
+    let workflow = read_to_string(root().join(".github/workflows/release.yml")).unwrap();
+    let registries: BTreeSet<&str> = workflow
+        .split(|c| !is_part(c))
+        .map(|word| word.trim_start_matches('/'))
+        .filter(|word| word.starts_with("ghcr.io/"))
+        .collect();
+    assert_eq!(registries.len(), 2, "{registries:?}");
+    for registry in registries {
+        assert!(plan.contains(registry), "the dry run does not name {registry}");
+    }
+}

@@ -1,0 +1,34 @@
+//! Tests that kubectl takes the examples of `docs/verdicts.md` as they are.
+
+use std::process::Stdio;
+
+use crate::kubectl::common::*;
+
+/// Servers of today refuse these objects. They may be in a cluster nevertheless, where a server of
+/// an older version, or with other rules, has stored them.
+const REFUSED: [&str; 3] = [
+    "spec.ports: Required value",
+    "spec.trafficDistribution: Unsupported value",
+    "subsets[0].addresses[1].ip: Invalid value",
+];
+
+pub(crate) fn the_examples_of_faults_are_accepted() {
+    let kubectl = Kubectl::start();
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/faults");
+    let files = std::fs::read_dir(folder).unwrap().count();
+    let output = kubectl
+        .command(&format!("create --dry-run=server -f {folder}"))
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let created = String::from_utf8(output.stdout).unwrap();
+    assert!(created.lines().count() > 2 * files, "{created}");
+    assert!(created.lines().all(|line| line.ends_with(" created (server dry run)")), "{created}");
+    let errors = String::from_utf8(output.stderr).unwrap();
+    let mut errors: Vec<&str> = errors.lines().filter(|line| !line.starts_with("Warning: ")).collect();
+    errors.retain(|line| !line.is_empty());
+    assert_eq!(errors.len(), REFUSED.len(), "{errors:#?}");
+    for refused in REFUSED {
+        assert!(errors.iter().any(|line| line.contains(refused)), "{refused}: {errors:#?}");
+    }
+}

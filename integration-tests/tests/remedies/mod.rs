@@ -1,0 +1,359 @@
+//! Follows the remedy of each fault to the letter, on the embedded server with its kubelet and with
+//! the controllers:
+//! a test carries the steps out that the explanation returns, and plays the person whom a step
+//! asks. Then clients must be sent where the owner of the Service means, and no other Service may
+//! have changed.
+
+#[path = "../../../crates/explain/tests/fault_manifests.rs"]
+mod fault_manifests;
+mod kubectl;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use kube_endpoint_controllers::{ControllerName, Gates};
+use kube_endpoint_core_model::{EndpointSlice, IpFamily, ObjectKey};
+use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, manifest};
+use kube_endpoint_explain::consumers::kube_proxy::{KubeProxy, Through};
+use kube_endpoint_explain::{
+    Code, Explanation, Known, LintOptions, Objects, Options, Remedy, Severity, Step, explain, lint,
+};
+use kube_endpoint_integration_tests::running_manager::{RunningManager, settings};
+use serde_json::{Value, json};
+
+use fault_manifests::{Change, Fault, manifests};
+use kubectl::{path, send};
+
+const START: &str = "2026-01-01T00:10:00Z";
+
+/// How long the controllers get. Writes that are this late are a fault.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The plurals of all kinds that an explanation reads.
+const KINDS: [&str; 5] = ["nodes", "pods", "services", "endpoints", "endpointslices"];
+
+/// The number of addresses that an Endpoints object may hold.
+const CAPACITY: usize = 1000;
+
+/// A cluster with a fault, and with other Services.
+struct Scene<'f> {
+    fault: &'f Fault,
+    server: EmbeddedApiServer,
+    manager: RunningManager,
+    known: Known,
+}
+
+/// Returns a Service whose endpoints somebody wrote, and, if there is a node, one with a pod.
+fn bystanders(node: Option<&str>) -> Vec<Value> {
+    let service = |name: &str, spec: Value| json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "namespace": "default"}, "spec": spec});
+    let ports = json!([{"name": "http", "port": 80, "targetPort": 8080}]);
+    let mut all = vec![
+        service("written", json!({"ports": ports})),
+        json!({"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": "written", "namespace": "default"},
+            "subsets": [{"addresses": [{"ip": "10.8.0.1"}], "ports": [{"name": "http", "port": 8080}]}]}),
+    ];
+    all.extend(node.into_iter().flat_map(|node| {
+        [
+            service("bystander", json!({"ports": ports, "selector": {"name": "bystander"}})),
+            json!({"apiVersion": "v1", "kind": "Pod",
+                "metadata": {"name": "bystander-1", "namespace": "default", "labels": {"name": "bystander"}},
+                "spec": {"nodeName": node, "containers": [{"name": "app", "image": "example.com/bystander"}]},
+                "status": {"phase": "Running", "podIP": "10.1.9.1", "podIPs": [{"ip": "10.1.9.1"}],
+                    "conditions": [{"type": "Ready", "status": "True"}]}}),
+        ]
+    }));
+    all
+}
+
+/// Returns pods that fill an Endpoints object, if the fault needs a full one.
+fn fillers(fault: &Fault) -> Vec<Value> {
+    let Some(capacity) = fault.endpoints_capacity else { return Vec::new() };
+    let model = fault.objects.iter().find(|object| object["kind"] == "Pod").unwrap();
+    let filler = |at: usize| {
+        let mut pod = model.clone();
+        let ip = format!("10.2.{}.{}", at / 250, at % 250);
+        pod["metadata"]["name"] = format!("filler-{at}").into();
+        pod["status"]["podIP"] = ip.as_str().into();
+        pod["status"]["podIPs"] = json!([{"ip": ip}]);
+        pod
+    };
+    (0..CAPACITY - capacity).map(filler).collect()
+}
+
+impl<'f> Scene<'f> {
+    /// Lets the controllers write the outputs of the other Services, then loads the objects as
+    /// `--embedded-load` does, and starts the controllers of the fault.
+    async fn of(fault: &'f Fault) -> Result<Self, String> {
+        let (nodes, objects): (Vec<_>, Vec<_>) =
+            fault.objects.iter().cloned().partition(|object| object["kind"] == "Node");
+        let node = nodes.first().and_then(|node| node["metadata"]["name"].as_str());
+        let others = bystanders(node);
+        let server = EmbeddedApiServer::builder().start_time(START.parse().unwrap());
+        let server = server.track_managers().kubelet().build().unwrap();
+        add(&server, nodes.iter().cloned().chain(others)).await?;
+        let manager = start(&server, None);
+        tokio::time::sleep(PATIENCE).await;
+        manager.stop().await;
+        add(&server, objects.into_iter().chain(fillers(fault))).await?;
+        let manager = start(&server, fault.controllers.as_deref());
+        let known = |kind: &str| !fault.forbidden.iter().any(|forbidden| forbidden == kind);
+        let known = Known {
+            pods: known("pods"),
+            nodes: known("nodes"),
+            slices: known("endpointslices"),
+            endpoints: known("endpoints"),
+        };
+        tokio::time::sleep(PATIENCE).await;
+        Ok(Self { fault, server, manager, known })
+    }
+
+    fn objects(&self) -> Objects {
+        let may = |kind: &&&str| match **kind {
+            "pods" => self.known.pods,
+            "endpointslices" => self.known.slices,
+            "endpoints" => self.known.endpoints,
+            _ => true,
+        };
+        Objects::read(KINDS.iter().filter(may).flat_map(|kind| self.server.list(kind))).unwrap()
+    }
+
+    fn explained(&self) -> Option<Explanation> {
+        let (objects, options) = (self.objects(), Options::default().with_known(self.known));
+        let key = ObjectKey::new("default", "web");
+        explain(&objects, &key, &objects.topology(0.0), self.server.now(), None, &options)
+    }
+
+    /// Returns the remedies of a code, and the codes of all findings.
+    fn remedies(&self, wanted: Code) -> (Vec<Remedy>, Vec<Code>) {
+        let all = LintOptions { include_info: true, ..LintOptions::default() };
+        let options = Options::default().with_known(self.known);
+        let linted = lint(&self.objects(), self.server.now(), &options, &all).problems;
+        let mut codes: Vec<Code> = linted.iter().map(|lint| lint.code).collect();
+        let mut found: Vec<Remedy> =
+            linted.into_iter().filter(|lint| lint.code == wanted).map(|lint| lint.remedy).collect();
+        if let Some(explanation) = self.explained() {
+            codes.extend(explanation.codes());
+            let of_pods = explanation.pods.iter().filter(|pod| pod.code() == wanted);
+            let of_pods: Vec<Remedy> = of_pods.filter_map(|pod| pod.remedy()).take(1).collect();
+            if found.is_empty() {
+                let advice = explanation.to_do.into_iter().find(|advice| advice.code == wanted);
+                found = advice.map_or(of_pods, |advice| vec![advice.remedy]);
+            }
+        }
+        (found, codes)
+    }
+
+    /// Returns the names of the pods, and the addresses of other endpoints, to which some client of
+    /// the Service is sent.
+    fn receives(&self) -> BTreeSet<String> {
+        let objects = self.objects();
+        let key = ObjectKey::new("default", "web");
+        let Some(service) = objects.service(&key) else { return BTreeSet::new() };
+        let slices = || objects.slices_of(&key).iter().map(|slice| &**slice);
+        let mut nodes: Vec<(String, String)> = vec![(String::new(), String::new())];
+        nodes.extend(self.server.list("nodes").iter().map(|node| {
+            let meta = &node["metadata"];
+            let zone = meta["labels"]["topology.kubernetes.io/zone"].as_str().unwrap_or_default();
+            (meta["name"].as_str().unwrap().to_owned(), zone.to_owned())
+        }));
+        let mut addresses = BTreeSet::new();
+        for (node, zone) in &nodes {
+            let proxy = KubeProxy { node, zone, ..KubeProxy::default() };
+            for family in [IpFamily::IPv4, IpFamily::IPv6] {
+                let policies = objects.policies(&key).unwrap_or_default();
+                let routes = proxy.routes(service, policies, slices(), family, Through::ClusterIp);
+                let backends = routes.ports.iter().flat_map(|port| &port.backends);
+                addresses.extend(backends.map(|backend| backend.ip().to_string()));
+            }
+        }
+        let of_dns = |slice: &&EndpointSlice| {
+            let ready = slice.endpoints.iter().filter(|endpoint| endpoint.conditions.ready != Some(false));
+            ready.flat_map(|endpoint| &endpoint.addresses).map(ToString::to_string).collect::<Vec<_>>()
+        };
+        if service.is_headless() {
+            addresses.extend(slices().flat_map(|slice| of_dns(&slice)));
+        }
+        let names: BTreeMap<String, String> = slices()
+            .flat_map(|slice| &slice.endpoints)
+            .filter_map(|endpoint| {
+                let target = endpoint.target_ref.as_ref()?;
+                Some((endpoint.addresses.first()?.to_string(), target.name.to_string()))
+            })
+            .collect();
+        addresses.into_iter().map(|ip| names.get(&ip).cloned().unwrap_or(ip)).collect()
+    }
+
+    /// Returns the endpoints of the other Services, with what clients look at.
+    fn others(&self) -> Vec<Value> {
+        let of = |kind: &str, fields: &[&str]| -> Vec<Value> {
+            let all = self.server.list(kind).into_iter().filter(|object| {
+                let meta = &object["metadata"];
+                let service = meta["labels"]["kubernetes.io/service-name"].as_str().or(meta["name"].as_str());
+                service == Some("written") || service == Some("bystander")
+            });
+            all.map(|object| fields.iter().map(|field| object[*field].clone()).collect()).collect()
+        };
+        let mut slices = of("endpointslices", &["ports", "endpoints"]);
+        for endpoint in slices.iter_mut().flat_map(|slice| slice[1].as_array_mut().unwrap()) {
+            endpoint
+                .as_object_mut()
+                .unwrap()
+                .retain(|field, _| field == "addresses" || field == "conditions");
+        }
+        slices.into_iter().chain(of("endpoints", &["subsets"])).collect()
+    }
+
+    /// Plays the person who is asked.
+    async fn ask(&mut self) -> Result<(), String> {
+        for change in &self.fault.person {
+            let server = &self.server;
+            let at = |kind: &str, name: &str| {
+                let namespace = if kind == "Node" { "" } else { "default" };
+                path(namespace, &kind.to_lowercase(), name)
+            };
+            match change {
+                Change::Create(object) => {
+                    server.create(object.clone()).await.map_err(|status| status.message)?;
+                }
+                Change::Delete { kind, name } => {
+                    let now = json!({"gracePeriodSeconds": 0});
+                    send(server, "DELETE", &at(kind, name)?, "application/json", &now).await?;
+                }
+                Change::Patch { kind, name, merge } => {
+                    let (path, mut merge) = (at(kind, name)?, merge.clone());
+                    let form = "application/merge-patch+json";
+                    if let Some(status) = merge.as_object_mut().unwrap().remove("status") {
+                        let status = json!({"status": status});
+                        send(server, "PATCH", &format!("{path}/status"), form, &status).await?;
+                    }
+                    if merge != json!({}) {
+                        send(server, "PATCH", &path, form, &merge).await?;
+                    }
+                }
+                Change::Permit(permit) => {
+                    assert!(*permit);
+                    self.known = Known::ALL;
+                }
+                Change::StartControllers(start_them) => {
+                    assert!(*start_them);
+                    let all = start(server, None);
+                    std::mem::replace(&mut self.manager, all).stop().await;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Loads objects that a server has stored, and creates the others.
+async fn add(server: &EmbeddedApiServer, objects: impl Iterator<Item = Value>) -> Result<(), String> {
+    let (stored, written): (Vec<_>, Vec<_>) =
+        objects.partition(|object| object["metadata"]["uid"].is_string());
+    server.load(stored).unwrap();
+    for object in written {
+        server.create(object).await.map_err(|status| status.message)?;
+    }
+    Ok(())
+}
+
+fn start(server: &EmbeddedApiServer, controllers: Option<&[String]>) -> RunningManager {
+    let mut settings = settings(Gates::default());
+    if let Some(names) = controllers {
+        let runs = |name: &ControllerName| match name {
+            ControllerName::Endpoints => names.iter().any(|name| name == "endpoints"),
+            ControllerName::EndpointSlice => names.iter().any(|name| name == "endpointslice"),
+            ControllerName::EndpointSliceMirroring => names.iter().any(|name| name == "mirroring"),
+        };
+        settings.controllers = ControllerName::ALL.into_iter().filter(runs).collect();
+    }
+    RunningManager::start(server, &settings)
+}
+
+/// Follows the remedy of a fault. Returns the changes that commands made.
+async fn follow(fault: &Fault) -> Result<Vec<String>, String> {
+    let wanted: Code = fault.code.parse().unwrap();
+    let mut scene = Scene::of(fault).await?;
+    let before = scene.others();
+    assert!(before.len() >= 2, "{before:?}");
+    let (remedies, codes) = scene.remedies(wanted);
+    if remedies.is_empty() {
+        return Err(format!("the fault is not there: {codes:?}"));
+    }
+    let mut changes = Vec::new();
+    let mut is_asked = false;
+    for step in remedies.iter().flat_map(|remedy| &remedy.steps) {
+        match (step, step.command()) {
+            (Step::Ask { .. }, _) if !is_asked => {
+                is_asked = true;
+                scene.ask().await?;
+            }
+            (_, Some(command)) => {
+                if kubectl::run(&scene.server, &command).await? != step.changes() {
+                    return Err(format!("it is not known if a command changes anything: {command}"));
+                }
+                changes.extend(Some(command).filter(|_| step.changes()));
+            }
+            (_, None) => {}
+        }
+    }
+    if !is_asked && !fault.person.is_empty() {
+        scene.ask().await?;
+    }
+    tokio::time::sleep(PATIENCE).await;
+    let (_, codes) = scene.remedies(wanted);
+    // Pods that are ending stay until they are deleted.
+    let may_stay = [Code::PodFinished, Code::PodTerminating];
+    if codes.contains(&wanted) && !may_stay.contains(&wanted) {
+        return Err(format!("the fault is still there: {codes:?}"));
+    }
+    if let Some(verdict) = scene.explained().map(|explanation| explanation.verdict)
+        && verdict.severity > Severity::Info
+    {
+        return Err(format!("the Service has another fault: {} {}", verdict.code, verdict.message));
+    }
+    let fillers = fillers(fault).into_iter().map(|pod| pod["metadata"]["name"].as_str().unwrap().to_owned());
+    let meant: BTreeSet<String> = fault.receives.iter().cloned().chain(fillers).collect();
+    let receives = scene.receives();
+    if receives != meant {
+        return Err(format!("clients are sent to {receives:?}, not to {meant:?}"));
+    }
+    if scene.others() != before {
+        return Err("another Service has changed".to_owned());
+    }
+    scene.manager.stop().await;
+    Ok(changes)
+}
+
+/// The manifests whose remedy has commands that change something. All others ask a person, and the
+/// manifest says what that person does.
+#[tokio::test(start_paused = true)]
+async fn a_remedy_that_is_followed_to_the_letter_works() {
+    let (mut failed, mut changes) = (Vec::new(), String::new());
+    for (file, fault) in manifests() {
+        match follow(&fault).await {
+            Ok(commands) if commands.is_empty() => {}
+            Ok(commands) => changes.push_str(&format!("{file}:\n  {}\n", commands.join("\n  "))),
+            Err(why) => failed.push(format!("{file}: {why}")),
+        }
+    }
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+    insta::assert_snapshot!(changes);
+}
+
+/// `render` and `--embedded-load` take the manifests.
+#[test]
+fn the_manifests_are_accepted() {
+    let mut refused = Vec::new();
+    for (file, fault) in manifests() {
+        for object in &fault.objects {
+            let text = object.to_string();
+            let read = manifest::read(text.as_bytes()).unwrap();
+            for object in read.into_iter().filter(|object| !object.is_stored()) {
+                if let Err(why) = manifest::create(object.resource.unwrap(), object.value) {
+                    refused.push(format!("{file}: {}", why.message));
+                }
+            }
+        }
+    }
+    assert!(refused.is_empty(), "{}", refused.join("\n"));
+}

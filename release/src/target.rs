@@ -1,0 +1,169 @@
+//! The platforms of a release, the programs for each, and the tools that make them.
+
+use std::process::Command;
+
+use anyhow::{Result, bail};
+use clap::ValueEnum;
+
+use crate::source::output;
+
+/// The tools from crates.io, with their versions; .ci/run and the workflow install them.
+const TOOLS: &str = include_str!("../tools.txt");
+
+/// A platform, by Rust's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Target {
+    #[value(name = "x86_64-unknown-linux-musl")]
+    LinuxAmd64,
+    #[value(name = "aarch64-unknown-linux-musl")]
+    LinuxArm64,
+    #[value(name = "x86_64-apple-darwin")]
+    DarwinAmd64,
+    #[value(name = "aarch64-apple-darwin")]
+    DarwinArm64,
+}
+
+/// A program, with the flags that choose its features.
+#[derive(Debug)]
+pub(crate) struct Program {
+    pub(crate) name: &'static str,
+    pub(crate) features: &'static [&'static str],
+}
+
+impl Program {
+    /// The API server for trials takes memory that a cluster has no use for.
+    pub(crate) const MANAGER: Self = Self {
+        name: "kube-endpoint-manager",
+        features: &["--no-default-features", "--features=endpoints,endpointslice,mirroring,otlp,ui"],
+    };
+    pub(crate) const PLUGIN: Self = Self { name: "kubectl-endpoints", features: &[] };
+}
+
+impl Target {
+    pub(crate) const ALL: [Self; 4] =
+        [Self::LinuxAmd64, Self::LinuxArm64, Self::DarwinAmd64, Self::DarwinArm64];
+
+    /// Returns the platforms that are built where `--target` names none.
+    pub(crate) fn defaults() -> Vec<Self> {
+        let is_macos = std::env::consts::OS == "macos";
+        Self::ALL.into_iter().filter(|target| target.is_linux() != is_macos).collect()
+    }
+
+    pub(crate) fn triple(self) -> &'static str {
+        match self {
+            Self::LinuxAmd64 => "x86_64-unknown-linux-musl",
+            Self::LinuxArm64 => "aarch64-unknown-linux-musl",
+            Self::DarwinAmd64 => "x86_64-apple-darwin",
+            Self::DarwinArm64 => "aarch64-apple-darwin",
+        }
+    }
+
+    pub(crate) fn is_linux(self) -> bool {
+        matches!(self, Self::LinuxAmd64 | Self::LinuxArm64)
+    }
+
+    /// Returns the system, as Go and krew name it.
+    pub(crate) fn system(self) -> &'static str {
+        if self.is_linux() { "linux" } else { "darwin" }
+    }
+
+    /// Returns the architecture, as Go, krew and images name it.
+    pub(crate) fn architecture(self) -> &'static str {
+        match self {
+            Self::LinuxAmd64 | Self::DarwinAmd64 => "amd64",
+            Self::LinuxArm64 | Self::DarwinArm64 => "arm64",
+        }
+    }
+
+    /// Returns the machine, as Rust and Debian's compilers name it.
+    pub(crate) fn machine(self) -> &'static str {
+        if self.architecture() == "amd64" { "x86_64" } else { "aarch64" }
+    }
+
+    /// The manager runs on control planes.
+    pub(crate) fn programs(self) -> &'static [Program] {
+        if self.is_linux() { &[Program::MANAGER, Program::PLUGIN] } else { &[Program::PLUGIN] }
+    }
+
+    /// Returns true if this machine can run programs for the platform.
+    pub(crate) fn runs_here(self) -> bool {
+        let system = if self.is_linux() { "linux" } else { "macos" };
+        std::env::consts::OS == system && std::env::consts::ARCH == self.machine()
+    }
+
+    /// Returns true if a file is named for the platform, which another machine makes.
+    pub(crate) fn is_file_of(self, name: &str) -> bool {
+        self.system() != Self::defaults()[0].system()
+            && name.contains(&format!("-{}-{}", self.system(), self.architecture()))
+    }
+
+    /// Returns a tool of the GNU toolchain for the platform.
+    pub(crate) fn gnu(self, tool: &str) -> String {
+        format!("{}-linux-gnu-{tool}", self.machine())
+    }
+}
+
+/// Reports the first missing tool, with the package that has it.
+pub(crate) fn check_tools(targets: &[Target]) -> Result<()> {
+    if !targets.iter().any(|target| target.runs_here()) {
+        let here = Target::ALL.into_iter().find(|target| target.runs_here()).map_or("none", Target::triple);
+        bail!("the man pages come from a program that runs here: add --target {here}");
+    }
+    for target in targets {
+        let libraries =
+            output(Command::new("rustc").args(["--print=target-libdir", "--target", target.triple()]))?;
+        if !std::path::Path::new(&libraries).is_dir() {
+            bail!("Rust's library for {0} is missing: run 'rustup target add {0}'", target.triple());
+        }
+        if target.is_linux() {
+            // Debian's packages have dashes: gcc-x86-64-linux-gnu.
+            let package = |name: &str| format!("{name}-{}-linux-gnu", target.machine().replace('_', "-"));
+            let needed = format!("install {} and libc6-dev-{}-cross", package("gcc"), target.architecture());
+            check(&target.gnu("gcc"), &["--version"], "", &needed)?;
+            let needed = format!("install {}", package("binutils"));
+            check(&target.gnu("objcopy"), &["--version"], "", &needed)?;
+        }
+    }
+    for line in TOOLS.lines() {
+        let (program, version) = line.split_once(' ').unwrap_or((line, ""));
+        let needed = format!("run 'cargo install {program} --version {version} --locked'");
+        // cargo-auditable prints no version of its own.
+        let subcommand = program.trim_start_matches("cargo-");
+        match subcommand {
+            "auditable" => check(program, &["rustc", "--version"], "", &needed)?,
+            _ => check(program, &[subcommand, "--version"], version, &needed)?,
+        }
+    }
+    Ok(())
+}
+
+/// Runs a tool, whose output must contain a text.
+fn check(program: &str, arguments: &[&str], wanted: &str, needed: &str) -> Result<()> {
+    match Command::new(program).args(arguments).output() {
+        Ok(found) if found.status.success() => {
+            let text = String::from_utf8_lossy(&found.stdout);
+            if text.contains(wanted) { Ok(()) } else { bail!("{program} has another version: {needed}") }
+        }
+        _ => bail!("{program} is missing: {needed}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_tool_is_named_with_its_package() {
+        let error = check("no-such-gcc", &[], "", "install gcc").unwrap_err().to_string();
+        assert_eq!(error, "no-such-gcc is missing: install gcc");
+        let error = check("rustc", &["--version"], "9.9.9", "install 9.9.9").unwrap_err().to_string();
+        assert_eq!(error, "rustc has another version: install 9.9.9");
+    }
+
+    #[test]
+    fn names_are_those_of_rust() {
+        for target in Target::ALL {
+            assert_eq!(Target::from_str(target.triple(), false), Ok(target));
+        }
+    }
+}
