@@ -99,7 +99,7 @@ async fn a_foreign_annotation_is_kept_and_causes_no_write() {
     let harness = started(ControllerOptions::default()).await;
     let (before, made) = (harness.syncs(), harness.slice("web"));
     harness.patch("endpointslices", name(&made), json!({"metadata": {"annotations": {"x": "y"}}})).await;
-    harness.pass(seconds(60)).await;
+    harness.pass(seconds(50)).await;
     assert_eq!(harness.syncs() - before, 1.0);
     assert_eq!(harness.requests(), [""; 0]);
     assert_eq!(harness.slice("web")["metadata"]["annotations"]["x"], "y");
@@ -112,7 +112,7 @@ async fn a_slice_without_its_managed_by_label_is_replaced_and_kept() {
         let harness = started(ControllerOptions::default()).await;
         let lost = name(&harness.slice("web")).to_owned();
         harness.patch("endpointslices", &lost, json!({"metadata": {"labels": {MANAGED_BY: label}}})).await;
-        harness.pass(seconds(60)).await;
+        harness.pass(seconds(50)).await;
         assert_eq!(harness.requests(), ["create endpointslices 201"]);
         assert_eq!(harness.slices("web").len(), 2);
         // The slice now belongs to another manager: its changes start no sync.
@@ -168,7 +168,7 @@ async fn a_slice_that_loses_its_service_is_replaced() {
     let harness = started(ControllerOptions::default()).await;
     let made = harness.slice("web");
     harness.patch("endpointslices", name(&made), json!({"metadata": {"labels": {SERVICE_NAME: null}}})).await;
-    harness.pass(seconds(60)).await;
+    harness.pass(seconds(50)).await;
     assert_eq!(harness.requests(), ["create endpointslices 201"]);
     assert_eq!(harness.endpoints("web"), ["10.1.0.1"]);
     harness.nothing_is_remembered().await;

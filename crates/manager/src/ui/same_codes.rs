@@ -51,7 +51,7 @@ fn caches(objects: &[Value]) -> Caches {
         let object = object.clone();
         match object["kind"].as_str().unwrap() {
             "Service" => {
-                caches.apply::<Service>(StreamEvent::Applied(serde_json::from_value(object).unwrap()))
+                caches.apply::<Service>(StreamEvent::Applied(serde_json::from_value(object).unwrap()));
             }
             "Pod" => caches.apply::<Pod>(StreamEvent::Applied(serde_json::from_value(object).unwrap())),
             "Node" => caches.apply::<Node>(StreamEvent::Applied(serde_json::from_value(object).unwrap())),
