@@ -57,7 +57,7 @@ impl Manager {
 
     /// Runs commands of a shell. Returns what they print, or `None` if one of them fails.
     fn shell(&self, commands: &str) -> Option<String> {
-        let script = format!("kubectl() {{ \"$KUBECTL_PROGRAM\" \"$@\"; }}\n{commands}\n");
+        let script = format!("kubectl() {{ command \"$KUBECTL_PROGRAM\" \"$@\"; }}\n{commands}\n");
         let output = Command::new("sh")
             .args(["-e", "-c", &script])
             .current_dir(self.folder.path())

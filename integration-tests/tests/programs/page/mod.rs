@@ -135,7 +135,7 @@ async fn commands_are_copied() {
     page.value("location.hash = '#/service/shop/frontend'").await;
     page.wait_until("a command is shown", "document.querySelector('.command button') !== null").await;
     let command = page.text("document.querySelector('.command code').innerText").await;
-    assert!(command.starts_with("kubectl describe node node-"), "{command}");
+    assert!(command.starts_with("kubectl -n shop describe pod frontend-"), "{command}");
     let label = page.text("document.querySelector('.command button').ariaLabel").await;
     assert_eq!(label, format!("Copy {command}"));
     let told = "void (window.told = [], say = (before => text => { told.push(text); before(text) })(say))";
