@@ -53,13 +53,18 @@ pub(crate) fn build(source: &Source, target: Target, program: &Program, profile:
         (crate::read(&unstripped)?, None)
     };
     for contents in [Some(&binary), symbols.as_ref()].into_iter().flatten() {
-        if let Some((path, _)) =
-            folders.iter().find(|(path, _)| memchr::memmem::find(contents, path.as_bytes()).is_some())
-        {
+        if let Some((path, _)) = folders.iter().find(|(path, new)| path != new && has_path(contents, path)) {
             bail!("{} for {triple} has the path {path} of this machine in it", program.name);
         }
     }
     Ok(Built { unstripped, binary, symbols })
+}
+
+/// Returns true if a file in this folder is named. `/src` is not in `/crates/src/lib.rs`.
+fn has_path(contents: &[u8], folder: &str) -> bool {
+    let is_of_a_path = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte);
+    memchr::memmem::find_iter(contents, format!("{folder}/").as_bytes())
+        .any(|at| at == 0 || !is_of_a_path(contents[at - 1]))
 }
 
 /// Returns the name of a variable for the C compiler of a platform.
@@ -100,4 +105,19 @@ pub(crate) fn texts(program: &Program, path: &Path) -> Result<Vec<Entry>> {
         entries.push(Entry::program("completions/kubectl_complete-endpoints", script.into_bytes()));
     }
     Ok(entries)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_found_where_it_begins() {
+        for contents in ["/src/main.rs", "\0/src/main.rs", "a /src/x"] {
+            assert!(has_path(contents.as_bytes(), "/src"), "{contents}");
+        }
+        for contents in ["/crates/workqueue/src/lib.rs", "/srcs/main.rs", "library/src/x", "/src"] {
+            assert!(!has_path(contents.as_bytes(), "/src"), "{contents}");
+        }
+    }
 }
