@@ -65,8 +65,8 @@ pub(crate) enum Command {
         #[command(flatten)]
         scope: Scope,
     },
-    /// Print every Service with a problem, the worst first; exit code 0: none, 1: some, 2: error, or
-    /// some objects could not be read
+    /// Print every Service with a problem, the worst first; exit code 0: none, 1: some, 2: error,
+    /// or some objects could not be read
     Lint {
         #[command(flatten)]
         scope: Scope,

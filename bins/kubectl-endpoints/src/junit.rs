@@ -1,8 +1,8 @@
 //! Writes lint reports in the XML of JUnit, which GitLab and Jenkins show.
 //!
-//! A Service is a test case, so that a CI system that compares two reports tells which Services have
-//! been repaired. It fails if it has a problem with which the command fails. A slice or Endpoints
-//! without a Service is a test case, too.
+//! A Service is a test case, so that a CI system that compares two reports tells which Services
+//! have been repaired. It fails if it has a problem with which the command fails. A slice or
+//! Endpoints without a Service is a test case, too.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

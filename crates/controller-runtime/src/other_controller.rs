@@ -122,9 +122,9 @@ pub(crate) async fn look_for_other_controller<R: Reconciler>(runtime: &Runtime<R
     }
 }
 
-/// Returns false for an object that was deleted, of which the server cannot tell who wrote it, and
-/// for Endpoints that are not made from pods, which anybody may write. The label of a slice says
-/// whose it is.
+/// Returns false for an object that was deleted, since the server cannot tell who did that, and for
+/// Endpoints that are not made from pods, which anybody may write. The label of a slice says whose
+/// it is.
 fn is_own_output<R: Reconciler>(runtime: &Runtime<R>, object: &ObjectKey) -> bool {
     let cluster = runtime.cluster();
     let selects = || cluster.service(object).is_some_and(|service| service.selects_pods());

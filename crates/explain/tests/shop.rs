@@ -186,7 +186,7 @@ fn a_selector_chooses_services_and_what_is_left_over_by_their_labels() {
     assert_eq!(found(""), "2 cart gone-1 old-1 web");
 }
 
-/// What costs traffic comes first, whatever the names are.
+/// A problem that costs traffic comes first, whatever the names are.
 #[test]
 fn a_service_that_is_down_comes_before_one_that_is_not_and_more_pods_before_fewer() {
     let service = |name: &str, port: &str| {

@@ -85,7 +85,7 @@ impl Problems {
 pub(crate) struct Checks {
     options: Options,
     lint_options: LintOptions,
-    /// The problems of the last check, of which some may only have been writes under way.
+    /// The problems of the last check. Some of them may only have been writes under way.
     before: Vec<Lint>,
     next: Instant,
 }
