@@ -40,7 +40,8 @@ type Direct = BoxCloneSyncService<Request<Body>, Response<AnswerBody>, BoxError>
 /// server may have carried out a create whose answer was lost, and sending it again creates a
 /// second object. The caller knows which requests it may repeat, so the caller decides. Because
 /// this is a type of its own, nobody can pass a client with a retry layer by mistake: only
-/// [`client_from_config`], [`client_with_silence_limit`] and [`ApiClient::for_tests`] make one.
+/// [`client_from_config`], [`client_with_silence_limit`], [`client_with_answer_limit`] and
+/// [`ApiClient::for_tests`] make one.
 #[derive(Clone)]
 pub struct ApiClient {
     client: Client,
@@ -189,6 +190,17 @@ pub async fn client_with_silence_limit(
     client(config, Timeouts::silence(limit)).await
 }
 
+/// As [`client_from_config`], but each request fails if no answer has begun within `limit`, even if
+/// the connection lives. For commands, whose user would otherwise wait without end at a server that
+/// accepts connections and does nothing. An answer that has begun, such as a watch, may take any
+/// time.
+///
+/// # Errors
+/// As [`client_from_config`].
+pub async fn client_with_answer_limit(config: Config, limit: Duration) -> Result<ApiClient, ClientError> {
+    client(config, Timeouts { answer: Some(limit), ..Timeouts::default() }).await
+}
+
 pub(crate) async fn client(mut config: Config, limits: Timeouts) -> Result<ApiClient, ClientError> {
     config.cluster_url = without_user_info(config.cluster_url);
     let sources = Sources::new(config, limits);
@@ -197,7 +209,7 @@ pub(crate) async fn client(mut config: Config, limits: Timeouts) -> Result<ApiCl
     let authorization = static_authorization(config.clone(), &limits).await?.map_err(credentials)?;
     let headers = config.extra_headers_layer().map_err(credentials)?;
     let sessions = Box::pin(Sessions::new(sources)).await?;
-    let transport = Transport::new(Arc::clone(&sessions), &config.cluster_url);
+    let transport = Transport::new(Arc::clone(&sessions), &config.cluster_url, limits.answer);
     let service = ServiceBuilder::new()
         .layer(AtServerLayer::new(&config.cluster_url))
         .option_layer(authorization)

@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use kube::core::Status;
 use kube_endpoint_core_model::{causes, harmless};
@@ -89,6 +90,18 @@ impl Error for ConnectError {
         }
         Some(innermost)
     }
+}
+
+/// No answer to a request has begun within the limit of the client.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{server} has not begun to answer within {limit:?}; check the server in the kubeconfig (--kubeconfig FILE and --context \
+     NAME choose it), and whether something else listens there"
+)]
+pub(crate) struct NoAnswer {
+    /// The server's URL without a path.
+    pub(crate) server: Arc<str>,
+    pub(crate) limit: Duration,
 }
 
 /// The reason that kube gives an error whose body is no `Status`.

@@ -67,7 +67,10 @@ pub use answered::{Answered, is_status_not_found, redirected_to};
 pub use certificates::{
     CertificateInUse, CertificateLifetime, CertificatePlace, CertificateUse, unusable_version,
 };
-pub use client::{AnswerBody, ApiClient, client_from_config, client_with_silence_limit, without_credentials};
+pub use client::{
+    AnswerBody, ApiClient, client_from_config, client_with_answer_limit, client_with_silence_limit,
+    without_credentials,
+};
 pub use content_type::ContentType;
 pub use error::{ClientError, why_request_failed};
 pub use kubeconfig::{check_kubeconfig_encoding, read_kubeconfig, watch_files};

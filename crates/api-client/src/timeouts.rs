@@ -15,6 +15,9 @@ pub(crate) struct Timeouts {
     pub(crate) keepalive_interval: Duration,
     /// TCP: the kernel closes a connection if data or probes stay unacknowledged for this long.
     pub(crate) tcp_user_timeout: Duration,
+    /// The client gives up a request to which no answer has begun after this time, connecting
+    /// included. `None`: it waits as long as the connection lives.
+    pub(crate) answer: Option<Duration>,
     /// The client reads files that hold credentials again after this time.
     pub(crate) reload: Duration,
     /// At least this much time lies between two attempts to renew credentials, however often the
@@ -40,6 +43,7 @@ impl Default for Timeouts {
             ping_answer: Duration::from_secs(10),
             keepalive_interval: Duration::from_secs(5),
             tcp_user_timeout: Duration::from_secs(45),
+            answer: None,
             reload: Duration::from_secs(60),
             retry: Duration::from_secs(5),
             renewal_wait: Duration::from_secs(1),

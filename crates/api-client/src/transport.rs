@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -10,10 +11,10 @@ use http::header::AUTHORIZATION;
 use http::{Request, Response, StatusCode, Uri};
 use hyper::body::Incoming;
 use kube::client::Body;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tower::{BoxError, Service};
 
-use crate::error::ConnectError;
+use crate::error::{ConnectError, NoAnswer};
 use crate::sessions::Sessions;
 
 /// Sends each request with the session that is current at that moment, once.
@@ -26,13 +27,15 @@ pub(crate) struct Transport {
     sessions: Arc<Sessions>,
     /// The URL of the server without a path, for errors.
     server: Arc<str>,
+    /// The time within which an answer has to begin.
+    limit: Option<Duration>,
 }
 
 impl Transport {
-    pub(crate) fn new(sessions: Arc<Sessions>, server: &Uri) -> Self {
+    pub(crate) fn new(sessions: Arc<Sessions>, server: &Uri, limit: Option<Duration>) -> Self {
         let scheme = server.scheme_str().unwrap_or("http");
         let server = format!("{scheme}://{}", server.authority().map_or("", |authority| authority.as_str()));
-        Self { sessions, server: server.into() }
+        Self { sessions, server: server.into(), limit }
     }
 }
 
@@ -46,7 +49,7 @@ impl Service<Request<Body>> for Transport {
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        let (sessions, server) = (Arc::clone(&self.sessions), Arc::clone(&self.server));
+        let (sessions, server, limit) = (Arc::clone(&self.sessions), Arc::clone(&self.server), self.limit);
         async move {
             let session = sessions.current().await?;
             if let Some(authorization) = &session.authorization {
@@ -54,7 +57,11 @@ impl Service<Request<Body>> for Transport {
             }
             let logged = tracing::enabled!(tracing::Level::DEBUG)
                 .then(|| (request.method().clone(), request.uri().clone(), Instant::now()));
-            let answer = (session.pool)(request).await;
+            let answer = (session.pool)(request);
+            let answer = match limit {
+                None => answer.await,
+                Some(limit) => timeout(limit, answer).await.map_err(|_| NoAnswer { server: Arc::clone(&server), limit })?,
+            };
             if let Some((method, uri, sent)) = logged {
                 let status = answer.as_ref().map(|answer| answer.status().as_u16()).ok();
                 tracing::debug!(%method, path = uri.path(), query = uri.query(), status, took = ?sent.elapsed(), "request");

@@ -167,13 +167,7 @@ impl Provenance {
             None if content == Content::Slice => return Maker::Unknown,
             _ => {}
         }
-        let label = format!("f:{}", content.label());
-        let owners = [
-            self.owners(|entry| entry.owns(content)),
-            self.owners(|entry| entry.sets("f:labels", &label)),
-            self.owners(|entry| !entry.fields.is_empty()),
-        ];
-        let owners = owners.into_iter().find(|owners| !owners.is_empty()).unwrap_or_default();
+        let owners = self.responsible(content);
         let other = owners.iter().find(|entry| !controllers.contains(&&*entry.manager));
         match (other, owners.first()) {
             (Some(other), _) => Maker::SomebodyElse(other.manager.clone()),
@@ -195,7 +189,21 @@ impl Provenance {
     /// owns a field that only controllers set is a controller's under any name, because
     /// distributions that run all components in one process write under another name.
     pub fn last_write(&self, content: Content, controllers: &[&str]) -> Option<LastWrite> {
-        let owners = self.owners(|entry| entry.owns(content));
+        Self::newest_of(&self.owners(|entry| entry.owns(content)), content, controllers)
+    }
+
+    /// As [`Self::last_write`]. If nobody owns any content, because there is none, the owners of
+    /// the label count and, if nobody owns that either, the owners of any field.
+    pub fn last_write_or_making(&self, content: Content, controllers: &[&str]) -> Option<LastWrite> {
+        Self::newest_of(&self.responsible(content), content, controllers)
+    }
+
+    /// Returns the second of the newest change of the object, of any field, by the server's clock.
+    pub fn changed(&self) -> Option<Timestamp> {
+        self.owners(|_| true).first()?.time.parse().ok()
+    }
+
+    fn newest_of(owners: &[&Entry], content: Content, controllers: &[&str]) -> Option<LastWrite> {
         let newest = &owners.first()?.time;
         let latest = || owners.iter().filter(|entry| entry.time == *newest);
         let is_controllers =
@@ -205,6 +213,17 @@ impl Provenance {
             None => Maker::SomebodyElse(owners.first()?.manager.clone()),
         };
         Some(LastWrite { writer, at: newest.parse().ok() })
+    }
+
+    /// Returns the owners of the content, or else those of the label, or else those of any field.
+    fn responsible(&self, content: Content) -> Vec<&Entry> {
+        let label = format!("f:{}", content.label());
+        let owners = [
+            self.owners(|entry| entry.owns(content)),
+            self.owners(|entry| entry.sets("f:labels", &label)),
+            self.owners(|entry| !entry.fields.is_empty()),
+        ];
+        owners.into_iter().find(|owners| !owners.is_empty()).unwrap_or_default()
     }
 
     /// Returns the entries that match, the newest first.

@@ -11,6 +11,7 @@ mod loops;
 mod outputs;
 mod permissions;
 mod report;
+mod two_at_once;
 mod webhooks;
 
 pub use examine::examine;

@@ -315,11 +315,77 @@ fn leases_tell_who_leads() {
     let mut elsewhere = ours();
     elsewhere.key.namespace = "endpoints".into();
     assert_eq!(two(vec![ours(), elsewhere]), Answer::Yes);
+    let named = |suffix: &str| {
+        let mut lease = ours();
+        lease.key.name = format!("{KEM}{suffix}").into();
+        lease
+    };
+    assert_eq!(two(vec![ours(), named(".shard-0-of-2")]), Answer::Yes, "one works on all objects");
+    assert_eq!(two(vec![named(".shard-0-of-2"), named(".shard-1-of-2")]), Answer::No);
     let mut shard = ours();
     shard.key.name = "kube-endpoint-manager-0-2".into();
     assert_eq!(two(vec![ours(), shard]), Answer::No);
     // It wrote two minutes ago.
     assert_eq!(two(Vec::new()), Answer::NotKnown);
+}
+
+#[test]
+fn two_managers_with_leases_in_two_namespaces() {
+    let mut elsewhere = lease(KEM, "node-3_x", 2);
+    elsewhere.key.namespace = "endpoints".into();
+    let report = examine(&Facts { leases_elsewhere: Ok(vec![elsewhere]), ..manager_only() }, now());
+    assert_eq!((report.two_at_once.answer, report.exit_code()), (Answer::Yes, 1));
+    assert_eq!(
+        report.to_do,
+        ["Two kube-endpoint-managers write at once. Stop one of them, or give both the same Lease \
+          (--leader-elect-resource-namespace and --leader-elect-resource-name)."]
+    );
+}
+
+/// Returns what the API server of `kube-endpoint-manager --embedded` shows: no pod and no Lease.
+fn embedded() -> Facts {
+    let mut empty = slice("web-a", KEM, 8);
+    empty["managedFields"][0]["fieldsV1"] =
+        json!({"f:metadata": {"f:labels": {"f:endpointslice.kubernetes.io/managed-by": {}}}});
+    Facts {
+        server: Ok("v1.36.2+embedded".to_owned()),
+        slices: Ok(outputs(OutputKind::EndpointSlice, &[empty])),
+        endpoints: Ok(outputs(OutputKind::Endpoints, &[endpoints("web", KEM, 8)])),
+        leases: Ok(Vec::new()),
+        upstream: Ok(Vec::new()),
+        managers: Ok(Vec::new()),
+        manager_reviews: None,
+        ..manager_only()
+    }
+}
+
+#[test]
+fn the_embedded_server_has_no_other_controller() {
+    insta::assert_snapshot!(text(&examine(&embedded(), now())));
+    let idle = Facts {
+        slices: Ok(outputs(OutputKind::EndpointSlice, &[])),
+        endpoints: Ok(outputs(OutputKind::Endpoints, &[])),
+        ..embedded()
+    };
+    assert_eq!(examine(&idle, now()).exit_code(), 0);
+}
+
+#[test]
+fn any_trace_of_another_controller_leaves_it_open() {
+    let check = |facts: Facts, want: Answer, code: u8| {
+        let report = examine(&facts, now());
+        assert_eq!((report.two_at_once.answer, report.exit_code()), (want, code), "{:?}", report.two_at_once);
+    };
+    let real = || Facts { server: Ok("v1.36.2".to_owned()), ..embedded() };
+    check(real(), Answer::No, 0);
+    let old = [endpoints("web", KEM, 8), endpoints("db", KCM, 9000)];
+    check(Facts { endpoints: Ok(outputs(OutputKind::Endpoints, &old)), ..real() }, Answer::NotKnown, 2);
+    check(Facts { leases: Ok(vec![lease(KCM, "node-1_x", 9000)]), ..real() }, Answer::NotKnown, 2);
+    let forbidden = Err(Unread::Forbidden("list pods in kube-system".to_owned()));
+    check(Facts { upstream: forbidden, ..real() }, Answer::NotKnown, 2);
+    let mut some = outputs(OutputKind::Endpoints, &[endpoints("web", KEM, 8)]);
+    some.left = 1;
+    check(Facts { endpoints: Ok(some), ..real() }, Answer::NotKnown, 2);
 }
 
 #[test]

@@ -18,7 +18,7 @@ use tokio::time::timeout;
 
 use super::server::STREAMS;
 use super::{Authority, Credentials, Server, config, get, limits};
-use crate::client::{client, client_with_silence_limit};
+use crate::client::{client, client_with_answer_limit, client_with_silence_limit};
 use crate::timeouts::Timeouts;
 
 /// A TCP proxy. Once told to stop, it forwards nothing on the connections that it has, and keeps
@@ -265,4 +265,38 @@ async fn a_proxy_of_the_kubeconfig_is_asked_for_a_tunnel() {
     assert!(asked.starts_with(&format!("connect 127.0.0.1:{target} http/1.1\r\n")), "{asked}");
     // user:p@ss
     assert!(asked.contains("proxy-authorization: basic dxnlcjpwqhnz\r\n"), "{asked}");
+}
+
+#[tokio::test]
+async fn a_server_that_never_answers_is_given_up_and_an_answer_that_has_begun_is_not() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let config = Config::new(format!("http://{address}").parse().unwrap());
+    let limit = Duration::from_secs(1);
+    let silent = client_with_answer_limit(config.clone(), limit).await.unwrap();
+    // The kernel accepts the connection, and nobody reads from it.
+    let error = timeout(Duration::from_secs(20), silent.send(get("/version"))).await.unwrap().unwrap_err();
+    let error = crate::why_request_failed(&error);
+    assert_eq!(
+        error,
+        format!(
+            "http://{address} has not begun to answer within 1s; check the server in the kubeconfig (--kubeconfig FILE and \
+             --context NAME choose it), and whether something else listens there"
+        )
+    );
+    drop(silent);
+    let server = async {
+        drop(listener.accept().await.unwrap());
+        let (mut connection, _) = listener.accept().await.unwrap();
+        let mut request = [0; 4096];
+        assert!(connection.read(&mut request).await.unwrap() > 0);
+        connection.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n").await.unwrap();
+        tokio::time::sleep(2 * limit).await;
+        connection.write_all(b"event").await.unwrap();
+        connection
+    };
+    let watch = client_with_answer_limit(config, limit).await.unwrap();
+    let asked = async { watch.send(get("/watch")).await.unwrap().into_body().collect().await.unwrap() };
+    let (_connection, body) = tokio::join!(server, asked);
+    assert_eq!(body.to_bytes(), "event");
 }

@@ -208,3 +208,24 @@ fn the_newest_entry_that_owns_the_content_is_the_last_writer() {
     // An entry without a time counts as the oldest.
     check(json!([{"manager": "x", "fieldsV1": {"f:subsets": {}}}, entry("y", OLD, subsets())]), other("y"));
 }
+
+#[test]
+fn without_content_the_owner_of_the_label_counts_and_then_any_owner() {
+    let check = |entries: Value, want: Option<Maker>| {
+        let found = provenance(&json!({}), &entries);
+        let write = found.last_write_or_making(Content::Endpoints, &CONTROLLERS);
+        assert_eq!(write.map(|write| write.writer), want, "{entries}");
+    };
+    let label = || json!({"f:metadata": {"f:labels": {".": {}, "f:endpoints.kubernetes.io/managed-by": {}}}});
+    let note = || json!({"f:metadata": {"f:annotations": {"f:note": {}}}});
+    // A Service without pods.
+    let noted = json!([entry(KUBE_ENDPOINT_MANAGER, OLD, label()), entry("kubectl-annotate", NEW, note())]);
+    assert_eq!(provenance(&json!({}), &noted).last_write(Content::Endpoints, &CONTROLLERS), None);
+    assert_eq!(provenance(&json!({}), &noted).changed(), NEW.parse().ok());
+    check(noted, Some(controller(KUBE_ENDPOINT_MANAGER)));
+    check(json!([entry(KCM, NEW, note())]), Some(controller(KCM)));
+    check(json!([entry("kubectl-annotate", NEW, note())]), Some(other("kubectl-annotate")));
+    check(json!([entry(KCM, OLD, subsets()), entry("me", NEW, label())]), Some(controller(KCM)));
+    check(json!([]), None);
+    assert_eq!(Provenance::default().changed(), None);
+}

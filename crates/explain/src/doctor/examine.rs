@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use kube_endpoint_core_model::Timestamp;
 
 use super::facts::{Counts, Facts, Instance, Read, Unread};
-use super::loops::{Manager, judge, manager, two_at_once};
+use super::loops::{Manager, judge, manager};
 use super::permissions::Review;
 use super::report::{
     Answer, Changes, InstanceReport, LeaseReport, LeaseState, LoopReport, Missing, Report, TwoAtOnce,
     Versions,
 };
+use super::two_at_once::{is_manager_alone, two_at_once, two_managers};
 
 /// Makes the report of the facts. `now` is the time of the reading.
 pub fn examine(facts: &Facts, now: Timestamp) -> Report {
@@ -120,7 +121,13 @@ fn to_do(
 ) -> Vec<String> {
     let mut all = Vec::new();
     let manager = manager(facts, now);
-    if two_at_once.answer == Answer::Yes {
+    if two_managers(facts, now) {
+        all.push(
+            "Two kube-endpoint-managers write at once. Stop one of them, or give both the same Lease \
+             (--leader-elect-resource-namespace and --leader-elect-resource-name)."
+                .to_owned(),
+        );
+    } else if two_at_once.answer == Answer::Yes {
         all.push(
             "Two controllers write at once. Turn the loops of kube-controller-manager off \
              (docs/replace-the-loops.md), or stop kube-endpoint-manager."
@@ -157,9 +164,11 @@ fn to_do(
 fn not_known(facts: &Facts, loops: &[LoopReport], two_at_once: &TwoAtOnce) -> Vec<String> {
     let mut all = Vec::new();
     // Where kube-endpoint-manager is not installed and one loop is on, the others do not matter.
+    // Neither do they where nothing shows a kube-controller-manager.
     let is_installed = facts.managers.as_ref().map_or(true, |pods| !pods.is_empty())
         || facts.leases().into_iter().any(|lease| lease.is_managers());
-    let matters = is_installed || loops.iter().all(|of| of.is_off != Answer::No);
+    let matters =
+        (is_installed || loops.iter().all(|of| of.is_off != Answer::No)) && !is_manager_alone(facts);
     let open = loops.iter().filter(|of| matters && of.is_off == Answer::NotKnown);
     let open: Vec<&str> = open.map(|of| of.name).collect();
     if !open.is_empty() {

@@ -1,5 +1,4 @@
-//! Judges whether the loops of kube-controller-manager are off, and whether two controllers write
-//! at once.
+//! Judges whether the loops of kube-controller-manager are off.
 
 use std::time::Duration;
 
@@ -8,7 +7,7 @@ use kube_endpoint_core_model::maker::KUBE_ENDPOINT_MANAGER;
 
 use super::facts::{Facts, Instance, Lease};
 use super::outputs::{Newest, Part};
-use super::report::{Answer, LeaseState, LoopReport, TwoAtOnce};
+use super::report::{Answer, LeaseState, LoopReport};
 use crate::age;
 use crate::leftovers::OutputKind;
 
@@ -16,7 +15,7 @@ use crate::leftovers::OutputKind;
 const UPSTREAM_LEASE: &str = "kube-controller-manager";
 const SYSTEM: &str = "kube-system";
 /// The beginning of the names of the Leases of kube-endpoint-manager; shards have a suffix.
-const MANAGER_LEASE: &str = "kube-endpoint-manager";
+pub(super) const MANAGER_LEASE: &str = "kube-endpoint-manager";
 
 /// A write that is younger than this shows that its writer runs.
 const RECENT: Duration = Duration::from_secs(600);
@@ -26,15 +25,15 @@ const SLACK: Duration = Duration::from_secs(60);
 const RESERVATION_SECONDS: i64 = 3600;
 
 /// A loop of kube-controller-manager.
-struct Loop {
-    name: &'static str,
+pub(super) struct Loop {
+    pub(super) name: &'static str,
     /// Its name before Kubernetes 1.28.
     old_name: &'static str,
     kind: OutputKind,
     part: Part,
 }
 
-const LOOPS: [Loop; 3] = [
+pub(super) const LOOPS: [Loop; 3] = [
     Loop {
         name: "endpoints-controller",
         old_name: "endpoint",
@@ -149,7 +148,7 @@ fn turns_on(pod: &Instance, of: &Loop) -> bool {
 }
 
 /// Returns true unless the flags of all pods of kube-endpoint-manager turn a loop off.
-fn manager_runs(facts: &Facts, of: &Loop) -> bool {
+pub(super) fn manager_runs(facts: &Facts, of: &Loop) -> bool {
     let Ok(pods) = &facts.managers else { return true };
     pods.is_empty() || pods.iter().any(|pod| turns_on(pod, of))
 }
@@ -289,37 +288,4 @@ fn old_writes(
         }
         (None, None) => "No object that was read is one that it wrote.".to_owned(),
     }
-}
-
-/// Judges whether two controllers write at once.
-pub(super) fn two_at_once(facts: &Facts, loops: &[LoopReport], now: Timestamp) -> TwoAtOnce {
-    let leads = match manager(facts, now) {
-        Manager::Leads(leads) => leads,
-        Manager::Waits(why) => return TwoAtOnce { answer: Answer::No, evidence: vec![why] },
-        Manager::NotKnown(why) => return TwoAtOnce { answer: Answer::NotKnown, evidence: vec![why] },
-    };
-    let mut evidence: Vec<String> =
-        leads.iter().map(|lease| format!("{} leads with the lease {}.", lease.holder, lease.key)).collect();
-    let same =
-        |one: &&&Lease| leads.iter().any(|other| other.key.name == one.key.name && other.key != one.key);
-    if leads.iter().any(|lease| same(&lease)) {
-        evidence.push("These leases have the same name in different namespaces.".to_owned());
-        return TwoAtOnce { answer: Answer::Yes, evidence };
-    }
-    let with = |answer: Answer| {
-        let loops = LOOPS.iter().zip(loops).filter(|(of, _)| manager_runs(facts, of));
-        loops.filter(|(_, of)| of.is_off == answer).map(|(of, _)| of.name).collect::<Vec<_>>()
-    };
-    let (on, not_known) = (with(Answer::No), with(Answer::NotKnown));
-    let answer = if !on.is_empty() {
-        evidence.push(format!("kube-controller-manager runs {}.", on.join(", ")));
-        Answer::Yes
-    } else if !not_known.is_empty() {
-        evidence.push(format!("kube-controller-manager may run {}.", not_known.join(", ")));
-        Answer::NotKnown
-    } else {
-        evidence.push("kube-controller-manager runs none of these loops.".to_owned());
-        Answer::No
-    };
-    TwoAtOnce { answer, evidence }
 }

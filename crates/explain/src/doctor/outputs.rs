@@ -80,7 +80,7 @@ impl Outputs {
         self.read += 1;
         let managed_by = metadata["labels"][label].as_str().unwrap_or(NO_LABEL);
         *self.managed_by.entry(managed_by.to_owned()).or_default() += 1;
-        let write = Provenance::deserialize(metadata)?.last_write(content, &CONTROLLERS);
+        let write = Provenance::deserialize(metadata)?.last_write_or_making(content, &CONTROLLERS);
         let (name, is_controller) = match write.as_ref().map(|write| &write.writer) {
             Some(Maker::Controller(name)) => (name.to_string(), true),
             Some(Maker::SomebodyElse(name)) => (name.to_string(), false),
@@ -110,6 +110,13 @@ impl Outputs {
         self.newest(|writer| {
             writer.is_controller && writer.name != KUBE_ENDPOINT_MANAGER && writer.part == part
         })
+    }
+
+    /// Returns true if all objects were read, and of the controllers kube-endpoint-manager alone
+    /// wrote some.
+    pub(super) fn are_of_manager_alone(&self) -> bool {
+        let mut controllers = self.writers.keys().filter(|writer| writer.is_controller);
+        self.left == 0 && controllers.all(|writer| writer.name == KUBE_ENDPOINT_MANAGER)
     }
 
     /// Returns the newest write of kube-endpoint-manager.
