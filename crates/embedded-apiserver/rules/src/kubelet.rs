@@ -14,8 +14,8 @@ use serde_json::Value;
 
 use crate::value::{Fields, spec};
 
-pub use nodes::{NODE_NAME, Unfit, fits, node, node_addresses, unschedulable};
-pub use status::{ended, ready, started};
+pub use nodes::{NODE_NAME, Unfit, concerns_pods, fits, node, node_addresses, unschedulable};
+pub use status::{ended, is_taken_over, ready, started};
 
 /// The next step of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +26,9 @@ pub enum Next {
     Start,
     /// Its containers become ready.
     BecomeReady,
+    /// Its containers are ready, and the conditions of its readiness gates have changed: so does
+    /// the pod's condition Ready.
+    UpdateReady,
     /// It is being deleted. Its containers end at this time, and then it is removed.
     End(Timestamp),
 }
@@ -33,11 +36,15 @@ pub enum Next {
 /// Decides about the next step of a pod whose status nobody but the kubelet has written.
 pub fn next(pod: &Value) -> Next {
     let metadata = &pod["metadata"];
+    let phase = pod["status"].text("phase");
+    if phase == "Running" && status::has_old_readiness(pod) {
+        return Next::UpdateReady;
+    }
     if let Ok(end) = metadata.text("deletionTimestamp").parse() {
         // Without a grace period the API server removes the pod, once it has no finalizers.
         return if metadata.int("deletionGracePeriodSeconds") > 0 { Next::End(end) } else { Next::Nothing };
     }
-    match pod["status"].text("phase") {
+    match phase {
         "" | "Pending" if spec(pod).list("schedulingGates").is_empty() => Next::Start,
         "Running" if !status::has_ready_containers(pod) => Next::BecomeReady,
         _ => Next::Nothing,
@@ -67,12 +74,31 @@ mod tests {
         check(json!({"status": {"phase": "Pending", "qosClass": "BestEffort"}}), Next::Start);
         check(json!({"spec": {"schedulingGates": [{"name": "wait"}]}}), Next::Nothing);
         let running = |ready: &str| {
-            let conditions = json!([{"type": "ContainersReady", "status": ready}]);
+            let conditions = ["ContainersReady", "Ready"].map(|kind| json!({"type": kind, "status": ready}));
             json!({"status": {"phase": "Running", "conditions": conditions}})
         };
         check(running("False"), Next::BecomeReady);
         check(running("True"), Next::Nothing);
         check(json!({"status": {"phase": "Succeeded"}}), Next::Nothing);
+    }
+
+    #[test]
+    fn a_readiness_gate_decides_about_a_pod_whose_containers_are_ready() {
+        let gated = |ready: &str, gate: &str| {
+            let conditions = [("ContainersReady", "True"), ("Ready", ready), ("example.com/up", gate)]
+                .map(|(kind, status)| json!({"type": kind, "status": status}));
+            json!({
+                "spec": {"readinessGates": [{"conditionType": "example.com/up"}]},
+                "status": {"phase": "Running", "conditions": conditions},
+            })
+        };
+        check(gated("False", "True"), Next::UpdateReady);
+        check(gated("True", "True"), Next::Nothing);
+        check(gated("True", "False"), Next::UpdateReady);
+        let mut deleted = gated("True", "False");
+        deleted["metadata"] =
+            json!({"deletionTimestamp": "2026-01-01T00:00:30Z", "deletionGracePeriodSeconds": 30});
+        check(deleted, Next::UpdateReady);
     }
 
     #[test]

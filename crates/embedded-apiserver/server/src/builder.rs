@@ -1,7 +1,7 @@
 //! The builder of a server: its seed, clock, initial objects and settings.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicI64;
+use std::sync::atomic::{AtomicBool, AtomicI64};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -181,15 +181,17 @@ impl Builder {
     /// Plays the kubelet and the scheduler for the pods that clients create: such a pod gets a
     /// node, an address and, after a second, Ready, and it goes once the grace period of its
     /// deletion is over. If there is no node, the first pod makes the node `embedded`. The server
-    /// leaves a pod alone that was loaded, or whose status somebody else has written. No container
-    /// runs, so none ends by itself.
+    /// leaves a pod alone that was loaded, or whose status somebody else has written: other
+    /// conditions than those of readiness gates, or other fields. No container runs, so none ends
+    /// by itself.
     pub fn kubelet(mut self) -> Self {
         self.plays_kubelet = true;
         self
     }
 
     /// Sets the ranges of cluster IPs: one, or one of each family. The first one is that of
-    /// Services that ask for no family. Default: `10.96.0.0/16` and `fd00:10:96::/112`.
+    /// Services that ask for no family. Default: `10.96.0.0/16` and `fd00:10:96::/112`, which is
+    /// smaller than kubeadm's, so that tests notice an address outside.
     pub fn service_ranges<R: Into<String>>(mut self, ranges: impl IntoIterator<Item = R>) -> Self {
         self.service_ranges = ranges.into_iter().map(Into::into).collect();
         self
@@ -255,6 +257,7 @@ impl Builder {
             store: Mutex::new(Store::new(self.history, self.first_version, self.change_observer)),
             cluster_ips: Mutex::new(cluster_ips),
             kubelet: kubelet.map(Mutex::new),
+            nodes_changed: AtomicBool::new(false),
             random: Mutex::new(Random::new(self.seed)),
             clock: Clock::starting_at(self.start_time),
             clock_jump: AtomicI64::new(0),

@@ -1,12 +1,14 @@
 //! Plays the kubelet and the scheduler for the pods that clients create, if
 //! [`Builder::kubelet`](crate::Builder::kubelet) asks for it.
 //!
-//! A pod belongs to the kubelet from its creation until somebody else writes its status. Loaded
-//! pods never belong to it. As the garbage collector, it reacts a moment after a change, and only
-//! to the changed pod; a change of a node concerns the pods that wait for one.
+//! A pod belongs to the kubelet from its creation until somebody else writes more of its status
+//! than the conditions of readiness gates. Loaded pods never belong to it. As the garbage
+//! collector, it reacts a moment after a change, and only to the changed pod; a change of a node
+//! concerns the pods that wait for one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use kube_endpoint_apiserver_printers::GIT_VERSION;
@@ -18,7 +20,7 @@ use serde_json::Value;
 
 use crate::metadata::text;
 use crate::server::{Conflict, Inner};
-use crate::store::{Store, Stored};
+use crate::store::{CowMap, Store, Stored};
 use crate::verbs::DeleteOptions;
 
 /// The time from a pod's start until it is ready.
@@ -50,6 +52,19 @@ struct Run {
     addresses: Vec<IpAddr>,
 }
 
+/// The nodes at one time. It decodes each at most once, and only those that a pod is compared with.
+#[derive(Default)]
+struct Nodes {
+    objects: Option<CowMap>,
+    decoded: BTreeMap<Box<str>, Value>,
+}
+
+impl Nodes {
+    fn value(&mut self, node: &Stored) -> &Value {
+        self.decoded.entry(node.key.clone()).or_insert_with(|| node.value())
+    }
+}
+
 impl Kubelet {
     /// Returns a kubelet that gives pods addresses of the families of Services.
     pub(crate) fn new(cluster_ips: &ClusterIps) -> Result<Self, RangeError> {
@@ -66,7 +81,13 @@ impl Kubelet {
         })
     }
 
-    fn runs(&self, uid: &str) -> bool {
+    /// Adds a pod that a client has created.
+    pub(crate) fn run(&mut self, pod: &Stored) {
+        self.pods.insert(pod.meta.uid.to_string(), Run::default());
+    }
+
+    /// Returns true if a pod belongs to the kubelet.
+    pub(crate) fn runs(&self, uid: &str) -> bool {
         self.pods.get(uid).is_some_and(|run| !run.is_taken_over)
     }
 
@@ -110,13 +131,6 @@ impl Inner {
         self.kubelet.as_ref().filter(|_| *resource == PODS).map(|kubelet| kubelet.lock())
     }
 
-    /// Gives a pod that a client has created to the kubelet.
-    pub(crate) fn run_pod(&self, resource: &Resource, pod: &Stored) {
-        if let Some(mut kubelet) = self.kubelet_of(resource) {
-            kubelet.pods.insert(pod.meta.uid.to_string(), Run::default());
-        }
-    }
-
     /// Reacts to a change of an object by a client.
     pub(crate) fn tell_kubelet(&self, resource: &Resource, key: &str) {
         if self.kubelet.is_none() {
@@ -124,10 +138,12 @@ impl Inner {
         }
         if *resource == PODS {
             self.sync_pod_later(key, self.settings.gc_delay, false);
-        } else if *resource == NODES {
+        } else if *resource == NODES && !self.nodes_changed.swap(true, Ordering::Relaxed) {
             self.later(self.settings.gc_delay, |inner| {
+                inner.nodes_changed.store(false, Ordering::Relaxed);
                 let waiting = inner.kubelet_of(&PODS).map(|kubelet| kubelet.waiting.clone());
-                waiting.unwrap_or_default().iter().for_each(|key| inner.sync_pod(key, false));
+                let mut nodes = Nodes::default();
+                waiting.unwrap_or_default().iter().for_each(|key| inner.sync_pod(key, false, &mut nodes));
             });
         }
     }
@@ -155,39 +171,48 @@ impl Inner {
 
     fn sync_pod_later(&self, key: &str, delay: Duration, is_ripe: bool) {
         let key = key.to_owned();
-        self.later(delay, move |inner| inner.sync_pod(&key, is_ripe));
+        self.later(delay, move |inner| inner.sync_pod(&key, is_ripe, &mut Nodes::default()));
     }
 
-    /// Takes the next step of a pod. `is_ripe` is true once it has run long enough to be ready.
-    fn sync_pod(&self, key: &str, is_ripe: bool) {
-        let Some(mut kubelet) = self.kubelet_of(&PODS) else { return };
+    /// Takes the next step of a pod, and schedules the one after it. `is_ripe` is true once it has run long enough to be ready.
+    fn sync_pod(&self, key: &str, is_ripe: bool, nodes: &mut Nodes) {
+        let soon = (self.settings.gc_delay, is_ripe);
+        let again = self.take_step(key, is_ripe, nodes).unwrap_or(Some(soon));
+        if let Some((delay, is_ripe)) = again {
+            self.sync_pod_later(key, delay, is_ripe);
+        }
+    }
+
+    /// Takes the next step of a pod. Returns when to look at it again, and `is_ripe` of that time.
+    fn take_step(
+        &self,
+        key: &str,
+        is_ripe: bool,
+        nodes: &mut Nodes,
+    ) -> Result<Option<(Duration, bool)>, Conflict> {
+        let Some(mut kubelet) = self.kubelet_of(&PODS) else { return Ok(None) };
         let Some(current) = self.current(&PODS, key).filter(|pod| kubelet.runs(&pod.meta.uid)) else {
             kubelet.waiting.remove(key);
-            return;
+            return Ok(None);
         };
         let (pod, now) = (current.value(), self.now());
-        let done = match kubelet::next(&pod) {
-            Next::Nothing => Ok(()),
-            Next::Start => self.start_pod(&mut kubelet, &current, pod),
-            Next::BecomeReady if is_ripe => {
-                self.commit(&PODS, key, Some(current.version), &kubelet::ready(pod, now)).map(drop)
+        let write = |pod: Value| self.commit(&PODS, key, Some(current.version), &pod);
+        match kubelet::next(&pod) {
+            Next::Start => self.start_pod(&mut kubelet, &current, pod, nodes),
+            Next::BecomeReady if is_ripe => write(kubelet::ready(pod, now)).map(|_| None),
+            // The end of a deletion may be the step after this one.
+            Next::UpdateReady => {
+                write(kubelet::ready(pod, now)).map(|_| Some((self.settings.gc_delay, is_ripe)))
             }
-            Next::BecomeReady => Ok(()),
+            Next::Nothing | Next::BecomeReady => Ok(None),
             Next::End(end) => match Duration::try_from(end.duration_since(now)) {
-                Ok(left) if !left.is_zero() => {
-                    self.sync_pod_later(key, left, false);
-                    Ok(())
-                }
+                Ok(left) if !left.is_zero() => Ok(Some((left, false))),
                 _ => {
-                    let ended = kubelet::ended(pod, now);
-                    let written = self.commit(&PODS, key, Some(current.version), &ended);
+                    let ended = write(kubelet::ended(pod, now))?;
                     drop(kubelet);
-                    written.and_then(|ended| self.remove_pod(&ended))
+                    self.remove_pod(&ended).map(|()| None)
                 }
             },
-        };
-        if done.is_err() {
-            self.sync_pod_later(key, self.settings.gc_delay, is_ripe);
         }
     }
 
@@ -207,12 +232,18 @@ impl Inner {
     }
 
     /// Gives a pod a node and addresses, and starts its containers.
-    fn start_pod(&self, kubelet: &mut Kubelet, current: &Stored, pod: Value) -> Result<(), Conflict> {
+    fn start_pod(
+        &self,
+        kubelet: &mut Kubelet,
+        current: &Stored,
+        pod: Value,
+        nodes: &mut Nodes,
+    ) -> Result<Option<(Duration, bool)>, Conflict> {
         let (key, version) = (&*current.key, Some(current.version));
         let node = match pod["spec"]["nodeName"].as_str().filter(|name| !name.is_empty()) {
             // A pod whose node does not exist waits for it.
             Some(name) => self.current(&NODES, name).map(|node| node.value()).ok_or_else(BTreeMap::new),
-            None => self.choose_node(kubelet, &pod),
+            None => self.choose_node(kubelet, &pod, nodes),
         };
         let on_host = kubelet::uses_host_network(&pod);
         let placed = node.and_then(|node| match on_host {
@@ -228,9 +259,9 @@ impl Inner {
                 kubelet.waiting.insert(key.to_owned());
                 let written = kubelet::unschedulable(pod.clone(), &unfit, self.now());
                 if unfit.is_empty() || written == pod {
-                    return Ok(());
+                    return Ok(None);
                 }
-                return self.commit(&PODS, key, version, &written).map(drop);
+                return self.commit(&PODS, key, version, &written).map(|_| None);
             }
         };
         let is_served =
@@ -246,28 +277,35 @@ impl Inner {
         if let Some(run) = kubelet.pods.get_mut(&*current.meta.uid) {
             run.addresses = own;
         }
-        self.sync_pod_later(key, READY_AFTER, true);
-        Ok(())
+        Ok(Some((READY_AFTER, true)))
     }
 
     /// Returns the first node after the latest one, by name, that takes a pod, or the number of
     /// nodes for each reason against it. Makes a node if there is none.
-    fn choose_node(&self, kubelet: &mut Kubelet, pod: &Value) -> Result<Value, BTreeMap<Unfit, usize>> {
-        let nodes = || self.store.lock().table(Store::table_of(&NODES)).objects.clone();
-        if nodes().len() == 0 {
-            // If this fails, somebody else has made it.
-            let _ = self.create(&NODES, "", kubelet::node(GIT_VERSION, self.now()), false, NODE_NAME);
-        }
-        let nodes = nodes();
+    fn choose_node(
+        &self,
+        kubelet: &mut Kubelet,
+        pod: &Value,
+        nodes: &mut Nodes,
+    ) -> Result<Value, BTreeMap<Unfit, usize>> {
+        let stored = || self.store.lock().table(Store::table_of(&NODES)).objects.clone();
+        let objects = nodes.objects.get_or_insert_with(|| {
+            if stored().len() == 0 {
+                // If this fails, somebody else has made it.
+                let _ = self.create(&NODES, "", kubelet::node(GIT_VERSION, self.now()), false, NODE_NAME);
+            }
+            stored()
+        });
         let latest = kubelet.latest_node.clone();
-        let after = nodes.cursor(&latest, "").skip_while(|node| *node.key == *latest);
+        let after = objects.cursor(&latest, "").skip_while(|node| *node.key == *latest);
+        let all = after.chain(objects.cursor("", "")).take(objects.len());
         let mut unfit = BTreeMap::new();
-        for node in after.chain(nodes.cursor("", "")).take(nodes.len()) {
-            let value = node.value();
-            match kubelet::fits(pod, &value) {
+        for node in all {
+            let value = nodes.value(&node);
+            match kubelet::fits(pod, value) {
                 Ok(()) => {
                     node.name().clone_into(&mut kubelet.latest_node);
-                    return Ok(value);
+                    return Ok(value.clone());
                 }
                 Err(why) => *unfit.entry(why).or_default() += 1,
             }

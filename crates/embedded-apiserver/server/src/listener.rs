@@ -8,10 +8,11 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
 use kube_endpoint_watch_channel as watch;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 
 use crate::connection::{Closing, Connection};
 use crate::server::Inner;
@@ -23,6 +24,9 @@ const DRAIN: Duration = Duration::from_secs(5);
 
 /// The time limit for a TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// The answer to an HTTP request without TLS, as Go's server's.
+const NOT_TLS: &[u8] = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
 
 /// The pause before accepting again when the system has no resources for another connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -165,13 +169,31 @@ async fn connect(
     let accepted = tokio::select! {
         biased;
         () = closing.wait() => return,
-        accepted = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)) => accepted,
+        accepted = tokio::time::timeout(HANDSHAKE, handshake(acceptor, stream)) => accepted,
     };
     match accepted {
-        Ok(Ok(stream)) => serve(stream, service, closing).await,
+        Ok(Ok(Some(stream))) => serve(stream, service, closing).await,
+        Ok(Ok(None)) => tracing::debug!("a client sent an HTTP request without TLS"),
         Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
         Err(_) => tracing::debug!("a TLS handshake took too long"),
     }
+}
+
+/// Accepts TLS. A client that sends an HTTP request instead gets the answer of Go's server.
+async fn handshake(
+    acceptor: TlsAcceptor,
+    mut stream: TcpStream,
+) -> std::io::Result<Option<TlsStream<TcpStream>>> {
+    // TLS begins with the number of a record type, a request with the name of its method.
+    let mut first = [0];
+    if stream.peek(&mut first).await? == 0 || !first[0].is_ascii_uppercase() {
+        return acceptor.accept(stream).await.map(Some);
+    }
+    // The system resets a connection that is closed with unread bytes, and may drop the answer.
+    let _ = stream.read(&mut [0; 4096]).await?;
+    stream.write_all(NOT_TLS).await?;
+    stream.shutdown().await?;
+    Ok(None)
 }
 
 async fn serve(

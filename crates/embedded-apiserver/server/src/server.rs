@@ -1,7 +1,7 @@
 //! The server's state and the basic operations on it.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -48,6 +48,8 @@ pub(crate) struct Inner {
     /// The kubelet, if the server plays it. A task that needs both locks takes this one before the
     /// store's.
     pub(crate) kubelet: Option<Mutex<Kubelet>>,
+    /// True from a change of a node until the kubelet looks at the pods that wait for one.
+    pub(crate) nodes_changed: AtomicBool,
     pub(crate) random: Mutex<Random>,
     pub(crate) clock: Clock,
     /// The number of seconds by which a test has set the wall clock forward.

@@ -167,7 +167,7 @@ async fn hostile_text_is_shown_as_text() {
         "Service",
         json!({
             "metadata": {"name": "hostile", "namespace": "shop", "annotations": {"service.alpha.kubernetes.io/tolerate-unready-endpoints": HOSTILE}},
-            "spec": {"selector": {"app": "frontend"}, "ports": [{"port": 80}], "clusterIP": "10.96.0.77"},
+            "spec": {"selector": {"app": "dns"}, "ports": [{"port": 80}], "clusterIP": "10.96.0.77"},
         }),
     );
     let scene = Scene::with(&[service]).await;

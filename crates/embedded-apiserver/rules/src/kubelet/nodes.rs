@@ -68,6 +68,16 @@ pub fn fits(pod: &Value, node: &Value) -> Result<(), Unfit> {
     }
 }
 
+/// Returns true if a change of a node can change the answer of [`fits`]. Heartbeats do not.
+pub fn concerns_pods(old: &Value, new: &Value) -> bool {
+    fn read(node: &Value) -> (&Value, bool, &[Value], Option<&str>) {
+        let mut conditions = node["status"].list("conditions").iter();
+        let ready = conditions.find(|it| it.text("type") == "Ready").map(|it| it.text("status"));
+        (&node["metadata"]["labels"], spec(node).flag("unschedulable"), spec(node).list("taints"), ready)
+    }
+    read(old) != read(new)
+}
+
 fn tolerates(pod: &Value, taint: &Value) -> bool {
     spec(pod).list("tolerations").iter().any(|toleration| {
         let (key, effect) = (toleration.text("key"), toleration.text("effect"));
@@ -158,6 +168,24 @@ mod tests {
         check(json!({}), json!({"status": {"conditions": null}}), Err(Unfit::NotReady));
         let not_ready = json!([{"type": "Ready", "status": "Unknown"}]);
         check(json!({}), json!({"status": {"conditions": not_ready}}), Err(Unfit::NotReady));
+    }
+
+    #[test]
+    fn a_heartbeat_concerns_no_pod() {
+        let check = |fields: Value, want: bool| {
+            assert_eq!(concerns_pods(&ready_node(json!({})), &ready_node(fields.clone())), want, "{fields}");
+        };
+        let ready = |status: &str| {
+            let ready =
+                json!({"type": "Ready", "status": status, "lastHeartbeatTime": "2026-01-01T00:00:09Z"});
+            json!({"status": {"conditions": [ready]}})
+        };
+        check(ready("True"), false);
+        check(ready("Unknown"), true);
+        check(json!({"metadata": {"annotations": {"a": "b"}}}), false);
+        check(json!({"metadata": {"labels": {"a": "b"}}}), true);
+        check(json!({"spec": {"unschedulable": true}}), true);
+        check(json!({"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}}), true);
     }
 
     #[test]

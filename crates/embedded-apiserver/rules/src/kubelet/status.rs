@@ -12,6 +12,9 @@ use crate::value::{Fields, spec};
 const CONTAINERS: [(&str, &str); 2] =
     [("initContainers", "initContainerStatuses"), ("containers", "containerStatuses")];
 
+/// The reason of a condition Ready that is false because of a readiness gate.
+const GATES_NOT_READY: &str = "ReadinessGatesNotReady";
+
 /// Returns a pod on a node, with addresses. Its init containers have ended, and the others run and
 /// are not ready yet.
 pub fn started(mut pod: Value, node: &str, host: &[IpAddr], addresses: &[IpAddr], now: Timestamp) -> Value {
@@ -76,7 +79,7 @@ pub fn ready(mut pod: Value, now: Timestamp) -> Value {
         }
     }
     let missing = missing_gate(&pod);
-    let why = missing.as_deref().map(|message| ("ReadinessGatesNotReady", message));
+    let why = missing.as_deref().map(|message| (GATES_NOT_READY, message));
     set_condition(&mut pod, "Ready", if why.is_some() { "False" } else { "True" }, why, now);
     set_condition(&mut pod, "ContainersReady", "True", None, now);
     pod
@@ -116,6 +119,31 @@ pub fn ended(mut pod: Value, now: Timestamp) -> Value {
 /// Returns true if the condition ContainersReady of a pod is true.
 pub(super) fn has_ready_containers(pod: &Value) -> bool {
     condition(pod, "ContainersReady").is_some_and(|found| found.text("status") == "True")
+}
+
+/// Returns true if the containers of a pod are ready, and its condition Ready does not follow from
+/// the conditions of its readiness gates.
+pub(super) fn has_old_readiness(pod: &Value) -> bool {
+    let Some(found) = condition(pod, "Ready").filter(|_| has_ready_containers(pod)) else { return false };
+    match missing_gate(pod) {
+        Some(message) => found.text("status") != "False" || found.text("message") != message,
+        None => found.text("status") != "True",
+    }
+}
+
+/// Returns true if a write by somebody else makes the writer the owner of a pod's status: it
+/// changes more than the conditions of readiness gates.
+pub fn is_taken_over(old: &Value, new: &Value) -> bool {
+    let gates: Vec<&str> =
+        spec(old).list("readinessGates").iter().map(|gate| gate.text("conditionType")).collect();
+    let own = |pod: &Value| {
+        let mut status = pod["status"].clone();
+        let is_own = |it: &&Value| !gates.contains(&it.text("type"));
+        let conditions: Vec<Value> = status.list("conditions").iter().filter(is_own).cloned().collect();
+        status.set("conditions", conditions);
+        status
+    };
+    old["status"] != new["status"] && own(old) != own(new)
 }
 
 fn condition<'p>(pod: &'p Value, kind: &str) -> Option<&'p Value> {
@@ -211,6 +239,50 @@ mod tests {
             "corresponding condition of pod readiness gate \"example.com/up\" does not exist."
         );
         assert!(has_ready_containers(&pod));
+    }
+
+    #[test]
+    fn the_conditions_of_readiness_gates_belong_to_whoever_writes_them() {
+        let gates = json!({"readinessGates": [{"conditionType": "example.com/up"}]});
+        let check = |kind: &str, message: Option<&str>, want: bool| {
+            let old = web(gates.clone());
+            let mut new = old.clone();
+            set_condition(&mut new, kind, "True", None, at(1));
+            if let Some(message) = message {
+                new.child("status").set("message", message);
+            }
+            assert_eq!(is_taken_over(&old, &new), want, "{kind} {message:?}");
+        };
+        check("example.com/up", None, false);
+        check("example.com/up", Some("mine"), true);
+        check("example.com/other", None, true);
+        check("Ready", None, true);
+        let pod = web(gates);
+        assert!(!is_taken_over(&pod, &pod));
+        // The pod may have no status yet.
+        let mut new = pod.clone();
+        new.set("status", json!({"conditions": [{"type": "example.com/up", "status": "True"}]}));
+        let mut old = pod;
+        old.set("status", json!({}));
+        assert!(!is_taken_over(&old, &new));
+    }
+
+    #[test]
+    fn a_readiness_gate_makes_the_pod_ready_and_unready() {
+        let gated = web(json!({"readinessGates": [{"conditionType": "example.com/up"}]}));
+        let ready_at = |pod: &Value| {
+            let found = condition(pod, "Ready").unwrap();
+            [found.text("status"), found.text("lastTransitionTime")].map(str::to_owned)
+        };
+        let mut pod = ready(gated.clone(), at(1));
+        assert!(!has_old_readiness(&gated) && !has_old_readiness(&pod));
+        for (second, status) in [(5, "True"), (9, "False"), (12, "True")] {
+            set_condition(&mut pod, "example.com/up", status, None, at(second));
+            assert!(has_old_readiness(&pod));
+            pod = ready(pod, at(second));
+            assert!(!has_old_readiness(&pod));
+            assert_eq!(ready_at(&pod), [status.to_owned(), rfc3339(at(second))]);
+        }
     }
 
     #[test]

@@ -96,7 +96,12 @@ impl Inner {
             Ok(Outcome::Shown(decided.object))
         } else {
             let kept = strategy::convert_to_storage(resource, decided.object);
+            // The lock keeps others from writing the status before the kubelet knows the pod.
+            let mut kubelet = self.kubelet_of(resource);
             let stored = self.commit(resource.storage_resource(), &key, None, &kept);
+            if let (Some(kubelet), Ok(stored)) = (&mut kubelet, &stored) {
+                kubelet.run(stored);
+            }
             if let (Err(_), Some(addresses)) = (&stored, &mut addresses) {
                 addresses.release(&kept);
             }
@@ -104,7 +109,6 @@ impl Inner {
         };
         let outcome = outcome.map_err(|_| Status::already_exists(resource, &name))?;
         if let Outcome::Stored(stored) = &outcome {
-            self.run_pod(resource, stored);
             self.tell_kubelet(resource, &stored.key);
         }
         Ok(Done { outcome, created: true, warnings: decided.warnings })

@@ -33,6 +33,9 @@ impl Inner {
         let (options, dry_run) = DeleteOptions::read(call)?;
         let key = call.key();
         let deleted = self.delete(call.resource, &key, &options, dry_run)?;
+        if !deleted.gone && !dry_run {
+            call.warnings.lock().extend(self.endless_deletion(call.resource, &key));
+        }
         // Upstream returns the object only for these kinds, and for others only while they are not
         // removed.
         let shows_object = !deleted.gone || [&NAMESPACES, &PODS, &SERVICES].contains(&call.resource);
@@ -54,13 +57,51 @@ impl Inner {
             Ok((metadata, objects)) => (metadata, objects.collect::<Vec<Arc<Stored>>>()),
             Err(refused) => return refused.into_answer(call.form.encoding),
         };
+        let mut warning = None;
         for object in &selected {
             match self.delete(call.resource, &object.key, &options, dry_run) {
                 Err(status) if status.code != 404 => return Err(status),
+                Ok(Deleted { gone: false, .. }) if !dry_run && warning.is_none() => {
+                    warning = self.endless_deletion(call.resource, &object.key);
+                }
                 _ => {}
             }
         }
+        call.warnings.lock().extend(warning);
         list::encode(call.resource, call.form, &metadata, selected.into_iter())
+    }
+
+    /// Returns a warning if a deletion waits for a pod that the kubelet leaves alone, which a user
+    /// would otherwise wait for without a word.
+    fn endless_deletion(&self, resource: &Resource, key: &str) -> Option<String> {
+        let kubelet = self.kubelet_of(&PODS)?;
+        let is_endless = |pod: &Arc<Stored>| {
+            !kubelet.runs(&pod.meta.uid)
+                && match decide(&PODS, pod.value(), &DeleteOptions::default(), self.now()) {
+                    Decision::Pending => true,
+                    Decision::Mark(pod) => pod["metadata"]["deletionGracePeriodSeconds"] != 0,
+                    Decision::MarkAndRemove(_) | Decision::Remove => false,
+                }
+        };
+        let pod = if *resource == NAMESPACES {
+            let prefix = format!("{key}/");
+            let mut pods = self.store.lock().table(Store::table_of(&PODS)).objects.cursor(&prefix, &prefix);
+            pods.find(is_endless)
+        } else {
+            self.current(resource, key).filter(|object| *resource == PODS && is_endless(object))
+        }?;
+        let why = format!(
+            "the status of pod {} comes from its file or another writer, so the kubelet does not end its deletion",
+            pod.key
+        );
+        let delete = format!("kubectl -n {} delete", pod.namespace());
+        Some(if *resource == NAMESPACES {
+            format!(
+                "{why}, and the namespace waits for it; {delete} pods --all --grace-period=0 --force removes such pods"
+            )
+        } else {
+            format!("{why}; {delete} pod {} --grace-period=0 --force removes it", pod.name())
+        })
     }
 
     /// Deletes one object, or marks it for deletion.

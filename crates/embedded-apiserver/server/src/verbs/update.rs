@@ -1,6 +1,7 @@
 //! `update`, and the part of `patch` after computing the new object: optimistic concurrency,
 //! preconditions, no-ops, and the removal of an object after its last finalizer.
 
+use kube_endpoint_apiserver_rules::kubelet;
 use kube_endpoint_apiserver_rules::resource::{self, Resource};
 use kube_endpoint_apiserver_rules::status::Status;
 use kube_endpoint_apiserver_rules::strategy::{self, Subresource};
@@ -163,7 +164,7 @@ impl Inner {
             self.erase(resource, key, current.version).map(|_| Outcome::Shown(decided.object.clone()))
         } else {
             let kept = strategy::convert_to_storage(resource, decided.object.clone());
-            let mut kubelet = self.kubelet_of(resource).filter(|_| kept["status"] != old["status"]);
+            let mut kubelet = self.kubelet_of(resource).filter(|_| kubelet::is_taken_over(&old, &kept));
             let stored = self.commit(resource.storage_resource(), key, Some(current.version), &kept);
             if let (Some(kubelet), Ok(_)) = (&mut kubelet, &stored) {
                 kubelet.give_up(&kept);
@@ -178,7 +179,7 @@ impl Inner {
         if let Ok(Outcome::Stored(stored)) = &outcome {
             if stored.meta.deleting {
                 self.deletion_marked(resource, stored);
-            } else {
+            } else if *resource != resource::NODES || kubelet::concerns_pods(&old, &decided.object) {
                 self.tell_kubelet(resource, &stored.key);
             }
         }

@@ -138,6 +138,94 @@ async fn a_status_of_somebody_else_stays() {
     assert_eq!(read(&server, "late")["status"]["message"], "mine");
 }
 
+/// Returns a pod with a readiness gate.
+fn gated(name: &str) -> Value {
+    let mut pod = pod(name);
+    pod["spec"]["readinessGates"] = json!([{"conditionType": "example.com/up"}]);
+    pod
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_readiness_gate_decides_about_ready_and_the_pod_stays_the_kubelets() {
+    let (server, raw) = with_kubelet();
+    for name in ["a", "early"] {
+        raw.post(PODS, &gated(name)).await.expect(201);
+    }
+    let open = async |name: &str, status: &str| {
+        let patch = json!({"status": {"conditions": [{"type": "example.com/up", "status": status}]}});
+        let uri = format!("{PODS}/{name}/status");
+        raw.send("PATCH", &uri, "application/strategic-merge-patch+json", patch.to_string())
+            .await
+            .expect(200);
+    };
+    open("early", "True").await;
+    pass(3).await;
+    assert_eq!(["a", "early"].map(|name| condition(&read(&server, name), "Ready")), ["False", "True"]);
+    for status in ["True", "False", "True"] {
+        open("a", status).await;
+        pass(2).await;
+        let pod = read(&server, "a");
+        assert_eq!(condition(&pod, "Ready"), status);
+        let conditions = pod["status"]["conditions"].as_array().unwrap();
+        let ready = conditions.iter().find(|it| it["type"] == "Ready").unwrap();
+        let now = server.now().as_second();
+        let since: jiff::Timestamp = ready["lastTransitionTime"].as_str().unwrap().parse().unwrap();
+        assert!((0..=2).contains(&(now - since.as_second())), "{ready}");
+    }
+    let version = server.resource_version();
+    pass(100).await;
+    assert_eq!(server.resource_version(), version, "nothing is written without a change");
+    // The gate counts during the grace period, too, and the deletion ends.
+    raw.delete(&format!("{PODS}/a"), &json!({"gracePeriodSeconds": 10})).await.expect(200);
+    open("a", "False").await;
+    pass(1).await;
+    assert_eq!(condition(&read(&server, "a"), "Ready"), "False");
+    pass(10).await;
+    assert!(server.get("pods", "default", "a").is_none());
+    // A write of more than the gate takes the pod over.
+    raw.merge(&format!("{PODS}/early/status"), &json!({"status": {"message": "mine"}})).await.expect(200);
+    open("early", "False").await;
+    pass(2).await;
+    assert_eq!(condition(&read(&server, "early"), "Ready"), "True");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_that_nobody_ends_comes_with_a_warning() {
+    let loaded = |name: &str, node: &str| {
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "shop", "uid": name},
+            "spec": {"nodeName": node, "containers": [], "terminationGracePeriodSeconds": 30}, "status": {"phase": "Running"}})
+    };
+    let objects = [loaded("placed", "n"), loaded("unplaced", "")];
+    let (_, without) = start(EmbeddedApiServer::builder().load(objects.clone()));
+    let (_server, raw) = start(EmbeddedApiServer::builder().kubelet().load(objects));
+    let warning = |reply: &Reply| {
+        reply.headers.get("warning").map(|it| it.to_str().unwrap().to_owned()).unwrap_or_default()
+    };
+    let pods = "/api/v1/namespaces/shop/pods";
+    let namespace = "/api/v1/namespaces/shop";
+    raw.post(pods, &pod("own")).await.expect(201);
+    pass(2).await;
+    for uri in ["own", "unplaced", "placed?dryRun=All"] {
+        assert_eq!(warning(&raw.delete(&format!("{pods}/{uri}"), &NOW).await), "", "{uri}");
+    }
+    let of_pod = "299 - \"the status of pod shop/placed comes from its file or another writer, so the kubelet does not \
+                  end its deletion; kubectl -n shop delete pod placed --grace-period=0 --force removes it\"";
+    assert_eq!(warning(&raw.delete(&format!("{pods}/placed"), &NOW).await), of_pod);
+    assert_eq!(warning(&raw.delete(pods, &NOW).await), of_pod);
+    assert_eq!(
+        warning(&raw.delete(namespace, &NOW).await),
+        "299 - \"the status of pod shop/placed comes from its file or another writer, so the kubelet does not end its \
+         deletion, and the namespace waits for it; kubectl -n shop delete pods --all --grace-period=0 --force removes \
+         such pods\""
+    );
+    let forced = raw.delete(&format!("{pods}/placed"), &json!({"gracePeriodSeconds": 0})).await;
+    forced.expect(200);
+    assert_eq!(warning(&forced), "");
+    for uri in [&format!("{pods}/placed"), namespace] {
+        assert_eq!(warning(&without.delete(uri, &NOW).await), "", "{uri}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_status_that_a_write_does_not_change_is_not_taken_over() {
     let (server, raw) = with_kubelet();

@@ -66,17 +66,25 @@ async fn another_listener_has_another_ca() {
     );
 }
 
-/// A client that sends nothing, or no TLS, neither gets an answer nor holds the listener up.
+/// A client that sends nothing, or no TLS, does not hold the listener up. One that sends a request
+/// without TLS learns why it is disconnected.
 #[tokio::test]
 async fn a_client_without_tls_is_disconnected() {
     let server = server();
     let listener = listen(&server, "127.0.0.1:0").await;
     let _silent = TcpStream::connect(listener.address()).await.unwrap();
-    let mut plain = TcpStream::connect(listener.address()).await.unwrap();
-    plain.write_all(b"GET /version HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
-    let mut answer = Vec::new();
-    let _ = plain.read_to_end(&mut answer).await;
-    assert!(!answer.starts_with(b"HTTP"), "{}", String::from_utf8_lossy(&answer));
+    let answer_to = async |sent: &[u8]| {
+        let mut plain = TcpStream::connect(listener.address()).await.unwrap();
+        plain.write_all(sent).await.unwrap();
+        let mut answer = Vec::new();
+        let ended = plain.read_to_end(&mut answer).await;
+        (ended.is_ok(), String::from_utf8_lossy(&answer).into_owned())
+    };
+    let (ended, answer) = answer_to(b"GET /version HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
+    assert!(ended && answer.starts_with("HTTP/1.0 400 Bad Request\r\n"), "{answer}");
+    assert!(answer.ends_with("\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"), "{answer}");
+    let (_, answer) = answer_to(b"\0neither\r\n\r\n").await;
+    assert!(!answer.contains("HTTP"), "{answer}");
     client(&server.kubeconfig_of(&listener)).await.apiserver_version().await.unwrap();
     listener.shutdown().await;
 }
