@@ -103,7 +103,7 @@ pub(crate) enum Command {
     },
     /// Print who writes EndpointSlices and Endpoints, whether kube-controller-manager's loops are
     /// off, and what would change; exit code 0: fine, 1: something to do, 2: not all is known
-    Doctor,
+    Doctor(WholeCluster),
     /// Serve the manager's status page on loopback, with your credentials
     ///
     /// Only GET of the page's paths, only for the browser that opens the printed address.
@@ -190,6 +190,13 @@ pub(crate) enum When {
     Never,
 }
 
+/// A command without a namespace. Hides the flag of all commands.
+#[derive(Debug, Args)]
+pub(crate) struct WholeCluster {
+    #[arg(id = "namespace", long = "namespace", short = 'n', hide = true, value_name = "NAME")]
+    hidden: Option<String>,
+}
+
 /// A kind of object that `explain` explains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -216,6 +223,21 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         CommandLine::command().debug_assert();
+    }
+
+    #[test]
+    fn the_help_of_doctor_offers_no_namespace_and_its_command_line_takes_one_to_refuse_it() {
+        for words in [["-n", "shop", "doctor"], ["doctor", "-n", "shop"], ["doctor", "--namespace", "shop"]] {
+            let words = [&["kubectl-endpoints"], &words[..]].concat();
+            let parsed = CommandLine::try_parse_from(&words).unwrap();
+            assert_eq!(parsed.global.namespace.as_deref(), Some("shop"), "{words:?}");
+        }
+        let help = |command: &str| {
+            CommandLine::try_parse_from(["kubectl-endpoints", command, "--help"]).unwrap_err().to_string()
+        };
+        assert!(help("lint").contains("--namespace"));
+        let help = help("doctor");
+        assert!(help.contains("--context") && !help.contains("--namespace"), "{help}");
     }
 
     #[test]

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use anyhow::bail;
-use futures::{StreamExt, stream};
+use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec, SubjectAccessReview,
     SubjectAccessReviewSpec,
@@ -60,28 +60,44 @@ pub(crate) async fn facts(client: &Client, reader: &Reader, options: &Options) -
         Err(Error::Api(status)) if status.code == 403 => Err(Unread::Forbidden("get /version".to_owned())),
         Err(error) => bail!("the version of the server cannot be read: {}", why_request_failed(&error)),
     };
-    let managers = managers(client).await;
-    let manager_reviews = match managers.as_ref().ok().and_then(|pods| for_manager(pods)) {
-        Some((user, permissions)) => Some(reviews(client, &permissions, Some(&user)).await),
-        None => None,
-    };
+    // All at once, so that parts that do not answer cost the time of one.
+    let (
+        slices,
+        endpoints,
+        leases,
+        leases_elsewhere,
+        upstream,
+        (managers, manager_reviews),
+        own_reviews,
+        webhooks,
+        conflicts,
+        changes,
+    ) = tokio::join!(
+        outputs(client, OutputKind::EndpointSlice, SLICES),
+        outputs(client, OutputKind::Endpoints, ENDPOINTS),
+        leases(client, Some(SYSTEM), ListParams::default()),
+        leases(client, None, named("kube-endpoint-manager")),
+        upstream(client),
+        reviewed_managers(client),
+        reviews(client, FOR_PLUGIN, None),
+        webhooks(client),
+        EVENTS.page(client, None, ListParams::default().fields("reason=ForeignWriteConflict")),
+        changes(client, reader, options),
+    );
     Ok(Facts {
         server,
         plugin: env!("CARGO_PKG_VERSION").to_owned(),
-        slices: outputs(client, OutputKind::EndpointSlice, SLICES).await,
-        endpoints: outputs(client, OutputKind::Endpoints, ENDPOINTS).await,
-        leases: leases(client, Some(SYSTEM), ListParams::default()).await,
-        leases_elsewhere: leases(client, None, named("kube-endpoint-manager")).await,
-        upstream: upstream(client).await,
+        slices,
+        endpoints,
+        leases,
+        leases_elsewhere,
+        upstream,
         managers,
         manager_reviews,
-        own_reviews: reviews(client, FOR_PLUGIN, None).await,
-        webhooks: webhooks(client).await,
-        conflicts: EVENTS
-            .page(client, None, ListParams::default().fields("reason=ForeignWriteConflict"))
-            .await
-            .map(|events| events.len()),
-        changes: changes(client, reader, options).await,
+        own_reviews,
+        webhooks,
+        conflicts: conflicts.map(|events| events.len()),
+        changes,
     })
 }
 
@@ -118,6 +134,16 @@ async fn managers(client: &Client) -> Read<Vec<Instance>> {
     }
 }
 
+/// Reads the pods of kube-endpoint-manager, and asks about the permissions of their user.
+async fn reviewed_managers(client: &Client) -> (Read<Vec<Instance>>, Option<Read<Vec<Review>>>) {
+    let managers = managers(client).await;
+    let reviews = match managers.as_ref().ok().and_then(|pods| for_manager(pods)) {
+        Some((user, permissions)) => Some(reviews(client, &permissions, Some(&user)).await),
+        None => None,
+    };
+    (managers, reviews)
+}
+
 /// Reads the metadata of slices or Endpoints.
 async fn outputs(client: &Client, kind: OutputKind, source: Source) -> Read<Outputs> {
     let mut outputs = Outputs::new(kind);
@@ -144,8 +170,8 @@ async fn reviews(client: &Client, permissions: &[Permission], user: Option<&str>
         let is_allowed = is_allowed(client, permission, user).await?;
         Ok(Review { permission: *permission, is_allowed })
     });
-    let answers: Vec<Result<Review, Error>> = stream::iter(asked).buffered(AT_ONCE).collect().await;
-    let answers: Result<Vec<Review>, Error> = answers.into_iter().collect();
+    // This asks no further after an error.
+    let answers: Result<Vec<Review>, Error> = stream::iter(asked).buffered(AT_ONCE).try_collect().await;
     answers.map_err(|error| match error {
         Error::Api(status) if status.code == 403 => {
             let resource = if user.is_some() { "subjectaccessreviews" } else { "selfsubjectaccessreviews" };
@@ -194,7 +220,7 @@ fn allowed(allowed: Option<bool>) -> Result<bool, Error> {
 async fn webhooks(client: &Client) -> Read<Vec<Webhook>> {
     let mut found = Vec::new();
     for (source, mutates) in [(VALIDATING, false), (MUTATING, true)] {
-        let configurations = source.page(client, None, ListParams::default()).await?;
+        let configurations = source.page_if_served(client).await?;
         found.extend(configurations.iter().flat_map(|configuration| webhooks_of(configuration, mutates)));
     }
     Ok(found)

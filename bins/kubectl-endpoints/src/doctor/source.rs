@@ -80,12 +80,28 @@ impl Source {
         namespace: Option<&str>,
         params: ListParams,
     ) -> Read<Vec<Value>> {
-        let read = async || -> Result<Vec<Value>, Error> {
-            let page = self.api(client, namespace).list(&params.limit(PAGE)).await?;
-            check_kind(Some(&page.types), &[&format!("{}List", self.kind)])?;
-            page.items.iter().map(|item| serde_json::to_value(item).map_err(Error::SerdeError)).collect()
-        };
-        read().await.map_err(|error| self.unread(&error, namespace))
+        let page = self.list(client, namespace, params).await;
+        page.map_err(|error| self.unread(&error, namespace))
+    }
+
+    /// Reads a page of objects of all namespaces. Returns none if the server does not serve the
+    /// kind.
+    pub(super) async fn page_if_served(self, client: &Client) -> Read<Vec<Value>> {
+        match self.list(client, None, ListParams::default()).await {
+            Err(Error::Api(status)) if status.code == 404 => Ok(Vec::new()),
+            page => page.map_err(|error| self.unread(&error, None)),
+        }
+    }
+
+    async fn list(
+        self,
+        client: &Client,
+        namespace: Option<&str>,
+        params: ListParams,
+    ) -> Result<Vec<Value>, Error> {
+        let page = self.api(client, namespace).list(&params.limit(PAGE)).await?;
+        check_kind(Some(&page.types), &[&format!("{}List", self.kind)])?;
+        page.items.iter().map(|item| serde_json::to_value(item).map_err(Error::SerdeError)).collect()
     }
 
     /// Reads a page of metadata.

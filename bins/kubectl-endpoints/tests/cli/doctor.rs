@@ -86,3 +86,23 @@ async fn a_large_cluster_costs_a_bounded_number_of_requests() {
         |plural: &str| requests.iter().filter(|it| it.ends_with("limit=500") && it.contains(plural)).count();
     assert!(lists("/api/v1/services?") <= 1, "{requests:#?}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_namespace_is_refused() {
+    let shop = Shop::start(Vec::new()).await;
+    let output = shop.run_in("shop", &["doctor"]).await;
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(stderr(&output), "error: doctor reads the whole cluster; leave out --namespace shop\n");
+}
+
+/// The first cluster of a new user is the embedded server of kube-endpoint-manager.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_without_webhooks_has_none() {
+    let shop = Shop::start(Vec::new()).await;
+    let report = report(&shop).await;
+    let asked = shop.requests().iter().any(|it| it.contains("validatingwebhookconfigurations"));
+    assert!(asked, "it asks for them");
+    assert_eq!(report["webhooks"], json!([]));
+    let not_known = report["notKnown"].as_array().unwrap();
+    assert!(!not_known.iter().any(|it| it.as_str().unwrap().contains("Webhooks")), "{not_known:?}");
+}

@@ -48,8 +48,12 @@ impl Shop {
         self.listener.address()
     }
 
-    /// Runs the plugin in the namespace `shop`.
+    /// Runs the plugin in the namespace `shop`, or without one for `doctor`.
     pub(crate) async fn run(&self, arguments: &[&str]) -> Output {
+        if arguments.first() == Some(&"doctor") {
+            let kubeconfig = self.kubeconfig.path().to_str().unwrap();
+            return self.run_exactly(&[arguments, &["--kubeconfig", kubeconfig]].concat()).await;
+        }
         self.run_in("shop", arguments).await
     }
 
