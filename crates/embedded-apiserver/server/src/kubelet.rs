@@ -174,7 +174,8 @@ impl Inner {
         self.later(delay, move |inner| inner.sync_pod(&key, is_ripe, &mut Nodes::default()));
     }
 
-    /// Takes the next step of a pod, and schedules the one after it. `is_ripe` is true once it has run long enough to be ready.
+    /// Takes the next step of a pod, and schedules the one after it. `is_ripe` is true once the pod
+    /// has run long enough to be ready.
     fn sync_pod(&self, key: &str, is_ripe: bool, nodes: &mut Nodes) {
         let soon = (self.settings.gc_delay, is_ripe);
         let again = self.take_step(key, is_ripe, nodes).unwrap_or(Some(soon));

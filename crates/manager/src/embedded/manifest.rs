@@ -45,7 +45,11 @@ impl Manifest {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+    use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
+
     use super::*;
+    use crate::options::Options;
 
     #[test]
     fn kinds_that_are_not_stored_are_skipped_and_named_once() {
@@ -78,5 +82,18 @@ mod tests {
             (6, 9, 0, 1)
         );
         assert_eq!(count("Pod"), 19);
+    }
+
+    #[tokio::test]
+    async fn the_default_ranges_hold_the_services_of_the_sample() {
+        let options = Options::parse_from(["x"]).embedded;
+        let server =
+            EmbeddedApiServer::builder().service_ranges(options.embedded_service_cidr).build().unwrap();
+        let sample = Manifest::parse(Path::new("sample"), super::super::SAMPLE.as_bytes()).unwrap();
+        for service in sample.objects.into_iter().filter(|object| object["kind"] == "Service") {
+            let addresses = service["spec"]["clusterIPs"].clone();
+            let created = server.create(service).await.unwrap();
+            assert_eq!(created["spec"]["clusterIPs"], addresses);
+        }
     }
 }

@@ -42,7 +42,7 @@ pub struct EmbeddedOptions {
     #[arg(
         long,
         value_name = "RANGE[,RANGE]",
-        default_value = "10.96.0.0/16,fd00:10:96::/112",
+        default_value = "10.96.0.0/12,fd00:10:96::/108",
         value_delimiter = ',',
         requires = "embedded"
     )]
