@@ -53,7 +53,7 @@ pub(crate) async fn run(command_line: &CommandLine) -> anyhow::Result<u8> {
             run_lint(global, output, &options, scope, &lint_options, fail_on).await
         }
         Command::Top { scope } => run_top(global, output, &options, scope).await,
-        Command::Doctor(_) => run_doctor(global, output, &options).await,
+        Command::Doctor(_) => Box::pin(run_doctor(global, output, &options)).await,
         Command::Ui(args) => ui::run(global, args).await,
         Command::Completion { shell } => completion::print_script(*shell),
         Command::Cleanup { scope, yes } => run_cleanup(global, output, scope, *yes).await,
@@ -216,7 +216,7 @@ async fn run_doctor(global: &Global, output: Output, options: &Options) -> anyho
     }
     let Connection { client, .. } = connect(global).await?;
     let reader = Reader::new(client.kube().clone());
-    let facts = doctor::facts(client.kube(), &reader, options).await?;
+    let facts = Box::pin(doctor::facts(client.kube(), &reader, options)).await?;
     let now = current_time();
     let report = examine(&facts, now);
     output.print_as("DoctorReport", &report, |layout| report.text(layout, now))?;

@@ -103,7 +103,7 @@ mod tests {
         let reader = Reader::quiet(client.kube().clone());
         let options = Options::default();
         let asked = doctor::facts(client.kube(), &reader, &options);
-        let error = asked.await.unwrap_err().to_string();
+        let error = Box::pin(asked).await.unwrap_err().to_string();
         let start = format!(
             "the version of the server cannot be read: http://{address} has not begun to answer within 300ms; check the"
         );
