@@ -11,9 +11,13 @@
 //! - A write under the name of this controller. It is an own write whose answer was lost, one of an
 //!   earlier replica, or one that a webhook changed.
 //! - A write from before the end of the hand-over. It is one of the controller that wrote before.
+//!   Clocks differ, so this compares the server's times only.
 //! - The write of a client that is no controller, such as `kubectl edit`.
 //! - Endpoints of a Service without a selector.
 //! - A single sighting.
+//!
+//! For the first reason this does not see a second kube-endpoint-manager that runs without this
+//! one's Lease: both have the same name. `kubectl endpoints doctor` sees two Leases that are held.
 
 use std::time::Duration;
 
@@ -79,12 +83,12 @@ impl Sightings {
 }
 
 /// Returns the controller that made a write beside this one, with the time of the write, or `None`
-/// if the write proves nothing. `own` is the field manager of this controller, which has written
-/// since `began`.
-fn judge(write: &LastWrite, own: &str, began: Timestamp) -> Option<(Text, Timestamp)> {
+/// if the write proves nothing. `own` is the field manager of this controller. It already wrote at
+/// the time `since` of the server.
+fn judge(write: &LastWrite, own: &str, since: Timestamp) -> Option<(Text, Timestamp)> {
     let (Maker::Controller(name), Some(at)) = (&write.writer, write.at) else { return None };
     let is_own = **name == *own || **name == *KUBE_ENDPOINT_MANAGER;
-    (!is_own && at >= began.saturating_add(HAND_OVER).ok()?).then(|| (name.clone(), at))
+    (!is_own && at >= since.saturating_add(HAND_OVER).ok()?).then(|| (name.clone(), at))
 }
 
 /// Looks for another controller as long as this one runs. A dry run does not: it is meant to run
@@ -94,23 +98,28 @@ pub(crate) async fn look_for_other_controller<R: Reconciler>(runtime: &Runtime<R
     if writer.dry_run().is_some() {
         return std::future::pending().await;
     }
-    let began = runtime.clock().now();
+    // Writes from before this one began are those of the controller before.
+    runtime.recent_foreign_writes.to_ask(usize::MAX, |_| true);
+    // The server's time of a write that the cache has shown since then.
+    let mut since: Option<Timestamp> = None;
     let mut sightings = Sightings::default();
     loop {
         sleep(PERIOD).await;
-        let mut seen = None;
+        let (mut seen, mut newest) = (None, None);
         let objects =
             runtime.recent_foreign_writes.to_ask(MOST_ASKED, |object| is_own_output(runtime, object));
         for object in objects {
             // Without an answer, the next write of another client is asked about.
             let Ok(Some(found)) = writer.provenance::<R::Output>(&object).await else { continue };
+            newest = newest.max(found.changed());
             let Some(write) = found.last_write(R::Output::CONTENT, &writer.controllers()) else { continue };
             if let Maker::Controller(name) | Maker::SomebodyElse(name) = &write.writer {
                 runtime.recent_foreign_writes.written_by(&object, name.clone());
             }
-            let other = judge(&write, writer.field_manager(), began);
+            let other = since.and_then(|since| judge(&write, writer.field_manager(), since));
             seen = seen.or(other.map(|(name, at)| OtherController { name, object, at }));
         }
+        since = since.or(newest);
         let Some(other) = seen else { continue };
         let count = sightings.seen(runtime.clock().now());
         if count == SIGHTINGS {

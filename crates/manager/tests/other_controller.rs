@@ -11,6 +11,7 @@ use kube::client::Body;
 use kube_endpoint_controllers::{
     ApiClient, Gates, LeaderElectionSettings, Manager, ManagerError, ManagerHandle, ManagerStatus, Settings,
 };
+use kube_endpoint_core_model::Timestamp;
 use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -37,6 +38,16 @@ struct Running {
 impl Running {
     /// Starts a manager. Its requests have this user agent, or its own.
     fn start(server: &EmbeddedApiServer, settings: &Settings, agent: Option<&'static str>) -> Self {
+        Self::start_at(server, settings, agent, server.now())
+    }
+
+    /// Starts a manager whose clock shows this time.
+    fn start_at(
+        server: &EmbeddedApiServer,
+        settings: &Settings,
+        agent: Option<&'static str>,
+        now: Timestamp,
+    ) -> Self {
         let service = server.service();
         let client = tower::service_fn(move |mut request: Request<Body>| {
             if let Some(agent) = agent {
@@ -45,7 +56,7 @@ impl Running {
             service.clone().oneshot(request)
         });
         let client = ApiClient::for_tests(client);
-        let manager = Manager::new(client, settings, server.now(), 1).unwrap();
+        let manager = Manager::new(client, settings, now, 1).unwrap();
         let handle = manager.handle();
         let (stop, stopped) = oneshot::channel::<()>();
         let ended = tokio::spawn(manager.run(async move {
@@ -208,10 +219,20 @@ async fn an_earlier_replica_is_no_other_controller() {
 
 #[tokio::test(start_paused = true)]
 async fn a_take_over_from_upstream_is_no_other_controller() {
+    a_take_over_from_upstream(seconds(0)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_take_over_is_no_other_controller_for_a_clock_that_is_late() {
+    a_take_over_from_upstream(seconds(600)).await;
+}
+
+/// Takes over from kube-controller-manager. The clock of the manager is late by this much.
+async fn a_take_over_from_upstream(late: Duration) {
     let server = server();
     let upstream = Running::upstream(&server);
     change_pods(&server, 0..10).await;
-    let ours = Running::start(&server, &settings(), None);
+    let ours = Running::start_at(&server, &settings(), None, server.now() - late);
     change_pods(&server, 10..12).await;
     upstream.stop().await;
     assert!(ours.foreign_writes() > 0, "both ran for a moment");
