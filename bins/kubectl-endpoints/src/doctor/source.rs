@@ -84,8 +84,8 @@ impl Source {
         page.map_err(|error| self.unread(&error, namespace))
     }
 
-    /// Reads a page of objects of all namespaces. Returns none if the server does not serve the
-    /// kind.
+    /// Reads a page of objects of all namespaces. The page is empty if the server does not serve
+    /// the kind.
     pub(super) async fn page_if_served(self, client: &Client) -> Read<Vec<Value>> {
         match self.list(client, None, ListParams::default()).await {
             Err(Error::Api(status)) if status.code == 404 => Ok(Vec::new()),

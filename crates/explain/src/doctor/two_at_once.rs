@@ -9,9 +9,9 @@ use super::report::{Answer, LoopReport, TwoAtOnce};
 /// The end of the version of kube-endpoint-manager's own API server.
 const EMBEDDED: &str = "+embedded";
 
-/// Returns true if nothing shows a kube-controller-manager, and everything that could show one was
-/// read: its pods, its Lease, and all outputs, some of which kube-endpoint-manager wrote. Also true
-/// for the API server of kube-endpoint-manager itself, which has no other controller.
+/// Returns true if nothing shows a kube-controller-manager, although this program read everything
+/// that could: its pods, its Lease, and all outputs, and kube-endpoint-manager wrote some of them.
+/// Returns true for the API server of kube-endpoint-manager itself, too.
 pub(super) fn is_manager_alone(facts: &Facts) -> bool {
     let (Ok(slices), Ok(endpoints)) = (&facts.slices, &facts.endpoints) else { return false };
     let has_no_pod = facts.upstream.as_ref().is_ok_and(Vec::is_empty);

@@ -90,8 +90,10 @@ mod tests {
         let server =
             EmbeddedApiServer::builder().service_ranges(options.embedded_service_cidr).build().unwrap();
         let sample = Manifest::parse(Path::new("sample"), super::super::SAMPLE.as_bytes()).unwrap();
-        for service in sample.objects.into_iter().filter(|object| object["kind"] == "Service") {
+        for mut service in sample.objects.into_iter().filter(|object| object["kind"] == "Service") {
             let addresses = service["spec"]["clusterIPs"].clone();
+            service["metadata"] =
+                serde_json::json!({"name": service["metadata"]["name"], "namespace": "default"});
             let created = server.create(service).await.unwrap();
             assert_eq!(created["spec"]["clusterIPs"], addresses);
         }
