@@ -167,14 +167,15 @@ async fn hostile_text_is_shown_as_text() {
         "Service",
         json!({
             "metadata": {"name": "hostile", "namespace": "shop", "annotations": {"service.alpha.kubernetes.io/tolerate-unready-endpoints": HOSTILE}},
-            "spec": {"selector": {"app": "dns"}, "ports": [{"port": 80}], "clusterIP": "10.96.0.77"},
+            "spec": {"selector": {"app": "frontend"}, "ports": [{"port": 80}], "clusterIP": "10.96.0.77"},
         }),
     );
     let scene = Scene::with(&[service]).await;
     let page = &scene.page;
     let shown =
         |place: &str| format!("document.querySelector('{place}').innerText.includes({})", json!("onerror="));
-    page.wait_until("the problem quotes the annotation", &shown("#problems")).await;
+    page.wait_until("the Service has a problem", &shown("#problems").replace("onerror=", "shop/hostile"))
+        .await;
     page.value("location.hash = '#/service/shop/hostile'").await;
     page.wait_until("the explanation quotes the annotation", &shown("#explanation")).await;
     let hidden = "/[\\u001b\\u202e]/.test(document.body.innerText)";
