@@ -110,7 +110,7 @@ pub(crate) fn view(item: &[u8], interner: &mut Interner) -> Pod {
     let optional = |text: String| (!text.is_empty()).then(|| text.into());
     let sidecars = spec.init_containers.into_iter().filter(|container| container.restart_policy == "Always");
     let ports = spec.containers.into_iter().chain(sidecars).flat_map(|container| container.ports);
-    let ports = ports.filter(|port| !port.name.is_empty()).map(|port| ContainerPort {
+    let ports = ports.map(|port| ContainerPort {
         name: port.name.into(),
         container_port: port.container_port,
         protocol: port.protocol.into(),
@@ -135,6 +135,7 @@ pub(crate) fn view(item: &[u8], interner: &mut Interner) -> Pod {
             is_true: condition.status == "True",
             last_transition: time(condition.last_transition),
         }),
+        details: None,
     };
     pod.intern(interner);
     pod

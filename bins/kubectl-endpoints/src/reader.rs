@@ -11,8 +11,7 @@ use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, Objec
 use kube::{Client, Error};
 use kube_endpoint_api_client::why_request_failed;
 use kube_endpoint_core_model::{ObjectKey, Service, StringMap, Text, harmless};
-use kube_endpoint_explain::consumers::kube_proxy::TrafficPolicies;
-use kube_endpoint_explain::{Known, Objects};
+use kube_endpoint_explain::{Known, Objects, needs_all_nodes};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -306,7 +305,7 @@ impl Reader {
                 self.near(&mut reading, namespace, selector).await;
             }
         }
-        let all_nodes = needs_all_nodes(&reading.objects, &service);
+        let all_nodes = needs_all_nodes(&service);
         self.nodes(&mut reading, nodes, all_nodes).await?;
         self.outputs(&mut reading, key).await?;
         self.hinted_nodes(&mut reading, std::slice::from_ref(key), all_nodes).await?;
@@ -340,7 +339,7 @@ impl Reader {
         let mut all_nodes = false;
         for service in &selecting {
             let Some(service) = reading.objects.service(service).cloned() else { continue };
-            all_nodes |= needs_all_nodes(&reading.objects, &service);
+            all_nodes |= needs_all_nodes(&service);
             let Some(selector) = service.selector.as_ref().filter(|_| reading.known.pods) else { continue };
             let params = ListParams::default().labels(&as_text(selector));
             let objects = &mut reading.objects;
@@ -501,13 +500,6 @@ pub(crate) fn check_kind(types: Option<&TypeMeta>, expected: &[&str]) -> Result<
 fn can_be_a_name(name: &str) -> bool {
     !matches!(name, "" | "." | "..")
         && name.bytes().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'.'))
-}
-
-/// Returns true if an explanation looks at nodes without a pod of the Service: the share of each
-/// zone's CPU, or nodes whose clients have no endpoint because a traffic policy is `Local`.
-fn needs_all_nodes(objects: &Objects, service: &Service) -> bool {
-    service.topology_hints_enabled()
-        || objects.policies(&service.key).is_some_and(TrafficPolicies::uses_local)
 }
 
 /// Returns a selector as a query parameter.

@@ -20,7 +20,8 @@
 //! # Ok::<(), serde_json::Error>(())
 //! ```
 //!
-//! A view holds the fields of an object that endpoint controllers read. It deserialises from the
+//! A view holds the fields of an object that endpoint controllers read, and those by which an
+//! explanation tells who receives traffic; a store adds [`PodDetails`] on request. It deserialises from the
 //! API's JSON and skips all other fields while parsing; `null` and absent lists are empty. The
 //! rules are plain functions over views. The feature `k8s-openapi` adds conversions from and to
 //! that crate's types.
@@ -48,6 +49,7 @@ pub mod meta;
 pub mod node;
 mod partial;
 pub mod pod;
+pub mod pod_details;
 pub mod port;
 pub mod protobuf;
 pub mod publish;
@@ -60,6 +62,7 @@ pub mod string_map;
 mod subsets;
 mod text;
 pub mod time;
+mod traffic_policies;
 pub mod verdict;
 pub mod well_known;
 mod writes;
@@ -77,10 +80,12 @@ pub use meta::{ObjectKey, ObjectMeta, ObjectReference, OwnerReference, ResourceV
 pub use node::{Node, NodeLookup};
 pub use partial::writes_without;
 pub use pod::Pod;
+pub use pod_details::PodDetails;
 pub use service::Service;
 pub use slice::{AddressType, Endpoint, EndpointPort, EndpointSlice};
 pub use string_map::StringMap;
 pub use time::Timestamp;
+pub use traffic_policies::TrafficPolicies;
 pub use verdict::{LeftOut, PodVerdict, Verdict};
 pub use writes::Writes;
 

@@ -8,7 +8,8 @@ use serde::{Deserialize, Deserializer};
 use crate::meta::or_default;
 use crate::service::Service;
 use crate::{
-    Intern, Interner, IpFamily, ObjectKey, ResourceVersion, StringMap, Text, Timestamp, address, text, time,
+    Intern, Interner, IpFamily, ObjectKey, PodDetails, ResourceVersion, StringMap, Text, Timestamp, address,
+    text, time,
 };
 
 /// The fields of a pod that endpoint controllers read.
@@ -26,7 +27,7 @@ pub struct Pod {
     pub node_name: Option<Text>,
     pub hostname: Option<Text>,
     pub subdomain: Option<Text>,
-    /// The named ports of all containers, then of all restartable init containers, in order.
+    /// The ports of all containers, then of all restartable init containers, in order.
     pub ports: ContainerPorts,
     pub phase: PodPhase,
     /// `status.podIP`, or `None` if it is absent or invalid.
@@ -38,6 +39,9 @@ pub struct Pod {
     /// An invalid entry of `status.podIPs`.
     pub invalid_pod_ip: Option<Text>,
     pub ready: Option<ReadyCondition>,
+    /// The reasons why it is not ready. They are never read with the view: who explains pods reads
+    /// them from the same object, and adds them here. See [`Pod::needs_details`].
+    pub details: Option<Box<PodDetails>>,
 }
 
 /// The ports of a pod. Pods of the same workload share one allocation.
@@ -58,11 +62,11 @@ impl FromIterator<ContainerPort> for ContainerPorts {
     }
 }
 
-/// A named port of a container. A view has no ports without a name, since no Service can refer to
-/// them.
+/// A port of a container.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ContainerPort {
+    /// Name, or empty.
     #[serde(default, deserialize_with = "text::or_empty")]
     pub name: Text,
     #[serde(default, deserialize_with = "or_default")]
@@ -98,7 +102,8 @@ pub struct ReadyCondition {
 }
 
 impl Pod {
-    /// Returns true if two views are equal apart from their versions.
+    /// Returns true if two views are equal apart from their versions and details, so that no
+    /// controller can tell them apart.
     pub fn same_but_version(&self, other: &Self) -> bool {
         // Without this destructuring, somebody could add a field and forget it here.
         let Self {
@@ -117,6 +122,7 @@ impl Pod {
             has_pod_ip,
             invalid_pod_ip,
             ready,
+            details: _,
         } = self;
         (ready, phase, has_pod_ip, pod_ip) == (&other.ready, &other.phase, &other.has_pod_ip, &other.pod_ip)
             && *deletion_timestamp == other.deletion_timestamp
@@ -140,6 +146,12 @@ impl Pod {
     /// is not terminal.
     pub fn is_terminal(&self) -> bool {
         matches!(self.phase, PodPhase::Succeeded | PodPhase::Failed)
+    }
+
+    /// Returns true if an explanation of the pod needs its details: it receives no traffic, and has
+    /// not simply ended.
+    pub fn needs_details(&self) -> bool {
+        (!self.is_ready() || self.is_terminating()) && self.phase != PodPhase::Succeeded
     }
 
     /// Returns true if the pod is being deleted.
@@ -312,13 +324,14 @@ impl From<RawPod> for Pod {
             node_name: spec.node_name,
             hostname: spec.hostname,
             subdomain: spec.subdomain,
-            ports: ports.filter(|port| !port.name.is_empty()).collect(),
+            ports: ports.collect(),
             phase: status.phase.unwrap_or_default(),
             pod_ip: status.pod_ip.as_deref().and_then(address::parse_sloppy),
             pod_ips: pod_ips.into(),
             has_pod_ip,
             invalid_pod_ip,
             ready: ready_condition(&status.conditions),
+            details: None,
         }
     }
 }
@@ -418,5 +431,29 @@ mod tests {
         check("h", "", ("n", "web"), false);
         check("h", "other", ("n", "web"), false);
         check("h", "web", ("m", "web"), false);
+    }
+
+    /// A store holds a view in an [`Arc`](std::sync::Arc), which adds two counters. Allocators
+    /// round the sum up to 224 bytes, so the pointer to the details costs a ready pod nothing.
+    #[test]
+    fn a_view_fits_into_224_bytes() {
+        assert!(size_of::<Pod>() + 2 * size_of::<usize>() + size_of::<usize>() <= 224);
+    }
+
+    #[test]
+    fn only_a_pod_without_traffic_that_has_not_simply_ended_needs_details() {
+        let check = |ready: &str, phase: &str, deleted: Option<&str>, want: bool| {
+            let pod = pod(json!({"metadata": {"name": "p", "deletionTimestamp": deleted},
+                "status": {"phase": phase, "conditions": [{"type": "Ready", "status": ready}]}}));
+            assert_eq!(pod.needs_details(), want, "{ready} {phase} {deleted:?}");
+        };
+        let deleted = Some("2026-01-01T00:00:00Z");
+        check("True", "Running", None, false);
+        check("True", "Running", deleted, true);
+        check("False", "Running", None, true);
+        check("False", "Pending", None, true);
+        check("False", "Failed", None, true);
+        check("False", "Succeeded", None, false);
+        check("False", "Succeeded", deleted, false);
     }
 }

@@ -2,16 +2,17 @@
 
 use std::fmt;
 
-use serde::de::{Error, Visitor};
+use serde::de::{Error, IgnoredAny, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use crate::meta::or_default;
+use crate::traffic_policies::{RawStatus, is_virtual, read_is_local};
 use crate::well_known::{
     ANNOTATION_TOLERATE_UNREADY, ANNOTATION_TOPOLOGY_AWARE_HINTS, ANNOTATION_TOPOLOGY_MODE, CLUSTER_IP_NONE,
 };
 use crate::{
-    Intern, Interner, IpFamily, ObjectKey, ResourceVersion, StringMap, Text, Timestamp, address, string_map,
-    text, time,
+    Intern, Interner, IpFamily, ObjectKey, ResourceVersion, StringMap, Text, Timestamp, TrafficPolicies,
+    address, string_map, text, time,
 };
 
 /// The fields of a Service that endpoint controllers read.
@@ -39,6 +40,8 @@ pub struct Service {
     pub publish_not_ready_addresses: bool,
     /// `spec.trafficDistribution`.
     pub traffic_distribution: Option<Text>,
+    /// What kube-proxy reads of it, and no controller.
+    pub policies: TrafficPolicies,
 }
 
 /// `spec.type`, reduced to the two cases that controllers distinguish.
@@ -53,21 +56,16 @@ pub enum ServiceType {
 }
 
 /// A port of a Service.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServicePort {
     /// Name; may be empty if there is only one port.
-    #[serde(deserialize_with = "text::or_empty")]
     pub name: Text,
     /// `TCP`, `UDP` or `SCTP`.
-    #[serde(deserialize_with = "text::or_empty")]
     pub protocol: Text,
     /// Number of the port of the Service.
-    #[serde(deserialize_with = "or_default")]
     pub port: i32,
     /// Number or name of the port of the pod.
     pub target_port: TargetPort,
-    #[serde(deserialize_with = "text::optional")]
     pub app_protocol: Option<Text>,
 }
 
@@ -127,6 +125,42 @@ impl<'de> Visitor<'de> for IntOrString {
 }
 
 impl Service {
+    /// Returns true if two views are equal apart from their versions and traffic policies, so that
+    /// no controller can tell them apart.
+    pub fn same_for_controllers(&self, other: &Self) -> bool {
+        // Without this destructuring, somebody could add a field and forget it here.
+        let Self {
+            key,
+            uid,
+            resource_version: _,
+            creation_timestamp,
+            deletion_timestamp,
+            labels,
+            annotations,
+            selector,
+            service_type,
+            cluster_ip,
+            ip_families,
+            ports,
+            publish_not_ready_addresses,
+            traffic_distribution,
+            policies: _,
+        } = self;
+        (service_type, publish_not_ready_addresses)
+            == (&other.service_type, &other.publish_not_ready_addresses)
+            && (creation_timestamp, deletion_timestamp)
+                == (&other.creation_timestamp, &other.deletion_timestamp)
+            && *key == other.key
+            && *uid == other.uid
+            && *selector == other.selector
+            && *labels == other.labels
+            && *annotations == other.annotations
+            && *cluster_ip == other.cluster_ip
+            && *ip_families == other.ip_families
+            && *ports == other.ports
+            && *traffic_distribution == other.traffic_distribution
+    }
+
     /// Returns true if it is headless or has no cluster IP (upstream `!isServiceIPSet`).
     pub fn is_headless(&self) -> bool {
         self.cluster_ip.is_empty() || *self.cluster_ip == *CLUSTER_IP_NONE
@@ -204,6 +238,8 @@ pub(crate) struct RawService {
     pub(crate) metadata: RawMeta,
     #[serde(default, deserialize_with = "or_default")]
     pub(crate) spec: RawSpec,
+    #[serde(default, deserialize_with = "or_default")]
+    pub(crate) status: RawStatus,
 }
 
 #[derive(Deserialize)]
@@ -242,15 +278,47 @@ pub(crate) struct RawSpec {
     #[serde(deserialize_with = "or_default")]
     pub(crate) ip_families: Vec<IpFamily>,
     #[serde(deserialize_with = "or_default")]
-    pub(crate) ports: Vec<ServicePort>,
+    pub(crate) ports: Vec<RawPort>,
     #[serde(deserialize_with = "or_default")]
     pub(crate) publish_not_ready_addresses: bool,
     #[serde(deserialize_with = "text::non_empty")]
     pub(crate) traffic_distribution: Option<Text>,
+    #[serde(rename = "internalTrafficPolicy", deserialize_with = "read_is_local")]
+    pub(crate) internal_local: bool,
+    #[serde(rename = "externalTrafficPolicy", deserialize_with = "read_is_local")]
+    pub(crate) external_local: bool,
+    #[serde(rename = "externalIPs", deserialize_with = "or_default")]
+    pub(crate) external_ips: Vec<IgnoredAny>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct RawPort {
+    #[serde(deserialize_with = "text::or_empty")]
+    pub(crate) name: Text,
+    #[serde(deserialize_with = "text::or_empty")]
+    pub(crate) protocol: Text,
+    #[serde(deserialize_with = "or_default")]
+    pub(crate) port: i32,
+    pub(crate) target_port: TargetPort,
+    #[serde(deserialize_with = "text::optional")]
+    pub(crate) app_protocol: Option<Text>,
+    #[serde(deserialize_with = "or_default")]
+    pub(crate) node_port: i32,
+}
+
+impl From<RawPort> for ServicePort {
+    fn from(RawPort { name, protocol, port, target_port, app_protocol, node_port: _ }: RawPort) -> Self {
+        Self { name, protocol, port, target_port, app_protocol }
+    }
 }
 
 impl From<RawService> for Service {
-    fn from(RawService { metadata, spec }: RawService) -> Self {
+    fn from(RawService { metadata, spec, status }: RawService) -> Self {
+        let mut addresses = status.load_balancer.ingress.iter();
+        let externally_accessible = !spec.external_ips.is_empty()
+            || spec.ports.iter().any(|port| port.node_port != 0)
+            || addresses.any(|ingress| is_virtual(&ingress.ip, &ingress.ip_mode));
         Self {
             key: ObjectKey { namespace: metadata.namespace, name: metadata.name },
             uid: metadata.uid,
@@ -263,9 +331,14 @@ impl From<RawService> for Service {
             service_type: spec.service_type.unwrap_or_default(),
             cluster_ip: spec.cluster_ip,
             ip_families: spec.ip_families,
-            ports: spec.ports,
+            ports: spec.ports.into_iter().map(ServicePort::from).collect(),
             publish_not_ready_addresses: spec.publish_not_ready_addresses,
             traffic_distribution: spec.traffic_distribution,
+            policies: TrafficPolicies {
+                internal_local: spec.internal_local,
+                external_local: spec.external_local,
+                externally_accessible,
+            },
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Times in the form of the API.
 
+use std::convert::Infallible;
+
 use serde::{Deserializer, Serializer};
 
 use crate::text;
@@ -18,6 +20,12 @@ pub(crate) fn optional<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Opt
         "" => Ok(None),
         text => text.parse().map(Some).map_err(|error| format!("{text:?} is no time: {error}")),
     };
+    Ok(text::through(deserializer, read)?.flatten())
+}
+
+/// Deserialises an optional time. An unreadable one becomes `None`.
+pub(crate) fn lenient<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
+    let read = |text: &str| Ok::<_, Infallible>(text.parse().ok());
     Ok(text::through(deserializer, read)?.flatten())
 }
 

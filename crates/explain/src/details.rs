@@ -1,15 +1,14 @@
-//! Fields of objects that only explanations read: why a pod is not ready, and who wrote an object
-//! last. All of it is optional: without it, an explanation says less.
-
-mod pod;
+//! Fields of objects that only explanations read: who wrote an object last, and events. All of it
+//! is optional: without it, an explanation says less.
 
 use std::collections::BTreeMap;
 
 use kube_endpoint_core_model::{ObjectKey, Text, Timestamp};
 use serde::{Deserialize, Deserializer, Serialize};
 
-pub(crate) use pod::unnamed_ports;
-pub use pod::{ContainerKind, ContainerState, Ended, PodCondition, PodDetails, Probe, RunState};
+pub use kube_endpoint_core_model::pod_details::{
+    ContainerKind, ContainerState, Ended, PodCondition, PodDetails, Probe, RunState,
+};
 
 /// The time and the field manager of the last write of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -55,7 +55,7 @@ pub(crate) fn explain_with(
     let pods = planned::pods_of(objects, service);
     let planned = Planned::with_pods(objects, key, &pods, topology, options);
     let newest = planned::newest_change(objects, service, &pods);
-    let policies = objects.policies(key).unwrap_or_default();
+    let policies = service.policies;
     let served =
         Served::by(service, policies, objects.slices_of(key), known.nodes.then(|| objects.client_nodes()));
     let explained: Vec<PodExplanation> = match &planned.slices {
@@ -204,7 +204,7 @@ fn explain_one(
     let judged = Judged {
         service,
         pod,
-        details: objects.pod_details.get(&one.pod),
+        details: pod.details.as_deref(),
         node: node.as_deref(),
         in_slices: &one.verdict,
         in_endpoints: in_endpoints.get(&pod.key.name).copied(),

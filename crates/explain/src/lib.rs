@@ -71,7 +71,7 @@ pub use finding::Problem;
 pub use hint::HintReason;
 pub use lint::{FailOn, Lint, LintOptions, LintReport, lint};
 pub use near::{NearIndex, NearMatch, NearMatches, near_matches};
-pub use objects::{ObjectError, Objects};
+pub use objects::{ObjectError, Objects, needs_all_nodes};
 pub use planned::{Known, Options, Planned};
 pub use pod::{Place, PodExplanation, Publication};
 pub use pod_reason::{FailedContainer, NamedPort, PodReason, UnreadyContainer};

@@ -1,6 +1,6 @@
 //! The objects that explanations read, from a cluster or from files, indexed by their Services.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use kube_endpoint_core_model::{
@@ -11,7 +11,7 @@ use kube_endpoint_endpointslice_controller::TopologyState;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::consumers::kube_proxy::{Nodes, TrafficPolicies};
+use crate::consumers::kube_proxy::Nodes;
 use crate::defaults;
 use crate::details::{self, LastWrite, PodDetails, RecentEvent};
 
@@ -35,10 +35,7 @@ pub enum ObjectError {
 #[derive(Clone, Debug, Default)]
 pub struct Objects {
     pub(crate) services: BTreeMap<ObjectKey, Arc<Service>>,
-    /// The fields of Services that only kube-proxy reads, and that views lack.
-    policies: HashMap<ObjectKey, TrafficPolicies>,
     pub(crate) pods: BTreeMap<ObjectKey, Arc<Pod>>,
-    pub(crate) pod_details: HashMap<ObjectKey, PodDetails>,
     pub(crate) nodes: BTreeMap<Text, Arc<Node>>,
     /// The number of nodes of each zone.
     zones: BTreeMap<Text, usize>,
@@ -51,11 +48,6 @@ pub struct Objects {
     pub(crate) pods_created: HashMap<ObjectKey, Timestamp>,
     /// Events about Services.
     pub(crate) events: HashMap<ObjectKey, Vec<RecentEvent>>,
-    /// The numbers of container ports without a name, of the pods that have some.
-    unnamed_ports: HashMap<ObjectKey, Arc<[i32]>>,
-    /// True if the ports without a name of some pods are not known, because the caller had only
-    /// their views.
-    has_views: bool,
     /// The kinds that no explanation reads.
     skipped: BTreeSet<String>,
     /// Pods by namespace and label.
@@ -65,19 +57,7 @@ pub struct Objects {
 
 /// The shared parts of many objects. A copy of the objects starts with an empty set.
 #[derive(Debug, Default)]
-struct Repeated(Interner, HashSet<Arc<[i32]>>);
-
-impl Repeated {
-    /// Returns these port numbers. Pods of the same workload share one allocation.
-    fn ports(&mut self, ports: Vec<i32>) -> Arc<[i32]> {
-        if let Some(known) = self.1.get(&*ports) {
-            return Arc::clone(known);
-        }
-        let ports: Arc<[i32]> = ports.into();
-        self.1.insert(Arc::clone(&ports));
-        ports
-    }
-}
+struct Repeated(Interner);
 
 impl Clone for Repeated {
     fn clone(&self) -> Self {
@@ -126,28 +106,19 @@ impl Objects {
         }
         defaults::set(&mut object, &kind);
         match &*kind {
-            "Service" => {
-                let service = view::<Service>(&object, &kind)?;
-                let policies = view(&object, &kind)?;
-                let key = service.key.clone();
-                self.add_service(service);
-                self.policies.insert(key, policies);
-            }
+            "Service" => self.add_service(view::<Service>(&object, &kind)?),
             "Pod" => {
                 let mut pod: Pod = view(&object, &kind)?;
                 pod.intern(&mut self.repeated.0);
                 let created =
                     object["metadata"]["creationTimestamp"].as_str().and_then(|time| time.parse().ok());
                 self.pods_created.extend(created.map(|time| (pod.key.clone(), time)));
-                // Explanations do not use the conditions of a ready pod.
-                let is_told = pod.is_ready() && !pod.is_terminating();
-                let details = if is_told { None } else { Some(view(&object, &kind)?) };
-                let key = pod.key.clone();
-                self.replace_pod(Arc::new(pod), details);
-                let ports = details::unnamed_ports(&object);
-                if !ports.is_empty() {
-                    self.unnamed_ports.insert(key, self.repeated.ports(ports));
+                if pod.needs_details() {
+                    let mut details: PodDetails = view(&object, &kind)?;
+                    details.intern(&mut self.repeated.0);
+                    pod.details = Some(Box::new(details));
                 }
+                self.add_pod(Arc::new(pod));
             }
             "Node" => self.add_node(Arc::new(view(&object, &kind)?)),
             "EndpointSlice" => {
@@ -181,23 +152,15 @@ impl Objects {
         std::mem::take(&mut self.skipped)
     }
 
-    /// Adds a Service. Its traffic policies are not known; [`add`](Self::add) reads them from the
-    /// whole object.
+    /// Adds a Service.
     pub fn add_service(&mut self, service: impl Into<Arc<Service>>) {
         let service = service.into();
-        self.policies.remove(&service.key);
         self.services.insert(service.key.clone(), service);
     }
 
-    /// Adds a pod, and details that its view lacks. [`add`](Self::add) reads more from the whole
-    /// object.
-    pub fn add_pod(&mut self, pod: Arc<Pod>, details: Option<PodDetails>) {
-        self.has_views = true;
-        self.replace_pod(pod, details);
-    }
-
-    fn replace_pod(&mut self, pod: Arc<Pod>, details: Option<PodDetails>) {
-        self.unnamed_ports.remove(&pod.key);
+    /// Adds a pod. An explanation says less about one that lacks the details that it
+    /// [needs](Pod::needs_details).
+    pub fn add_pod(&mut self, pod: Arc<Pod>) {
         if let Some(old) = self.pods.insert(pod.key.clone(), Arc::clone(&pod)) {
             for (label, value) in old.labels.iter() {
                 let key = (old.key.namespace.clone(), label.clone(), value.clone());
@@ -210,8 +173,6 @@ impl Objects {
             let key = (pod.key.namespace.clone(), label.clone(), value.clone());
             self.by_label.entry(key).or_default().push(Arc::clone(&pod));
         }
-        self.pod_details.remove(&pod.key);
-        self.pod_details.extend(details.map(|details| (pod.key.clone(), details)));
     }
 
     /// Adds a node.
@@ -272,11 +233,6 @@ impl Objects {
         }
     }
 
-    /// Returns the traffic policies of a Service, if they are known.
-    pub fn policies(&self, key: &ObjectKey) -> Option<TrafficPolicies> {
-        self.policies.get(key).copied()
-    }
-
     /// Returns a pod.
     pub fn pod(&self, key: &ObjectKey) -> Option<&Arc<Pod>> {
         self.pods.get(key)
@@ -308,15 +264,6 @@ impl Objects {
     /// Returns names and labels of the pods of a namespace, sorted by name.
     pub fn labels_of(&self, namespace: &Text) -> impl Iterator<Item = (&Text, &StringMap)> {
         self.pods_of(namespace).map(|pod| (&pod.key.name, &pod.labels))
-    }
-
-    /// Returns the numbers of all container ports of a pod, or `None` if they are not known.
-    pub(crate) fn container_ports(&self, pod: &Pod) -> Option<BTreeSet<i32>> {
-        if self.has_views {
-            return None;
-        }
-        let unnamed = self.unnamed_ports.get(&pod.key).map_or(&[][..], |ports| ports);
-        Some(pod.ports.iter().map(|port| port.container_port).chain(unnamed.iter().copied()).collect())
     }
 
     /// Returns the nodes of clients.
@@ -354,6 +301,12 @@ impl Objects {
     pub fn endpoints_of(&self, key: &ObjectKey) -> Option<&Endpoints> {
         self.endpoints.get(key).map(|endpoints| &**endpoints)
     }
+}
+
+/// Returns true if an explanation looks at nodes without a pod of the Service: the share of each
+/// zone's CPU, or nodes whose clients have no endpoint because a traffic policy is `Local`.
+pub fn needs_all_nodes(service: &Service) -> bool {
+    service.topology_hints_enabled() || service.policies.uses_local()
 }
 
 /// Reads a view of an object.

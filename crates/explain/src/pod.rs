@@ -293,5 +293,5 @@ pub(crate) fn ports_of(pod: &Pod) -> Vec<NamedPort> {
         protocol: port.protocol.clone(),
         port: Some(port.container_port),
     };
-    pod.ports.iter().map(port).collect()
+    pod.ports.iter().filter(|port| !port.name.is_empty()).map(port).collect()
 }

@@ -10,6 +10,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use kube_endpoint_core_model::ObjectKey;
+use kube_endpoint_explain::{Objects, Options, Planned};
+use kube_endpoint_testing::Cluster;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -58,6 +61,37 @@ pub(crate) enum Change {
     Permit(bool),
     /// All controllers run from now on.
     StartControllers(bool),
+}
+
+impl Fault {
+    /// Returns the objects after the controllers have written, until they write nothing.
+    pub(crate) fn settled(&self, options: &Options) -> Cluster {
+        let runs = |name: &str| self.controllers.as_ref().is_none_or(|all| all.iter().any(|it| it == name));
+        let mut cluster = self.objects.iter().fold(Cluster::new(), Cluster::with);
+        for _ in 0..5 {
+            let before = cluster.clone();
+            let objects = Objects::read(cluster.objects().iter().cloned()).unwrap();
+            let key = ObjectKey::new("default", "web");
+            let planned = Planned::new(&objects, &key, &objects.topology(0.0), options);
+            let slices = planned.slices.filter(|_| runs("endpointslice"));
+            let slices = slices.into_iter().flat_map(|plan| plan.sub_plans).map(|plan| plan.writes);
+            let endpoints = planned.endpoints.filter(|_| runs("endpoints")).map(|plan| plan.writes);
+            let mirrored = planned.mirroring.filter(|_| runs("mirroring")).map(|plan| plan.writes);
+            for writes in slices {
+                cluster = cluster.apply(&writes);
+            }
+            if let Some(writes) = endpoints {
+                cluster = cluster.apply(&writes);
+            }
+            if let Some(writes) = mirrored {
+                cluster = cluster.apply(&writes);
+            }
+            if cluster == before {
+                return cluster;
+            }
+        }
+        panic!("the controllers do not settle");
+    }
 }
 
 /// Returns all manifests, by file name.

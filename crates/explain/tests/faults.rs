@@ -9,23 +9,20 @@ use kube_endpoint_core_model::{ObjectKey, Timestamp};
 use kube_endpoint_endpoints_controller::PlanOptions as EndpointsOptions;
 use kube_endpoint_explain::text::{Colors, Layout};
 use kube_endpoint_explain::{
-    Code, Explanation, Known, LintOptions, LintReport, Objects, Options, Planned, Remedy, explain, lint,
+    Code, Explanation, Known, LintOptions, LintReport, Objects, Options, Remedy, explain, lint,
 };
 use kube_endpoint_testing::Cluster;
 use serde_json::{Value, json};
 
 use crate::fault_manifests::{Fault, manifests};
 
-const ALL: [&str; 3] = ["endpoints", "endpointslice", "mirroring"];
-
 pub(crate) fn now() -> Timestamp {
     "2026-01-01T00:10:00Z".parse().unwrap()
 }
 
-/// The state of a cluster, and the controllers that run on it.
+/// The state of a cluster, after its controllers have written.
 pub(crate) struct State {
     cluster: Cluster,
-    controllers: BTreeSet<String>,
     options: Options,
     /// The kinds that the explanation may read; the controllers read all.
     known: Known,
@@ -44,14 +41,7 @@ impl State {
             slices: is_known("endpointslices"),
             endpoints: is_known("endpoints"),
         };
-        let all = || ALL.map(str::to_owned).to_vec();
-        let controllers = fault.controllers.clone().unwrap_or_else(all).into_iter().collect();
-        let cluster = fault.objects.iter().fold(Cluster::new(), Cluster::with);
-        Self { cluster, controllers, options, known }.settled()
-    }
-
-    fn objects(&self) -> Objects {
-        Objects::read(self.cluster.objects().iter().cloned()).unwrap()
+        Self { cluster: fault.settled(&options), options, known }
     }
 
     /// Returns the objects that the explanation may read. As the plugin does, it assumes that other
@@ -68,34 +58,6 @@ impl State {
 
     fn reading(&self) -> Options {
         self.options.clone().with_known(self.known)
-    }
-
-    /// Carries out the writes of the controllers, until they write nothing.
-    fn settled(mut self) -> Self {
-        for _ in 0..5 {
-            let before = self.cluster.clone();
-            let objects = self.objects();
-            let key = ObjectKey::new("default", "web");
-            let planned = Planned::new(&objects, &key, &objects.topology(0.0), &self.options);
-            let runs = |name: &str| self.controllers.contains(name);
-            let mut cluster = self.cluster;
-            for sub_plan in planned.slices.iter().flat_map(|plan| &plan.sub_plans) {
-                if runs("endpointslice") {
-                    cluster = cluster.apply(&sub_plan.writes);
-                }
-            }
-            if let Some(plan) = planned.endpoints.filter(|_| runs("endpoints")) {
-                cluster = cluster.apply(&plan.writes);
-            }
-            if let Some(plan) = planned.mirroring.filter(|_| runs("mirroring")) {
-                cluster = cluster.apply(&plan.writes);
-            }
-            self.cluster = cluster;
-            if self.cluster == before {
-                return self;
-            }
-        }
-        panic!("the controllers do not settle");
     }
 
     fn explained(&self) -> Option<Explanation> {

@@ -309,7 +309,7 @@ proptest! {
         let objects = objects(cluster.objects());
         let explanation = explained(&objects);
         let service = objects.service(&key()).unwrap();
-        let policies = objects.policies(&key()).unwrap();
+        let policies = objects.service(&key()).unwrap().policies;
         let slices = || objects.slices_of(&key()).iter().map(|slice| &**slice);
         let mut sent: BTreeSet<IpAddr> = BTreeSet::new();
         for (node, zone) in [("a", "eu-1"), ("b", "")] {

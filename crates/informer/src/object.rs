@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use kube_endpoint_core_model::protobuf::{FromProtobuf, ObjectToWrite};
 use kube_endpoint_core_model::{
-    EndpointSlice, Endpoints, Intern, Node, ObjectKey, ObjectMeta, Pod, ResourceVersion, Service, Text,
+    EndpointSlice, Endpoints, Intern, Node, ObjectKey, ObjectMeta, Pod, PodDetails, ResourceVersion, Service,
+    Text,
 };
 use kube_endpoint_tracker::SentObject;
 use serde::de::DeserializeOwned;
@@ -166,12 +167,17 @@ pub trait Object:
     /// [`Cluster::summarize_endpoints`].
     fn summarize(&mut self) {}
 
+    /// Returns the place of the details of a pod that needs some, or `None`.
+    fn missing_details(&mut self) -> Option<&mut Option<Box<PodDetails>>> {
+        None
+    }
+
     /// Returns true if the object has a name. Every object of an API server has one.
     fn has_name(&self) -> bool {
         !self.key().name.is_empty()
     }
 
-    /// Returns true if two views are equal apart from their versions.
+    /// Returns true if two views are equal apart from their versions and details.
     fn same_but_version(&mut self, other: &Self) -> bool {
         let version = self.resource_version();
         self.set_resource_version(other.resource_version());
@@ -246,6 +252,19 @@ macro_rules! keeps_strings {
     };
 }
 
+/// The methods of the kind that has details.
+macro_rules! has_details {
+    () => {
+        fn missing_details(&mut self) -> Option<&mut Option<Box<PodDetails>>> {
+            self.needs_details().then_some(&mut self.details)
+        }
+
+        fn same_but_version(&mut self, other: &Self) -> bool {
+            Pod::same_but_version(self, other)
+        }
+    };
+}
+
 /// The method of the kind that shares strings with pods.
 macro_rules! shares_strings {
     () => {
@@ -264,7 +283,8 @@ object!(
     |cluster, origin, event| cluster.apply_to_index(PodServiceEvent::Pod(origin, event)),
     |pod| pod.key.clone(),
     resource_version,
-    keeps_strings
+    keeps_strings,
+    has_details
 );
 object!(
     Service,

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 /// Lists and watches all kinds of a server in one encoding.
 fn watch_all(server: &EmbeddedApiServer, content_type: ContentType) -> Cluster {
     let cluster = Cluster::new(Kind::ALL);
+    cluster.keep_pod_details();
     let client = ApiClient::for_tests(server.service()).with_content_type(content_type);
     let options = ReflectorOptions::new(0).page_size(2).streaming_list(false);
     macro_rules! watch {
@@ -89,8 +90,9 @@ fn container() -> impl Strategy<Value = Value> {
     let port = (of(word()), 1..65536i32, of(word())).prop_map(
         |(name, port, protocol)| json!({"name": name, "containerPort": port, "protocol": protocol}),
     );
-    (prop::collection::vec(port, 0..3), of(prop_oneof![Just("Always"), Just("OnFailure")]), labels()).prop_map(|(ports, policy, env)| {
-        json!({"name": "c", "image": "i", "ports": ports, "restartPolicy": policy,
+    let probe = || of(Just(json!({"httpGet": {"port": 80}})));
+    (prop::collection::vec(port, 0..3), of(prop_oneof![Just("Always"), Just("OnFailure")]), labels(), "[ab]", probe(), probe()).prop_map(|(ports, policy, env, name, startup, readiness)| {
+        json!({"name": name, "image": "i", "ports": ports, "restartPolicy": policy, "startupProbe": startup, "readinessProbe": readiness,
             "env": env.as_object().unwrap().iter().map(|(name, value)| json!({"name": name, "value": value})).collect::<Vec<_>>(),
             "resources": {"requests": {"cpu": "100m"}}})
     })
@@ -101,10 +103,35 @@ fn condition() -> impl Strategy<Value = Value> {
         .prop_map(|(kind, status, time)| json!({"type": kind, "status": status, "lastTransitionTime": time, "message": "m"}))
 }
 
+fn container_state() -> impl Strategy<Value = Value> {
+    let ended = (any::<i32>(), of(word()), of(word()), time())
+        .prop_map(|(code, reason, message, time)| json!({"exitCode": code, "reason": reason, "message": message, "finishedAt": time}));
+    prop_oneof![
+        Just(Value::Null),
+        Just(json!({})),
+        (of(word()), of(word()))
+            .prop_map(|(reason, message)| json!({"waiting": {"reason": reason, "message": message}})),
+        time().prop_map(|time| json!({"running": {"startedAt": time}})),
+        ended.prop_map(|ended| json!({"terminated": ended})),
+    ]
+}
+
+fn container_statuses() -> impl Strategy<Value = Value> {
+    let one = ("[abc]", any::<bool>(), any::<Option<bool>>(), -1..9i32, container_state(), container_state())
+        .prop_map(|(name, ready, started, restarts, state, last)| {
+            json!({"name": name, "ready": ready, "started": started, "restartCount": restarts, "state": state, "lastState": last,
+                "image": "i", "imageID": "x"})
+        });
+    prop::collection::vec(one, 0..3).prop_map(Value::from)
+}
+
 fn pod() -> impl Strategy<Value = Value> {
-    let spec = (prop::collection::vec(container(), 0..3), prop::collection::vec(container(), 0..2), of(word()), of(word()), of(word()))
-        .prop_map(|(containers, init, node, hostname, subdomain)| {
+    let gates = prop::collection::vec(word(), 0..2);
+    let spec = (prop::collection::vec(container(), 0..3), prop::collection::vec(container(), 0..3), of(word()), of(word()), of(word()), gates)
+        .prop_map(|(containers, init, node, hostname, subdomain, gates)| {
+            let of_type = |field: &str| gates.iter().map(|gate| json!({field: gate})).collect::<Vec<_>>();
             json!({"containers": containers, "initContainers": init, "nodeName": node, "hostname": hostname, "subdomain": subdomain,
+                "readinessGates": of_type("conditionType"), "schedulingGates": of_type("name"),
                 "volumes": [{"name": "v", "emptyDir": {}}]})
         });
     let status = (
@@ -112,10 +139,12 @@ fn pod() -> impl Strategy<Value = Value> {
         of(ip()),
         prop::collection::vec(ip(), 0..3),
         prop::collection::vec(condition(), 0..4),
+        (of(word()), of(word()), container_statuses(), container_statuses()),
     )
-        .prop_map(|(phase, pod_ip, ips, conditions)| {
+        .prop_map(|(phase, pod_ip, ips, conditions, (reason, message, init, main))| {
             let ips: Vec<Value> = ips.into_iter().map(|ip| json!({"ip": ip})).collect();
-            json!({"phase": phase, "podIP": pod_ip, "podIPs": ips, "conditions": conditions})
+            json!({"phase": phase, "podIP": pod_ip, "podIPs": ips, "conditions": conditions,
+                "reason": reason, "message": message, "initContainerStatuses": init, "containerStatuses": main})
         });
     (metadata(), spec, status, time()).prop_map(|(mut metadata, spec, status, deleted)| {
         metadata["deletionTimestamp"] = deleted;
@@ -127,14 +156,32 @@ fn service() -> impl Strategy<Value = Value> {
     let target =
         prop_oneof![any::<i32>().prop_map(|port| json!(port)), word().prop_map(Value::from), Just(json!(""))];
     let port = (of(word()), any::<i32>(), target, of(word()), of("[a-z]{0,4}")).prop_map(|(name, port, target, protocol, app)| {
-        json!({"name": name, "port": port, "targetPort": target, "protocol": protocol, "appProtocol": app, "nodePort": 30000})
+        json!({"name": name, "port": port, "targetPort": target, "protocol": protocol, "appProtocol": app})
     });
     let selector = prop::collection::btree_map(word(), word(), 1..3);
     let families = prop::collection::vec(prop_oneof![Just("IPv4"), Just("IPv6")], 0..3);
-    (metadata(), prop::collection::vec(port, 0..3), of(selector), families, of(prop_oneof![Just("ExternalName"), Just("ClusterIP")]), any::<bool>(), of(word()), of(ip()))
-        .prop_map(|(metadata, ports, selector, families, kind, not_ready, distribution, ip)| {
+    let policy = || of(prop_oneof![Just("Local"), Just("Cluster")]);
+    let access = (
+        policy(),
+        policy(),
+        of(prop_oneof![Just(0), Just(30000)]),
+        prop::collection::vec(ip(), 0..2),
+        of(prop_oneof![Just("VIP"), Just("Proxy")]),
+        of(ip()),
+    )
+        .prop_map(|(internal, external, node_port, ips, mode, ingress)| {
+            json!({
+                "internal": internal, "external": external, "nodePort": node_port, "ips": ips,
+                "status": {"loadBalancer": {"ingress": [{"ip": ingress, "hostname": "h", "ipMode": mode}]}},
+            })
+        });
+    (metadata(), prop::collection::vec(port, 0..3), of(selector), families, of(prop_oneof![Just("ExternalName"), Just("ClusterIP")]), any::<bool>(), of(word()), of(ip()), access)
+        .prop_map(|(metadata, mut ports, selector, families, kind, not_ready, distribution, ip, access)| {
+            ports.iter_mut().for_each(|port| port["nodePort"] = access["nodePort"].clone());
             json!({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {"ports": ports, "selector": selector,
-                "ipFamilies": families, "type": kind, "publishNotReadyAddresses": not_ready, "trafficDistribution": distribution, "clusterIP": ip}})
+                "ipFamilies": families, "type": kind, "publishNotReadyAddresses": not_ready, "trafficDistribution": distribution, "clusterIP": ip,
+                "internalTrafficPolicy": access["internal"], "externalTrafficPolicy": access["external"], "externalIPs": access["ips"]},
+                "status": access["status"]})
         })
 }
 

@@ -7,4 +7,5 @@ mod encodings;
 mod list_watch;
 mod long_work;
 mod namespaces;
+mod pod_details;
 mod turns;

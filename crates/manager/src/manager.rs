@@ -145,6 +145,12 @@ impl Manager {
         self.election.as_ref().map(Candidate::health)
     }
 
+    /// Lets the stores keep what explanations of pods need. Call it before [`Manager::run`].
+    #[cfg(feature = "ui")]
+    pub(crate) fn explain_pods(&mut self) {
+        self.blueprint.explains = true;
+    }
+
     /// Adds a handler, as [`ManagerHandle::add_handler`] does.
     pub fn add_handler(&self, make: impl Fn(&Cluster) -> Arc<dyn Handler> + Send + Sync + 'static) {
         self.handle.add_handler(make);

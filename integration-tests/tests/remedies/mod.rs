@@ -160,8 +160,7 @@ impl<'f> Scene<'f> {
         for (node, zone) in &nodes {
             let proxy = KubeProxy { node, zone, ..KubeProxy::default() };
             for family in [IpFamily::IPv4, IpFamily::IPv6] {
-                let policies = objects.policies(&key).unwrap_or_default();
-                let routes = proxy.routes(service, policies, slices(), family, Through::ClusterIp);
+                let routes = proxy.routes(service, service.policies, slices(), family, Through::ClusterIp);
                 let backends = routes.ports.iter().flat_map(|port| &port.backends);
                 addresses.extend(backends.map(|backend| backend.ip().to_string()));
             }

@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1 as corev1;
 use k8s_openapi::api::discovery::v1 as discoveryv1;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1 as metav1;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use serde::de::IgnoredAny;
 
 use super::ConversionError;
 use crate::endpoints::{EndpointAddress, EndpointSubset, EndpointsPort};
@@ -14,12 +15,13 @@ use crate::pod::{
     ConditionStatus, ConditionType, ContainerPort, PodPhase, RawCondition, RawContainer, RawIp, RawMeta,
     RawPod, RestartPolicy,
 };
-use crate::service::{RawService, ServicePort, ServiceType, TargetPort};
+use crate::service::{RawPort, RawService, ServiceType, TargetPort};
 use crate::slice::{EndpointConditions, EndpointHints, Hint};
+use crate::traffic_policies::{RawIngress, RawLoadBalancer, is_local};
 use crate::{
     AddressType, Endpoint, EndpointPort, EndpointSlice, Endpoints, IpFamily, Node, ObjectMeta,
     ObjectReference, OwnerReference, Pod, ResourceVersion, Service, StringMap, Text, Timestamp, node, pod,
-    service,
+    service, traffic_policies,
 };
 
 impl TryFrom<&corev1::Pod> for Pod {
@@ -125,7 +127,8 @@ impl TryFrom<&corev1::Service> for Service {
             name,
         };
         let spec = object.spec.as_ref().map(|spec| service_spec(&metadata.name, spec)).transpose()?;
-        Ok(RawService { metadata, spec: spec.unwrap_or_default() }.into())
+        let status = object.status.as_ref().map(service_status).unwrap_or_default();
+        Ok(RawService { metadata, spec: spec.unwrap_or_default(), status }.into())
     }
 }
 
@@ -152,11 +155,21 @@ fn service_spec(name: &str, spec: &corev1::ServiceSpec) -> Result<service::RawSp
         ports: spec.ports.iter().flatten().map(service_port).collect(),
         publish_not_ready_addresses: spec.publish_not_ready_addresses.unwrap_or_default(),
         traffic_distribution: non_empty(&spec.traffic_distribution),
+        internal_local: spec.internal_traffic_policy.as_deref().is_some_and(is_local),
+        external_local: spec.external_traffic_policy.as_deref().is_some_and(is_local),
+        external_ips: spec.external_ips.iter().flatten().map(|_| IgnoredAny).collect(),
     })
 }
 
-fn service_port(port: &corev1::ServicePort) -> ServicePort {
-    ServicePort {
+fn service_status(status: &corev1::ServiceStatus) -> traffic_policies::RawStatus {
+    let ingress = status.load_balancer.iter().flat_map(|it| it.ingress.iter().flatten());
+    let ingress =
+        ingress.map(|it| RawIngress { ip: or_empty(&it.ip), ip_mode: or_empty(&it.ip_mode) }).collect();
+    traffic_policies::RawStatus { load_balancer: RawLoadBalancer { ingress } }
+}
+
+fn service_port(port: &corev1::ServicePort) -> RawPort {
+    RawPort {
         name: or_empty(&port.name),
         protocol: or_empty(&port.protocol),
         port: port.port,
@@ -166,6 +179,7 @@ fn service_port(port: &corev1::ServicePort) -> ServicePort {
             Some(IntOrString::String(name)) => TargetPort::Name(text(name)),
         },
         app_protocol: optional(&port.app_protocol),
+        node_port: port.node_port.unwrap_or_default(),
     }
 }
 

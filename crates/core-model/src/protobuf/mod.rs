@@ -22,6 +22,7 @@ mod envelope;
 mod meta;
 mod node;
 mod pod;
+mod pod_details;
 mod service;
 mod slice;
 mod wire;

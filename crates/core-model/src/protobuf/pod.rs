@@ -12,7 +12,7 @@ struct RawPod<'a> {
     node_name: &'a str,
     hostname: &'a str,
     subdomain: &'a str,
-    /// The named ports of containers, and of restartable init containers.
+    /// The ports of containers, and of restartable init containers.
     ports: Vec<Port<'a>>,
     sidecar_ports: Vec<Port<'a>>,
     phase: PodPhase,
@@ -127,11 +127,12 @@ impl<'a> RawPod<'a> {
             pod_ips: pod_ips.into(),
             invalid_pod_ip,
             ready: self.ready,
+            details: None,
         }
     }
 }
 
-/// Adds the named ports of a container. Returns its restart policy.
+/// Adds the ports of a container. Returns its restart policy.
 fn read_container<'a>(payload: Payload<'a>, ports: &mut Vec<Port<'a>>) -> Result<&'a str, DecodeError> {
     let mut restart_policy = "";
     let mut fields = Fields::of(payload, "spec.containers")?;
@@ -148,9 +149,7 @@ fn read_container<'a>(payload: Payload<'a>, ports: &mut Vec<Port<'a>>) -> Result
                         _ => {}
                     }
                 }
-                if !port.name.is_empty() {
-                    ports.push(port);
-                }
+                ports.push(port);
             }
             24 => restart_policy = payload.text("spec.containers.restartPolicy")?,
             _ => {}

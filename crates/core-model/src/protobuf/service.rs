@@ -4,6 +4,7 @@ use super::meta::{CommonMeta, Pairs, non_empty, owned, push_to_short};
 use super::wire::{Fields, Payload};
 use super::{DecodeError, FromProtobuf};
 use crate::service::{Service, ServicePort, ServiceType, TargetPort, is_read};
+use crate::traffic_policies::{is_local, is_virtual};
 use crate::{Interner, IpFamily};
 
 impl FromProtobuf for Service {
@@ -19,6 +20,7 @@ impl FromProtobuf for Service {
                     _ => Ok(()),
                 })?,
                 2 => read_spec(payload, &mut service, &mut selector, interner)?,
+                3 => service.policies.externally_accessible |= has_virtual_address(payload)?,
                 _ => {}
             }
         }
@@ -44,7 +46,11 @@ fn read_spec<'a>(
     let mut fields = Fields::of(payload, "spec")?;
     while let Some((number, payload)) = fields.next()? {
         match number {
-            1 => push_to_short(&mut service.ports, port(payload, interner)?),
+            1 => {
+                let (port, node_port) = port(payload, interner)?;
+                push_to_short(&mut service.ports, port);
+                service.policies.externally_accessible |= node_port != 0;
+            }
             2 => selector.read(payload, "spec.selector")?,
             3 => service.cluster_ip = owned(payload.text("spec.clusterIP")?),
             4 => {
@@ -53,8 +59,11 @@ fn read_spec<'a>(
                     _ => ServiceType::WithEndpoints,
                 };
             }
+            5 => service.policies.externally_accessible = true,
+            11 => service.policies.external_local = is_local(payload.text("spec.externalTrafficPolicy")?),
             13 => service.publish_not_ready_addresses = payload.boolean("spec.publishNotReadyAddresses")?,
             19 => push_to_short(&mut service.ip_families, ip_family(payload.text("spec.ipFamilies")?)?),
+            22 => service.policies.internal_local = is_local(payload.text("spec.internalTrafficPolicy")?),
             23 => {
                 let distribution = non_empty(payload.text("spec.trafficDistribution")?);
                 service.traffic_distribution = distribution.map(|it| interner.shared(it));
@@ -77,8 +86,33 @@ fn ip_family(text: &str) -> Result<IpFamily, DecodeError> {
     }
 }
 
-fn port(payload: Payload<'_>, interner: &mut Interner) -> Result<ServicePort, DecodeError> {
-    let mut port = ServicePort::default();
+/// Returns true if the status has an address of a load balancer that kube-proxy serves.
+fn has_virtual_address(payload: Payload<'_>) -> Result<bool, DecodeError> {
+    const FIELD: &str = "status.loadBalancer.ingress";
+    let mut found = false;
+    let mut status = Fields::of(payload, "status")?;
+    while let Some((number, payload)) = status.next()? {
+        let mut load_balancer =
+            if number == 1 { Fields::of(payload, "status.loadBalancer")? } else { continue };
+        while let Some((number, payload)) = load_balancer.next()? {
+            let mut ingress = if number == 1 { Fields::of(payload, FIELD)? } else { continue };
+            let (mut ip, mut ip_mode) = ("", "");
+            while let Some((number, payload)) = ingress.next()? {
+                match number {
+                    1 => ip = payload.text(FIELD)?,
+                    3 => ip_mode = payload.text(FIELD)?,
+                    _ => {}
+                }
+            }
+            found |= is_virtual(ip, ip_mode);
+        }
+    }
+    Ok(found)
+}
+
+/// Reads a port, and its node port.
+fn port(payload: Payload<'_>, interner: &mut Interner) -> Result<(ServicePort, i32), DecodeError> {
+    let (mut port, mut node_port) = (ServicePort::default(), 0);
     let mut fields = Fields::of(payload, "spec.ports")?;
     while let Some((number, payload)) = fields.next()? {
         match number {
@@ -86,11 +120,12 @@ fn port(payload: Payload<'_>, interner: &mut Interner) -> Result<ServicePort, De
             2 => port.protocol = interner.shared(payload.text("spec.ports.protocol")?),
             3 => port.port = payload.int32("spec.ports.port")?,
             4 => port.target_port = target_port(payload)?,
+            5 => node_port = payload.int32("spec.ports.nodePort")?,
             6 => port.app_protocol = Some(interner.shared(payload.text("spec.ports.appProtocol")?)),
             _ => {}
         }
     }
-    Ok(port)
+    Ok((port, node_port))
 }
 
 /// Reads an `IntOrString`.

@@ -250,12 +250,7 @@ impl PlanState {
     /// Takes over the object as the store has it now. Returns false if the object, the Service or
     /// the options differ from those of the last plan.
     pub(super) fn meets(&mut self, inputs: &PlanInputs<'_>, existing: &Arc<Endpoints>) -> bool {
-        let same_service = |before: &Service, now: &Service| {
-            Service { resource_version: now.resource_version, ..before.clone() } == *now
-        };
-        if self.options != *inputs.options
-            || !(self.service == *inputs.service || same_service(&self.service, inputs.service))
-        {
+        if self.options != *inputs.options || !self.service.same_for_controllers(inputs.service) {
             return false;
         }
         if self.stored.as_ref().is_some_and(|stored| Arc::ptr_eq(stored, existing)) {

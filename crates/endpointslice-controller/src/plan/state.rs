@@ -124,13 +124,10 @@ impl PlanState {
     /// Takes over the slices as the store has them now. Returns false if the slices, the Service or
     /// the options differ from those of the last plan.
     pub(super) fn meets(&mut self, inputs: &PlanInputs<'_>) -> bool {
-        let same_service = |before: &Service, now: &Service| {
-            Service { resource_version: now.resource_version, ..before.clone() } == *now
-        };
         let existing = inputs.existing_slices;
         self.options == *inputs.options
             && inputs.hinted == HintedState::default()
-            && (self.service == *inputs.service || same_service(&self.service, inputs.service))
+            && self.service.same_for_controllers(inputs.service)
             && self.slices.len() == existing.len()
             && self.slices.iter_mut().zip(existing).all(|(kept, existing)| {
                 if Arc::ptr_eq(&kept.slice, existing) {

@@ -41,7 +41,6 @@
 
 mod all_nodes;
 mod endpoints;
-mod policies;
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -51,7 +50,7 @@ use kube_endpoint_core_model::well_known::{LABEL_HEADLESS, LABEL_SERVICE_NAME};
 use kube_endpoint_core_model::{AddressType, EndpointSlice, IpFamily, Service, StringMap, Text};
 
 pub use all_nodes::{Nodes, cluster_backends, local_backends, on_several_nodes};
-pub use policies::TrafficPolicies;
+pub use kube_endpoint_core_model::TrafficPolicies;
 
 use endpoints::{Candidate, Topology, candidates};
 
@@ -228,7 +227,7 @@ impl KubeProxy<'_> {
         through: Through,
     ) -> PortRoutes {
         let candidates = candidates(self, port, slices);
-        let wants_local = policies.is_local(through);
+        let wants_local = is_local(policies, through);
         let topology = if wants_local { Topology::Anywhere } else { Topology::of(self, &candidates) };
         let without_hints = if wants_local { Vec::new() } else { endpoints::without_hints(&candidates) };
         let endpoints::Candidates { by_address, undefined, .. } = candidates;
@@ -271,6 +270,15 @@ impl KubeProxy<'_> {
             Topology::SameZone if !candidate.zones.contains(&self.zone) => Err(Unused::OtherZone),
             _ => Ok(()),
         }
+    }
+}
+
+/// Returns true if kube-proxy sends a client only to endpoints of its own node.
+fn is_local(policies: TrafficPolicies, through: Through) -> bool {
+    match through {
+        Through::ClusterIp => policies.internal_local,
+        Through::External => policies.external_local,
+        Through::ExternalFromPod => false,
     }
 }
 

@@ -14,10 +14,10 @@ impl Looked<'_> {
     pub(super) fn ports_not_declared(&self) -> Vec<Fault> {
         let mut declared: BTreeSet<i32> = BTreeSet::new();
         for pod in self.pods.iter().filter(|pod| !pod.is_terminal()) {
-            match self.objects.container_ports(pod) {
-                Some(ports) if !ports.is_empty() => declared.extend(ports),
-                _ => return Vec::new(),
+            if pod.ports.is_empty() {
+                return Vec::new();
             }
+            declared.extend(pod.ports.iter().map(|port| port.container_port));
         }
         if declared.is_empty() {
             return Vec::new();

@@ -25,14 +25,6 @@ fn restarted(restarts: u32) -> String {
     if restarts == 1 { "restarted once".to_owned() } else { format!("restarted {restarts} times") }
 }
 
-/// Prints as `exit code 137, OOMKilled`.
-impl fmt::Display for Ended {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "exit code {}", self.exit_code)?;
-        if self.reason.is_empty() { Ok(()) } else { write!(f, ", {}", self.reason) }
-    }
-}
-
 impl fmt::Display for FailedContainer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", called(self.kind, &self.name), self.end)

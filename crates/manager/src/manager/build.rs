@@ -35,6 +35,8 @@ pub(super) struct Blueprint {
     pub(super) audit: Option<AuditLog>,
     /// The kinds that the controllers read or write.
     pub(super) kinds: Kinds,
+    /// True if something explains pods: the status page.
+    pub(super) explains: bool,
 }
 
 /// Controllers, the stores that they share, and the tasks that send their events.
@@ -70,8 +72,15 @@ impl Blueprint {
         seed: u64,
     ) -> Result<Self, ManagerError> {
         let audit = settings.audit_log.as_deref().map(|path| AuditLog::open(path, clock)).transpose()?;
-        let mut blueprint =
-            Self { client, settings, clock, seeds: Seeds(seed), audit, kinds: Kinds::default() };
+        let mut blueprint = Self {
+            client,
+            settings,
+            clock,
+            seeds: Seeds(seed),
+            audit,
+            kinds: Kinds::default(),
+            explains: false,
+        };
         let (endpoints, slices, mirroring) = blueprint.selected();
         let needed = [
             (Kind::Pods, endpoints || slices),

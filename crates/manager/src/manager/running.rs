@@ -234,6 +234,7 @@ fn start_informers(blueprint: &mut Blueprint, cluster: Cluster) -> (TakeOver, Na
         cluster,
         kinds: blueprint.kinds,
         dry_run: blueprint.settings.dry_run,
+        explains: blueprint.explains,
         controllers: blueprint.names(),
         options: blueprint.reflectors(),
         seeds: &mut blueprint.seeds,

@@ -160,6 +160,7 @@ impl Manager {
         if let Some(ui) = &self.ui {
             return ui.clone();
         }
+        self.explain_pods();
         let ui = Ui::new(self.handle(), settings, version.to_owned(), clock);
         self.add_task("status page samples", ui.clone().sample());
         self.ui.insert(ui).clone()

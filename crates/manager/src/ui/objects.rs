@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use kube_endpoint_core_model::{ObjectKey, StringMap, Text};
-use kube_endpoint_explain::{Known, Objects, Options};
+use kube_endpoint_explain::{Known, Objects, Options, needs_all_nodes};
 use kube_endpoint_informer::{Cluster, Kind};
 
 use crate::plan_options;
@@ -35,8 +35,7 @@ pub(super) fn known(cluster: &Cluster) -> Known {
 /// Returns sentences about the parts that an explanation from the caches lacks.
 pub(super) fn notes(known: Known) -> Vec<String> {
     let mut notes = vec![
-        "Events, container states, conditions other than Ready, and who wrote an object last are not in the manager's caches; \
-         neither are traffic policies, which are taken to be Cluster. kubectl endpoints explain reads them all."
+        "The manager's caches hold no events, and not who wrote an object last. kubectl endpoints explain reads both."
             .to_owned(),
     ];
     let kinds = [
@@ -72,7 +71,7 @@ pub(super) fn of_service(
             nearby.push((pod.key.name.clone(), pod.labels.clone()));
         });
     }
-    if known.nodes && service.topology_hints_enabled() {
+    if known.nodes && needs_all_nodes(&service) {
         add_nodes(cluster, &mut objects);
     }
     let bound: BTreeSet<&Text> = pods.iter().filter_map(|pod| pod.node_name.as_ref()).collect();
@@ -84,7 +83,7 @@ pub(super) fn of_service(
         }
     }
     objects.add_service(service);
-    pods.into_iter().for_each(|pod| objects.add_pod(pod, None));
+    pods.into_iter().for_each(|pod| objects.add_pod(pod));
     cluster.slices_of(key).into_iter().for_each(|slice| objects.add_slice(slice, None));
     if known.nodes && objects.has_hints_for_others(key) {
         add_nodes(cluster, &mut objects);

@@ -157,7 +157,7 @@ impl Batch {
             if let Some(node) = pod.node_name.as_ref().filter(|_| !*knows_nodes) {
                 objects::assume_ready(objects, node);
             }
-            objects.add_pod(std::sync::Arc::clone(pod), None);
+            objects.add_pod(std::sync::Arc::clone(pod));
         });
         keys_of(
             namespace,

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use kube_endpoint_core_model::service::ServicePort;
 use kube_endpoint_core_model::{EndpointSlice, IpFamily};
-use kube_endpoint_explain::consumers::kube_proxy::{KubeProxy, PortRoutes, Through, TrafficPolicies, Unused};
+use kube_endpoint_explain::consumers::kube_proxy::{KubeProxy, PortRoutes, Through, Unused};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -113,7 +113,7 @@ fn is_external(service: &Value, port: &ServicePort, family: IpFamily) -> bool {
 /// Asks the model the same questions about a Service as the recording asked kube-proxy of a node.
 fn rows(recording: &Recording, recorded: &Recorded, node: &str) -> Vec<Row> {
     let Recorded { service, json, answers, .. } = recorded;
-    let policies: TrafficPolicies = serde_json::from_value(json.clone()).unwrap();
+    let policies = service.policies;
     let proxy = KubeProxy { node, zone: &recording.nodes[node], ..KubeProxy::default() };
     let slices = &recording.slices[&*service.key.namespace];
     let is_own = |slice: &&EndpointSlice| slice.service_key().is_some_and(|key| key.name == service.key.name);
@@ -196,10 +196,10 @@ fn a_refusal_is_accepted_only_if_some_choice_explains_it() {
 #[test]
 fn a_service_with_an_external_answer_is_read_as_accessible_from_outside() {
     let mut external = 0;
-    for Recorded { service, json, answers, .. } in &recording().services {
+    for Recorded { service, answers, .. } in &recording().services {
         let clients = answers.values().flat_map(BTreeMap::values).flat_map(BTreeMap::values);
         if clients.into_iter().any(|clients| clients.contains_key("external")) {
-            let policies: TrafficPolicies = serde_json::from_value(json.clone()).unwrap();
+            let policies = service.policies;
             assert!(policies.externally_accessible, "{}", service.key);
             external += 1;
         }

@@ -1,14 +1,19 @@
-//! The fields of a pod that tell why it is not ready.
+//! The fields of a pod that tell why it is not ready. Explanations read them, controllers do not.
 //!
 //! All of them exist in each version of Kubernetes that has EndpointSlices, except for those that
 //! say since when; an older kubelet leaves them out.
 
-use kube_endpoint_core_model::{Text, Timestamp};
+use std::fmt;
+
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::Value;
 
-use super::{or_default, time, write_optional_time};
+use crate::meta::or_default;
+use crate::{Intern, Interner, Text, Timestamp, text, time};
+
+/// The most bytes of a message that the details keep. A container may end with a message of 4 KiB,
+/// and in an outage many pods have one.
+const MESSAGE: usize = 1024;
 
 /// Conditions and containers of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,19 +46,19 @@ impl PodDetails {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodCondition {
-    #[serde(rename = "type", deserialize_with = "or_default")]
+    #[serde(rename = "type", deserialize_with = "text::or_empty")]
     pub condition_type: Text,
     /// `True`, `False` or `Unknown`.
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "text::or_empty")]
     pub status: Text,
     /// Machine-readable reason, or empty.
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "text::or_empty")]
     pub reason: Text,
     /// Message for people, or empty.
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "text::or_empty")]
     pub message: Text,
     /// Time of the last change of the status.
-    #[serde(deserialize_with = "time")]
+    #[serde(deserialize_with = "time::lenient")]
     pub last_transition_time: Option<Timestamp>,
 }
 
@@ -100,7 +105,7 @@ pub struct ContainerState {
 
 impl ContainerState {
     /// Returns the probe that has not succeeded, if the container runs and is not ready.
-    pub(crate) fn failing_probe(&self) -> Option<Probe> {
+    pub fn failing_probe(&self) -> Option<Probe> {
         match (self.started, self.has_startup_probe, self.has_readiness_probe) {
             (Some(false), true, _) | (None, true, false) => Some(Probe::Startup),
             (Some(false), false, _) => None,
@@ -110,7 +115,7 @@ impl ContainerState {
     }
 
     /// Returns true if it has run before the present run, so that its previous log exists.
-    pub(crate) fn has_run_before(&self) -> bool {
+    pub fn has_run_before(&self) -> bool {
         self.restarts > 0 || self.last.is_some()
     }
 }
@@ -135,129 +140,161 @@ pub enum RunState {
 #[serde(rename_all = "camelCase", default)]
 pub struct Ended {
     /// Machine-readable reason, such as `OOMKilled`, or empty.
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "text::or_empty")]
     pub reason: Text,
     /// Message of the kubelet or of the container itself, or empty.
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "str::is_empty")]
+    #[serde(deserialize_with = "text::or_empty", skip_serializing_if = "str::is_empty")]
     pub message: Text,
     #[serde(deserialize_with = "or_default")]
     pub exit_code: i32,
     #[serde(
-        deserialize_with = "time",
-        serialize_with = "write_optional_time",
+        deserialize_with = "time::lenient",
+        serialize_with = "time::write_optional",
         skip_serializing_if = "Option::is_none"
     )]
     pub finished_at: Option<Timestamp>,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct RawPod {
-    #[serde(deserialize_with = "or_default")]
-    metadata: RawMetadata,
-    #[serde(deserialize_with = "or_default")]
-    spec: RawSpec,
-    #[serde(deserialize_with = "or_default")]
-    status: RawStatus,
+/// Prints as `exit code 137, OOMKilled`.
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "exit code {}", self.exit_code)?;
+        if self.reason.is_empty() { Ok(()) } else { write!(f, ", {}", self.reason) }
+    }
+}
+
+impl Intern for PodDetails {
+    /// Shares all strings but the messages about one container, which name the pod.
+    fn intern(&mut self, interner: &mut Interner) {
+        for condition in &mut self.conditions {
+            let PodCondition { condition_type, status, reason, message, last_transition_time: _ } = condition;
+            [condition_type, status, reason, message].into_iter().for_each(|text| interner.text(text));
+        }
+        let lists = [&mut self.readiness_gates, &mut self.scheduling_gates, &mut self.finalizers];
+        lists.into_iter().flatten().for_each(|text| interner.text(text));
+        interner.text(&mut self.reason);
+        for container in &mut self.containers {
+            interner.text(&mut container.name);
+            match &mut container.state {
+                RunState::Waiting { reason, .. } => interner.text(reason),
+                RunState::Running { .. } => {}
+                RunState::Ended(end) => interner.text(&mut end.reason),
+            }
+            if let Some(last) = &mut container.last {
+                interner.text(&mut last.reason);
+            }
+        }
+    }
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct RawMetadata {
+pub(crate) struct RawPod {
     #[serde(deserialize_with = "or_default")]
-    finalizers: Vec<Text>,
+    pub(crate) metadata: RawMetadata,
+    #[serde(deserialize_with = "or_default")]
+    pub(crate) spec: RawSpec,
+    #[serde(deserialize_with = "or_default")]
+    pub(crate) status: RawStatus,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct RawMetadata {
+    #[serde(deserialize_with = "or_default")]
+    pub(crate) finalizers: Vec<Text>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct RawSpec {
+pub(crate) struct RawSpec {
     #[serde(deserialize_with = "or_default")]
-    readiness_gates: Vec<RawGate>,
+    pub(crate) readiness_gates: Vec<RawGate>,
     #[serde(deserialize_with = "or_default")]
-    scheduling_gates: Vec<RawSchedulingGate>,
+    pub(crate) scheduling_gates: Vec<RawSchedulingGate>,
     #[serde(deserialize_with = "or_default")]
-    init_containers: Vec<RawContainer>,
+    pub(crate) init_containers: Vec<RawContainer>,
     #[serde(deserialize_with = "or_default")]
-    containers: Vec<RawContainer>,
+    pub(crate) containers: Vec<RawContainer>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct RawGate {
-    #[serde(default, deserialize_with = "or_default")]
-    condition_type: Text,
+pub(crate) struct RawGate {
+    #[serde(default, deserialize_with = "text::or_empty")]
+    pub(crate) condition_type: Text,
 }
 
 #[derive(Deserialize)]
-struct RawSchedulingGate {
-    #[serde(default, deserialize_with = "or_default")]
-    name: Text,
+pub(crate) struct RawSchedulingGate {
+    #[serde(default, deserialize_with = "text::or_empty")]
+    pub(crate) name: Text,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct RawContainer {
-    #[serde(deserialize_with = "or_default")]
-    name: Text,
-    #[serde(deserialize_with = "or_default")]
-    restart_policy: Text,
-    startup_probe: Option<IgnoredAny>,
-    readiness_probe: Option<IgnoredAny>,
+pub(crate) struct RawContainer {
+    #[serde(deserialize_with = "text::or_empty")]
+    pub(crate) name: Text,
+    #[serde(deserialize_with = "text::or_empty")]
+    pub(crate) restart_policy: Text,
+    pub(crate) startup_probe: Option<IgnoredAny>,
+    pub(crate) readiness_probe: Option<IgnoredAny>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct RawStatus {
+pub(crate) struct RawStatus {
+    #[serde(deserialize_with = "text::or_empty")]
+    pub(crate) reason: Text,
+    #[serde(deserialize_with = "text::or_empty")]
+    pub(crate) message: Text,
     #[serde(deserialize_with = "or_default")]
-    reason: Text,
+    pub(crate) conditions: Vec<PodCondition>,
     #[serde(deserialize_with = "or_default")]
-    message: Text,
+    pub(crate) init_container_statuses: Vec<RawContainerStatus>,
     #[serde(deserialize_with = "or_default")]
-    conditions: Vec<PodCondition>,
-    #[serde(deserialize_with = "or_default")]
-    init_container_statuses: Vec<RawContainerStatus>,
-    #[serde(deserialize_with = "or_default")]
-    container_statuses: Vec<RawContainerStatus>,
+    pub(crate) container_statuses: Vec<RawContainerStatus>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct RawContainerStatus {
+pub(crate) struct RawContainerStatus {
+    #[serde(deserialize_with = "text::or_empty")]
+    pub(crate) name: Text,
     #[serde(deserialize_with = "or_default")]
-    name: Text,
+    pub(crate) ready: bool,
+    pub(crate) started: Option<bool>,
     #[serde(deserialize_with = "or_default")]
-    ready: bool,
-    started: Option<bool>,
+    pub(crate) restart_count: i32,
     #[serde(deserialize_with = "or_default")]
-    restart_count: u32,
+    pub(crate) state: RawState,
     #[serde(deserialize_with = "or_default")]
-    state: RawState,
-    #[serde(deserialize_with = "or_default")]
-    last_state: RawState,
+    pub(crate) last_state: RawState,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct RawState {
-    waiting: Option<RawWaiting>,
-    running: Option<RawRunning>,
-    terminated: Option<Ended>,
+pub(crate) struct RawState {
+    pub(crate) waiting: Option<RawWaiting>,
+    pub(crate) running: Option<RawRunning>,
+    pub(crate) terminated: Option<Ended>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct RawWaiting {
-    #[serde(deserialize_with = "or_default")]
-    reason: Text,
-    #[serde(deserialize_with = "or_default")]
-    message: Text,
+pub(crate) struct RawWaiting {
+    #[serde(deserialize_with = "text::or_empty")]
+    pub(crate) reason: Text,
+    #[serde(deserialize_with = "text::or_empty")]
+    pub(crate) message: Text,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct RawRunning {
-    #[serde(deserialize_with = "time")]
-    started_at: Option<Timestamp>,
+pub(crate) struct RawRunning {
+    #[serde(deserialize_with = "time::lenient")]
+    pub(crate) started_at: Option<Timestamp>,
 }
 
 impl RawContainer {
@@ -275,7 +312,7 @@ impl RawContainerStatus {
             kind,
             ready: self.ready,
             started: self.started,
-            restarts: self.restart_count,
+            restarts: u32::try_from(self.restart_count).unwrap_or_default(),
             state: match (waiting, terminated, running) {
                 (Some(RawWaiting { reason, message }), ..) => RunState::Waiting { reason, message },
                 (None, Some(ended), _) => RunState::Ended(ended),
@@ -293,7 +330,12 @@ impl RawContainerStatus {
 impl<'de> Deserialize<'de> for PodDetails {
     /// Reads a pod, as the API has it.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let RawPod { metadata, spec, status } = RawPod::deserialize(deserializer)?;
+        Ok(RawPod::deserialize(deserializer)?.into())
+    }
+}
+
+impl From<RawPod> for PodDetails {
+    fn from(RawPod { metadata, spec, status }: RawPod) -> Self {
         let position = |name: &Text| spec.init_containers.iter().position(|spec| spec.name == *name);
         let mut init = status.init_container_statuses;
         init.sort_by_key(|status| position(&status.name));
@@ -307,7 +349,7 @@ impl<'de> Deserialize<'de> for PodDetails {
             let spec = spec.containers.iter().find(|spec| spec.name == status.name);
             status.with(spec, ContainerKind::Main)
         });
-        Ok(Self {
+        let mut details = Self {
             containers: init.chain(main).collect(),
             conditions: status.conditions,
             readiness_gates: spec.readiness_gates.into_iter().map(|gate| gate.condition_type).collect(),
@@ -315,20 +357,35 @@ impl<'de> Deserialize<'de> for PodDetails {
             finalizers: metadata.finalizers,
             reason: status.reason,
             message: status.message,
-        })
+        };
+        // A store may hold it for long.
+        details.conditions.shrink_to_fit();
+        details.messages_mut().for_each(shorten);
+        details
     }
 }
 
-/// Returns the numbers of the container ports without a name, which the view of a pod lacks, of the
-/// containers that serve clients.
-pub(crate) fn unnamed_ports(pod: &Value) -> Vec<i32> {
-    let containers = |list: &str| pod["spec"][list].as_array().into_iter().flatten();
-    let sidecars = containers("initContainers").filter(|container| container["restartPolicy"] == "Always");
-    let ports = containers("containers")
-        .chain(sidecars)
-        .flat_map(|container| container["ports"].as_array().into_iter().flatten());
-    let unnamed = ports.filter(|port| port["name"].as_str().is_none_or(str::is_empty));
-    unnamed.filter_map(|port| i32::try_from(port["containerPort"].as_i64()?).ok()).collect()
+impl PodDetails {
+    fn messages_mut(&mut self) -> impl Iterator<Item = &mut Text> {
+        let of_containers = self.containers.iter_mut().flat_map(|container| {
+            let now = match &mut container.state {
+                RunState::Waiting { message, .. } => Some(message),
+                RunState::Running { .. } => None,
+                RunState::Ended(end) => Some(&mut end.message),
+            };
+            now.into_iter().chain(container.last.as_mut().map(|last| &mut last.message))
+        });
+        let of_conditions = self.conditions.iter_mut().map(|condition| &mut condition.message);
+        of_containers.chain(of_conditions).chain([&mut self.message])
+    }
+}
+
+/// Cuts the end of a message off that is too long.
+fn shorten(message: &mut Text) {
+    if message.len() > MESSAGE {
+        let kept = (0..=MESSAGE).rev().find_map(|at| message.get(..at)).unwrap_or_default();
+        *message = format!("{kept}…").into();
+    }
 }
 
 #[cfg(test)]
@@ -400,12 +457,24 @@ mod tests {
     }
 
     #[test]
-    fn ports_without_a_name_are_those_of_containers_that_serve() {
-        let pod = json!({"spec": {
-            "containers": [{"ports": [{"containerPort": 80}, {"name": "http", "containerPort": 8080}]}, {"ports": null}],
-            "initContainers": [{"ports": [{"containerPort": 81}]}, {"restartPolicy": "Always", "ports": [{"containerPort": 82}]}],
-        }});
-        assert_eq!(unnamed_ports(&pod), [80, 82]);
-        assert_eq!(unnamed_ports(&json!({"spec": null})), [0; 0]);
+    fn a_long_message_is_cut_between_characters() {
+        let long = format!("{}é{}", "x".repeat(MESSAGE - 1), "y".repeat(5000));
+        let ended = json!({"terminated": {"exitCode": 1, "message": &long}});
+        let details: PodDetails = serde_json::from_value(json!({"status": {
+            "message": &long, "conditions": [{"type": "Ready", "message": &long}],
+            "containerStatuses": [{"name": "a", "state": ended, "lastState": ended}],
+        }}))
+        .unwrap();
+        let container = &details.containers[0];
+        let RunState::Ended(end) = &container.state else { panic!("{container:?}") };
+        let want = format!("{}…", "x".repeat(MESSAGE - 1));
+        for message in [
+            &details.message,
+            &details.conditions[0].message,
+            &end.message,
+            &container.last.as_ref().unwrap().message,
+        ] {
+            assert_eq!(**message, *want);
+        }
     }
 }
