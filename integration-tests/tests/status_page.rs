@@ -123,6 +123,69 @@ impl Browser {
     }
 }
 
+/// Returns a Service with a pod that receives no traffic.
+fn without_traffic(name: &str, spec: &Value, status: &Value) -> [Value; 2] {
+    let meta = json!({"name": name, "namespace": "shop", "labels": {"app": name}});
+    let mut pod =
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec, "status": status});
+    pod["metadata"]["name"] = format!("{name}-1").into();
+    [
+        json!({"apiVersion": "v1", "kind": "Service", "metadata": meta,
+            "spec": {"selector": {"app": name}, "ports": [{"port": 80}]}}),
+        pod,
+    ]
+}
+
+/// Returns Services whose pods have an init container that crashes, a readiness probe that fails,
+/// and a scheduling gate, with the codes of the pods and parts of the sentences about them.
+fn services_without_traffic() -> [([Value; 2], &'static str, &'static str); 3] {
+    let container = |more: Value| {
+        let mut container = json!({"name": "app", "image": "app"});
+        container.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        container
+    };
+    let status = |name: &str, state: Value, restarts: u32| {
+        json!({"name": name, "image": name, "imageID": "", "ready": false, "restartCount": restarts, "state": state,
+            "lastState": if restarts == 0 { json!({}) } else { json!({"terminated": {"exitCode": 3, "reason": "Error"}}) }})
+    };
+    let not_ready = ["Ready", "ContainersReady"].map(|kind| {
+        json!({"type": kind, "status": "False", "reason": "ContainersNotReady", "lastTransitionTime": "2026-01-01T00:00:00Z"})
+    });
+    [
+        (
+            without_traffic(
+                "migrating",
+                &json!({"nodeName": "node-1", "initContainers": [{"name": "migrate", "image": "migrate"}], "containers": [container(json!({}))]}),
+                &json!({"phase": "Pending", "podIP": "10.1.9.1", "podIPs": [{"ip": "10.1.9.1"}], "conditions": not_ready,
+                    "initContainerStatuses": [status("migrate", json!({"waiting": {"reason": "CrashLoopBackOff"}}), 4)],
+                    "containerStatuses": [status("app", json!({"waiting": {"reason": "PodInitializing"}}), 0)]}),
+            ),
+            "EP020",
+            "init container migrate does not run: CrashLoopBackOff (restarted 4 times; its last run ended with exit code 3, Error)",
+        ),
+        (
+            without_traffic(
+                "probing",
+                &json!({"nodeName": "node-1", "containers": [container(json!({"readinessProbe": {"httpGet": {"port": 80}}}))]}),
+                &json!({"phase": "Running", "podIP": "10.1.9.2", "podIPs": [{"ip": "10.1.9.2"}], "conditions": not_ready,
+                    "containerStatuses": [status("app", json!({"running": {"startedAt": "2026-01-01T00:00:00Z"}}), 0)]}),
+            ),
+            "EP019",
+            "its readiness probe",
+        ),
+        (
+            without_traffic(
+                "gated",
+                &json!({"schedulingGates": [{"name": "example.com/quota"}], "containers": [container(json!({}))]}),
+                &json!({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False",
+                    "reason": "SchedulingGated", "message": "Scheduling is blocked due to non-empty scheduling gates"}]}),
+            ),
+            "EP022",
+            "example.com/quota",
+        ),
+    ]
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_plugin_shows_the_page_of_a_manager_with_the_rights_of_its_user() {
     let list = |items: &[&str]| items.iter().map(|item| (*item).to_owned()).collect::<Vec<_>>();
@@ -135,6 +198,7 @@ async fn the_plugin_shows_the_page_of_a_manager_with_the_rights_of_its_user() {
             json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "namespace": "secret"},
                 "spec": {"ports": [{"port": 80}]}}),
         ])
+        .load(services_without_traffic().into_iter().flat_map(|(objects, ..)| objects))
         .token("manager", user("manager", &["system:masters"]))
         .token("shopkeeper", user("shopkeeper", &[]))
         .policy_rule(PolicyRule {
@@ -164,7 +228,7 @@ async fn the_plugin_shows_the_page_of_a_manager_with_the_rights_of_its_user() {
     let sibling = Path::new(env!("CARGO_BIN_EXE_apiserver-process"));
     let test = move || {
         let mut command = Command::new(binary(sibling));
-        command.arg("--kubeconfig").arg(managers).arg(format!("--secure-port={port}"));
+        command.arg("--kubeconfig").arg(&managers).arg(format!("--secure-port={port}"));
         let (_manager, _) = start(
             command.args(["--bind-address=127.0.0.1", "--leader-elect=false"]),
             "controllers are running",
@@ -216,6 +280,25 @@ async fn the_plugin_shows_the_page_of_a_manager_with_the_rights_of_its_user() {
         );
         let (code, explained) = browser.json("/api/services/shop/frontend-typo");
         assert_eq!((code, &explained["explanation"]["verdict"]["code"]), (200, &json!("EP012")));
+        for (objects, code, sentence) in services_without_traffic() {
+            let name = objects[0]["metadata"]["name"].as_str().unwrap();
+            let said = |explained: &Value| ["verdict", "pods", "toDo"].map(|part| explained[part].clone());
+            // The manager may be about to write the slice of the Service.
+            let explained = loop {
+                let mut command = Command::new(plugin(sibling));
+                command.args(["explain", name, "--namespace=shop", "--output=json", "--kubeconfig"]);
+                let output = command.arg(&managers).output().unwrap();
+                let of_plugin: Value = serde_json::from_slice(&output.stdout).unwrap();
+                let of_page = browser.json(&format!("/api/services/shop/{name}")).1["explanation"].take();
+                if said(&of_plugin) == said(&of_page) {
+                    break of_page;
+                }
+                assert!(Instant::now() < deadline, "plugin: {of_plugin:#}\npage: {of_page:#}");
+            };
+            let reason = &explained["pods"][0]["reason"];
+            assert_eq!(reason["code"], code, "{explained:#}");
+            assert!(reason["message"].as_str().unwrap().contains(sentence), "{explained:#}");
+        }
         let (code, refused) = browser.json("/api/services/secret/web");
         assert_eq!((code, &refused["reason"]), (403, &json!("Forbidden")));
     };
