@@ -76,6 +76,8 @@ fn of_page(code: Code, have_addresses: bool) -> Option<Code> {
         Code::ReadinessGateNotMet | Code::ContainerNotReady | Code::ContainerNotRunning => {
             Some(Code::NotReady)
         }
+        // Leases.
+        Code::ClusterUnserved => Some(Code::SlicesBehind),
         // Traffic policies.
         Code::NoLocalEndpoint => None,
         code => Some(code),
