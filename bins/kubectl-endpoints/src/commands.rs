@@ -17,7 +17,7 @@ use kube_endpoint_explain::{
 use crate::args::{Command, CommandLine, Compatibility, Format, Global, Kind, Scope};
 use crate::connect::{Connection, connect};
 use crate::output::{Output, json, print, print_note};
-use crate::reader::{Reader, Reading};
+use crate::reader::{Reader, Reading, may_tell_more};
 use crate::{FAILED, cleanup, completion, doctor, junit, manifests, top, ui};
 
 /// How often a diff reads a cluster, and how long it waits in between: controllers finish writes
@@ -125,13 +125,21 @@ pub(crate) async fn explain_service(
     options: &Options,
     notes: &mut Vec<String>,
 ) -> anyhow::Result<(Explanation, Timestamp)> {
-    let Reading { objects, metadata, notes: new, known } = reader.service(key).await?;
+    let Reading { mut objects, metadata, notes: new, known } = reader.service(key).await?;
     notes.extend(new);
     let options = options.clone().with_known(known);
     let topology = objects.topology(options.slices.topology_node_tolerance);
     let now = current_time();
-    let explanation = explain(&objects, key, &topology, now, metadata.as_deref(), &options);
-    Ok((explanation.ok_or_else(|| anyhow!("there is no Service {key}"))?, now))
+    let explain = |objects: &_| {
+        let explanation = explain(objects, key, &topology, now, metadata.as_deref(), &options);
+        explanation.ok_or_else(|| anyhow!("there is no Service {key}"))
+    };
+    let mut explanation = explain(&objects)?;
+    if explanation.codes().into_iter().any(may_tell_more) {
+        reader.signs(&mut objects, key).await;
+        explanation = explain(&objects)?;
+    }
+    Ok((explanation, now))
 }
 
 fn run_render(global: &Global, output: Output, options: &Options, files: &[PathBuf]) -> anyhow::Result<u8> {
@@ -186,20 +194,25 @@ async fn run_lint(
     let Connection { client, namespace, .. } = connect(global).await?;
     let reader = Reader::new(client.kube().clone());
     let namespace = scope.namespace(&namespace);
-    let read = async || -> anyhow::Result<LintReport> {
-        let Reading { objects, notes, known, .. } = reader.all(namespace).await?;
-        let options = options.clone().with_known(known);
-        let report = lint(&objects, current_time(), &options, lint_options);
-        Ok(report.with_not_read(notes))
+    let read = async |tells_more: bool| -> anyhow::Result<(LintReport, Timestamp)> {
+        let Reading { mut objects, notes, known, .. } = reader.all(namespace).await?;
+        if tells_more {
+            reader.failures(&mut objects, namespace).await;
+        }
+        let (options, now) = (options.clone().with_known(known), current_time());
+        Ok((lint(&objects, now, &options, lint_options).with_not_read(notes), now))
     };
-    let mut report = read().await?;
+    let (mut report, mut now) = read(false).await?;
     // Without nodes, a write that is under way looks like one whose cause is not known.
     let may_pass = |code: Code| code.may_be_under_way() || code == Code::NotKnown;
     if report.problems.iter().any(|problem| may_pass(problem.code)) {
         tokio::time::sleep(BETWEEN_READINGS).await;
         let before = report.problems;
-        report = read().await?.lasting(&before, may_pass);
+        let tells_more = before.iter().any(|problem| may_tell_more(problem.code));
+        (report, now) = read(tells_more).await?;
+        report = report.lasting(&before, may_pass);
     }
+    let report = report.with_root_cause(now);
     report.not_read.iter().for_each(|note| print_note(note));
     match output.format {
         Format::Sarif => print(&json(&report.sarif(env!("CARGO_PKG_VERSION")))?)?,

@@ -54,14 +54,15 @@ impl Counts {
 ///
 /// This does not fail: it writes to memory.
 pub(crate) fn junit(report: &LintReport, fail_on: FailOn) -> io::Result<String> {
-    // By namespace, then by kind and name.
+    // By namespace, then by kind and name. A problem of the cluster has no namespace.
     let mut suites: BTreeMap<&str, BTreeMap<(&str, &str), Case<'_>>> = BTreeMap::new();
     fn case<'s, 'a>(
         suites: &'s mut BTreeMap<&'a str, BTreeMap<(&'a str, &'a str), Case<'a>>>,
         kind: &'a str,
         object: &'a ObjectKey,
     ) -> &'s mut Case<'a> {
-        suites.entry(&object.namespace).or_default().entry((kind, &object.name)).or_default()
+        let namespace = if object.namespace.is_empty() { "cluster" } else { &*object.namespace };
+        suites.entry(namespace).or_default().entry((kind, &object.name)).or_default()
     }
     for service in &report.checked {
         case(&mut suites, "Service", service);

@@ -1,6 +1,7 @@
 //! Reads objects from the API server, page by page, and only those that a command needs.
 
 mod failed;
+mod signs;
 
 use std::collections::{BTreeSet, HashSet};
 use std::fmt;
@@ -17,6 +18,7 @@ use serde_json::{Value, json};
 
 use crate::progress::Progress;
 use failed::{Failed, forbidden};
+pub(crate) use signs::may_tell_more;
 
 /// The number of objects of a page, as in kubectl.
 const PAGE: u32 = 500;
@@ -36,6 +38,7 @@ pub(crate) enum Kind {
     EndpointSlice,
     Endpoints,
     Event,
+    Lease,
     Namespace,
 }
 
@@ -48,6 +51,7 @@ impl Kind {
             Self::EndpointSlice => ("discovery.k8s.io", "EndpointSlice", "endpointslices"),
             Self::Endpoints => ("", "Endpoints", "endpoints"),
             Self::Event => ("", "Event", "events"),
+            Self::Lease => ("coordination.k8s.io", "Lease", "leases"),
             Self::Namespace => ("", "Namespace", "namespaces"),
         };
         let mut api_version = "v1".to_owned();
@@ -92,7 +96,7 @@ impl Reading {
             ),
             Kind::EndpointSlice => (&mut self.known.slices, "Slices are not checked."),
             Kind::Endpoints => (&mut self.known.endpoints, "Endpoints are not checked."),
-            Kind::Service | Kind::Event | Kind::Namespace => {
+            Kind::Service | Kind::Event | Kind::Lease | Kind::Namespace => {
                 self.notes.push(note.to_owned());
                 return;
             }
@@ -431,7 +435,8 @@ impl Reader {
     async fn outputs(&self, reading: &mut Reading, key: &ObjectKey) -> anyhow::Result<()> {
         let namespace = Some(&*key.namespace);
         let of_service = ListParams::default().labels(&format!("kubernetes.io/service-name={}", key.name));
-        let about = format!("involvedObject.kind=Service,involvedObject.name={}", key.name);
+        // About the Service, its Endpoints, and others of its name, which explanations skip.
+        let about = format!("involvedObject.name={}", key.name);
         let slices = self.add(&mut reading.objects, Kind::EndpointSlice, namespace, of_service).await;
         let endpoints = match self.get(Kind::Endpoints, &key.namespace, &key.name).await {
             Ok(endpoints) => {

@@ -133,6 +133,8 @@ codes! {
     SliceUnused "EP062" "slice-unused" Warning "kube-proxy uses no endpoint of a slice, because of its ports or addresses."
     HintsIgnored "EP063" "hints-ignored" Warning "kube-proxy ignores the hints of the Service, because some ready endpoints have none."
     PortNotDeclared "EP064" "port-not-declared" Info "A targetPort is a number that no container of the pods declares."
+    ClusterUnserved "EP073" "cluster-unserved" Error "No endpoint controller writes, so each changed Service waits for its slices."
+    DistributionOverridden "EP074" "distribution-overridden" Info "An annotation of the Service overrides its trafficDistribution."
 }
 
 /// The page that describes the codes.
@@ -152,7 +154,7 @@ impl Code {
     /// Returns true if the code may only mean that a write is under way. It is a problem if it is
     /// still there some seconds later.
     pub fn may_be_under_way(self) -> bool {
-        matches!(self, Self::SlicesBehind | Self::EndpointsBehind | Self::NotWritten)
+        matches!(self, Self::SlicesBehind | Self::EndpointsBehind | Self::NotWritten | Self::ClusterUnserved)
     }
 }
 

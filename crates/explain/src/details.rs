@@ -83,13 +83,6 @@ fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>,
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
-struct RawManaged {
-    #[serde(deserialize_with = "or_default")]
-    metadata: RawManagedMeta,
-}
-
-#[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct RawManagedMeta {
     #[serde(deserialize_with = "or_default")]
@@ -108,8 +101,13 @@ struct RawManager {
 /// Reads from `metadata.managedFields` who wrote an object last, or `None` if the object does not
 /// say.
 pub(crate) fn last_write(object: &serde_json::Value) -> Option<LastWrite> {
-    let raw = RawManaged::deserialize(object).ok()?;
-    let writes = raw.metadata.managed_fields.into_iter();
+    last_write_of(&object["metadata"])
+}
+
+/// Reads the same from the metadata of an object.
+pub(crate) fn last_write_of(metadata: &serde_json::Value) -> Option<LastWrite> {
+    let raw = RawManagedMeta::deserialize(metadata).ok()?;
+    let writes = raw.managed_fields.into_iter();
     let writes = writes.filter_map(|entry| Some(LastWrite { time: entry.time?, by: entry.manager }));
     writes.max_by(|one, two| one.time.cmp(&two.time))
 }

@@ -11,6 +11,7 @@ use kube_endpoint_core_model::{
 use kube_endpoint_endpointslice_controller::{Plan, TopologyState};
 use serde::Serialize;
 
+use crate::cluster::ClusterFacts;
 use crate::details::{LastWrite, RecentEvent};
 use crate::explanation::{self, Counts, EndpointsSummary, Explanation, Faults, Freshness, SliceSummary};
 use crate::near::{NearIndex, NearMatch, NearMatches, near_matches};
@@ -38,14 +39,15 @@ pub fn explain(
         Some(metadata) => near_matches(selector, metadata.iter().map(|(name, labels)| (name, labels))),
         None => near_matches(selector, objects.labels_of(&key.namespace)),
     };
-    explain_with(objects, key, topology, now, near, options)
+    let cluster = ClusterFacts::of(objects, options, now);
+    explain_with(objects, key, (topology, &cluster), now, near, options)
 }
 
 /// Explains a Service. `near` returns the pods of its namespace that nearly match a selector.
 pub(crate) fn explain_with(
     objects: &Objects,
     key: &ObjectKey,
-    topology: &TopologyState,
+    (topology, cluster): (&TopologyState, &ClusterFacts),
     now: Timestamp,
     near: impl FnOnce(&StringMap) -> NearMatches,
     options: &Options,
@@ -100,6 +102,7 @@ pub(crate) fn explain_with(
         now,
         newest,
         options,
+        cluster,
     };
     let mut faults = found.faults();
     let open = faults.iter().find_map(|fault| match fault {
@@ -311,11 +314,13 @@ pub fn explain_pod(
     let mut services = Vec::new();
     let mut nearly = Vec::new();
     let mut index = NearIndex::new([(&pod.key.name, &pod.labels)]);
+    let cluster = ClusterFacts::of(objects, options, now);
     let in_namespace = objects.services().filter(|service| service.namespace == key.namespace);
     for service in in_namespace.filter_map(|service| objects.service(service)) {
         let Some(selector) = service.selector.as_ref().filter(|_| service.selects_pods()) else { continue };
         if selector.selects(&pod.labels) {
-            let explanation = explain(objects, &service.key, topology, now, Some(&[]), &alone)?;
+            let near = |_: &StringMap| NearMatches::default();
+            let explanation = explain_with(objects, &service.key, (topology, &cluster), now, near, &alone)?;
             let of_pod = explanation.pods.into_iter().find(|one| one.name == key.name);
             services.extend(of_pod.map(|pod| says(service, pod, options)));
             continue;

@@ -5,6 +5,8 @@ mod families;
 mod ports;
 mod remedy;
 mod text;
+mod topology;
+mod unserved;
 
 use std::fmt;
 
@@ -14,7 +16,10 @@ use serde::Serialize;
 
 use crate::details::write_optional_time;
 use crate::near::NearMatch;
-use crate::{NamedPort, Open};
+use crate::refused::Refused;
+use crate::{NamedPort, Open, Unserved};
+
+pub use topology::Withheld;
 
 /// A fault. Serialises with the tag `fault`, which holds the name of the code.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -67,6 +72,15 @@ pub enum Fault {
     TopologyHintsWithheld {
         /// The reason, as the controller's event gives it.
         message: String,
+        cause: Withheld,
+    },
+    /// [`Code::DistributionOverridden`](crate::Code::DistributionOverridden)
+    DistributionOverridden {
+        annotation: Text,
+        /// The value of `spec.trafficDistribution`.
+        value: Text,
+        /// True if the annotation has no effect, either.
+        withheld: bool,
     },
     /// [`Code::AnnotationIgnored`](crate::Code::AnnotationIgnored)
     AnnotationIgnored {
@@ -146,6 +160,9 @@ pub enum Fault {
         addresses: Vec<Text>,
         /// The slices that hold them.
         slices: Vec<Text>,
+        /// The annotation or the field of the Service that asks for hints, or `None` if nothing
+        /// does.
+        asked_by: Option<&'static str>,
     },
     /// [`Code::PortNotDeclared`](crate::Code::PortNotDeclared)
     PortNotDeclared {
@@ -158,6 +175,8 @@ pub enum Fault {
         /// The numbers of the container ports of the pods.
         declared: Vec<i32>,
     },
+    /// [`Code::ClusterUnserved`](crate::Code::ClusterUnserved)
+    ClusterUnserved(Unserved),
     /// [`Code::SlicesBehind`](crate::Code::SlicesBehind)
     SlicesBehind(Behind),
     /// [`Code::WrongOwner`](crate::Code::WrongOwner)
@@ -205,6 +224,9 @@ pub enum Fault {
         /// True if no slice is known to be behind. Only clients that read Endpoints miss something
         /// then, and the endpoints controller may be switched off on purpose.
         is_alone: bool,
+        /// True if other Endpoints have been written since the change, so that the endpoints
+        /// controller works.
+        others_written: bool,
     },
     /// [`Code::OrphanedEndpoints`](crate::Code::OrphanedEndpoints)
     OrphanedEndpoints { endpoints: ObjectKey },
@@ -278,8 +300,16 @@ pub struct Behind {
     pub since: Option<Timestamp>,
     /// Age of that change in seconds, if it is known.
     pub seconds: Option<i64>,
-    /// True if that is longer than a working controller takes.
+    /// True if that is longer than a working controller takes, or the API server refuses the
+    /// writes.
     pub is_late: bool,
+    /// The reason why the last write failed, if that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused: Option<Refused>,
+    /// The seconds since a controller wrote such an object of another Service, if that is a short
+    /// time ago: a controller runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub others_written_seconds: Option<i64>,
 }
 
 impl Behind {
@@ -292,7 +322,14 @@ impl Behind {
             since: None,
             seconds: None,
             is_late: true,
+            refused: None,
+            others_written_seconds: None,
         }
+    }
+
+    /// Returns true if the API server refuses the writes as it should.
+    pub(crate) fn is_meant(&self) -> bool {
+        self.refused.as_ref().is_some_and(|refused| refused.refusal.is_meant())
     }
 
     /// Returns true if no write is due.
@@ -306,9 +343,15 @@ impl Behind {
         let due = due.iter().filter(|(_, count)| *count > 0);
         let due: Vec<String> = due.map(|(verb, count)| format!("{count} to {verb}")).collect();
         write!(f, "{what}: {}", due.join(", "))?;
-        match self.seconds {
-            Some(seconds) => write!(f, "; the newest change is {} old", crate::age::seconds(seconds)),
-            None => Ok(()),
+        if let Some(seconds) = self.seconds {
+            write!(f, "; the newest change is {} old", crate::age::seconds(seconds))?;
+        }
+        match (&self.refused, self.others_written_seconds) {
+            (Some(refused), _) => write!(f, "; {refused}"),
+            (None, Some(seconds)) if self.is_late => {
+                write!(f, "; a controller wrote for another Service {} ago", crate::age::seconds(seconds))
+            }
+            (None, _) => Ok(()),
         }
     }
 }

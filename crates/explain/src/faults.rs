@@ -1,11 +1,13 @@
 //! Looks for faults of a Service itself, its slices and its Endpoints.
 
+mod behind;
 mod consumers;
 mod duplicates;
+mod hints;
 mod ports;
 mod versions;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kube_endpoint_core_model::publish::publish_not_ready;
@@ -13,16 +15,16 @@ use kube_endpoint_core_model::well_known::{
     ANNOTATION_LEADER, ANNOTATION_TOLERATE_UNREADY, ENDPOINTSLICE_CONTROLLER, LABEL_MANAGED_BY,
     LABEL_SKIP_MIRROR, MIRRORING_CONTROLLER,
 };
-use kube_endpoint_core_model::{EndpointSlice, NodeLookup, Pod, Service, Text, Timestamp, Writes, address};
+use kube_endpoint_core_model::{EndpointSlice, Pod, Service, Text, Timestamp, address};
 use kube_endpoint_mirroring::plan::{AddressVerdict, MirrorVerdict, NotMirrored, SkipReason};
 
+use crate::cluster::ClusterFacts;
 use crate::consumers::kube_proxy::TrafficPolicies;
 use crate::explanation::Counts;
-use crate::fault::Behind;
 use crate::near::NearMatches;
-use crate::pod::{PodExplanation, Publication};
+use crate::pod::PodExplanation;
 use crate::traffic::{Served, ServedBy};
-use crate::{Fault, Objects, Open, Options, Planned, age, hint, traffic};
+use crate::{Fault, Objects, Open, Options, Planned, traffic};
 
 use duplicates::duplicates;
 
@@ -41,6 +43,7 @@ pub(crate) struct Looked<'a> {
     /// Time of the newest change that should be published.
     pub(crate) newest: Option<Timestamp>,
     pub(crate) options: &'a Options,
+    pub(crate) cluster: &'a ClusterFacts,
 }
 
 impl Looked<'_> {
@@ -68,6 +71,7 @@ impl Looked<'_> {
         if self.options.known.endpoints {
             self.of_endpoints(&mut faults);
         }
+        self.of_cluster(&mut faults);
         faults
     }
 
@@ -156,32 +160,6 @@ impl Looked<'_> {
         }
     }
 
-    fn of_hints(&self, faults: &mut Vec<Fault>) {
-        let Some(plan) = self.planned.slices.as_ref().filter(|_| self.options.known.nodes) else { return };
-        if plan.stats.topology_auto {
-            let types = plan.sub_plans.iter().filter(|sub_plan| sub_plan.stats.is_some());
-            let withheld = types.filter_map(|sub_plan| hint::withheld(plan, sub_plan.address_type)).next();
-            faults
-                .extend(withheld.map(|message| Fault::TopologyHintsWithheld { message: message.to_owned() }));
-            return;
-        }
-        let Some(value) = &self.service.traffic_distribution else { return };
-        if plan.stats.traffic_distribution.is_none() {
-            faults.push(Fault::UnknownTrafficDistribution { value: value.clone() });
-            return;
-        }
-        let published = self.explained.iter().filter(|pod| pod.publication == Publication::Ready);
-        let without_zone = published.filter_map(|pod| {
-            let name = pod.node.as_ref()?;
-            let node = self.objects.nodes.node(name)?;
-            node.zone.is_none().then(|| name.clone())
-        });
-        let nodes: BTreeSet<Text> = without_zone.collect();
-        if !nodes.is_empty() && **value != *"PreferSameNode" {
-            faults.push(Fault::NoZones { nodes: nodes.into_iter().collect() });
-        }
-    }
-
     /// Looks for slices that were made from pods when the Service selected pods.
     fn of_left_slices(&self, faults: &mut Vec<Fault>) {
         let slices = self.objects.slices_of(&self.service.key).iter();
@@ -254,10 +232,7 @@ impl Looked<'_> {
 
     fn of_slices(&self, faults: &mut Vec<Fault>) {
         let slices = self.objects.slices_of(&self.service.key);
-        let due = self.planned.slice_writes().map(Behind::of).reduce(sum).unwrap_or_else(nothing);
-        if !due.is_empty() {
-            faults.push(Fault::SlicesBehind(self.aged(due)));
-        }
+        faults.extend(self.slices_behind().map(Fault::SlicesBehind));
         for slice in slices {
             let name = slice.metadata.name.clone();
             match slice.metadata.labels.get(LABEL_MANAGED_BY) {
@@ -281,43 +256,6 @@ impl Looked<'_> {
             }
         }
         faults.extend(duplicates(slices, &self.served.undefined));
-    }
-
-    fn of_endpoints(&self, faults: &mut Vec<Fault>) {
-        let (Some(plan), existing) = (&self.planned.endpoints, self.objects.endpoints_of(&self.service.key))
-        else {
-            return;
-        };
-        let writes = versions::content(&plan.writes, existing);
-        if let Some(existing) = existing.filter(|_| !writes.is_empty()) {
-            let by = self.objects.endpoints_writes.get(&self.service.key).map(|write| &write.by);
-            if versions::is_of_others(existing, by) {
-                faults.push(Fault::EndpointsWrittenByOthers { by: by.cloned() });
-                return;
-            }
-        }
-        if !writes.is_empty() {
-            let due = self.aged(Behind::of(&writes));
-            let is_alone = self.planned.slice_writes().all(Writes::is_empty);
-            faults.push(Fault::EndpointsBehind { behind: due, is_alone });
-        }
-        if plan.truncated {
-            let (ready, not_ready) = existing.map_or((0, 0), |existing| existing.subsets.counts());
-            let held = ready + not_ready;
-            let over = |pod: &&kube_endpoint_core_model::PodVerdict| {
-                use kube_endpoint_core_model::{LeftOut, Verdict};
-                matches!(pod.verdict, Verdict::LeftOut(LeftOut::OverCapacity))
-            };
-            let wanted = plan.ready + plan.not_ready + plan.verdicts.iter().filter(over).count();
-            faults.push(Fault::EndpointsTruncated { held, wanted });
-        }
-    }
-
-    /// Adds the age of the newest change.
-    fn aged(&self, due: Behind) -> Behind {
-        let seconds = self.newest.map(|time| age::since(time, self.now));
-        let is_late = seconds.is_none_or(|seconds| seconds > self.options.late_after);
-        Behind { since: self.newest, seconds, is_late, ..due }
     }
 }
 
@@ -351,19 +289,6 @@ fn not_mirrored(verdicts: &[AddressVerdict]) -> impl Iterator<Item = Fault> {
         };
         Fault::AddressNotMirrored { addresses, cause: reason.to_string(), maximum }
     })
-}
-
-fn nothing() -> Behind {
-    Behind::of::<EndpointSlice>(&Writes::default())
-}
-
-fn sum(one: Behind, other: Behind) -> Behind {
-    Behind {
-        create: one.create + other.create,
-        update: one.update + other.update,
-        delete: one.delete + other.delete,
-        ..one
-    }
 }
 
 fn is_known(manager: &Text, options: &Options) -> bool {

@@ -35,6 +35,7 @@
 //! - [`text`] prints all of these for a terminal. All of them serialise, too.
 
 pub mod age;
+mod cluster;
 mod code;
 pub mod consumers;
 mod defaults;
@@ -56,17 +57,19 @@ mod planned;
 mod pod;
 mod pod_reason;
 mod rank;
+mod refused;
 mod remedy;
 pub mod render;
 mod sarif;
 pub mod text;
 mod traffic;
 
+pub use cluster::{SomeNodes, StaleLease, Unserved, Waiting};
 pub use code::{Code, Severity, UnknownCode};
 pub use diff::{Change, Diff, DiffError, FieldChange, Verb, diff};
 pub use explain::{NearService, PodServices, ServiceSays, explain, explain_pod};
 pub use explanation::{Explanation, ServiceVerdict, Status};
-pub use fault::{Behind, Fault, LocalPolicy, UnusedSlice};
+pub use fault::{Behind, Fault, LocalPolicy, UnusedSlice, Withheld};
 pub use finding::Problem;
 pub use hint::HintReason;
 pub use lint::{FailOn, Lint, LintOptions, LintReport, lint};
@@ -74,8 +77,9 @@ pub use near::{NearIndex, NearMatch, NearMatches, near_matches};
 pub use objects::{ObjectError, Objects, needs_all_nodes};
 pub use planned::{Known, Options, Planned};
 pub use pod::{Place, PodExplanation, Publication};
-pub use pod_reason::{FailedContainer, NamedPort, PodReason, UnreadyContainer};
+pub use pod_reason::{Disruption, FailedContainer, NamedPort, PodReason, SilentNode, UnreadyContainer};
 pub use rank::{Rank, TrafficLost};
+pub use refused::{FAILED_WRITES, Refusal, Refused};
 pub use remedy::{PatchForm, Person, Remedy, Step};
 pub use render::{Rendered, render};
 pub use traffic::{Open, ServedBy};

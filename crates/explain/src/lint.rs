@@ -10,6 +10,7 @@ use kube_endpoint_core_model::{
 };
 use serde::Serialize;
 
+use crate::cluster::{ClusterFacts, Waiting};
 use crate::explain::explain_with;
 use crate::explanation::Advice;
 use crate::finding::Problem;
@@ -22,7 +23,8 @@ use crate::{
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Lint {
-    /// Kind of the object: `Service`, `EndpointSlice` or `Endpoints`.
+    /// Kind of the object: `Service`, `EndpointSlice` or `Endpoints`; `Cluster` for what concerns
+    /// all Services.
     pub kind: &'static str,
     pub object: ObjectKey,
     pub code: Code,
@@ -55,6 +57,9 @@ pub struct LintReport {
     /// The kinds that could be read.
     #[serde(skip)]
     pub known: Known,
+    /// The Services whose slices are late, and what else tells if a controller runs.
+    #[serde(skip)]
+    pub waiting: Waiting,
     /// Sentences about the kinds that could not be read. The report lacks problems that depend on
     /// them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -68,6 +73,12 @@ impl Lint {
             true => text.clone(),
             false => format!("{text}."),
         })
+    }
+
+    /// Returns true if the problem only follows from the one with this code, which concerns all
+    /// Services.
+    pub fn follows_from(&self, root: Code) -> bool {
+        root == Code::ClusterUnserved && matches!(self.code, Code::SlicesBehind | Code::EndpointsBehind)
     }
 
     /// Compares two problems by rank, then by object and code.
@@ -88,6 +99,37 @@ impl LintReport {
         let was_there =
             |lint: &Lint| earlier.iter().any(|then| (&then.object, then.code) == (&lint.object, lint.code));
         self.problems.retain(|lint| !may_pass(lint.code) || was_there(lint));
+        self
+    }
+
+    /// Returns the cause of all late slices, if no endpoint controller serves the cluster. Call it
+    /// after [`lasting`](Self::lasting).
+    pub fn root_cause(&self, now: Timestamp) -> Option<Lint> {
+        let is_late = |lint: &&Lint| lint.code == Code::SlicesBehind;
+        let late: BTreeSet<&ObjectKey> =
+            self.problems.iter().filter(is_late).map(|lint| &lint.object).collect();
+        let mut waiting = self.waiting.clone();
+        waiting.retain(|service| late.contains(service));
+        let fault = Fault::ClusterUnserved(waiting.unserved(now)?);
+        let object = ObjectKey::new("", "endpoint-controllers");
+        let traffic_lost = self.problems.iter().filter(is_late).map(|lint| lint.traffic_lost).max();
+        let mut cause = of_fault("Cluster", object.clone(), &object, &fault);
+        cause.traffic_lost = traffic_lost.unwrap_or_default();
+        cause.rank = Rank {
+            traffic_lost: cause.traffic_lost,
+            pods_hit: self.problems.iter().filter(is_late).map(|lint| lint.rank.pods_hit).sum(),
+            ..cause.rank
+        };
+        Some(cause)
+    }
+
+    /// Replaces the problems of late slices and Endpoints by their [root cause](Self::root_cause),
+    /// if they have one.
+    pub fn with_root_cause(mut self, now: Timestamp) -> Self {
+        let Some(cause) = self.root_cause(now) else { return self };
+        self.problems.retain(|lint| !lint.follows_from(cause.code));
+        self.problems.push(cause);
+        self.problems.sort_by(Lint::worst_first);
         self
     }
 
@@ -155,6 +197,10 @@ impl LintOptions {
 /// Checks all Services, and slices and Endpoints whose Service does not exist.
 pub fn lint(objects: &Objects, now: Timestamp, options: &Options, lint_options: &LintOptions) -> LintReport {
     let topology = objects.topology(options.slices.topology_node_tolerance);
+    let mut cluster = ClusterFacts::of(objects, options, now);
+    // The Leases tell about all Services together.
+    let stale_leases = std::mem::take(&mut cluster.stale_leases);
+    let mut waiting = Waiting::new(cluster.signs.slices, stale_leases);
     let mut problems = Vec::new();
     // Services are sorted by namespace.
     let mut nearby: Option<(Text, NearIndex)> = None;
@@ -171,7 +217,16 @@ pub fn lint(objects: &Objects, now: Timestamp, options: &Options, lint_options: 
             });
             index.near(selector)
         };
-        problems.extend(of_service(explain_with(objects, key, &topology, now, near, options), key));
+        let explanation = explain_with(objects, key, (&topology, &cluster), now, near, options);
+        if let Some(explanation) =
+            explanation.as_ref().filter(|_| objects.service(key).is_some_and(|it| it.selects_pods()))
+        {
+            let late = explanation.faults.iter().find_map(Fault::late);
+            waiting.count(key, late);
+            let refused = explanation.faults.iter().filter_map(Fault::refusal);
+            refused.for_each(|refused| waiting.tried(refused.time(now)));
+        }
+        problems.extend(of_service(explanation, key));
     }
     problems.extend(of_leftovers(objects, options, lint_options));
     problems.retain(|lint| {
@@ -179,7 +234,8 @@ pub fn lint(objects: &Objects, now: Timestamp, options: &Options, lint_options: 
             && (lint_options.include_info || lint.severity > Severity::Info)
     });
     problems.sort_by(Lint::worst_first);
-    LintReport { problems, services: checked.len(), checked, known: options.known, not_read: Vec::new() }
+    let (known, not_read) = (options.known, Vec::new());
+    LintReport { problems, services: checked.len(), checked, known, waiting, not_read }
 }
 
 fn of_service(explanation: Option<Explanation>, key: &ObjectKey) -> impl Iterator<Item = Lint> {

@@ -11,9 +11,12 @@ use kube_endpoint_endpointslice_controller::TopologyState;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::cluster::{Signs, by_controller};
 use crate::consumers::kube_proxy::Nodes;
 use crate::defaults;
 use crate::details::{self, LastWrite, PodDetails, RecentEvent};
+use crate::doctor::Lease;
+use crate::leftovers::OutputKind;
 
 /// The reason why an object cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -46,8 +49,15 @@ pub struct Objects {
     pub(crate) slice_writes: HashMap<ObjectKey, LastWrite>,
     pub(crate) endpoints_writes: HashMap<ObjectKey, LastWrite>,
     pub(crate) pods_created: HashMap<ObjectKey, Timestamp>,
-    /// Events about Services.
+    /// Events about Services, and about their Endpoints.
     pub(crate) events: HashMap<ObjectKey, Vec<RecentEvent>>,
+    /// The Leases of the programs that run the controllers.
+    pub(crate) leases: Vec<Lease>,
+    /// Signs that the controllers work, from objects that are not here.
+    pub(crate) seen: Signs,
+    /// Services with a selector that are not here, and the times of their creation if they have no
+    /// slice.
+    pub(crate) others: Vec<(ObjectKey, Option<Option<Timestamp>>)>,
     /// The kinds that no explanation reads.
     skipped: BTreeSet<String>,
     /// Pods by namespace and label.
@@ -136,10 +146,11 @@ impl Objects {
             "Event" => {
                 let (about, key, event) =
                     details::event(&object).map_err(|source| invalid(&object, &kind, source))?;
-                if *about == *"Service" {
+                if matches!(&*about, "Service" | "Endpoints") {
                     self.events.entry(key).or_default().push(event);
                 }
             }
+            "Lease" => self.leases.push(Lease::read(&object)),
             _ => {
                 self.skipped.insert(kind);
             }
@@ -207,6 +218,26 @@ impl Objects {
         let key = endpoints.key();
         self.endpoints_writes.extend(last_write.map(|write| (key.clone(), write)));
         self.endpoints.insert(key, endpoints);
+    }
+
+    /// Notes the last write of a slice or of Endpoints from its `metadata`, as a sign that a
+    /// controller works. The object itself is not added.
+    pub fn note_write(&mut self, kind: OutputKind, metadata: &Value) {
+        let write = details::last_write_of(metadata);
+        let sign = match kind {
+            OutputKind::EndpointSlice => &mut self.seen.slices,
+            OutputKind::Endpoints => &mut self.seen.endpoints,
+        };
+        *sign = (*sign).max(write.as_ref().and_then(by_controller));
+    }
+
+    /// Notes a Service that a controller has to serve, as a sign that none does if it has no slice.
+    /// The Service itself is not added.
+    pub fn note_service(&mut self, service: &Service, has_slice: bool) {
+        if service.selects_pods() {
+            let waits = (!has_slice).then_some(service.creation_timestamp);
+            self.others.push((service.key.clone(), waits));
+        }
     }
 
     /// Returns the keys of all Services, sorted.

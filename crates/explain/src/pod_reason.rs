@@ -1,8 +1,10 @@
 //! The reasons why a pod receives no traffic, or not all of it, from a Service.
 
 mod containers;
+mod ending;
 mod patch;
 mod remedy;
+mod scheduling;
 mod text;
 mod together;
 
@@ -13,6 +15,9 @@ use serde::Serialize;
 
 use crate::details::{ContainerKind, Ended, Probe, write_optional_time};
 
+pub(crate) use ending::capital;
+pub use ending::{Disruption, SilentNode};
+pub(crate) use remedy::held;
 pub(crate) use together::Together;
 
 /// A reason. Serialises with the tag `reason`, which holds the name of the code.
@@ -31,6 +36,9 @@ pub enum PodReason {
         /// The first container that ended with an error, and its end.
         #[serde(skip_serializing_if = "Option::is_none")]
         failed: Option<FailedContainer>,
+        /// Who ended it, if its conditions tell.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        disruption: Option<Disruption>,
     },
     /// [`Code::NoAddress`](crate::Code::NoAddress)
     NoAddress,
@@ -55,6 +63,12 @@ pub enum PodReason {
         /// `metadata.finalizers`: the API server keeps the pod as long as it has one.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         finalizers: Vec<Text>,
+        /// Who ends it, if its conditions tell.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        disruption: Option<Disruption>,
+        /// Its node, if no kubelet there ends it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        silent_node: Option<SilentNode>,
     },
     /// [`Code::NodeNotFound`](crate::Code::NodeNotFound)
     NodeNotFound {
@@ -79,6 +93,9 @@ pub enum PodReason {
         why: Text,
         /// The condition's message, or empty.
         message: Text,
+        /// Who is about to delete it, if its conditions tell.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        disruption: Option<Disruption>,
         /// Time of the last change of the condition.
         #[serde(serialize_with = "write_optional_time")]
         since: Option<Timestamp>,
@@ -132,6 +149,9 @@ pub enum PodReason {
     },
     /// [`Code::NotScheduled`](crate::Code::NotScheduled)
     NotScheduled {
+        /// The scheduler's reason, such as `Unschedulable`, or `None` if no scheduler has looked at
+        /// the pod.
+        why: Option<Text>,
         /// The scheduler's message, or empty.
         message: Text,
         /// The gates that keep the scheduler from looking at the pod.
@@ -233,16 +253,10 @@ impl PodReason {
     /// Returns the node that the reason names.
     fn node(&self) -> Option<&str> {
         match self {
-            Self::NodeNotFound { node } | Self::NodeNotReady { node, .. } => Some(node),
+            Self::NodeNotFound { node }
+            | Self::NodeNotReady { node, .. }
+            | Self::PodTerminating { silent_node: Some(SilentNode { name: node, .. }), .. } => Some(node),
             _ => None,
-        }
-    }
-
-    /// Returns the finalizers that keep a pod that is being deleted.
-    fn finalizers(&self) -> &[Text] {
-        match self {
-            Self::PodTerminating { finalizers, .. } => finalizers,
-            _ => &[],
         }
     }
 
@@ -270,10 +284,13 @@ impl PodReason {
             Self::NodeNotFound { .. } | Self::NodeNotReady { .. } | Self::InvalidAddress { .. } => {
                 String::new()
             }
-            Self::PodTerminating { finalizers, .. } => format!("{finalizers:?}"),
-            Self::PodFinished { why, failed, .. } => {
-                let failed = failed.as_ref();
-                format!("{why} {:?}", failed.map(|failed| (&failed.name, failed.end.exit_code)))
+            Self::PodTerminating { finalizers, disruption, silent_node, .. } => {
+                let by = disruption.as_ref().map(|disruption| &disruption.reason);
+                format!("{finalizers:?} {by:?} {:?}", silent_node.as_ref().map(|node| node.exists))
+            }
+            Self::PodFinished { why, failed, disruption, .. } => {
+                let (failed, by) = (failed.as_ref(), disruption.as_ref().map(|it| &it.reason));
+                format!("{why} {:?} {by:?}", failed.map(|failed| (&failed.name, failed.end.exit_code)))
             }
             Self::ContainerNotReady { containers, .. } => {
                 let one = |container: &UnreadyContainer| (container.name.clone(), container.probe);

@@ -73,7 +73,9 @@ impl LintReport {
 fn result(lint: &Lint) -> Value {
     let Lint { kind, object, code, severity, message, remedy, .. } = lint;
     let [said, advised] = lint.sentences();
-    let path = format!("{}/{}/{}", object.namespace, kind.to_lowercase(), object.name);
+    let kind_in_path = kind.to_lowercase();
+    let parts = [&*object.namespace, &kind_in_path, &*object.name];
+    let path = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/");
     json!({
         "ruleId": code.id(),
         "ruleIndex": Code::ALL.iter().position(|other| other == code),

@@ -68,7 +68,7 @@ impl State {
 
     fn linted(&self) -> LintReport {
         let all = LintOptions { include_info: true, ..LintOptions::default() };
-        lint(&self.readable(), now(), &self.reading(), &all)
+        lint(&self.readable(), now(), &self.reading(), &all).with_root_cause(now())
     }
 }
 

@@ -131,6 +131,52 @@ fn the_cause_is_told_with_its_command() {
             ),
         ),
         (
+            "is about to be preempted",
+            told(
+                &two,
+                &json!({"conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler",
+                    "message": "preempting"}, {"type": "Ready", "status": "False"}],
+                    "containerStatuses": [waits("app", "CrashLoopBackOff")]}),
+            ),
+        ),
+        (
+            "was to be preempted, which was given up",
+            told(
+                &json!({}),
+                &json!({"conditions": [{"type": "DisruptionTarget", "status": "False", "reason": "PreemptionByScheduler"},
+                    {"type": "Ready", "status": "False", "reason": "ContainersNotReady"}]}),
+            ),
+        ),
+        (
+            "ended as its node shut down",
+            told(
+                &json!({}),
+                &json!({"phase": "Failed", "reason": "Terminated", "message": "Pod was terminated in response to imminent node shutdown."}),
+            ),
+        ),
+        (
+            "ended by its kubelet",
+            told(
+                &json!({}),
+                &json!({"phase": "Failed", "conditions": [{"type": "DisruptionTarget", "status": "True",
+                    "reason": "TerminationByKubelet", "message": "The node was low on resource: pids."}]}),
+            ),
+        ),
+        (
+            "ended at its deadline",
+            told(
+                &json!({}),
+                &json!({"phase": "Failed", "reason": "DeadlineExceeded", "message": "Pod was active on the node longer than the specified deadline"}),
+            ),
+        ),
+        (
+            "refused by its node",
+            told(
+                &json!({}),
+                &json!({"phase": "Failed", "reason": "OutOfcpu", "message": "Pod was rejected: Node didn't have enough resource: cpu"}),
+            ),
+        ),
+        (
             "no node has room",
             told(
                 &json!({"nodeName": null}),
@@ -140,4 +186,52 @@ fn the_cause_is_told_with_its_command() {
         ),
     ];
     insta::assert_snapshot!(texts.map(|(what, text)| format!("{what}:\n{text}\n")).join("\n"));
+}
+
+/// Returns what an operator reads about pods that are being deleted, on these nodes, of which only
+/// `a` exists and `b` is not ready: the message and the remedy of each advice.
+fn deleted(nodes: &[&str], condition: &Value, keep_others: bool) -> String {
+    let mut cluster = Cluster::new().node("a").node("b").not_ready().service("web");
+    cluster = cluster.pods("web", nodes.len());
+    if keep_others {
+        cluster = cluster.pod("spare-1", &[("app", "web")]).on("a");
+    }
+    for (at, node) in nodes.iter().enumerate() {
+        cluster = cluster.select("Pod", &format!("web-{}", at + 1)).change(|pod| {
+            pod["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:59:00Z");
+            pod["spec"]["nodeName"] = json!(node);
+            pod["status"]["conditions"].as_array_mut().unwrap().push(condition.clone());
+        });
+    }
+    let objects = Objects::read(cluster.objects().iter().cloned()).unwrap();
+    let now: Timestamp = "2026-01-01T01:00:00Z".parse().unwrap();
+    let key = ObjectKey::new("default", "web");
+    let explained = explain(&objects, &key, &objects.topology(0.0), now, None, &Options::default()).unwrap();
+    let of_pods = explained.to_do.iter().filter(|advice| advice.pods > 0);
+    let texts = of_pods.map(|advice| {
+        let commands: String = advice.remedy.commands().map(|command| format!("\n  {command}")).collect();
+        format!("{} {}\n  {}{commands}", advice.code, advice.message, advice.remedy.sentence)
+    });
+    texts.collect::<Vec<_>>().join("\n")
+}
+
+/// The advice does no harm.
+#[test]
+fn a_pod_that_is_leaving_is_told_with_who_ends_it_and_the_node_that_keeps_it() {
+    let by = |reason: &str| json!({"type": "DisruptionTarget", "status": "True", "reason": reason, "message": "m"});
+    let none = json!({"type": "Initialized", "status": "True"});
+    let texts = [
+        ("one of several, evicted", deleted(&["a"], &by("EvictionByEvictionAPI"), true)),
+        ("one of several, preempted", deleted(&["a"], &by("PreemptionByScheduler"), true)),
+        ("the only one, because of a taint", deleted(&["a"], &by("DeletionByTaintManager"), false)),
+        ("the only one, by the garbage collector", deleted(&["a"], &by("DeletionByPodGC"), false)),
+        ("one of several, by the kubelet", deleted(&["a"], &by("TerminationByKubelet"), true)),
+        ("one of several, by something new", deleted(&["a"], &by("DeletionByDeviceTaintManager"), true)),
+        ("the node is not ready", deleted(&["b"], &none, true)),
+        ("two nodes, one of them ready", deleted(&["a", "b"], &none, false)),
+        ("the node does not exist", deleted(&["gone"], &none, true)),
+    ];
+    let texts = texts.map(|(what, text)| format!("{what}:\n{text}\n")).join("\n");
+    assert!(!texts.contains("\n  kubectl -n default delete"), "{texts}");
+    insta::assert_snapshot!(texts);
 }

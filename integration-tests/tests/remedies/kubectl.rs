@@ -10,12 +10,25 @@ use tower::ServiceExt;
 
 /// The version, the plural and the singular of each kind that a command may name, and if it has
 /// a namespace.
-const KINDS: [(&str, &str, &str, bool); 5] = [
+const KINDS: [(&str, &str, &str, bool); 7] = [
     ("api/v1", "nodes", "node", false),
     ("api/v1", "pods", "pod", true),
     ("api/v1", "services", "service", true),
     ("api/v1", "endpoints", "endpoints", true),
+    ("api/v1", "events", "event", true),
     ("apis/discovery.k8s.io/v1", "endpointslices", "endpointslice", true),
+    ("apis/coordination.k8s.io/v1", "leases", "lease", true),
+];
+
+/// Kinds that only an API server with admission plugins has. Events name such objects.
+const OF_ADMISSION: [&str; 7] = [
+    "resourcequota",
+    "validatingadmissionpolicy",
+    "validatingadmissionpolicybinding",
+    "mutatingadmissionpolicy",
+    "mutatingadmissionpolicybinding",
+    "validatingwebhookconfigurations,mutatingwebhookconfigurations",
+    "namespace",
 ];
 
 /// Carries out a line. Returns true if it is a command that changes objects.
@@ -24,6 +37,7 @@ pub(crate) async fn run(server: &EmbeddedApiServer, line: &str) -> Result<bool, 
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let (namespace, words) = match words.as_slice() {
         ["kubectl", "endpoints", "cleanup", "-n", namespace] if !namespace.is_empty() => return Ok(false),
+        ["kubectl", "endpoints", "doctor"] => return Ok(false),
         ["kubectl", "-n", namespace, rest @ ..] => (*namespace, rest),
         ["kubectl", rest @ ..] => ("", rest),
         _ => return Err(format!("no command of kubectl: {line}")),
@@ -31,6 +45,13 @@ pub(crate) async fn run(server: &EmbeddedApiServer, line: &str) -> Result<bool, 
     let at = |kind: &str, name: &str| path(namespace, kind, name);
     match words {
         ["auth", "can-i", "list", kind] => at(kind, "").map(|_| false),
+        ["auth", "can-i", _, _, user] if user.starts_with("--as=") => Ok(false),
+        ["get" | "describe", kind, ..] if OF_ADMISSION.contains(kind) => Ok(false),
+        ["get", kind, name] => exist(server, namespace, kind, &[name]).await,
+        ["get", kind, "-L", _] => at(kind, "").map(|_| false),
+        ["get", "events", "--field-selector", about] if about.starts_with("involvedObject.name=") => {
+            at("events", "").map(|_| false)
+        }
         ["get", kind, "-l", selector] if selector.contains('=') => at(kind, "").map(|_| false),
         ["get", kind, names @ .., "-o", "yaml", "--show-managed-fields"]
         | ["get", kind, names @ .., "-o" | "-L", _]

@@ -30,7 +30,7 @@ const START: &str = "2026-01-01T00:10:00Z";
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The plurals of all kinds that an explanation reads.
-const KINDS: [&str; 5] = ["nodes", "pods", "services", "endpoints", "endpointslices"];
+const KINDS: [&str; 7] = ["nodes", "pods", "services", "endpoints", "endpointslices", "events", "leases"];
 
 /// The number of addresses that an Endpoints object may hold.
 const CAPACITY: usize = 1000;
@@ -127,7 +127,8 @@ impl<'f> Scene<'f> {
     fn remedies(&self, wanted: Code) -> (Vec<Remedy>, Vec<Code>) {
         let all = LintOptions { include_info: true, ..LintOptions::default() };
         let options = Options::default().with_known(self.known);
-        let linted = lint(&self.objects(), self.server.now(), &options, &all).problems;
+        let now = self.server.now();
+        let linted = lint(&self.objects(), now, &options, &all).with_root_cause(now).problems;
         let mut codes: Vec<Code> = linted.iter().map(|lint| lint.code).collect();
         let mut found: Vec<Remedy> =
             linted.into_iter().filter(|lint| lint.code == wanted).map(|lint| lint.remedy).collect();

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::Context;
+use jiff::Timestamp;
 use kube_endpoint_core_model::ObjectKey;
 use kube_endpoint_explain::{Code, Lint, LintOptions, LintReport, Options, Rank, Severity, lint};
 use tokio::time::Instant;
 
 use crate::commands::current_time;
-use crate::reader::{Reader, Reading};
+use crate::reader::{Reader, Reading, may_tell_more};
 
 /// The most Services to check: each check reads their pods, slices and Endpoints, and all nodes.
 pub(crate) const MAX_SERVICES: usize = 1000;
@@ -25,6 +26,8 @@ const SHARE: u32 = 10;
 pub(crate) struct Problems {
     /// The worst problem of each checked Service, if it has one.
     services: BTreeMap<ObjectKey, Option<Worst>>,
+    /// The cause of the problems of many Services, if they have one in common.
+    root_cause: Option<String>,
 }
 
 /// The worst problem of a Service.
@@ -37,18 +40,28 @@ struct Worst {
 }
 
 impl Problems {
-    pub(crate) fn of(report: &LintReport) -> Self {
+    pub(crate) fn of(report: &LintReport, now: Timestamp) -> Self {
+        let root = report.root_cause(now);
         let mut services: BTreeMap<ObjectKey, Option<Worst>> =
             report.checked.iter().map(|service| (service.clone(), None)).collect();
         // The worst come first.
         for problem in report.problems.iter().filter(|problem| problem.kind == "Service") {
             let Some(place) = services.get_mut(&problem.object) else { continue };
+            let root = root.as_ref().filter(|root| problem.follows_from(root.code));
+            let code = root.map_or(problem.code, |root| root.code);
             match place {
+                Some(worst) if root.is_some() && worst.code == code => {}
                 Some(worst) => worst.more += 1,
-                None => *place = Some(Worst { rank: problem.rank, code: problem.code, more: 0 }),
+                None => *place = Some(Worst { rank: problem.rank, code, more: 0 }),
             }
         }
-        Self { services }
+        let root_cause = root.map(|root| format!("{}: {}", root.code, root.sentences().join(" ")));
+        Self { services, root_cause }
+    }
+
+    /// Returns the cause of the problems of many Services, if they have one in common.
+    pub(crate) fn root_cause(&self) -> Option<&str> {
+        self.root_cause.as_deref()
     }
 
     fn worst(&self, service: &ObjectKey) -> Option<Worst> {
@@ -117,13 +130,16 @@ impl Checks {
         let problems = report.map(|report| {
             let lasting = report.clone().lasting(&self.before, Code::may_be_under_way);
             self.before = report.problems;
-            Problems::of(&lasting)
+            Problems::of(&lasting, current_time())
         });
         (self, problems)
     }
 
     async fn report(&self, reader: &Reader, namespace: Option<&str>) -> anyhow::Result<LintReport> {
-        let Reading { objects, known, .. } = reader.all(namespace).await?;
+        let Reading { mut objects, known, .. } = reader.all(namespace).await?;
+        if self.before.iter().any(|problem| may_tell_more(problem.code)) {
+            reader.failures(&mut objects, namespace).await;
+        }
         let (options, lint_options) = (self.options.clone().with_known(known), self.lint_options.clone());
         let now = current_time();
         #[expect(
@@ -159,7 +175,52 @@ pub(crate) mod tests {
         .unwrap();
         let now = "2026-01-01T00:00:00Z".parse().unwrap();
         let report = lint(&objects, now, &Options::default(), &LintOptions::default());
-        Problems::of(&report.lasting(&[], Code::may_be_under_way))
+        Problems::of(&report.lasting(&[], Code::may_be_under_way), now)
+    }
+
+    /// Returns the problems of a cluster whose controllers do not run: `shop/cart`, `shop/checkout`
+    /// and `pay/ledger` have a pod each, and no slices.
+    pub(crate) fn unserved() -> Problems {
+        let object = |kind: &str, namespace: &str, name: &str, rest: serde_json::Value| {
+            let mut object = json!({"kind": kind, "metadata": {"name": name, "namespace": namespace,
+                "labels": {"app": name}, "creationTimestamp": "2026-01-01T00:00:00Z"}});
+            object.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+            object
+        };
+        let services = [("shop", "cart"), ("shop", "checkout"), ("pay", "ledger")];
+        let objects = services.into_iter().flat_map(|(namespace, name)| {
+            [
+                object(
+                    "Service",
+                    namespace,
+                    name,
+                    json!({"spec": {"selector": {"app": name}, "ports": [{"port": 80}]}}),
+                ),
+                object(
+                    "Pod",
+                    namespace,
+                    name,
+                    json!({"spec": {"nodeName": "a"}, "status": {"podIP": "10.0.0.1",
+                    "podIPs": [{"ip": "10.0.0.1"}], "conditions": [{"type": "Ready", "status": "True",
+                        "lastTransitionTime": "2026-01-01T00:00:05Z"}]}}),
+                ),
+            ]
+        });
+        let node = json!({"kind": "Node", "metadata": {"name": "a"}});
+        let objects = Objects::read(objects.chain([node])).unwrap();
+        let now = "2026-01-01T00:10:00Z".parse().unwrap();
+        Problems::of(&lint(&objects, now, &Options::default(), &LintOptions::default()), now)
+    }
+
+    #[test]
+    fn an_unserved_cluster_has_one_cause_and_each_service_its_code() {
+        let problems = unserved();
+        assert!(
+            problems.root_cause().unwrap().starts_with("EP073: no endpoint controller writes"),
+            "{problems:?}"
+        );
+        let text = |namespace: &str, name: &str| problems.text(&ObjectKey::new(namespace, name));
+        assert_eq!([text("shop", "cart"), text("pay", "ledger")], ["EP073", "EP073"]);
     }
 
     #[test]

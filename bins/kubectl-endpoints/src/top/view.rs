@@ -123,7 +123,11 @@ fn draw_table(frame: &mut Frame<'_>, area: Rect, state: &State, now: Timestamp, 
     if !state.filter.is_empty() {
         title = format!("{title}</{}> ", shown(&state.filter));
     }
-    let block = Block::new().borders(Borders::ALL).title(title);
+    let mut block = Block::new().borders(Borders::ALL).title(title);
+    if let Some(cause) = state.problems.root_cause() {
+        let cause = Span::styled(format!(" {} ", shown(cause)), style(Emphasis::Bad, colors));
+        block = block.title_bottom(Line::from(cause));
+    }
     let inner = block.inner(area);
     frame.render_widget(block, area);
     if state.rows.is_empty() {
@@ -310,6 +314,14 @@ mod tests {
         let drawn = drawn(&state(), 80, 14);
         let lines: Vec<&str> = drawn.lines().map(|line| line.trim_matches('"').trim_end()).collect();
         assert!(page.contains(&lines.join("\n")), "the page should show:\n{}", lines.join("\n"));
+    }
+
+    /// The cause is below the table, so that no Service has to say it.
+    #[test]
+    fn an_unserved_cluster_has_its_cause_below_the_table() {
+        let mut state = state();
+        state.find(super::super::problems::tests::unserved());
+        insta::assert_snapshot!(drawn(&state, 160, 9));
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod render;
 mod requests;
 mod sarif;
 mod server;
+mod unserved;
 
 use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
 use serde_json::Value;

@@ -55,15 +55,15 @@ pub(super) const LOOPS: [Loop; 3] = [
 ];
 
 impl Lease {
-    pub(super) fn is_upstreams(&self) -> bool {
+    pub(crate) fn is_upstreams(&self) -> bool {
         *self.key.name == *UPSTREAM_LEASE && *self.key.namespace == *SYSTEM
     }
 
-    pub(super) fn is_managers(&self) -> bool {
+    pub(crate) fn is_managers(&self) -> bool {
         self.key.name.starts_with(MANAGER_LEASE)
     }
 
-    pub(super) fn state(&self, now: Timestamp) -> LeaseState {
+    pub(crate) fn state(&self, now: Timestamp) -> LeaseState {
         let duration = Duration::from_secs(self.duration_seconds.try_into().unwrap_or_default());
         if self.holder.is_empty() {
             LeaseState::Released

@@ -6,7 +6,8 @@ use kube_endpoint_core_model::well_known::{
 use kube_endpoint_core_model::{ObjectKey, Text};
 
 use super::text::{and, names};
-use super::{Fault, UnusedSlice, consumers, families, ports};
+use super::{Fault, UnusedSlice, consumers, families, ports, topology, unserved};
+use crate::pod_reason::{capital, held};
 use crate::remedy::Person::{ClusterAdministrator, EndpointsWriter, PodOwner, ServiceOwner};
 use crate::{Remedy, Step};
 
@@ -79,10 +80,17 @@ impl Fault {
                 EndpointsWriter,
                 "Nothing, if other clients than kube-proxy read the slice",
             ),
-            Self::HintsIgnored { slices, .. } => Remedy::ask(
-                EndpointsWriter,
-                format!("Let whoever writes {} set hints, too, or unset trafficDistribution", names(slices)),
-            ),
+            Self::HintsIgnored { slices, asked_by, .. } => {
+                let otherwise = match asked_by {
+                    Some(asked_by) => format!("unset {asked_by} of the Service"),
+                    None => "let nobody set hints, for which the Service does not ask".to_owned(),
+                };
+                let writers = names(slices);
+                Remedy::ask(
+                    EndpointsWriter,
+                    format!("Let whoever writes {writers} set hints, too, or {otherwise}"),
+                )
+            }
             Self::PodsNearlyMatch { nearest, .. } => Remedy::ask(ServiceOwner, nearest.remedy()),
             Self::HeadlessWithoutNames { service, .. } => Remedy::ask(
                 PodOwner,
@@ -134,6 +142,9 @@ impl Fault {
             Self::SlicesBehind(behind) | Self::EndpointsBehind { behind, .. } if !behind.is_late => {
                 Remedy::new("Wait a few seconds")
             }
+            Self::SlicesBehind(behind) | Self::EndpointsBehind { behind, .. } if behind.refused.is_some() => {
+                behind.refused.as_ref().map(|refused| refused.refusal.remedy(service)).unwrap_or_default()
+            }
             Self::NoPodMatches { .. } => {
                 Remedy::ask(ServiceOwner, "Start pods with these labels, or correct spec.selector")
             }
@@ -157,10 +168,12 @@ impl Fault {
                 "Use PreferSameZone or PreferSameNode (before Kubernetes 1.34 PreferClose), or unset the field",
             )
             }
-            Self::TopologyHintsWithheld { .. } => Remedy::ask(
+            Self::TopologyHintsWithheld { cause, .. } => topology::withheld_remedy(cause),
+            Self::DistributionOverridden { annotation, .. } => Remedy::ask(
                 ServiceOwner,
-                "Give each zone ready nodes and enough pods, or use trafficDistribution: PreferSameZone (before Kubernetes 1.34 PreferClose)",
+                format!("Remove the annotation {annotation} if the field is meant, else unset the field trafficDistribution"),
             ),
+            Self::ClusterUnserved(unserved) => unserved::remedy(unserved),
             Self::AnnotationIgnored { annotation, .. } => {
                 let remove = in_namespace(&["annotate", "service", &service.name, &format!("{annotation}-")]);
                 Remedy::ask(
@@ -175,24 +188,36 @@ impl Fault {
             Self::NoAddressesWritten => {
                 Remedy::ask(EndpointsWriter, "Write ready addresses into them, or set spec.selector")
             }
-            Self::EndpointsBehind { is_alone: true, .. } => Remedy::ask(
+            Self::EndpointsBehind { is_alone: true, others_written: false, .. } => Remedy::ask(
                 ClusterAdministrator,
-                "Nothing, if the endpoints controller is switched off and no client reads Endpoints; else look at the controller: is there a leader, does it log errors, may it write to this namespace?",
-            ),
+                "Nothing, if the endpoints controller is switched off (--controllers=*,-endpoints-controller) and no client reads Endpoints; else it is broken: start it, or look at the errors that it logs",
+            )
+            .shown_by([unserved::doctor()]),
+            Self::EndpointsBehind { others_written: true, .. } => Remedy::ask(
+                ClusterAdministrator,
+                "Look at what the endpoints controller, which runs, logs and reports in events about this Service",
+            )
+            .shown_by([unserved::events(service)]),
             Self::PortNotDeclared { target, .. } => Remedy::ask(
                 ServiceOwner,
                 format!("Nothing, if the pods listen on port {target}; else set the targetPort to the port on which they listen"),
             ),
+            Self::SlicesBehind(behind) if behind.others_written_seconds.is_some() => Remedy::ask(
+                ClusterAdministrator,
+                "Look at what the controller, which runs, logs and reports in events about this Service",
+            )
+            .shown_by([unserved::events(service)]),
             Self::SlicesBehind(_) | Self::EndpointsBehind { .. } => Remedy::ask(
                 ClusterAdministrator,
                 "Look at the controller: is there a leader, does it log errors, may it write to this namespace?",
-            ),
+            )
+            .shown_by([unserved::doctor()]),
             Self::EndpointsTruncated { .. } => {
                 Remedy::ask(ServiceOwner, "Let clients read EndpointSlices, or split the Service")
             }
-            Self::SliceTerminating { slice, .. } => Remedy::ask(
+            Self::SliceTerminating { slice, finalizers } => Remedy::ask(
                 EndpointsWriter,
-                "Look at the client whose finalizer holds it, and repair it",
+                capital(&held(finalizers)),
             )
             .shown_by([Step::finalizers(namespace, "endpointslice", slice)]),
             Self::EndpointsWrittenByOthers { .. } => Remedy::ask(

@@ -5,7 +5,7 @@ use std::fmt;
 use kube_endpoint_core_model::Text;
 use kube_endpoint_core_model::well_known::LABEL_HEADLESS;
 
-use super::{Fault, LocalPolicy, UnusedSlice, consumers, families, ports};
+use super::{Fault, LocalPolicy, UnusedSlice, consumers, families, ports, topology, unserved};
 use crate::consumers::kube_proxy::LABEL_SERVICE_PROXY_NAME;
 use crate::finding::Problem;
 use crate::{Code, Open, Severity};
@@ -76,9 +76,13 @@ impl fmt::Display for Fault {
             Self::UnknownTrafficDistribution { value } => {
                 write!(f, "the field trafficDistribution is {value:?}, which has no effect")
             }
-            Self::TopologyHintsWithheld { message } => {
-                write!(f, "topology mode Auto has no effect: {message}")
+            Self::TopologyHintsWithheld { message, cause } => {
+                f.write_str(&topology::withheld(cause, message))
             }
+            Self::DistributionOverridden { annotation, value, .. } => {
+                write!(f, "the annotation {annotation} overrides trafficDistribution: {value}")
+            }
+            Self::ClusterUnserved(unserved) => f.write_str(&unserved::told(unserved)),
             Self::AnnotationIgnored { annotation, value } => {
                 write!(f, "the annotation {annotation}: {value:?} has no effect")
             }
@@ -113,7 +117,7 @@ impl fmt::Display for Fault {
                 f.write_str(&consumers::other_proxy(proxy, LABEL_SERVICE_PROXY_NAME))
             }
             Self::SliceUnused { slice, cause } => f.write_str(&consumers::unused(slice, cause)),
-            Self::HintsIgnored { addresses, slices } => {
+            Self::HintsIgnored { addresses, slices, .. } => {
                 let (endpoints, have) =
                     if addresses.len() == 1 { ("endpoint", "has") } else { ("endpoints", "have") };
                 let slices = if slices.len() == 1 {
@@ -128,9 +132,17 @@ impl fmt::Display for Fault {
                 )
             }
             Self::SlicesBehind(behind) => behind.fmt(f, "the slices are not up to date"),
-            Self::EndpointsBehind { behind, is_alone } => {
-                behind.fmt(f, "the Endpoints are not up to date")?;
-                f.write_str(if *is_alone { "; kube-proxy and DNS read the slices instead" } else { "" })
+            Self::EndpointsBehind { behind, is_alone, others_written } => {
+                let what = if *is_alone {
+                    "the Endpoints are not up to date, and kube-proxy and DNS read the slices instead"
+                } else {
+                    "the Endpoints are not up to date"
+                };
+                behind.fmt(f, what)?;
+                match (*others_written, &behind.refused) {
+                    (true, None) => f.write_str("; those of other Services have been written since then"),
+                    _ => Ok(()),
+                }
             }
             Self::PortNotDeclared { port, name, target, declared } => {
                 let numbers = declared.iter().map(|number| Text::from(number.to_string()));
@@ -203,6 +215,8 @@ impl Problem for Fault {
             Self::NoZones { .. } => Code::NoZones,
             Self::UnknownTrafficDistribution { .. } => Code::UnknownTrafficDistribution,
             Self::TopologyHintsWithheld { .. } => Code::TopologyHintsWithheld,
+            Self::DistributionOverridden { .. } => Code::DistributionOverridden,
+            Self::ClusterUnserved(_) => Code::ClusterUnserved,
             Self::AnnotationIgnored { .. } => Code::AnnotationIgnored,
             Self::EndpointsNotMirrored { .. } => Code::EndpointsNotMirrored,
             Self::AddressNotMirrored { .. } => Code::AddressNotMirrored,
@@ -239,7 +253,15 @@ impl Problem for Fault {
             Self::SlicesBehind(behind) | Self::EndpointsBehind { behind, .. } if !behind.is_late => {
                 Severity::Info
             }
-            Self::EndpointsBehind { is_alone: true, .. } => Severity::Info,
+            Self::SlicesBehind(behind) | Self::EndpointsBehind { behind, .. } if behind.is_meant() => {
+                Severity::Info
+            }
+            Self::EndpointsBehind { behind, is_alone: true, others_written: false }
+                if behind.refused.is_none() =>
+            {
+                Severity::Info
+            }
+            Self::DistributionOverridden { withheld: true, .. } => Severity::Warning,
             Self::NoLocalEndpoint { policy: LocalPolicy::Internal, with: 0, .. } => Severity::Error,
             // Load balancers leave out nodes without an endpoint.
             Self::NoLocalEndpoint { policy: LocalPolicy::External, with: 1.., .. }

@@ -100,6 +100,7 @@ impl Looked<'_> {
         faults.push(Fault::HintsIgnored {
             addresses: without.iter().map(IpAddr::to_string).map(Text::from).collect(),
             slices: self.slices().iter().filter(holds).map(|slice| slice.metadata.name.clone()).collect(),
+            asked_by: self.asks_for_hints(),
         });
     }
 

@@ -16,6 +16,7 @@
 //! | restartable init containers | 1.29 | all init containers end |
 //! | `spec.schedulingGates` | 1.27 | no pod has the field |
 //! | `status.containerStatuses[].started` | 1.18 | a startup probe counts as failing only if no other probe can be |
+//! | condition `DisruptionTarget` of pods | 1.25 | nobody is said to end a pod |
 //! | `managedFields` | 1.18 | nobody is said to be the writer |
 
 use kube_endpoint_core_model::maker::CONTROLLERS;

@@ -5,7 +5,7 @@ use kube_endpoint_core_model::Timestamp;
 
 use super::Judged;
 use crate::details::{ContainerKind, ContainerState, PodDetails, RunState};
-use crate::pod_reason::{FailedContainer, PodReason, UnreadyContainer};
+use crate::pod_reason::{Disruption, FailedContainer, PodReason, SilentNode, UnreadyContainer};
 
 /// The reasons of waiting containers that have a cause elsewhere, or none at all.
 const WAITS: [&str; 3] = ["", "PodInitializing", "ContainerCreating"];
@@ -17,6 +17,7 @@ impl Judged<'_> {
                 why: Default::default(),
                 message: Default::default(),
                 failed: None,
+                disruption: None,
             };
         };
         let failed = details.containers.iter().find_map(|container| match &container.state {
@@ -25,12 +26,38 @@ impl Judged<'_> {
             }
             _ => None,
         });
-        PodReason::PodFinished { why: details.reason.clone(), message: details.message.clone(), failed }
+        PodReason::PodFinished {
+            why: details.reason.clone(),
+            message: details.message.clone(),
+            failed,
+            disruption: self.disruption(),
+        }
     }
 
     pub(super) fn terminating(&self, serving: bool) -> PodReason {
         let finalizers = self.details.map(|details| details.finalizers.clone()).unwrap_or_default();
-        PodReason::PodTerminating { until: self.pod.deletion_timestamp, serving, finalizers }
+        let silent_node = match (&self.pod.node_name, self.node) {
+            (_, Some(node)) if !node.ready => Some(SilentNode { name: node.name.clone(), exists: true }),
+            (Some(name), None) => Some(SilentNode { name: name.clone(), exists: false }),
+            _ => None,
+        };
+        PodReason::PodTerminating {
+            until: self.pod.deletion_timestamp,
+            serving,
+            finalizers,
+            disruption: self.disruption(),
+            silent_node,
+        }
+    }
+
+    /// Returns who ends the pod, as its conditions tell.
+    fn disruption(&self) -> Option<Disruption> {
+        let condition = self.details?.condition("DisruptionTarget")?;
+        (*condition.status == *"True").then(|| Disruption {
+            reason: condition.reason.clone(),
+            message: condition.message.clone(),
+            node: self.node.map(|node| node.name.clone()),
+        })
     }
 
     pub(super) fn no_address(&self) -> PodReason {
@@ -45,6 +72,7 @@ impl Judged<'_> {
     pub(super) fn not_scheduled(&self) -> PodReason {
         let scheduled = self.details.and_then(|details| details.condition("PodScheduled"));
         PodReason::NotScheduled {
+            why: scheduled.map(|condition| condition.reason.clone()),
             message: scheduled.map(|condition| condition.message.clone()).unwrap_or_default(),
             gates: self.details.map(|details| details.scheduling_gates.clone()).unwrap_or_default(),
             since: scheduled.and_then(|condition| condition.last_transition_time),
@@ -64,8 +92,13 @@ impl Judged<'_> {
         let not_ready = PodReason::NotReady {
             why: ready.map(|condition| condition.reason.clone()).unwrap_or_default(),
             message: ready.map(|condition| condition.message.clone()).unwrap_or_default(),
+            disruption: self.disruption(),
             since,
         };
+        // Who is about to delete a pod ends its containers, too.
+        if matches!(not_ready, PodReason::NotReady { disruption: Some(_), .. }) {
+            return not_ready;
+        }
         let containers = self.containers_not_ready();
         let gate = || self.gate_not_met();
         let node = self.node.filter(|node| !node.ready);

@@ -6,7 +6,7 @@ use kube_endpoint_core_model::well_known::LABEL_SERVICE_NAME;
 use kube_endpoint_core_model::{ObjectKey, Text};
 
 use super::text::any_of;
-use super::{NamedPort, PodReason, containers};
+use super::{NamedPort, PodReason, containers, ending, scheduling};
 use crate::near::is_typo;
 use crate::remedy::Person::{ClusterAdministrator, PodOwner, ServiceOwner};
 use crate::{Remedy, Step};
@@ -34,12 +34,19 @@ impl PodReason {
                 ClusterAdministrator,
                 format!("Bring node {node:?} back, or delete the pod so that it is scheduled elsewhere"),
             ),
+            Self::ReadinessGateNotMet { gate, status: None, .. } => Remedy::ask(
+                ClusterAdministrator,
+                format!(
+                    "Start the controller that sets the condition {gate}, often that of a load balancer; if it is gone for good, make the pods anew without this readiness gate"
+                ),
+            ),
             Self::ReadinessGateNotMet { gate, .. } => Remedy::ask(
                 ClusterAdministrator,
                 format!(
-                    "Look at the controller that sets the condition {gate}, often that of a load balancer"
+                    "Look at what the condition {gate} says, and at the controller that sets it, often that of a load balancer"
                 ),
-            ),
+            )
+            .shown_by([describe()]),
             Self::ContainerNotRunning { .. } => {
                 self.stopped().map(|stopped| stopped.remedy(&service.namespace, pod)).unwrap_or_default()
             }
@@ -71,16 +78,15 @@ impl PodReason {
                     ),
                 )
             }
-            Self::PodFinished { why, failed: Some(failed), .. } if why.is_empty() => Remedy::ask(
+            Self::PodFinished { why, failed: Some(failed), disruption: None, .. } if why.is_empty() => Remedy::ask(
                 PodOwner,
                 format!("Look at why {} failed", containers::called(failed.kind, &failed.name)),
             )
             .shown_by([containers::logs(&service.namespace, pod, &failed.name)]),
-            Self::PodFinished { why, .. } if !why.is_empty() => Remedy::ask(
-                PodOwner,
-                "Nothing, if another pod runs in its place; else start one",
-            )
-            .shown_by([describe()]),
+            Self::PodFinished { why, disruption, .. } if !why.is_empty() || disruption.is_some() => {
+                let (person, sentence) = ending::finished_sentence(why, disruption.as_ref(), false);
+                Remedy::ask(person, sentence).shown_by([describe()])
+            }
             Self::PodFinished { .. } => Remedy::ask(
                 ServiceOwner,
                 "Nothing, if it has done its work; a Service should select pods that keep running",
@@ -89,17 +95,17 @@ impl PodReason {
                 "Look at the pod's events, if it lasts: a volume that cannot be mounted, or the network plugin",
             )
             .shown_by([describe()]),
-            Self::PodTerminating { finalizers, .. } if !finalizers.is_empty() => {
-                Remedy::ask(PodOwner, capital(&held(finalizers)))
-                    .shown_by([Step::finalizers(&service.namespace, "pod", pod)])
-            }
             Self::PodTerminating { .. } => {
-                Remedy::new("Nothing; if it lasts, look at its node").shown_by([describe()])
+                let node = self.node().unwrap_or_default();
+                ending::terminating_remedy(self, service, pod, node, false)
             }
             Self::InvalidAddress { .. } => Remedy::ask(
                 ClusterAdministrator,
                 "Correct what writes the pod's status: the kubelet or the network plugin",
             ),
+            Self::NotReady { disruption: Some(disruption), .. } => {
+                ending::disrupted_remedy(disruption).shown_by([describe()])
+            }
             Self::NotReady { .. } => {
                 Remedy::ask(PodOwner, "Look at the pod's conditions").shown_by([describe()])
             }
@@ -111,8 +117,8 @@ impl PodReason {
                 ),
             )
             .shown_by([describe()]),
-            Self::NotScheduled { .. } => {
-                Remedy::ask(PodOwner, "Look at the scheduler's events").shown_by([describe()])
+            Self::NotScheduled { why, message, .. } => {
+                scheduling::remedy(why.as_deref(), message).shown_by([describe()])
             }
             Self::OverCapacity => Remedy::ask(
                 ServiceOwner,
@@ -137,17 +143,16 @@ impl PodReason {
 }
 
 /// Says who removes finalizers, as the end of a sentence.
-pub(super) fn held(finalizers: &[Text]) -> String {
+pub(crate) fn held(finalizers: &[Text]) -> String {
     let (finalizer, it) = if finalizers.len() == 1 { ("finalizer", "it") } else { ("finalizers", "them") };
-    format!(
-        "look at the program that handles the {finalizer} {}, and that has to remove {it}",
-        finalizers.join(" and ")
-    )
-}
-
-fn capital(sentence: &str) -> String {
-    let mut chars = sentence.chars();
-    chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
+    // Kubernetes' own ones; those of others have a domain.
+    let is_collectors = |finalizer: &Text| matches!(&**finalizer, "foregroundDeletion" | "orphan");
+    let program = if finalizers.iter().all(is_collectors) {
+        "the garbage collector of kube-controller-manager, which"
+    } else {
+        "the program that"
+    };
+    format!("look at {program} handles the {finalizer} {}, and has to remove {it}", finalizers.join(" and "))
 }
 
 /// Says how a Service and the container ports of a pod get the same name. If other pods have the

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use kube_endpoint_core_model::IpFamily;
 
-use super::{NamedPort, PodReason, containers};
+use super::{NamedPort, PodReason, containers, ending};
 use crate::details::ContainerKind;
 use crate::finding::Problem;
 use crate::{Code, Severity};
@@ -40,7 +40,10 @@ pub(super) fn reported(f: &mut fmt::Formatter<'_>, why: &str, message: &str) -> 
 impl fmt::Display for PodReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::PodFinished { why, message, failed } => {
+            Self::PodFinished { why, disruption: Some(disruption), .. } if why.is_empty() => {
+                write!(f, "the pod has ended for good: {disruption}")
+            }
+            Self::PodFinished { why, message, failed, .. } => {
                 containers::finished(f, why, message, failed.as_ref())
             }
             Self::NoAddress => f.write_str("the pod has no IP address yet"),
@@ -51,14 +54,9 @@ impl fmt::Display for PodReason {
                 let only_dns = matches!(self, Self::PortNameNotFound { only_dns: true, .. });
                 f.write_str(if only_dns { "; DNS answers with its address, without this port" } else { "" })
             }
-            Self::PodTerminating { serving, finalizers, .. } => {
-                f.write_str("the pod is being deleted")?;
-                f.write_str(if *serving { " and finishes its requests" } else { "" })?;
-                match finalizers.as_slice() {
-                    [] => Ok(()),
-                    [one] => write!(f, "; the finalizer {one} holds it"),
-                    more => write!(f, "; the finalizers {} hold it", more.join(", ")),
-                }
+            Self::PodTerminating { serving, finalizers, disruption, silent_node, .. } => {
+                let silent = silent_node.as_ref().map(|node| (&*node.name, node.exists));
+                ending::terminating(f, *serving, disruption.as_ref(), finalizers, silent)
             }
             Self::NodeNotFound { node } => write!(f, "the pod's node {node:?} does not exist"),
             Self::InvalidAddress { address } => {
@@ -67,6 +65,9 @@ impl fmt::Display for PodReason {
             Self::NoAddressOfFamily { family, has } => {
                 let has: Vec<String> = has.iter().map(IpAddr::to_string).collect();
                 write!(f, "the pod has no {family:?} address, only {}", has.join(", "))
+            }
+            Self::NotReady { disruption: Some(disruption), .. } => {
+                write!(f, "the pod is about to be deleted: {disruption}")
             }
             Self::NotReady { why, message, .. } => {
                 f.write_str("the condition Ready is not true")?;
@@ -91,6 +92,9 @@ impl fmt::Display for PodReason {
             Self::NotScheduled { gates, .. } if !gates.is_empty() => {
                 let (gate, hold) = if gates.len() == 1 { ("gate", "holds") } else { ("gates", "hold") };
                 write!(f, "the pod is bound to no node: the scheduling {gate} {} {hold} it", gates.join(", "))
+            }
+            Self::NotScheduled { why: None, .. } => {
+                f.write_str("the pod is bound to no node, and no scheduler has reported on it")
             }
             Self::NotScheduled { message, .. } => {
                 f.write_str("the pod is bound to no node")?;

@@ -5,7 +5,7 @@ use std::fmt;
 use kube_endpoint_core_model::ObjectKey;
 
 use super::PodReason;
-use crate::{Person, Remedy, Step};
+use crate::Remedy;
 
 /// Reasons of several pods with the same [group](PodReason::group). Prints as one sentence, without
 /// a full stop.
@@ -56,23 +56,20 @@ impl Together<'_> {
                 "Bring the nodes {} back, or delete the pods so that they are scheduled elsewhere",
                 first_few(&nodes)
             ),
-            PodReason::PodFinished { why, failed, .. }
-                if is_alone && (!why.is_empty() || failed.is_some()) =>
+            PodReason::PodFinished { why, disruption, .. }
+                if is_alone && (!why.is_empty() || disruption.is_some()) =>
             {
+                super::ending::finished_sentence(why, disruption.as_ref(), true).1
+            }
+            PodReason::PodFinished { failed: Some(_), .. } if is_alone => {
                 "Look at why the pod ended, and start one in its place".to_owned()
             }
             PodReason::PodFinished { .. } if is_alone => {
                 "Start a pod that keeps running; if the work is done, delete the Service".to_owned()
             }
-            PodReason::PodTerminating { .. } if is_alone => {
-                let start = "Start a pod in its place";
-                let sentence = match reason.finalizers() {
-                    [] => format!("{start}; if it stays, look at its node"),
-                    held => format!("{start}; {}", super::remedy::held(held)),
-                };
-                let steps = reason.remedy(service, pod).steps.into_iter();
-                let shows = steps.filter(|step| !matches!(step, Step::Ask { .. }));
-                return Remedy::ask(Person::PodOwner, sentence).shown_by(shows);
+            PodReason::PodTerminating { .. } => {
+                let nodes = first_few(&nodes);
+                return super::ending::terminating_remedy(reason, service, pod, &nodes, is_alone);
             }
             _ => return reason.remedy(service, pod),
         };
@@ -93,6 +90,10 @@ impl fmt::Display for Together<'_> {
             }
             Some(PodReason::NodeNotFound { .. }) if nodes.len() > 1 => {
                 write!(f, "their nodes do not exist: {}", first_few(&nodes))
+            }
+            Some(PodReason::PodTerminating { disruption, finalizers, silent_node: Some(node), .. }) => {
+                let silent = Some((&*first_few(&nodes), node.exists));
+                super::ending::terminating(f, self.serving() > 0, disruption.as_ref(), finalizers, silent)
             }
             Some(PodReason::PodTerminating { .. }) if (1..self.0.len()).contains(&self.serving()) => {
                 let answer = if self.serving() == 1 { "answers" } else { "answer" };

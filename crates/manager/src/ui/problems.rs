@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kube_endpoint_core_model::{ObjectKey, Text, Timestamp};
-use kube_endpoint_explain::{Code, Known, Lint, LintOptions, Objects, Options, Rank, Severity, lint};
+use kube_endpoint_explain::{
+    Code, Known, Lint, LintOptions, LintReport, Objects, Options, Rank, Remedy, Severity, lint,
+};
 use kube_endpoint_informer::Cluster;
 
 use super::objects;
@@ -68,25 +70,33 @@ impl Problems {
     ) -> Self {
         let options = options.clone().with_known(known);
         let mut found = Self { as_of: now, ..Self::default() };
+        // The Services of all namespaces that wait, and their problems.
+        let mut late = LintReport::default();
         let mut batch = Batch::new(cluster, known);
         let mut namespace = next_namespace(cluster, None);
         while let Some(name) = namespace {
             batch.add(cluster, &name);
             if batch.size >= BATCH {
-                found.add(&batch.objects, &options, before);
+                found.add(&batch.objects, &options, before, &mut late);
                 batch = Batch::new(cluster, known);
             }
             namespace = next_namespace(cluster, Some(&name));
         }
-        found.add(&batch.objects, &options, before);
+        found.add(&batch.objects, &options, before, &mut late);
+        // A reader may not see all namespaces, so the cause does not tell how many Services wait.
+        late.waiting.hide_number();
+        found.take(late.with_root_cause(now));
         found.items.sort_by(worst_first);
         found.items.truncate(KEPT);
         found
     }
 
-    fn add(&mut self, objects: &Objects, options: &Options, before: Option<&Self>) {
-        let report = lint(objects, self.as_of, options, &LintOptions::default());
-        for problem in report.problems {
+    /// Adds the problems of a batch of namespaces. `late` collects those that may have one cause in
+    /// the whole cluster.
+    fn add(&mut self, objects: &Objects, options: &Options, before: Option<&Self>, late: &mut LintReport) {
+        let mut report = lint(objects, self.as_of, options, &LintOptions::default());
+        late.waiting.add(std::mem::take(&mut report.waiting));
+        for mut problem in std::mem::take(&mut report.problems) {
             if problem.code.may_be_under_way() {
                 let key = (problem.object.clone(), problem.code);
                 let was_behind = before.is_some_and(|before| before.behind.contains(&key));
@@ -95,12 +105,27 @@ impl Problems {
                     continue;
                 }
             }
-            *self.by_namespace.entry(problem.object.namespace.clone()).or_default() += 1;
-            self.items.push(problem.into());
+            if problem.follows_from(Code::ClusterUnserved) {
+                // Many may wait.
+                problem.remedy = Remedy::default();
+                late.problems.push(problem);
+            } else {
+                report.problems.push(problem);
+            }
         }
+        self.take(report);
         if self.items.len() > 2 * KEPT {
             self.items.sort_by(worst_first);
             self.items.truncate(KEPT);
+        }
+    }
+
+    /// Adds problems, and counts them by namespace. Those that concern all Services count for the
+    /// namespace without a name.
+    fn take(&mut self, report: LintReport) {
+        for problem in report.problems {
+            *self.by_namespace.entry(problem.object.namespace.clone()).or_default() += 1;
+            self.items.push(problem.into());
         }
     }
 }
@@ -256,6 +281,32 @@ mod tests {
         };
         assert_eq!(behind(&again(&first)), ["EP050", "EP057"]);
         assert_eq!(behind(&again(&Problems::default())), [""; 0]);
+    }
+
+    /// No controller has written slices of Services of several batches.
+    #[test]
+    fn an_unserved_cluster_is_one_problem() {
+        let cluster = cluster(3, 2);
+        for namespace in (0..3).map(|number| format!("n{number}")) {
+            let key = ObjectKey::new(namespace, "s0");
+            let service = json!({"metadata": {"name": "s0", "namespace": key.namespace, "resourceVersion": "2",
+                    "creationTimestamp": "2025-12-31T23:50:00Z"},
+                "spec": {"clusterIP": "10.0.0.1", "ipFamilies": ["IPv4"], "selector": {"app": "s0"},
+                    "ports": [{"port": 80, "protocol": "TCP", "targetPort": 80}]}});
+            cluster.apply::<Service>(StreamEvent::Applied(serde_json::from_value(service).unwrap()));
+        }
+        let find = |before: Option<&Problems>| {
+            let now = "2026-01-01T00:00:00Z".parse().unwrap();
+            Problems::of(&cluster, &Options::default(), Known::ALL, now, before)
+        };
+        let found = find(Some(&find(None)));
+        let mut codes: BTreeMap<&str, usize> = BTreeMap::new();
+        found.items.iter().for_each(|problem| *codes.entry(problem.code.id()).or_default() += 1);
+        // No pod matches the selectors.
+        assert_eq!(codes, [("EP030", 6), ("EP073", 1)].into());
+        assert_eq!(found.by_namespace[""], 1);
+        let cause = found.items.iter().find(|problem| problem.code == Code::ClusterUnserved).unwrap();
+        assert_eq!(cause.message, "no endpoint controller writes");
     }
 
     #[test]

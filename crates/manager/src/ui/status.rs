@@ -1,8 +1,8 @@
 //! Makes the status object from the data of the other modules, for the namespaces that a reader may
 //! see.
 
-use kube_endpoint_core_model::Timestamp;
 use kube_endpoint_core_model::time::rfc3339;
+use kube_endpoint_core_model::{Text, Timestamp};
 use kube_endpoint_explain::figures::FILL_CLASSES;
 use kube_endpoint_explain::{Code, Severity};
 use serde::Serialize;
@@ -186,7 +186,9 @@ pub(super) fn status(inputs: Inputs<'_>) -> Status {
 }
 
 fn shown_problems(problems: &Problems, visible: &Visible) -> ShownProblems {
-    let items = problems.items.iter().filter(|problem| visible.shows(&problem.object.namespace));
+    // A problem of the cluster names no Service.
+    let shows = |namespace: &Text| namespace.is_empty() || visible.shows(namespace);
+    let items = problems.items.iter().filter(|problem| shows(&problem.object.namespace));
     let items: Vec<ShownProblem> = items
         .take(PROBLEMS)
         .map(|problem| ShownProblem {
@@ -199,7 +201,7 @@ fn shown_problems(problems: &Problems, visible: &Visible) -> ShownProblems {
             message: problem.message.clone(),
         })
         .collect();
-    let by_namespace = problems.by_namespace.iter().filter(|(namespace, _)| visible.shows(namespace));
+    let by_namespace = problems.by_namespace.iter().filter(|(namespace, _)| shows(namespace));
     ShownProblems {
         as_of: rfc3339(problems.as_of),
         total: by_namespace.map(|(_, count)| count).sum(),
@@ -309,6 +311,26 @@ mod tests {
         let status = of(Some(&survey()), Some(&some(&["shop"], &["bank"])), Some(&problems()));
         assert!(!status.to_string().contains("bank"));
         insta::assert_snapshot!(serde_json::to_string_pretty(&status).unwrap());
+    }
+
+    /// It names no namespace.
+    #[test]
+    fn what_concerns_all_services_is_shown_to_each_reader() {
+        let mut problems = problems();
+        let cause = Problem {
+            kind: "Cluster",
+            object: ObjectKey::new("", "endpoint-controllers"),
+            code: Code::ClusterUnserved,
+            message: "no endpoint controller writes".to_owned(),
+            ..problems.items[0].clone()
+        };
+        problems.items.insert(0, cause);
+        problems.by_namespace.insert("".into(), 1);
+        let status = of(Some(&survey()), Some(&some(&["shop"], &["bank"])), Some(&problems));
+        let items = status["problems"]["items"].as_array().unwrap();
+        let codes: Vec<&str> = items.iter().map(|item| item["code"].as_str().unwrap()).collect();
+        assert_eq!(codes, ["EP073", "EP012", "EP012"]);
+        assert_eq!(status["problems"]["total"], 3);
     }
 
     #[test]

@@ -1,0 +1,89 @@
+//! Reads the reasons why outputs are behind: the events about failed writes, and signs that the
+//! controllers work. A user who may not read them learns less.
+
+use std::collections::BTreeSet;
+
+use kube::api::{ListParams, ObjectList};
+use kube_endpoint_core_model::well_known::LABEL_SERVICE_NAME;
+use kube_endpoint_core_model::{ObjectKey, Service};
+use kube_endpoint_explain::leftovers::OutputKind;
+use kube_endpoint_explain::{Code, FAILED_WRITES, Objects};
+use serde::Deserialize;
+
+use super::{Kind, PAGE, Reader};
+
+/// The namespace of the Leases.
+const SYSTEM: &str = "kube-system";
+
+impl Reader {
+    /// Reads the Leases of the controllers.
+    async fn leases(&self, objects: &mut Objects) {
+        let params = ListParams::default().limit(PAGE);
+        if let Ok(leases) = self.api(Kind::Lease, Some(SYSTEM)).list(&params).await {
+            for lease in &leases.items {
+                let lease = super::json_of(Kind::Lease, lease);
+                // A Lease that cannot be read tells nothing.
+                lease.into_iter().for_each(|lease| drop(objects.add(lease)));
+            }
+        }
+    }
+
+    /// Reads signs that the controllers work: the Leases, who wrote slices and Endpoints of other
+    /// Services last, and if other Services have slices. It reads one page of each kind.
+    pub(crate) async fn signs(&self, objects: &mut Objects, service: &ObjectKey) {
+        let params = ListParams::default().limit(PAGE);
+        self.leases(objects).await;
+        let mut with_slices: BTreeSet<ObjectKey> = BTreeSet::new();
+        let mut has_all = true;
+        for (kind, output) in
+            [(Kind::EndpointSlice, OutputKind::EndpointSlice), (Kind::Endpoints, OutputKind::Endpoints)]
+        {
+            let Ok(page) = self.api(kind, None).list_metadata(&params).await else {
+                has_all = false;
+                continue;
+            };
+            has_all &= kind != Kind::EndpointSlice || is_all(&page);
+            for metadata in page.items.iter().filter_map(|item| serde_json::to_value(&item.metadata).ok()) {
+                let name = match kind {
+                    Kind::EndpointSlice => &metadata["labels"][LABEL_SERVICE_NAME],
+                    _ => &metadata["name"],
+                };
+                let namespace = metadata["namespace"].as_str().unwrap_or_default();
+                let of = ObjectKey::new(namespace, name.as_str().unwrap_or_default());
+                if of != *service {
+                    objects.note_write(output, &metadata);
+                }
+                if kind == Kind::EndpointSlice {
+                    with_slices.insert(of);
+                }
+            }
+        }
+        let services = self.api(Kind::Service, None).list(&params).await;
+        for other in services.iter().filter(|page| has_all && is_all(page)).flat_map(|page| &page.items) {
+            let other = serde_json::to_value(other).ok().and_then(|json| Service::deserialize(&json).ok());
+            if let Some(other) = other.filter(|other| other.key != *service) {
+                objects.note_service(&other, with_slices.contains(&other.key));
+            }
+        }
+    }
+
+    /// Reads the events about failed writes, and the Leases.
+    pub(crate) async fn failures(&self, objects: &mut Objects, namespace: Option<&str>) {
+        self.leases(objects).await;
+        for reason in FAILED_WRITES {
+            let params = ListParams::default().fields(&format!("reason={reason}"));
+            // The events before an error tell something, too.
+            let _ = self.add(objects, Kind::Event, namespace, params).await;
+        }
+    }
+}
+
+/// Returns true if a page is the only one.
+fn is_all<T: Clone>(page: &ObjectList<T>) -> bool {
+    page.metadata.continue_.as_ref().is_none_or(String::is_empty)
+}
+
+/// Returns true if a finding with this code may have one of these causes.
+pub(crate) fn may_tell_more(code: Code) -> bool {
+    matches!(code, Code::SlicesBehind | Code::EndpointsBehind | Code::ClusterUnserved)
+}
