@@ -135,6 +135,7 @@ pub(crate) fn view(item: &[u8], interner: &mut Interner) -> Pod {
             is_true: condition.status == "True",
             last_transition: time(condition.last_transition),
         }),
+        owner: Default::default(),
         details: None,
     };
     pod.intern(interner);

@@ -7,9 +7,9 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 
 use crate::meta::or_default;
-use crate::pod::{RawCondition, RawMeta, ready_condition};
+use crate::pod::{ConditionStatus, ConditionType, RawMeta};
 use crate::well_known::{LABEL_ZONE, LABELS_CONTROL_PLANE};
-use crate::{Intern, Interner, ResourceVersion, Text, quantity};
+use crate::{Intern, Interner, ResourceVersion, Text, quantity, text};
 
 /// The fields of a node that endpoint controllers read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,6 +23,8 @@ pub struct Node {
     pub control_plane: bool,
     /// True if its `Ready` condition is true.
     pub ready: bool,
+    /// The message of its `Ready` condition if that is not true, or empty. Only explanations read it.
+    pub not_ready_message: Text,
     /// Allocatable CPU in billionths of a core; zero if unknown.
     pub allocatable_cpu_nano: i64,
 }
@@ -43,6 +45,7 @@ impl Intern for Node {
     fn intern(&mut self, interner: &mut Interner) {
         interner.text(&mut self.name);
         interner.optional(&mut self.zone);
+        interner.text(&mut self.not_ready_message);
     }
 }
 
@@ -54,10 +57,13 @@ impl<'de> Deserialize<'de> for Node {
 
 impl From<RawNode> for Node {
     fn from(RawNode { metadata, status }: RawNode) -> Self {
+        let ready = status.conditions.into_iter().find(|condition| condition.kind == ConditionType::Ready);
+        let is_ready = ready.as_ref().is_some_and(|ready| ready.status == Some(ConditionStatus::True));
         Self {
             zone: metadata.labels.get(LABEL_ZONE).filter(|zone| !zone.is_empty()).cloned(),
             control_plane: LABELS_CONTROL_PLANE.iter().any(|label| metadata.labels.contains_key(label)),
-            ready: ready_condition(&status.conditions).is_some_and(|condition| condition.is_true),
+            ready: is_ready,
+            not_ready_message: ready.filter(|_| !is_ready).map(|ready| ready.message).unwrap_or_default(),
             allocatable_cpu_nano: status.allocatable.nano(),
             name: metadata.name,
             resource_version: metadata.resource_version,
@@ -76,9 +82,19 @@ pub(crate) struct RawNode {
 #[serde(default)]
 pub(crate) struct RawStatus {
     #[serde(deserialize_with = "or_default")]
-    pub(crate) conditions: Vec<RawCondition>,
+    pub(crate) conditions: Vec<RawNodeCondition>,
     #[serde(deserialize_with = "or_default")]
     pub(crate) allocatable: RawAllocatable,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct RawNodeCondition {
+    #[serde(rename = "type")]
+    pub(crate) kind: ConditionType,
+    #[serde(default)]
+    pub(crate) status: Option<ConditionStatus>,
+    #[serde(default, deserialize_with = "text::or_empty")]
+    pub(crate) message: Text,
 }
 
 #[derive(Default, Deserialize)]
@@ -139,6 +155,14 @@ mod tests {
             json!({"allocatable": {"cpu": 2}, "conditions": [{"type": "Ready", "status": "Unknown"}]}),
             Node { control_plane: true, allocatable_cpu_nano: 2_000_000_000, ..Node::default() },
         );
+        let conditions = |ready: &str| {
+            json!({"conditions": [
+                {"type": "DiskPressure", "status": "False", "message": "kubelet has no disk pressure"},
+                {"type": "Ready", "status": ready, "message": "Kubelet stopped posting node status."}]})
+        };
+        let message = "Kubelet stopped posting node status.".into();
+        check(json!({}), conditions("Unknown"), Node { not_ready_message: message, ..Node::default() });
+        check(json!({}), conditions("True"), Node { ready: true, ..Node::default() });
         for cpu in [json!("much"), json!(null), json!([]), json!(true)] {
             check(json!({}), json!({"allocatable": {"cpu": cpu}}), Node::default());
         }

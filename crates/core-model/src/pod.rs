@@ -39,6 +39,8 @@ pub struct Pod {
     /// An invalid entry of `status.podIPs`.
     pub invalid_pod_ip: Option<Text>,
     pub ready: Option<ReadyCondition>,
+    /// The controller that makes it again when it is gone. Only explanations read it.
+    pub owner: PodOwner,
     /// The reasons why it is not ready. They are never read with the view: who explains pods reads
     /// them from the same object, and adds them here. See [`Pod::needs_details`].
     pub details: Option<Box<PodDetails>>,
@@ -92,6 +94,32 @@ pub enum PodPhase {
     Unknown,
 }
 
+/// The kind of the controller that owns a pod: that of its owner reference with `controller: true`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PodOwner {
+    /// Nothing makes the pod again when it is gone.
+    #[default]
+    Nobody,
+    StatefulSet,
+    DaemonSet,
+    /// The kubelet, which runs it from a file of its node.
+    Node,
+    /// A ReplicaSet, a Job, or a controller that Kubernetes does not have.
+    Other,
+}
+
+impl PodOwner {
+    /// Returns the owner for the kind of a controlling owner reference.
+    pub(crate) fn of_kind(kind: &str) -> Self {
+        match kind {
+            "StatefulSet" => Self::StatefulSet,
+            "DaemonSet" => Self::DaemonSet,
+            "Node" => Self::Node,
+            _ => Self::Other,
+        }
+    }
+}
+
 /// The `Ready` condition of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadyCondition {
@@ -122,6 +150,7 @@ impl Pod {
             has_pod_ip,
             invalid_pod_ip,
             ready,
+            owner: _,
             details: _,
         } = self;
         (ready, phase, has_pod_ip, pod_ip) == (&other.ready, &other.phase, &other.has_pod_ip, &other.pod_ip)
@@ -213,6 +242,16 @@ pub(crate) struct RawMeta {
     pub(crate) labels: StringMap,
     #[serde(default, deserialize_with = "time::optional")]
     pub(crate) deletion_timestamp: Option<Timestamp>,
+    #[serde(default, deserialize_with = "or_default")]
+    pub(crate) owner_references: Vec<RawOwner>,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct RawOwner {
+    #[serde(default, deserialize_with = "text::or_empty")]
+    pub(crate) kind: Text,
+    #[serde(default)]
+    pub(crate) controller: Option<bool>,
 }
 
 #[derive(Default, Deserialize)]
@@ -291,7 +330,7 @@ pub(crate) enum ConditionStatus {
 }
 
 /// Returns the first `Ready` condition.
-pub(crate) fn ready_condition(conditions: &[RawCondition]) -> Option<ReadyCondition> {
+fn ready_condition(conditions: &[RawCondition]) -> Option<ReadyCondition> {
     conditions.iter().find(|condition| condition.kind == ConditionType::Ready).map(|condition| {
         ReadyCondition {
             is_true: condition.status == Some(ConditionStatus::True),
@@ -331,6 +370,12 @@ impl From<RawPod> for Pod {
             has_pod_ip,
             invalid_pod_ip,
             ready: ready_condition(&status.conditions),
+            owner: metadata
+                .owner_references
+                .iter()
+                .find(|owner| owner.controller == Some(true))
+                .map(|owner| PodOwner::of_kind(&owner.kind))
+                .unwrap_or_default(),
             details: None,
         }
     }
@@ -438,6 +483,23 @@ mod tests {
     #[test]
     fn a_view_fits_into_224_bytes() {
         assert!(size_of::<Pod>() + 2 * size_of::<usize>() + size_of::<usize>() <= 224);
+    }
+
+    #[test]
+    fn only_a_controlling_owner_reference_names_what_makes_a_pod_again() {
+        let check = |owners: serde_json::Value, want: PodOwner| {
+            let metadata = json!({"name": "p", "ownerReferences": owners});
+            assert_eq!(pod(json!({"metadata": metadata})).owner, want);
+        };
+        check(json!(null), PodOwner::Nobody);
+        check(json!([{"kind": "StatefulSet"}]), PodOwner::Nobody);
+        check(json!([{"kind": "StatefulSet", "controller": false}]), PodOwner::Nobody);
+        check(
+            json!([{"kind": "Backup", "controller": null}, {"kind": "StatefulSet", "controller": true}]),
+            PodOwner::StatefulSet,
+        );
+        check(json!([{"kind": "ReplicaSet", "controller": true}]), PodOwner::Other);
+        check(json!([{"kind": "Node", "controller": true}]), PodOwner::Node);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::meta::or_default;
+use crate::service::TargetPort;
 use crate::{Intern, Interner, Text, Timestamp, text, time};
 
 /// The most bytes of a message that the details keep. A container may end with a message of 4 KiB,
@@ -26,6 +27,8 @@ pub struct PodDetails {
     pub scheduling_gates: Vec<Text>,
     /// `metadata.finalizers`.
     pub finalizers: Vec<Text>,
+    /// `metadata.creationTimestamp`.
+    pub created: Option<Timestamp>,
     /// `status.reason`, such as `Evicted`, or empty.
     pub reason: Text,
     /// `status.message`, or empty.
@@ -99,18 +102,39 @@ pub struct ContainerState {
     pub state: RunState,
     /// The end of its previous run, or `None` if it has run at most once.
     pub last: Option<Ended>,
-    pub has_startup_probe: bool,
-    pub has_readiness_probe: bool,
+    pub startup_probe: Option<ProbeSpec>,
+    pub readiness_probe: Option<ProbeSpec>,
+    pub has_liveness_probe: bool,
+    /// True if it has a `postStart` hook: the kubelet reports nothing more about the pod until the
+    /// hook returns.
+    pub has_post_start_hook: bool,
+}
+
+/// A probe that makes a container ready.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProbeSpec {
+    /// Seconds from the start of the container until the kubelet asks for the first time.
+    pub initial_delay_seconds: i32,
+    /// The port of the pod that it asks, or `None` if it asks no port, or one of another host.
+    pub port: Option<TargetPort>,
 }
 
 impl ContainerState {
     /// Returns the probe that has not succeeded, if the container runs and is not ready.
     pub fn failing_probe(&self) -> Option<Probe> {
-        match (self.started, self.has_startup_probe, self.has_readiness_probe) {
+        match (self.started, self.startup_probe.is_some(), self.readiness_probe.is_some()) {
             (Some(false), true, _) | (None, true, false) => Some(Probe::Startup),
             (Some(false), false, _) => None,
             (_, _, true) => Some(Probe::Readiness),
             (_, _, false) => None,
+        }
+    }
+
+    /// Returns the description of a probe, if the container has it.
+    pub fn probe(&self, probe: Probe) -> Option<&ProbeSpec> {
+        match probe {
+            Probe::Startup => self.startup_probe.as_ref(),
+            Probe::Readiness => self.readiness_probe.as_ref(),
         }
     }
 
@@ -183,6 +207,12 @@ impl Intern for PodDetails {
             if let Some(last) = &mut container.last {
                 interner.text(&mut last.reason);
             }
+            let probes = [&mut container.startup_probe, &mut container.readiness_probe];
+            for probe in probes.into_iter().flatten() {
+                if let Some(TargetPort::Name(name)) = &mut probe.port {
+                    interner.text(name);
+                }
+            }
         }
     }
 }
@@ -203,6 +233,8 @@ pub(crate) struct RawPod {
 pub(crate) struct RawMetadata {
     #[serde(deserialize_with = "or_default")]
     pub(crate) finalizers: Vec<Text>,
+    #[serde(rename = "creationTimestamp", deserialize_with = "time::lenient")]
+    pub(crate) created: Option<Timestamp>,
 }
 
 #[derive(Default, Deserialize)]
@@ -238,8 +270,43 @@ pub(crate) struct RawContainer {
     pub(crate) name: Text,
     #[serde(deserialize_with = "text::or_empty")]
     pub(crate) restart_policy: Text,
-    pub(crate) startup_probe: Option<IgnoredAny>,
-    pub(crate) readiness_probe: Option<IgnoredAny>,
+    pub(crate) startup_probe: Option<RawProbe>,
+    pub(crate) readiness_probe: Option<RawProbe>,
+    pub(crate) liveness_probe: Option<IgnoredAny>,
+    #[serde(deserialize_with = "or_default")]
+    pub(crate) lifecycle: RawLifecycle,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct RawLifecycle {
+    pub(crate) post_start: Option<IgnoredAny>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct RawProbe {
+    #[serde(deserialize_with = "or_default")]
+    pub(crate) initial_delay_seconds: i32,
+    pub(crate) http_get: Option<RawTarget>,
+    pub(crate) tcp_socket: Option<RawTarget>,
+    pub(crate) grpc: Option<RawTarget>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct RawTarget {
+    /// The host to ask in place of the pod, or empty.
+    #[serde(deserialize_with = "text::or_empty")]
+    pub(crate) host: Text,
+    pub(crate) port: Option<TargetPort>,
+}
+
+impl From<RawProbe> for ProbeSpec {
+    fn from(RawProbe { initial_delay_seconds, http_get, tcp_socket, grpc }: RawProbe) -> Self {
+        let target = http_get.or(tcp_socket).or(grpc).filter(|target| target.host.is_empty());
+        Self { initial_delay_seconds, port: target.and_then(|target| target.port) }
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -305,7 +372,8 @@ impl RawContainer {
 
 impl RawContainerStatus {
     /// Returns the state of a container. `spec` is the container, if the pod has it.
-    fn with(self, spec: Option<&RawContainer>, kind: ContainerKind) -> ContainerState {
+    fn with(self, spec: Option<&mut RawContainer>, kind: ContainerKind) -> ContainerState {
+        let spec = spec.map(std::mem::take).unwrap_or_default();
         let RawState { waiting, running, terminated } = self.state;
         ContainerState {
             name: self.name,
@@ -321,8 +389,10 @@ impl RawContainerStatus {
                 (None, None, None) => RunState::Waiting { reason: Text::default(), message: Text::default() },
             },
             last: self.last_state.terminated,
-            has_startup_probe: spec.is_some_and(|spec| spec.startup_probe.is_some()),
-            has_readiness_probe: spec.is_some_and(|spec| spec.readiness_probe.is_some()),
+            startup_probe: spec.startup_probe.map(ProbeSpec::from),
+            readiness_probe: spec.readiness_probe.map(ProbeSpec::from),
+            has_liveness_probe: spec.liveness_probe.is_some(),
+            has_post_start_hook: spec.lifecycle.post_start.is_some(),
         }
     }
 }
@@ -335,26 +405,28 @@ impl<'de> Deserialize<'de> for PodDetails {
 }
 
 impl From<RawPod> for PodDetails {
-    fn from(RawPod { metadata, spec, status }: RawPod) -> Self {
+    fn from(RawPod { metadata, mut spec, status }: RawPod) -> Self {
         let position = |name: &Text| spec.init_containers.iter().position(|spec| spec.name == *name);
         let mut init = status.init_container_statuses;
         init.sort_by_key(|status| position(&status.name));
-        let init = init.into_iter().map(|status| {
-            let spec = spec.init_containers.iter().find(|spec| spec.name == status.name);
-            let is_sidecar = spec.is_some_and(RawContainer::is_sidecar);
+        let mut containers = Vec::with_capacity(init.len() + status.container_statuses.len());
+        for status in init {
+            let spec = spec.init_containers.iter_mut().find(|spec| spec.name == status.name);
+            let is_sidecar = spec.as_ref().is_some_and(|spec| spec.is_sidecar());
             let kind = if is_sidecar { ContainerKind::Sidecar } else { ContainerKind::Init };
-            status.with(spec, kind)
-        });
-        let main = status.container_statuses.into_iter().map(|status| {
-            let spec = spec.containers.iter().find(|spec| spec.name == status.name);
-            status.with(spec, ContainerKind::Main)
-        });
+            containers.push(status.with(spec, kind));
+        }
+        for status in status.container_statuses {
+            let spec = spec.containers.iter_mut().find(|spec| spec.name == status.name);
+            containers.push(status.with(spec, ContainerKind::Main));
+        }
         let mut details = Self {
-            containers: init.chain(main).collect(),
+            containers,
             conditions: status.conditions,
             readiness_gates: spec.readiness_gates.into_iter().map(|gate| gate.condition_type).collect(),
             scheduling_gates: spec.scheduling_gates.into_iter().map(|gate| gate.name).collect(),
             finalizers: metadata.finalizers,
+            created: metadata.created,
             reason: status.reason,
             message: status.message,
         };
@@ -396,12 +468,14 @@ mod tests {
     #[test]
     fn conditions_gates_and_containers_are_read() {
         let details: PodDetails = serde_json::from_value(json!({
-            "metadata": {"finalizers": ["example.com/drain"]},
+            "metadata": {"finalizers": ["example.com/drain"], "creationTimestamp": "2026-01-01T00:00:00Z"},
             "spec": {
                 "readinessGates": [{"conditionType": "example.com/lb"}],
                 "schedulingGates": [{"name": "example.com/quota"}],
                 "initContainers": [{"name": "migrate"}, {"name": "proxy", "restartPolicy": "Always", "startupProbe": {}}],
-                "containers": [{"name": "app", "readinessProbe": {"httpGet": {"port": 80}}}, {"name": "side"}],
+                "containers": [
+                    {"name": "app", "readinessProbe": {"initialDelaySeconds": 60, "httpGet": {"port": 80}}, "livenessProbe": {}},
+                    {"name": "side", "lifecycle": {"postStart": {}}}],
             },
             "status": {
                 "reason": "Evicted", "message": "low on memory",
@@ -442,7 +516,14 @@ mod tests {
             RunState::Waiting { reason: "CrashLoopBackOff".into(), message: "back-off 5m0s".into() };
         assert_eq!((&app.state, app.restarts), (&waiting, 7));
         assert_eq!(app.last.as_ref().map(|last| (&*last.reason, last.exit_code)), Some(("OOMKilled", 137)));
+        assert_eq!(
+            app.readiness_probe,
+            Some(ProbeSpec { initial_delay_seconds: 60, port: Some(TargetPort::Number(80)) })
+        );
+        assert!(app.has_liveness_probe && !app.has_post_start_hook);
         assert_eq!(details.containers[3].state, RunState::Running { since: None });
+        assert!(details.containers[3].has_post_start_hook);
+        assert_eq!(details.created, "2026-01-01T00:00:00Z".parse().ok());
     }
 
     #[test]
@@ -454,6 +535,24 @@ mod tests {
         .unwrap();
         assert_eq!(details.conditions[0].last_transition_time, None);
         assert_eq!(details.containers[0].last, None);
+    }
+
+    #[test]
+    fn a_probe_asks_a_port_of_the_pod_or_none() {
+        let check = |probe: serde_json::Value, want: Option<TargetPort>| {
+            let details: PodDetails = serde_json::from_value(json!({
+                "spec": {"containers": [{"name": "a", "startupProbe": probe}]},
+                "status": {"containerStatuses": [{"name": "a"}]},
+            }))
+            .unwrap();
+            let probe = details.containers[0].probe(Probe::Startup).unwrap();
+            assert_eq!(probe.port, want);
+        };
+        check(json!({"httpGet": {"port": "web"}}), Some(TargetPort::Name("web".into())));
+        check(json!({"tcpSocket": {"port": 6379}}), Some(TargetPort::Number(6379)));
+        check(json!({"grpc": {"port": 9090, "service": "x"}}), Some(TargetPort::Number(9090)));
+        check(json!({"httpGet": {"port": 80, "host": "example.com"}}), None);
+        check(json!({"exec": {"command": ["true"]}}), None);
     }
 
     #[test]

@@ -60,7 +60,7 @@ pub(crate) fn explain_with(
     let policies = service.policies;
     let served =
         Served::by(service, policies, objects.slices_of(key), known.nodes.then(|| objects.client_nodes()));
-    let explained: Vec<PodExplanation> = match &planned.slices {
+    let mut explained: Vec<PodExplanation> = match &planned.slices {
         Some(plan) => {
             let places = places(service, &served, objects.slices_of(key), plan);
             let in_endpoints = planned.endpoints.as_ref().map_or(&[][..], |plan| &plan.verdicts);
@@ -68,7 +68,7 @@ pub(crate) fn explain_with(
                 in_endpoints.iter().map(|one| (&one.pod.name, &one.verdict)).collect();
             let ports = port_names(service, &pods);
             let pod = |one: &PodVerdict| {
-                let pod = explain_one(objects, service, one, &in_endpoints, &ports, &places)?;
+                let pod = explain_one(objects, service, one, &in_endpoints, &ports, &places, now)?;
                 let is_due = known.slices && pod.reason.is_none() && !pod.is_held_as_ready();
                 let reason = if is_due { Some(PodReason::NotWritten) } else { pod.reason };
                 Some(PodExplanation { reason, ..pod })
@@ -77,6 +77,9 @@ pub(crate) fn explain_with(
         }
         None => Vec::new(),
     };
+    if explanation::is_left_to_ending(&explained) && known.slices && !traffic::any_ready(objects.slices_of(key)) {
+        explained.iter_mut().for_each(|pod| pod.is_alone = true);
+    }
     let nearly_matching = match &service.selector {
         Some(selector) if service.selects_pods() && pods.is_empty() && known.pods => near(selector),
         _ => NearMatches::default(),
@@ -201,6 +204,7 @@ fn explain_one(
     in_endpoints: &BTreeMap<&Text, &Verdict>,
     ports_of_pods: &PortNames,
     places: &BTreeMap<Text, Vec<(Text, Place)>>,
+    now: Timestamp,
 ) -> Option<PodExplanation> {
     let pod = objects.pod(&one.pod)?;
     let node = pod.node_name.as_deref().and_then(|name| objects.nodes.node(name));
@@ -208,15 +212,19 @@ fn explain_one(
         service,
         pod,
         details: pod.details.as_deref(),
+        events: objects.pod_events.get(&pod.key).map_or(&[][..], Vec::as_slice),
         node: node.as_deref(),
         in_slices: &one.verdict,
         in_endpoints: in_endpoints.get(&pod.key.name).copied(),
         ports_of_pods,
+        now,
     };
     let (publication, reason) = judged.judge();
     let of_pod = places.get(&pod.key.name).into_iter().flatten();
     let same = of_pod.filter(|(uid, _)| uid.is_empty() || *uid == pod.uid);
     Some(PodExplanation {
+        runs_nothing: judged.runs_nothing(),
+        is_alone: false,
         service: service.key.clone(),
         name: pod.key.name.clone(),
         addresses: pod.pod_ips.to_vec(),

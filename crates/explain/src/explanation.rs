@@ -235,7 +235,10 @@ impl Explanation {
     /// Returns the codes of all findings, sorted, each once.
     pub fn codes(&self) -> Vec<Code> {
         let of_pods = self.pods.iter().filter_map(|pod| pod.reason.as_ref()).map(Problem::code);
-        let mut codes: Vec<Code> = self.faults.iter().map(Problem::code).chain(of_pods).collect();
+        let is_hidden = self.pods.iter().any(PodExplanation::is_published_broken);
+        let hidden = is_hidden.then_some(Code::PublishedNotReady);
+        let mut codes: Vec<Code> =
+            self.faults.iter().map(Problem::code).chain(of_pods).chain(hidden).collect();
         codes.sort_unstable();
         codes.dedup();
         codes
@@ -276,11 +279,15 @@ pub(crate) fn advice(
         })
         .collect();
     let mut groups: BTreeMap<(Code, String), Vec<(&Text, &PodReason)>> = BTreeMap::new();
+    let published = PodReason::PublishedNotReady { since: None };
     for (pod, reason) in pods.iter().filter_map(|pod| Some((pod, pod.reason.as_ref()?))) {
-        groups.entry((reason.code(), reason.group())).or_default().push((&pod.name, reason));
+        let also = pod.is_published_broken().then_some(&published);
+        for reason in [reason].into_iter().chain(also) {
+            groups.entry((reason.code(), reason.group())).or_default().push((&pod.name, reason));
+        }
     }
     let lasting = pods.iter().filter(|pod| !pod.reason.as_ref().is_some_and(PodReason::is_ending)).count();
-    let is_left_to_ending = pods.iter().all(|pod| pod.reason.as_ref().is_some_and(PodReason::is_ending));
+    let is_left_to_ending = is_left_to_ending(pods);
     for ((code, _), pods) in groups {
         let Some((name, reason)) = pods.first() else { continue };
         if reason.is_consequence() && !faults.is_empty() {
@@ -290,11 +297,16 @@ pub(crate) fn advice(
         let is_alone = reason.is_ending() && is_left_to_ending;
         let breaks = counts.is_down() && (is_alone || !reason.is_ending()) && !reason.receives_traffic();
         let severity = match (breaks, is_alone && counts.ending > 0) {
+            (true, _) if reason.passes() => Severity::Warning,
             (true, _) => Severity::Error,
             (false, true) => reason.severity().max(Severity::Warning),
             (false, false) => reason.severity(),
         };
         let remedy = together.remedy(&service.key, name, is_alone && severity > Severity::Info);
+        let remedy = match reason.peers_wait() && counts.is_down() {
+            true => PodReason::with_peers(remedy),
+            false => remedy,
+        };
         let remedy = remedy.then(reason.patch(service).filter(|_| pods.len() == lasting));
         all.push(Advice {
             code,
@@ -309,6 +321,11 @@ pub(crate) fn advice(
     }
     all.sort_by_key(|advice| (advice.rank(), advice.code));
     all
+}
+
+/// Returns true if all of these pods have ended or are being deleted.
+pub(crate) fn is_left_to_ending(pods: &[PodExplanation]) -> bool {
+    pods.iter().all(|pod| pod.reason.as_ref().is_some_and(PodReason::is_ending))
 }
 
 /// Returns the verdict. `advice` is sorted; `open` is the open question, if there is one.
@@ -374,6 +391,7 @@ fn numbers(counts: Counts, what: &str, served_by: &ServedBy) -> Option<String> {
         }
         (Some(_), 0) if all == 0 => format!("0 {what}{and} receive traffic"),
         (Some(receiving), 0) => format!("{receiving} of {all} {what}{and} receive traffic"),
+        (Some(0), 1) => format!("1 of {all} {what} receives traffic until it is deleted{besides}"),
         (Some(0), ending) => {
             format!("{ending} of {all} {what} receive traffic until they are deleted{besides}")
         }

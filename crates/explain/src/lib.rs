@@ -77,7 +77,9 @@ pub use near::{NearIndex, NearMatch, NearMatches, near_matches};
 pub use objects::{ObjectError, Objects, needs_all_nodes};
 pub use planned::{Known, Options, Planned};
 pub use pod::{Place, PodExplanation, Publication};
-pub use pod_reason::{Disruption, FailedContainer, NamedPort, PodReason, SilentNode, UnreadyContainer};
+pub use pod_reason::{
+    Disruption, FailedContainer, NamedPort, PodReason, SilentNode, Starting, UndeclaredPort, UnreadyContainer,
+};
 pub use rank::{Rank, TrafficLost};
 pub use refused::{FAILED_WRITES, Refusal, Refused};
 pub use remedy::{PatchForm, Person, Remedy, Step};

@@ -51,6 +51,8 @@ pub struct Objects {
     pub(crate) pods_created: HashMap<ObjectKey, Timestamp>,
     /// Events about Services, and about their Endpoints.
     pub(crate) events: HashMap<ObjectKey, Vec<RecentEvent>>,
+    /// Warnings about pods.
+    pub(crate) pod_events: HashMap<ObjectKey, Vec<RecentEvent>>,
     /// The Leases of the programs that run the controllers.
     pub(crate) leases: Vec<Lease>,
     /// Signs that the controllers work, from objects that are not here.
@@ -148,6 +150,8 @@ impl Objects {
                     details::event(&object).map_err(|source| invalid(&object, &kind, source))?;
                 if matches!(&*about, "Service" | "Endpoints") {
                     self.events.entry(key).or_default().push(event);
+                } else if *about == *"Pod" && *event.event_type == *"Warning" {
+                    self.pod_events.entry(key).or_default().push(event);
                 }
             }
             "Lease" => self.leases.push(Lease::read(&object)),

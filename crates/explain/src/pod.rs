@@ -7,13 +7,13 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use kube_endpoint_core_model::service::{ServicePort, TargetPort};
-use kube_endpoint_core_model::{LeftOut, Node, ObjectKey, Pod, Service, Text, Verdict, address};
+use kube_endpoint_core_model::{LeftOut, Node, ObjectKey, Pod, Service, Text, Timestamp, Verdict, address};
 use serde::{Serialize, Serializer};
 
-use crate::details::PodDetails;
+use crate::details::{PodDetails, RecentEvent};
 use crate::finding::{Found, Problem};
 use crate::hint::HintReason;
-use crate::pod_reason::{NamedPort, PodReason};
+use crate::pod_reason::{NamedPort, PodReason, Together};
 use crate::{Code, Remedy, Severity};
 
 /// The state of a pod for a Service's clients.
@@ -46,6 +46,10 @@ pub struct PodExplanation {
     pub reason: Option<PodReason>,
     /// The slices that hold it now.
     pub places: Vec<Place>,
+    /// True if none of its containers runs, so that nothing answers at its address.
+    pub(crate) runs_nothing: bool,
+    /// True if it is known that no other pod of the Service takes its place.
+    pub(crate) is_alone: bool,
 }
 
 impl PodExplanation {
@@ -56,7 +60,7 @@ impl PodExplanation {
 
     /// Returns true if the pod receives traffic from some client.
     pub fn is_sent_traffic(&self) -> bool {
-        self.places.iter().any(|place| self.owns(place.sent()))
+        !self.runs_nothing && self.places.iter().any(|place| self.owns(place.sent()))
     }
 
     /// Returns true if the pod receives traffic although it is being deleted: no endpoint is ready,
@@ -80,7 +84,14 @@ impl PodExplanation {
 
     /// Returns the remedy of the reason.
     pub fn remedy(&self) -> Option<Remedy> {
-        self.reason.as_ref().map(|reason| reason.remedy(&self.service, &self.name))
+        let remedy = |reason| Together(vec![reason]).remedy(&self.service, &self.name, self.is_alone);
+        self.reason.as_ref().map(remedy)
+    }
+
+    /// Returns true if `publishNotReadyAddresses` publishes the pod although something keeps it from
+    /// answering, which is its reason.
+    pub(crate) fn is_published_broken(&self) -> bool {
+        self.publication == Publication::Ready && self.reason.as_ref().is_some_and(PodReason::keeps_from_answering)
     }
 
     /// Returns the code of the reason, or [`Code::Published`].
@@ -170,6 +181,8 @@ pub(crate) struct Judged<'a> {
     pub(crate) service: &'a Service,
     pub(crate) pod: &'a Pod,
     pub(crate) details: Option<&'a PodDetails>,
+    /// Warnings about the pod, as far as they are known.
+    pub(crate) events: &'a [RecentEvent],
     pub(crate) node: Option<&'a Node>,
     /// The verdict of the plan for slices.
     pub(crate) in_slices: &'a Verdict,
@@ -177,6 +190,7 @@ pub(crate) struct Judged<'a> {
     pub(crate) in_endpoints: Option<&'a Verdict>,
     /// The named ports that pods of the Service have.
     pub(crate) ports_of_pods: &'a PortNames<'a>,
+    pub(crate) now: Timestamp,
 }
 
 /// Names and protocols of container ports.
@@ -206,6 +220,9 @@ impl Judged<'_> {
                 if !ready {
                     return (Publication::NotReady, Some(self.not_ready(*serving, *terminating)));
                 }
+                if let Some(broken) = self.broken(*serving, *terminating) {
+                    return (Publication::Ready, Some(broken));
+                }
                 let families = self.service.ip_families.iter();
                 let missing = families.filter(|family| self.pod.addresses(**family).next().is_none());
                 let missing: Vec<_> = missing.copied().collect();
@@ -229,7 +246,9 @@ impl Judged<'_> {
             LeftOut::NoAddress => self.no_address(),
             LeftOut::Terminating => self.terminating(self.pod.is_ready()),
             LeftOut::NodeNotFound { node } if node.is_empty() => self.not_scheduled(),
-            LeftOut::NodeNotFound { node } => PodReason::NodeNotFound { node: node.clone() },
+            LeftOut::NodeNotFound { node } => {
+                PodReason::NodeNotFound { node: node.clone(), owner: self.pod.owner }
+            }
             LeftOut::InvalidAddress { address } => PodReason::InvalidAddress { address: address.clone() },
             LeftOut::NoAddressOfFamily { family } => {
                 PodReason::NoAddressOfFamily { family: *family, has: self.pod.pod_ips.to_vec() }

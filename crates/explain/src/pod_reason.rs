@@ -2,14 +2,18 @@
 
 mod containers;
 mod ending;
+mod gates;
+mod owner;
 mod patch;
 mod remedy;
 mod scheduling;
+mod starting;
 mod text;
 mod together;
 
 use std::net::IpAddr;
 
+use kube_endpoint_core_model::pod::PodOwner;
 use kube_endpoint_core_model::{IpFamily, Text, Timestamp};
 use serde::Serialize;
 
@@ -17,6 +21,7 @@ use crate::details::{ContainerKind, Ended, Probe, write_optional_time};
 
 pub(crate) use ending::capital;
 pub use ending::{Disruption, SilentNode};
+pub use starting::Starting;
 pub(crate) use remedy::held;
 pub(crate) use together::Together;
 
@@ -39,9 +44,14 @@ pub enum PodReason {
         /// Who ended it, if its conditions tell.
         #[serde(skip_serializing_if = "Option::is_none")]
         disruption: Option<Disruption>,
+        /// Its node, if it was bound to one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        node: Option<Text>,
+        #[serde(skip)]
+        owner: PodOwner,
     },
     /// [`Code::NoAddress`](crate::Code::NoAddress)
-    NoAddress,
+    NoAddress(Starting),
     /// [`Code::PortNameNotFound`](crate::Code::PortNameNotFound)
     PortNameNotFound {
         /// The ports that the Service asks for by name.
@@ -69,11 +79,21 @@ pub enum PodReason {
         /// Its node, if no kubelet there ends it.
         #[serde(skip_serializing_if = "Option::is_none")]
         silent_node: Option<SilentNode>,
+        /// Its node, if it is bound to one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        node: Option<Text>,
+        #[serde(skip)]
+        owner: PodOwner,
+        /// The seconds since the end of the grace period; negative before.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        overdue_seconds: Option<i64>,
     },
     /// [`Code::NodeNotFound`](crate::Code::NodeNotFound)
     NodeNotFound {
         /// The node that the pod names.
         node: Text,
+        #[serde(skip)]
+        owner: PodOwner,
     },
     /// [`Code::InvalidAddress`](crate::Code::InvalidAddress)
     InvalidAddress {
@@ -96,6 +116,12 @@ pub enum PodReason {
         /// Who is about to delete it, if its conditions tell.
         #[serde(skip_serializing_if = "Option::is_none")]
         disruption: Option<Disruption>,
+        /// The node whose kubelet should set the condition to true, because all containers are
+        /// ready and nobody says why the pod is not.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        stale_on: Option<Text>,
+        #[serde(skip)]
+        owner: PodOwner,
         /// Time of the last change of the condition.
         #[serde(serialize_with = "write_optional_time")]
         since: Option<Timestamp>,
@@ -106,6 +132,12 @@ pub enum PodReason {
         gate: Text,
         /// Status of that condition, or `None` if the pod has no such condition.
         status: Option<Text>,
+        /// The condition's reason, or empty.
+        #[serde(skip_serializing_if = "str::is_empty")]
+        why: Text,
+        /// The condition's message, or empty.
+        #[serde(skip_serializing_if = "str::is_empty")]
+        message: Text,
         /// Time of the last change of the condition.
         #[serde(serialize_with = "write_optional_time")]
         since: Option<Timestamp>,
@@ -113,6 +145,9 @@ pub enum PodReason {
     /// [`Code::ContainerNotReady`](crate::Code::ContainerNotReady)
     ContainerNotReady {
         containers: Vec<UnreadyContainer>,
+        /// True if peers look for the pod by its own DNS name, which exists only while it is ready.
+        #[serde(skip)]
+        peers: bool,
         #[serde(serialize_with = "write_optional_time")]
         since: Option<Timestamp>,
     },
@@ -132,17 +167,28 @@ pub enum PodReason {
         /// The end of its previous run.
         #[serde(skip_serializing_if = "Option::is_none")]
         last: Option<Ended>,
+        /// True if the kubelet ends it when its liveness or startup probe fails.
+        #[serde(skip)]
+        has_liveness_probe: bool,
+        #[serde(skip)]
+        has_post_start_hook: bool,
     },
     /// [`Code::ContainerNotRunning`](crate::Code::ContainerNotRunning): an init container has not
     /// ended, so the containers after it do not run.
     InitContainerRuns {
         container: Text,
+        /// The seconds since its start, if they are known.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        seconds: Option<i64>,
         #[serde(serialize_with = "write_optional_time")]
         since: Option<Timestamp>,
     },
     /// [`Code::NodeNotReady`](crate::Code::NodeNotReady)
     NodeNotReady {
         node: Text,
+        /// The message of the node's Ready condition, or empty.
+        #[serde(skip_serializing_if = "str::is_empty")]
+        message: Text,
         /// Since when the pod is not ready.
         #[serde(serialize_with = "write_optional_time")]
         since: Option<Timestamp>,
@@ -207,11 +253,35 @@ pub struct UnreadyContainer {
     pub kind: ContainerKind,
     /// The probe that has not succeeded, or `None` if the container has no such probe.
     pub probe: Option<Probe>,
+    /// The initial delay of that probe, if it is not over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub initial_delay_seconds: Option<i32>,
+    /// The seconds until the kubelet runs that probe for the first time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_probe_in_seconds: Option<i64>,
+    /// The port that the probe asks, if no container of the pod declares it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub undeclared_port: Option<UndeclaredPort>,
     /// The number of restarts.
     pub restarts: u32,
+    /// The end of its previous run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last: Option<Ended>,
+    #[serde(skip)]
+    pub(crate) has_liveness_probe: bool,
     /// True if it has run before, so that its previous log exists.
     #[serde(skip)]
     pub(crate) has_run_before: bool,
+}
+
+/// A port that a probe asks and that no container of the pod declares.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UndeclaredPort {
+    /// Its number, or its name in quotes.
+    pub asked: String,
+    /// The numbers of the ports that the containers of the pod declare.
+    pub declared: Vec<i32>,
 }
 
 /// A container that ended with an error. Prints as `container app: exit code 1, Error`.
@@ -246,6 +316,7 @@ impl PodReason {
             | Self::NodeNotReady { since, .. }
             | Self::NotScheduled { since, .. }
             | Self::PublishedNotReady { since } => *since,
+            Self::NoAddress(starting) => starting.since,
             _ => None,
         }
     }
@@ -253,9 +324,13 @@ impl PodReason {
     /// Returns the node that the reason names.
     fn node(&self) -> Option<&str> {
         match self {
-            Self::NodeNotFound { node }
+            Self::NodeNotFound { node, .. }
             | Self::NodeNotReady { node, .. }
             | Self::PodTerminating { silent_node: Some(SilentNode { name: node, .. }), .. } => Some(node),
+            Self::PodFinished { why, message, node, .. } if ending::is_rejected(why, message) => node.as_deref(),
+            Self::PodTerminating { node, .. } => node.as_deref(),
+            Self::NotReady { stale_on, .. } => stale_on.as_deref(),
+            Self::NoAddress(starting) => starting.silent.as_ref().map(|_| &*starting.node),
             _ => None,
         }
     }
@@ -263,15 +338,27 @@ impl PodReason {
     /// Returns the container that does not run.
     fn stopped(&self) -> Option<containers::Stopped<'_>> {
         match self {
-            Self::ContainerNotRunning { container, kind, why, message, exit_code, restarts, last } => {
+            Self::ContainerNotRunning {
+                container,
+                kind,
+                why,
+                message,
+                exit_code,
+                restarts,
+                last,
+                has_liveness_probe,
+                has_post_start_hook,
+            } => {
                 Some(containers::Stopped {
                     name: container,
                     kind: *kind,
                     why,
                     message,
                     exit_code: *exit_code,
-                    restarts: *restarts,
+                    restarts: (*restarts, *restarts),
                     last: last.as_ref(),
+                    has_liveness_probe: *has_liveness_probe,
+                    has_post_start_hook: *has_post_start_hook,
                 })
             }
             _ => None,
@@ -281,9 +368,11 @@ impl PodReason {
     /// Returns a text that is the same for reasons that one sentence can tell together.
     pub(crate) fn group(&self) -> String {
         match self {
-            Self::NodeNotFound { .. } | Self::NodeNotReady { .. } | Self::InvalidAddress { .. } => {
-                String::new()
-            }
+            Self::NodeNotReady { .. } | Self::InvalidAddress { .. } => String::new(),
+            Self::NodeNotFound { owner, .. } => format!("{owner:?}"),
+            Self::NotReady { stale_on: Some(_), owner, .. } => format!("stale {owner:?}"),
+            Self::NoAddress(starting) => starting.group(),
+            Self::ReadinessGateNotMet { gate, status, why, .. } => format!("{gate} {status:?} {why}"),
             Self::PodTerminating { finalizers, disruption, silent_node, .. } => {
                 let by = disruption.as_ref().map(|disruption| &disruption.reason);
                 format!("{finalizers:?} {by:?} {:?}", silent_node.as_ref().map(|node| node.exists))
@@ -293,12 +382,19 @@ impl PodReason {
                 format!("{why} {:?} {by:?}", failed.map(|failed| (&failed.name, failed.end.exit_code)))
             }
             Self::ContainerNotReady { containers, .. } => {
-                let one = |container: &UnreadyContainer| (container.name.clone(), container.probe);
+                let one = |container: &UnreadyContainer| {
+                    let waits = container.first_probe_in_seconds.is_some();
+                    (container.name.clone(), container.probe, waits, container.undeclared_port.clone())
+                };
                 format!("{:?}", containers.iter().map(one).collect::<Vec<_>>())
             }
             Self::NoAddressOfFamily { family, .. } => format!("{family:?}"),
             Self::SomeFamiliesMissing { missing, .. } => format!("{missing:?}"),
-            Self::ContainerNotRunning { container, why, .. } => format!("{container} {why}"),
+            Self::ContainerNotRunning { container, why, exit_code, last, .. } => {
+                let last = last.as_ref().map(|last| (&last.reason, last.exit_code));
+                format!("{container} {why} {exit_code:?} {last:?}")
+            }
+            Self::InitContainerRuns { container, .. } => container.to_string(),
             reason => reason.to_string(),
         }
     }
@@ -313,6 +409,30 @@ impl PodReason {
                 | Self::OverCapacity
                 | Self::PublishedNotReady { .. }
         )
+    }
+
+    /// Returns true if nothing answers at the address of a pod with this reason, or perhaps not at
+    /// all ports.
+    pub(crate) fn keeps_from_answering(&self) -> bool {
+        matches!(
+            self,
+            Self::ContainerNotRunning { .. } | Self::InitContainerRuns { .. } | Self::NodeNotReady { .. }
+        )
+    }
+
+    /// Returns true if the reason goes away by itself: no probe has run yet that could have failed.
+    pub(crate) fn passes(&self) -> bool {
+        match self {
+            Self::ContainerNotReady { containers, .. } => {
+                !containers.is_empty() && containers.iter().all(|one| one.first_probe_in_seconds.is_some())
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns true if peers may wait for the pod to be ready, as it waits for them.
+    pub(crate) fn peers_wait(&self) -> bool {
+        matches!(self, Self::ContainerNotReady { peers: true, .. })
     }
 
     /// Returns true if the reason is only a consequence of a fault of the Service or its slices,

@@ -62,6 +62,11 @@ fn is_ready(conditions: EndpointConditions) -> bool {
     conditions.ready != Some(false)
 }
 
+/// Returns true if some slice has a ready endpoint.
+pub(crate) fn any_ready(slices: &[Arc<EndpointSlice>]) -> bool {
+    slices.iter().flat_map(|slice| &slice.endpoints).any(|endpoint| is_ready(endpoint.conditions))
+}
+
 /// Counts the pods of a Service. If slices are unknown, the number of pods that receive traffic is
 /// known only if no pod should receive any.
 pub(crate) fn count_pods(service: &Service, pods: &[PodExplanation], known: Known) -> Counts {

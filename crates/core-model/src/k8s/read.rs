@@ -10,10 +10,10 @@ use serde::de::IgnoredAny;
 
 use super::ConversionError;
 use crate::endpoints::{EndpointAddress, EndpointSubset, EndpointsPort};
-use crate::node::{RawAllocatable, RawNode, RawQuantity};
+use crate::node::{RawAllocatable, RawNode, RawNodeCondition, RawQuantity};
 use crate::pod::{
     ConditionStatus, ConditionType, ContainerPort, PodPhase, RawCondition, RawContainer, RawIp, RawMeta,
-    RawPod, RestartPolicy,
+    RawOwner, RawPod, RestartPolicy,
 };
 use crate::service::{RawPort, RawService, ServiceType, TargetPort};
 use crate::slice::{EndpointConditions, EndpointHints, Hint};
@@ -90,7 +90,8 @@ impl TryFrom<&corev1::Node> for Node {
 fn node_status(status: &corev1::NodeStatus) -> node::RawStatus {
     let cpu = status.allocatable.as_ref().and_then(|allocatable| allocatable.get("cpu"));
     let conditions = status.conditions.iter().flatten().map(|condition| {
-        raw_condition(&condition.type_, &condition.status, condition.last_transition_time.as_ref())
+        let RawCondition { kind, status, .. } = raw_condition(&condition.type_, &condition.status, None);
+        RawNodeCondition { kind, status, message: or_empty(&condition.message) }
     });
     node::RawStatus {
         conditions: conditions.collect(),
@@ -110,7 +111,7 @@ impl TryFrom<&corev1::Service> for Service {
     type Error = ConversionError;
 
     fn try_from(object: &corev1::Service) -> Result<Self, ConversionError> {
-        let RawMeta { name, namespace, uid, resource_version, labels, deletion_timestamp } =
+        let RawMeta { name, namespace, uid, resource_version, labels, deletion_timestamp, .. } =
             raw_meta("Service", &object.metadata)?;
         let annotations = object.metadata.annotations.iter().flatten();
         let metadata = service::RawMeta {
@@ -282,6 +283,12 @@ fn raw_meta(kind: &'static str, metadata: &metav1::ObjectMeta) -> Result<RawMeta
         resource_version: resource_version(kind, metadata)?,
         labels: optional_map(&metadata.labels),
         deletion_timestamp: time(metadata.deletion_timestamp.as_ref()),
+        owner_references: metadata
+            .owner_references
+            .iter()
+            .flatten()
+            .map(|owner| RawOwner { kind: text(&owner.kind), controller: owner.controller })
+            .collect(),
     })
 }
 

@@ -1,11 +1,10 @@
 //! Nodes.
 
-use super::meta::{CommonMeta, map_entry, non_empty};
-use super::pod::ready_condition;
+use super::meta::{CommonMeta, map_entry, non_empty, owned};
 use super::wire::{Fields, Payload};
 use super::{DecodeError, FromProtobuf};
 use crate::well_known::{LABEL_ZONE, LABELS_CONTROL_PLANE};
-use crate::{Interner, Node, quantity};
+use crate::{Interner, Node, Text, quantity};
 
 impl FromProtobuf for Node {
     fn from_protobuf(bytes: &[u8], interner: &mut Interner) -> Result<Self, DecodeError> {
@@ -23,7 +22,11 @@ impl FromProtobuf for Node {
             resource_version: meta.resource_version,
             zone: meta.labels.get(LABEL_ZONE).and_then(non_empty).map(|zone| interner.shared(zone)),
             control_plane: LABELS_CONTROL_PLANE.iter().any(|label| meta.labels.get(label).is_some()),
-            ready: status.ready.unwrap_or_default(),
+            ready: status.ready.is_some_and(|(is_true, _)| is_true),
+            not_ready_message: match status.ready {
+                Some((false, message)) => owned(message),
+                _ => Text::default(),
+            },
             allocatable_cpu_nano: quantity::parse_nano(status.cpu).unwrap_or_default(),
         })
     }
@@ -32,7 +35,8 @@ impl FromProtobuf for Node {
 #[derive(Default)]
 struct Status<'a> {
     cpu: &'a str,
-    ready: Option<bool>,
+    /// The Ready condition: true if it is true, and its message.
+    ready: Option<(bool, &'a str)>,
 }
 
 impl<'a> Status<'a> {
@@ -51,11 +55,33 @@ impl<'a> Status<'a> {
                     }
                 }
                 4 if self.ready.is_none() => {
-                    self.ready = ready_condition(payload)?.map(|condition| condition.is_true);
+                    self.ready = ready(payload)?;
                 }
                 _ => {}
             }
         }
         Ok(())
     }
+}
+
+/// Reads a condition. Returns `None` if it is another one than Ready.
+fn ready(payload: Payload<'_>) -> Result<Option<(bool, &str)>, DecodeError> {
+    const FIELD: &str = "status.conditions";
+    let (mut is_ready_condition, mut is_true, mut message) = (false, false, "");
+    let mut fields = Fields::of(payload, FIELD)?;
+    while let Some((number, payload)) = fields.next()? {
+        match number {
+            1 => {
+                is_ready_condition = payload.bytes(FIELD)? == b"Ready";
+                // Go writes the type first.
+                if !is_ready_condition {
+                    return Ok(None);
+                }
+            }
+            2 => is_true = payload.bytes(FIELD)? == b"True",
+            6 => message = payload.text(FIELD)?,
+            _ => {}
+        }
+    }
+    Ok(is_ready_condition.then_some((is_true, message)))
 }

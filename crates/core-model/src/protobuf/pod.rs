@@ -3,7 +3,7 @@
 use super::meta::{CommonMeta, non_empty, owned, time};
 use super::wire::{Fields, Payload};
 use super::{DecodeError, FromProtobuf};
-use crate::pod::{Pod, PodPhase, ReadyCondition};
+use crate::pod::{Pod, PodOwner, PodPhase, ReadyCondition};
 use crate::{Interner, address};
 
 #[derive(Default)]
@@ -19,6 +19,7 @@ struct RawPod<'a> {
     pod_ip: &'a str,
     pod_ips: Vec<&'a str>,
     ready: Option<ReadyCondition>,
+    owner: Option<PodOwner>,
 }
 
 struct Port<'a> {
@@ -33,7 +34,13 @@ impl FromProtobuf for Pod {
         let mut fields = Fields::new(bytes, "the pod");
         while let Some((number, payload)) = fields.next()? {
             match number {
-                1 => pod.meta.read(payload, |_, _| Ok(()))?,
+                1 => pod.meta.read(payload, |number, payload| {
+                    // `metadata.ownerReferences`
+                    if number == 13 && pod.owner.is_none() {
+                        pod.owner = owner(payload)?;
+                    }
+                    Ok(())
+                })?,
                 2 => pod.read_spec(payload)?,
                 3 => pod.read_status(payload)?,
                 _ => {}
@@ -127,9 +134,24 @@ impl<'a> RawPod<'a> {
             pod_ips: pod_ips.into(),
             invalid_pod_ip,
             ready: self.ready,
+            owner: self.owner.unwrap_or_default(),
             details: None,
         }
     }
+}
+
+/// Reads an owner reference. Returns `None` if it is not that of the controller.
+fn owner(payload: Payload<'_>) -> Result<Option<PodOwner>, DecodeError> {
+    let (mut kind, mut is_controller) = ("", false);
+    let mut fields = Fields::of(payload, "metadata.ownerReferences")?;
+    while let Some((number, payload)) = fields.next()? {
+        match number {
+            1 => kind = payload.text("metadata.ownerReferences.kind")?,
+            6 => is_controller = payload.boolean("metadata.ownerReferences.controller")?,
+            _ => {}
+        }
+    }
+    Ok(is_controller.then(|| PodOwner::of_kind(kind)))
 }
 
 /// Adds the ports of a container. Returns its restart policy.
@@ -159,7 +181,7 @@ fn read_container<'a>(payload: Payload<'a>, ports: &mut Vec<Port<'a>>) -> Result
 }
 
 /// Reads a condition of a pod or a node. Returns `None` unless it is the `Ready` condition.
-pub(super) fn ready_condition(payload: Payload<'_>) -> Result<Option<ReadyCondition>, DecodeError> {
+fn ready_condition(payload: Payload<'_>) -> Result<Option<ReadyCondition>, DecodeError> {
     // The decoder only compares these texts, so they need not be UTF-8.
     let (mut is_ready, mut is_true, mut last_transition) = (false, false, None);
     let mut fields = Fields::of(payload, "status.conditions")?;

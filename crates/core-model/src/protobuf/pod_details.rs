@@ -3,12 +3,14 @@
 use serde::de::IgnoredAny;
 
 use super::meta::{owned, time};
+use super::service::target_port;
 use super::wire::{Fields, Payload};
 use super::{DecodeError, FromProtobuf};
 use crate::pod_details::{
-    Ended, PodCondition, PodDetails, RawContainer, RawContainerStatus, RawGate, RawPod, RawRunning,
-    RawSchedulingGate, RawSpec, RawState, RawStatus, RawWaiting,
+    Ended, PodCondition, PodDetails, RawContainer, RawContainerStatus, RawGate, RawPod, RawProbe,
+    RawRunning, RawSchedulingGate, RawSpec, RawState, RawStatus, RawTarget, RawWaiting,
 };
+use crate::service::TargetPort;
 use crate::{Intern, Interner, Text};
 
 impl FromProtobuf for PodDetails {
@@ -17,8 +19,10 @@ impl FromProtobuf for PodDetails {
         let mut pod = RawPod::default();
         each(Payload::Bytes(bytes), "the pod", |number, payload| match number {
             1 => each(payload, "metadata", |number, payload| {
-                if number == 14 {
-                    pod.metadata.finalizers.push(text(payload, "metadata.finalizers")?);
+                match number {
+                    8 => pod.metadata.created = time(payload, "metadata.creationTimestamp")?,
+                    14 => pod.metadata.finalizers.push(text(payload, "metadata.finalizers")?),
+                    _ => {}
                 }
                 Ok(())
             }),
@@ -79,14 +83,74 @@ fn container(payload: Payload<'_>) -> Result<RawContainer, DecodeError> {
     each(payload, "spec.containers", |number, payload| {
         match number {
             1 => container.name = text(payload, "spec.containers.name")?,
-            11 => container.readiness_probe = Some(IgnoredAny),
-            22 => container.startup_probe = Some(IgnoredAny),
+            10 => container.liveness_probe = Some(IgnoredAny),
+            11 => container.readiness_probe = Some(probe(payload)?),
+            12 => each(payload, "spec.containers.lifecycle", |number, _| {
+                if number == 1 {
+                    container.lifecycle.post_start = Some(IgnoredAny);
+                }
+                Ok(())
+            })?,
+            22 => container.startup_probe = Some(probe(payload)?),
             24 => container.restart_policy = text(payload, "spec.containers.restartPolicy")?,
             _ => {}
         }
         Ok(())
     })?;
     Ok(container)
+}
+
+fn probe(payload: Payload<'_>) -> Result<RawProbe, DecodeError> {
+    const FIELD: &str = "spec.containers.readinessProbe";
+    let mut probe = RawProbe::default();
+    each(payload, FIELD, |number, payload| {
+        match number {
+            1 => each(payload, FIELD, |number, payload| {
+                match number {
+                    2 => probe.http_get = Some(target(payload, 2, 3)?),
+                    3 => probe.tcp_socket = Some(target(payload, 1, 2)?),
+                    4 => {
+                        let number = number_of(payload, FIELD)?;
+                        let port = Some(TargetPort::Number(number));
+                        probe.grpc = Some(RawTarget { port, ..RawTarget::default() });
+                    }
+                    _ => {}
+                }
+                Ok(())
+            })?,
+            2 => probe.initial_delay_seconds = payload.int32(FIELD)?,
+            _ => {}
+        }
+        Ok(())
+    })?;
+    Ok(probe)
+}
+
+/// Reads what a probe asks. `port` and `host` are the numbers of these fields.
+fn target(payload: Payload<'_>, port: u64, host: u64) -> Result<RawTarget, DecodeError> {
+    const FIELD: &str = "spec.containers.readinessProbe.httpGet";
+    let mut target = RawTarget::default();
+    each(payload, FIELD, |number, payload| {
+        if number == port {
+            target.port = Some(target_port(payload, FIELD)?);
+        } else if number == host {
+            target.host = text(payload, FIELD)?;
+        }
+        Ok(())
+    })?;
+    Ok(target)
+}
+
+/// Reads the port of a gRPC probe.
+fn number_of(payload: Payload<'_>, field: &'static str) -> Result<i32, DecodeError> {
+    let mut port = 0;
+    each(payload, field, |number, payload| {
+        if number == 1 {
+            port = payload.int32(field)?;
+        }
+        Ok(())
+    })?;
+    Ok(port)
 }
 
 fn read_status(payload: Payload<'_>, status: &mut RawStatus) -> Result<(), DecodeError> {

@@ -119,7 +119,7 @@ fn port(payload: Payload<'_>, interner: &mut Interner) -> Result<(ServicePort, i
             1 => port.name = interner.shared(payload.text("spec.ports.name")?),
             2 => port.protocol = interner.shared(payload.text("spec.ports.protocol")?),
             3 => port.port = payload.int32("spec.ports.port")?,
-            4 => port.target_port = target_port(payload)?,
+            4 => port.target_port = target_port(payload, "spec.ports.targetPort")?,
             5 => node_port = payload.int32("spec.ports.nodePort")?,
             6 => port.app_protocol = Some(interner.shared(payload.text("spec.ports.appProtocol")?)),
             _ => {}
@@ -129,15 +129,14 @@ fn port(payload: Payload<'_>, interner: &mut Interner) -> Result<(ServicePort, i
 }
 
 /// Reads an `IntOrString`.
-fn target_port(payload: Payload<'_>) -> Result<TargetPort, DecodeError> {
-    const FIELD: &str = "spec.ports.targetPort";
+pub(super) fn target_port(payload: Payload<'_>, field: &'static str) -> Result<TargetPort, DecodeError> {
     let (mut is_name, mut number_value, mut name) = (false, 0, "");
-    let mut fields = Fields::of(payload, FIELD)?;
+    let mut fields = Fields::of(payload, field)?;
     while let Some((number, payload)) = fields.next()? {
         match number {
-            1 => is_name = payload.number(FIELD)? == 1,
-            2 => number_value = payload.int32(FIELD)?,
-            3 => name = payload.text(FIELD)?,
+            1 => is_name = payload.number(field)? == 1,
+            2 => number_value = payload.int32(field)?,
+            3 => name = payload.text(field)?,
             _ => {}
         }
     }

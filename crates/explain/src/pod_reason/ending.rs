@@ -6,10 +6,12 @@ use std::fmt;
 use kube_endpoint_core_model::{ObjectKey, Text};
 use serde::Serialize;
 
+use kube_endpoint_core_model::pod::PodOwner;
+
 use super::text::reported;
 use super::{PodReason, held};
-use crate::remedy::Person::{ClusterAdministrator, PodOwner};
-use crate::{Person, Remedy, Step};
+use crate::remedy::Person::{self, ClusterAdministrator};
+use crate::{Remedy, Step};
 
 /// The condition `DisruptionTarget` of a pod, since 1.25: who ends it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -59,11 +61,11 @@ impl Disruption {
     fn advice(&self) -> (Person, &'static str) {
         match &*self.reason {
             "EvictionByEvictionAPI" => (
-                PodOwner,
+                Person::PodOwner,
                 "run several pods and protect them with a PodDisruptionBudget, so that an eviction leaves some",
             ),
             "PreemptionByScheduler" => {
-                (PodOwner, "give the pods a priority class with a higher value, or the cluster more room")
+                (Person::PodOwner, "give the pods a priority class with a higher value, or the cluster more room")
             }
             "DeletionByTaintManager" => (
                 ClusterAdministrator,
@@ -74,7 +76,7 @@ impl Disruption {
                 ClusterAdministrator,
                 "look at the conditions of its node: memory, disk or process ids run short, or it shuts down",
             ),
-            _ => (PodOwner, "look at the pod's events"),
+            _ => (Person::PodOwner, "look at the pod's events"),
         }
     }
 
@@ -86,6 +88,9 @@ impl Disruption {
     }
 }
 
+/// The seconds from the end of the grace period on after which a pod should be gone.
+const OVERDUE: i64 = 60;
+
 /// Prints that pods are being deleted. `silent` are the nodes that keep them.
 pub(super) fn terminating(
     f: &mut fmt::Formatter<'_>,
@@ -93,6 +98,7 @@ pub(super) fn terminating(
     disruption: Option<&Disruption>,
     finalizers: &[Text],
     silent: Option<(&str, bool)>,
+    overdue: Option<i64>,
 ) -> fmt::Result {
     f.write_str("the pod is being deleted")?;
     f.write_str(if serving { " and finishes its requests" } else { "" })?;
@@ -103,6 +109,9 @@ pub(super) fn terminating(
         Some((node, true)) => write!(f, "; its node {node} is not ready, so no kubelet ends it")?,
         Some((node, false)) => write!(f, "; its node {node} does not exist, so no kubelet ends it")?,
         None => {}
+    }
+    if let Some(seconds) = overdue.filter(|seconds| *seconds >= OVERDUE) {
+        write!(f, "; its grace period ended {} ago", crate::age::seconds(seconds))?;
     }
     match finalizers {
         [] => Ok(()),
@@ -120,7 +129,9 @@ pub(super) fn terminating_remedy(
     nodes: &str,
     is_alone: bool,
 ) -> Remedy {
-    let PodReason::PodTerminating { disruption, finalizers, silent_node, .. } = reason else {
+    let PodReason::PodTerminating { disruption, finalizers, silent_node, node, owner, overdue_seconds, .. } =
+        reason
+    else {
         return Remedy::default();
     };
     let describe = Step::kubectl_in(&service.namespace, ["describe", "pod", pod]);
@@ -134,23 +145,30 @@ pub(super) fn terminating_remedy(
             describe,
         ),
         (None, _) if !finalizers.is_empty() => {
-            (PodOwner, held(finalizers), Step::finalizers(&service.namespace, "pod", pod))
+            (Person::PodOwner, held(finalizers), Step::finalizers(&service.namespace, "pod", pod))
+        }
+        (None, _) if overdue_seconds.is_some_and(|seconds| seconds >= OVERDUE) => {
+            let node = node.as_deref().unwrap_or_default();
+            let advice = format!("look at the kubelet and the container runtime of node {node}, which have not ended it");
+            (ClusterAdministrator, advice, describe)
         }
         (None, Some(disruption)) => {
             let (person, advice) = disruption.advice();
             (person, advice.to_owned(), disruption.shows_node().unwrap_or(describe))
         }
-        (None, None) if is_alone => (PodOwner, "if it stays, look at its node".to_owned(), describe),
+        (None, None) if is_alone => (Person::PodOwner, "if it stays, look at its node".to_owned(), describe),
         (None, None) => return Remedy::new("Nothing; if it lasts, look at its node").shown_by([describe]),
     };
     let sentence = match (is_alone, silent_node, disruption) {
+        // It makes the pod again under the same name, once that is free.
+        (true, ..) if *owner == PodOwner::StatefulSet => capital(&advice),
         (true, ..) => format!("Start a pod in its place; {advice}"),
         (false, None, Some(_)) if finalizers.is_empty() => {
             format!("Nothing, if another pod takes its place; else {advice}")
         }
         (false, ..) => capital(&advice),
     };
-    Remedy::ask(if is_alone && silent_node.is_none() { PodOwner } else { person }, sentence).shown_by([shows])
+    Remedy::ask(if is_alone && silent_node.is_none() { Person::PodOwner } else { person }, sentence).shown_by([shows])
 }
 
 /// Says what to do about nodes that are not ready. A program may still run on them, so deleting the
@@ -169,28 +187,17 @@ pub(super) fn finished_sentence(
     is_alone: bool,
 ) -> (Person, String) {
     let (person, advice) = match (why, disruption) {
-        ("DeadlineExceeded", _) => (PodOwner, "raise or unset its spec.activeDeadlineSeconds"),
+        ("DeadlineExceeded", _) => (Person::PodOwner, "raise or unset its spec.activeDeadlineSeconds"),
         ("Evicted", _) => (
-            PodOwner,
+            Person::PodOwner,
             "let the pods request what they use, because the kubelet evicts first those that use more; its node ran short of what the message names",
-        ),
-        (
-            "NodeAffinity" | "NodeName" | "NodePorts" | "UnexpectedAdmissionError" | "TopologyAffinityError",
-            _,
-        ) => (
-            ClusterAdministrator,
-            "look at its node, whose kubelet did not take it: the message names what did not fit",
-        ),
-        (why, _) if why.starts_with("OutOf") => (
-            ClusterAdministrator,
-            "look at its node, which had no room for it any more; a second scheduler, or pods bound without one, may fill nodes",
         ),
         ("Preempting", _) => (ClusterAdministrator, "give its node more room: a critical pod took its place"),
         ("Terminated" | "NodeShutdown" | "Shutdown", _) => {
             (ClusterAdministrator, "drain nodes before they shut down, so that pods move in time")
         }
         (_, Some(disruption)) => disruption.advice(),
-        _ => (PodOwner, "look at its events"),
+        _ => (Person::PodOwner, "look at its events"),
     };
     let sentence = if is_alone {
         format!("Start a pod in its place, and {advice}")
@@ -198,6 +205,47 @@ pub(super) fn finished_sentence(
         format!("Nothing, if another pod runs in its place; else start one, and {advice}")
     };
     (person, sentence)
+}
+
+/// Reasons of pods that the kubelet did not take, and what to look at.
+const REJECTIONS: [(&str, &str); 6] = [
+    ("UnexpectedAdmissionError", "the device plugin that the message names, and at its devices"),
+    ("TopologyAffinityError", "its topology manager, which cannot give the pod what it asks for on one NUMA node"),
+    ("SMTAlignmentError", "its CPU manager: the pod has to ask for whole cores"),
+    ("NodeAffinity", "its labels, which changed after the scheduler had chosen it"),
+    ("NodePorts", "the pods there that have the host port, which another scheduler may have bound"),
+    ("OutOf", "its pods: a second scheduler, or pods bound without one, may fill it"),
+];
+
+/// The start of the message of a pod that the kubelet did not take.
+const REJECTED: &str = "Pod was rejected: ";
+
+/// Returns true if the kubelet of its node did not take a pod.
+pub(super) fn is_rejected(why: &str, message: &str) -> bool {
+    message.starts_with(REJECTED) || REJECTIONS.iter().any(|(reason, _)| why.starts_with(reason))
+}
+
+/// Prints that `nodes` did not take `pods`.
+pub(super) fn rejected(
+    f: &mut fmt::Formatter<'_>,
+    nodes: &str,
+    pods: &str,
+    why: &str,
+    message: &str,
+) -> fmt::Result {
+    write!(f, "{nodes} rejected {pods} for good")?;
+    reported(f, why, message.strip_prefix(REJECTED).unwrap_or(message))
+}
+
+/// Returns the remedy for pods that the kubelet of a node did not take. A pod in their place may
+/// come to the same node.
+pub(super) fn rejected_remedy(why: &str, node: &str) -> Remedy {
+    let at = REJECTIONS.iter().find(|(reason, _)| why.starts_with(reason));
+    let at = at.map_or("what the message names", |(_, at)| *at);
+    let sentence = format!(
+        "Look at node {node}: at {at}; cordon it until then, so that pods go to other nodes, and start the pod again if no controller does"
+    );
+    Remedy::ask(ClusterAdministrator, sentence)
 }
 
 /// Says what to do about a pod that is about to be deleted.

@@ -6,7 +6,7 @@ use kube_endpoint_core_model::well_known::LABEL_SERVICE_NAME;
 use kube_endpoint_core_model::{ObjectKey, Text};
 
 use super::text::any_of;
-use super::{NamedPort, PodReason, containers, ending, scheduling};
+use super::{NamedPort, PodReason, containers, ending, gates, owner, scheduling};
 use crate::near::is_typo;
 use crate::remedy::Person::{ClusterAdministrator, PodOwner, ServiceOwner};
 use crate::{Remedy, Step};
@@ -16,6 +16,7 @@ impl PodReason {
     pub fn remedy(&self, service: &ObjectKey, pod: &str) -> Remedy {
         let in_namespace = |words: &[&str]| Step::kubectl_in(&service.namespace, words.iter().copied());
         let describe = || in_namespace(&["describe", "pod", pod]);
+        let save = || in_namespace(&["get", "pod", pod, "-o", "yaml"]);
         match self {
             Self::PortNameNotFound { wanted, has, elsewhere, .. } => {
                 Remedy::ask(ServiceOwner, name_port(wanted, has, *elsewhere, false))
@@ -30,28 +31,15 @@ impl PodReason {
                     has.protocol, wanted.name, wanted.protocol
                 ),
             ),
-            Self::NodeNotFound { node } => Remedy::ask(
-                ClusterAdministrator,
-                format!("Bring node {node:?} back, or delete the pod so that it is scheduled elsewhere"),
-            ),
-            Self::ReadinessGateNotMet { gate, status: None, .. } => Remedy::ask(
-                ClusterAdministrator,
-                format!(
-                    "Start the controller that sets the condition {gate}, often that of a load balancer; if it is gone for good, make the pods anew without this readiness gate"
-                ),
-            ),
-            Self::ReadinessGateNotMet { gate, .. } => Remedy::ask(
-                ClusterAdministrator,
-                format!(
-                    "Look at what the condition {gate} says, and at the controller that sets it, often that of a load balancer"
-                ),
-            )
-            .shown_by([describe()]),
+            Self::NodeNotFound { node, owner } => owner::node_gone(*owner, "node", node, save()),
+            Self::ReadinessGateNotMet { gate, status, .. } => {
+                gates::remedy(gate, status.is_some(), service, describe())
+            }
             Self::ContainerNotRunning { .. } => {
                 self.stopped().map(|stopped| stopped.remedy(&service.namespace, pod)).unwrap_or_default()
             }
-            Self::InitContainerRuns { container, .. } => {
-                Remedy::ask(PodOwner, format!("Wait for init container {container}, or look at what it waits for"))
+            Self::InitContainerRuns { container, seconds, .. } => {
+                Remedy::ask(PodOwner, containers::init_sentence(container, *seconds))
                     .shown_by([containers::logs(&service.namespace, pod, container)])
             }
             Self::ContainerNotReady { containers, .. } => {
@@ -83,6 +71,9 @@ impl PodReason {
                 format!("Look at why {} failed", containers::called(failed.kind, &failed.name)),
             )
             .shown_by([containers::logs(&service.namespace, pod, &failed.name)]),
+            Self::PodFinished { why, message, node: Some(node), .. } if ending::is_rejected(why, message) => {
+                ending::rejected_remedy(why, node).shown_by([describe()])
+            }
             Self::PodFinished { why, disruption, .. } if !why.is_empty() || disruption.is_some() => {
                 let (person, sentence) = ending::finished_sentence(why, disruption.as_ref(), false);
                 Remedy::ask(person, sentence).shown_by([describe()])
@@ -91,10 +82,7 @@ impl PodReason {
                 ServiceOwner,
                 "Nothing, if it has done its work; a Service should select pods that keep running",
             ),
-            Self::NoAddress => Remedy::new(
-                "Look at the pod's events, if it lasts: a volume that cannot be mounted, or the network plugin",
-            )
-            .shown_by([describe()]),
+            Self::NoAddress(starting) => starting.remedy(describe()),
             Self::PodTerminating { .. } => {
                 let node = self.node().unwrap_or_default();
                 ending::terminating_remedy(self, service, pod, node, false)
@@ -106,6 +94,7 @@ impl PodReason {
             Self::NotReady { disruption: Some(disruption), .. } => {
                 ending::disrupted_remedy(disruption).shown_by([describe()])
             }
+            Self::NotReady { stale_on: Some(node), owner, .. } => owner::stale(*owner, node, save()),
             Self::NotReady { .. } => {
                 Remedy::ask(PodOwner, "Look at the pod's conditions").shown_by([describe()])
             }
@@ -139,6 +128,15 @@ impl PodReason {
                 "Nothing, if clients expect that; else unset publishNotReadyAddresses",
             ),
         }
+    }
+
+    /// Adds to the remedy for pods that are not ready what to do if they wait for one another.
+    pub(crate) fn with_peers(remedy: Remedy) -> Remedy {
+        let sentence = format!(
+            "{}; if the pods wait for one another, set publishNotReadyAddresses of the Service, because DNS has the name of a pod only while it is ready",
+            remedy.sentence
+        );
+        remedy.saying(sentence)
     }
 }
 

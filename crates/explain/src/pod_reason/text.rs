@@ -28,12 +28,17 @@ pub(super) fn any_of(families: &[IpFamily]) -> String {
     families.iter().map(|family| format!("{family:?}")).collect::<Vec<_>>().join(" or ")
 }
 
+/// Returns a message without the full stops and blanks at its end.
+fn ended(message: &str) -> &str {
+    message.trim_end_matches(['.', ' ', '\n'])
+}
+
 /// Appends the reason and the message of a condition or state, if there are any.
 pub(super) fn reported(f: &mut fmt::Formatter<'_>, why: &str, message: &str) -> fmt::Result {
     match (why, message) {
         ("", "") => Ok(()),
-        (text, "") | ("", text) => write!(f, ": {}", text.trim_end_matches('.')),
-        (why, message) => write!(f, ": {why}, {}", message.trim_end_matches('.')),
+        (text, "") | ("", text) => write!(f, ": {}", ended(text)),
+        (why, message) => write!(f, ": {why}, {}", ended(message)),
     }
 }
 
@@ -43,10 +48,13 @@ impl fmt::Display for PodReason {
             Self::PodFinished { why, disruption: Some(disruption), .. } if why.is_empty() => {
                 write!(f, "the pod has ended for good: {disruption}")
             }
+            Self::PodFinished { why, message, node: Some(node), .. } if ending::is_rejected(why, message) => {
+                ending::rejected(f, &format!("node {node}"), "the pod", why, message)
+            }
             Self::PodFinished { why, message, failed, .. } => {
                 containers::finished(f, why, message, failed.as_ref())
             }
-            Self::NoAddress => f.write_str("the pod has no IP address yet"),
+            Self::NoAddress(starting) => starting.fmt(f),
             Self::PortNameNotFound { wanted, has, elsewhere, .. }
             | Self::SomePortsNotFound { wanted, has, elsewhere } => {
                 let others = if *elsewhere { ", which other pods of the Service have" } else { "" };
@@ -54,11 +62,11 @@ impl fmt::Display for PodReason {
                 let only_dns = matches!(self, Self::PortNameNotFound { only_dns: true, .. });
                 f.write_str(if only_dns { "; DNS answers with its address, without this port" } else { "" })
             }
-            Self::PodTerminating { serving, finalizers, disruption, silent_node, .. } => {
+            Self::PodTerminating { serving, finalizers, disruption, silent_node, overdue_seconds, .. } => {
                 let silent = silent_node.as_ref().map(|node| (&*node.name, node.exists));
-                ending::terminating(f, *serving, disruption.as_ref(), finalizers, silent)
+                ending::terminating(f, *serving, disruption.as_ref(), finalizers, silent, *overdue_seconds)
             }
-            Self::NodeNotFound { node } => write!(f, "the pod's node {node:?} does not exist"),
+            Self::NodeNotFound { node, .. } => write!(f, "the pod's node {node:?} does not exist"),
             Self::InvalidAddress { address } => {
                 write!(f, "the pod's address {address:?} is not an IP address")
             }
@@ -69,12 +77,21 @@ impl fmt::Display for PodReason {
             Self::NotReady { disruption: Some(disruption), .. } => {
                 write!(f, "the pod is about to be deleted: {disruption}")
             }
+            Self::NotReady { stale_on: Some(node), .. } => {
+                write!(
+                    f,
+                    "the condition Ready is not true, although all containers are ready: another client than the kubelet set it, as the node controller does while a node is not ready, and the kubelet has not corrected it (node {node})"
+                )
+            }
             Self::NotReady { why, message, .. } => {
                 f.write_str("the condition Ready is not true")?;
                 reported(f, why, message)
             }
-            Self::ReadinessGateNotMet { gate, status, .. } => match status {
-                Some(status) => write!(f, "readiness gate {gate} is {status}"),
+            Self::ReadinessGateNotMet { gate, status, why, message, .. } => match status {
+                Some(status) => {
+                    write!(f, "readiness gate {gate} is {status}")?;
+                    reported(f, why, message)
+                }
                 None => write!(f, "readiness gate {gate} has no condition: nobody has reported on it"),
             },
             Self::ContainerNotReady { containers, .. } => containers::unready(f, containers),
@@ -86,8 +103,9 @@ impl fmt::Display for PodReason {
                 let container = containers::called(ContainerKind::Init, container);
                 write!(f, "{container} has not ended, and the containers after it wait for that")
             }
-            Self::NodeNotReady { node, .. } => {
-                write!(f, "the pod's node {node} is not ready, so the pod was marked not ready")
+            Self::NodeNotReady { node, message, .. } => {
+                write!(f, "the pod's node {node} is not ready, so the pod was marked not ready")?;
+                reported(f, "", message)
             }
             Self::NotScheduled { gates, .. } if !gates.is_empty() => {
                 let (gate, hold) = if gates.len() == 1 { ("gate", "holds") } else { ("gates", "hold") };
@@ -130,7 +148,7 @@ impl Problem for PodReason {
     fn code(&self) -> Code {
         match self {
             Self::PodFinished { .. } => Code::PodFinished,
-            Self::NoAddress => Code::NoAddress,
+            Self::NoAddress(_) => Code::NoAddress,
             Self::PortNameNotFound { .. } => Code::PortNameNotFound,
             Self::PodTerminating { .. } => Code::PodTerminating,
             Self::NodeNotFound { .. } => Code::NodeNotFound,

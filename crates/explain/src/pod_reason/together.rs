@@ -5,7 +5,7 @@ use std::fmt;
 use kube_endpoint_core_model::ObjectKey;
 
 use super::PodReason;
-use crate::Remedy;
+use crate::{Remedy, Step};
 
 /// Reasons of several pods with the same [group](PodReason::group). Prints as one sentence, without
 /// a full stop.
@@ -43,6 +43,79 @@ impl Together<'_> {
         addresses
     }
 
+    /// Returns a text of the reasons, or an empty one if they have different ones: then none of them
+    /// holds for all.
+    fn common<'r>(&'r self, text: impl Fn(&'r PodReason) -> &'r str) -> &'r str {
+        let mut texts = self.0.iter().map(|reason| text(reason));
+        let first = texts.next().unwrap_or_default();
+        if texts.all(|other| other == first) { first } else { "" }
+    }
+
+    /// Returns the greatest number of seconds of the reasons.
+    fn longest(&self, seconds: impl Fn(&PodReason) -> Option<i64>) -> Option<i64> {
+        self.0.iter().filter_map(|reason| seconds(reason)).max()
+    }
+
+    /// Prints what holds for all of several pods: a message about the first one may be wrong about
+    /// the others.
+    fn common_reason(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(first) = self.0.first() else { return Ok(()) };
+        if let Some(stopped) = first.stopped() {
+            let restarts = self.0.iter().filter_map(|reason| Some(reason.stopped()?.restarts.0));
+            let restarts = restarts.clone().min().zip(restarts.max()).unwrap_or_default();
+            let message = self.common(|reason| match reason.stopped() {
+                Some(stopped) => stopped.told(),
+                None => "",
+            });
+            return super::containers::Stopped { message, restarts, ..stopped }.fmt(f);
+        }
+        let mut common = (*first).clone();
+        match &mut common {
+            PodReason::PodFinished { message, .. } => {
+                *message = self.common(|reason| match reason {
+                    PodReason::PodFinished { message, .. } => message,
+                    _ => "",
+                }).into();
+            }
+            PodReason::ReadinessGateNotMet { message, .. } => {
+                *message = self.common(|reason| match reason {
+                    PodReason::ReadinessGateNotMet { message, .. } => message,
+                    _ => "",
+                }).into();
+            }
+            PodReason::NoAddress(starting) => {
+                starting.node = first_few(&self.nodes()).into();
+                starting.message = self.common(|reason| match reason {
+                    PodReason::NoAddress(starting) => &starting.message,
+                    _ => "",
+                }).into();
+            }
+            PodReason::NotReady { stale_on: Some(node), .. } => *node = first_few(&self.nodes()).into(),
+            PodReason::PodTerminating { overdue_seconds, .. } => {
+                *overdue_seconds = self.longest(|reason| match reason {
+                    PodReason::PodTerminating { overdue_seconds, .. } => *overdue_seconds,
+                    _ => None,
+                });
+            }
+            PodReason::ContainerNotReady { containers, .. } => {
+                for (at, container) in containers.iter_mut().enumerate() {
+                    let of = |reason: &&PodReason| match reason {
+                        PodReason::ContainerNotReady { containers, .. } => containers.get(at),
+                        _ => None,
+                    };
+                    let restarts = self.0.iter().filter_map(of).map(|one| one.restarts);
+                    if restarts.clone().min() != restarts.max() {
+                        container.restarts = 0;
+                    }
+                    container.first_probe_in_seconds =
+                        self.0.iter().filter_map(|reason| of(&reason)?.first_probe_in_seconds).max();
+                }
+            }
+            _ => {}
+        }
+        common.fmt(f)
+    }
+
     /// Returns the remedy for all of them. `pod` is the name of one of the pods, which `service`
     /// selects; `is_alone` is true if the Service has only pods of this kind.
     pub(crate) fn remedy(&self, service: &ObjectKey, pod: &str, is_alone: bool) -> Remedy {
@@ -52,10 +125,17 @@ impl Together<'_> {
             PodReason::NodeNotReady { .. } if nodes.len() > 1 => {
                 format!("Look at the kubelets of nodes {}", first_few(&nodes))
             }
-            PodReason::NodeNotFound { .. } if nodes.len() > 1 => format!(
-                "Bring the nodes {} back, or delete the pods so that they are scheduled elsewhere",
-                first_few(&nodes)
-            ),
+            PodReason::NodeNotFound { owner, .. } if nodes.len() > 1 => {
+                let save = Step::kubectl_in(&service.namespace, ["get", "pod", pod, "-o", "yaml"]);
+                return super::owner::node_gone(*owner, "nodes", &first_few(&nodes), save);
+            }
+            PodReason::NotReady { stale_on: Some(_), owner, .. } => {
+                let save = Step::kubectl_in(&service.namespace, ["get", "pod", pod, "-o", "yaml"]);
+                return super::owner::stale(*owner, &first_few(&nodes), save);
+            }
+            PodReason::PodFinished { why, message, .. } if super::ending::is_rejected(why, message) => {
+                return reason.remedy(service, pod);
+            }
             PodReason::PodFinished { why, disruption, .. }
                 if is_alone && (!why.is_empty() || disruption.is_some()) =>
             {
@@ -86,14 +166,43 @@ impl fmt::Display for Together<'_> {
                     f,
                     "their nodes are not ready, so the pods were marked not ready: {}",
                     first_few(&nodes)
-                )
+                )?;
+                let message = self.common(|reason| match reason {
+                    PodReason::NodeNotReady { message, .. } => message,
+                    _ => "",
+                });
+                match message {
+                    "" => Ok(()),
+                    message => write!(f, " ({})", message.trim_end_matches('.')),
+                }
+            }
+            Some(PodReason::PodFinished { why, message, .. })
+                if self.0.len() > 1 && super::ending::is_rejected(why, message) =>
+            {
+                let message = self.common(|reason| match reason {
+                    PodReason::PodFinished { message, .. } => message,
+                    _ => "",
+                });
+                let node = if nodes.len() == 1 { "node" } else { "nodes" };
+                super::ending::rejected(f, &format!("{node} {}", first_few(&nodes)), "the pods", why, message)
             }
             Some(PodReason::NodeNotFound { .. }) if nodes.len() > 1 => {
                 write!(f, "their nodes do not exist: {}", first_few(&nodes))
             }
             Some(PodReason::PodTerminating { disruption, finalizers, silent_node: Some(node), .. }) => {
                 let silent = Some((&*first_few(&nodes), node.exists));
-                super::ending::terminating(f, self.serving() > 0, disruption.as_ref(), finalizers, silent)
+                let overdue = self.longest(|reason| match reason {
+                    PodReason::PodTerminating { overdue_seconds, .. } => *overdue_seconds,
+                    _ => None,
+                });
+                super::ending::terminating(
+                    f,
+                    self.serving() > 0,
+                    disruption.as_ref(),
+                    finalizers,
+                    silent,
+                    overdue,
+                )
             }
             Some(PodReason::PodTerminating { .. }) if (1..self.0.len()).contains(&self.serving()) => {
                 let answer = if self.serving() == 1 { "answers" } else { "answer" };
@@ -123,6 +232,7 @@ impl fmt::Display for Together<'_> {
                     first_few(&texts(&self.addresses()))
                 )
             }
+            Some(_) if self.0.len() > 1 => self.common_reason(f),
             Some(reason) => reason.fmt(f),
             None => Ok(()),
         }
