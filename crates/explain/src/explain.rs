@@ -346,6 +346,7 @@ fn says(service: &Service, pod: PodExplanation, options: &Options) -> ServiceSay
     let known = options.known;
     let may_be_last = !service.is_headless() && pod.is_ending_and_serving();
     let receives = match pod.publication {
+        Publication::Ready if pod.runs_nothing => Some(false),
         Publication::Ready => known.slices.then(|| pod.is_sent_traffic()),
         _ if may_be_last && !known.slices => None,
         _ => Some(pod.is_last_resort()),

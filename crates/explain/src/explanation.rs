@@ -89,7 +89,7 @@ pub struct Counts {
     /// The number that should receive traffic; without a selector, or if pods are not known, the
     /// number that slices hold as ready.
     pub ready: usize,
-    /// The number that slices list as not ready.
+    /// The number that slices list as not ready, or that answer nobody because no container runs.
     pub not_ready: usize,
     /// The number that slices do not list.
     pub left_out: usize,

@@ -58,9 +58,9 @@ impl PodExplanation {
         self.places.iter().any(|place| place.used && place.ready && self.owns(&place.addresses))
     }
 
-    /// Returns true if the pod receives traffic from some client.
+    /// Returns true if some client is sent to the pod.
     pub fn is_sent_traffic(&self) -> bool {
-        !self.runs_nothing && self.places.iter().any(|place| self.owns(place.sent()))
+        self.places.iter().any(|place| self.owns(place.sent()))
     }
 
     /// Returns true if the pod receives traffic although it is being deleted: no endpoint is ready,

@@ -71,14 +71,15 @@ pub(crate) fn any_ready(slices: &[Arc<EndpointSlice>]) -> bool {
 /// known only if no pod should receive any.
 pub(crate) fn count_pods(service: &Service, pods: &[PodExplanation], known: Known) -> Counts {
     let of = |publication| pods.iter().filter(|pod| pod.publication == publication).count();
-    let ready = of(Publication::Ready);
+    let answers = |pod: &&PodExplanation| pod.publication == Publication::Ready && !pod.runs_nothing;
+    let ready = pods.iter().filter(answers).count();
     let may_receive =
         ready > 0 || (!service.is_headless() && pods.iter().any(PodExplanation::is_ending_and_serving));
-    let receiving = pods.iter().filter(|pod| pod.publication == Publication::Ready && pod.is_sent_traffic());
+    let receiving = pods.iter().filter(answers).filter(|pod| pod.is_sent_traffic());
     Counts {
         selected: pods.len(),
         ready,
-        not_ready: of(Publication::NotReady),
+        not_ready: of(Publication::NotReady) + of(Publication::Ready) - ready,
         left_out: of(Publication::LeftOut),
         receiving: (known.slices || !may_receive).then(|| receiving.count()),
         ending: pods.iter().filter(|pod| pod.is_last_resort()).count(),

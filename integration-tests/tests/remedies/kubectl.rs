@@ -47,6 +47,7 @@ pub(crate) async fn run(server: &EmbeddedApiServer, line: &str) -> Result<bool, 
         ["auth", "can-i", "list", kind] => at(kind, "").map(|_| false),
         ["auth", "can-i", _, _, user] if user.starts_with("--as=") => Ok(false),
         ["get" | "describe", kind, ..] if OF_ADMISSION.contains(kind) => Ok(false),
+        ["get", "nodes", "-o" | "--show-labels", ..] | ["get", "pvc"] => Ok(false),
         ["get", kind, name] => exist(server, namespace, kind, &[name]).await,
         ["get", kind, "-L", _] => at(kind, "").map(|_| false),
         ["get", "events", "--field-selector", about] if about.starts_with("involvedObject.name=") => {

@@ -6,7 +6,7 @@ use kube_endpoint_core_model::{Text, Timestamp};
 
 use super::Judged;
 use crate::age;
-use crate::details::{ContainerKind, ContainerState, PodDetails, RunState};
+use crate::details::{ContainerKind, ContainerState, RunState};
 use crate::pod_reason::{
     Disruption, FailedContainer, PodReason, SilentNode, Starting, UndeclaredPort, UnreadyContainer,
 };

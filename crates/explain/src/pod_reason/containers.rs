@@ -122,7 +122,7 @@ impl fmt::Display for Stopped<'_> {
     }
 }
 
-impl Stopped<'_> {
+impl<'a> Stopped<'a> {
     /// Returns the remedy for the pod of a namespace.
     pub(super) fn remedy(&self, namespace: &str, pod: &str) -> Remedy {
         let container = called(self.kind, self.name);
@@ -184,7 +184,7 @@ impl Stopped<'_> {
     }
 
     /// Returns the message of the state. That of a back-off names the container and the pod again.
-    fn told(&self) -> &str {
+    pub(super) fn told(&self) -> &'a str {
         self.message.split(" restarting failed container").next().unwrap_or_default()
     }
 

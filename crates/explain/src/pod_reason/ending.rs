@@ -89,7 +89,7 @@ impl Disruption {
 }
 
 /// The seconds from the end of the grace period on after which a pod should be gone.
-const OVERDUE: i64 = 60;
+const OVERDUE: i64 = 120;
 
 /// Prints that pods are being deleted. `silent` are the nodes that keep them.
 pub(super) fn terminating(

@@ -107,7 +107,7 @@ impl PodReason {
             )
             .shown_by([describe()]),
             Self::NotScheduled { why, message, .. } => {
-                scheduling::remedy(why.as_deref(), message).shown_by([describe()])
+                scheduling::remedy(why.as_deref(), message, &service.namespace, pod)
             }
             Self::OverCapacity => Remedy::ask(
                 ServiceOwner,

@@ -67,7 +67,7 @@ impl Together<'_> {
                 Some(stopped) => stopped.told(),
                 None => "",
             });
-            return super::containers::Stopped { message, restarts, ..stopped }.fmt(f);
+            return write!(f, "{}", super::containers::Stopped { message, restarts, ..stopped });
         }
         let mut common = (*first).clone();
         match &mut common {
@@ -99,21 +99,19 @@ impl Together<'_> {
             }
             PodReason::ContainerNotReady { containers, .. } => {
                 for (at, container) in containers.iter_mut().enumerate() {
-                    let of = |reason: &&PodReason| match reason {
+                    let same = self.0.iter().filter_map(|reason| match reason {
                         PodReason::ContainerNotReady { containers, .. } => containers.get(at),
                         _ => None,
-                    };
-                    let restarts = self.0.iter().filter_map(of).map(|one| one.restarts);
-                    if restarts.clone().min() != restarts.max() {
+                    });
+                    if same.clone().any(|one| one.restarts != container.restarts) {
                         container.restarts = 0;
                     }
-                    container.first_probe_in_seconds =
-                        self.0.iter().filter_map(|reason| of(&reason)?.first_probe_in_seconds).max();
+                    container.first_probe_in_seconds = same.filter_map(|one| one.first_probe_in_seconds).max();
                 }
             }
             _ => {}
         }
-        common.fmt(f)
+        write!(f, "{common}")
     }
 
     /// Returns the remedy for all of them. `pod` is the name of one of the pods, which `service`

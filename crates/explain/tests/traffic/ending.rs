@@ -20,22 +20,22 @@ fn pods_that_are_being_deleted_receive_traffic_if_no_other_does() {
     check(ending(cluster()), "ok EP000 1 of 2 pods receive traffic", &[]);
     check(
         both(cluster()),
-        "degraded EP013 2 of 2 pods receive traffic until they are deleted; 2 pods: the pod is being deleted and finishes its requests",
+        "degraded EP013 2 of 2 pods receive traffic until they are deleted; 2 pods: the pod is being deleted and finishes its requests; its grace period ended 50m ago",
         &["warning EP013"],
     );
     check(
         both(cluster()).select("Pod", "web-1").not_ready(),
-        "degraded EP013 1 of 2 pods receive traffic until they are deleted; 2 pods: the pods are being deleted, of which 1 still answers",
+        "degraded EP013 1 of 2 pods receives traffic until it is deleted; 2 pods: the pods are being deleted, of which 1 still answers",
         &["warning EP013"],
     );
     check(
         both(cluster()).select("Pod", "web-1").not_ready().select("Pod", "web-2").not_ready(),
-        "down EP013 0 of 2 pods receive traffic; 2 pods: the pod is being deleted",
+        "down EP013 0 of 2 pods receive traffic; 2 pods: the pod is being deleted; its grace period ended 50m ago",
         &["error EP013"],
     );
     check(
         both(cluster()).select("Service", "web").headless(),
-        "down EP013 0 of 2 pods receive traffic; 2 pods: the pod is being deleted and finishes its requests",
+        "down EP013 0 of 2 pods receive traffic; 2 pods: the pod is being deleted and finishes its requests; its grace period ended 50m ago",
         &["error EP013"],
     );
     check(
@@ -70,7 +70,7 @@ fn a_rollout_is_not_called_degraded_if_pods_may_not_be_read() {
 #[test]
 fn the_last_pod_receives_traffic_until_its_slice_is_written() {
     let stale = || settled(Cluster::new().node("a").service("web").pods("web", 1));
-    let message = "1 of 1 pods receive traffic until they are deleted; the slices are not up to date";
+    let message = "1 of 1 pods receives traffic until it is deleted; the slices are not up to date";
     let headline = headline(&stale().select("Pod", "web-1").terminating(), "");
     assert!(headline.starts_with(&format!("degraded EP050 {message}")), "{headline}");
     assert!(codes(&stale().select("Pod", "web-1").terminating().not_ready(), "").starts_with("down EP050"));
