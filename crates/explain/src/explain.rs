@@ -77,7 +77,10 @@ pub(crate) fn explain_with(
         }
         None => Vec::new(),
     };
-    if explanation::is_left_to_ending(&explained) && known.slices && !traffic::any_ready(objects.slices_of(key)) {
+    if explanation::is_left_to_ending(&explained)
+        && known.slices
+        && !traffic::any_ready(objects.slices_of(key))
+    {
         explained.iter_mut().for_each(|pod| pod.is_alone = true);
     }
     let nearly_matching = match &service.selector {

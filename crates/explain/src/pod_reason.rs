@@ -21,8 +21,8 @@ use crate::details::{ContainerKind, Ended, Probe, write_optional_time};
 
 pub(crate) use ending::capital;
 pub use ending::{Disruption, SilentNode};
-pub use starting::Starting;
 pub(crate) use remedy::held;
+pub use starting::Starting;
 pub(crate) use together::Together;
 
 /// A reason. Serialises with the tag `reason`, which holds the name of the code.
@@ -327,7 +327,9 @@ impl PodReason {
             Self::NodeNotFound { node, .. }
             | Self::NodeNotReady { node, .. }
             | Self::PodTerminating { silent_node: Some(SilentNode { name: node, .. }), .. } => Some(node),
-            Self::PodFinished { why, message, node, .. } if ending::is_rejected(why, message) => node.as_deref(),
+            Self::PodFinished { why, message, node, .. } if ending::is_rejected(why, message) => {
+                node.as_deref()
+            }
             Self::PodTerminating { node, .. } => node.as_deref(),
             Self::NotReady { stale_on, .. } => stale_on.as_deref(),
             Self::NoAddress(starting) => starting.silent.as_ref().map(|_| &*starting.node),
@@ -348,19 +350,17 @@ impl PodReason {
                 last,
                 has_liveness_probe,
                 has_post_start_hook,
-            } => {
-                Some(containers::Stopped {
-                    name: container,
-                    kind: *kind,
-                    why,
-                    message,
-                    exit_code: *exit_code,
-                    restarts: (*restarts, *restarts),
-                    last: last.as_ref(),
-                    has_liveness_probe: *has_liveness_probe,
-                    has_post_start_hook: *has_post_start_hook,
-                })
-            }
+            } => Some(containers::Stopped {
+                name: container,
+                kind: *kind,
+                why,
+                message,
+                exit_code: *exit_code,
+                restarts: (*restarts, *restarts),
+                last: last.as_ref(),
+                has_liveness_probe: *has_liveness_probe,
+                has_post_start_hook: *has_post_start_hook,
+            }),
             _ => None,
         }
     }

@@ -18,9 +18,7 @@ fn cluster(service: &Value, pods: &[Value]) -> Cluster {
     let mut cluster = Cluster::new().node("a").service("web").pods("web", pods.len());
     cluster = cluster.select("Service", "web").change(|it| json_patch::merge(it, service));
     for (at, pod) in pods.iter().enumerate() {
-        cluster = cluster
-            .select("Pod", &format!("web-{}", at + 1))
-            .change(|it| json_patch::merge(it, pod));
+        cluster = cluster.select("Pod", &format!("web-{}", at + 1)).change(|it| json_patch::merge(it, pod));
     }
     written(cluster)
 }
@@ -65,7 +63,8 @@ fn all_told<const N: usize>(cases: [(&str, Value, Vec<Value>); N]) -> String {
 
 /// Returns a pod that is not ready, with these container statuses and this container.
 fn unready(container: &Value, status: &Value) -> Value {
-    let mut spec = json!({"name": "app", "ports": [{"name": "http", "containerPort": 8080, "protocol": "TCP"}]});
+    let mut spec =
+        json!({"name": "app", "ports": [{"name": "http", "containerPort": 8080, "protocol": "TCP"}]});
     json_patch::merge(&mut spec, container);
     json!({"spec": {"containers": [spec]}, "status": {
         "conditions": [{"type": "ContainersReady", "status": "False"}, {"type": "Ready", "status": "False"}],
@@ -117,7 +116,10 @@ fn a_pod_whose_node_is_gone_is_deleted_only_if_that_does_no_harm() {
 fn a_published_pod_whose_containers_do_not_run_answers_nobody() {
     let publishes = json!({"spec": {"publishNotReadyAddresses": true}});
     let broken = |at: u32| unready(&json!({}), &crashes(7 + at, 1, &format!("web-{at}")));
-    let runs = unready(&json!({"readinessProbe": {}}), &json!({"name": "app", "started": true, "state": {"running": {}}}));
+    let runs = unready(
+        &json!({"readinessProbe": {}}),
+        &json!({"name": "app", "started": true, "state": {"running": {}}}),
+    );
     let one_of_two = json!({"spec": {"containers": [{"name": "app"}, {"name": "log"}]}, "status": {
         "conditions": [{"type": "ContainersReady", "status": "False"}, {"type": "Ready", "status": "False"}],
         "containerStatuses": [{"name": "app", "ready": true, "state": {"running": {}}},
@@ -143,7 +145,8 @@ fn a_published_pod_whose_containers_do_not_run_answers_nobody() {
 #[test]
 fn a_probe_that_has_not_run_yet_is_no_failure() {
     let container = |probe: Value| json!({"readinessProbe": probe});
-    let runs = |started: &str| json!({"name": "app", "started": true, "state": {"running": {"startedAt": started}}});
+    let runs =
+        |started: &str| json!({"name": "app", "started": true, "state": {"running": {"startedAt": started}}});
     let waits = |started: &str| unready(&container(json!({"initialDelaySeconds": 600})), &runs(started));
     insta::assert_snapshot!(all_told([
         ("it has six minutes left", json!({}), vec![waits("2026-01-01T00:56:00Z")]),
@@ -153,7 +156,11 @@ fn a_probe_that_has_not_run_yet_is_no_failure() {
             vec![waits("2026-01-01T00:56:00Z"), waits("2026-01-01T00:58:00Z")],
         ),
         ("its delay is over", json!({}), vec![waits("2026-01-01T00:49:00Z")]),
-        ("one waits, one fails", json!({}), vec![waits("2026-01-01T00:56:00Z"), waits("2026-01-01T00:40:00Z")]),
+        (
+            "one waits, one fails",
+            json!({}),
+            vec![waits("2026-01-01T00:56:00Z"), waits("2026-01-01T00:40:00Z")]
+        ),
         (
             "its startup probe waits",
             json!({}),
@@ -168,9 +175,11 @@ fn a_probe_that_has_not_run_yet_is_no_failure() {
 /// Each way in which a container does not come up has its own advice.
 #[test]
 fn a_container_that_does_not_come_up_is_told_with_the_command_that_shows_why() {
-    let last = |last: Value| json!({"name": "app", "restartCount": 7, "state": {"waiting": {"reason": "CrashLoopBackOff",
+    let last = |last: Value| {
+        json!({"name": "app", "restartCount": 7, "state": {"waiting": {"reason": "CrashLoopBackOff",
             "message": "back-off 5m0s restarting failed container=app pod=web-1_default(1)"}},
-        "lastState": {"terminated": last}});
+        "lastState": {"terminated": last}})
+    };
     let lives = json!({"livenessProbe": {"httpGet": {"port": 8080}}});
     let hook = json!({"lifecycle": {"postStart": {"exec": {"command": ["sleep", "1d"]}}}});
     let creating = json!({"name": "app", "state": {"waiting": {"reason": "ContainerCreating"}}});
@@ -213,7 +222,10 @@ fn a_container_that_does_not_come_up_is_told_with_the_command_that_shows_why() {
         (
             "its hook fails",
             json!({}),
-            vec![unready(&hook, &json!({"name": "app", "restartCount": 1, "state": {"waiting": {"reason": "PostStartHookError"}}}))],
+            vec![unready(
+                &hook,
+                &json!({"name": "app", "restartCount": 1, "state": {"waiting": {"reason": "PostStartHookError"}}})
+            )],
         ),
         ("its hook hangs", json!({}), vec![both(&unready(&hook, &creating), &no_address)]),
         ("its hook hangs, and it has an address", json!({}), vec![unready(&hook, &creating)]),
@@ -247,30 +259,28 @@ fn a_container_that_does_not_come_up_is_told_with_the_command_that_shows_why() {
 /// A sentence about several pods holds for each of them.
 #[test]
 fn several_pods_are_told_by_what_they_have_in_common() {
-    let gate = |message: &str| json!({"spec": {"readinessGates": [{"conditionType": "target-health.elbv2.k8s.aws/k8s-web"}]},
+    let gate = |message: &str| {
+        json!({"spec": {"readinessGates": [{"conditionType": "target-health.elbv2.k8s.aws/k8s-web"}]},
         "status": {"conditions": [{"type": "ContainersReady", "status": "True"}, {"type": "Ready", "status": "False"},
-            {"type": "target-health.elbv2.k8s.aws/k8s-web", "status": "False", "reason": "Target.Timeout", "message": message}]}});
-    let rejected = |node: &str, message: &str| json!({"spec": {"nodeName": node}, "status": {
+            {"type": "target-health.elbv2.k8s.aws/k8s-web", "status": "False", "reason": "Target.Timeout", "message": message}]}})
+    };
+    let rejected = |node: &str, message: &str| {
+        json!({"spec": {"nodeName": node}, "status": {
         "phase": "Failed", "reason": "UnexpectedAdmissionError", "message": format!("Pod was rejected: {message}"),
-        "conditions": []}});
+        "conditions": []}})
+    };
     let evicted = json!({"status": {"phase": "Failed", "reason": "Evicted", "conditions": [],
         "message": "The node was low on resource: ephemeral-storage. Threshold quantity: 5Gi, available: 3Gi. ."}});
     insta::assert_snapshot!(all_told([
         (
             "restarted differently often",
             json!({}),
-            vec![
-                unready(&json!({}), &crashes(9, 1, "web-1")),
-                unready(&json!({}), &crashes(4, 1, "web-2")),
-            ],
+            vec![unready(&json!({}), &crashes(9, 1, "web-1")), unready(&json!({}), &crashes(4, 1, "web-2")),],
         ),
         (
             "with different exit codes",
             json!({}),
-            vec![
-                unready(&json!({}), &crashes(9, 1, "web-1")),
-                unready(&json!({}), &crashes(9, 2, "web-2")),
-            ],
+            vec![unready(&json!({}), &crashes(9, 1, "web-1")), unready(&json!({}), &crashes(9, 2, "web-2")),],
         ),
         ("one gate, one message", json!({}), vec![gate("Request timed out"), gate("Request timed out")]),
         ("one gate, two messages", json!({}), vec![gate("10.1.0.1 timed out"), gate("10.1.0.2 timed out")]),
@@ -286,8 +296,13 @@ fn several_pods_are_told_by_what_they_have_in_common() {
 /// The node controller sets Ready to false, and the kubelet should set it to true again.
 #[test]
 fn a_condition_that_nobody_corrects_is_told_with_the_kubelet() {
-    let stale = |owner: &Value| both(owner, &json!({"status": {"conditions": [
-        {"type": "ContainersReady", "status": "True"}, {"type": "Ready", "status": "False"}]}}));
+    let stale = |owner: &Value| {
+        both(
+            owner,
+            &json!({"status": {"conditions": [
+        {"type": "ContainersReady", "status": "True"}, {"type": "Ready", "status": "False"}]}}),
+        )
+    };
     let maintained = json!({"status": {"conditions": [{"type": "ContainersReady", "status": "True"},
         {"type": "Ready", "status": "False", "reason": "Maintenance"}]}});
     insta::assert_snapshot!(all_told([
@@ -300,9 +315,11 @@ fn a_condition_that_nobody_corrects_is_told_with_the_kubelet() {
 /// What a node, an event and the age of a pod tell counts.
 #[test]
 fn a_pod_without_an_address_is_told_with_its_node_and_its_warnings() {
-    let pending = |created: &str| json!({"metadata": {"creationTimestamp": created},
+    let pending = |created: &str| {
+        json!({"metadata": {"creationTimestamp": created},
         "status": {"podIP": "", "podIPs": [], "phase": "Pending",
-            "conditions": [{"type": "Ready", "status": "False"}]}});
+            "conditions": [{"type": "Ready", "status": "False"}]}})
+    };
     let old = pending("2026-01-01T00:20:00Z");
     let silent = cluster(&json!({}), &[old.clone(), old.clone()]).select("Node", "a").change(|node| {
         node["status"]["conditions"] = json!([{"type": "Ready", "status": "False", "reason": "KubeletNotReady",
@@ -382,7 +399,8 @@ fn an_explanation_of_one_pod_knows_if_another_runs() {
         let is_read = |object: &&Value| object["kind"] != "Pod" || object["metadata"]["name"] == "web-1";
         let objects = Objects::read(cluster.objects().iter().filter(is_read).cloned()).unwrap();
         let key = ObjectKey::new("default", "web-1");
-        let services = explain_pod(&objects, &key, &objects.topology(0.0), now(), &Options::default()).unwrap();
+        let services =
+            explain_pod(&objects, &key, &objects.topology(0.0), now(), &Options::default()).unwrap();
         services.services[0].pod.remedy().unwrap().sentence
     };
     let alone = remedy(&[ended.clone()]);

@@ -7,8 +7,8 @@ use super::service::target_port;
 use super::wire::{Fields, Payload};
 use super::{DecodeError, FromProtobuf};
 use crate::pod_details::{
-    Ended, PodCondition, PodDetails, RawContainer, RawContainerStatus, RawGate, RawPod, RawProbe,
-    RawRunning, RawSchedulingGate, RawSpec, RawState, RawStatus, RawTarget, RawWaiting,
+    Ended, PodCondition, PodDetails, RawContainer, RawContainerStatus, RawGate, RawPod, RawProbe, RawRunning,
+    RawSchedulingGate, RawSpec, RawState, RawStatus, RawTarget, RawWaiting,
 };
 use crate::service::TargetPort;
 use crate::{Intern, Interner, Text};

@@ -64,9 +64,10 @@ impl Disruption {
                 Person::PodOwner,
                 "run several pods and protect them with a PodDisruptionBudget, so that an eviction leaves some",
             ),
-            "PreemptionByScheduler" => {
-                (Person::PodOwner, "give the pods a priority class with a higher value, or the cluster more room")
-            }
+            "PreemptionByScheduler" => (
+                Person::PodOwner,
+                "give the pods a priority class with a higher value, or the cluster more room",
+            ),
             "DeletionByTaintManager" => (
                 ClusterAdministrator,
                 "look at why its node has the taint; pods that may run there nevertheless need a toleration",
@@ -129,8 +130,9 @@ pub(super) fn terminating_remedy(
     nodes: &str,
     is_alone: bool,
 ) -> Remedy {
-    let PodReason::PodTerminating { disruption, finalizers, silent_node, node, owner, overdue_seconds, .. } =
-        reason
+    let PodReason::PodTerminating {
+        disruption, finalizers, silent_node, node, owner, overdue_seconds, ..
+    } = reason
     else {
         return Remedy::default();
     };
@@ -168,7 +170,8 @@ pub(super) fn terminating_remedy(
         }
         (false, ..) => capital(&advice),
     };
-    Remedy::ask(if is_alone && silent_node.is_none() { Person::PodOwner } else { person }, sentence).shown_by([shows])
+    Remedy::ask(if is_alone && silent_node.is_none() { Person::PodOwner } else { person }, sentence)
+        .shown_by([shows])
 }
 
 /// Says what to do about nodes that are not ready. A program may still run on them, so deleting the
@@ -210,7 +213,10 @@ pub(super) fn finished_sentence(
 /// Reasons of pods that the kubelet did not take, and what to look at.
 const REJECTIONS: [(&str, &str); 6] = [
     ("UnexpectedAdmissionError", "the device plugin that the message names, and at its devices"),
-    ("TopologyAffinityError", "its topology manager, which cannot give the pod what it asks for on one NUMA node"),
+    (
+        "TopologyAffinityError",
+        "its topology manager, which cannot give the pod what it asks for on one NUMA node",
+    ),
     ("SMTAlignmentError", "its CPU manager: the pod has to ask for whole cores"),
     ("NodeAffinity", "its labels, which changed after the scheduler had chosen it"),
     ("NodePorts", "the pods there that have the host port, which another scheduler may have bound"),

@@ -58,7 +58,9 @@ pub(super) fn remedy(gate: &str, is_reported: bool, service: &ObjectKey, describ
     let program = known.map_or("the controller", |known| known.program);
     let often = if known.is_none() { ", often that of a load balancer" } else { "" };
     let shows = known.map(|known| {
-        let name = gate.strip_prefix(known.prefix).filter(|name| !name.is_empty() && known.kind == "targetgroupbinding");
+        let name = gate
+            .strip_prefix(known.prefix)
+            .filter(|name| !name.is_empty() && known.kind == "targetgroupbinding");
         Step::kubectl_in(&service.namespace, ["describe", known.kind].into_iter().chain(name))
     });
     let sentence = match (is_reported, known) {
@@ -66,9 +68,9 @@ pub(super) fn remedy(gate: &str, is_reported: bool, service: &ObjectKey, describ
             "Start {program} that sets the condition {gate}{often}; if it is gone for good, make the pods anew without this readiness gate"
         ),
         (true, Some(known)) => format!("Look at {}; {program} sets the condition", known.look),
-        (true, None) => format!(
-            "Look at what the condition {gate} says, and at the controller that sets it{often}"
-        ),
+        (true, None) => {
+            format!("Look at what the condition {gate} says, and at the controller that sets it{often}")
+        }
     };
     let describe = Some(describe).filter(|_| is_reported);
     Remedy::ask(ClusterAdministrator, sentence).shown_by(describe.into_iter().chain(shows))

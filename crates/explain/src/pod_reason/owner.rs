@@ -2,9 +2,9 @@
 
 use kube_endpoint_core_model::pod::PodOwner;
 
+use crate::Remedy;
 use crate::Step;
 use crate::remedy::Person::ClusterAdministrator;
-use crate::Remedy;
 
 /// Returns the remedy for pods whose nodes do not exist. `nodes` is a list of the nodes, and `node`
 /// says "node" or "nodes".
@@ -23,7 +23,9 @@ pub(super) fn node_gone(owner: PodOwner, node: &str, nodes: &str, save: Step) ->
         PodOwner::DaemonSet => {
             "if the machine is off for good, delete the pod, which its DaemonSet needs no more"
         }
-        PodOwner::Node => "if the machine is off for good, delete the pod, which only its kubelet makes again",
+        PodOwner::Node => {
+            "if the machine is off for good, delete the pod, which only its kubelet makes again"
+        }
         PodOwner::Other => {
             "if the machine is off for good, delete the pod, so that its controller starts another one elsewhere"
         }
@@ -61,7 +63,8 @@ mod tests {
     #[test]
     fn no_advice_ends_a_pod_without_a_look_at_what_makes_it_again() {
         let save = || Step::kubectl_in("default", ["get", "pod", "web-1", "-o", "yaml"]);
-        let all = [PodOwner::Nobody, PodOwner::StatefulSet, PodOwner::DaemonSet, PodOwner::Node, PodOwner::Other];
+        let all =
+            [PodOwner::Nobody, PodOwner::StatefulSet, PodOwner::DaemonSet, PodOwner::Node, PodOwner::Other];
         let texts = all.map(|owner| {
             let remedies = [node_gone(owner, "node", "a", save()), stale(owner, "a", save())];
             for remedy in &remedies {

@@ -54,7 +54,10 @@ const TAINTS: [(&str, &str); 9] = [
         "node.kubernetes.io/disk-pressure",
         "free disk space on the nodes with disk pressure: images, logs and emptyDir volumes; the scheduler then takes them again",
     ),
-    ("node.kubernetes.io/memory-pressure", "free memory on the nodes with memory pressure, or let their pods use less"),
+    (
+        "node.kubernetes.io/memory-pressure",
+        "free memory on the nodes with memory pressure, or let their pods use less",
+    ),
     ("node.kubernetes.io/pid-pressure", "end processes on the nodes that run short of process ids"),
     ("node.kubernetes.io/not-ready", "bring the nodes back that are not ready"),
     ("node.kubernetes.io/unreachable", "bring the nodes back whose kubelets do not answer"),

@@ -47,7 +47,12 @@ const WARNINGS: [(&str, &str, Person, &str); 6] = [
         ClusterAdministrator,
         "Look at the pod that had the volume before, and at its node: the volume is free once that pod has ended; detach it by force only if that machine is surely off, because two writers destroy its data",
     ),
-    ("FailedAttachVolume", "", ClusterAdministrator, "Look at the volume and at its CSI driver, which cannot attach it"),
+    (
+        "FailedAttachVolume",
+        "",
+        ClusterAdministrator,
+        "Look at the volume and at its CSI driver, which cannot attach it",
+    ),
     (
         "FailedMount",
         "",
@@ -85,18 +90,16 @@ impl Starting {
         if let Some(message) = &self.silent {
             let lacks_network = ["cni", "network plugin", "NetworkPluginNotReady"];
             let what = match lacks_network.iter().any(|words| message.contains(words)) {
-                true => format!(
-                    "network plugin of node {}, often a pod of a DaemonSet in kube-system",
-                    self.node
-                ),
+                true => {
+                    format!("network plugin of node {}, often a pod of a DaemonSet in kube-system", self.node)
+                }
                 false => format!("kubelet of node {}", self.node),
             };
             return Remedy::ask(ClusterAdministrator, format!("Look at the {what}"))
                 .shown_by([Step::kubectl(["describe", "node", &self.node])]);
         }
-        let told = WARNINGS
-            .iter()
-            .find(|(reason, words, ..)| *self.why == **reason && self.message.contains(words));
+        let told =
+            WARNINGS.iter().find(|(reason, words, ..)| *self.why == **reason && self.message.contains(words));
         if let Some((_, _, person, advice)) = told {
             return Remedy::ask(*person, *advice).shown_by([describe]);
         }
@@ -109,8 +112,10 @@ impl Starting {
         let causes = format!("a volume that cannot be mounted, or the network plugin{hook}");
         match self.seconds {
             Some(age) if age >= LONG => {
-                let sentence =
-                    format!("Look at the pod's events, because it is {} old: {causes}", crate::age::seconds(age));
+                let sentence = format!(
+                    "Look at the pod's events, because it is {} old: {causes}",
+                    crate::age::seconds(age)
+                );
                 Remedy::ask(ClusterAdministrator, sentence).shown_by([describe])
             }
             _ => Remedy::new(format!("Look at the pod's events, if it lasts: {causes}")).shown_by([describe]),
@@ -125,7 +130,8 @@ mod tests {
     #[test]
     fn what_keeps_a_pod_from_its_address_is_told_with_what_to_do() {
         let pod = || Starting { node: "a".into(), seconds: Some(2280), ..Starting::default() };
-        let warned = |why: &str, message: &str| Starting { why: why.into(), message: message.into(), ..pod() };
+        let warned =
+            |why: &str, message: &str| Starting { why: why.into(), message: message.into(), ..pod() };
         let silent = |message: &str| Starting { silent: Some(message.into()), ..pod() };
         let all = [
             Starting { seconds: Some(20), ..pod() },
@@ -133,12 +139,20 @@ mod tests {
             pod(),
             Starting { hook: Some("app".into()), ..pod() },
             silent(""),
-            silent("container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized"),
+            silent(
+                "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized",
+            ),
             silent("Kubelet stopped posting node status."),
-            warned("FailedAttachVolume", "Multi-Attach error for volume \"pvc-1\" Volume is already used by pod(s) web-0"),
+            warned(
+                "FailedAttachVolume",
+                "Multi-Attach error for volume \"pvc-1\" Volume is already used by pod(s) web-0",
+            ),
             warned("FailedAttachVolume", "AttachVolume.Attach failed for volume \"pvc-1\": timed out"),
             warned("FailedMount", "MountVolume.SetUp failed for volume \"tls\" : secret \"tls\" not found"),
-            warned("FailedCreatePodSandBox", "Failed to create pod sandbox: plugin type=\"calico\" failed (add)"),
+            warned(
+                "FailedCreatePodSandBox",
+                "Failed to create pod sandbox: plugin type=\"calico\" failed (add)",
+            ),
             warned("BackOff", "Back-off pulling image \"web\""),
         ];
         let describe = || Step::kubectl_in("default", ["describe", "pod", "web-1"]);

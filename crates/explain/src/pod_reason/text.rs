@@ -62,7 +62,9 @@ impl fmt::Display for PodReason {
                 let only_dns = matches!(self, Self::PortNameNotFound { only_dns: true, .. });
                 f.write_str(if only_dns { "; DNS answers with its address, without this port" } else { "" })
             }
-            Self::PodTerminating { serving, finalizers, disruption, silent_node, overdue_seconds, .. } => {
+            Self::PodTerminating {
+                serving, finalizers, disruption, silent_node, overdue_seconds, ..
+            } => {
                 let silent = silent_node.as_ref().map(|node| (&*node.name, node.exists));
                 ending::terminating(f, *serving, disruption.as_ref(), finalizers, silent, *overdue_seconds)
             }

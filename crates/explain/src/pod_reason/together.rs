@@ -72,23 +72,29 @@ impl Together<'_> {
         let mut common = (*first).clone();
         match &mut common {
             PodReason::PodFinished { message, .. } => {
-                *message = self.common(|reason| match reason {
-                    PodReason::PodFinished { message, .. } => message,
-                    _ => "",
-                }).into();
+                *message = self
+                    .common(|reason| match reason {
+                        PodReason::PodFinished { message, .. } => message,
+                        _ => "",
+                    })
+                    .into();
             }
             PodReason::ReadinessGateNotMet { message, .. } => {
-                *message = self.common(|reason| match reason {
-                    PodReason::ReadinessGateNotMet { message, .. } => message,
-                    _ => "",
-                }).into();
+                *message = self
+                    .common(|reason| match reason {
+                        PodReason::ReadinessGateNotMet { message, .. } => message,
+                        _ => "",
+                    })
+                    .into();
             }
             PodReason::NoAddress(starting) => {
                 starting.node = first_few(&self.nodes()).into();
-                starting.message = self.common(|reason| match reason {
-                    PodReason::NoAddress(starting) => &starting.message,
-                    _ => "",
-                }).into();
+                starting.message = self
+                    .common(|reason| match reason {
+                        PodReason::NoAddress(starting) => &starting.message,
+                        _ => "",
+                    })
+                    .into();
             }
             PodReason::NotReady { stale_on: Some(node), .. } => *node = first_few(&self.nodes()).into(),
             PodReason::PodTerminating { overdue_seconds, .. } => {
@@ -106,7 +112,8 @@ impl Together<'_> {
                     if same.clone().any(|one| one.restarts != container.restarts) {
                         container.restarts = 0;
                     }
-                    container.first_probe_in_seconds = same.filter_map(|one| one.first_probe_in_seconds).max();
+                    container.first_probe_in_seconds =
+                        same.filter_map(|one| one.first_probe_in_seconds).max();
                 }
             }
             _ => {}
