@@ -465,8 +465,8 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads the warnings about pods that are on a node and have no address: nothing else tells why.
-    /// A few of them stand for all.
+    /// Reads the warnings about pods that are on a node and have no address: nothing else tells
+    /// why. A few of them stand for all.
     async fn warnings(&self, reading: &mut Reading, namespace: &str) -> anyhow::Result<()> {
         let waits = |pod: &&Arc<Pod>| pod.node_name.is_some() && !pod.has_pod_ip && !pod.is_terminal();
         let pods = reading.objects.pods_of(&namespace.into()).filter(waits).take(WARNED);

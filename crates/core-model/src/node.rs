@@ -23,7 +23,7 @@ pub struct Node {
     pub control_plane: bool,
     /// True if its `Ready` condition is true.
     pub ready: bool,
-    /// The message of its `Ready` condition if that is not true, or empty. Only explanations read it.
+    /// The message of its `Ready` condition if that is not true, else empty. Controllers ignore it.
     pub not_ready_message: Text,
     /// Allocatable CPU in billionths of a core; zero if unknown.
     pub allocatable_cpu_nano: i64,
