@@ -35,7 +35,7 @@ impl ClusterFacts {
     }
 }
 
-/// Returns the Leases of the controllers, or none if one of them is held, or may be.
+/// Returns the Leases of the controllers. The list is empty if one of them is held, or may be.
 fn stale(leases: &[Lease], now: Timestamp) -> Vec<StaleLease> {
     let of_controllers = || leases.iter().filter(|lease| lease.is_upstreams() || lease.is_managers());
     let is_stale = |lease: &Lease| match lease.state(now) {

@@ -156,7 +156,19 @@ pub(crate) fn event(value: &serde_json::Value) -> Result<(Text, ObjectKey, Recen
         count: raw.count.max(1),
         last: raw.last_timestamp.or(raw.event_time),
     };
-    Ok((about.kind, ObjectKey { namespace: about.namespace, name: about.name }, event))
+    let mut key = ObjectKey { namespace: about.namespace, name: about.name };
+    if key.namespace.is_empty() {
+        key.namespace = named_namespace(&event.message, &key.name).unwrap_or_default();
+    }
+    Ok((about.kind, key, event))
+}
+
+/// Returns the namespace that a message names. kube-controller-manager reports that it could not
+/// create Endpoints in an event about an object without a namespace.
+fn named_namespace(message: &str, name: &str) -> Option<Text> {
+    let of = message.strip_prefix("Failed to create endpoint for service ")?;
+    let (namespace, rest) = of.split_once('/')?;
+    rest.strip_prefix(name)?.starts_with(':').then(|| namespace.into())
 }
 
 #[cfg(test)]

@@ -81,7 +81,7 @@ pub enum Refusal {
     ServerFailed,
     /// The controller got no answer.
     NoAnswer,
-    /// None of these.
+    /// Any other reason.
     Other,
 }
 

@@ -106,6 +106,47 @@ fn hostile_words_are_shortened_and_harmless() {
     assert!(message.chars().count() < 600 && !message.contains('\u{1b}'), "{message}");
 }
 
+/// kube-controller-manager names no namespace in the event about Endpoints that it could not
+/// create.
+#[test]
+fn the_event_about_endpoints_that_were_not_created_is_that_of_the_service() {
+    let of = |service: &str| {
+        let message = format!(
+            "Failed to create endpoint for service {service}: endpoints \"web\" is forbidden: exceeded quota: objects, requested: a"
+        );
+        let event = json!({"kind": "Event", "metadata": {"name": "web.2", "namespace": "default"}, "type": "Warning",
+            "reason": "FailedToCreateEndpoint", "message": message, "lastTimestamp": "2026-01-01T00:09:00Z",
+            "involvedObject": {"kind": "Endpoints", "name": "web"}});
+        let explanation = explained(&web().with(event), "2026-01-01T00:10:00Z");
+        let behind = explanation.faults.iter().find(|fault| fault.code() == Code::EndpointsBehind).unwrap();
+        matches!(behind, Fault::EndpointsBehind { behind, .. } if behind.refused.is_some())
+    };
+    assert!(of("default/web"));
+    assert!(!of("other/web"));
+    assert!(!of("default/web-2"));
+}
+
+/// A reader who looks at one Service may know if others have slices.
+#[test]
+fn other_services_without_slices_show_that_no_controller_runs() {
+    let now = "2026-01-01T00:10:00Z";
+    let of = |others: &[(&str, bool)]| {
+        let mut objects = objects(&web());
+        for (number, (namespace, has_slice)) in others.iter().enumerate() {
+            let service = json!({"metadata": {"name": format!("s{number}"), "namespace": namespace,
+                "creationTimestamp": "2026-01-01T00:01:00Z"}, "spec": {"selector": {"app": "x"}}});
+            objects.note_service(&serde_json::from_value(service).unwrap(), *has_slice);
+        }
+        let topology = objects.topology(0.0);
+        let explained = explain(&objects, &key(), &topology, now.parse().unwrap(), None, &Options::default());
+        explained.unwrap().verdict.code
+    };
+    assert_eq!(of(&[("a", false), ("b", false), ("c", true)]), Code::ClusterUnserved);
+    assert_eq!(of(&[("a", true), ("b", false), ("c", true)]), Code::SlicesBehind);
+    assert_eq!(of(&[("default", false), ("default", false), ("c", true)]), Code::SlicesBehind);
+    assert_eq!(of(&[]), Code::SlicesBehind);
+}
+
 /// Returns Services of these namespaces with a pod each. The slices of those in `served` are
 /// written at the minute.
 fn cluster(services: &[(&str, Option<u32>)]) -> Cluster {

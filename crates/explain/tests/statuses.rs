@@ -188,8 +188,8 @@ fn the_cause_is_told_with_its_command() {
     insta::assert_snapshot!(texts.map(|(what, text)| format!("{what}:\n{text}\n")).join("\n"));
 }
 
-/// Returns what an operator reads about pods that are being deleted, on these nodes, of which only
-/// `a` exists and `b` is not ready: the message and the remedy of each advice.
+/// Returns the message and the remedy of each advice about pods that are being deleted, on these
+/// nodes. Node `a` is ready and node `b` is not; others do not exist.
 fn deleted(nodes: &[&str], condition: &Value, keep_others: bool) -> String {
     let mut cluster = Cluster::new().node("a").node("b").not_ready().service("web");
     cluster = cluster.pods("web", nodes.len());

@@ -15,6 +15,10 @@ use super::{Kind, PAGE, Reader};
 /// The namespace of the Leases.
 const SYSTEM: &str = "kube-system";
 
+const DEFAULT: &str = "default";
+
+const FAILED_CREATE: &str = "FailedToCreateEndpoint";
+
 impl Reader {
     /// Reads the Leases of the controllers.
     async fn leases(&self, objects: &mut Objects) {
@@ -28,11 +32,21 @@ impl Reader {
         }
     }
 
+    /// Reads the events of kube-controller-manager about Endpoints that it could not create: they
+    /// are all in the namespace `default`.
+    async fn add_failed_creates(&self, objects: &mut Objects, more: &str) {
+        let fields = format!("reason={FAILED_CREATE}{more}");
+        let _ = self.add(objects, Kind::Event, Some(DEFAULT), ListParams::default().fields(&fields)).await;
+    }
+
     /// Reads signs that the controllers work: the Leases, who wrote slices and Endpoints of other
     /// Services last, and if other Services have slices. It reads one page of each kind.
     pub(crate) async fn signs(&self, objects: &mut Objects, service: &ObjectKey) {
         let params = ListParams::default().limit(PAGE);
         self.leases(objects).await;
+        if *service.namespace != *DEFAULT {
+            self.add_failed_creates(objects, &format!(",involvedObject.name={}", service.name)).await;
+        }
         let mut with_slices: BTreeSet<ObjectKey> = BTreeSet::new();
         let mut has_all = true;
         for (kind, output) in
@@ -74,6 +88,9 @@ impl Reader {
             let params = ListParams::default().fields(&format!("reason={reason}"));
             // The events before an error tell something, too.
             let _ = self.add(objects, Kind::Event, namespace, params).await;
+        }
+        if namespace.is_some_and(|namespace| namespace != DEFAULT) {
+            self.add_failed_creates(objects, "").await;
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The nodes of which topology mode `Auto` knows the share of the CPU, and what the others lack.
+//! The nodes that topology mode `Auto` counts, and what the others lack.
 
 use std::collections::BTreeSet;
 

@@ -87,7 +87,7 @@ impl Waiting {
     }
 
     /// Returns the root cause if no controller serves the cluster: several Services wait, and no
-    /// controller has written anything since their changes. It is none if the Services of one
+    /// controller has written anything since their changes. Returns `None` if the Services of one
     /// namespace wait and those of others do not, or if a controller has written since then. A
     /// Lease that nobody renews is enough for one Service.
     pub fn unserved(&self, now: Timestamp) -> Option<Unserved> {
