@@ -1,15 +1,19 @@
 //! Counts the requests of a connection that are not answered, so that a connection without one can
 //! end.
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::Response;
+use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt;
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until};
 
-use crate::body::Body;
+use crate::body::{Body, ConnectionReset};
 
 /// The requests of a connection. Clones count for the same connection.
 #[derive(Clone)]
@@ -32,6 +36,32 @@ impl Drop for Open {
     }
 }
 
+/// The body of an answer. Its request ends when the connection has taken all of it.
+struct Counted {
+    body: Body,
+    _open: Open,
+}
+
+impl http_body::Body for Counted {
+    type Data = Bytes;
+    type Error = ConnectionReset;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, ConnectionReset>>> {
+        Pin::new(&mut self.get_mut().body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
 impl OpenRequests {
     pub(crate) fn new() -> Self {
         Self(Arc::new(Mutex::new(State { open: 0, quiet_since: Instant::now() })))
@@ -46,13 +76,7 @@ impl OpenRequests {
         let open = Open(self.clone());
         async move {
             let answer = answering.await?;
-            Ok(answer.map(|body| {
-                let keeping = move |frame| {
-                    let _ = &open;
-                    frame
-                };
-                body.map_frame(keeping).boxed_unsync()
-            }))
+            Ok(answer.map(|body| Counted { body, _open: open }.boxed_unsync()))
         }
     }
 
