@@ -172,7 +172,7 @@ mod embedded {
             None
         };
         // This is last, because until here an input can still turn out to be invalid.
-        embedded.write_kubeconfig().await.map_err(invalid_input)?;
+        embedded.write_kubeconfig(page.as_deref()).await.map_err(invalid_input)?;
         let kubeconfig = embedded.kubeconfig.display();
         let printer = LinePrinter::new(std::io::stdout());
         let printer =

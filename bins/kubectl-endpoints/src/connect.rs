@@ -13,7 +13,7 @@ use crate::args::Global;
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 /// The time within which an answer has to begin: a command must not wait without end at a server
 /// that accepts connections and does nothing.
-const ANSWER_LIMIT: Duration = Duration::from_secs(30);
+pub(crate) const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 
 /// A client, and its context.
 pub(crate) struct Connection {
@@ -40,13 +40,18 @@ async fn connect_within(global: &Global, limit: Duration) -> anyhow::Result<Conn
     Ok(Connection { client: client_with_answer_limit(config, limit).await?, namespace, context })
 }
 
-/// Reads the kubeconfig of the command line, or that of kubectl.
+/// Reads the kubeconfig of the command line, or that of kubectl, with the context of the command
+/// line.
 ///
 /// # Errors
 ///
 /// An error if there is no readable kubeconfig.
 pub(crate) fn kubeconfig(global: &Global) -> Result<Kubeconfig, KubeconfigError> {
-    read_kubeconfig(global.kubeconfig.as_deref())
+    let mut kubeconfig = read_kubeconfig(global.kubeconfig.as_deref())?;
+    if global.context.is_some() {
+        kubeconfig.current_context.clone_from(&global.context);
+    }
+    Ok(kubeconfig)
 }
 
 /// Returns the configuration of the client, and the name of the context.
@@ -55,7 +60,7 @@ pub(crate) fn kubeconfig(global: &Global) -> Result<Kubeconfig, KubeconfigError>
 ///
 /// An error if there is no usable kubeconfig.
 pub(crate) async fn config(global: &Global) -> anyhow::Result<(Config, String)> {
-    let mut kubeconfig = match kubeconfig(global) {
+    let kubeconfig = match kubeconfig(global) {
         Ok(kubeconfig) => kubeconfig,
         // In a pod there is a service account in its place.
         Err(error) if global.kubeconfig.is_none() && global.context.is_none() => {
@@ -64,9 +69,6 @@ pub(crate) async fn config(global: &Global) -> anyhow::Result<(Config, String)> 
         }
         Err(error) => return Err(error).context("the kubeconfig cannot be read"),
     };
-    if global.context.is_some() {
-        kubeconfig.current_context = global.context.clone();
-    }
     let options = KubeConfigOptions { context: global.context.clone(), ..KubeConfigOptions::default() };
     let config = Config::from_custom_kubeconfig(kubeconfig.clone(), &options).await;
     let mut config =

@@ -12,11 +12,11 @@ use kube_endpoint_embedded_apiserver::manifest::ManifestError;
 use kube_endpoint_embedded_apiserver::{
     BuildError, EmbeddedApiServer, ListenError, ListenOptions, Listener, LoadError, RangeError, User,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::options::EmbeddedOptions;
 pub use kubeconfig::KubeconfigError;
-use kubeconfig::Place;
+use kubeconfig::{EXTENSION, Place};
 use manifest::Manifest;
 
 /// The sample: the namespace of a shop with its nodes, pods and Services, recorded from a real
@@ -125,14 +125,16 @@ impl Embedded {
         Ok(Self { server, listener, kubeconfig: options.embedded_kubeconfig.clone(), loaded, place })
     }
 
-    /// Writes the kubeconfig. No step before touches a file. This replaces a file only if this
-    /// program wrote it and its API server has ended.
+    /// Writes the kubeconfig, with the address of the page for `kubectl endpoints ui`. No step
+    /// before touches a file. This replaces a file only if this program wrote it and its API server
+    /// has ended.
     ///
     /// # Errors
     ///
     /// [`EmbeddedError::Kubeconfig`] if the file cannot be written, or must not be replaced.
-    pub async fn write_kubeconfig(&self) -> Result<(), EmbeddedError> {
-        let kubeconfig = self.server.kubeconfig_of(&self.listener);
+    pub async fn write_kubeconfig(&self, page: Option<&str>) -> Result<(), EmbeddedError> {
+        let extension = json!({ "page": page });
+        let kubeconfig = self.server.kubeconfig_with_extension(&self.listener, EXTENSION, &extension);
         Ok(self.place.write(&kubeconfig).await?)
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use http::header::{ALLOW, CONTENT_TYPE, HeaderValue};
 use http::{Request, Response, StatusCode};
+use http_body::Body;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -23,7 +24,7 @@ use crate::event_streams::{AnswerBody, EventStreams};
 use crate::limits::Limits;
 use crate::mounted::{MountedPages, PageRequest};
 use crate::path::decode;
-use crate::peer;
+use crate::peer::{self, Stranger};
 use crate::respond::{self, Answer};
 use crate::timed_io::TimedIo;
 
@@ -101,13 +102,27 @@ impl BrowserServer {
 }
 
 async fn serve(stream: TcpStream, shared: &Arc<Shared>) {
+    let stranger = peer::stranger(&stream);
+    let service = |request| {
+        let shared = Arc::clone(shared);
+        async move { shared.answer(&request, stranger).await }
+    };
+    serve_browser(stream, &shared.limits, service).await;
+}
+
+/// Serves HTTP/1 on one connection of a browser until it ends, or its client takes too long: to
+/// send the head of a request, to send the next request, or to read an answer. A request whose body
+/// does not come ends the connection after the answer.
+pub async fn serve_browser<B, F>(stream: TcpStream, limits: &Limits, answer: impl Fn(Request<Incoming>) -> F)
+where
+    B: Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + 'static,
+    F: Future<Output = Response<B>>,
+{
     // The option keeps the kernel from delaying small events; a socket without it still works.
     let _ = stream.set_nodelay(true);
-    let limits = &shared.limits;
-    let is_of_user = peer::is_of_this_user(&stream);
     let service = service_fn(|request| {
-        let shared = Arc::clone(shared);
-        async move { Ok::<_, Infallible>(shared.answer(&request, is_of_user).await) }
+        let answering = answer(request);
+        async move { Ok::<_, Infallible>(answering.await) }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -122,16 +137,14 @@ async fn serve(stream: TcpStream, shared: &Arc<Shared>) {
 }
 
 impl Shared {
-    async fn answer(&self, request: &Request<Incoming>, is_of_user: bool) -> Answer {
+    async fn answer(&self, request: &Request<Incoming>, stranger: Option<Stranger>) -> Answer {
         let (mut parts, ()) = Request::new(()).into_parts();
         parts.method = request.method().clone();
         parts.uri = request.uri().clone();
         parts.headers = request.headers().clone();
-        let checked = match is_of_user {
-            true => check_origin(&parts),
-            false => {
-                Err((StatusCode::FORBIDDEN, "Only the user who started the program may see this page.\n"))
-            }
+        let checked = match stranger {
+            Some(stranger) => Err((StatusCode::FORBIDDEN, stranger.to_string())),
+            None => check_origin(&parts).map_err(|(status, message)| (status, message.to_owned())),
         };
         let mut answer = match checked {
             Ok(()) => {
@@ -161,7 +174,7 @@ impl Shared {
     }
 }
 
-fn text(status: StatusCode, text: &'static str) -> Answer {
+fn text(status: StatusCode, text: String) -> Answer {
     let mut answer = Response::new(AnswerBody::whole(text));
     *answer.status_mut() = status;
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));

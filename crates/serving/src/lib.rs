@@ -90,7 +90,7 @@ mod user;
 
 pub use access::Access;
 pub use browser_guard::{BrowserGuard, Decision, add_browser_headers};
-pub use browser_server::BrowserServer;
+pub use browser_server::{BrowserServer, serve_browser};
 pub use certificate::CertificateSource;
 pub use error::ServingError;
 pub use front_proxy::{FrontProxyOptions, RequestHeaders};

@@ -1,8 +1,10 @@
 //! `ui`: opens the manager's status page in a browser.
 //!
 //! Browsers send no bearer tokens. A proxy on loopback adds the user's credentials. It reaches the
-//! manager at the given address, or through `kubectl port-forward`.
+//! manager at the given address, or through `kubectl port-forward`. The page of `--embedded` needs
+//! no proxy.
 
+mod embedded;
 mod proxy;
 
 use std::path::PathBuf;
@@ -12,7 +14,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use http::Uri;
-use kube_endpoint_api_client::client_from_config;
+use kube_endpoint_api_client::client_with_answer_limit;
 use kube_endpoint_serving::BrowserGuard;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
@@ -20,7 +22,7 @@ use tokio::net::TcpListener;
 use tokio::process::{Child, Command};
 
 use crate::args::Global;
-use crate::connect::config;
+use crate::connect::{ANSWER_LIMIT, config, kubeconfig};
 use crate::output::{print, print_note};
 
 /// The manager's secure port.
@@ -69,6 +71,15 @@ pub(crate) struct UiArgs {
 ///
 /// An error if the kubeconfig is not usable, the manager does not answer, or the port is in use.
 pub(crate) async fn run(global: &Global, args: &UiArgs) -> anyhow::Result<u8> {
+    if args.address.is_none()
+        && let Ok(kubeconfig) = kubeconfig(global)
+        && let Some(page) = embedded::page(&kubeconfig).await?
+    {
+        print(&format!(
+            "Open {page}\nIt is the page of kube-endpoint-manager --embedded, and ends with it.\n"
+        ))?;
+        return Ok(0);
+    }
     let (mut config, context) = config(global).await?;
     // These parts of the kubeconfig are about the API server and do not apply to the manager.
     (config.root_cert, config.tls_server_name, config.proxy_url) = (None, None, None);
@@ -87,7 +98,7 @@ pub(crate) async fn run(global: &Global, args: &UiArgs) -> anyhow::Result<u8> {
             format!("https://127.0.0.1:{port}").parse()?
         }
     };
-    let manager = client_from_config(config).await?;
+    let manager = client_with_answer_limit(config, ANSWER_LIMIT).await?;
     let listener = TcpListener::bind(("127.0.0.1", args.port))
         .await
         .with_context(|| format!("cannot listen on 127.0.0.1:{}; choose another --port", args.port))?;

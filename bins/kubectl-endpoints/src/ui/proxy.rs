@@ -1,7 +1,6 @@
 //! The proxy: sends requests that the guard lets through to the manager with the user's
 //! credentials.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,17 +13,11 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
 use kube_endpoint_api_client::ApiClient;
 use kube_endpoint_core_model::{causes, harmless};
-use kube_endpoint_serving::{BrowserGuard, Decision, add_browser_headers};
+use kube_endpoint_serving::{BrowserGuard, Decision, Limits, add_browser_headers, serve_browser};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
-
-/// Time that a browser may take to send the head of a request.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The pause before accepting again when the system has no resources for another connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -61,16 +54,11 @@ pub(crate) async fn serve(listener: TcpListener, guard: BrowserGuard, manager: A
 }
 
 async fn connection(stream: TcpStream, guard: Arc<BrowserGuard>, manager: ApiClient) {
-    // The option keeps the kernel from delaying small events; a socket without it still works.
-    let _ = stream.set_nodelay(true);
-    let service = service_fn(|request| {
+    let service = |request| {
         let (guard, manager) = (Arc::clone(&guard), manager.clone());
-        async move { Ok::<_, Infallible>(answer(request, &guard, &manager).await) }
-    });
-    let mut builder = http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
-    // A browser may close a connection at any time.
-    let _ = builder.serve_connection(TokioIo::new(stream), service).await;
+        async move { answer(request, &guard, &manager).await }
+    };
+    serve_browser(stream, &Limits::default(), service).await;
 }
 
 async fn answer(request: Request<Incoming>, guard: &BrowserGuard, manager: &ApiClient) -> Response<Body> {
@@ -145,12 +133,16 @@ fn text(status: StatusCode, text: String) -> Response<Body> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::convert::Infallible;
     use std::sync::Mutex;
 
     use futures::channel::mpsc;
     use futures::{SinkExt, StreamExt};
     use http_body_util::StreamBody;
     use hyper::body::Frame;
+    use hyper::server::conn::http1;
+    use hyper::service::service_fn;
+    use hyper_util::rt::TokioIo;
     use kube_endpoint_api_client::client_from_config;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 

@@ -257,7 +257,7 @@ impl Builder {
             store: Mutex::new(Store::new(self.history, self.first_version, self.change_observer)),
             cluster_ips: Mutex::new(cluster_ips),
             kubelet: kubelet.map(Mutex::new),
-            nodes_changed: AtomicBool::new(false),
+            wakes_waiting_pods: AtomicBool::new(false),
             random: Mutex::new(Random::new(self.seed)),
             clock: Clock::starting_at(self.start_time),
             clock_jump: AtomicI64::new(0),

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use base64::prelude::{BASE64_STANDARD, Engine};
 use jiff::Timestamp;
 use kube_endpoint_apiserver_rules::resource::{self, Resource};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::builder::Builder;
 use crate::faults::{FaultId, FaultRule};
@@ -74,10 +74,14 @@ impl EmbeddedApiServer {
     /// listener's CA and the first of the server's tokens, if there are any. kubectl and client-go
     /// do not send a token without TLS.
     pub fn kubeconfig_of(&self, listener: &Listener) -> String {
-        let ca = listener.certificate_authority().map_or_else(String::new, |ca| {
-            format!(", certificate-authority-data: {}", BASE64_STANDARD.encode(ca))
-        });
-        self.kubeconfig_with(&format!("{{server: \"{}\"{ca}}}", listener.url()))
+        self.kubeconfig_with(&format!("{{{}}}", of_cluster(listener)))
+    }
+
+    /// As [`Self::kubeconfig_of`], with an extension of the cluster. kubectl keeps it when it edits
+    /// or merges kubeconfigs.
+    pub fn kubeconfig_with_extension(&self, listener: &Listener, name: &str, extension: &Value) -> String {
+        let extension = json!([{"name": name, "extension": extension}]);
+        self.kubeconfig_with(&format!("{{{}, extensions: {extension}}}", of_cluster(listener)))
     }
 
     /// As [`Self::kubeconfig_of`], for a listener without TLS on an address.
@@ -234,6 +238,14 @@ impl EmbeddedApiServer {
     pub fn clear_request_log(&self) {
         self.inner.log.clear();
     }
+}
+
+/// Returns the fields of a kubeconfig's cluster for a listener.
+fn of_cluster(listener: &Listener) -> String {
+    let ca = listener.certificate_authority().map_or_else(String::new, |ca| {
+        format!(", certificate-authority-data: {}", BASE64_STANDARD.encode(ca))
+    });
+    format!("server: \"{}\"{ca}", listener.url())
 }
 
 /// Returns the resource of a plural name, if the server stores its objects.

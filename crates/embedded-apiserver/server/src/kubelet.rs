@@ -3,8 +3,8 @@
 //!
 //! A pod belongs to the kubelet from its creation until somebody else writes more of its status
 //! than the conditions of readiness gates. Loaded pods never belong to it. As the garbage
-//! collector, it reacts a moment after a change, and only to the changed pod; a change of a node
-//! concerns the pods that wait for one.
+//! collector, it reacts a moment after a change, and only to the changed pod. A change of a node,
+//! and the first free address after all were in use, concern the pods that wait.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -35,12 +35,15 @@ const RANGES: [[&str; 2]; 2] =
 pub(crate) struct Kubelet {
     /// The pods that it has run, by uid.
     pods: BTreeMap<String, Run>,
-    /// The keys of its pods that no node takes.
+    /// The keys of its pods that no node takes, or that get no address.
     waiting: BTreeSet<String>,
     /// The node of the latest pod. The next pod gets the next one.
     latest_node: String,
     /// The ranges of pod addresses, in the order of the ranges of Services.
     ranges: Vec<Addresses>,
+    /// True from the first pod that gets no address until one becomes free. Looking for a free
+    /// address in a full range takes long.
+    is_full: bool,
 }
 
 /// The kubelet's notes about a pod.
@@ -78,6 +81,7 @@ impl Kubelet {
             waiting: BTreeSet::new(),
             latest_node: String::new(),
             ranges: cluster_ips.ranges().iter().map(of_pods).collect::<Result<_, _>>()?,
+            is_full: false,
         })
     }
 
@@ -108,15 +112,20 @@ impl Kubelet {
 
     /// Returns an address of each range. Returns an empty list if a range is full.
     fn allocate(&mut self) -> Vec<IpAddr> {
+        if self.is_full {
+            return Vec::new();
+        }
         let addresses: Vec<IpAddr> = self.ranges.iter_mut().map_while(Addresses::take_next).collect();
         if addresses.len() == self.ranges.len() {
             return addresses;
         }
         self.release(&addresses);
+        self.is_full = true;
         Vec::new()
     }
 
     fn release(&mut self, addresses: &[IpAddr]) {
+        self.is_full &= addresses.is_empty();
         for address in addresses {
             if let Some(range) = self.ranges.iter_mut().find(|range| range.contains(*address)) {
                 range.release(*address);
@@ -138,14 +147,22 @@ impl Inner {
         }
         if *resource == PODS {
             self.sync_pod_later(key, self.settings.gc_delay, false);
-        } else if *resource == NODES && !self.nodes_changed.swap(true, Ordering::Relaxed) {
-            self.later(self.settings.gc_delay, |inner| {
-                inner.nodes_changed.store(false, Ordering::Relaxed);
-                let waiting = inner.kubelet_of(&PODS).map(|kubelet| kubelet.waiting.clone());
-                let mut nodes = Nodes::default();
-                waiting.unwrap_or_default().iter().for_each(|key| inner.sync_pod(key, false, &mut nodes));
-            });
+        } else if *resource == NODES {
+            self.wake_waiting_pods_later();
         }
+    }
+
+    /// Looks at the waiting pods once, however many changes come until then.
+    fn wake_waiting_pods_later(&self) {
+        if self.wakes_waiting_pods.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        self.later(self.settings.gc_delay, |inner| {
+            inner.wakes_waiting_pods.store(false, Ordering::Relaxed);
+            let waiting = inner.kubelet_of(&PODS).map(|kubelet| kubelet.waiting.clone());
+            let mut nodes = Nodes::default();
+            waiting.unwrap_or_default().iter().for_each(|key| inner.sync_pod(key, false, &mut nodes));
+        });
     }
 
     /// Goes on with all pods of the kubelet after a restore.
@@ -159,13 +176,18 @@ impl Inner {
         keys.iter().for_each(|key| self.sync_pod_later(key, READY_AFTER, true));
     }
 
-    /// Forgets a removed pod.
+    /// Forgets a removed pod. Its addresses are free for pods that wait for one.
     pub(crate) fn forget_pod(&self, resource: &Resource, pod: &Stored) {
-        if let Some(mut kubelet) = self.kubelet_of(resource)
-            && let Some(run) = kubelet.pods.remove(&*pod.meta.uid)
-        {
-            kubelet.release(&run.addresses);
-            kubelet.waiting.remove(&*pod.key);
+        let Some(mut kubelet) = self.kubelet_of(resource) else { return };
+        let Some(run) = kubelet.pods.remove(&*pod.meta.uid) else { return };
+        kubelet.waiting.remove(&*pod.key);
+        let was_full = kubelet.is_full;
+        kubelet.release(&run.addresses);
+        let has_room = was_full && !kubelet.is_full;
+        // Without a runtime the waiting pods start at once.
+        drop(kubelet);
+        if has_room {
+            self.wake_waiting_pods_later();
         }
     }
 
@@ -314,3 +336,6 @@ impl Inner {
         Err(unfit)
     }
 }
+
+#[cfg(test)]
+mod tests;

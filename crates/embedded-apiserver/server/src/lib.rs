@@ -143,6 +143,7 @@ mod load;
 mod managers;
 mod metadata;
 mod namespace;
+mod open_requests;
 mod paging;
 mod protobuf;
 mod query;

@@ -13,8 +13,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
+use tower::Service;
 
 use crate::connection::{Closing, Connection};
+use crate::open_requests::OpenRequests;
 use crate::server::Inner;
 use crate::service::ApiService;
 use crate::tls::{Tls, TlsError};
@@ -24,6 +26,10 @@ const DRAIN: Duration = Duration::from_secs(5);
 
 /// The time limit for a TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// A connection without a request ends after this time, as upstream's. This also limits the time
+/// for the head of a request.
+const QUIET: Duration = Duration::from_secs(90);
 
 /// The answer to an HTTP request without TLS, as Go's server's.
 const NOT_TLS: &[u8] = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
@@ -201,19 +207,27 @@ async fn serve(
     service: ApiService,
     mut closing: Closing,
 ) {
+    let requests = OpenRequests::new();
+    let counted = requests.clone();
+    let answer = move |request| counted.while_open(service.clone().call(request));
     let builder = auto::Builder::new(TokioExecutor::new());
-    let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
+    let service = TowerToHyperService::new(tower::service_fn(answer));
+    let connection = builder.serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
     let ended = tokio::select! {
         biased;
         result = connection.as_mut() => Some(result),
         () = closing.wait() => None,
+        () = requests.none_for(QUIET) => None,
     };
     let result = match ended {
         Some(result) => result,
         None => {
             connection.as_mut().graceful_shutdown();
-            connection.await
+            let Ok(result) = tokio::time::timeout(DRAIN, connection).await else {
+                return tracing::debug!("a connection was closed because its client took too long");
+            };
+            result
         }
     };
     if let Err(error) = result {
@@ -221,3 +235,6 @@ async fn serve(
         tracing::debug!(%error, "a connection ended with an error");
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -48,8 +48,8 @@ pub(crate) struct Inner {
     /// The kubelet, if the server plays it. A task that needs both locks takes this one before the
     /// store's.
     pub(crate) kubelet: Option<Mutex<Kubelet>>,
-    /// True from a change of a node until the kubelet looks at the pods that wait for one.
-    pub(crate) nodes_changed: AtomicBool,
+    /// True from a change for which the kubelet has to look at the waiting pods until it does.
+    pub(crate) wakes_waiting_pods: AtomicBool,
     pub(crate) random: Mutex<Random>,
     pub(crate) clock: Clock,
     /// The number of seconds by which a test has set the wall clock forward.

@@ -32,6 +32,9 @@ use crate::watch_cache::WatchCaches;
 /// The maximum size of a request's body in bytes, as upstream's.
 const LARGEST_BODY: usize = 3 * 1024 * 1024;
 
+/// The time limit for a request's body. Upstream has this limit for a whole request.
+const BODY_LIMIT: Duration = Duration::from_secs(60);
+
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The connection broke before the response.
@@ -232,7 +235,10 @@ impl ApiService {
         {
             return Ok(answer::error(encoding_of_errors(parts), &status));
         }
-        let body = match collect(body).await? {
+        let Ok(body) = tokio::time::timeout(BODY_LIMIT, collect(body)).await else {
+            return Ok(answer::error(encoding_of_errors(parts), &refusal(504, None, info)));
+        };
+        let body = match body? {
             Some(body) => body,
             None => {
                 let message = format!("Request entity too large: limit is {LARGEST_BODY}");

@@ -18,8 +18,9 @@ use kube::config::Kubeconfig;
 use kube_endpoint_api_client::{Answered, client_from_config, without_credentials};
 use tokio::time::{sleep, timeout};
 
-/// The name of the extension that marks a file of this program.
-const MARKER: &str = "kube-endpoint-manager";
+/// The name of two extensions: that of the file marks it as one of this program, that of the
+/// cluster names the page (`bins/kubectl-endpoints/src/ui/embedded.rs`).
+pub(super) const EXTENSION: &str = "kube-endpoint-manager";
 /// The name of the only cluster, user and context.
 const NAME: &str = "embedded";
 /// A comment for people.
@@ -146,7 +147,7 @@ impl Place {
 
 /// Returns the text with the comment and the marker.
 fn marked(kubeconfig: &str) -> String {
-    format!("{COMMENT}{kubeconfig}extensions:\n- name: {MARKER}\n  extension: {{writtenBy: --embedded}}\n")
+    format!("{COMMENT}{kubeconfig}extensions:\n- name: {EXTENSION}\n  extension: {{writtenBy: --embedded}}\n")
 }
 
 fn content(bytes: &[u8]) -> Content {
@@ -158,7 +159,7 @@ fn content(bytes: &[u8]) -> Content {
     let Some(kubeconfig) = kubeconfig.filter(|it| !it.clusters.is_empty()) else {
         return other("is no kubeconfig");
     };
-    let is_marked = kubeconfig.extensions.iter().flatten().any(|extension| extension.name == MARKER);
+    let is_marked = kubeconfig.extensions.iter().flatten().any(|extension| extension.name == EXTENSION);
     if !is_marked {
         return other("is a kubeconfig that --embedded did not write");
     }

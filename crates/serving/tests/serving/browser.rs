@@ -104,6 +104,36 @@ async fn a_browser_that_reads_nothing_is_cut_off() {
     until("the end of the stream", async || server.mounted.open() == 0).await;
 }
 
+/// Returns what the server sends until it closes the connection.
+async fn closed(mut stream: TcpStream) -> String {
+    let mut sent = String::new();
+    let ended = tokio::time::timeout(Duration::from_secs(20), stream.read_to_string(&mut sent)).await;
+    ended.expect("the connection was not closed").unwrap();
+    sent
+}
+
+#[tokio::test]
+async fn a_body_that_does_not_come_ends_the_connection_after_the_answer() {
+    let server = start(|_| {}).await;
+    for header in ["Content-Length: 100\r\n", "Transfer-Encoding: chunked\r\n"] {
+        let answer = closed(server.send("GET", "/ui/a", header).await).await;
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_browser_that_sends_no_whole_head_is_cut_off() {
+    let server = start(|limits| limits.head = Duration::from_millis(300)).await;
+    for beginning in ["", "GET /ui/ HTTP/1.1\r\nHos"] {
+        let mut stream = TcpStream::connect(server.host()).await.unwrap();
+        stream.write_all(beginning.as_bytes()).await.unwrap();
+        assert_eq!(closed(stream).await.matches("200 OK").count(), 0);
+    }
+    // The connection stays open for the next request, and none comes.
+    let answer = closed(server.send("GET", "/ui/a", "").await).await;
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+}
+
 #[tokio::test]
 async fn an_address_that_is_not_one_of_loopback_is_refused() {
     let bind = async |address: SocketAddr| {

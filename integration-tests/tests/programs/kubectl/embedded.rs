@@ -1,11 +1,12 @@
 //! Runs the commands of docs/start.md as a user does: the manager with its embedded API server, and
 //! kubectl and curl in another terminal.
 
+use std::ffi::OsStr;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use kube_endpoint_integration_tests::processes::{Process, binary};
+use kube_endpoint_integration_tests::processes::{Process, binary, plugin};
 use kube_endpoint_integration_tests::programs::{Missing, curl, kubectl, kubectl_program};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -58,10 +59,17 @@ impl Manager {
     /// Runs commands of a shell. Returns what they print, or `None` if one of them fails.
     fn shell(&self, commands: &str) -> Option<String> {
         let script = format!("kubectl() {{ command \"$KUBECTL_PROGRAM\" \"$@\"; }}\n{commands}\n");
+        let mut path = std::env::var_os("PATH").unwrap_or_default();
+        if commands.contains("kubectl endpoints") {
+            // kubectl looks for plugins in PATH.
+            let plugin = plugin(Path::new(env!("CARGO_BIN_EXE_apiserver-process")));
+            path = [plugin.parent().unwrap().as_os_str(), &path].join(OsStr::new(":"));
+        }
         let output = Command::new("sh")
             .args(["-e", "-c", &script])
             .current_dir(self.folder.path())
             .env("KUBECTL_PROGRAM", kubectl_program())
+            .env("PATH", path)
             .env("HOME", self.folder.path())
             .env("KUBECONFIG", "embedded.kubeconfig")
             .stdin(Stdio::null())
@@ -153,5 +161,36 @@ pub(crate) fn a_range_of_the_user_is_that_of_services() {
         slices["items"][0]["endpoints"][0]["addresses"][0] == "fd00:10:244::1"
     });
     assert_eq!(manager.read("get pod web")["spec"]["nodeName"], "embedded");
+    manager.process.signal(Signal::TERM);
+}
+
+/// The kubeconfig names the page, also after kubectl has written it anew.
+#[expect(clippy::disallowed_methods, reason = "it waits for a real process")]
+pub(crate) fn the_plugin_finds_the_page() {
+    let manager = Manager::start(&[]);
+    let log = manager.process.log();
+    let url = log.lines().find_map(|line| line.strip_prefix("Watch it:")).unwrap().trim().to_owned();
+    let printed = manager.shell("kubectl endpoints ui").unwrap();
+    let second = "It is the page of kube-endpoint-manager --embedded, and ends with it.";
+    assert_eq!(printed, format!("Open {url}\n{second}\n"));
+    let page = manager.shell("curl -sS $(kubectl endpoints ui | sed -n 's/^Open //p')").unwrap();
+    contains(&page, &["<title>"]);
+    let edited = "kubectl config set-context --current --namespace=shop >/dev/null
+        kubectl config view --flatten > flat
+        KUBECONFIG=flat kubectl endpoints ui";
+    assert_eq!(manager.shell(edited).unwrap(), printed);
+    manager.process.signal(Signal::TERM);
+    let deadline = Instant::now() + PATIENCE;
+    let error = loop {
+        if let Some(error) = manager.shell("! kubectl endpoints ui 2>&1") {
+            break error;
+        }
+        assert!(Instant::now() < deadline, "the process has not ended");
+        std::thread::sleep(Duration::from_millis(100));
+    };
+    contains(&error, &[&format!("was at {url}, where nothing answers: start that program again")]);
+    let manager = Manager::start(&["--embedded-ui-address=none"]);
+    let error = manager.shell("! kubectl endpoints ui 2>&1").unwrap();
+    contains(&error, &["--embedded without a page: start it without --embedded-ui-address=none"]);
     manager.process.signal(Signal::TERM);
 }

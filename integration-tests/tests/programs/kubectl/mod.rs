@@ -17,6 +17,7 @@ pub(crate) fn tests() -> Vec<Tests> {
     let embedded = tests!(embedded::needs =>
         embedded::the_commands_of_the_documentation_work_as_written,
         embedded::a_range_of_the_user_is_that_of_services,
+        embedded::the_plugin_finds_the_page,
     );
     vec![
         embedded,
