@@ -14,12 +14,13 @@ use kube_endpoint_controller_runtime::{
 };
 use kube_endpoint_core_model::{EndpointSlice, Node, ObjectKey, Service};
 use kube_endpoint_informer::{Change, Kind, Kinds, PodEvent};
+use kube_endpoint_slice_plan::{HintedState, PlanState, TopologyState};
 use kube_endpoint_workqueue::{Attempt, endpoint_slice_rate_limiter};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
 
+use crate::ControllerOptions;
 use crate::metrics::{Metrics, Share, SyncResult};
-use crate::{ControllerOptions, HintedState, PlanState, TopologyState};
 
 /// Component of the events that this controller records.
 pub const EVENT_COMPONENT: &str = "endpoint-slice-controller";
@@ -50,7 +51,7 @@ pub struct EndpointSliceReconciler {
 /// The state that the controller keeps for a Service.
 #[derive(Debug, Default, PartialEq)]
 pub struct ServiceState {
-    /// [`Plan::hinted`](crate::Plan::hinted) of the last sync.
+    /// [`Plan::hinted`](kube_endpoint_slice_plan::Plan::hinted) of the last sync.
     hinted: HintedState,
     /// The part of this Service in the gauges.
     share: Option<Share>,

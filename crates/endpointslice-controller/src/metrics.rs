@@ -15,7 +15,7 @@ use metrics::{
 };
 use parking_lot::Mutex;
 
-use crate::{AddressTypeStats, Plan, PlanStats};
+use kube_endpoint_slice_plan::{AddressTypeStats, Plan, PlanStats};
 
 const ADDED: &str = "endpoint_slice_controller_endpoints_added_per_sync";
 const REMOVED: &str = "endpoint_slice_controller_endpoints_removed_per_sync";
@@ -231,21 +231,22 @@ fn traffic_index(stats: &PlanStats) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{AddressTypeStats, GroupStats, SubPlan};
+    use kube_endpoint_slice_plan::{AddressTypeStats, GroupStats, SubPlan};
     use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 
     fn plan(endpoints: usize, slices: usize, traffic: Option<&str>) -> Plan {
-        let group = GroupStats { endpoints, slices, ..GroupStats::default() };
-        let stats = AddressTypeStats {
-            endpoints_added: endpoints,
-            groups: vec![group],
-            ..AddressTypeStats::default()
-        };
-        Plan {
-            sub_plans: vec![SubPlan { stats: Some(stats), ..SubPlan::default() }],
-            stats: PlanStats { traffic_distribution: traffic.map(Into::into), ..PlanStats::default() },
-            ..Plan::default()
-        }
+        let mut group = GroupStats::default();
+        group.endpoints = endpoints;
+        group.slices = slices;
+        let mut stats = AddressTypeStats::default();
+        stats.endpoints_added = endpoints;
+        stats.groups.push(group);
+        let mut sub_plan = SubPlan::default();
+        sub_plan.stats = Some(stats);
+        let mut plan = Plan::default();
+        plan.sub_plans.push(sub_plan);
+        plan.stats.traffic_distribution = traffic.map(Into::into);
+        plan
     }
 
     fn is_gauge(value: &DebugValue) -> bool {

@@ -10,7 +10,7 @@ use kube_endpoint_core_model::{Node, ObjectKey};
 use kube_endpoint_informer::Change;
 
 use super::EndpointSliceReconciler;
-use crate::{HintedState, TopologyState};
+use kube_endpoint_slice_plan::{HintedState, TopologyState};
 
 type Cx = Runtime<EndpointSliceReconciler>;
 

@@ -6,10 +6,9 @@ use std::sync::atomic::Ordering;
 use kube_endpoint_api_writer::FailedWrite;
 use kube_endpoint_controller_runtime::{Completion, Outcome, Planned, Progress, Runtime, SyncError};
 use kube_endpoint_core_model::{EndpointSlice, ObjectKey, Service, Text, Timestamp, slice_labels};
+use kube_endpoint_slice_plan::{Plan, PlanInputs, TopologyState, plan, plan_and_keep};
 
 use super::{EndpointSliceReconciler, KeptSlices};
-use crate::TopologyState;
-use crate::plan::{Plan, PlanInputs, plan, plan_and_keep};
 use crate::sync_error::sync_error;
 
 type Cx = Runtime<EndpointSliceReconciler>;
