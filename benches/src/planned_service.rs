@@ -195,7 +195,8 @@ impl PlannedService {
 
     /// Reads all pods.
     pub fn read_all(&mut self) -> Pods {
-        let (pods, cursor) = self.cluster.pods_and_cursor(&self.service.key);
+        let (pods, cursor) =
+            self.cluster.pods_and_cursor(&self.service.key).expect("the Service has a selector");
         self.cursor = cursor;
         Pods::All(pods)
     }

@@ -7,7 +7,8 @@ use serde::{Deserialize, Deserializer};
 
 use crate::meta::or_default;
 use crate::well_known::{
-    ANNOTATION_TOLERATE_UNREADY, ANNOTATION_TOPOLOGY_AWARE_HINTS, ANNOTATION_TOPOLOGY_MODE, CLUSTER_IP_NONE,
+    ANNOTATION_ENDPOINT_SELECTOR, ANNOTATION_TOLERATE_UNREADY, ANNOTATION_TOPOLOGY_AWARE_HINTS,
+    ANNOTATION_TOPOLOGY_MODE, CLUSTER_IP_NONE,
 };
 use crate::{
     Intern, Interner, IpFamily, ObjectKey, ResourceVersion, StringMap, Text, Timestamp, address, string_map,
@@ -145,6 +146,17 @@ impl Service {
         self.selector.is_some() && self.service_type != ServiceType::ExternalName
     }
 
+    /// Returns the name of the EndpointSelector that selects its pods, or `None` if the Service is not
+    /// attached to one. A Service with a selector of its own, an ExternalName and
+    /// `default/kubernetes`, whose endpoints the API server writes, are never attached.
+    pub fn endpoint_selector(&self) -> Option<&Text> {
+        let is_of_the_api_server = *self.key.name == *"kubernetes" && *self.key.namespace == *"default";
+        if self.selector.is_some() || self.service_type == ServiceType::ExternalName || is_of_the_api_server {
+            return None;
+        }
+        self.annotations.get(ANNOTATION_ENDPOINT_SELECTOR).filter(|name| !name.is_empty())
+    }
+
     /// Returns the families of its slices, sorted (upstream `getAddressTypesForService`):
     /// `ipFamilies` if set, else the family of its cluster IP, else, for a headless Service, both.
     pub fn slice_families(&self) -> Vec<IpFamily> {
@@ -174,7 +186,10 @@ impl Service {
 pub(crate) fn is_read(annotation: &str) -> bool {
     matches!(
         annotation,
-        ANNOTATION_TOPOLOGY_MODE | ANNOTATION_TOPOLOGY_AWARE_HINTS | ANNOTATION_TOLERATE_UNREADY
+        ANNOTATION_TOPOLOGY_MODE
+            | ANNOTATION_TOPOLOGY_AWARE_HINTS
+            | ANNOTATION_TOLERATE_UNREADY
+            | ANNOTATION_ENDPOINT_SELECTOR
     )
 }
 

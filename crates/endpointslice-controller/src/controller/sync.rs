@@ -37,7 +37,10 @@ impl EndpointSliceReconciler {
             self.refresh_topology(runtime);
         }
         let topology = Arc::clone(&self.topology.read());
-        let Planned { mut plan, trigger_time, kept } = self.planned(runtime, &service, &existing, &topology);
+        let Some(planned) = self.planned(runtime, &service, &existing, &topology) else {
+            return Ok(Outcome::Done);
+        };
+        let Planned { mut plan, trigger_time, kept } = planned;
         if let Some(warning) = &plan.warning {
             runtime.warn_once(&service, warning);
         }
@@ -67,14 +70,14 @@ impl EndpointSliceReconciler {
         Err(sync_error(&service, &plan.errors, failed, &obsolete))
     }
 
-    /// Plans a sync, from the state of the last plan if possible.
+    /// Plans a sync, from the state of the last plan if possible. See [`Runtime::plan`].
     fn planned(
         &self,
         runtime: &Cx,
         service: &Service,
         existing: &[Arc<EndpointSlice>],
         topology: &TopologyState,
-    ) -> Planned<Plan, KeptSlices> {
+    ) -> Option<Planned<Plan, KeptSlices>> {
         // The sync reads this before the nodes: a change during the plan counts as one after it.
         let zones_version = self.zones_version.load(Ordering::Acquire);
         let (hinted, kept) =
