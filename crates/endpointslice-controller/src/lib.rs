@@ -21,12 +21,9 @@
 //! the caches, plans with [`kube_endpoint_slice_plan`] and carries the plan out.
 
 pub mod controller;
-mod metrics;
 mod options;
-mod sync_error;
 
-pub use controller::EndpointSliceController;
+pub use controller::{EndpointSliceController, buckets};
 pub use kube_endpoint_controller_runtime::RuntimeOptions;
 pub use kube_endpoint_slice_plan::PlanOptions;
-pub use metrics::buckets;
 pub use options::ControllerOptions;

@@ -1,4 +1,4 @@
-//! Metrics of this controller, under upstream's names (`endpointslice/metrics`), and one of our
+//! Metrics of a controller of slices, as upstream has them (`endpointslice/metrics`), and one of our
 //! own.
 //!
 //! A new controller takes its handles from the current recorder; it takes those of the gauges when
@@ -15,39 +15,65 @@ use metrics::{
 };
 use parking_lot::Mutex;
 
-use kube_endpoint_slice_plan::{AddressTypeStats, Plan, PlanStats};
-
-const ADDED: &str = "endpoint_slice_controller_endpoints_added_per_sync";
-const REMOVED: &str = "endpoint_slice_controller_endpoints_removed_per_sync";
-const DESIRED: &str = "endpoint_slice_controller_endpoints_desired";
-const SLICES: &str = "endpoint_slice_controller_num_endpoint_slices";
-const DESIRED_SLICES: &str = "endpoint_slice_controller_desired_endpoint_slices";
-const CHANGES: &str = "endpoint_slice_controller_changes";
-const CHANGED_PER_SYNC: &str = "endpoint_slice_controller_endpointslices_changed_per_sync";
-const SYNCS: &str = "endpoint_slice_controller_syncs";
-const TRAFFIC: &str = "endpoint_slice_controller_services_count_by_traffic_distribution";
-const TRIGGER_TO_WRITE: &str = "endpoint_slice_controller_trigger_to_write_seconds";
+use crate::{AddressTypeStats, Plan, PlanStats};
 
 const TOPOLOGY_LABELS: [&str; 2] = ["Disabled", "Auto"];
 const TRAFFIC_LABELS: [&str; 4] = ["", "PreferClose", "PreferSameZone", "PreferSameNode"];
 
-/// Returns the histograms of this crate for an exporter, with upstream's buckets.
-pub fn buckets() -> Vec<(&'static str, Vec<f64>)> {
-    let doubling =
-        |first: f64, count: i32| (0..count).map(|power| first * 2f64.powi(power)).collect::<Vec<_>>();
-    // Upstream sets no buckets for this one, so it has the defaults of the Prometheus client.
-    let default = vec![0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
-    vec![
-        (ADDED, doubling(2.0, 15)),
-        (REMOVED, doubling(2.0, 15)),
-        (CHANGED_PER_SYNC, default),
-        (TRIGGER_TO_WRITE, doubling(0.001, 20)),
-    ]
+/// The names of the metrics of a controller.
+#[derive(Clone, Copy, Debug)]
+#[doc(hidden)]
+pub struct MetricNames {
+    pub added: &'static str,
+    pub removed: &'static str,
+    pub desired: &'static str,
+    pub slices: &'static str,
+    pub desired_slices: &'static str,
+    pub changes: &'static str,
+    pub changed_per_sync: &'static str,
+    pub syncs: &'static str,
+    pub traffic: &'static str,
+    pub trigger_to_write: &'static str,
+}
+
+/// Returns the names of the metrics of a controller, which begin with its name.
+#[macro_export]
+macro_rules! metric_names {
+    ($controller:literal) => {
+        $crate::controller::MetricNames {
+            added: concat!($controller, "_endpoints_added_per_sync"),
+            removed: concat!($controller, "_endpoints_removed_per_sync"),
+            desired: concat!($controller, "_endpoints_desired"),
+            slices: concat!($controller, "_num_endpoint_slices"),
+            desired_slices: concat!($controller, "_desired_endpoint_slices"),
+            changes: concat!($controller, "_changes"),
+            changed_per_sync: concat!($controller, "_endpointslices_changed_per_sync"),
+            syncs: concat!($controller, "_syncs"),
+            traffic: concat!($controller, "_services_count_by_traffic_distribution"),
+            trigger_to_write: concat!($controller, "_trigger_to_write_seconds"),
+        }
+    };
+}
+
+impl MetricNames {
+    /// Returns the histograms for an exporter, with upstream's buckets.
+    pub fn buckets(&self) -> Vec<(&'static str, Vec<f64>)> {
+        let doubling =
+            |first: f64, count: i32| (0..count).map(|power| first * 2f64.powi(power)).collect::<Vec<_>>();
+        // Upstream sets no buckets for this one, so it has the defaults of the Prometheus client.
+        let default = vec![0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+        vec![
+            (self.added, doubling(2.0, 15)),
+            (self.removed, doubling(2.0, 15)),
+            (self.changed_per_sync, default),
+            (self.trigger_to_write, doubling(0.001, 20)),
+        ]
+    }
 }
 
 /// The result of a sync, for the label `result`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SyncResult {
+pub(super) enum SyncResult {
     Success,
     Stale,
     Error,
@@ -55,7 +81,7 @@ pub(crate) enum SyncResult {
 
 /// The part of one Service in the gauges.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Share {
+pub(super) struct Share {
     endpoints: usize,
     slices: usize,
     desired_slices: usize,
@@ -70,7 +96,8 @@ struct Sums {
     by_traffic: BTreeMap<usize, usize>,
 }
 
-pub(crate) struct Metrics {
+pub(super) struct Metrics {
+    names: MetricNames,
     added: Histogram,
     removed: Histogram,
     changes: [Counter; 3],
@@ -90,71 +117,80 @@ struct Gauges {
 }
 
 impl Gauges {
-    fn register() -> Self {
-        describe_gauge!(DESIRED, Unit::Count, "[BETA] Number of endpoints desired");
-        describe_gauge!(SLICES, Unit::Count, "[BETA] Number of EndpointSlices");
+    fn register(names: &MetricNames) -> Self {
+        describe_gauge!(names.desired, Unit::Count, "[BETA] Number of endpoints desired");
+        describe_gauge!(names.slices, Unit::Count, "[BETA] Number of EndpointSlices");
         describe_gauge!(
-            DESIRED_SLICES,
+            names.desired_slices,
             Unit::Count,
             "[BETA] Number of EndpointSlices that would exist with perfect endpoint allocation"
         );
         describe_gauge!(
-            TRAFFIC,
+            names.traffic,
             Unit::Count,
             "[BETA] Number of Services using some specific trafficDistribution"
         );
         Self {
-            desired: gauge!(DESIRED),
-            slices: gauge!(SLICES),
-            desired_slices: gauge!(DESIRED_SLICES),
+            desired: gauge!(names.desired),
+            slices: gauge!(names.slices),
+            desired_slices: gauge!(names.desired_slices),
             traffic: TRAFFIC_LABELS[1..]
                 .iter()
-                .map(|traffic| gauge!(TRAFFIC, "traffic_distribution" => *traffic))
+                .map(|traffic| gauge!(names.traffic, "traffic_distribution" => *traffic))
                 .collect(),
         }
     }
 }
 
 impl Metrics {
-    pub(crate) fn new() -> Self {
-        describe_histogram!(ADDED, Unit::Count, "[BETA] Number of endpoints added on each Service sync");
-        describe_histogram!(REMOVED, Unit::Count, "[BETA] Number of endpoints removed on each Service sync");
-        describe_counter!(CHANGES, Unit::Count, "[ALPHA] Number of EndpointSlice changes");
+    pub(super) fn new(names: MetricNames) -> Self {
         describe_histogram!(
-            CHANGED_PER_SYNC,
+            names.added,
+            Unit::Count,
+            "[BETA] Number of endpoints added on each Service sync"
+        );
+        describe_histogram!(
+            names.removed,
+            Unit::Count,
+            "[BETA] Number of endpoints removed on each Service sync"
+        );
+        describe_counter!(names.changes, Unit::Count, "[ALPHA] Number of EndpointSlice changes");
+        describe_histogram!(
+            names.changed_per_sync,
             Unit::Count,
             "[ALPHA] Number of EndpointSlices changed on each Service sync"
         );
-        describe_counter!(SYNCS, Unit::Count, "[ALPHA] Number of EndpointSlice syncs");
+        describe_counter!(names.syncs, Unit::Count, "[ALPHA] Number of EndpointSlice syncs");
         describe_histogram!(
-            TRIGGER_TO_WRITE,
+            names.trigger_to_write,
             Unit::Seconds,
             "Time from the change of a pod or Service to the answered write of its EndpointSlices: this controller's share of the network programming latency"
         );
         Self {
-            added: histogram!(ADDED),
-            removed: histogram!(REMOVED),
+            names,
+            added: histogram!(names.added),
+            removed: histogram!(names.removed),
             changes: [Operation::Create, Operation::Update, Operation::Delete]
-                .map(|operation| counter!(CHANGES, "operation" => operation.as_str())),
+                .map(|operation| counter!(names.changes, "operation" => operation.as_str())),
             changed_per_sync: TOPOLOGY_LABELS
                 .iter()
                 .map(|topology| {
                     let labelled = |traffic: &&'static str| {
-                        histogram!(CHANGED_PER_SYNC, "topology" => *topology, "traffic_distribution" => *traffic)
+                        histogram!(names.changed_per_sync, "topology" => *topology, "traffic_distribution" => *traffic)
                     };
                     TRAFFIC_LABELS.iter().map(labelled).collect()
                 })
                 .collect(),
-            syncs: ["success", "stale", "error"].map(|result| counter!(SYNCS, "result" => result)),
-            trigger_to_write: histogram!(TRIGGER_TO_WRITE),
+            syncs: ["success", "stale", "error"].map(|result| counter!(names.syncs, "result" => result)),
+            trigger_to_write: histogram!(names.trigger_to_write),
             gauges: OnceLock::new(),
             sums: Mutex::default(),
         }
     }
 
     /// Registers the gauges of objects, at zero.
-    pub(crate) fn start(&self) {
-        self.gauges.get_or_init(Gauges::register);
+    pub(super) fn start(&self) {
+        self.gauges.get_or_init(|| Gauges::register(&self.names));
         self.set_gauges(&self.sums.lock());
     }
 
@@ -168,21 +204,21 @@ impl Metrics {
         }
     }
 
-    pub(crate) fn synced(&self, result: SyncResult) {
+    pub(super) fn synced(&self, result: SyncResult) {
         self.syncs[result as usize].increment(1);
     }
 
-    pub(crate) fn wrote(&self, operation: Operation) {
+    pub(super) fn wrote(&self, operation: Operation) {
         self.changes[operation as usize].increment(1);
     }
 
-    pub(crate) fn trigger_to_write(&self, seconds: f64) {
+    pub(super) fn trigger_to_write(&self, seconds: f64) {
         self.trigger_to_write.record(seconds);
     }
 
     /// Counts the results of a plan, before its writes. Returns the new part of the Service in the
     /// gauges.
-    pub(crate) fn planned(&self, plan: &Plan, max_endpoints_per_slice: usize) -> Share {
+    pub(super) fn planned(&self, plan: &Plan, max_endpoints_per_slice: usize) -> Share {
         for address_type in plan.address_type_stats() {
             self.added.record(address_type.endpoints_added as f64);
             self.removed.record(address_type.endpoints_removed as f64);
@@ -197,14 +233,14 @@ impl Metrics {
     }
 
     /// Counts the writes of a sub-plan after all of them have succeeded.
-    pub(crate) fn carried_out(&self, stats: &PlanStats, address_type: &AddressTypeStats) {
+    pub(super) fn carried_out(&self, stats: &PlanStats, address_type: &AddressTypeStats) {
         let by_traffic = &self.changed_per_sync[usize::from(stats.topology_auto)];
         by_traffic[traffic_index(stats)].record(address_type.slices_changed as f64);
     }
 
     /// Replaces the part of one Service in the gauges. It is `None` before its first plan, and
     /// after its deletion.
-    pub(crate) fn replace(&self, old: Option<Share>, share: Option<Share>) {
+    pub(super) fn replace(&self, old: Option<Share>, share: Option<Share>) {
         if old == share {
             return;
         }
@@ -231,7 +267,7 @@ fn traffic_index(stats: &PlanStats) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kube_endpoint_slice_plan::{AddressTypeStats, GroupStats, SubPlan};
+    use crate::{AddressTypeStats, GroupStats, SubPlan};
     use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 
     fn plan(endpoints: usize, slices: usize, traffic: Option<&str>) -> Plan {
@@ -277,7 +313,7 @@ mod tests {
             all
         };
         metrics::with_local_recorder(&recorder, || {
-            let metrics = Metrics::new();
+            let metrics = Metrics::new(metric_names!("endpoint_slice_controller"));
             assert_eq!(
                 snapshotter.snapshot().into_vec().iter().filter(|(_, _, _, it)| is_gauge(it)).count(),
                 0

@@ -4,11 +4,11 @@ use kube_endpoint_api_writer::{EventSubject, FailedWrite};
 use kube_endpoint_controller_runtime::{SyncError, first_ten};
 use kube_endpoint_core_model::{PlannedEvent, Service, Text};
 
-use kube_endpoint_slice_plan::PlanError;
+use crate::PlanError;
 
 /// Returns the error of a sync and its event. The message has the form of upstream's aggregate,
 /// with several errors in brackets. It names at most ten pods and ten writes.
-pub(crate) fn sync_error(
+pub(super) fn sync_error(
     service: &Service,
     pods_left_out: &[PlanError],
     failed: Vec<FailedWrite>,

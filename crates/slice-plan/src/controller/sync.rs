@@ -6,27 +6,25 @@ use std::sync::atomic::Ordering;
 use kube_endpoint_api_writer::FailedWrite;
 use kube_endpoint_controller_runtime::{Completion, Outcome, Planned, Progress, Runtime, SyncError};
 use kube_endpoint_core_model::{EndpointSlice, ObjectKey, Service, Text, Timestamp, slice_labels};
-use kube_endpoint_slice_plan::{Plan, PlanInputs, TopologyState, plan, plan_and_keep};
 
-use super::{EndpointSliceReconciler, KeptSlices};
-use crate::sync_error::sync_error;
+use super::sync_error::sync_error;
+use super::{KeptSlices, SliceReconciler, SliceSync};
+use crate::{Plan, PlanInputs, TopologyState, plan, plan_and_keep};
 
-type Cx = Runtime<EndpointSliceReconciler>;
-
-impl EndpointSliceReconciler {
-    pub(super) async fn sync_key(&self, runtime: &Cx, key: &ObjectKey) -> Result<Outcome, SyncError> {
-        let cluster = runtime.cluster();
-        let Some(service) = cluster.service(key) else {
-            self.metrics.replace(runtime.forget(key).share, None);
-            return Ok(Outcome::Done);
-        };
-        // An ExternalName gets no endpoints, and without a selector another client makes them.
-        if !service.selects_pods() {
-            runtime.with_state(key, |state| state.kept = None);
-            // The sync writes nothing. But an earlier sync, when the Service still had a selector,
-            // may have waited for the cache to show a write: that wait has to end.
-            return Ok(runtime.read_outputs(key).err().unwrap_or(Outcome::Done));
-        }
+impl SliceSync {
+    /// Syncs the slices of a Service with the pods that it selects.
+    ///
+    /// # Errors
+    ///
+    /// The writes that failed, and the pods whose node is unknown. See [`Reconciler::sync`].
+    ///
+    /// [`Reconciler::sync`]: kube_endpoint_controller_runtime::Reconciler::sync
+    pub async fn sync<R: SliceReconciler>(
+        &self,
+        runtime: &Runtime<R>,
+        service: &Arc<Service>,
+    ) -> Result<Outcome, SyncError> {
+        let (cluster, key) = (runtime.cluster(), &service.key);
         let mut existing = match runtime.read_outputs(key) {
             Ok(slices) => slices,
             Err(outcome) => return Ok(outcome),
@@ -37,12 +35,12 @@ impl EndpointSliceReconciler {
             self.refresh_topology(runtime);
         }
         let topology = Arc::clone(&self.topology.read());
-        let Some(planned) = self.planned(runtime, &service, &existing, &topology) else {
+        let Some(planned) = self.planned(runtime, service, &existing, &topology) else {
             return Ok(Outcome::Done);
         };
         let Planned { mut plan, trigger_time, kept } = planned;
         if let Some(warning) = &plan.warning {
-            runtime.warn_once(&service, warning);
+            runtime.warn_once(service, warning);
         }
         let writes = !plan.is_empty();
         let without_family = plan.sub_plans.iter().filter(|sub_plan| sub_plan.stats.is_none());
@@ -59,29 +57,31 @@ impl EndpointSliceReconciler {
             let keys = names.map(|name| ObjectKey { namespace: key.namespace.clone(), name });
             let written = keys.filter_map(|key| cluster.endpoint_slice(&key));
             written.for_each(|slice| kept.state.plan.settle(&slice));
-            runtime.with_state(key, |state| state.kept = Some(kept));
+            runtime.with_state(key, |state| R::slices_mut(state).kept = Some(kept));
         }
         let failed = carried_out.err().unwrap_or_default();
         self.keep_hints(runtime, key, plan.hinted, &topology);
-        runtime.record_events(key, &*service, plan.events, writes, false);
+        runtime.record_events(key, &**service, plan.events, writes, false);
         if failed.is_empty() && plan.errors.is_empty() {
             return Ok(Outcome::Done);
         }
-        Err(sync_error(&service, &plan.errors, failed, &obsolete))
+        Err(sync_error(service, &plan.errors, failed, &obsolete))
     }
 
     /// Plans a sync, from the state of the last plan if possible. See [`Runtime::plan`].
-    fn planned(
+    fn planned<R: SliceReconciler>(
         &self,
-        runtime: &Cx,
+        runtime: &Runtime<R>,
         service: &Service,
         existing: &[Arc<EndpointSlice>],
         topology: &TopologyState,
     ) -> Option<Planned<Plan, KeptSlices>> {
         // The sync reads this before the nodes: a change during the plan counts as one after it.
         let zones_version = self.zones_version.load(Ordering::Acquire);
-        let (hinted, kept) =
-            runtime.with_state(&service.key, |state| (state.hinted.clone(), state.kept.take()));
+        let (hinted, kept) = runtime.with_state(&service.key, |state| {
+            let state = R::slices_mut(state);
+            (state.hinted.clone(), state.kept.take())
+        });
         let kept = kept.filter(|kept| kept.state.zones_version == zones_version);
         let inputs = PlanInputs::new(service, &[], runtime.cluster())
             .with_existing_slices(existing)
@@ -113,15 +113,15 @@ impl EndpointSliceReconciler {
     /// # Errors
     ///
     /// The writes that failed.
-    async fn carry_out(
+    async fn carry_out<R: SliceReconciler>(
         &self,
-        runtime: &Cx,
+        runtime: &Runtime<R>,
         key: &ObjectKey,
         plan: &mut Plan,
         trigger_time: Option<Timestamp>,
     ) -> Result<Completion, Vec<FailedWrite>> {
         let share = self.metrics.planned(plan, self.options.plan.max_endpoints_per_slice);
-        let before = runtime.with_state(key, |state| state.share.replace(share.clone()));
+        let before = runtime.with_state(key, |state| R::slices_mut(state).share.replace(share.clone()));
         self.metrics.replace(before, Some(share));
         let wants_writes = !plan.is_empty();
         let endpoints = plan.endpoints();

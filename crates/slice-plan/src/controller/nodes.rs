@@ -9,18 +9,17 @@ use kube_endpoint_controller_runtime::{Cause, Runtime};
 use kube_endpoint_core_model::{Node, ObjectKey};
 use kube_endpoint_informer::Change;
 
-use super::EndpointSliceReconciler;
-use kube_endpoint_slice_plan::{HintedState, TopologyState};
-
-type Cx = Runtime<EndpointSliceReconciler>;
+use super::{SliceReconciler, SliceSync};
+use crate::{HintedState, TopologyState};
 
 /// How long after the deletion of a node the controller syncs the Services of its pods, which
 /// removes these pods. The pod garbage collector deletes them after 40 to 60 seconds; a node that
 /// registers again before that costs no endpoint.
 const DELETED_NODE_DELAY: Duration = Duration::from_secs(60);
 
-impl EndpointSliceReconciler {
-    pub(super) fn node_changed(&self, runtime: &Cx, change: &Change<Node>) {
+impl SliceSync {
+    /// See [`Reconciler::on_node`](kube_endpoint_controller_runtime::Reconciler::on_node).
+    pub fn on_node<R: SliceReconciler>(&self, runtime: &Runtime<R>, change: &Change<Node>) {
         let (old, new) = (change.old.as_deref(), change.new.as_deref());
         let matters = match (old, new) {
             (Some(old), Some(new)) => {
@@ -55,7 +54,7 @@ impl EndpointSliceReconciler {
     /// (upstream `checkNodeTopologyDistribution`). With the gate, it also syncs Services that lost
     /// their hints and may have hints again; upstream waits until something else syncs them. Each
     /// sync calls this, too, so that a sync that a node change started uses the changed nodes.
-    pub(super) fn refresh_topology(&self, runtime: &Cx) {
+    pub(super) fn refresh_topology<R: SliceReconciler>(&self, runtime: &Runtime<R>) {
         let mut outdated = self.topology_outdated.lock();
         if !std::mem::take(&mut *outdated) {
             return;
@@ -73,7 +72,7 @@ impl EndpointSliceReconciler {
         // This comes before anything else: a sync that ends from now on compares its hints with
         // these ratios.
         *self.topology.write() = Arc::clone(&topology);
-        let misfits = runtime.keys_matching(|state| self.no_longer_fits(&state.hinted, &topology));
+        let misfits = runtime.keys_matching(|state| self.no_longer_fits(&R::slices(state).hinted, &topology));
         if let Some(first) = misfits.first() {
             tracing::info!(
                 services = misfits.len(), %first,
@@ -91,14 +90,14 @@ impl EndpointSliceReconciler {
 
     /// Stores the hints of a sync. If nodes have changed since the sync read them, this queues the
     /// Service again if necessary.
-    pub(super) fn keep_hints(
+    pub(super) fn keep_hints<R: SliceReconciler>(
         &self,
-        runtime: &Cx,
+        runtime: &Runtime<R>,
         service: &ObjectKey,
         hinted: HintedState,
         planned_for: &Arc<TopologyState>,
     ) {
-        runtime.with_state(service, |state| state.hinted = hinted.clone());
+        runtime.with_state(service, |state| R::slices_mut(state).hinted = hinted.clone());
         let now = Arc::clone(&self.topology.read());
         if !Arc::ptr_eq(planned_for, &now) && self.no_longer_fits(&hinted, &now) {
             runtime.add(service.clone(), Cause::Topology);
