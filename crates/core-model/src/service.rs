@@ -326,6 +326,25 @@ mod tests {
     }
 
     #[test]
+    fn a_service_without_a_selector_may_name_an_endpoint_selector() {
+        let check =
+            |namespace: &str, name: &str, annotation: &str, spec: serde_json::Value, want: Option<&str>| {
+                let annotations = json!({"kube-endpoint-manager.github.io/endpoint-selector": annotation});
+                let metadata = json!({"name": name, "namespace": namespace, "annotations": annotations});
+                let service: Service =
+                    serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap();
+                assert_eq!(service.endpoint_selector().map(|name| &**name), want, "{metadata} {spec}");
+            };
+        check("shop", "web", "web-stable", json!({}), Some("web-stable"));
+        check("shop", "web", "", json!({}), None);
+        check("shop", "web", "web-stable", json!({"selector": {"app": "web"}}), None);
+        check("shop", "web", "web-stable", json!({"selector": {}}), None);
+        check("shop", "web", "web-stable", json!({"type": "ExternalName"}), None);
+        check("shop", "kubernetes", "web-stable", json!({}), Some("web-stable"));
+        check("default", "kubernetes", "web-stable", json!({}), None);
+    }
+
+    #[test]
     fn a_service_selects_pods_when_it_has_a_selector_and_is_no_alias() {
         assert!(service(json!({"selector": {"a": "b"}})).selects_pods());
         assert!(service(json!({"selector": {}})).selects_pods());

@@ -23,8 +23,8 @@ const CYCLES: &[&str] = &["1-4-1", "1-32-2", "1-62-1", "1-88-2", "1-98-2"];
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Vector {
-    id: String,
+pub(crate) struct Vector {
+    pub(crate) id: String,
     max_endpoints_per_slice: usize,
     #[serde(flatten)]
     cluster: Value,
@@ -42,7 +42,7 @@ struct Expect {
     groups: Option<Vec<Value>>,
 }
 
-fn vectors() -> Vec<Vector> {
+pub(crate) fn vectors() -> Vec<Vector> {
     let mut text = String::new();
     let packed = &include_bytes!("vectors/endpointslice-1.jsonl.gz")[..];
     flate2::read::GzDecoder::new(packed).read_to_string(&mut text).unwrap();
@@ -51,7 +51,7 @@ fn vectors() -> Vec<Vector> {
 
 /// Returns the cluster of a vector. The gate `HeadlessLabelRepair` is off: with it, some plans
 /// write more than upstream.
-fn cluster(vector: &Vector, safe_write_order: bool) -> ClusterState {
+pub(crate) fn cluster(vector: &Vector, safe_write_order: bool) -> ClusterState {
     let mut cluster: ClusterState = serde_json::from_value(vector.cluster.clone()).unwrap();
     cluster.options.headless_label_repair = false;
     cluster.options.safe_write_order = safe_write_order;
