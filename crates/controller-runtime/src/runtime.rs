@@ -118,11 +118,11 @@ impl<R: Reconciler> Runtime<R> {
         &self.queue
     }
 
-    /// Starts syncs of the Services that a change of a pod concerns, after a delay in which more
-    /// changes may arrive. The sync of a Service with many pods also waits for the end of
-    /// [`Config::spacing`](crate::Config::spacing).
-    pub fn add_services_of(&self, event: &PodEvent, delay: Duration) {
-        for service in event.services_to_sync() {
+    /// Starts syncs of the Services that a change of a pod concerns, if they are `wanted`, after a
+    /// delay in which more changes may arrive. The sync of a Service with many pods also waits for
+    /// the end of [`Config::spacing`](crate::Config::spacing).
+    pub fn add_services_of(&self, event: &PodEvent, delay: Duration, wanted: impl Fn(&ObjectKey) -> bool) {
+        for service in event.services_to_sync().filter(|service| wanted(service)) {
             let delay = delay.max(self.left_of_spacing(service));
             self.add_after(service.clone(), delay, Cause::Pod.since(event.change.arrived));
         }

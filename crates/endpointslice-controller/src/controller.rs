@@ -92,7 +92,7 @@ impl Reconciler for EndpointSliceReconciler {
     }
 
     fn on_pod(&self, runtime: &Runtime<Self>, event: &PodEvent) {
-        runtime.add_services_of(event, self.options.batch_period);
+        runtime.add_services_of(event, self.options.batch_period, |_| true);
     }
 
     fn on_node(&self, runtime: &Runtime<Self>, change: &Change<Node>) {

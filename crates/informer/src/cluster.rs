@@ -242,6 +242,12 @@ impl Cluster {
         Some((selected.changes_since(since)?, selected.cursor()?))
     }
 
+    /// Returns true if a Service has a selector: its own, or a valid one of the EndpointSelector that
+    /// it names.
+    pub fn has_selector(&self, service: &ObjectKey) -> bool {
+        self.inner.index.read().pods_of(service).is_some()
+    }
+
     /// Returns the number of pods that a Service selects.
     pub fn pod_count_of(&self, service: &ObjectKey) -> usize {
         self.inner.index.read().pods_of(service).map_or(0, |selected| selected.pods().len())

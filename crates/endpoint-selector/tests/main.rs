@@ -1,0 +1,2 @@
+//! The tests of this crate, in one program.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
