@@ -97,10 +97,12 @@ fn status_patch(selector: &EndpointSelector, services: i64, now: Timestamp) -> O
         return None;
     }
     let since = before.filter(|condition| *condition.status == *status);
+    // The API has whole seconds.
+    let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
     let since = since.and_then(|condition| condition.last_transition_time).unwrap_or(now);
     Some(json!({
         // The answer is a conflict if the selector has changed, as after a new generation.
-        "metadata": {"uid": &*selector.uid, "resourceVersion": selector.resource_version.to_string()},
+        "metadata": {"resourceVersion": selector.resource_version.to_string()},
         "status": {
             "observedGeneration": selector.generation,
             "services": services,
