@@ -1,11 +1,12 @@
 //! The controller: it queues the Services that name an EndpointSelector, and syncs their slices.
 
 mod events;
+mod listed_pods;
 mod metrics;
-mod shrinking;
 mod status;
 mod sync;
 
+use std::collections::BTreeSet;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -25,8 +26,8 @@ use kube_endpoint_tracker::WriteTracker;
 use kube_endpoint_workqueue::{Attempt, endpoint_slice_rate_limiter};
 
 use events::Situation;
+use listed_pods::ListedPods;
 use metrics::Metrics;
-use shrinking::Shrinking;
 use status::Statuses;
 
 /// Component of the events that this controller records.
@@ -65,7 +66,7 @@ impl Default for ControllerOptions {
 pub struct SelectorReconciler {
     options: ControllerOptions,
     slices: SliceSync,
-    shrinking: Shrinking,
+    listed_pods: ListedPods,
     statuses: Statuses,
     metrics: Metrics,
     /// Its own deletions of Endpoints.
@@ -77,8 +78,8 @@ pub struct SelectorReconciler {
 pub struct ServiceState {
     slices: SliceState,
     situation: Situation,
-    /// The mirrored slices of Endpoints that stay, as the sync saw them that looked at the Endpoints.
-    kept_mirrored: Vec<(Text, ResourceVersion)>,
+    /// The slices of others that stay after a take-over: a sync has asked the API server who made them.
+    kept: BTreeSet<(Text, ResourceVersion)>,
 }
 
 /// Returns the histograms of this controller for an exporter.
@@ -120,7 +121,7 @@ impl Reconciler for SelectorReconciler {
         Self {
             options,
             slices,
-            shrinking: Shrinking::default(),
+            listed_pods: ListedPods::default(),
             statuses: Statuses::default(),
             metrics: Metrics::new(),
             endpoints: OnceLock::new(),
@@ -193,7 +194,7 @@ impl Reconciler for SelectorReconciler {
         let cluster = runtime.cluster();
         runtime.add_services_of(event, self.options.batch_period, |service| self.concerns(cluster, service));
         if let Some(pod) = event.change.latest() {
-            for service in self.shrinking.services_of(&pod.key) {
+            for service in self.listed_pods.services_of(&pod.key) {
                 runtime.add_after(service, self.options.batch_period, Cause::Pod.since(event.change.arrived));
             }
         }

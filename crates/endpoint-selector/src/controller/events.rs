@@ -10,6 +10,8 @@ pub(super) enum Situation {
     Normal,
     /// The slices of others stay, since no own endpoint is ready.
     Held { selector: String, slices: usize },
+    /// A slice stays that has the label of the endpointslice controller, and that somebody else made.
+    Kept { slice: String },
     /// Slices stay that were mirrored from Endpoints which no controller made.
     Mirrored { by: String },
     /// The API server does not let the controller look at the Endpoints or delete them.
@@ -43,6 +45,13 @@ impl Situation {
                 format!(
                     "EndpointSelector {selector} selects no ready pod, so {slices} EndpointSlices of \
                      kube-controller-manager stay; correct the selector, or wait for the pods"
+                ),
+            ),
+            Self::Kept { slice } => PlannedEvent::warning(
+                "EndpointSliceKept",
+                format!(
+                    "clients also use EndpointSlice {slice}: it has the label of kube-controller-manager, which did \
+                     not make it; delete it if it is left over"
                 ),
             ),
             Self::Mirrored { by } => PlannedEvent::warning(
@@ -100,6 +109,7 @@ mod tests {
         let selector = || "web-stable".to_owned();
         let situations = [
             Situation::Held { selector: selector(), slices: 2 },
+            Situation::Kept { slice: "web-1".into() },
             Situation::Mirrored { by: "kubectl-create".into() },
             Situation::EndpointsForbidden { message: "endpoints \"web\" is forbidden".into() },
             Situation::NotFound { selector: selector() },

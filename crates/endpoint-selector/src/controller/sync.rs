@@ -1,5 +1,6 @@
 //! One sync of one Service.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use kube_endpoint_api_writer::{Deleted, FailedWrite, Operation, WriteError};
@@ -48,7 +49,7 @@ impl SelectorReconciler {
     /// Forgets a Service, with the state that the runtime kept of it.
     pub(super) fn forgotten(&self, key: &ObjectKey, state: ServiceState) {
         self.slices.forgotten(state.slices);
-        self.shrinking.remove(key);
+        self.listed_pods.remove(key);
         self.metrics.found(key, &Situation::Normal);
     }
 
@@ -60,7 +61,6 @@ impl SelectorReconciler {
         selector: &Text,
     ) -> Result<Outcome, SyncError> {
         let key = &service.key;
-        self.shrinking.remove(key);
         let outcome = self.slices.sync(runtime, service).await?;
         let slices = |all: &[Arc<EndpointSlice>]| Slices::of(service, all, &self.options.plan.manager);
         if outcome != Outcome::Done {
@@ -68,18 +68,17 @@ impl SelectorReconciler {
         }
         let others = slices(&runtime.cluster().slices_of(key));
         if !others.has_others() {
+            self.listed_pods.remove(key);
             self.found(runtime, service, Situation::Normal);
             return Ok(Outcome::Done);
         }
-        // The Endpoints have not changed since a sync looked at them: kube-controller-manager would
-        // have changed a slice.
-        let versions = |slices: &Slices| -> Vec<(Text, ResourceVersion)> {
-            let mirrored = slices.mirrored.iter().map(|slice| &slice.metadata);
-            mirrored.map(|it| (it.name.clone(), it.resource_version)).collect()
+        // Those that an earlier sync could not delete have not changed since: clients of the API
+        // server would have to ask it again at each change of a pod.
+        let versions = |slices: &Slices| -> BTreeSet<(Text, ResourceVersion)> {
+            let others = slices.of_pods.iter().chain(&slices.mirrored).map(|slice| &slice.metadata);
+            others.map(|it| (it.name.clone(), it.resource_version)).collect()
         };
-        if others.of_pods.is_empty()
-            && runtime.with_state(key, |state| state.kept_mirrored == versions(&others))
-        {
+        if runtime.with_state(key, |state| versions(&others).is_subset(&state.kept)) {
             return Ok(Outcome::Done);
         }
         // The decision needs a cache that shows the writes of this sync.
@@ -92,24 +91,33 @@ impl SelectorReconciler {
         if decision.held {
             let slices = slices.of_pods.len() + slices.mirrored.len() - decision.delete.len();
             situation = Situation::Held { selector: selector.to_string(), slices };
+            self.listed_pods.set(key, others.of_pods.iter().map(|slice| &**slice));
+        } else {
+            self.listed_pods.remove(key);
         }
         let (mut deleted, mut endpoints_deleted) = (0, false);
         if !decision.delete.is_empty() || decision.endpoints {
             if !self.is_unchanged(runtime, service).await? {
                 return Ok(Outcome::Done);
             }
-            deleted = self.delete_slices_of_controllers(runtime, key, &decision.delete).await?;
+            let kept;
+            (deleted, kept) = self.delete_slices_of_controllers(runtime, key, &decision.delete).await?;
+            if let Some(slice) = kept.first() {
+                situation = Situation::Kept { slice: slice.metadata.name.to_string() };
+            }
+            let mut stay = Slices { of_pods: kept, ..Slices::default() };
             if decision.endpoints {
                 match self.delete_endpoints(runtime, key).await? {
                     LeftEndpoints::Gone => {}
                     LeftEndpoints::Deleted => endpoints_deleted = true,
-                    LeftEndpoints::Stay(why) if !slices.mirrored.is_empty() => {
-                        situation = why;
-                        let kept = versions(&slices);
-                        runtime.with_state(key, |state| state.kept_mirrored = kept);
+                    LeftEndpoints::Stay(why) => {
+                        if !slices.mirrored.is_empty() {
+                            situation = why;
+                        }
+                        stay.mirrored = slices.mirrored;
                     }
-                    LeftEndpoints::Stay(_) => {}
                 }
+                runtime.with_state(key, |state| state.kept = versions(&stay));
             }
         }
         if !decision.held && (deleted > 0 || endpoints_deleted) {
@@ -148,7 +156,7 @@ impl SelectorReconciler {
         let (publishes_not_ready, _) =
             publish_not_ready(service, self.options.plan.tolerate_unready_annotation);
         // The pods come first: one that changes after this starts another sync.
-        self.shrinking.set(key, own.iter().map(|slice| &**slice));
+        self.listed_pods.set(key, own.iter().map(|slice| &**slice));
         let update = shrunk(&own, &|name: &str| self.pod(runtime, key, name), publishes_not_ready);
         if !update.is_empty() {
             runtime.carry_out(key, None, [Writes { update, ..Writes::default() }], |_| ()).await?;
@@ -160,7 +168,7 @@ impl SelectorReconciler {
     /// waits for the slices of the endpointslice controller.
     async fn leave(&self, runtime: &Cx, service: &Arc<Service>) -> Result<Outcome, SyncError> {
         let key = &service.key;
-        self.shrinking.remove(key);
+        self.listed_pods.remove(key);
         self.slices.forget_plan(runtime, key);
         let all = match runtime.read_outputs(key) {
             Ok(all) => all,
@@ -184,7 +192,7 @@ impl SelectorReconciler {
         if service.selects_pods() {
             runtime.record_event(&**service, &events::handed_back(deleted));
         }
-        self.found(runtime, service, Situation::Normal);
+        self.forgotten(key, runtime.forget_state(key));
         Ok(Outcome::Done)
     }
 
@@ -217,15 +225,15 @@ impl SelectorReconciler {
     }
 
     /// Deletes those of these slices that a controller made, in the version of the cache. Returns
-    /// their number.
+    /// their number, and the slices that somebody else made.
     async fn delete_slices_of_controllers(
         &self,
         runtime: &Cx,
         key: &ObjectKey,
         slices: &[Arc<EndpointSlice>],
-    ) -> Result<usize, SyncError> {
+    ) -> Result<(usize, Vec<Arc<EndpointSlice>>), SyncError> {
         let writer = runtime.writer().writer();
-        let (mut deleted, mut failed) = (0, Vec::new());
+        let (mut deleted, mut kept, mut failed) = (0, Vec::new(), Vec::new());
         for slice in slices {
             let made = writer.provenance::<EndpointSlice>(&slice.key()).await;
             let made = made.map_err(|error| SyncError::from(failed_delete(&slice.key(), error)))?;
@@ -234,6 +242,7 @@ impl SelectorReconciler {
                 continue;
             };
             if !made.maker(Content::Slice, &writer.controllers()).is_controller() {
+                kept.push(Arc::clone(slice));
                 continue;
             }
             match runtime.writer().delete_unchanged(key, &**slice).await {
@@ -253,7 +262,7 @@ impl SelectorReconciler {
                 }
             }
         }
-        if failed.is_empty() { Ok(deleted) } else { Err(failed.into()) }
+        if failed.is_empty() { Ok((deleted, kept)) } else { Err(failed.into()) }
     }
 
     /// Deletes the Endpoints of a Service if a controller made them: kube-controller-manager mirrors

@@ -1,7 +1,7 @@
-//! The pods of Services whose EndpointSelector does not exist or is invalid.
+//! The pods of slices that the selector of their Service does not lead to: its EndpointSelector does
+//! not exist, or the slices of the previous controller stay for now.
 //!
-//! The index of the caches does not know which Services these pods concern, because no selector says
-//! so.
+//! The index of the caches does not know which Services these pods concern.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use kube_endpoint_core_model::{EndpointSlice, ObjectKey};
 use parking_lot::Mutex;
 
 #[derive(Debug, Default)]
-pub(super) struct Shrinking(Mutex<Pods>);
+pub(super) struct ListedPods(Mutex<Pods>);
 
 #[derive(Debug, Default)]
 struct Pods {
@@ -17,8 +17,8 @@ struct Pods {
     pods: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
 }
 
-impl Shrinking {
-    /// Returns the Services whose slices may have to lose a pod.
+impl ListedPods {
+    /// Returns the Services whose slices list a pod.
     pub(super) fn services_of(&self, pod: &ObjectKey) -> Vec<ObjectKey> {
         self.0.lock().services_of(pod)
     }
