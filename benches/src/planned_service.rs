@@ -13,8 +13,8 @@ use kube_endpoint_core_model::{
     slice_labels,
 };
 use kube_endpoint_endpoints_controller as endpoints;
-use kube_endpoint_endpointslice_controller as slices;
 use kube_endpoint_informer::{Cluster, Handler, Kind, PodCursor, PodEvent, StreamEvent};
+use kube_endpoint_slice_plan as slices;
 use kube_endpoint_tracker::TriggerTime;
 use kube_endpoint_workqueue::{WorkQueue, endpoint_slice_rate_limiter};
 
@@ -195,7 +195,8 @@ impl PlannedService {
 
     /// Reads all pods.
     pub fn read_all(&mut self) -> Pods {
-        let (pods, cursor) = self.cluster.pods_and_cursor(&self.service.key);
+        let (pods, cursor) =
+            self.cluster.pods_and_cursor(&self.service.key).expect("the Service has a selector");
         self.cursor = cursor;
         Pods::All(pods)
     }

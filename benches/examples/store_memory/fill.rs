@@ -10,8 +10,8 @@ use kube_endpoint_core_model::{
     Timestamp,
 };
 use kube_endpoint_endpoints_controller as endpoints;
-use kube_endpoint_endpointslice_controller as slices;
 use kube_endpoint_informer::{Cluster, Kind, Object, StreamEvent};
+use kube_endpoint_slice_plan as slices;
 use prost::Message;
 use serde_json::json;
 

@@ -144,6 +144,24 @@ impl ApiWriter {
         Ok(answer?.0)
     }
 
+    /// Changes an object of a kind that no controller here creates, by a merge patch. `resource` is
+    /// the plural name of the kind, and `path` that of the object or its subresource. Name the
+    /// version in the patch to change no other.
+    ///
+    /// # Errors
+    ///
+    /// Any [`WriteError`]. Unless [`WriteError::is_refusal`], the object may have changed.
+    pub async fn merge_patch(
+        &self,
+        resource: &str,
+        path: &str,
+        patch: &serde_json::Value,
+    ) -> Result<(), WriteError> {
+        let formats = Formats::new("application/merge-patch+json", "application/json");
+        let (_permit, waited) = self.begin(&Method::PATCH, resource).await?;
+        self.send_write(Method::PATCH, path, formats, patch.to_string().into(), waited).await.map(drop)
+    }
+
     /// Reads an object's metadata from the server.
     ///
     /// # Errors

@@ -37,10 +37,12 @@ pub enum Cause {
     Start = 13,
     /// The last sync failed in an outage. This one finds out if the outage has ended.
     Probe = 14,
+    /// The EndpointSelector that a Service names changed.
+    EndpointSelector = 15,
 }
 
 impl Cause {
-    const ALL: [Self; 15] = [
+    const ALL: [Self; 16] = [
         Self::Retry,
         Self::Pod,
         Self::Service,
@@ -56,6 +58,7 @@ impl Cause {
         Self::Leftover,
         Self::Start,
         Self::Probe,
+        Self::EndpointSelector,
     ];
 
     /// Returns the causes of the syncs in or after an outage that come in addition to the retries
@@ -82,6 +85,7 @@ impl Cause {
             Self::Leftover => "leftover",
             Self::Start => "start",
             Self::Probe => "probe",
+            Self::EndpointSelector => "endpoint_selector",
         }
     }
 

@@ -6,7 +6,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use kube_endpoint_api_writer::Writable;
-use kube_endpoint_core_model::{Admission, EndpointSlice, Endpoints, Node, ObjectKey, PlannedEvent, Service};
+use kube_endpoint_core_model::{
+    Admission, EndpointSelector, EndpointSlice, Endpoints, Node, ObjectKey, PlannedEvent, Service,
+};
 use kube_endpoint_informer::{Change, Handler, Kind, PodEvent, Scope};
 use kube_endpoint_tracker::Observation;
 use tokio::time::Instant;
@@ -33,6 +35,13 @@ impl<R: Reconciler> Handler for Runtime<R> {
             return;
         }
         self.service_changed(change);
+    }
+
+    fn on_endpoint_selector(&self, change: &Change<EndpointSelector>, services: &[ObjectKey]) {
+        if !self.has_begun() {
+            return;
+        }
+        self.reconciler.on_endpoint_selector(self, change, services);
     }
 
     fn on_node(&self, change: &Change<Node>) {

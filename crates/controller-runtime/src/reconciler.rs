@@ -4,7 +4,9 @@ use std::fmt;
 use std::time::Duration;
 
 use kube_endpoint_api_writer::{EventSubject, FailedWrite};
-use kube_endpoint_core_model::{EndpointSlice, Endpoints, Node, ObjectKey, PlannedEvent, Service};
+use kube_endpoint_core_model::{
+    EndpointSelector, EndpointSlice, Endpoints, Node, ObjectKey, PlannedEvent, Service,
+};
 use kube_endpoint_informer::{Change, Kinds, PodEvent};
 use kube_endpoint_workqueue::{Attempt, MaxOfRateLimiter, SyncOutcome};
 
@@ -105,6 +107,15 @@ pub trait Reconciler: Sized + Send + Sync + 'static {
     /// A selected Service changed. The runtime itself queues a Service that joins or leaves the
     /// selection.
     fn on_service(&self, _runtime: &Runtime<Self>, _change: &Change<Service>) {}
+
+    /// An EndpointSelector changed. These Services name it; their pods may be others now.
+    fn on_endpoint_selector(
+        &self,
+        _runtime: &Runtime<Self>,
+        _change: &Change<EndpointSelector>,
+        _services: &[ObjectKey],
+    ) {
+    }
 
     /// A node changed.
     fn on_node(&self, _runtime: &Runtime<Self>, _change: &Change<Node>) {}

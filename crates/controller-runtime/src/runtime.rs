@@ -118,11 +118,11 @@ impl<R: Reconciler> Runtime<R> {
         &self.queue
     }
 
-    /// Starts syncs of the Services that a change of a pod concerns, after a delay in which more
-    /// changes may arrive. The sync of a Service with many pods also waits for the end of
-    /// [`Config::spacing`](crate::Config::spacing).
-    pub fn add_services_of(&self, event: &PodEvent, delay: Duration) {
-        for service in event.services_to_sync() {
+    /// Starts syncs of the Services that a change of a pod concerns, if they are `wanted`, after a
+    /// delay in which more changes may arrive. The sync of a Service with many pods also waits for
+    /// the end of [`Config::spacing`](crate::Config::spacing).
+    pub fn add_services_of(&self, event: &PodEvent, delay: Duration, wanted: impl Fn(&ObjectKey) -> bool) {
+        for service in event.services_to_sync().filter(|service| wanted(service)) {
             let delay = delay.max(self.left_of_spacing(service));
             self.add_after(service.clone(), delay, Cause::Pod.since(event.change.arrived));
         }
@@ -224,13 +224,17 @@ impl<R: Reconciler> Runtime<R> {
     /// `None`, the cache does not know which pods have changed, the Service is a new one, or
     /// `from_changed` returns `None`. The last argument of `from_all` is false if there are few
     /// pods: it need not return a state then.
+    ///
+    /// Returns `None` if the Service has lost its selector since the caller read it: an empty list
+    /// of pods would mean that its selector selects none. The event about the Service starts
+    /// another sync.
     pub fn plan<T, P>(
         &self,
         service: &Service,
         kept: Option<KeptPlan<P>>,
         from_changed: impl FnOnce(P, &[ChangedPod], Option<Timestamp>) -> Option<(T, P)>,
         from_all: impl FnOnce(&[Arc<Pod>], Option<Timestamp>, bool) -> (T, Option<P>),
-    ) -> Planned<T, P> {
+    ) -> Option<Planned<T, P>> {
         let key = &service.key;
         if let Some(KeptPlan { cursor, state }) = kept
             && let Some((changed, cursor)) = self.cluster().changed_pods(key, &cursor)
@@ -238,17 +242,17 @@ impl<R: Reconciler> Runtime<R> {
         {
             if let Some((plan, state)) = from_changed(*state, &changed, trigger_time) {
                 let kept = Some(KeptPlan { cursor, state: Box::new(state) });
-                return Planned { plan, trigger_time, kept };
+                return Some(Planned { plan, trigger_time, kept });
             }
             // The computation from all pods below finds no new times, so it must return this one.
             self.keys.with(key, |state| state.trigger_time.carry_over(trigger_time));
         }
-        let (pods, cursor) = self.cluster().pods_and_cursor(key);
+        let (pods, cursor) = self.cluster().pods_and_cursor(key)?;
         let trigger_time = self.trigger_time(service, &pods);
         let make = || from_all(&pods, trigger_time, cursor.is_some());
         let (plan, state) = if pods.len() < MANY_PODS { make() } else { long_work(make) };
         let kept = cursor.zip(state).map(|(cursor, state)| KeptPlan { cursor, state: Box::new(state) });
-        Planned { plan, trigger_time, kept }
+        Some(Planned { plan, trigger_time, kept })
     }
 
     /// As [`Self::trigger_time`], when only these pods have changed since the last call.

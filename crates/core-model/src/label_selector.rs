@@ -1,12 +1,15 @@
 //! A label selector, as `kubectl -l` and the query parameter `labelSelector` have it (apimachinery
 //! `labels.Parse`).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use serde::Deserialize;
+
 use crate::StringMap;
+use crate::meta::or_default;
 
 /// A selector by labels. It selects an object that meets all requirements; without requirements it
 /// selects everything.
@@ -62,6 +65,53 @@ pub enum InvalidLabelSelector {
     /// A value to compare with is no integer.
     #[error("{0:?} is no integer, which `>` and `<` need")]
     Integer(String),
+    /// An expression has an unknown operator.
+    #[error("{0:?} is no operator; write `In`, `NotIn`, `Exists` or `DoesNotExist`")]
+    Operator(String),
+    /// An expression has no values, and its operator compares with values.
+    #[error("the expression with the key {key:?} has the operator {operator} and no values; add one")]
+    NoValues { key: String, operator: &'static str },
+    /// An expression has values, and its operator compares with none.
+    #[error("the expression with the key {key:?} has the operator {operator} and values; remove them")]
+    Values { key: String, operator: &'static str },
+}
+
+/// A selector as fields of the API have it (`metav1.LabelSelector`).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct LabelSelectorFields {
+    /// Labels that an object must have.
+    #[serde(deserialize_with = "or_default")]
+    pub match_labels: BTreeMap<String, String>,
+    /// Expressions that the labels must meet.
+    #[serde(deserialize_with = "or_default")]
+    pub match_expressions: Vec<LabelExpression>,
+}
+
+/// An expression of a [`LabelSelectorFields`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct LabelExpression {
+    /// The key of a label.
+    pub key: String,
+    /// `In`, `NotIn`, `Exists` or `DoesNotExist`.
+    pub operator: String,
+    /// The values that `In` and `NotIn` compare with.
+    #[serde(deserialize_with = "or_default")]
+    pub values: Vec<String>,
+}
+
+impl TryFrom<&LabelSelectorFields> for LabelSelector {
+    type Error = InvalidLabelSelector;
+
+    /// Reads a selector (apimachinery `LabelSelectorAsSelector`). Empty fields select everything.
+    fn try_from(fields: &LabelSelectorFields) -> Result<Self, InvalidLabelSelector> {
+        let labels = fields.match_labels.iter().map(|(key, value)| {
+            Requirement::new(key, Condition::In(BTreeSet::from([checked_value(value)?])))
+        });
+        let expressions = fields.match_expressions.iter().map(Requirement::of_expression);
+        Ok(Self::all(labels.chain(expressions).collect::<Result<_, _>>()?))
+    }
 }
 
 impl LabelSelector {
@@ -74,6 +124,29 @@ impl LabelSelector {
     /// Returns true if this selects everything.
     pub fn is_everything(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// Returns the keys of the labels that decide.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|requirement| requirement.key.as_str())
+    }
+
+    /// Returns, for each requirement that compares with values (`=` and `in`), its key and values. A
+    /// selected object has one of these labels for each of them, so an index can hold the selector
+    /// under the labels of one.
+    pub fn alternatives(&self) -> impl Iterator<Item = (&str, &BTreeSet<String>)> {
+        self.0.iter().filter_map(|Requirement { key, condition }| match condition {
+            Condition::In(values) => Some((key.as_str(), values)),
+            _ => None,
+        })
+    }
+
+    /// Returns the selector with all of these requirements. Equal selectors print alike, whatever
+    /// the order.
+    fn all(mut requirements: Vec<Requirement>) -> Self {
+        requirements.sort_unstable();
+        requirements.dedup();
+        Self(requirements.into())
     }
 }
 
@@ -89,6 +162,26 @@ impl Requirement {
             Condition::GreaterThan(bound) => number().is_some_and(|number| number > *bound),
             Condition::LessThan(bound) => number().is_some_and(|number| number < *bound),
         }
+    }
+
+    fn of_expression(expression: &LabelExpression) -> Result<Self, InvalidLabelSelector> {
+        let LabelExpression { key, operator, values } = expression;
+        let list = |operator| match values.as_slice() {
+            [] => Err(InvalidLabelSelector::NoValues { key: key.clone(), operator }),
+            values => values.iter().map(|value| checked_value(value)).collect::<Result<BTreeSet<_>, _>>(),
+        };
+        let none = |operator, condition| match values.as_slice() {
+            [] => Ok(condition),
+            _ => Err(InvalidLabelSelector::Values { key: key.clone(), operator }),
+        };
+        let condition = match operator.as_str() {
+            "In" => Condition::In(list("In")?),
+            "NotIn" => Condition::NotIn(list("NotIn")?),
+            "Exists" => none("Exists", Condition::Exists)?,
+            "DoesNotExist" => none("DoesNotExist", Condition::DoesNotExist)?,
+            _ => return Err(InvalidLabelSelector::Operator(operator.clone())),
+        };
+        Self::new(key, condition)
     }
 
     fn parse(text: &str) -> Result<Self, InvalidLabelSelector> {
@@ -221,12 +314,7 @@ impl FromStr for LabelSelector {
         if text.chars().all(is_space) {
             return Ok(Self(Arc::new([])));
         }
-        let parts: Result<Vec<_>, _> = requirements(text).into_iter().map(Requirement::parse).collect();
-        let mut parts = parts?;
-        // Equal selectors print alike, whatever their order.
-        parts.sort_unstable();
-        parts.dedup();
-        Ok(Self(parts.into()))
+        Ok(Self::all(requirements(text).into_iter().map(Requirement::parse).collect::<Result<_, _>>()?))
     }
 }
 
@@ -255,6 +343,7 @@ impl fmt::Display for LabelSelector {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     fn labels(text: &str) -> StringMap {
         text.split_whitespace().filter_map(|pair| pair.split_once('=')).collect()
@@ -305,6 +394,64 @@ mod tests {
         let written = |text: &str| text.parse::<LabelSelector>().unwrap().to_string();
         assert_eq!(written("b in (y,x),a=1,a=1"), "a=1,b in (x,y)");
         assert_eq!(written("a==1,b in (x,y)"), written("b in (y , x), a = 1"));
+    }
+
+    fn fields(value: serde_json::Value) -> Result<LabelSelector, InvalidLabelSelector> {
+        LabelSelector::try_from(&serde_json::from_value::<LabelSelectorFields>(value).unwrap())
+    }
+
+    #[test]
+    fn fields_of_the_api_are_the_selector_that_kubectl_would_take() {
+        let check = |value: serde_json::Value, want: &str| {
+            let selector = fields(value.clone()).unwrap();
+            assert_eq!(selector, want.parse().unwrap(), "{value}");
+        };
+        check(json!({}), "");
+        check(json!({"matchLabels": null, "matchExpressions": null}), "");
+        check(json!({"matchLabels": {"b": "2", "a": ""}}), "a=,b=2");
+        check(
+            json!({"matchExpressions": [{"key": "a", "operator": "In", "values": ["y", "x"]}]}),
+            "a in (x,y)",
+        );
+        check(json!({"matchExpressions": [{"key": "a", "operator": "NotIn", "values": [""]}]}), "a!=");
+        check(
+            json!({"matchLabels": {"app": "web"}, "matchExpressions": [
+                {"key": "track", "operator": "Exists"}, {"key": "old", "operator": "DoesNotExist", "values": []},
+            ]}),
+            "!old,app=web,track",
+        );
+        check(
+            json!({"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "a", "operator": "In", "values": ["b"]}]}),
+            "a=b",
+        );
+    }
+
+    #[test]
+    fn errors_of_fields_name_the_key() {
+        let expression = |key: &str, operator: &str, values: &[&str]| {
+            let value = json!({"matchExpressions": [{"key": key, "operator": operator, "values": values}]});
+            fields(value).unwrap_err().to_string()
+        };
+        let errors = [
+            expression("a", "In", &[]),
+            expression("a", "NotIn", &[]),
+            expression("a", "Exists", &["b"]),
+            expression("a", "DoesNotExist", &["b"]),
+            expression("a", "Gt", &["1"]),
+            expression("a b", "Exists", &[]),
+            expression("a", "In", &["-"]),
+            fields(json!({"matchLabels": {"a": "b c"}})).unwrap_err().to_string(),
+            fields(json!({"matchLabels": {"/a": "b"}})).unwrap_err().to_string(),
+        ];
+        insta::assert_snapshot!(errors.join("\n"));
+    }
+
+    #[test]
+    fn requirements_with_values_are_alternatives() {
+        let selector: LabelSelector = "a in (x,y),b=z,!c,d,e!=f".parse().unwrap();
+        let alternatives: Vec<_> = selector.alternatives().collect();
+        assert_eq!(format!("{alternatives:?}"), r#"[("a", {"x", "y"}), ("b", {"z"})]"#);
+        assert_eq!(selector.keys().collect::<Vec<_>>(), ["a", "b", "c", "d", "e"]);
     }
 
     #[test]

@@ -8,7 +8,8 @@ use serde::{Deserialize, Deserializer};
 use crate::meta::or_default;
 use crate::traffic_policies::{RawStatus, is_virtual, read_is_local};
 use crate::well_known::{
-    ANNOTATION_TOLERATE_UNREADY, ANNOTATION_TOPOLOGY_AWARE_HINTS, ANNOTATION_TOPOLOGY_MODE, CLUSTER_IP_NONE,
+    ANNOTATION_ENDPOINT_SELECTOR, ANNOTATION_TOLERATE_UNREADY, ANNOTATION_TOPOLOGY_AWARE_HINTS,
+    ANNOTATION_TOPOLOGY_MODE, CLUSTER_IP_NONE,
 };
 use crate::{
     Intern, Interner, IpFamily, ObjectKey, ResourceVersion, StringMap, Text, Timestamp, TrafficPolicies,
@@ -179,6 +180,17 @@ impl Service {
         self.selector.is_some() && self.service_type != ServiceType::ExternalName
     }
 
+    /// Returns the name of the EndpointSelector that selects its pods, or `None` if the Service is not
+    /// attached to one. A Service with a selector of its own, an ExternalName and
+    /// `default/kubernetes`, whose endpoints the API server writes, are never attached.
+    pub fn endpoint_selector(&self) -> Option<&Text> {
+        let is_of_the_api_server = *self.key.name == *"kubernetes" && *self.key.namespace == *"default";
+        if self.selector.is_some() || self.service_type == ServiceType::ExternalName || is_of_the_api_server {
+            return None;
+        }
+        self.annotations.get(ANNOTATION_ENDPOINT_SELECTOR).filter(|name| !name.is_empty())
+    }
+
     /// Returns the families of its slices, sorted (upstream `getAddressTypesForService`):
     /// `ipFamilies` if set, else the family of its cluster IP, else, for a headless Service, both.
     pub fn slice_families(&self) -> Vec<IpFamily> {
@@ -208,7 +220,10 @@ impl Service {
 pub(crate) fn is_read(annotation: &str) -> bool {
     matches!(
         annotation,
-        ANNOTATION_TOPOLOGY_MODE | ANNOTATION_TOPOLOGY_AWARE_HINTS | ANNOTATION_TOLERATE_UNREADY
+        ANNOTATION_TOPOLOGY_MODE
+            | ANNOTATION_TOPOLOGY_AWARE_HINTS
+            | ANNOTATION_TOLERATE_UNREADY
+            | ANNOTATION_ENDPOINT_SELECTOR
     )
 }
 
@@ -381,6 +396,25 @@ mod tests {
         check(json!({"clusterIP": "None"}), &[IPv4, IPv6]);
         check(json!({}), &[IPv4, IPv6]);
         check(json!({"ipFamilies": null, "clusterIP": ""}), &[IPv4, IPv6]);
+    }
+
+    #[test]
+    fn a_service_without_a_selector_may_name_an_endpoint_selector() {
+        let check =
+            |namespace: &str, name: &str, annotation: &str, spec: serde_json::Value, want: Option<&str>| {
+                let annotations = json!({"kube-endpoint-manager.github.io/endpoint-selector": annotation});
+                let metadata = json!({"name": name, "namespace": namespace, "annotations": annotations});
+                let service: Service =
+                    serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap();
+                assert_eq!(service.endpoint_selector().map(|name| &**name), want, "{metadata} {spec}");
+            };
+        check("shop", "web", "web-stable", json!({}), Some("web-stable"));
+        check("shop", "web", "", json!({}), None);
+        check("shop", "web", "web-stable", json!({"selector": {"app": "web"}}), None);
+        check("shop", "web", "web-stable", json!({"selector": {}}), None);
+        check("shop", "web", "web-stable", json!({"type": "ExternalName"}), None);
+        check("shop", "kubernetes", "web-stable", json!({}), Some("web-stable"));
+        check("default", "kubernetes", "web-stable", json!({}), None);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Labels and name prefixes of slices that the EndpointSlice controller writes.
 
-use crate::well_known::{LABEL_HEADLESS, LABEL_MANAGED_BY, LABEL_SERVICE_NAME};
+use crate::well_known::{LABEL_ENDPOINT_SELECTOR, LABEL_HEADLESS, LABEL_MANAGED_BY, LABEL_SERVICE_NAME};
 use crate::{EndpointSlice, Service, StringMap, Text};
 
 /// Returns true if the controller sets this label itself instead of copying the Service's value
@@ -10,12 +10,16 @@ pub fn is_reserved(label: &str) -> bool {
 }
 
 /// Returns the labels of a slice of a Service (upstream `setEndpointSliceLabels`): the Service's
-/// labels, with the controller's values of the reserved ones.
+/// labels, with the controller's values of the reserved ones, and the EndpointSelector that the
+/// Service names.
 pub fn for_service(service: &Service, manager: &str) -> StringMap {
     let copied = service.labels.iter().filter(|(key, _)| !is_reserved(key));
     let headless = service.headless_label().map(|value| (Text::from(LABEL_HEADLESS), Text::from(value)));
+    let selector =
+        service.endpoint_selector().map(|name| (Text::from(LABEL_ENDPOINT_SELECTOR), name.clone()));
     copied
         .map(|(key, value)| (key.clone(), value.clone()))
+        .chain(selector)
         .chain(headless)
         .chain([
             (Text::from(LABEL_SERVICE_NAME), service.key.name.clone()),
@@ -36,7 +40,10 @@ pub fn headless_label_is_right(labels: &StringMap, service: &Service) -> bool {
 pub fn differ_from_service(slice_labels: &StringMap, service: &Service) -> bool {
     let own = slice_labels.iter().filter(|(key, _)| !is_reserved(key));
     let wanted = service.labels.iter().filter(|(key, _)| !is_reserved(key));
-    !own.eq(wanted)
+    let Some(selector) = service.endpoint_selector() else { return !own.eq(wanted) };
+    let named = [(Text::from(LABEL_ENDPOINT_SELECTOR), selector.clone())];
+    let wanted: StringMap = wanted.map(|(key, value)| (key.clone(), value.clone())).chain(named).collect();
+    !own.eq(wanted.iter())
 }
 
 /// Returns a filter of the slices that a controller plans over: those whose label names it as the
@@ -79,6 +86,7 @@ pub fn name_prefix(owner: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::well_known::ANNOTATION_ENDPOINT_SELECTOR;
     use crate::{ObjectKey, Timestamp};
 
     fn service(labels: &[(&str, &str)], cluster_ip: &str) -> Service {
@@ -120,6 +128,22 @@ mod tests {
         check(&[("a", "b")], &[], true);
         check(&[], &[(LABEL_MANAGED_BY, "x")], false);
         check(&[(LABEL_HEADLESS, "")], &[], false);
+    }
+
+    #[test]
+    fn a_slice_names_the_endpoint_selector_of_its_service() {
+        let mut attached = service(&[(LABEL_ENDPOINT_SELECTOR, "a copy of a user"), ("a", "b")], "10.0.0.1");
+        let name = |name: &str| [(ANNOTATION_ENDPOINT_SELECTOR, name)].into_iter().collect();
+        assert_eq!(for_service(&attached, "me").get(LABEL_ENDPOINT_SELECTOR).unwrap(), "a copy of a user");
+        attached.annotations = name("web-stable");
+        let labels = for_service(&attached, "me");
+        assert_eq!(labels.get(LABEL_ENDPOINT_SELECTOR).unwrap(), "web-stable");
+        assert!(!differ_from_service(&labels, &attached));
+        attached.annotations = name("web");
+        assert!(differ_from_service(&labels, &attached));
+        // A Service with a selector of its own names none.
+        attached.selector = Some([("app", "web")].into_iter().collect());
+        assert!(differ_from_service(&labels, &attached));
     }
 
     #[test]

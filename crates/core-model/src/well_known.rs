@@ -33,6 +33,15 @@ pub const ANNOTATION_LEADER: &str = "control-plane.alpha.kubernetes.io/leader";
 /// Annotation that `kubectl apply` writes.
 pub const ANNOTATION_LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
+/// API group of [`EndpointSelector`](crate::EndpointSelector).
+pub const SELECTOR_GROUP: &str = "kube-endpoint-manager.github.io";
+/// Annotation of a Service without a selector: name of the EndpointSelector that selects its pods.
+pub const ANNOTATION_ENDPOINT_SELECTOR: &str = "kube-endpoint-manager.github.io/endpoint-selector";
+/// Label of a slice: name of the EndpointSelector that selects its pods.
+pub const LABEL_ENDPOINT_SELECTOR: &str = "kube-endpoint-manager.github.io/endpoint-selector";
+/// Value of [`LABEL_MANAGED_BY`] on slices of Services that name an EndpointSelector.
+pub const SELECTOR_CONTROLLER: &str = "endpoint-selector.kube-endpoint-manager.github.io";
+
 /// Value of [`LABEL_MANAGED_BY`] on slices of selector Services.
 pub const ENDPOINTSLICE_CONTROLLER: &str = "endpointslice-controller.k8s.io";
 /// Value of [`LABEL_MANAGED_BY`] on mirrored slices.

@@ -115,7 +115,7 @@ impl Reconciler for EndpointsReconciler {
     }
 
     fn on_pod(&self, runtime: &Runtime<Self>, event: &PodEvent) {
-        runtime.add_services_of(event, self.options.batch_period);
+        runtime.add_services_of(event, self.options.batch_period, |_| true);
     }
 
     fn on_endpoints(&self, runtime: &Runtime<Self>, change: &Change<Endpoints>) {

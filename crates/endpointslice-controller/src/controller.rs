@@ -1,25 +1,20 @@
-//! The controller around the plan: it queues Services, and syncs them.
+//! The controller: it queues Services that have a selector, and syncs their slices.
 //!
 //! Upstream: `pkg/controller/endpointslice/endpointslice_controller.go`.
 
-mod nodes;
-mod sync;
-
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use kube_endpoint_controller_runtime::{
-    Cause, Config, Controller, ForeignWrite, KeptPlan, Outcome, Reconciler, Runtime, Spacing, SyncError,
+    Cause, Config, Controller, ForeignWrite, Outcome, Reconciler, Runtime, Spacing, SyncError,
 };
 use kube_endpoint_core_model::{EndpointSlice, Node, ObjectKey, Service};
 use kube_endpoint_informer::{Change, Kind, Kinds, PodEvent};
+use kube_endpoint_slice_plan::controller::{
+    MetricNames, SliceReconciler, SliceState, SliceSync, SliceSyncOptions,
+};
 use kube_endpoint_workqueue::{Attempt, endpoint_slice_rate_limiter};
-use parking_lot::{Mutex, RwLock};
-use tokio::sync::Notify;
 
-use crate::metrics::{Metrics, Share, SyncResult};
-use crate::{ControllerOptions, HintedState, PlanState, TopologyState};
+use crate::ControllerOptions;
 
 /// Component of the events that this controller records.
 pub const EVENT_COMPONENT: &str = "endpoint-slice-controller";
@@ -30,6 +25,8 @@ pub const SLICE_CHANGE_DELAY: Duration = Duration::from_secs(1);
 /// A write is one slice, and changes of pods in the same slice share it. The more slices there are,
 /// the fewer changes share one.
 const SPACING: Spacing = Spacing::new(Duration::from_micros(50), Duration::from_millis(100));
+/// Upstream's names (`endpointslice/metrics`), and one of our own.
+const METRICS: MetricNames = kube_endpoint_slice_plan::metric_names!("endpoint_slice_controller");
 
 /// The endpointslice controller.
 pub type EndpointSliceController = Controller<EndpointSliceReconciler>;
@@ -37,48 +34,28 @@ pub type EndpointSliceController = Controller<EndpointSliceReconciler>;
 /// Syncs Services for the endpointslice controller; see [`Reconciler`].
 pub struct EndpointSliceReconciler {
     options: ControllerOptions,
-    topology: RwLock<Arc<TopologyState>>,
-    nodes_changed: Notify,
-    /// True if nodes have changed since a sync computed `topology`. Locked during that computation.
-    topology_outdated: Mutex<bool>,
-    /// Counts the changes of nodes after which pods may have another zone, or a known or unknown
-    /// node.
-    zones_version: AtomicU64,
-    metrics: Metrics,
+    slices: SliceSync,
 }
 
-/// The state that the controller keeps for a Service.
-#[derive(Debug, Default, PartialEq)]
-pub struct ServiceState {
-    /// [`Plan::hinted`](crate::Plan::hinted) of the last sync.
-    hinted: HintedState,
-    /// The part of this Service in the gauges.
-    share: Option<Share>,
-    /// The state that the plan of the last sync left, if all its writes succeeded.
-    kept: Option<KeptPlan<KeptSlices>>,
-}
-
-/// The state that a plan leaves for the next one.
-pub(crate) struct KeptSlices {
-    plan: PlanState,
-    /// [`EndpointSliceReconciler::zones_version`] before the plan.
-    zones_version: u64,
+/// Returns the histograms of this crate for an exporter, with upstream's buckets.
+pub fn buckets() -> Vec<(&'static str, Vec<f64>)> {
+    METRICS.buckets()
 }
 
 impl Reconciler for EndpointSliceReconciler {
     type Output = EndpointSlice;
-    type State = ServiceState;
+    type State = SliceState;
     type Options = ControllerOptions;
 
     fn new(options: ControllerOptions) -> Self {
-        Self {
-            options,
-            topology: RwLock::default(),
-            nodes_changed: Notify::new(),
-            topology_outdated: Mutex::new(true),
-            zones_version: AtomicU64::new(0),
-            metrics: Metrics::new(),
-        }
+        let slices = SliceSync::new(SliceSyncOptions {
+            plan: options.plan.clone(),
+            batch_period: options.batch_period,
+            node_zone_resync: options.node_zone_resync,
+            missing_node_resync: options.missing_node_resync,
+            metrics: METRICS,
+        });
+        Self { options, slices }
     }
 
     fn kinds() -> Kinds {
@@ -101,15 +78,11 @@ impl Reconciler for EndpointSliceReconciler {
     }
 
     fn start(&self, runtime: &Runtime<Self>) {
-        self.metrics.start();
-        self.refresh_topology(runtime);
+        self.slices.start(runtime);
     }
 
     async fn background(&self, runtime: &Runtime<Self>) {
-        loop {
-            self.nodes_changed.notified().await;
-            self.refresh_topology(runtime);
-        }
+        self.slices.background(runtime).await;
     }
 
     fn on_service(&self, runtime: &Runtime<Self>, change: &Change<Service>) {
@@ -119,23 +92,15 @@ impl Reconciler for EndpointSliceReconciler {
     }
 
     fn on_pod(&self, runtime: &Runtime<Self>, event: &PodEvent) {
-        runtime.add_services_of(event, self.options.batch_period);
+        runtime.add_services_of(event, self.options.batch_period, |_| true);
     }
 
     fn on_node(&self, runtime: &Runtime<Self>, change: &Change<Node>) {
-        self.node_changed(runtime, change);
+        self.slices.on_node(runtime, change);
     }
 
     fn on_endpoint_slice(&self, runtime: &Runtime<Self>, change: &Change<EndpointSlice>) {
-        let Some(slice) = &change.new else { return };
-        let Some(service) = slice.service_key() else { return };
-        // This compares without a lock. A sync that takes the state meanwhile finds none, and plans
-        // from all pods.
-        let Some(mut kept) = runtime.with_state(&service, |state| state.kept.take()) else { return };
-        kept.state.plan.settle(slice);
-        runtime.with_state(&service, |state| {
-            state.kept.get_or_insert(kept);
-        });
+        self.slices.on_endpoint_slice(runtime, change);
     }
 
     fn foreign_write_delay(&self, _: &Runtime<Self>, _: ForeignWrite) -> Option<Duration> {
@@ -143,20 +108,35 @@ impl Reconciler for EndpointSliceReconciler {
     }
 
     async fn sync(&self, runtime: &Runtime<Self>, key: &ObjectKey) -> Result<Outcome, SyncError> {
-        self.sync_key(runtime, key).await
+        let Some(service) = runtime.cluster().service(key) else {
+            self.slices.forgotten(runtime.forget(key));
+            return Ok(Outcome::Done);
+        };
+        // An ExternalName gets no endpoints, and without a selector another client makes them.
+        if !service.selects_pods() {
+            self.slices.forget_plan(runtime, key);
+            // The sync writes nothing. But an earlier sync, when the Service still had a selector,
+            // may have waited for the cache to show a write: that wait has to end.
+            return Ok(runtime.read_outputs(key).err().unwrap_or(Outcome::Done));
+        }
+        self.slices.sync(runtime, &service).await
     }
 
     fn release(&self, runtime: &Runtime<Self>, key: &ObjectKey) {
-        self.metrics.replace(runtime.forget_state(key).share, None);
+        self.slices.forgotten(runtime.forget_state(key));
     }
 
     fn observe(&self, attempt: &Attempt<'_, ObjectKey, Outcome, SyncError>) {
-        self.metrics.synced(match attempt.result {
-            // The sync is not over yet.
-            Ok(Outcome::Paused | Outcome::Fenced) => return,
-            Ok(Outcome::Stale) => SyncResult::Stale,
-            Ok(Outcome::Done) => SyncResult::Success,
-            Err(_) => SyncResult::Error,
-        });
+        self.slices.observe(attempt);
+    }
+}
+
+impl SliceReconciler for EndpointSliceReconciler {
+    fn slices(state: &SliceState) -> &SliceState {
+        state
+    }
+
+    fn slices_mut(state: &mut SliceState) -> &mut SliceState {
+        state
     }
 }

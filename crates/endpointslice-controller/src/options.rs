@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kube_endpoint_controller_runtime::RuntimeOptions;
 
-use crate::PlanOptions;
+use kube_endpoint_slice_plan::PlanOptions;
 
 /// Options of the controller, including those of its plan.
 #[derive(Clone, Debug)]

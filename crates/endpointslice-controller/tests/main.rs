@@ -1,12 +1,4 @@
 //! The tests of this crate, in one program.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod cases;
-mod common;
-#[cfg(feature = "controller")]
 mod controller;
-mod hints_laws;
-mod incremental;
-mod laws;
-mod plans;
-mod vectors;

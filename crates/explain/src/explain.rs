@@ -8,7 +8,7 @@ use kube_endpoint_core_model::well_known::ANNOTATION_OVER_CAPACITY;
 use kube_endpoint_core_model::{
     EndpointSlice, NodeLookup, ObjectKey, Pod, PodVerdict, Service, StringMap, Text, Timestamp, Verdict,
 };
-use kube_endpoint_endpointslice_controller::{Plan, TopologyState};
+use kube_endpoint_slice_plan::{Plan, TopologyState};
 use serde::Serialize;
 
 use crate::cluster::ClusterFacts;

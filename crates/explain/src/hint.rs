@@ -3,7 +3,7 @@
 use std::fmt;
 
 use kube_endpoint_core_model::{AddressType, Endpoint, Text};
-use kube_endpoint_endpointslice_controller::Plan;
+use kube_endpoint_slice_plan::Plan;
 use serde::Serialize;
 
 /// The reason why an endpoint has its hints, or no hints. Prints as the end of a sentence.

@@ -7,7 +7,7 @@ use kube_endpoint_core_model::{
     EndpointSlice, Endpoints, Intern, Interner, LabelSelector, Node, ObjectKey, Pod, Service, StringMap,
     Text, Timestamp,
 };
-use kube_endpoint_endpointslice_controller::TopologyState;
+use kube_endpoint_slice_plan::TopologyState;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 

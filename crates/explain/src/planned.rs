@@ -7,9 +7,9 @@ use kube_endpoint_core_model::{
     EndpointSlice, Endpoints, ObjectKey, Pod, Service, Timestamp, Writes, slice_labels,
 };
 use kube_endpoint_endpoints_controller as endpoints;
-use kube_endpoint_endpointslice_controller as slices;
-use kube_endpoint_endpointslice_controller::TopologyState;
 use kube_endpoint_mirroring as mirroring;
+use kube_endpoint_slice_plan as slices;
+use kube_endpoint_slice_plan::TopologyState;
 
 use crate::Objects;
 

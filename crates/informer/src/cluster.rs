@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use kube_endpoint_core_model::change::ChangedPod;
 use kube_endpoint_core_model::{
-    EndpointSlice, Endpoints, Node, NodeLookup, ObjectKey, Pod, ResourceVersion, Service,
+    EndpointSelector, EndpointSlice, Endpoints, Node, NodeLookup, ObjectKey, Pod, ResourceVersion, Service,
 };
 use kube_endpoint_tracker::WriteLedger;
 use parking_lot::RwLock;
@@ -16,7 +16,7 @@ use crate::reflector::fair_lock::FairLocks;
 use crate::reflector::history::StorageWentBack;
 use crate::reflector::progress::Progress;
 use crate::reflector::status::KindStatus;
-use crate::store::pod_log::{PodCursor, SelectedPods};
+use crate::store::pod_log::PodCursor;
 use crate::store::pod_service_index::PodServiceIndex;
 use crate::store::serial_queue::SerialQueue;
 use crate::store::table::Table;
@@ -50,10 +50,11 @@ pub(crate) struct Inner {
     metrics: [KindMetrics; Kind::ALL.len()],
 }
 
-/// An event for the index that pods and Services share.
+/// An event for the index that pods, Services and EndpointSelectors share.
 pub(crate) enum PodServiceEvent {
     Pod(Origin, StreamEvent<Pod>),
     Service(Origin, StreamEvent<Service>),
+    Selector(Origin, StreamEvent<EndpointSelector>),
 }
 
 pub(crate) struct Store<T> {
@@ -147,13 +148,14 @@ impl Cluster {
     }
 
     pub(crate) fn metrics(&self, kind: Kind) -> &KindMetrics {
-        let [pods, services, nodes, endpoint_slices, endpoints] = &self.inner.metrics;
+        let [pods, services, nodes, endpoint_slices, endpoints, endpoint_selectors] = &self.inner.metrics;
         match kind {
             Kind::Pods => pods,
             Kind::Services => services,
             Kind::Nodes => nodes,
             Kind::EndpointSlices => endpoint_slices,
             Kind::Endpoints => endpoints,
+            Kind::EndpointSelectors => endpoint_selectors,
         }
     }
 
@@ -183,6 +185,21 @@ impl Cluster {
         self.inner.index.read().service(key).cloned()
     }
 
+    /// Returns an EndpointSelector.
+    pub fn endpoint_selector(&self, key: &ObjectKey) -> Option<Arc<EndpointSelector>> {
+        self.inner.index.read().endpoint_selector(key).cloned()
+    }
+
+    /// Returns all EndpointSelectors, sorted.
+    pub fn endpoint_selectors(&self) -> Vec<Arc<EndpointSelector>> {
+        self.inner.index.read().endpoint_selectors_in(&Scope::All).cloned().collect()
+    }
+
+    /// Returns the Services that name an EndpointSelector, sorted. The selector need not exist.
+    pub fn services_of_selector(&self, selector: &ObjectKey) -> Vec<ObjectKey> {
+        self.inner.index.read().attached_to(selector)
+    }
+
     /// Returns a node, by name.
     pub fn node(&self, name: &str) -> Option<Arc<Node>> {
         self.inner.nodes.table.read().get("", name).cloned()
@@ -200,28 +217,27 @@ impl Cluster {
 
     /// Returns the pods that a Service selects, sorted by name. The list is empty if the Service
     /// does not exist, has no selector or is of type ExternalName. An empty selector selects all
-    /// pods of the namespace.
+    /// pods of the namespace. A Service without a selector selects the pods of the EndpointSelector
+    /// that it names.
     pub fn pods_of(&self, service: &ObjectKey) -> Vec<Arc<Pod>> {
-        self.pods_and_cursor(service).0
+        self.pods_and_cursor(service).map(|(pods, _)| pods).unwrap_or_default()
     }
 
     /// Returns the pods as [`Self::pods_of`] does, and a cursor for [`Self::changed_pods`]. The
     /// cursor is `None` if the pods are so few that reading all of them again costs no more than
-    /// reading the changes.
-    pub fn pods_and_cursor(&self, service: &ObjectKey) -> (Vec<Arc<Pod>>, Option<PodCursor>) {
+    /// reading the changes. Returns `None` for a Service that has no selector now, so that nobody
+    /// takes it for one whose selector selects no pods.
+    pub fn pods_and_cursor(&self, service: &ObjectKey) -> Option<(Vec<Arc<Pod>>, Option<PodCursor>)> {
         let (list, cursor) = {
             let index = self.inner.index.read();
-            let selected = index.pods_of(service);
-            (
-                selected.map(|selected| selected.pods().clone()).unwrap_or_default(),
-                selected.and_then(SelectedPods::cursor),
-            )
+            let selected = index.pods_of(service)?;
+            (selected.pods().clone(), selected.cursor())
         };
         // The list shares chunks with the index, so this needs no lock to copy the pointers to the
         // pods.
         let mut pods = Vec::with_capacity(list.len());
         pods.extend(list.iter().cloned());
-        (pods, cursor)
+        Some((pods, cursor))
     }
 
     /// Returns the pods of a Service that have changed since a cursor, sorted by name, and the next
@@ -236,6 +252,12 @@ impl Cluster {
         let index = self.inner.index.read();
         let selected = index.pods_of(service)?;
         Some((selected.changes_since(since)?, selected.cursor()?))
+    }
+
+    /// Returns true if a Service has a selector: its own, or a valid one of the EndpointSelector that
+    /// it names.
+    pub fn has_selector(&self, service: &ObjectKey) -> bool {
+        self.inner.index.read().pods_of(service).is_some()
     }
 
     /// Returns the number of pods that a Service selects.
@@ -311,6 +333,7 @@ impl Cluster {
             Kind::Nodes => self.inner.nodes.table.read().len(),
             Kind::EndpointSlices => self.inner.endpoint_slices.table.read().len(),
             Kind::Endpoints => self.inner.endpoints.table.read().len(),
+            Kind::EndpointSelectors => self.inner.index.read().endpoint_selector_count(),
         }
     }
 

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use kube_endpoint_core_model::change::PodChange;
-use kube_endpoint_core_model::{EndpointSlice, Endpoints, Node, ObjectKey, Pod, ResourceVersion, Service};
+use kube_endpoint_core_model::{
+    EndpointSelector, EndpointSlice, Endpoints, Node, ObjectKey, Pod, ResourceVersion, Service,
+};
 use tokio::time::Instant;
 
 use crate::{Kind, Scope};
@@ -131,6 +133,8 @@ pub trait Handler: Send + Sync {
     fn on_pod(&self, _event: &PodEvent) {}
     /// A Service changed.
     fn on_service(&self, _change: &Change<Service>) {}
+    /// An EndpointSelector changed. These Services name it; their pods may be others now.
+    fn on_endpoint_selector(&self, _change: &Change<EndpointSelector>, _services: &[ObjectKey]) {}
     /// A node changed.
     fn on_node(&self, _change: &Change<Node>) {}
     /// An EndpointSlice changed.

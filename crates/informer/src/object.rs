@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use kube_endpoint_core_model::protobuf::{FromProtobuf, ObjectToWrite};
+use kube_endpoint_core_model::well_known::SELECTOR_GROUP;
 use kube_endpoint_core_model::{
-    EndpointSlice, Endpoints, Intern, Node, ObjectKey, ObjectMeta, Pod, PodDetails, ResourceVersion, Service,
-    Text,
+    EndpointSelector, EndpointSlice, Endpoints, Intern, Node, ObjectKey, ObjectMeta, Pod, PodDetails,
+    ResourceVersion, Service, Text,
 };
 use kube_endpoint_tracker::SentObject;
 use serde::de::DeserializeOwned;
@@ -23,12 +24,20 @@ pub enum Kind {
     /// `discovery.k8s.io/v1` EndpointSlice.
     EndpointSlices,
     Endpoints,
+    /// `kube-endpoint-manager.github.io/v1alpha1` EndpointSelector.
+    EndpointSelectors,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 5] =
-        [Self::Pods, Self::Services, Self::Nodes, Self::EndpointSlices, Self::Endpoints];
+    pub const ALL: [Self; 6] = [
+        Self::Pods,
+        Self::Services,
+        Self::Nodes,
+        Self::EndpointSlices,
+        Self::Endpoints,
+        Self::EndpointSelectors,
+    ];
 
     /// Returns the plural resource name, as in paths and in the `kind` label of metrics.
     pub fn name(self) -> &'static str {
@@ -38,6 +47,7 @@ impl Kind {
             Self::Nodes => "nodes",
             Self::EndpointSlices => "endpointslices",
             Self::Endpoints => "endpoints",
+            Self::EndpointSelectors => "endpointselectors",
         }
     }
 }
@@ -48,10 +58,16 @@ impl Kind {
         self != Self::Nodes
     }
 
+    /// Returns true if every API server serves this kind.
+    pub fn is_always_served(self) -> bool {
+        !matches!(self, Self::EndpointSlices | Self::EndpointSelectors)
+    }
+
     /// Returns the API group, as in an RBAC rule: empty for the core group.
     pub fn api_group(self) -> &'static str {
         match self {
             Self::EndpointSlices => "discovery.k8s.io",
+            Self::EndpointSelectors => SELECTOR_GROUP,
             Self::Pods | Self::Services | Self::Nodes | Self::Endpoints => "",
         }
     }
@@ -187,7 +203,7 @@ pub trait Object:
     }
 }
 
-/// Implements [`Object`]: the five implementations differ in names only.
+/// Implements [`Object`]: the implementations differ in names only.
 macro_rules! object {
     ($view:ty, $kind:ident, $path:literal, $list_kind:literal, $every_version:literal,
      |$cluster:ident, $origin:ident, $event:ident| $apply:expr, |$view_of:ident| $key:expr, $($version:ident).+ $(, $methods:ident)*) => {
@@ -294,6 +310,16 @@ object!(
     true,
     |cluster, origin, event| cluster.apply_to_index(PodServiceEvent::Service(origin, event)),
     |service| service.key.clone(),
+    resource_version
+);
+object!(
+    EndpointSelector,
+    EndpointSelectors,
+    "/apis/kube-endpoint-manager.github.io/v1alpha1/endpointselectors",
+    "EndpointSelectorList",
+    true,
+    |cluster, origin, event| cluster.apply_to_index(PodServiceEvent::Selector(origin, event)),
+    |selector| selector.key.clone(),
     resource_version
 );
 object!(

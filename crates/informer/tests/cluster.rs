@@ -443,7 +443,7 @@ fn a_reader_of_the_pods_of_a_service_can_read_what_has_changed_since() {
         let cluster = Cluster::new([Kind::Pods, Kind::Services]);
         cluster.apply(StreamEvent::restarted(vec![service("web", 1, &[("app", "web")])], V(1)));
         cluster.apply(StreamEvent::restarted(list(1), V(1)));
-        let (pods, cursor) = cluster.pods_and_cursor(&key("web"));
+        let (pods, cursor) = cluster.pods_and_cursor(&key("web")).unwrap();
         assert_eq!((pods.len(), cluster.pod_count_of(&key("web"))), (120, 120));
         change(&cluster);
         let changed = cluster.changed_pods(&key("web"), &cursor.unwrap());

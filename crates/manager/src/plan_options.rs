@@ -7,10 +7,10 @@ use crate::settings::Settings;
 
 /// Returns the options of the endpointslice controller's plan.
 #[cfg(any(feature = "endpointslice", feature = "ui"))]
-pub(crate) fn slices(settings: &Settings) -> kube_endpoint_endpointslice_controller::PlanOptions {
+pub(crate) fn slices(settings: &Settings) -> kube_endpoint_slice_plan::PlanOptions {
     let is_on = |gate| settings.gates.is_on(gate);
     let tolerance = if is_on(Gate::TopologyNodeTolerance) { settings.topology_node_tolerance } else { 0.0 };
-    kube_endpoint_endpointslice_controller::PlanOptions::default()
+    kube_endpoint_slice_plan::PlanOptions::default()
         .with_max_endpoints_per_slice(settings.max_endpoints_per_slice)
         .with_tolerate_unready_annotation(is_on(Gate::TolerateUnreadyAnnotation))
         .with_safe_write_order(is_on(Gate::SafeWriteOrder))

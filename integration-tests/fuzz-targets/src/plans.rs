@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use arbitrary::{Arbitrary, Unstructured};
 use kube_endpoint_core_model::{AddressType, EndpointSlice, Node, Pod, Service, Text, Verdict};
-use kube_endpoint_endpointslice_controller::{HintedState, Plan, PlanInputs, TopologyState, plan};
+use kube_endpoint_slice_plan::{HintedState, Plan, PlanInputs, TopologyState, plan};
 
 pub use endpoints::plan_endpoints;
 use history::{History, Step};

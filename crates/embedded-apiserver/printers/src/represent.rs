@@ -71,12 +71,13 @@ impl Encoding {
 
 /// Returns the encoding and the representation that an `Accept` header selects. An empty header and
 /// `*/*` select the object in JSON. This skips elements that the server cannot serve: other media
-/// types, unknown representations, tables in protobuf.
+/// types, unknown representations, tables in protobuf. `protobuf` is false for custom resources, whose
+/// objects have no protobuf encoding.
 ///
 /// # Errors
 /// 406 NotAcceptable if the server can serve no element. The message lists the media types of
 /// watches if `watch` is true.
-pub fn negotiate(accept: &str, watch: bool) -> Result<(Encoding, Representation), Status> {
+pub fn negotiate(accept: &str, watch: bool, protobuf: bool) -> Result<(Encoding, Representation), Status> {
     if accept.trim().is_empty() {
         return Ok((Encoding::Json, Representation::Object));
     }
@@ -89,7 +90,9 @@ pub fn negotiate(accept: &str, watch: bool) -> Result<(Encoding, Representation)
             _ => None,
         };
         match (range.parameter("as"), version) {
-            (None, _) => return Ok((encoding, Representation::Object)),
+            (None, _) if protobuf || encoding != Encoding::Protobuf => {
+                return Ok((encoding, Representation::Object));
+            }
             (Some("Table"), Some(version)) if encoding != Encoding::Protobuf => {
                 return Ok((encoding, Representation::Table(version)));
             }
@@ -103,7 +106,12 @@ pub fn negotiate(accept: &str, watch: bool) -> Result<(Encoding, Representation)
         }
     }
     let stream = if watch { ";stream=watch" } else { "" };
-    let encodings = Encoding::ALL.into_iter().filter(|encoding| !watch || *encoding != Encoding::Yaml);
+    let served = |encoding: &Encoding| match encoding {
+        Encoding::Json => true,
+        Encoding::Yaml => !watch,
+        Encoding::Protobuf => protobuf,
+    };
+    let encodings = Encoding::ALL.into_iter().filter(served);
     let accepted: Vec<String> =
         encodings.map(|encoding| format!("{}{stream}", encoding.media_type())).collect();
     let accepted = accepted.join(", ");
@@ -196,7 +204,7 @@ mod tests {
         use MetaVersion::{V1, V1Beta1};
         use Representation::{Metadata, MetadataList, Object, Table};
         let check = |accept: &str, expected: Representation| {
-            assert_eq!(negotiate(accept, false), Ok((Encoding::Json, expected)), "{accept}");
+            assert_eq!(negotiate(accept, false, true), Ok((Encoding::Json, expected)), "{accept}");
         };
         check("", Object);
         check("*/*", Object);
@@ -224,7 +232,7 @@ mod tests {
         use Encoding::{Json, Protobuf};
         use Representation::{Metadata, Object, Table};
         let check = |accept: &str, expected: (Encoding, Representation), error: Encoding| {
-            assert_eq!(negotiate(accept, true), Ok(expected), "{accept}");
+            assert_eq!(negotiate(accept, true, true), Ok(expected), "{accept}");
             assert_eq!(negotiate_error(accept), error, "{accept}");
         };
         check("application/vnd.kubernetes.protobuf", (Protobuf, Object), Protobuf);
@@ -232,7 +240,7 @@ mod tests {
         check("application/json,application/vnd.kubernetes.protobuf", (Json, Object), Json);
         check("*/*, application/vnd.kubernetes.protobuf;stream=watch", (Protobuf, Object), Protobuf);
         check("application/vnd.kubernetes.protobuf;q=0.5, application/json", (Json, Object), Json);
-        assert_eq!(negotiate("application/yaml", false), Ok((Encoding::Yaml, Object)));
+        assert_eq!(negotiate("application/yaml", false, true), Ok((Encoding::Yaml, Object)));
         check(
             "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
             (Protobuf, Metadata(MetaVersion::V1)),
@@ -259,13 +267,20 @@ mod tests {
             "application/vnd.kubernetes.protobuf;as=Table;g=meta.k8s.io;v=v1",
             "application/json;stream=other",
         ] {
-            assert_eq!(negotiate(accept, false).unwrap_err().code, 406, "{accept}");
+            assert_eq!(negotiate(accept, false, true).unwrap_err().code, 406, "{accept}");
             assert_eq!(negotiate_error("text/yaml"), Encoding::Json, "{accept}");
         }
-        assert_eq!(negotiate("application/yaml", true).unwrap_err().code, 406);
+        let protobuf = "application/vnd.kubernetes.protobuf";
+        assert_eq!(
+            negotiate(protobuf, true, false).unwrap_err().message,
+            "only the following media types are accepted: application/json;stream=watch"
+        );
+        let both = format!("{protobuf}, application/json");
+        assert_eq!(negotiate(&both, false, false), Ok((Encoding::Json, Representation::Object)));
+        assert_eq!(negotiate("application/yaml", true, true).unwrap_err().code, 406);
         assert_eq!(negotiate_error("application/yaml"), Encoding::Yaml);
         assert_eq!(
-            negotiate("text/html", true).unwrap_err().message,
+            negotiate("text/html", true, true).unwrap_err().message,
             "only the following media types are accepted: application/json;stream=watch, \
              application/vnd.kubernetes.protobuf;stream=watch"
         );

@@ -33,17 +33,20 @@ pub enum PatchType {
 impl PatchType {
     /// Returns the patch type of a `Content-Type` header. The error (415) lists the supported
     /// types, which do not include server-side apply.
-    pub fn from_content_type(content_type: &str) -> Result<Self, Status> {
+    pub fn from_content_type(content_type: &str, resource: &Resource) -> Result<Self, Status> {
         match content_type.split(';').next().unwrap_or_default().trim() {
             "application/json-patch+json" => Ok(Self::Json),
             "application/merge-patch+json" => Ok(Self::Merge),
-            "application/strategic-merge-patch+json" => Ok(Self::Strategic),
-            _ => Err(Status::new(
-                415,
-                "UnsupportedMediaType",
-                "the body of the request was in an unknown format - accepted media types include: \
-                 application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json",
-            )),
+            "application/strategic-merge-patch+json" if !resource.is_custom() => Ok(Self::Strategic),
+            _ => {
+                let strategic =
+                    if resource.is_custom() { "" } else { ", application/strategic-merge-patch+json" };
+                let message = format!(
+                    "the body of the request was in an unknown format - accepted media types include: \
+                     application/json-patch+json, application/merge-patch+json{strategic}"
+                );
+                Err(Status::new(415, "UnsupportedMediaType", message))
+            }
         }
     }
 }
@@ -245,9 +248,15 @@ mod tests {
     #[test]
     fn the_content_type_selects_the_patch_type() {
         assert_eq!(
-            PatchType::from_content_type("application/merge-patch+json; charset=utf-8"),
+            PatchType::from_content_type(
+                "application/merge-patch+json; charset=utf-8",
+                &crate::resource::PODS
+            ),
             Ok(PatchType::Merge)
         );
-        assert_eq!(PatchType::from_content_type("application/json").unwrap_err().code, 415);
+        assert_eq!(
+            PatchType::from_content_type("application/json", &crate::resource::PODS).unwrap_err().code,
+            415
+        );
     }
 }

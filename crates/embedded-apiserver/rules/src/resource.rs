@@ -5,6 +5,7 @@
 use crate::patch::schema as patch;
 use crate::schema::{GoType, core, discovery, node, other, pod};
 use crate::strategy::Strategy;
+use crate::strategy::endpoint_selector::{EndpointSelectorStatusStrategy, EndpointSelectorStrategy};
 use crate::strategy::endpoints::EndpointsStrategy;
 use crate::strategy::endpointslice::EndpointSliceStrategy;
 use crate::strategy::event::EventStrategy;
@@ -130,6 +131,14 @@ pub static ENDPOINT_SLICES: Resource = Resource {
 static LEASES: Resource =
     Resource { group: "coordination.k8s.io", ..stored("leases", &[], &other::Lease, &LeaseStrategy) };
 
+/// EndpointSelectors, a custom resource.
+pub static ENDPOINT_SELECTORS: Resource = Resource {
+    group: "kube-endpoint-manager.github.io",
+    version: "v1alpha1",
+    status_strategy: Some(&EndpointSelectorStatusStrategy),
+    ..stored("endpointselectors", &["epsel"], &other::EndpointSelector, &EndpointSelectorStrategy)
+};
+
 static TOKEN_REVIEWS: Resource = review(
     "authentication.k8s.io",
     "tokenreviews",
@@ -171,7 +180,7 @@ static SELF_SUBJECT_RULES_REVIEWS: Resource = review(
     &RequiredFieldStrategy { field: "namespace", message: "no namespace on request" },
 );
 
-static RESOURCES: [&Resource; 15] = [
+static RESOURCES: [&Resource; 16] = [
     &NAMESPACES,
     &NODES,
     &PODS,
@@ -187,6 +196,7 @@ static RESOURCES: [&Resource; 15] = [
     &LOCAL_SUBJECT_ACCESS_REVIEWS,
     &SELF_SUBJECT_ACCESS_REVIEWS,
     &SELF_SUBJECT_RULES_REVIEWS,
+    &ENDPOINT_SELECTORS,
 ];
 
 impl Resource {
@@ -227,6 +237,12 @@ impl Resource {
         !self.storage.is_empty()
     }
 
+    /// Returns true if it is a custom resource: the server reads and writes it in JSON only, and
+    /// takes no strategic merge patch for it.
+    pub fn is_custom(&self) -> bool {
+        *self == ENDPOINT_SELECTORS
+    }
+
     /// Returns the resource in whose version the server stores objects: core v1 for the events of
     /// both groups.
     pub fn storage_resource(&self) -> &Self {
@@ -247,6 +263,7 @@ impl Resource {
             "events" => "r2yiGXH7wu8=",
             "endpointslices" => "qgS0xkrxYAI=",
             "leases" => "gqkMMb/YqFM=",
+            "endpointselectors" => "c5LTuABzggo=",
             _ => return None,
         })
     }

@@ -8,6 +8,7 @@
 
 mod cluster_ips;
 mod decode;
+pub(crate) mod endpoint_selector;
 pub(crate) mod endpoints;
 pub(crate) mod endpointslice;
 pub(crate) mod event;
@@ -23,6 +24,7 @@ pub(crate) mod review;
 pub(crate) mod service;
 mod service_ips;
 pub(crate) mod service_util;
+mod structural;
 
 use std::collections::BTreeSet;
 
@@ -55,6 +57,12 @@ pub(crate) trait Strategy: Sync {
     /// Returns the warning that every request to the resource gets.
     fn deprecation_warning(&self) -> Option<&'static str> {
         None
+    }
+
+    /// Removes the fields of a decoded object that its schema does not have, and returns a warning
+    /// about each. Only custom resources have a schema beside their type.
+    fn drop_unknown_fields(&self, _object: &mut Value) -> Vec<String> {
+        Vec::new()
     }
 
     /// Sets the defaults of a decoded object.

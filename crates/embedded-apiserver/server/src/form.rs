@@ -43,7 +43,8 @@ impl Form {
         query: &Query,
         clock: Clock,
     ) -> Result<Self, Status> {
-        let (encoding, representation) = represent::negotiate(&accepted(headers), verb == "watch")?;
+        let (encoding, representation) =
+            represent::negotiate(&accepted(headers), verb == "watch", !resource.is_custom())?;
         let go_type = format!("*{}.{}", resource.go_package(), resource.kind);
         let why = match (verb, representation) {
             ("list", Representation::Metadata(_)) => {

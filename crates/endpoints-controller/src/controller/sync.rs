@@ -58,7 +58,7 @@ impl EndpointsReconciler {
         let pod = |name: &Text| {
             runtime.cluster().pod(&ObjectKey { namespace: key.namespace.clone(), name: name.clone() })
         };
-        let Planned { plan, trigger_time, kept } = runtime.plan(
+        let planned = runtime.plan(
             service,
             kept,
             |kept, changed, trigger_time| {
@@ -69,6 +69,7 @@ impl EndpointsReconciler {
                 if is_kept { plan_and_keep(&inputs, existing.as_ref()) } else { (plan(&inputs), None) }
             },
         );
+        let Some(Planned { plan, trigger_time, kept }) = planned else { return Ok(Outcome::Done) };
         if let Some(warning) = &plan.warning {
             runtime.warn_once(service, warning);
         }

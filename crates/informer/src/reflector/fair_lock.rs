@@ -33,11 +33,13 @@ impl FairLocks {
 }
 
 impl Cluster {
-    /// Waits for the lock under which reflectors apply events of a kind. Pods and Services share
-    /// one, other kinds have none. Drop the guard before the next await.
+    /// Waits for the lock under which reflectors apply events of a kind. Pods, Services and
+    /// EndpointSelectors share one, other kinds have none. Drop the guard before the next await.
     pub(crate) async fn fair_lock(&self, kind: Kind) -> Option<MutexGuard<'_, ()>> {
         match kind {
-            Kind::Pods | Kind::Services => Some(self.inner.fair_locks.pods_and_services.lock().await),
+            Kind::Pods | Kind::Services | Kind::EndpointSelectors => {
+                Some(self.inner.fair_locks.pods_and_services.lock().await)
+            }
             Kind::Nodes | Kind::EndpointSlices | Kind::Endpoints => None,
         }
     }

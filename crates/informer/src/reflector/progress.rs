@@ -121,13 +121,14 @@ impl Progress {
     }
 
     fn of(&self, kind: Kind) -> &KindProgress {
-        let [pods, services, nodes, endpoint_slices, endpoints] = &self.kinds;
+        let [pods, services, nodes, endpoint_slices, endpoints, endpoint_selectors] = &self.kinds;
         match kind {
             Kind::Pods => pods,
             Kind::Services => services,
             Kind::Nodes => nodes,
             Kind::EndpointSlices => endpoint_slices,
             Kind::Endpoints => endpoints,
+            Kind::EndpointSelectors => endpoint_selectors,
         }
     }
 

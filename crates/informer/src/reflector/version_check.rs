@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use kube_endpoint_core_model::{EndpointSlice, Endpoints, Node, Pod, ResourceVersion, Service};
+use kube_endpoint_core_model::{
+    EndpointSelector, EndpointSlice, Endpoints, Node, Pod, ResourceVersion, Service,
+};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::error::ListWatchError;
@@ -177,11 +179,15 @@ pub async fn server_version_of(
             Kind::Endpoints => {
                 server_version::<Endpoints>(client, Target::new(&Endpoints::RESOURCE, &scope), limit).await
             }
+            Kind::EndpointSelectors => {
+                let target = Target::new(&EndpointSelector::RESOURCE, &scope);
+                server_version::<EndpointSelector>(client, target, limit).await
+            }
         }
     };
     match timeout(limit, asked).await {
         Ok(Ok(version)) => Ok(Some(version)),
-        Ok(Err(error)) if kind == Kind::EndpointSlices && error.is_not_served() => Ok(None),
+        Ok(Err(error)) if !kind.is_always_served() && error.is_not_served() => Ok(None),
         Ok(Err(error)) => Err(error.to_string()),
         Err(_) => Err(format!("no answer within {limit:?}")),
     }

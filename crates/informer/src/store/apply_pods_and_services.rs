@@ -1,10 +1,12 @@
-//! Applies events about pods and Services to the index that they share, and notifies handlers.
+//! Applies events about pods, Services and EndpointSelectors to the index that they share, and
+//! notifies handlers.
 
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use kube_endpoint_core_model::change::PodChange;
-use kube_endpoint_core_model::{ObjectKey, Pod, ResourceVersion, Service};
+use kube_endpoint_core_model::{EndpointSelector, ObjectKey, Pod, ResourceVersion, Service};
 
 use crate::cluster::PodServiceEvent;
 use crate::store::apply::{Update, contradicts};
@@ -19,10 +21,12 @@ impl Cluster {
         let metrics = |event: &PodServiceEvent| match event {
             PodServiceEvent::Pod(..) => self.metrics(Kind::Pods),
             PodServiceEvent::Service(..) => self.metrics(Kind::Services),
+            PodServiceEvent::Selector(..) => self.metrics(Kind::EndpointSelectors),
         };
         self.inner.pod_service_queue.run(event, metrics, |event| match event {
             PodServiceEvent::Pod(origin, event) => self.apply_pod_event(&origin, event),
             PodServiceEvent::Service(origin, event) => self.apply_service_event(&origin, event),
+            PodServiceEvent::Selector(origin, event) => self.apply_selector_event(&origin, event),
         });
     }
 
@@ -151,24 +155,28 @@ impl Cluster {
     fn put_service(&self, Origin { scope, arrived }: &Origin, new: Service) {
         let index = &self.inner.index;
         let version = new.resource_version;
-        let regrouped = index.read().regrouped(&new);
-        if let Some((scope, part)) = regrouped {
-            let before = index.write().replace(&scope, part);
-            drop(before);
-        }
-        let (old, selector_change) = {
-            let index = index.read();
-            (index.service(&new.key).cloned(), index.selector_change(&new.key, Some(&new)))
-        };
+        let old = index.read().service(&new.key).cloned();
         let update = Update::of(new, old.as_ref());
-        let previous_pods = index.write().put_service(Arc::clone(update.item()), selector_change);
-        drop(previous_pods);
+        self.index_service(update.item());
         self.metrics(Service::KIND).applied.increment(1);
         self.advance::<Service>(scope, version);
         if update.notifies() {
             let new = Some(Arc::clone(update.item()));
             self.notify_service(&Change { old, new, arrived: Some(*arrived) });
         }
+    }
+
+    /// Puts a Service into the index, under the selector that applies to it.
+    fn index_service(&self, service: &Arc<Service>) {
+        let index = &self.inner.index;
+        let regrouped = index.read().regrouped(service);
+        if let Some((scope, part)) = regrouped {
+            let before = index.write().replace(&scope, part);
+            drop(before);
+        }
+        let selector_change = index.read().selector_change(&service.key, Some(service));
+        let previous_pods = index.write().put_service(Arc::clone(service), selector_change);
+        drop(previous_pods);
     }
 
     fn remove_service(&self, Origin { scope, arrived }: &Origin, key: &ObjectKey, version: ResourceVersion) {
@@ -213,6 +221,102 @@ impl Cluster {
         }
         self.mark_synced::<Service>(scope);
         drop(before);
+    }
+
+    fn apply_selector_event(&self, origin: &Origin, event: StreamEvent<EndpointSelector>) {
+        let scope = &origin.scope;
+        let metrics = self.metrics(EndpointSelector::KIND);
+        let arrived = Some(origin.arrived);
+        match event {
+            StreamEvent::Applied(new) => {
+                let version = new.resource_version;
+                let old = self.endpoint_selector(&new.key);
+                let update = Update::of(new, old.as_ref());
+                let change = Change { old, new: Some(Arc::clone(update.item())), arrived };
+                let services = self.index_selector(&update.item().key, change.new.as_ref());
+                metrics.applied.increment(1);
+                self.advance::<EndpointSelector>(scope, version);
+                if update.notifies() {
+                    self.notify_selector(&change, &services);
+                }
+            }
+            StreamEvent::Deleted(last) => self.remove_selector(origin, &last.key, last.resource_version),
+            StreamEvent::DeletedFinalStateUnknown { key, resource_version } => {
+                self.remove_selector(origin, &key, resource_version);
+            }
+            StreamEvent::Restarted { items, undecodable, resource_version } => {
+                self.restart_selectors(scope, items, &undecodable, resource_version);
+            }
+            StreamEvent::Bookmark(version) => {
+                metrics.bookmarks.increment(1);
+                self.advance_to_bookmark::<EndpointSelector>(scope, version);
+                self.record_lowest_position::<EndpointSelector>();
+            }
+        }
+    }
+
+    fn remove_selector(&self, Origin { scope, arrived }: &Origin, key: &ObjectKey, version: ResourceVersion) {
+        let old = self.endpoint_selector(key);
+        let services = self.index_selector(key, None);
+        self.metrics(EndpointSelector::KIND).deleted.increment(1);
+        self.advance::<EndpointSelector>(scope, version);
+        if old.is_some() {
+            self.notify_selector(&Change { old, new: None, arrived: Some(*arrived) }, &services);
+        }
+    }
+
+    /// Applies a complete list, one selector after the other: readers see each Service with the pods
+    /// of the selector before or after the list.
+    fn restart_selectors(
+        &self,
+        scope: &Scope,
+        items: Vec<EndpointSelector>,
+        undecodable: &[ObjectKey],
+        version: ResourceVersion,
+    ) {
+        let position = self.inner.progress.position(Kind::EndpointSelectors, scope);
+        let (changes, contradicts) = {
+            let before = self.inner.index.read();
+            let (selectors, mut changes, contradicts) =
+                compared(items, undecodable, position, |key| before.endpoint_selector(key).cloned());
+            let now: BTreeSet<&ObjectKey> = selectors.iter().map(|selector| &selector.key).collect();
+            for old in before.endpoint_selectors_in(scope).filter(|old| !now.contains(&old.key)) {
+                changes.push(Change { old: Some(Arc::clone(old)), new: None, arrived: None });
+            }
+            (changes, contradicts)
+        };
+        let mut services = Vec::with_capacity(changes.len());
+        for change in &changes {
+            let key = change.latest().map(|selector| selector.key.clone()).unwrap_or_default();
+            services.push(self.index_selector(&key, change.new.as_ref()));
+        }
+        self.metrics(EndpointSelector::KIND).restarted.increment(1);
+        self.restart::<EndpointSelector>(scope, version, contradicts, &changes);
+        for (change, services) in changes.iter().zip(services) {
+            self.notify_selector(change, &services);
+        }
+        self.mark_synced::<EndpointSelector>(scope);
+    }
+
+    /// Stores an EndpointSelector, or removes it, and selects the pods of the Services that name it
+    /// anew. Returns these Services.
+    fn index_selector(&self, key: &ObjectKey, selector: Option<&Arc<EndpointSelector>>) -> Vec<ObjectKey> {
+        let index = &self.inner.index;
+        index.write().set_endpoint_selector(key, selector.cloned());
+        let attached = index.read().attached_to(key);
+        for service in &attached {
+            let service = index.read().service(service).cloned();
+            if let Some(service) = service {
+                self.index_service(&service);
+            }
+        }
+        attached
+    }
+
+    fn notify_selector(&self, change: &Change<EndpointSelector>, services: &[ObjectKey]) {
+        for handler in self.handlers().iter() {
+            handler.on_endpoint_selector(change, services);
+        }
     }
 
     fn notify_service(&self, change: &Change<Service>) {

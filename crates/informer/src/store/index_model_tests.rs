@@ -1,11 +1,13 @@
-//! Compares the pod and Service index with a model that scans all objects.
+//! Compares the index of pods, Services and EndpointSelectors with a model that scans all objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use kube_endpoint_core_model::change::PodChange;
+use kube_endpoint_core_model::endpoint_selector::InvalidSelector;
 use kube_endpoint_core_model::service::ServiceType;
-use kube_endpoint_core_model::{ObjectKey, Pod, ResourceVersion, Service, StringMap};
+use kube_endpoint_core_model::well_known::ANNOTATION_ENDPOINT_SELECTOR;
+use kube_endpoint_core_model::{EndpointSelector, ObjectKey, Pod, ResourceVersion, Service, StringMap};
 use parking_lot::Mutex;
 use proptest::prelude::*;
 
@@ -21,6 +23,9 @@ enum Step {
     /// decoded.
     Pods(Vec<Pod>, Vec<bool>, Vec<ObjectKey>),
     Services(Vec<Service>, Vec<bool>, Vec<ObjectKey>),
+    Selector(EndpointSelector),
+    DeleteSelector(ObjectKey),
+    Selectors(Vec<EndpointSelector>, Vec<bool>, Vec<ObjectKey>),
 }
 
 fn key() -> impl Strategy<Value = ObjectKey> {
@@ -48,12 +53,36 @@ fn pod() -> impl Strategy<Value = Pod> {
 }
 
 fn service() -> impl Strategy<Value = Service> {
-    (key(), prop::option::weighted(0.9, labels()), 0..6u8).prop_map(|(key, selector, what)| Service {
+    let fields = (key(), prop::option::weighted(0.6, labels()), 0..6u8, 0..6u8);
+    fields.prop_map(|(key, selector, what, named)| Service {
         key,
         selector,
+        annotations: (named < 4)
+            .then(|| (ANNOTATION_ENDPOINT_SELECTOR, format!("o{named}")))
+            .into_iter()
+            .collect(),
         service_type: if what == 0 { ServiceType::ExternalName } else { ServiceType::WithEndpoints },
         cluster_ip: if what == 1 { "None".into() } else { "".into() },
         ..Service::default()
+    })
+}
+
+/// Returns a selector with up to two requirements; without any it is invalid.
+fn selector() -> impl Strategy<Value = EndpointSelector> {
+    let requirement = (0..3u8, 0..6u8).prop_map(|(key, form)| match form {
+        0 => format!("k{key}"),
+        1 => format!("!k{key}"),
+        2 => format!("k{key} notin (v0,v1)"),
+        3 => format!("k{key} in (v0,v2)"),
+        _ => format!("k{key}=v{form}", form = form - 4),
+    });
+    (key(), prop::collection::vec(requirement, 0..3)).prop_map(|(key, requirements)| EndpointSelector {
+        key,
+        selector: match requirements.as_slice() {
+            [] => Err(InvalidSelector::Empty),
+            requirements => Ok(requirements.join(",").parse().unwrap()),
+        },
+        ..EndpointSelector::default()
     })
 }
 
@@ -68,6 +97,10 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (prop::collection::vec(pod(), 0..6), keep(), undecodable_keys()).prop_map(|(pods, keep, undecodable_keys)| Step::Pods(pods, keep, undecodable_keys)),
         1 => (prop::collection::vec(service(), 0..4), keep(), undecodable_keys())
             .prop_map(|(services, keep, undecodable_keys)| Step::Services(services, keep, undecodable_keys)),
+        4 => selector().prop_map(Step::Selector),
+        2 => key().prop_map(Step::DeleteSelector),
+        1 => (prop::collection::vec(selector(), 0..4), keep(), undecodable_keys())
+            .prop_map(|(selectors, keep, undecodable_keys)| Step::Selectors(selectors, keep, undecodable_keys)),
     ]
 }
 
@@ -75,6 +108,7 @@ fn step() -> impl Strategy<Value = Step> {
 struct RecordingHandler {
     pods: Mutex<Vec<PodEvent>>,
     services: Mutex<Vec<Change<Service>>>,
+    selectors: Mutex<Vec<(Change<EndpointSelector>, Vec<ObjectKey>)>>,
 }
 
 impl Handler for RecordingHandler {
@@ -85,43 +119,70 @@ impl Handler for RecordingHandler {
     fn on_service(&self, change: &Change<Service>) {
         self.services.lock().push(change.clone());
     }
+
+    fn on_endpoint_selector(&self, change: &Change<EndpointSelector>, services: &[ObjectKey]) {
+        self.selectors.lock().push((change.clone(), services.to_vec()));
+    }
 }
 
 type Pods = BTreeMap<ObjectKey, Pod>;
 type Services = BTreeMap<ObjectKey, Service>;
+type Selectors = BTreeMap<ObjectKey, EndpointSelector>;
 
-fn selects(service: &Service, pod: &Pod) -> bool {
-    service.key.namespace == pod.key.namespace
-        && service.service_type != ServiceType::ExternalName
-        && service
-            .selector
-            .as_ref()
-            .is_some_and(|selector| selector.iter().all(|(key, value)| pod.labels.get(key) == Some(value)))
+/// Returns the EndpointSelector that a Service names, which need not exist.
+fn named(service: &Service) -> Option<ObjectKey> {
+    let name = service.annotations.get(ANNOTATION_ENDPOINT_SELECTOR)?;
+    let is_attached = service.selector.is_none() && service.service_type != ServiceType::ExternalName;
+    is_attached.then(|| ObjectKey { namespace: service.key.namespace.clone(), name: name.clone() })
 }
 
-fn services_of(services: &Services, pod: Option<&Pod>) -> BTreeSet<ObjectKey> {
-    let selecting = services.values().filter(|service| pod.is_some_and(|pod| selects(service, pod)));
+fn selects(service: &Service, pod: &Pod, selectors: &Selectors) -> bool {
+    if service.key.namespace != pod.key.namespace || service.service_type == ServiceType::ExternalName {
+        return false;
+    }
+    match &service.selector {
+        Some(selector) => selector.iter().all(|(key, value)| pod.labels.get(key) == Some(value)),
+        None => named(service)
+            .and_then(|key| selectors.get(&key))
+            .is_some_and(|selector| selector.selects(&pod.labels)),
+    }
+}
+
+fn services_of(services: &Services, pod: Option<&Pod>, selectors: &Selectors) -> BTreeSet<ObjectKey> {
+    let selecting =
+        services.values().filter(|service| pod.is_some_and(|pod| selects(service, pod, selectors)));
     selecting.map(|service| service.key.clone()).collect()
 }
 
-fn check_reads(cluster: &Cluster, pods: &Pods, services: &Services) {
+fn check_reads(cluster: &Cluster, pods: &Pods, services: &Services, selectors: &Selectors) {
+    assert_eq!(cluster.count(Kind::EndpointSelectors), selectors.len());
+    let stored: Vec<_> = cluster.endpoint_selectors().iter().map(|it| (**it).clone()).collect();
+    assert_eq!(stored, selectors.values().cloned().collect::<Vec<_>>());
     assert_eq!(cluster.services(), services.keys().cloned().collect::<Vec<_>>());
     assert_eq!(cluster.count(Kind::Pods), pods.len());
     assert_eq!(cluster.count(Kind::Services), services.len());
     for service in services.values() {
         assert_eq!(cluster.service(&service.key).as_deref(), Some(service));
-        let selected: Vec<&Pod> = pods.values().filter(|pod| selects(service, pod)).collect();
+        let selected: Vec<&Pod> = pods.values().filter(|pod| selects(service, pod, selectors)).collect();
         let got = cluster.pods_of(&service.key);
         assert_eq!(got.iter().map(|pod| &**pod).collect::<Vec<_>>(), selected, "{service:?}");
+        let has_selector = match named(service) {
+            Some(key) => selectors.get(&key).is_some_and(|selector| selector.selector.is_ok()),
+            None => service.selects_pods(),
+        };
+        assert_eq!(cluster.pods_and_cursor(&service.key).is_some(), has_selector, "{service:?}");
+        if let Some(key) = named(service) {
+            assert!(cluster.services_of_selector(&key).contains(&service.key), "{service:?}");
+        }
     }
     for pod in pods.values() {
         assert_eq!(cluster.pod(&pod.key).as_deref(), Some(pod));
-        let want: Vec<_> = services_of(services, Some(pod)).into_iter().collect();
+        let want: Vec<_> = services_of(services, Some(pod), selectors).into_iter().collect();
         assert_eq!(cluster.services_of_pod(&pod.key), want);
     }
     for node in ["node0", "node1", "node2"] {
         let on_node = pods.values().filter(|pod| pod.node_name.as_deref() == Some(node));
-        let want: BTreeSet<_> = on_node.flat_map(|pod| services_of(services, Some(pod))).collect();
+        let want: BTreeSet<_> = on_node.flat_map(|pod| services_of(services, Some(pod), selectors)).collect();
         assert_eq!(cluster.services_on_node(node), want.into_iter().collect::<Vec<_>>());
     }
     assert!(cluster.inner.index.read().is_clean());
@@ -133,7 +194,13 @@ fn same_but_version(one: &Pod, other: &Pod) -> bool {
 }
 
 /// Asserts one call for every changed pod, with the Services concerned.
-fn check_pod_events(events: &[PodEvent], before: &Pods, after: &Pods, services: &Services) {
+fn check_pod_events(
+    events: &[PodEvent],
+    before: &Pods,
+    after: &Pods,
+    services: &Services,
+    selectors: &Selectors,
+) {
     let keys: BTreeSet<_> = before.keys().chain(after.keys()).collect();
     let changed_keys = keys.into_iter().filter(|key| match (before.get(key), after.get(key)) {
         (Some(old), Some(new)) => !same_but_version(old, new),
@@ -154,7 +221,7 @@ fn check_pod_events(events: &[PodEvent], before: &Pods, after: &Pods, services: 
         let (was, is) = if changed.is_none() {
             (nothing.clone(), nothing)
         } else {
-            (services_of(services, old), services_of(services, new))
+            (services_of(services, old, selectors), services_of(services, new, selectors))
         };
         assert_eq!(event.left, was.difference(&is).cloned().collect::<Vec<_>>());
         assert_eq!(event.joined, is.difference(&was).cloned().collect::<Vec<_>>());
@@ -177,6 +244,28 @@ fn check_service_events(events: &[Change<Service>], before: &Services, after: &S
     assert_eq!(events, want);
 }
 
+/// Asserts one call for every version of a selector, with the Services that name it.
+fn check_selector_events(
+    events: Vec<(Change<EndpointSelector>, Vec<ObjectKey>)>,
+    before: &Selectors,
+    after: &Selectors,
+    services: &Services,
+) {
+    let keys: BTreeSet<_> = before.keys().chain(after.keys()).collect();
+    let changed = keys.into_iter().filter(|key| before.get(key) != after.get(key));
+    let mut events: BTreeMap<_, _> = events
+        .into_iter()
+        .map(|(change, services)| (change.latest().unwrap().key.clone(), (change, services)))
+        .collect();
+    for key in changed {
+        let (change, attached) = events.remove(key).unwrap_or_else(|| panic!("no event for {key}"));
+        assert_eq!((change.old.as_deref(), change.new.as_deref()), (before.get(key), after.get(key)));
+        let naming = services.values().filter(|service| named(service).as_ref() == Some(key));
+        assert_eq!(attached, naming.map(|service| service.key.clone()).collect::<Vec<_>>());
+    }
+    assert!(events.is_empty(), "{events:?}");
+}
+
 /// Returns the content of a complete list, and the state after the store has applied it.
 fn relisted<T: Clone>(
     before: &BTreeMap<ObjectKey, T>,
@@ -197,13 +286,14 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
     #[test]
     fn the_index_agrees_with_a_scan(steps in prop::collection::vec(step(), 1..60)) {
-        let cluster = Cluster::new([Kind::Pods, Kind::Services]);
+        let cluster = Cluster::new([Kind::Pods, Kind::Services, Kind::EndpointSelectors]);
         let events = Arc::new(RecordingHandler::default());
         cluster.add_handler(events.clone());
-        let (mut pods, mut services) = (Pods::new(), Services::new());
+        let (mut pods, mut services, mut selectors) = (Pods::new(), Services::new(), Selectors::new());
         for (number, step) in steps.into_iter().enumerate() {
             let version = ResourceVersion(number as u64 + 1);
             let (pods_before, services_before) = (pods.clone(), services.clone());
+            let selectors_before = selectors.clone();
             let kind = match step {
                 Step::Pod(pod) => {
                     let pod = Pod { resource_version: version, ..pod };
@@ -253,12 +343,34 @@ proptest! {
                     cluster.apply(StreamEvent::Restarted { items, undecodable, resource_version: version });
                     Kind::Services
                 }
+                Step::Selector(selector) => {
+                    let selector = EndpointSelector { resource_version: version, ..selector };
+                    selectors.insert(selector.key.clone(), selector.clone());
+                    cluster.apply(StreamEvent::Applied(selector));
+                    Kind::EndpointSelectors
+                }
+                Step::DeleteSelector(key) => {
+                    selectors.remove(&key);
+                    cluster.apply::<EndpointSelector>(StreamEvent::DeletedFinalStateUnknown { key, resource_version: version });
+                    Kind::EndpointSelectors
+                }
+                Step::Selectors(new, keep, undecodable) => {
+                    let new = new.into_iter().map(|it| EndpointSelector { resource_version: version, ..it });
+                    let (listed, after) =
+                        relisted(&selectors, new.map(|it| (it.key.clone(), it)).collect(), &keep, &undecodable);
+                    selectors = after;
+                    let items = listed.into_values().collect();
+                    cluster.apply(StreamEvent::Restarted { items, undecodable, resource_version: version });
+                    Kind::EndpointSelectors
+                }
             };
             prop_assert_eq!(cluster.position(kind), version);
-            check_reads(&cluster, &pods, &services);
+            check_reads(&cluster, &pods, &services, &selectors);
             let (pod_events, service_events) =
                 (std::mem::take(&mut *events.pods.lock()), std::mem::take(&mut *events.services.lock()));
-            check_pod_events(&pod_events, &pods_before, &pods, &services_before);
+            check_pod_events(&pod_events, &pods_before, &pods, &services_before, &selectors_before);
+            let selector_events = std::mem::take(&mut *events.selectors.lock());
+            check_selector_events(selector_events, &selectors_before, &selectors, &services_before);
             check_service_events(&service_events, &services_before, &services);
         }
     }

@@ -13,10 +13,11 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use ahash::HashMap;
-use kube_endpoint_core_model::{Pod, Service, StringMap, Text};
+use kube_endpoint_core_model::{EndpointSelector, Pod, Service, StringMap, Text};
 
 use crate::store::pod_list::PodList;
 use crate::store::pod_log::{PodLogOptions, SelectedPods};
+use crate::store::selection::{Pair, Selection};
 use crate::store::selector_index::{SelectorIndex, SetId};
 
 #[derive(Debug, Default)]
@@ -26,6 +27,9 @@ pub(crate) struct NamespaceIndex {
     /// [`Self::append_pod`].
     appended: Vec<(Text, PodEntry)>,
     services: BTreeMap<Text, ServiceEntry>,
+    endpoint_selectors: BTreeMap<Text, Arc<EndpointSelector>>,
+    /// The Services that name an EndpointSelector, which need not exist.
+    attached: BTreeMap<Text, BTreeSet<Text>>,
     sets: HashMap<SetId, LabelSet>,
     by_labels: HashMap<StringMap, SetId>,
     selector_index: SelectorIndex,
@@ -45,8 +49,10 @@ struct PodEntry {
 #[derive(Debug)]
 struct ServiceEntry {
     service: Arc<Service>,
-    /// The pair under which the selector index holds its selector.
-    index_pair: Option<(Text, Text)>,
+    /// The selector by which `pods` are selected. `None` if it selects no pods.
+    selection: Option<Selection>,
+    /// The pairs under which the selector index holds the selection.
+    index_pairs: Box<[Pair]>,
     pods: SelectedPods,
 }
 
@@ -64,6 +70,7 @@ pub(crate) type Placement = (Option<Text>, SetId);
 /// The effect of a changed selector, computed before the index changes.
 #[derive(Debug)]
 pub(crate) struct SelectorChange {
+    selection: Option<Selection>,
     left: Vec<SetId>,
     joined: Vec<SetId>,
     pods: PodList,
@@ -75,18 +82,45 @@ fn is_after<V>(names: &BTreeMap<Text, V>, name: &str) -> bool {
     names.last_key_value().is_none_or(|(last, _)| **last < *name)
 }
 
-/// Returns the selector of a Service, or `None` if it selects no pods.
-fn selector_of(service: &Service) -> Option<&StringMap> {
-    service.selector.as_ref().filter(|_| service.selects_pods())
-}
-
 impl NamespaceIndex {
     pub(crate) fn new(pod_log: PodLogOptions) -> Self {
         Self { pod_log, ..Self::default() }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.pods.is_empty() && self.services.is_empty()
+        self.pods.is_empty() && self.services.is_empty() && self.endpoint_selectors.is_empty()
+    }
+
+    /// Returns the selector that applies to a Service, or `None` if it selects no pods.
+    pub(crate) fn selection_of(&self, service: &Service) -> Option<Selection> {
+        if service.selects_pods() {
+            return service.selector.clone().map(Selection::Labels);
+        }
+        let selector = self.endpoint_selectors.get(service.endpoint_selector()?)?;
+        selector.selector.as_ref().ok().cloned().map(Selection::Expressions)
+    }
+
+    pub(crate) fn endpoint_selector(&self, name: &str) -> Option<&Arc<EndpointSelector>> {
+        self.endpoint_selectors.get(name)
+    }
+
+    pub(crate) fn endpoint_selectors(&self) -> impl Iterator<Item = &Arc<EndpointSelector>> {
+        self.endpoint_selectors.values()
+    }
+
+    /// Returns the Services that name an EndpointSelector, sorted.
+    pub(crate) fn attached_to(&self, selector: &str) -> impl Iterator<Item = &Text> {
+        self.attached.get(selector).into_iter().flatten()
+    }
+
+    /// Adds or replaces an EndpointSelector, or removes it if there is none now. The Services that
+    /// name it keep the pods that they had. The caller must then pass each of them to
+    /// [`put_service`](Self::put_service) with its [`selector_change`](Self::selector_change).
+    pub(crate) fn set_endpoint_selector(&mut self, name: &Text, selector: Option<Arc<EndpointSelector>>) {
+        match selector {
+            Some(selector) => self.endpoint_selectors.insert(name.clone(), selector),
+            None => self.endpoint_selectors.remove(name),
+        };
     }
 
     /// Ends a list whose pods [`Self::append_pod`] has added.
@@ -132,9 +166,9 @@ impl NamespaceIndex {
         self.services.values().map(|entry| &entry.service)
     }
 
-    /// Returns the pods that a Service selects.
+    /// Returns the pods that a Service selects, or `None` if it has no selector.
     pub(crate) fn pods_of(&self, service: &str) -> Option<&SelectedPods> {
-        self.services.get(service).map(|entry| &entry.pods)
+        self.services.get(service).filter(|entry| entry.selection.is_some()).map(|entry| &entry.pods)
     }
 
     /// Returns the Services that select a pod, sorted.
@@ -219,18 +253,17 @@ impl NamespaceIndex {
         }
     }
 
-    /// Returns true if a Service's selector has a key that pods have, and that label sets lack. The
-    /// work grows with the number of pods, so call it under a read lock.
-    pub(crate) fn lacks_keys_of(&self, service: &Service) -> bool {
-        let mut keys = selector_of(service).into_iter().flat_map(StringMap::iter).map(|(key, _)| key);
-        keys.any(|key| !self.keys.contains(key) && self.pods().any(|pod| pod.labels.contains_key(key)))
+    /// Returns true if a selector has a key that pods have, and that label sets lack. The work grows
+    /// with the number of pods, so call it under a read lock.
+    pub(crate) fn lacks_keys_of(&self, selection: &Selection) -> bool {
+        let lacks =
+            |key: &Text| !self.keys.contains(key) && self.pods().any(|pod| pod.labels.contains_key(key));
+        selection.keys().iter().any(lacks)
     }
 
-    /// Adds the keys of a Service's selector to those of label sets. Call it before there are any
-    /// sets.
-    pub(crate) fn add_keys_of(&mut self, service: &Service) {
-        let keys = selector_of(service).into_iter().flat_map(StringMap::iter).map(|(key, _)| key);
-        self.keys.extend(keys.cloned());
+    /// Adds the keys of a selector to those of label sets. Call it before there are any sets.
+    pub(crate) fn add_keys_of(&mut self, selection: &Selection) {
+        self.keys.extend(selection.keys());
     }
 
     /// Returns the labels that a selector can refer to.
@@ -252,10 +285,8 @@ impl NamespaceIndex {
         self.next_set += 1;
         let candidates = self.selector_index.candidate_services(labels);
         let selects = |name: &&Text| {
-            let entry = self.services.get(*name);
-            entry
-                .and_then(|entry| selector_of(&entry.service))
-                .is_some_and(|selector| selector.selects(labels))
+            let selection = self.services.get(*name).and_then(|entry| entry.selection.as_ref());
+            selection.is_some_and(|selection| selection.selects(labels))
         };
         let mut services: Vec<Text> = candidates.filter(selects).cloned().collect();
         services.sort_unstable();
@@ -271,21 +302,21 @@ impl NamespaceIndex {
     /// that it selected and selects, so call it under a read lock.
     pub(crate) fn selector_change(&self, name: &str, service: Option<&Service>) -> Option<SelectorChange> {
         let known = if is_after(&self.services, name) { None } else { self.services.get(name) };
-        let before = known.and_then(|entry| selector_of(&entry.service));
-        let after = service.and_then(selector_of);
-        if before == after {
+        let before = known.and_then(|entry| entry.selection.as_ref());
+        let selection = service.and_then(|service| self.selection_of(service));
+        if before == selection.as_ref() {
             return None;
         }
-        let (left, joined) = (self.sets_of(before), self.sets_of(after));
+        let (left, joined) = (self.sets_of(before), self.sets_of(selection.as_ref()));
         let pods = joined.iter().filter_map(|id| self.sets.get(id)).flat_map(|set| set.pods.iter());
         let pods = PodList::of(pods.cloned().collect());
-        Some(SelectorChange { left, joined, pods })
+        Some(SelectorChange { selection, left, joined, pods })
     }
 
-    fn sets_of(&self, selector: Option<&StringMap>) -> Vec<SetId> {
-        let Some(selector) = selector else { return Vec::new() };
-        let selected = |id: &SetId| self.sets.get(id).is_some_and(|set| selector.selects(&set.labels));
-        self.selector_index.candidate_sets(selector).filter(selected).collect()
+    fn sets_of(&self, selection: Option<&Selection>) -> Vec<SetId> {
+        let Some(selection) = selection else { return Vec::new() };
+        let selected = |id: &SetId| self.sets.get(id).is_some_and(|set| selection.selects(&set.labels));
+        self.selector_index.candidate_sets(selection).filter(selected).collect()
     }
 
     /// Adds or replaces a Service, with the result of [`selector_change`](Self::selector_change).
@@ -294,7 +325,8 @@ impl NamespaceIndex {
     /// for the caller to drop after it has released the lock.
     pub(crate) fn put_service(&mut self, service: Arc<Service>, change: Option<SelectorChange>) -> PodList {
         let name = service.key.name.clone();
-        let mut index_pair = None;
+        self.attach(&name, service.endpoint_selector());
+        let (mut selection, mut index_pairs) = (None, Box::default());
         let mut pods = SelectedPods::default();
         let mut dropped = PodList::default();
         match change {
@@ -302,9 +334,9 @@ impl NamespaceIndex {
                 if !is_after(&self.services, &name) {
                     dropped = self.unselect(&name, &change.left);
                 }
-                if let Some(selector) = selector_of(&service) {
-                    self.keys.extend(selector.iter().map(|(key, _)| key.clone()));
-                    index_pair = self.selector_index.add_selector(&name, selector);
+                if let Some(selection) = &change.selection {
+                    self.add_keys_of(selection);
+                    index_pairs = self.selector_index.add_selector(&name, selection);
                 }
                 for id in change.joined {
                     let Some(set) = self.sets.get_mut(&id) else { continue };
@@ -313,14 +345,15 @@ impl NamespaceIndex {
                     }
                 }
                 pods = SelectedPods::new(change.pods, self.pod_log);
+                selection = change.selection;
             }
             None => {
                 if let Some(entry) = self.services.remove(&name) {
-                    (index_pair, pods) = (entry.index_pair, entry.pods);
+                    (selection, index_pairs, pods) = (entry.selection, entry.index_pairs, entry.pods);
                 }
             }
         }
-        self.services.insert(name, ServiceEntry { service, index_pair, pods });
+        self.services.insert(name, ServiceEntry { service, selection, index_pairs, pods });
         dropped
     }
 
@@ -328,8 +361,28 @@ impl NamespaceIndex {
     /// the list of pods that it selected.
     pub(crate) fn remove_service(&mut self, name: &Text, change: Option<SelectorChange>) -> PodList {
         let pods = change.map(|change| self.unselect(name, &change.left)).unwrap_or_default();
+        self.attach(name, None);
         self.services.remove(name);
         pods
+    }
+
+    /// Records the EndpointSelector that a Service names now. `services` has its previous state.
+    fn attach(&mut self, name: &Text, selector: Option<&Text>) {
+        let before = self.services.get(name).and_then(|entry| entry.service.endpoint_selector()).cloned();
+        if before.as_ref() == selector {
+            return;
+        }
+        if let Some(before) = before
+            && let Some(services) = self.attached.get_mut(&before)
+        {
+            services.remove(name);
+            if services.is_empty() {
+                self.attached.remove(&before);
+            }
+        }
+        if let Some(selector) = selector {
+            self.attached.entry(selector.clone()).or_default().insert(name.clone());
+        }
     }
 
     /// Removes a Service from these label sets, and its selector from the index.
@@ -341,8 +394,8 @@ impl NamespaceIndex {
             }
         }
         let Some(entry) = self.services.get_mut(name) else { return PodList::default() };
-        if selector_of(&entry.service).is_some() {
-            self.selector_index.remove_selector(name, entry.index_pair.as_ref());
+        if entry.selection.take().is_some() {
+            self.selector_index.remove_selector(name, &std::mem::take(&mut entry.index_pairs));
         }
         std::mem::take(&mut entry.pods).into_pods()
     }
@@ -362,7 +415,7 @@ impl NamespaceIndex {
             && self.sets.values().all(|set| !set.pods.is_empty())
             && self.sets.values().map(|set| set.pods.len()).sum::<usize>() == self.pods.len()
             && (!self.pods.is_empty()
-                || self.services().any(|service| service.selects_pods())
+                || self.services.values().any(|entry| entry.selection.is_some())
                 || self.selector_index.is_empty())
     }
 }

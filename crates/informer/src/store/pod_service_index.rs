@@ -1,10 +1,10 @@
-//! All pods and Services, with indexes by selector and by node.
+//! All pods, Services and EndpointSelectors, with indexes by selector and by node.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ahash::HashMap;
-use kube_endpoint_core_model::{ObjectKey, Pod, Service, Text};
+use kube_endpoint_core_model::{EndpointSelector, ObjectKey, Pod, Service, Text};
 
 use crate::Scope;
 use crate::store::namespace_index::{NamespaceIndex, Placement, SelectorChange};
@@ -19,6 +19,7 @@ pub(crate) struct PodServiceIndex {
     nodes: HashMap<Text, BTreeMap<(SetId, Text), u32>>,
     pods: usize,
     services: usize,
+    endpoint_selectors: usize,
     pod_log: PodLogOptions,
 }
 
@@ -45,13 +46,15 @@ impl PodServiceIndex {
     /// key that label sets lack.
     pub(crate) fn regrouped(&self, service: &Service) -> Option<(Scope, Self)> {
         let name = &service.key.namespace;
-        if !self.namespaces.get(name)?.lacks_keys_of(service) {
+        let space = self.namespaces.get(name)?;
+        let selection = &space.selection_of(service)?;
+        if !space.lacks_keys_of(selection) {
             return None;
         }
         let scope = Scope::Namespace(name.clone());
         let mut new = Self::new(self.pod_log);
         // Adds all of its keys: some may come from earlier selectors that no Service has any more.
-        new.namespace(name).add_keys_of(service);
+        new.namespace(name).add_keys_of(selection);
         let (services, pods) = (self.services_in(&scope).cloned(), self.pods_in(&scope).cloned());
         let part = self.part_from(new, &scope, services, pods);
         Some((scope, part))
@@ -72,6 +75,9 @@ impl PodServiceIndex {
                 sets.retain(|(_, of), _| of != namespace);
                 !sets.is_empty()
             });
+        }
+        for selector in self.endpoint_selectors_in(scope) {
+            new.set_endpoint_selector(&selector.key, Some(Arc::clone(selector)));
         }
         for service in services {
             let change = new.selector_change(&service.key, Some(&service));
@@ -97,7 +103,7 @@ impl PodServiceIndex {
         self.pods = self.pods - pods + part.pods;
         self.services = self.services - services + part.services;
         let namespaces = before.into_iter().map(|namespace| (name.clone(), namespace)).collect();
-        Self { namespaces, nodes, pods, services, pod_log: self.pod_log }
+        Self { namespaces, nodes, pods, services, endpoint_selectors: 0, pod_log: self.pod_log }
     }
 
     pub(crate) fn pod(&self, key: &ObjectKey) -> Option<&Arc<Pod>> {
@@ -148,6 +154,41 @@ impl PodServiceIndex {
     /// Returns the Services of a scope.
     pub(crate) fn services_in(&self, scope: &Scope) -> impl Iterator<Item = &Arc<Service>> {
         self.namespaces_in(scope).flat_map(NamespaceIndex::services)
+    }
+
+    pub(crate) fn endpoint_selector(&self, key: &ObjectKey) -> Option<&Arc<EndpointSelector>> {
+        self.namespaces.get(&key.namespace)?.endpoint_selector(&key.name)
+    }
+
+    /// Returns the EndpointSelectors of a scope.
+    pub(crate) fn endpoint_selectors_in(
+        &self,
+        scope: &Scope,
+    ) -> impl Iterator<Item = &Arc<EndpointSelector>> {
+        self.namespaces_in(scope).flat_map(NamespaceIndex::endpoint_selectors)
+    }
+
+    /// Returns the Services that name an EndpointSelector, which need not exist, sorted.
+    pub(crate) fn attached_to(&self, selector: &ObjectKey) -> Vec<ObjectKey> {
+        let Some(space) = self.namespaces.get(&selector.namespace) else { return Vec::new() };
+        let key = |name: &Text| ObjectKey { namespace: selector.namespace.clone(), name: name.clone() };
+        space.attached_to(&selector.name).map(key).collect()
+    }
+
+    /// See [`NamespaceIndex::set_endpoint_selector`].
+    pub(crate) fn set_endpoint_selector(&mut self, key: &ObjectKey, selector: Option<Arc<EndpointSelector>>) {
+        let space = self.namespace(&key.namespace);
+        let before = usize::from(space.endpoint_selector(&key.name).is_some());
+        let now = usize::from(selector.is_some());
+        space.set_endpoint_selector(&key.name, selector);
+        if space.is_empty() {
+            self.namespaces.remove(&key.namespace);
+        }
+        self.endpoint_selectors = self.endpoint_selectors + now - before;
+    }
+
+    pub(crate) fn endpoint_selector_count(&self) -> usize {
+        self.endpoint_selectors
     }
 
     /// Returns all Services.

@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 use ahash::HashMap;
 use kube_endpoint_core_model::{StringMap, Text};
 
+use crate::store::selection::{Pair, Selection};
+
 /// Identifies a label set: the labels that some pods of a namespace share.
 pub(crate) type SetId = u64;
-
-type Pair = (Text, Text);
 
 /// Finds the label sets that a selector may match, and the Services that may select a label set.
 /// The caller compares the candidates with the whole selector.
@@ -17,13 +17,14 @@ type Pair = (Text, Text);
 pub(crate) struct SelectorIndex {
     /// The label sets that contain a pair.
     sets: HashMap<Pair, OneOrMore<SetId>>,
-    /// All label sets, for selectors that match everything.
+    /// All label sets, for selectors that compare no label with values.
     all_sets: BTreeSet<SetId>,
-    /// The Services whose selector the index holds under a pair. It holds each selector under one
-    /// of its pairs only.
+    /// The Services whose selector the index holds under a pair. It holds each selector under the
+    /// pairs of one of its alternatives only.
     selectors: HashMap<Pair, OneOrMore<Text>>,
-    /// The Services whose selector is empty, which selects everything.
-    select_all: BTreeSet<Text>,
+    /// The Services whose selector compares no label with values: one that is empty and so selects
+    /// everything, or one with other operators only.
+    without_pair: BTreeSet<Text>,
 }
 
 /// A set that is never empty, and that needs no allocation for one item. Each pair that
@@ -79,6 +80,12 @@ fn pair((key, value): (&Text, &Text)) -> Pair {
     (key.clone(), value.clone())
 }
 
+/// Returns the alternative whose pairs have the fewest items in an index.
+fn fewest<T: Ord>(alternatives: Vec<Vec<Pair>>, index: &HashMap<Pair, OneOrMore<T>>) -> Option<Vec<Pair>> {
+    let items = |pair: &Pair| index.get(pair).map_or(0, OneOrMore::len);
+    alternatives.into_iter().min_by_key(|pairs| pairs.iter().map(items).sum::<usize>())
+}
+
 impl SelectorIndex {
     pub(crate) fn add_set(&mut self, id: SetId, labels: &StringMap) {
         self.all_sets.insert(id);
@@ -97,58 +104,57 @@ impl SelectorIndex {
         }
     }
 
-    /// Returns the label sets that a selector may match: those that contain its rarest pair.
-    pub(crate) fn candidate_sets<'a>(&'a self, selector: &StringMap) -> Box<dyn Iterator<Item = SetId> + 'a> {
-        if selector.is_empty() {
-            return Box::new(self.all_sets.iter().copied());
-        }
-        let mut rarest: Option<&OneOrMore<SetId>> = None;
-        for label in selector.iter() {
-            match self.sets.get(&pair(label)) {
-                None => return Box::new(std::iter::empty()),
-                Some(ids) if rarest.is_none_or(|rarest| ids.len() < rarest.len()) => rarest = Some(ids),
-                Some(_) => {}
+    /// Returns the label sets that a selector may match: those that contain a pair of its rarest
+    /// alternative. A set contains one pair of an alternative at most, so none occurs twice.
+    pub(crate) fn candidate_sets<'a>(&'a self, selector: &Selection) -> Box<dyn Iterator<Item = SetId> + 'a> {
+        let rarest = fewest(selector.alternatives(), &self.sets);
+        match rarest {
+            None => Box::new(self.all_sets.iter().copied()),
+            Some(pairs) => {
+                let sets = pairs.into_iter().filter_map(|pair| self.sets.get(&pair));
+                Box::new(sets.flat_map(OneOrMore::iter).copied())
             }
         }
-        Box::new(rarest.into_iter().flat_map(OneOrMore::iter).copied())
     }
 
-    /// Adds the selector of a Service, under the pair that so far has the fewest selectors. Where
-    /// many selectors share one pair and differ in another, the index then finds each by the pair
-    /// in which it differs. Returns the pair, to pass to
-    /// [`remove_selector`](Self::remove_selector), or `None` if the selector is empty.
-    pub(crate) fn add_selector(&mut self, service: &Text, selector: &StringMap) -> Option<Pair> {
-        let indexed = |label: &(&Text, &Text)| self.selectors.get(&pair(*label)).map_or(0, OneOrMore::len);
-        let Some(under) = selector.iter().min_by_key(indexed).map(pair) else {
-            self.select_all.insert(service.clone());
-            return None;
+    /// Adds the selector of a Service, under the pairs of the alternative that so far has the fewest
+    /// selectors. Where many selectors share one pair and differ in another, the index then finds
+    /// each by the pair in which it differs. Returns the pairs, to pass to
+    /// [`remove_selector`](Self::remove_selector).
+    pub(crate) fn add_selector(&mut self, service: &Text, selector: &Selection) -> Box<[Pair]> {
+        let Some(under) = fewest(selector.alternatives(), &self.selectors) else {
+            self.without_pair.insert(service.clone());
+            return Box::default();
         };
-        self.selectors
-            .entry(under.clone())
-            .and_modify(|services| services.insert(service.clone()))
-            .or_insert_with(|| OneOrMore::One(service.clone()));
-        Some(under)
+        for pair in &under {
+            self.selectors
+                .entry(pair.clone())
+                .and_modify(|services| services.insert(service.clone()))
+                .or_insert_with(|| OneOrMore::One(service.clone()));
+        }
+        under.into()
     }
 
-    /// Removes the selector of a Service, which the index holds under a pair.
-    pub(crate) fn remove_selector(&mut self, service: &Text, under: Option<&Pair>) {
-        let Some(under) = under else {
-            self.select_all.remove(service);
-            return;
-        };
-        if self.selectors.get_mut(under).is_some_and(|services| services.remove(service)) {
-            self.selectors.remove(under);
+    /// Removes the selector of a Service, which the index holds under these pairs.
+    pub(crate) fn remove_selector(&mut self, service: &Text, under: &[Pair]) {
+        if under.is_empty() {
+            self.without_pair.remove(service);
+        }
+        for pair in under {
+            if self.selectors.get_mut(pair).is_some_and(|services| services.remove(service)) {
+                self.selectors.remove(pair);
+            }
         }
     }
 
     /// Returns the Services that may select a label set, each once: those whose selector the index
-    /// holds under one of the set's pairs, and those that select everything.
+    /// holds under one of the set's pairs, and those that it holds under no pair.
     pub(crate) fn candidate_services<'a>(&'a self, labels: &'a StringMap) -> impl Iterator<Item = &'a Text> {
         labels
             .iter()
             .filter_map(|label| self.selectors.get(&pair(label)))
             .flat_map(OneOrMore::iter)
-            .chain(&self.select_all)
+            .chain(&self.without_pair)
     }
 
     #[cfg(test)]
@@ -156,7 +162,7 @@ impl SelectorIndex {
         self.sets.is_empty()
             && self.all_sets.is_empty()
             && self.selectors.is_empty()
-            && self.select_all.is_empty()
+            && self.without_pair.is_empty()
     }
 }
 
@@ -181,14 +187,16 @@ mod tests {
         let pairs: Vec<_> = selectors
             .iter()
             .enumerate()
-            .map(|(number, selector)| index.add_selector(&format!("s{number}").into(), selector))
+            .map(|(number, selector)| {
+                index.add_selector(&format!("s{number}").into(), &Selection::Labels(selector.clone()))
+            })
             .collect();
         let labels = map(&[("app", "web"), ("id", "7")]);
         let candidates: Vec<_> = index.candidate_services(&labels).collect();
         assert!(candidates.iter().any(|name| ***name == *"s7"));
         assert!(candidates.len() <= 2, "{candidates:?}");
         for (number, under) in pairs.iter().enumerate() {
-            index.remove_selector(&format!("s{number}").into(), under.as_ref());
+            index.remove_selector(&format!("s{number}").into(), under);
         }
         assert!(index.is_empty());
     }
@@ -207,7 +215,7 @@ mod tests {
             index.add_set(id as u64, labels);
         }
         let check = |selector: &[(&str, &str)], want: usize| {
-            assert_eq!(index.candidate_sets(&map(selector)).count(), want, "{selector:?}");
+            assert_eq!(index.candidate_sets(&Selection::Labels(map(selector))).count(), want, "{selector:?}");
         };
         check(&[], 50);
         check(&[("app", "db")], 50);

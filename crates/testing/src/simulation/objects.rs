@@ -145,6 +145,9 @@ fn collection(plural: &str, namespace: &str) -> String {
         "namespaces" | "nodes" => format!("/api/v1/{plural}"),
         "endpointslices" => format!("/apis/discovery.k8s.io/v1/namespaces/{namespace}/{plural}"),
         "leases" => format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/{plural}"),
+        "endpointselectors" => {
+            format!("/apis/kube-endpoint-manager.github.io/v1alpha1/namespaces/{namespace}/{plural}")
+        }
         plural => format!("/api/v1/namespaces/{namespace}/{plural}"),
     }
 }

@@ -9,7 +9,7 @@ use kube_endpoint_core_model::slice::{EndpointHints, Hint};
 use kube_endpoint_core_model::{
     EndpointSlice, Endpoints, IpFamily, Node, ObjectKey, Pod, ResourceVersion, Service, Timestamp,
 };
-use kube_endpoint_endpointslice_controller::PlanOptions;
+use kube_endpoint_slice_plan::PlanOptions;
 
 const ZONES: [&str; 3] = ["zone-a", "zone-b", "zone-c"];
 /// The maximum numbers of pods and edits of a step.

@@ -55,6 +55,12 @@ const NODE: &[Column] = &[
 ];
 const NAMESPACE: &[Column] = &[NAME, ("Status", false, "The phase."), AGE];
 const LEASE: &[Column] = &[NAME, ("Holder", false, "The identity of the holder."), AGE];
+const ENDPOINT_SELECTOR: &[Column] = &[
+    NAME,
+    ("Services", false, "The number of Services that name the selector."),
+    ("Accepted", false, "True if the controller uses the selector."),
+    AGE,
+];
 const EVENT: &[Column] = &[
     ("Last Seen", false, "The time since the last occurrence."),
     ("Type", false, "Normal or Warning."),
@@ -79,6 +85,7 @@ fn columns(resource: &Resource) -> &'static [Column] {
         "nodes" => NODE,
         "namespaces" => NAMESPACE,
         "leases" => LEASE,
+        "endpointselectors" => ENDPOINT_SELECTOR,
         "events" => EVENT,
         _ => OTHER,
     }
@@ -115,6 +122,11 @@ pub(super) fn cells(resource: &Resource, object: &Value, now: Timestamp) -> Vec<
         }
         "nodes" => node::cells(object, name(), age()),
         "namespaces" => vec![name(), json!(text(object, "/status/phase")), age()],
+        "endpointselectors" => {
+            let services = object.pointer("/status/services").map_or(String::new(), Value::to_string);
+            let accepted = text(object, "/status/conditions/0/status");
+            vec![name(), json!(services), json!(accepted), age()]
+        }
         "leases" => vec![name(), json!(text(object, "/spec/holderIdentity")), age()],
         "events" => event::cells(object, name(), now),
         _ => vec![name(), json!(text(object, "/metadata/creationTimestamp"))],

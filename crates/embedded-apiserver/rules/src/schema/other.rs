@@ -56,6 +56,10 @@ go_types! {
 }
 
 kinds! {
+    EndpointSelector {
+        "spec" opt Any,
+        "status" opt Any,
+    }
     Lease {
         "spec" keep Object(&LeaseSpec),
     }

@@ -44,8 +44,10 @@ pub(super) fn decode(resource: &Resource, body: Value) -> Result<WithWarnings, S
     map.insert("apiVersion".to_owned(), resource.api_version().into());
     map.insert("kind".to_owned(), resource.kind.into());
     let mut walk = Walk { path: Vec::with_capacity(16), unknown: Vec::new() };
-    let object = walk.object(resource.go_type, map).map_err(|why| cannot_be_handled(resource, &why))?;
-    Ok(WithWarnings { object, warnings: walk.unknown })
+    let mut object = walk.object(resource.go_type, map).map_err(|why| cannot_be_handled(resource, &why))?;
+    let mut warnings = walk.unknown;
+    warnings.extend(resource.strategy.drop_unknown_fields(&mut object));
+    Ok(WithWarnings { object, warnings })
 }
 
 /// Rejects an object of another kind or version. Absent ones follow from the path, as on the real

@@ -131,6 +131,17 @@ impl Errors {
         self.add("FieldValueInvalid", path, format!("Invalid value: {}", value.shown()), detail);
     }
 
+    /// Adds the error of a value of another type than the schema of a custom resource wants.
+    pub(crate) fn wrong_type(&mut self, path: &Path<'_>, found: &str, wanted: &str) {
+        let detail = format!("{path} in body must be of type {wanted}: {found:?}");
+        self.add("FieldValueTypeInvalid", path, format!("Invalid value: {found:?}"), &detail);
+    }
+
+    /// Adds the error of a rule of a custom resource's schema, which shows no value.
+    pub(crate) fn rule(&mut self, path: &Path<'_>, message: &str) {
+        self.add("FieldValueInvalid", path, "Invalid value".to_owned(), message);
+    }
+
     /// Adds one such error for each message.
     pub fn invalid_each(&mut self, path: &Path<'_>, value: &(impl BadValue + ?Sized), messages: Vec<String>) {
         for message in messages {

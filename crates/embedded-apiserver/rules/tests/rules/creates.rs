@@ -121,7 +121,7 @@ fn options_of_each_resource() {
         resource::all().filter(|r| r.is_stored() && test(r)).map(|r| r.plural).collect()
     };
     assert_eq!(of(allow_create_on_update), ["services", "endpoints", "events", "events", "leases"]);
-    assert_eq!(of(|r| !allow_unconditional_update(r)), ["leases"]);
+    assert_eq!(of(|r| !allow_unconditional_update(r)), ["leases", "endpointselectors"]);
     assert_eq!(of(|r| deprecation_warning(r).is_some()), ["endpoints"]);
 }
 

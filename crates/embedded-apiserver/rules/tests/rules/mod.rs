@@ -8,6 +8,7 @@ mod arbitrary_objects;
 mod cluster_ips;
 mod creates;
 mod decoding;
+mod endpoint_selectors;
 mod events_and_leases;
 mod updates;
 mod validation_endpoints;

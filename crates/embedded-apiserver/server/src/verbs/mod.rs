@@ -83,7 +83,7 @@ impl Call<'_> {
     /// Returns the body as a value, converted if it is protobuf or YAML.
     pub(crate) fn body(&self) -> Result<Parsed, Status> {
         match self.content_type.as_str() {
-            protobuf::CONTENT_TYPE => {
+            protobuf::CONTENT_TYPE if !self.resource.is_custom() => {
                 let value = protobuf::to_json(&self.body, self.resource)?;
                 Ok(Parsed { value, strict: Vec::new() })
             }

@@ -22,7 +22,7 @@ impl Inner {
                 "this server does not support server-side apply; send a JSON, merge or strategic merge patch",
             ));
         }
-        let patch_type = PatchType::from_content_type(&call.content_type)?;
+        let patch_type = PatchType::from_content_type(&call.content_type, call.resource)?;
         let name = &call.info.name;
         let manager = call.manager();
         let update = Update {

@@ -1,0 +1,248 @@
+//! The controller: it queues the Services that name an EndpointSelector, and syncs their slices.
+
+mod events;
+mod listed_pods;
+mod metrics;
+mod status;
+mod sync;
+
+use std::collections::BTreeSet;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use kube_endpoint_controller_runtime::{
+    Cause, Config, Controller, ForeignWrite, Outcome, Reconciler, Runtime, RuntimeOptions, SyncError,
+};
+use kube_endpoint_core_model::well_known::SELECTOR_CONTROLLER;
+use kube_endpoint_core_model::{
+    EndpointSelector, EndpointSlice, Node, ObjectKey, ResourceVersion, Service, Text,
+};
+use kube_endpoint_informer::{Change, Cluster, Kind, Kinds, PodEvent};
+use kube_endpoint_slice_plan::controller::{
+    MetricNames, SliceReconciler, SliceState, SliceSync, SliceSyncOptions,
+};
+use kube_endpoint_slice_plan::{PlanOptions, metric_names};
+use kube_endpoint_tracker::WriteTracker;
+use kube_endpoint_workqueue::{Attempt, endpoint_slice_rate_limiter};
+
+use events::Situation;
+use listed_pods::ListedPods;
+use metrics::Metrics;
+use status::Statuses;
+
+/// Component of the events that this controller records.
+pub const EVENT_COMPONENT: &str = "endpoint-selector-controller";
+/// Name of its queue in metrics.
+pub const QUEUE_NAME: &str = "endpoint_selector";
+/// A change that another client makes to a slice waits at least this long for others.
+const SLICE_CHANGE_DELAY: Duration = Duration::from_secs(1);
+const METRICS: MetricNames = metric_names!("endpoint_selector_controller");
+
+/// The endpoint selector controller. Its keys are those of Services.
+pub type SelectorController = Controller<SelectorReconciler>;
+
+/// Options of the controller, including those of its plan.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ControllerOptions {
+    pub plan: PlanOptions,
+    /// How many Services the controller syncs at once.
+    pub workers: usize,
+    /// Delay of syncs that pods cause, to batch changes.
+    pub batch_period: Duration,
+    /// Options that all controllers share.
+    pub runtime: RuntimeOptions,
+}
+
+impl Default for ControllerOptions {
+    fn default() -> Self {
+        let mut plan = PlanOptions::default();
+        plan.manager = SELECTOR_CONTROLLER.into();
+        Self { plan, workers: 5, batch_period: Duration::ZERO, runtime: RuntimeOptions::default() }
+    }
+}
+
+/// Syncs Services for the endpoint selector controller; see [`Reconciler`].
+pub struct SelectorReconciler {
+    options: ControllerOptions,
+    slices: SliceSync,
+    listed_pods: ListedPods,
+    statuses: Statuses,
+    metrics: Metrics,
+    /// Its own deletions of Endpoints.
+    endpoints: OnceLock<WriteTracker>,
+}
+
+/// The state that the controller keeps for a Service.
+#[derive(Debug, Default, PartialEq)]
+pub struct ServiceState {
+    slices: SliceState,
+    situation: Situation,
+    /// The slices of others that stay after a take-over: a sync has asked the API server who made them.
+    kept: BTreeSet<(Text, ResourceVersion)>,
+}
+
+/// Returns the histograms of this controller for an exporter.
+pub fn buckets() -> Vec<(&'static str, Vec<f64>)> {
+    METRICS.buckets()
+}
+
+/// Returns the key of the EndpointSelector that a Service names.
+fn selector_of(service: &Service) -> Option<ObjectKey> {
+    let name: &Text = service.endpoint_selector()?;
+    Some(ObjectKey { namespace: service.key.namespace.clone(), name: name.clone() })
+}
+
+impl SelectorReconciler {
+    fn is_own(&self, slice: &EndpointSlice) -> bool {
+        slice.is_managed_by(&self.options.plan.manager)
+    }
+
+    /// Returns true if a Service names an EndpointSelector, or has slices of this controller.
+    fn concerns(&self, cluster: &Cluster, key: &ObjectKey) -> bool {
+        cluster.service(key).is_some_and(|service| service.endpoint_selector().is_some())
+            || cluster.slices_of(key).iter().any(|slice| self.is_own(slice))
+    }
+}
+
+impl Reconciler for SelectorReconciler {
+    type Output = EndpointSlice;
+    type State = ServiceState;
+    type Options = ControllerOptions;
+
+    fn new(options: ControllerOptions) -> Self {
+        let slices = SliceSync::new(SliceSyncOptions {
+            plan: options.plan.clone(),
+            batch_period: options.batch_period,
+            node_zone_resync: true,
+            missing_node_resync: true,
+            metrics: METRICS,
+        });
+        Self {
+            options,
+            slices,
+            listed_pods: ListedPods::default(),
+            statuses: Statuses::default(),
+            metrics: Metrics::new(),
+            endpoints: OnceLock::new(),
+        }
+    }
+
+    fn kinds() -> Kinds {
+        [Kind::Pods, Kind::Services, Kind::Nodes, Kind::EndpointSlices, Kind::EndpointSelectors].into()
+    }
+
+    fn config(&self) -> Config {
+        Config::new(
+            QUEUE_NAME,
+            endpoint_slice_rate_limiter(),
+            self.options.workers,
+            self.options.runtime.clone(),
+        )
+    }
+
+    fn manages(&self, slice: &EndpointSlice) -> bool {
+        self.is_own(slice)
+    }
+
+    fn start(&self, runtime: &Runtime<Self>) {
+        self.slices.start(runtime);
+        self.metrics.start();
+        for selector in runtime.cluster().endpoint_selectors() {
+            self.statuses.add(selector.key.clone());
+        }
+    }
+
+    async fn background(&self, runtime: &Runtime<Self>) {
+        tokio::join!(self.slices.background(runtime), self.statuses.write(runtime, &self.metrics));
+    }
+
+    fn on_service(&self, runtime: &Runtime<Self>, change: &Change<Service>) {
+        let (old, new) = (change.old.as_deref(), change.new.as_deref());
+        let (before, now) = (old.and_then(selector_of), new.and_then(selector_of));
+        if before != now {
+            // The statuses count the Services.
+            for selector in before.iter().chain(&now) {
+                self.statuses.add(selector.clone());
+            }
+        }
+        let Some(service) = change.latest() else { return };
+        if before.is_some() || self.concerns(runtime.cluster(), &service.key) {
+            runtime.add(service.key.clone(), Cause::Service.since(change.arrived));
+        }
+    }
+
+    fn on_endpoint_selector(
+        &self,
+        runtime: &Runtime<Self>,
+        change: &Change<EndpointSelector>,
+        services: &[ObjectKey],
+    ) {
+        let (old, new) = (change.old.as_deref(), change.new.as_deref());
+        if let Some(selector) = new {
+            self.statuses.add(selector.key.clone());
+        }
+        // A new status changes no endpoints.
+        if old.map(|old| &old.selector) != new.map(|new| &new.selector) {
+            for service in services {
+                runtime.add(service.clone(), Cause::EndpointSelector.since(change.arrived));
+            }
+        }
+    }
+
+    fn on_pod(&self, runtime: &Runtime<Self>, event: &PodEvent) {
+        let cluster = runtime.cluster();
+        runtime.add_services_of(event, self.options.batch_period, |service| self.concerns(cluster, service));
+        if let Some(pod) = event.change.latest() {
+            for service in self.listed_pods.services_of(&pod.key) {
+                runtime.add_after(service, self.options.batch_period, Cause::Pod.since(event.change.arrived));
+            }
+        }
+    }
+
+    fn on_node(&self, runtime: &Runtime<Self>, change: &Change<Node>) {
+        self.slices.on_node(runtime, change);
+    }
+
+    /// A hand-over waits for slices: for own ones that the cache does not show yet, and for those of
+    /// the other controller.
+    fn on_endpoint_slice(&self, runtime: &Runtime<Self>, change: &Change<EndpointSlice>) {
+        self.slices.on_endpoint_slice(runtime, change);
+        let Some(service) = change.latest().and_then(|slice| slice.service_key()) else { return };
+        let cluster = runtime.cluster();
+        let slices = cluster.slices_of(&service);
+        let own = slices.iter().filter(|slice| self.is_own(slice)).count();
+        let is_attached = cluster.service(&service).is_some_and(|it| it.endpoint_selector().is_some());
+        // With slices of one side only nobody waits, except for the last slice of the other.
+        let other = change.latest().is_some_and(|slice| !self.is_own(slice));
+        if (is_attached || own > 0) && (other || own < slices.len()) {
+            runtime.add(service, Cause::EndpointSlice.since(change.arrived));
+        }
+    }
+
+    fn foreign_write_delay(&self, _: &Runtime<Self>, _: ForeignWrite) -> Option<Duration> {
+        Some(self.options.batch_period.max(SLICE_CHANGE_DELAY))
+    }
+
+    async fn sync(&self, runtime: &Runtime<Self>, key: &ObjectKey) -> Result<Outcome, SyncError> {
+        self.sync_key(runtime, key).await
+    }
+
+    fn release(&self, runtime: &Runtime<Self>, key: &ObjectKey) {
+        self.forgotten(key, runtime.forget_state(key));
+    }
+
+    fn observe(&self, attempt: &Attempt<'_, ObjectKey, Outcome, SyncError>) {
+        self.slices.observe(attempt);
+    }
+}
+
+impl SliceReconciler for SelectorReconciler {
+    fn slices(state: &ServiceState) -> &SliceState {
+        &state.slices
+    }
+
+    fn slices_mut(state: &mut ServiceState) -> &mut SliceState {
+        &mut state.slices
+    }
+}

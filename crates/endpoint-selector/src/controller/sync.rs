@@ -1,0 +1,327 @@
+//! One sync of one Service.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use kube_endpoint_api_writer::{Deleted, FailedWrite, Operation, WriteError};
+use kube_endpoint_controller_runtime::{Cause, Outcome, Runtime, SyncError};
+use kube_endpoint_core_model::maker::{Content, Maker};
+use kube_endpoint_core_model::publish::publish_not_ready;
+use kube_endpoint_core_model::{
+    EndpointSlice, Endpoints, ObjectKey, Pod, ResourceVersion, Service, Text, Writes,
+};
+use kube_endpoint_informer::Kind;
+use kube_endpoint_tracker::Verb;
+
+use super::events::{self, Situation};
+use super::{SelectorReconciler, ServiceState, selector_of};
+use crate::hand_over::{Slices, can_hand_back, shrunk, take_over};
+
+type Cx = Runtime<SelectorReconciler>;
+
+/// What became of the Endpoints of a Service that names an EndpointSelector.
+enum LeftEndpoints {
+    /// There are none.
+    Gone,
+    /// This deleted them.
+    Deleted,
+    /// They stay.
+    Stay(Situation),
+}
+
+impl SelectorReconciler {
+    pub(super) async fn sync_key(&self, runtime: &Cx, key: &ObjectKey) -> Result<Outcome, SyncError> {
+        let cluster = runtime.cluster();
+        let Some(service) = cluster.service(key) else {
+            // The garbage collector deletes its slices.
+            self.forgotten(key, runtime.forget(key));
+            return Ok(Outcome::Done);
+        };
+        match selector_of(&service) {
+            Some(selector) if cluster.has_selector(key) => {
+                self.sync_attached(runtime, &service, &selector.name).await
+            }
+            Some(selector) => self.sync_without_selector(runtime, &service, &selector).await,
+            None => self.leave(runtime, &service).await,
+        }
+    }
+
+    /// Forgets a Service, with the state that the runtime kept of it.
+    pub(super) fn forgotten(&self, key: &ObjectKey, state: ServiceState) {
+        self.slices.forgotten(state.slices);
+        self.listed_pods.remove(key);
+        self.metrics.found(key, &Situation::Normal);
+    }
+
+    /// Writes the slices of a Service, and takes it over from the controllers that had it.
+    async fn sync_attached(
+        &self,
+        runtime: &Cx,
+        service: &Arc<Service>,
+        selector: &Text,
+    ) -> Result<Outcome, SyncError> {
+        let key = &service.key;
+        let outcome = self.slices.sync(runtime, service).await?;
+        let slices = |all: &[Arc<EndpointSlice>]| Slices::of(service, all, &self.options.plan.manager);
+        if outcome != Outcome::Done {
+            return Ok(outcome);
+        }
+        let others = slices(&runtime.cluster().slices_of(key));
+        if !others.has_others() {
+            self.listed_pods.remove(key);
+            self.found(runtime, service, Situation::Normal);
+            return Ok(Outcome::Done);
+        }
+        // Those that an earlier sync could not delete have not changed since: clients of the API
+        // server would have to ask it again at each change of a pod.
+        let versions = |slices: &Slices| -> BTreeSet<(Text, ResourceVersion)> {
+            let others = slices.of_pods.iter().chain(&slices.mirrored).map(|slice| &slice.metadata);
+            others.map(|it| (it.name.clone(), it.resource_version)).collect()
+        };
+        if runtime.with_state(key, |state| versions(&others).is_subset(&state.kept)) {
+            return Ok(Outcome::Done);
+        }
+        // The decision needs a cache that shows the writes of this sync.
+        let slices = match runtime.read_outputs(key) {
+            Ok(all) => slices(&all),
+            Err(outcome) => return Ok(outcome),
+        };
+        let decision = take_over(&slices, &|name: &str| self.pod(runtime, key, name));
+        let mut situation = Situation::Normal;
+        if decision.held {
+            let slices = slices.of_pods.len() + slices.mirrored.len() - decision.delete.len();
+            situation = Situation::Held { selector: selector.to_string(), slices };
+            self.listed_pods.set(key, others.of_pods.iter().map(|slice| &**slice));
+        } else {
+            self.listed_pods.remove(key);
+        }
+        let (mut deleted, mut endpoints_deleted) = (0, false);
+        if !decision.delete.is_empty() || decision.endpoints {
+            if !self.is_unchanged(runtime, service).await? {
+                return Ok(Outcome::Done);
+            }
+            let kept;
+            (deleted, kept) = self.delete_slices_of_controllers(runtime, key, &decision.delete).await?;
+            if let Some(slice) = kept.first() {
+                situation = Situation::Kept { slice: slice.metadata.name.to_string() };
+            }
+            let mut stay = Slices { of_pods: kept, ..Slices::default() };
+            if decision.endpoints {
+                match self.delete_endpoints(runtime, key).await? {
+                    LeftEndpoints::Gone => {}
+                    LeftEndpoints::Deleted => endpoints_deleted = true,
+                    LeftEndpoints::Stay(why) => {
+                        if !slices.mirrored.is_empty() {
+                            situation = why;
+                        }
+                        stay.mirrored = slices.mirrored;
+                    }
+                }
+                runtime.with_state(key, |state| state.kept = versions(&stay));
+            }
+        }
+        if !decision.held && (deleted > 0 || endpoints_deleted) {
+            runtime.record_event(&**service, &events::taken_over(selector, deleted, endpoints_deleted));
+        }
+        self.found(runtime, service, situation);
+        Ok(Outcome::Done)
+    }
+
+    /// Removes endpoints whose pod is gone or not ready. Without a selector nobody can say which to
+    /// add, and the slices of other controllers stay.
+    async fn sync_without_selector(
+        &self,
+        runtime: &Cx,
+        service: &Arc<Service>,
+        selector: &ObjectKey,
+    ) -> Result<Outcome, SyncError> {
+        let key = &service.key;
+        self.slices.forget_plan(runtime, key);
+        let mut own = match runtime.read_outputs(key) {
+            Ok(slices) => slices,
+            Err(outcome) => return Ok(outcome),
+        };
+        own.retain(|slice| self.is_own(slice) && slice.metadata.deletion_timestamp.is_none());
+        let reason = runtime.cluster().endpoint_selector(selector).map(|it| it.selector.clone().err());
+        let name = selector.name.to_string();
+        match reason {
+            // It has come in the meantime, and its event starts another sync.
+            Some(None) => return Ok(Outcome::Done),
+            Some(Some(reason)) => {
+                let reason = reason.to_string();
+                self.found(runtime, service, Situation::Invalid { selector: name, reason });
+            }
+            None => self.found(runtime, service, Situation::NotFound { selector: name }),
+        }
+        let (publishes_not_ready, _) =
+            publish_not_ready(service, self.options.plan.tolerate_unready_annotation);
+        // The pods come first: one that changes after this starts another sync.
+        self.listed_pods.set(key, own.iter().map(|slice| &**slice));
+        let update = shrunk(&own, &|name: &str| self.pod(runtime, key, name), publishes_not_ready);
+        if !update.is_empty() {
+            runtime.carry_out(key, None, [Writes { update, ..Writes::default() }], |_| ()).await?;
+        }
+        Ok(Outcome::Done)
+    }
+
+    /// Deletes the own slices of a Service that names no EndpointSelector. If it has a selector, this
+    /// waits for the slices of the endpointslice controller.
+    async fn leave(&self, runtime: &Cx, service: &Arc<Service>) -> Result<Outcome, SyncError> {
+        let key = &service.key;
+        self.listed_pods.remove(key);
+        self.slices.forget_plan(runtime, key);
+        let all = match runtime.read_outputs(key) {
+            Ok(all) => all,
+            Err(outcome) => return Ok(outcome),
+        };
+        let slices = Slices::of(service, &all, &self.options.plan.manager);
+        if slices.own.is_empty() {
+            self.forgotten(key, runtime.forget_state(key));
+            return Ok(Outcome::Done);
+        }
+        if service.selects_pods() && !can_hand_back(&slices, &runtime.cluster().pods_of(key)) {
+            self.found(runtime, service, Situation::HandingBack);
+            return Ok(Outcome::Done);
+        }
+        if !self.is_unchanged(runtime, service).await? {
+            return Ok(Outcome::Done);
+        }
+        let deleted = slices.own.len();
+        let writes = Writes { delete: slices.own, ..Writes::default() };
+        runtime.carry_out(key, None, [writes], |_| ()).await?;
+        if service.selects_pods() {
+            runtime.record_event(&**service, &events::handed_back(deleted));
+        }
+        self.forgotten(key, runtime.forget_state(key));
+        Ok(Outcome::Done)
+    }
+
+    fn pod(&self, runtime: &Cx, service: &ObjectKey, name: &str) -> Option<Arc<Pod>> {
+        runtime.cluster().pod(&ObjectKey { namespace: service.namespace.clone(), name: name.into() })
+    }
+
+    /// Records the situation of a Service, and its event if it is new.
+    fn found(&self, runtime: &Cx, service: &Arc<Service>, situation: Situation) {
+        self.metrics.found(&service.key, &situation);
+        let before = runtime
+            .with_state(&service.key, |state| std::mem::replace(&mut state.situation, situation.clone()));
+        if before != situation
+            && let Some(event) = situation.event()
+        {
+            runtime.record_event(&**service, &event);
+        }
+    }
+
+    /// Asks the API server if the Service is the one in the cache, with the same selector and
+    /// annotation. If not, the cache will show it and start another sync.
+    async fn is_unchanged(&self, runtime: &Cx, service: &Service) -> Result<bool, SyncError> {
+        let asked = runtime.writer().writer().service(&service.key).await;
+        let asked = asked.map_err(|error| SyncError::from(failed_delete(&service.key, error)))?;
+        Ok(asked.is_some_and(|asked| {
+            asked.uid == service.uid
+                && asked.selector == service.selector
+                && asked.endpoint_selector() == service.endpoint_selector()
+        }))
+    }
+
+    /// Deletes those of these slices that a controller made, in the version of the cache. Returns
+    /// their number, and the slices that somebody else made.
+    async fn delete_slices_of_controllers(
+        &self,
+        runtime: &Cx,
+        key: &ObjectKey,
+        slices: &[Arc<EndpointSlice>],
+    ) -> Result<(usize, Vec<Arc<EndpointSlice>>), SyncError> {
+        let writer = runtime.writer().writer();
+        let (mut deleted, mut kept, mut failed) = (0, Vec::new(), Vec::new());
+        for slice in slices {
+            let made = writer.provenance::<EndpointSlice>(&slice.key()).await;
+            let made = made.map_err(|error| SyncError::from(failed_delete(&slice.key(), error)))?;
+            // Another version, or none: the cache will show it.
+            let Some(made) = made.filter(|made| made.version() == slice.metadata.resource_version) else {
+                continue;
+            };
+            if !made.maker(Content::Slice, &writer.controllers()).is_controller() {
+                kept.push(Arc::clone(slice));
+                continue;
+            }
+            match runtime.writer().delete_unchanged(key, &**slice).await {
+                Ok(Deleted::Now) => {
+                    runtime.wrote(Operation::Delete);
+                    deleted += 1;
+                }
+                Ok(Deleted::Recorded) => deleted += 1,
+                Ok(Deleted::Before) => {}
+                Ok(Deleted::Replaced) => runtime.add(key.clone(), Cause::ForeignWrite),
+                Err(delete) => {
+                    let ends = delete.error.ends_deletes();
+                    failed.push(delete);
+                    if ends {
+                        break;
+                    }
+                }
+            }
+        }
+        if failed.is_empty() { Ok((deleted, kept)) } else { Err(failed.into()) }
+    }
+
+    /// Deletes the Endpoints of a Service if a controller made them: kube-controller-manager mirrors
+    /// what the endpoints controller left.
+    async fn delete_endpoints(&self, runtime: &Cx, key: &ObjectKey) -> Result<LeftEndpoints, SyncError> {
+        let writer = runtime.writer().writer();
+        let failed = |error| SyncError::from(failed_delete(key, error));
+        let forbidden = |error: &WriteError| (error.code() == Some(403)).then(|| error.to_string());
+        let made = match writer.provenance::<Endpoints>(key).await {
+            Ok(None) => return Ok(LeftEndpoints::Gone),
+            Ok(Some(made)) => made,
+            Err(error) => match forbidden(&error) {
+                Some(message) => return Ok(LeftEndpoints::Stay(Situation::EndpointsForbidden { message })),
+                None => return Err(failed(error)),
+            },
+        };
+        match made.maker(Content::Endpoints, &writer.controllers()) {
+            Maker::Controller(_) => {}
+            Maker::SomebodyElse(by) => {
+                return Ok(LeftEndpoints::Stay(Situation::Mirrored { by: by.to_string() }));
+            }
+            Maker::Unknown => {
+                let by = "an unknown client".to_owned();
+                return Ok(LeftEndpoints::Stay(Situation::Mirrored { by }));
+            }
+        }
+        if let Some(dry_run) = writer.dry_run() {
+            dry_run.record_delete::<Endpoints>(key, key);
+            return Ok(LeftEndpoints::Deleted);
+        }
+        let mut seen = Endpoints::default();
+        seen.metadata.namespace = key.namespace.clone();
+        seen.metadata.name = key.name.clone();
+        seen.metadata.uid = made.uid().clone();
+        seen.metadata.resource_version = made.version();
+        // No reflector of Endpoints need run, so nothing would end the wait for an echo.
+        let tracker = self.endpoints.get_or_init(|| runtime.cluster().ledger(Kind::Endpoints).tracker());
+        let mut write = tracker.write(key, key, Verb::Delete, made.version());
+        let answer = writer.delete_unchanged(&seen, &mut write).await;
+        match &answer {
+            Ok(()) => drop(write.deleted(made.uid())),
+            Err(error) if error.is_refusal() => write.refused(),
+            Err(_) => drop(write),
+        }
+        tracker.forget(key);
+        match answer {
+            Ok(()) => {
+                runtime.wrote(Operation::Delete);
+                Ok(LeftEndpoints::Deleted)
+            }
+            Err(WriteError::NotFound(_)) => Ok(LeftEndpoints::Gone),
+            Err(error) => match forbidden(&error) {
+                Some(message) => Ok(LeftEndpoints::Stay(Situation::EndpointsForbidden { message })),
+                None => Err(failed(error)),
+            },
+        }
+    }
+}
+
+fn failed_delete(object: &ObjectKey, error: WriteError) -> FailedWrite {
+    FailedWrite { operation: Operation::Delete, object: object.clone(), error }
+}

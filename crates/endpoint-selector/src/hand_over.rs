@@ -1,0 +1,159 @@
+//! Decides which slices a hand-over deletes. A function of its inputs, without clock, log or client.
+//!
+//! A Service changes hands when it loses its selector and names an EndpointSelector, or the other
+//! way round. The controller that begins publishes its slices first; the slices of the other go
+//! when nothing that clients need is in them only. Nobody relabels a slice: kube-controller-manager
+//! waits for ever for a slice of its own that it can no longer find.
+//!
+//! There are no time limits. A mistyped label then holds a hand-over, and takes no Service down.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use kube_endpoint_core_model::well_known::{ENDPOINTSLICE_CONTROLLER, MIRRORING_CONTROLLER};
+use kube_endpoint_core_model::{AddressType, Endpoint, EndpointSlice, Pod, Service, Text};
+
+/// Looks up the pods of the Service's namespace.
+pub trait PodLookup {
+    /// Returns the pod with a name.
+    fn pod(&self, name: &str) -> Option<Arc<Pod>>;
+}
+
+impl<F: Fn(&str) -> Option<Arc<Pod>>> PodLookup for F {
+    fn pod(&self, name: &str) -> Option<Arc<Pod>> {
+        self(name)
+    }
+}
+
+/// The slices of a Service, by who writes them.
+#[derive(Clone, Debug, Default)]
+pub struct Slices {
+    /// Those of this controller.
+    pub own: Vec<Arc<EndpointSlice>>,
+    /// Those that the endpointslice controller made for the Service.
+    pub of_pods: Vec<Arc<EndpointSlice>>,
+    /// Those that were mirrored from Endpoints.
+    pub mirrored: Vec<Arc<EndpointSlice>>,
+}
+
+impl Slices {
+    /// Sorts the slices of a Service. Those of other managers, and those being deleted, are left
+    /// out. `manager` is the name of this controller in the label.
+    pub fn of(service: &Service, slices: &[Arc<EndpointSlice>], manager: &str) -> Self {
+        let mut sorted = Self::default();
+        let alive = |slice: &&Arc<EndpointSlice>| slice.metadata.deletion_timestamp.is_none();
+        for slice in slices.iter().filter(alive) {
+            if slice.is_managed_by(manager) {
+                sorted.own.push(Arc::clone(slice));
+            } else if slice.is_managed_by(ENDPOINTSLICE_CONTROLLER) && slice.is_owned_by(service) {
+                sorted.of_pods.push(Arc::clone(slice));
+            } else if slice.is_managed_by(MIRRORING_CONTROLLER) {
+                sorted.mirrored.push(Arc::clone(slice));
+            }
+        }
+        sorted
+    }
+
+    /// Returns true if other controllers of the cluster have slices of the Service.
+    pub fn has_others(&self) -> bool {
+        !self.of_pods.is_empty() || !self.mirrored.is_empty()
+    }
+}
+
+/// The result of [`take_over`].
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TakeOver {
+    /// Slices of the endpointslice controller to delete.
+    pub delete: Vec<Arc<EndpointSlice>>,
+    /// True if the Endpoints that a controller made have to go, from which slices are mirrored.
+    pub endpoints: bool,
+    /// True if the rest waits until an own endpoint is ready.
+    pub held: bool,
+}
+
+/// Decides about a Service that names an EndpointSelector. Call it when the cache shows all own
+/// writes.
+///
+/// Without a ready endpoint of its own, the controller leaves the slices of the others alone. Only
+/// those go that have no ready pod: nobody misses them, and kube-controller-manager no longer
+/// updates them.
+pub fn take_over(slices: &Slices, pods: &impl PodLookup) -> TakeOver {
+    if !slices.has_others() {
+        return TakeOver::default();
+    }
+    if slices.own.iter().flat_map(|slice| &slice.endpoints).any(is_ready) {
+        return TakeOver { delete: slices.of_pods.clone(), endpoints: true, held: false };
+    }
+    let is_dead = |slice: &&Arc<EndpointSlice>| !slice.endpoints.iter().any(|it| is_ready_pod(it, pods));
+    let delete: Vec<_> = slices.of_pods.iter().filter(is_dead).cloned().collect();
+    let held = delete.len() < slices.of_pods.len() || !slices.mirrored.is_empty();
+    TakeOver { delete, endpoints: false, held }
+}
+
+/// Decides about a Service that has a selector of its own again: returns true if the own slices can
+/// go. `selected` are the pods that the Service selects.
+///
+/// They can go when the slices of the endpointslice controller have every ready endpoint of them
+/// that the Service selects, or when none of them is ready.
+pub fn can_hand_back(slices: &Slices, selected: &[Arc<Pod>]) -> bool {
+    type Published<'a> = (AddressType, &'a Text);
+    let published: BTreeSet<Published<'_>> = slices
+        .of_pods
+        .iter()
+        .flat_map(|slice| slice.endpoints.iter().map(|endpoint| (slice.address_type, endpoint)))
+        .filter(|(_, endpoint)| is_ready(endpoint))
+        .flat_map(|(family, endpoint)| endpoint.addresses.iter().map(move |address| (family, address)))
+        .collect();
+    let selected = |name: &str| {
+        let at = selected.binary_search_by(|pod| (*pod.key.name).cmp(name));
+        at.ok().and_then(|at| selected.get(at)).cloned()
+    };
+    slices.own.iter().all(|slice| {
+        let needed = slice.endpoints.iter().filter(|it| is_ready(it) && is_ready_pod(it, &selected));
+        needed.flat_map(|it| &it.addresses).all(|address| published.contains(&(slice.address_type, address)))
+    })
+}
+
+/// Returns the slices of a Service whose EndpointSelector does not exist or is invalid, without the
+/// endpoints whose pod is gone or is not ready. Nobody can say which pods to add. Slices that keep
+/// all of their endpoints are not among the result. With `publish_not_ready` an endpoint stays as
+/// long as its pod does.
+pub fn shrunk(
+    slices: &[Arc<EndpointSlice>],
+    pods: &impl PodLookup,
+    publish_not_ready: bool,
+) -> Vec<EndpointSlice> {
+    let stays = |endpoint: &Endpoint| match pod_of(endpoint, pods) {
+        Some(pod) => publish_not_ready || (pod.is_ready() && !pod.is_terminating()),
+        None => false,
+    };
+    let update = |slice: &Arc<EndpointSlice>| {
+        let kept: Vec<Endpoint> = slice.endpoints.iter().filter(|it| stays(it)).cloned().collect();
+        (kept.len() < slice.endpoints.len()).then(|| EndpointSlice { endpoints: kept, ..(**slice).clone() })
+    };
+    slices.iter().filter_map(update).collect()
+}
+
+/// Returns true if clients use an endpoint; absent means ready, as the API says.
+fn is_ready(endpoint: &Endpoint) -> bool {
+    endpoint.conditions.ready.unwrap_or(true)
+}
+
+/// Returns the pod that an endpoint stands for, if it still exists with one of the addresses and
+/// has not ended.
+fn pod_of(endpoint: &Endpoint, pods: &impl PodLookup) -> Option<Arc<Pod>> {
+    let target = endpoint.target_ref.as_ref().filter(|target| *target.kind == *"Pod")?;
+    let pod = pods.pod(&target.name).filter(|pod| target.uid.is_empty() || pod.uid == target.uid)?;
+    let has_address = |address: &Text| {
+        address.parse().is_ok_and(|address| pod.pod_ip == Some(address) || pod.pod_ips.contains(&address))
+    };
+    (!pod.is_terminal() && endpoint.addresses.iter().any(has_address)).then_some(pod)
+}
+
+/// Returns true if the pod of an endpoint is ready now, whatever the slice says.
+fn is_ready_pod(endpoint: &Endpoint, pods: &impl PodLookup) -> bool {
+    pod_of(endpoint, pods).is_some_and(|pod| pod.is_ready() && !pod.is_terminating())
+}
+
+#[cfg(test)]
+mod tests;

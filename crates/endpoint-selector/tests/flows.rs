@@ -1,0 +1,195 @@
+//! Hand-overs between this controller and kube-controller-manager's, and inputs that vanish.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::harness::{Harness, pod, selector, service};
+
+/// Returns a cluster whose Service has a stable pod, a canary and one that is not ready.
+async fn cluster() -> Harness {
+    let pods = [pod("a", 1, "stable", true), pod("c", 9, "canary", true), pod("u", 8, "stable", false)];
+    Harness::start(pods.into_iter().chain([service(), selector("canary")])).await
+}
+
+async fn attached() -> Harness {
+    let harness = cluster().await;
+    harness.attach().await;
+    harness.pass_with(10, &["10.1.0.1"]).await;
+    harness
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_is_taken_over_without_a_gap_and_nothing_is_left_behind() {
+    let harness = cluster().await;
+    assert_eq!(harness.slices(), ["endpointslice: 1 8! 9"]);
+    harness.attach().await;
+    harness.pass_with(10, &["10.1.0.1"]).await;
+    assert_eq!(harness.slices(), ["own: 1 8!"]);
+    assert_eq!(harness.get("endpoints", "web"), None);
+    assert_eq!(harness.reasons(), ["EndpointsTakenOver"]);
+    let status = &harness.get("endpointselectors", "stable").unwrap()["status"];
+    assert_eq!((&status["services"], &status["conditions"][0]["status"]), (&json!(1), &json!("True")));
+    harness.load([pod("b", 2, "stable", true)]);
+    harness.set_ready("u", true).await;
+    harness.pass(Duration::from_secs(1)).await;
+    assert_eq!(harness.slices(), ["own: 1 2 8"]);
+    harness.nothing_is_remembered().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_is_handed_back_without_a_gap() {
+    let harness = attached().await;
+    harness.detach().await;
+    harness.pass_with(10, &["10.1.0.1"]).await;
+    assert_eq!(harness.slices(), ["endpointslice: 1 8! 9"]);
+    assert!(harness.get("endpoints", "web").is_some());
+    assert_eq!(harness.reasons(), ["EndpointsHandedBack", "EndpointsTakenOver"]);
+    let status = &harness.get("endpointselectors", "stable").unwrap()["status"];
+    assert_eq!(status["services"], 0);
+    harness.nothing_is_remembered().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_ready_pod_the_slices_of_the_others_stay() {
+    let harness = cluster().await;
+    harness
+        .patch("endpointselectors", "stable", json!({"spec": {"selector": {"matchLabels": {"app": "typo"}}}}))
+        .await;
+    harness.attach().await;
+    harness.pass_with(60, &["10.1.0.1", "10.1.0.9"]).await;
+    assert_eq!(harness.slices(), ["endpointslice: 1 8! 9", "endpointslicemirroring: 1 8! 9", "own: "]);
+    assert_eq!(harness.reasons(), ["TakeOverHeld"]);
+    assert_eq!(harness.gauge("held_hand_overs"), 1.0);
+    harness
+        .patch("endpointselectors", "stable", json!({"spec": {"selector": {"matchLabels": {"app": "web"}}}}))
+        .await;
+    harness.pass_with(10, &["10.1.0.1"]).await;
+    assert_eq!(harness.slices(), ["own: 1 8!"]);
+    assert_eq!(harness.gauge("held_hand_overs"), 0.0);
+    harness.nothing_is_remembered().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slice_without_a_ready_pod_is_not_kept_for_ever() {
+    let harness = cluster().await;
+    harness
+        .patch("endpointselectors", "stable", json!({"spec": {"selector": {"matchLabels": {"app": "typo"}}}}))
+        .await;
+    harness.attach().await;
+    harness.pass(Duration::from_secs(5)).await;
+    harness.set_ready("a", false).await;
+    harness.set_ready("c", false).await;
+    harness.pass(Duration::from_secs(5)).await;
+    assert_eq!(harness.slices(), ["endpointslicemirroring: 1 8! 9", "own: "]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn endpoints_only_leave_while_the_selector_is_gone() {
+    let harness = attached().await;
+    harness.load([pod("b", 2, "stable", true)]);
+    harness.pass(Duration::from_secs(1)).await;
+    harness.delete("endpointselectors", "stable").await;
+    harness.pass(Duration::from_secs(1)).await;
+    assert_eq!(harness.slices(), ["own: 1 2"]);
+    assert_eq!(harness.gauge("services_without_selector"), 1.0);
+    harness.load([pod("d", 4, "stable", true)]);
+    harness.set_ready("a", false).await;
+    harness.pass(Duration::from_secs(1)).await;
+    assert_eq!(harness.slices(), ["own: 2"]);
+    harness.set_ready("a", true).await;
+    harness.pass(Duration::from_secs(1)).await;
+    assert_eq!(harness.slices(), ["own: 2"]);
+    harness.delete_now("pods", "b").await;
+    harness.pass(Duration::from_secs(1)).await;
+    assert_eq!(harness.slices(), ["own: "]);
+    assert_eq!(harness.reasons(), ["EndpointSelectorNotFound", "EndpointsTakenOver"]);
+    harness.create(&selector("canary")).await;
+    harness.pass(Duration::from_secs(1)).await;
+    assert_eq!(harness.slices(), ["own: 1 4 8!"]);
+    assert_eq!(harness.gauge("services_without_selector"), 0.0);
+    harness.nothing_is_remembered().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_invalid_selector_is_not_accepted() {
+    let harness = attached().await;
+    // The schema of the API cannot check the keys of matchLabels.
+    let invalid = json!({"spec": {"selector": {"matchLabels": {"a b": "c"}, "matchExpressions": null}}});
+    harness.patch("endpointselectors", "stable", invalid).await;
+    harness.pass(Duration::from_secs(1)).await;
+    assert_eq!(harness.slices(), ["own: 1"]);
+    let status = harness.get("endpointselectors", "stable").unwrap()["status"].clone();
+    let accepted = &status["conditions"][0];
+    assert_eq!((&accepted["status"], &accepted["reason"]), (&json!("False"), &json!("InvalidSelector")));
+    assert_eq!(harness.gauge("selectors_not_accepted"), 1.0);
+    assert_eq!(harness.reasons(), ["EndpointSelectorInvalid", "EndpointsTakenOver"]);
+    harness.nothing_is_remembered().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_user_s_endpoints_and_slices_stay() {
+    let harness = attached().await;
+    let endpoints = json!({
+        "apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": "web"},
+        "subsets": [{"addresses": [{"ip": "10.7.7.7"}], "ports": [{"port": 9376, "protocol": "TCP"}]}],
+    });
+    harness.create(&endpoints).await;
+    harness.pass(Duration::from_secs(10)).await;
+    assert_eq!(harness.slices(), ["endpointslicemirroring: 10.7.7.7", "own: 1 8!"]);
+    assert_eq!(harness.reasons(), ["EndpointsTakenOver", "MirroredEndpointsAdded"]);
+    assert!(harness.get("endpoints", "web").is_some());
+    // The controller asks about them once, not at each change of a pod.
+    let asked =
+        |harness: &Harness| harness.requests().iter().filter(|it| it.starts_with("get endpoints ")).count();
+    let before = asked(&harness);
+    harness.set_ready("u", true).await;
+    harness.pass(Duration::from_secs(1)).await;
+    assert_eq!(harness.slices(), ["endpointslicemirroring: 10.7.7.7", "own: 1 8"]);
+    assert_eq!(asked(&harness), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slice_with_a_copied_label_stays() {
+    let harness = attached().await;
+    let service = harness.get("services", "web").unwrap();
+    harness
+        .create(&json!({
+            "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+            "metadata": {
+                "name": "by-hand",
+                "labels": {
+                    "kubernetes.io/service-name": "web",
+                    "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io",
+                },
+                "ownerReferences": [{
+                    "apiVersion": "v1", "kind": "Service", "name": "web", "uid": service["metadata"]["uid"],
+                }],
+            },
+            "endpoints": [{"addresses": ["10.7.7.7"]}],
+        }))
+        .await;
+    harness.pass(Duration::from_secs(10)).await;
+    assert_eq!(harness.slices(), ["endpointslice: 10.7.7.7", "own: 1 8!"]);
+    assert_eq!(harness.reasons(), ["EndpointSliceKept", "EndpointsTakenOver"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_annotation_and_selector_the_own_slices_go() {
+    let harness = attached().await;
+    let annotation = json!({"kube-endpoint-manager.github.io/endpoint-selector": null});
+    harness.patch("services", "web", json!({"metadata": {"annotations": annotation}})).await;
+    harness.pass(Duration::from_secs(2)).await;
+    assert_eq!(harness.slices(), [""; 0]);
+    harness.nothing_is_remembered().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_with_a_selector_ignores_the_annotation() {
+    let harness = cluster().await;
+    let annotation = json!({"kube-endpoint-manager.github.io/endpoint-selector": "stable"});
+    harness.patch("services", "web", json!({"metadata": {"annotations": annotation}})).await;
+    harness.pass(Duration::from_secs(10)).await;
+    assert_eq!(harness.slices(), ["endpointslice: 1 8! 9"]);
+    assert_eq!(harness.reasons(), [""; 0]);
+}

@@ -1,0 +1,271 @@
+//! The controller, and beside it the three controllers that have the place of
+//! kube-controller-manager's.
+
+use std::collections::BTreeSet;
+use std::ops::Deref;
+use std::time::Duration;
+
+use kube_endpoint_api_client::ApiClient;
+use kube_endpoint_api_writer::{ApiWriter, Clock, EventRecorder, RequestLimiter};
+use kube_endpoint_controller_runtime::{Controller, ControllerContext, Reconciler, StateCounts};
+use kube_endpoint_core_model::{EndpointSelector, EndpointSlice, Endpoints, Node, Pod, Service};
+use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
+use kube_endpoint_endpoints_controller::EndpointsController;
+use kube_endpoint_endpointslice_controller::EndpointSliceController;
+use kube_endpoint_informer::{Cluster, Kind, Object, ReflectorOptions};
+use kube_endpoint_mirroring::MirroringController;
+use kube_endpoint_selector::controller::EVENT_COMPONENT;
+use kube_endpoint_selector::{ControllerOptions, SelectorController};
+use kube_endpoint_testing::{Environment, Simulation, server_builder};
+use serde_json::{Value, json};
+
+const ANNOTATION: &str = "kube-endpoint-manager.github.io/endpoint-selector";
+const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
+
+pub(crate) struct Harness(Simulation<SelectorController>);
+
+impl Deref for Harness {
+    type Target = Simulation<SelectorController>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+/// Returns a pod of the application `web`. Its number is that of its address.
+pub(crate) fn pod(name: &str, number: u8, track: &str, ready: bool) -> Value {
+    let address = format!("10.1.0.{number}");
+    let status = if ready { "True" } else { "False" };
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": name, "labels": {"app": "web", "track": track}, "uid": format!("uid-{name}")},
+        "spec": {"nodeName": "node", "containers": [{"name": "web", "image": "example.invalid/web"}]},
+        "status": {
+            "phase": "Running", "podIP": address, "podIPs": [{"ip": address}],
+            "conditions": [{"type": "Ready", "status": status, "lastTransitionTime": "2026-01-01T00:00:00Z"}],
+        },
+    })
+}
+
+/// Returns the Service `web`, which selects the application.
+pub(crate) fn service() -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"},
+        "spec": {
+            "selector": {"app": "web"}, "clusterIP": "10.96.1.1", "clusterIPs": ["10.96.1.1"],
+            "ports": [{"port": 80, "targetPort": 8080, "protocol": "TCP"}],
+        },
+    })
+}
+
+/// Returns an EndpointSelector of the application, without a track.
+pub(crate) fn selector(not: &str) -> Value {
+    json!({
+        "apiVersion": "kube-endpoint-manager.github.io/v1alpha1", "kind": "EndpointSelector",
+        "metadata": {"name": "stable"},
+        "spec": {"selector": {
+            "matchLabels": {"app": "web"},
+            "matchExpressions": [{"key": "track", "operator": "NotIn", "values": [not]}],
+        }},
+    })
+}
+
+impl Harness {
+    /// Starts all controllers on a server with these objects, and waits for their first syncs.
+    pub(crate) async fn start(objects: impl IntoIterator<Item = Value>) -> Self {
+        let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node"}, "status": {
+            "conditions": [{"type": "Ready", "status": "True"}]}});
+        let server =
+            server_builder().track_managers().load(objects.into_iter().chain([node])).build().unwrap();
+        Self::on(&server).await
+    }
+
+    /// Starts all controllers on a server.
+    pub(crate) async fn on(server: &EmbeddedApiServer) -> Self {
+        let buckets = kube_endpoint_endpointslice_controller::buckets().into_iter();
+        let buckets = buckets
+            .chain(kube_endpoint_selector::buckets())
+            .chain(kube_endpoint_mirroring::buckets())
+            .chain(kube_endpoint_controller_runtime::buckets());
+        let buckets = buckets.chain(
+            kube_endpoint_workqueue::HISTOGRAM_NAMES
+                .map(|name| (name, kube_endpoint_workqueue::HISTOGRAM_BUCKETS.to_vec())),
+        );
+        let harness = Self(Simulation::begin(server, buckets, |environment| {
+            let others = Watched::start(
+                environment,
+                [Kind::Pods, Kind::Services, Kind::Nodes, Kind::EndpointSlices, Kind::Endpoints],
+            );
+            let mut mirroring = kube_endpoint_mirroring::ControllerOptions::default();
+            mirroring.orphaned_slice_cleanup = false;
+            others.run::<_>(environment, "kube-controller-manager/v1.36.2", |context| {
+                EndpointSliceController::new(
+                    context,
+                    kube_endpoint_endpointslice_controller::ControllerOptions::default(),
+                )
+            });
+            others.run::<_>(environment, "kube-controller-manager/v1.36.2", |context| {
+                EndpointsController::new(
+                    context,
+                    kube_endpoint_endpoints_controller::ControllerOptions::default(),
+                )
+            });
+            others.run::<_>(environment, "kube-controller-manager/v1.36.2", |context| {
+                MirroringController::new(context, mirroring)
+            });
+            let own = Watched::start(
+                environment,
+                [Kind::Pods, Kind::Services, Kind::Nodes, Kind::EndpointSlices, Kind::EndpointSelectors],
+            );
+            own.run(environment, "kube-endpoint-manager/0.1.0", |context| {
+                SelectorController::new(context, ControllerOptions::default())
+            })
+        }));
+        harness.pass(Duration::from_secs(3)).await;
+        harness
+    }
+
+    /// Passes some seconds, and asserts that no moment finds one of these addresses missing: each is
+    /// ready in some slice of the Service.
+    pub(crate) async fn pass_with(&self, seconds: u64, addresses: &[&str]) {
+        for _ in 0..seconds * 100 {
+            self.pass(Duration::from_millis(10)).await;
+            let ready = self.ready();
+            for address in addresses {
+                assert!(ready.contains(*address), "{address} is missing: {:?}", self.slices());
+            }
+        }
+    }
+
+    fn ready(&self) -> BTreeSet<String> {
+        let endpoints = |slice: Value| slice["endpoints"].as_array().cloned().unwrap_or_default();
+        let all = self.server_slices().into_iter().flat_map(endpoints);
+        let ready = all.filter(|endpoint| endpoint["conditions"]["ready"] != false);
+        ready.map(|endpoint| endpoint["addresses"][0].as_str().unwrap().to_owned()).collect()
+    }
+
+    fn server_slices(&self) -> Vec<Value> {
+        let mut slices = self.list("endpointslices");
+        slices.retain(|slice| slice["metadata"]["labels"]["kubernetes.io/service-name"] == "web");
+        slices
+    }
+
+    /// Returns the slices of the Service: the first word of the manager, then the endpoints, with an
+    /// exclamation mark after one that is not ready. Sorted.
+    pub(crate) fn slices(&self) -> Vec<String> {
+        let slice = |slice: &Value| {
+            let manager = slice["metadata"]["labels"][MANAGED_BY].as_str().unwrap_or("none");
+            let manager = manager.split(['.', '-']).next().unwrap_or_default();
+            let manager = if slice["metadata"]["labels"][ANNOTATION] == "stable" { "own" } else { manager };
+            let endpoints = slice["endpoints"].as_array().cloned().unwrap_or_default();
+            let mut shown: Vec<String> = endpoints
+                .iter()
+                .map(|it| {
+                    let mark = if it["conditions"]["ready"] == false { "!" } else { "" };
+                    let address = it["addresses"][0].as_str().unwrap().trim_start_matches("10.1.0.");
+                    format!("{address}{mark}")
+                })
+                .collect();
+            shown.sort();
+            format!("{manager}: {}", shown.join(" "))
+        };
+        let mut slices: Vec<String> = self.server_slices().iter().map(slice).collect();
+        slices.sort();
+        slices
+    }
+
+    /// Lets the Service name the EndpointSelector instead of having a selector.
+    pub(crate) async fn attach(&self) {
+        let patch = json!({"metadata": {"annotations": {ANNOTATION: "stable"}}, "spec": {"selector": null}});
+        self.patch("services", "web", patch).await;
+    }
+
+    /// Gives the Service its selector back.
+    pub(crate) async fn detach(&self) {
+        let patch =
+            json!({"metadata": {"annotations": {ANNOTATION: null}}, "spec": {"selector": {"app": "web"}}});
+        self.patch("services", "web", patch).await;
+    }
+
+    pub(crate) async fn set_ready(&self, pod: &str, ready: bool) {
+        let status = if ready { "True" } else { "False" };
+        let conditions =
+            json!([{"type": "Ready", "status": status, "lastTransitionTime": "2026-01-01T00:01:00Z"}]);
+        let path = format!("/api/v1/namespaces/default/pods/{pod}/status");
+        let body = json!({"status": {"conditions": conditions}});
+        self.send("PATCH", &path, "application/merge-patch+json", &body).await;
+    }
+
+    /// Returns the reasons of this controller's events, sorted.
+    pub(crate) fn reasons(&self) -> Vec<String> {
+        let events = self.list("events").into_iter();
+        let own = events.filter(|event| event["source"]["component"] == EVENT_COMPONENT);
+        let mut reasons: Vec<String> =
+            own.map(|event| event["reason"].as_str().unwrap().to_owned()).collect();
+        reasons.sort();
+        reasons
+    }
+
+    /// Returns the sum of the gauges of a name.
+    pub(crate) fn gauge(&self, name: &str) -> f64 {
+        self.metrics().sum(&format!("endpoint_selector_controller_{name}"), &[])
+    }
+
+    /// Deletes everything and checks that the controller remembers nothing.
+    pub(crate) async fn nothing_is_remembered(&self) {
+        self.remove_everything().await;
+        self.pass(Duration::from_secs(700)).await;
+        assert_eq!(self.controller.pending(), 0);
+        assert_eq!(self.controller.state_counts(), StateCounts::default());
+    }
+}
+
+/// Caches that informers fill.
+struct Watched {
+    client: ApiClient,
+    cluster: Cluster,
+}
+
+impl Watched {
+    fn start<const N: usize>(environment: &mut Environment, kinds: [Kind; N]) -> Self {
+        let watched =
+            Self { client: ApiClient::for_tests(environment.service()), cluster: Cluster::new(kinds) };
+        for kind in kinds {
+            match kind {
+                Kind::Pods => watched.watch::<Pod>(environment),
+                Kind::Services => watched.watch::<Service>(environment),
+                Kind::Nodes => watched.watch::<Node>(environment),
+                Kind::EndpointSlices => watched.watch::<EndpointSlice>(environment),
+                Kind::Endpoints => watched.watch::<Endpoints>(environment),
+                Kind::EndpointSelectors => watched.watch::<EndpointSelector>(environment),
+            }
+        }
+        let cluster = watched.cluster.clone();
+        environment.on_crash(move || cluster.remove_handlers());
+        watched
+    }
+
+    fn watch<T: Object>(&self, environment: &mut Environment) {
+        let (client, cluster) = (self.client.clone(), self.cluster.clone());
+        environment.spawn(async move {
+            let options = ReflectorOptions::new(1);
+            let _ = kube_endpoint_informer::run::<T>(client, cluster, options, std::future::pending()).await;
+        });
+    }
+
+    fn run<R: Reconciler>(
+        &self,
+        environment: &mut Environment,
+        user_agent: &str,
+        new: impl FnOnce(ControllerContext) -> Controller<R>,
+    ) -> Controller<R> {
+        let writer = ApiWriter::new(self.client.clone(), RequestLimiter::unlimited(), user_agent);
+        let clock = Clock::starting_at(environment.now());
+        let (events, sending) = EventRecorder::new(EVENT_COMPONENT, writer.clone(), clock, 1);
+        let controller =
+            new(ControllerContext { cluster: self.cluster.clone(), writer, events, clock, seed: 1 });
+        environment.spawn(sending);
+        environment.run(controller.clone().run());
+        controller
+    }
+}
