@@ -1,6 +1,7 @@
 //! Fields of objects that only explanations read: why a pod is not ready, and who wrote an object
 //! last. All of it is optional: without it, an explanation says less.
 
+mod fields;
 mod pod;
 
 use std::collections::BTreeMap;
@@ -8,6 +9,7 @@ use std::collections::BTreeMap;
 use kube_endpoint_core_model::{ObjectKey, Text, Timestamp};
 use serde::{Deserialize, Deserializer, Serialize};
 
+pub(crate) use fields::{cluster_ips, is_on_host_network, keeps_pods_away};
 pub(crate) use pod::unnamed_ports;
 pub use pod::{ContainerKind, ContainerState, Ended, PodCondition, PodDetails, Probe, RunState};
 

@@ -1,11 +1,12 @@
 //! The objects that explanations read, from a cluster or from files, indexed by their Services.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use kube_endpoint_core_model::{
     EndpointSlice, Endpoints, Intern, Interner, LabelSelector, Node, ObjectKey, Pod, Service, StringMap,
-    Text, Timestamp,
+    Text, Timestamp, address,
 };
 use kube_endpoint_endpointslice_controller::TopologyState;
 use serde::de::DeserializeOwned;
@@ -37,9 +38,13 @@ pub struct Objects {
     pub(crate) services: BTreeMap<ObjectKey, Arc<Service>>,
     /// The fields of Services that only kube-proxy reads, and that views lack.
     policies: HashMap<ObjectKey, TrafficPolicies>,
+    /// The cluster IPs of Services that have some.
+    pub(crate) cluster_ips: BTreeMap<ObjectKey, Vec<IpAddr>>,
     pub(crate) pods: BTreeMap<ObjectKey, Arc<Pod>>,
     pub(crate) pod_details: HashMap<ObjectKey, PodDetails>,
     pub(crate) nodes: BTreeMap<Text, Arc<Node>>,
+    /// The nodes that keep away pods without tolerations.
+    closed_nodes: HashSet<Text>,
     /// The number of nodes of each zone.
     zones: BTreeMap<Text, usize>,
     /// Slices by the Service that their label names.
@@ -53,8 +58,10 @@ pub struct Objects {
     pub(crate) events: HashMap<ObjectKey, Vec<RecentEvent>>,
     /// The numbers of container ports without a name, of the pods that have some.
     unnamed_ports: HashMap<ObjectKey, Arc<[i32]>>,
-    /// True if the ports without a name of some pods are not known, because the caller had only
-    /// their views.
+    /// The pods in the network of their node.
+    on_host_network: HashSet<ObjectKey>,
+    /// True if the ports without a name and the network of some pods are not known, because the
+    /// caller had only their views.
     has_views: bool,
     /// The kinds that no explanation reads.
     skipped: BTreeSet<String>,
@@ -124,13 +131,15 @@ impl Objects {
             }
             return Ok(());
         }
+        // The default is no address that clients could use.
+        let cluster_ips = details::cluster_ips(&object);
         defaults::set(&mut object, &kind);
         match &*kind {
             "Service" => {
                 let service = view::<Service>(&object, &kind)?;
                 let policies = view(&object, &kind)?;
                 let key = service.key.clone();
-                self.add_service(service);
+                self.replace_service(service.into(), cluster_ips);
                 self.policies.insert(key, policies);
             }
             "Pod" => {
@@ -144,12 +153,22 @@ impl Objects {
                 let details = if is_told { None } else { Some(view(&object, &kind)?) };
                 let key = pod.key.clone();
                 self.replace_pod(Arc::new(pod), details);
+                if details::is_on_host_network(&object) {
+                    self.on_host_network.insert(key.clone());
+                }
                 let ports = details::unnamed_ports(&object);
                 if !ports.is_empty() {
                     self.unnamed_ports.insert(key, self.repeated.ports(ports));
                 }
             }
-            "Node" => self.add_node(Arc::new(view(&object, &kind)?)),
+            "Node" => {
+                let node: Node = view(&object, &kind)?;
+                let name = node.name.clone();
+                self.add_node(Arc::new(node));
+                if details::keeps_pods_away(&object) {
+                    self.closed_nodes.insert(name);
+                }
+            }
             "EndpointSlice" => {
                 let last_write = details::last_write(&object);
                 let mut slice: EndpointSlice = view(&object, &kind)?;
@@ -185,7 +204,13 @@ impl Objects {
     /// whole object.
     pub fn add_service(&mut self, service: impl Into<Arc<Service>>) {
         let service = service.into();
+        let cluster_ips = address::parse_sloppy(&service.cluster_ip).into_iter().collect();
+        self.replace_service(service, cluster_ips);
+    }
+
+    fn replace_service(&mut self, service: Arc<Service>, cluster_ips: Vec<IpAddr>) {
         self.policies.remove(&service.key);
+        self.cluster_ips.insert(service.key.clone(), cluster_ips);
         self.services.insert(service.key.clone(), service);
     }
 
@@ -198,6 +223,7 @@ impl Objects {
 
     fn replace_pod(&mut self, pod: Arc<Pod>, details: Option<PodDetails>) {
         self.unnamed_ports.remove(&pod.key);
+        self.on_host_network.remove(&pod.key);
         if let Some(old) = self.pods.insert(pod.key.clone(), Arc::clone(&pod)) {
             for (label, value) in old.labels.iter() {
                 let key = (old.key.namespace.clone(), label.clone(), value.clone());
@@ -216,6 +242,7 @@ impl Objects {
 
     /// Adds a node.
     pub fn add_node(&mut self, node: Arc<Node>) {
+        self.closed_nodes.remove(&node.name);
         let zone = |node: &Node| node.zone.clone().unwrap_or_default();
         *self.zones.entry(zone(&node)).or_default() += 1;
         let Some(before) = self.nodes.insert(node.name.clone(), node) else { return };
@@ -317,6 +344,27 @@ impl Objects {
         }
         let unnamed = self.unnamed_ports.get(&pod.key).map_or(&[][..], |ports| ports);
         Some(pod.ports.iter().map(|port| port.container_port).chain(unnamed.iter().copied()).collect())
+    }
+
+    /// Returns true if a pod is in the network of its node, or `None` if that is not known.
+    pub(crate) fn is_on_host_network(&self, pod: &Pod) -> Option<bool> {
+        (!self.has_views).then(|| self.on_host_network.contains(&pod.key))
+    }
+
+    /// Returns true if pods without tolerations can start on a node and be ready there.
+    pub(crate) fn takes_pods(&self, node: &Node) -> bool {
+        node.ready && !self.closed_nodes.contains(&node.name)
+    }
+
+    /// Returns the addresses of the ready endpoints of a Service that name no pod: those that
+    /// somebody has written by hand.
+    pub fn written_addresses(&self, service: &ObjectKey) -> BTreeSet<IpAddr> {
+        let slices = self.slices_of(service).iter();
+        let endpoints = slices.flat_map(|slice| &slice.endpoints).filter(|endpoint| {
+            let is_pod = endpoint.target_ref.as_ref().is_some_and(|target| *target.kind == *"Pod");
+            endpoint.conditions.ready != Some(false) && !is_pod
+        });
+        endpoints.flat_map(|it| &it.addresses).filter_map(|text| address::parse_sloppy(text)).collect()
     }
 
     /// Returns the nodes of clients.

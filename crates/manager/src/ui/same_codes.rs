@@ -78,6 +78,8 @@ fn of_page(code: Code, have_addresses: bool) -> Option<Code> {
         }
         // Traffic policies.
         Code::NoLocalEndpoint => None,
+        // Container ports without a name, and which pods are in the network of their node.
+        Code::HeadlessPort | Code::SharedPodIp => None,
         code => Some(code),
     }
 }

@@ -16,6 +16,8 @@ pub struct TrafficPolicies {
     /// The Service has a node port, an external IP or an address of a load balancer: some port, in
     /// some family.
     pub externally_accessible: bool,
+    /// Load balancers ask a port of each node if it has an endpoint (`spec.healthCheckNodePort`).
+    pub has_health_check: bool,
 }
 
 impl TrafficPolicies {
@@ -57,6 +59,7 @@ impl<'de> Deserialize<'de> for TrafficPolicies {
         Ok(Self {
             internal_local: is_local(spec.internal_traffic_policy),
             external_local: is_local(spec.external_traffic_policy),
+            has_health_check: spec.health_check_node_port.unwrap_or(0) != 0,
             externally_accessible: has_node_port || has_external_ip || ingress.iter().any(is_virtual),
         })
     }
@@ -73,6 +76,7 @@ struct RawService {
 struct RawSpec {
     internal_traffic_policy: Option<Text>,
     external_traffic_policy: Option<Text>,
+    health_check_node_port: Option<i32>,
     #[serde(rename = "externalIPs")]
     external_ips: Option<Vec<Text>>,
     ports: Option<Vec<RawPort>>,
