@@ -1,5 +1,6 @@
 //! Reads objects from the API server, page by page, and only those that a command needs.
 
+mod elsewhere;
 mod failed;
 
 use std::collections::{BTreeSet, HashSet};
@@ -11,7 +12,7 @@ use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, Objec
 use kube::{Client, Error};
 use kube_endpoint_api_client::why_request_failed;
 use kube_endpoint_core_model::{ObjectKey, Service, StringMap, Text, harmless};
-use kube_endpoint_explain::{Known, Objects, needs_all_nodes};
+use kube_endpoint_explain::{Known, Objects, needs_all_nodes, other_keys_of};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -157,8 +158,10 @@ impl Reader {
         let object =
             object.map_err(|error| anyhow!("{word} {key} cannot be read: {}", why_request_failed(&error)))?;
         let Some(object) = object else {
-            self.check_namespace(&key.namespace).await?;
-            bail!("there is no {word} {key}");
+            let elsewhere = self.namespaces_with(kind, key).await;
+            let exists = self.check_namespace(&key.namespace).await;
+            exists.map_err(|error| anyhow!("{error}{elsewhere}"))?;
+            bail!("there is no {word} {key}{elsewhere}");
         };
         Ok(object)
     }
@@ -303,11 +306,13 @@ impl Reader {
             let is_empty = reading.objects.pods_of(&key.namespace).next().is_none();
             if is_empty && reading.known.pods {
                 self.near(&mut reading, namespace, selector).await;
+                self.pods_elsewhere(&mut reading, namespace, selector).await?;
             }
         }
         let all_nodes = needs_all_nodes(&service);
         self.nodes(&mut reading, nodes, all_nodes).await?;
         self.outputs(&mut reading, key).await?;
+        self.services_at_endpoints(&mut reading, key).await?;
         self.hinted_nodes(&mut reading, std::slice::from_ref(key), all_nodes).await?;
         Ok(reading)
     }
@@ -454,12 +459,17 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads the metadata of pods that lack one requirement of a selector, at most a page for each.
+    /// Reads the metadata of pods that lack one requirement of a selector, or that meet it under a
+    /// well-known label of the same meaning, at most a page for each.
     async fn near(&self, reading: &mut Reading, namespace: &str, selector: &StringMap) {
         let (mut seen, mut found) = (HashSet::new(), Vec::new());
         let api = self.api(Kind::Pod, Some(namespace));
-        for (label, _) in selector.iter() {
-            let params = ListParams::default().labels(&as_text(&selector.without(label))).limit(PAGE);
+        let lacking = selector.iter().map(|(label, _)| as_text(&selector.without(label)));
+        let others = selector
+            .iter()
+            .flat_map(|(label, value)| other_keys_of(label).map(move |other| format!("{other}={value}")));
+        for labels in lacking.chain(others) {
+            let params = ListParams::default().labels(&labels).limit(PAGE);
             match api.list_metadata(&params).await {
                 Ok(page) => {
                     for pod in page.items {

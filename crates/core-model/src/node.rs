@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer};
 use crate::meta::or_default;
 use crate::pod::{RawCondition, RawMeta, ready_condition};
 use crate::well_known::{LABEL_ZONE, LABELS_CONTROL_PLANE};
-use crate::{Intern, Interner, ResourceVersion, Text, quantity};
+use crate::{Intern, Interner, ResourceVersion, Text, quantity, text};
 
 /// The fields of a node that endpoint controllers read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,6 +25,29 @@ pub struct Node {
     pub ready: bool,
     /// Allocatable CPU in billionths of a core; zero if unknown.
     pub allocatable_cpu_nano: i64,
+    /// True if it keeps pods away that tolerate none of its taints: it is cordoned, or has a taint
+    /// with the effect `NoSchedule` or `NoExecute`. No controller reads this.
+    pub keeps_pods_away: bool,
+}
+
+impl Node {
+    /// Returns true if two views are equal apart from their versions and what no controller reads.
+    pub fn same_for_controllers(&self, other: &Self) -> bool {
+        // Without this destructuring, somebody could add a field and forget it here.
+        let Self {
+            name,
+            resource_version: _,
+            zone,
+            control_plane,
+            ready,
+            allocatable_cpu_nano,
+            keeps_pods_away: _,
+        } = self;
+        (control_plane, ready, allocatable_cpu_nano)
+            == (&other.control_plane, &other.ready, &other.allocatable_cpu_nano)
+            && *zone == other.zone
+            && *name == other.name
+    }
 }
 
 /// Looks up nodes by name.
@@ -53,23 +76,47 @@ impl<'de> Deserialize<'de> for Node {
 }
 
 impl From<RawNode> for Node {
-    fn from(RawNode { metadata, status }: RawNode) -> Self {
+    fn from(RawNode { metadata, spec, status }: RawNode) -> Self {
         Self {
             zone: metadata.labels.get(LABEL_ZONE).filter(|zone| !zone.is_empty()).cloned(),
             control_plane: LABELS_CONTROL_PLANE.iter().any(|label| metadata.labels.contains_key(label)),
             ready: ready_condition(&status.conditions).is_some_and(|condition| condition.is_true),
             allocatable_cpu_nano: status.allocatable.nano(),
+            keeps_pods_away: spec.unschedulable || spec.taints.iter().any(|taint| keeps_away(&taint.effect)),
             name: metadata.name,
             resource_version: metadata.resource_version,
         }
     }
 }
 
+/// Returns true if a taint with this effect keeps away pods that do not tolerate it.
+pub(crate) fn keeps_away(effect: &str) -> bool {
+    matches!(effect, "NoSchedule" | "NoExecute")
+}
+
 #[derive(Deserialize)]
 pub(crate) struct RawNode {
     pub(crate) metadata: RawMeta,
     #[serde(default, deserialize_with = "or_default")]
+    pub(crate) spec: RawSpec,
+    #[serde(default, deserialize_with = "or_default")]
     pub(crate) status: RawStatus,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct RawSpec {
+    #[serde(deserialize_with = "or_default")]
+    pub(crate) unschedulable: bool,
+    #[serde(deserialize_with = "or_default")]
+    pub(crate) taints: Vec<RawTaint>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct RawTaint {
+    #[serde(deserialize_with = "text::or_empty")]
+    pub(crate) effect: Text,
 }
 
 #[derive(Default, Deserialize)]
@@ -111,6 +158,25 @@ impl RawAllocatable {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn a_cordoned_or_tainted_node_keeps_pods_away() {
+        let check = |spec: serde_json::Value, want: bool| {
+            let node: Node =
+                serde_json::from_value(json!({"metadata": {"name": "n"}, "spec": spec.clone()})).unwrap();
+            assert_eq!(node.keeps_pods_away, want, "{spec}");
+            assert!(node.same_for_controllers(&Node { name: "n".into(), ..Node::default() }));
+        };
+        check(json!({"unschedulable": true}), true);
+        check(json!({"taints": [{"key": "a", "effect": "PreferNoSchedule"}]}), false);
+        check(
+            json!({"taints": [{"key": "a", "effect": "PreferNoSchedule"}, {"key": "b", "effect": "NoSchedule"}]}),
+            true,
+        );
+        check(json!({"taints": [{"key": "a", "effect": "NoExecute"}]}), true);
+        check(json!({"unschedulable": false, "taints": null}), false);
+        check(serde_json::Value::Null, false);
+    }
 
     #[test]
     fn reads_zone_role_readiness_and_cpu() {

@@ -11,6 +11,7 @@ use kube_endpoint_core_model::{
 use kube_endpoint_endpointslice_controller::{Plan, TopologyState};
 use serde::Serialize;
 
+use crate::across::Across;
 use crate::details::{LastWrite, RecentEvent};
 use crate::explanation::{self, Counts, EndpointsSummary, Explanation, Faults, Freshness, SliceSummary};
 use crate::near::{NearIndex, NearMatch, NearMatches, near_matches};
@@ -38,7 +39,7 @@ pub fn explain(
         Some(metadata) => near_matches(selector, metadata.iter().map(|(name, labels)| (name, labels))),
         None => near_matches(selector, objects.labels_of(&key.namespace)),
     };
-    explain_with(objects, key, topology, now, near, options)
+    explain_with(objects, key, topology, now, near, &Across::new(objects, options), options)
 }
 
 /// Explains a Service. `near` returns the pods of its namespace that nearly match a selector.
@@ -48,6 +49,7 @@ pub(crate) fn explain_with(
     topology: &TopologyState,
     now: Timestamp,
     near: impl FnOnce(&StringMap) -> NearMatches,
+    across: &Across<'_>,
     options: &Options,
 ) -> Option<Explanation> {
     let service = objects.service(key)?;
@@ -96,6 +98,7 @@ pub(crate) fn explain_with(
         policies,
         explained: &explained,
         nearly_matching: &nearly_matching,
+        across,
         counts,
         now,
         newest,

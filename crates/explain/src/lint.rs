@@ -10,6 +10,7 @@ use kube_endpoint_core_model::{
 };
 use serde::Serialize;
 
+use crate::across::Across;
 use crate::explain::explain_with;
 use crate::explanation::Advice;
 use crate::finding::Problem;
@@ -158,6 +159,7 @@ pub fn lint(objects: &Objects, now: Timestamp, options: &Options, lint_options: 
     let mut problems = Vec::new();
     // Services are sorted by namespace.
     let mut nearby: Option<(Text, NearIndex)> = None;
+    let across = Across::new(objects, options);
     let selected = objects.services.iter().filter(|(_, service)| lint_options.selects(&service.labels));
     let checked: Vec<ObjectKey> = selected.map(|(key, _)| key.clone()).collect();
     for key in &checked {
@@ -171,7 +173,7 @@ pub fn lint(objects: &Objects, now: Timestamp, options: &Options, lint_options: 
             });
             index.near(selector)
         };
-        problems.extend(of_service(explain_with(objects, key, &topology, now, near, options), key));
+        problems.extend(of_service(explain_with(objects, key, &topology, now, near, &across, options), key));
     }
     problems.extend(of_leftovers(objects, options, lint_options));
     problems.retain(|lint| {

@@ -8,6 +8,7 @@ mod explanations;
 mod fault_manifests;
 mod faults;
 mod laws;
+mod other_objects;
 mod render;
 mod shop;
 mod statuses;
