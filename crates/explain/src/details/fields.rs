@@ -21,8 +21,8 @@ pub(crate) fn is_on_host_network(pod: &Value) -> bool {
     pod["spec"]["hostNetwork"] == true
 }
 
-/// Returns true if a node keeps pods away that tolerate none of its taints: it is cordoned, or has a
-/// taint with the effect `NoSchedule` or `NoExecute`.
+/// Returns true if a node keeps pods away that tolerate none of its taints: it is cordoned, or has
+/// a taint with the effect `NoSchedule` or `NoExecute`.
 pub(crate) fn keeps_pods_away(node: &Value) -> bool {
     let spec = &node["spec"];
     let keeps = |taint: &Value| matches!(taint["effect"].as_str(), Some("NoSchedule" | "NoExecute"));
