@@ -80,13 +80,11 @@ impl<'a> Across<'a> {
     }
 
     /// Returns true if an address of a pod is that of no other one. A pod that has ended, that is
-    /// being deleted, or whose node is gone, may have had it before. A pod that is not ready may get
-    /// another one: after a restart of its node, the status still has the old one for a while.
+    /// being deleted, or whose node is gone, may have had it before. A pod that is not ready may
+    /// get another one: after a restart of its node, the status has the old one for a while.
     fn holds_its_addresses(&self, pod: &Pod) -> bool {
-        let has_node = || match &pod.node_name {
-            Some(name) => !self.options.known.nodes || self.objects.nodes.contains_key(name),
-            None => false,
-        };
+        let node = pod.node_name.as_ref().filter(|_| self.options.known.nodes);
+        let has_node = || node.is_some_and(|name| self.objects.nodes.contains_key(name));
         pod.is_ready() && !pod.is_terminal() && !pod.is_terminating() && !pod.host_network && has_node()
     }
 

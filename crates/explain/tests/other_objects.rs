@@ -211,6 +211,10 @@ mod pod_addresses {
         ] {
             assert_eq!(severity(cluster, CODE), None, "{what}");
         }
+        let mut options = Options::default();
+        options.known.nodes = false;
+        let codes = explained_with(batch(), &options).codes();
+        assert!(!codes.contains(&CODE), "the nodes are not known: {codes:?}");
     }
 }
 

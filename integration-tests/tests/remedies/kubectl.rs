@@ -32,6 +32,9 @@ pub(crate) async fn run(server: &EmbeddedApiServer, line: &str) -> Result<bool, 
     match words {
         ["auth", "can-i", "list", kind] => at(kind, "").map(|_| false),
         ["get", kind, "-l", selector] if selector.contains('=') => at(kind, "").map(|_| false),
+        ["get", kind, "-A", "-o", "wide", "--field-selector", selector] if selector.contains('=') => {
+            path("any", kind, "").map(|_| false)
+        }
         ["get", kind, names @ .., "-o", "yaml", "--show-managed-fields"]
         | ["get", kind, names @ .., "-o" | "-L", _]
         | ["describe", kind, names @ ..] => exist(server, namespace, kind, names).await,

@@ -111,9 +111,9 @@ fn add(
 /// Says on which ports the endpoints of a headless Service listen.
 pub(super) fn headless(port: i32, name: &str, targets: &[u16]) -> String {
     let name = if name.is_empty() { String::new() } else { format!(" ({name})") };
+    let targets = or(targets);
     format!(
-        "clients of a headless Service connect to its pods, so those that use its port {port}{name} get no answer: the pods listen on {}",
-        or(targets)
+        "no proxy translates the port {port}{name} of a headless Service to {targets}, on which its endpoints listen, so clients have to use {targets}"
     )
 }
 
