@@ -7,9 +7,7 @@ use std::time::Duration;
 use kube_endpoint_api_client::{ApiClient, ContentType};
 use kube_endpoint_core_model::{Node, ObjectKey, Pod};
 use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
-use kube_endpoint_informer::{
-    Change, Cluster, Handler, Kind, PodEvent, ReflectorOptions, StreamEvent, run,
-};
+use kube_endpoint_informer::{Change, Cluster, Handler, Kind, PodEvent, ReflectorOptions, StreamEvent, run};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 

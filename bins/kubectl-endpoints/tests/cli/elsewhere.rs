@@ -129,7 +129,9 @@ async fn pods_with_the_value_under_another_label_are_found_among_many() {
         service("shop", "front", json!({"clusterIP": "10.96.0.13", "selector": {"app": "front"}})),
         pod("shop", "z-1", labels, "Running"),
     ];
-    objects.extend((0..600).map(|at| pod("shop", &format!("a-{at}"), json!({"app": format!("a-{at}")}), "Running")));
+    objects.extend(
+        (0..600).map(|at| pod("shop", &format!("a-{at}"), json!({"app": format!("a-{at}")}), "Running")),
+    );
     let shop = Shop::with(objects, Vec::new()).await;
     let (findings, _) = explained(&shop, "front").await;
     assert!(findings[0].starts_with("EP067 no pod matches the selector, but pod z-1 has"), "{findings:?}");

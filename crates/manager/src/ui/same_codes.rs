@@ -85,7 +85,9 @@ fn the_page_and_the_plugin_say_the_same_in_the_same_order() {
         let selected: Vec<_> = selector.map_or(Vec::new(), |it| of_plugin.selected(&key().namespace, &it));
         let is_read = |object: &&Value| {
             let name = &object["metadata"]["name"];
-            object["kind"] != "Pod" || selected.is_empty() || selected.iter().any(|pod| *name == *pod.key.name)
+            object["kind"] != "Pod"
+                || selected.is_empty()
+                || selected.iter().any(|pod| *name == *pod.key.name)
         };
         let read = settled.objects().iter().filter(is_cached).filter(is_read);
         let of_plugin = Objects::read(read.cloned()).unwrap();
