@@ -163,7 +163,7 @@ mod tests {
     fn a_cordoned_or_tainted_node_keeps_pods_away() {
         let check = |spec: serde_json::Value, want: bool| {
             let node: Node =
-                serde_json::from_value(json!({"metadata": {"name": "n"}, "spec": spec.clone()})).unwrap();
+                serde_json::from_value(json!({"metadata": {"name": "n"}, "spec": &spec})).unwrap();
             assert_eq!(node.keeps_pods_away, want, "{spec}");
             assert!(node.same_for_controllers(&Node { name: "n".into(), ..Node::default() }));
         };

@@ -285,8 +285,8 @@ pub(crate) struct RawSpec {
     pub(crate) service_type: Option<ServiceType>,
     #[serde(rename = "clusterIP", deserialize_with = "text::or_empty")]
     pub(crate) cluster_ip: Text,
-    #[serde(rename = "clusterIPs", deserialize_with = "text::list")]
-    pub(crate) cluster_ips: Vec<Text>,
+    #[serde(rename = "clusterIPs", deserialize_with = "text::second")]
+    pub(crate) other_cluster_ip: Option<Text>,
     #[serde(deserialize_with = "or_default")]
     pub(crate) ip_families: Vec<IpFamily>,
     #[serde(deserialize_with = "or_default")]
@@ -344,7 +344,7 @@ impl From<RawService> for Service {
             selector: spec.selector,
             service_type: spec.service_type.unwrap_or_default(),
             cluster_ip: spec.cluster_ip,
-            other_cluster_ip: spec.cluster_ips.into_iter().nth(1),
+            other_cluster_ip: spec.other_cluster_ip,
             ip_families: spec.ip_families,
             ports: spec.ports.into_iter().map(ServicePort::from).collect(),
             publish_not_ready_addresses: spec.publish_not_ready_addresses,

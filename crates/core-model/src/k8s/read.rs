@@ -158,7 +158,7 @@ fn service_spec(name: &str, spec: &corev1::ServiceSpec) -> Result<service::RawSp
             _ => ServiceType::WithEndpoints,
         }),
         cluster_ip: or_empty(&spec.cluster_ip),
-        cluster_ips: spec.cluster_ips.iter().flatten().map(|ip| text(ip)).collect(),
+        other_cluster_ip: spec.cluster_ips.iter().flatten().nth(1).map(|ip| text(ip)),
         ip_families: spec.ip_families.iter().flatten().map(family).collect::<Result<_, _>>()?,
         ports: spec.ports.iter().flatten().map(service_port).collect(),
         publish_not_ready_addresses: spec.publish_not_ready_addresses.unwrap_or_default(),
