@@ -125,6 +125,7 @@ pub(crate) fn view(item: &[u8], interner: &mut Interner) -> Pod {
         node_name: optional(spec.node_name),
         hostname: optional(spec.hostname),
         subdomain: optional(spec.subdomain),
+        host_network: false,
         ports: ports.collect(),
         phase: if status.phase == "Running" { PodPhase::Running } else { PodPhase::Unknown },
         pod_ip: address::parse_sloppy(&status.pod_ip),

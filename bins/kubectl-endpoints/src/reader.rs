@@ -1,5 +1,6 @@
 //! Reads objects from the API server, page by page, and only those that a command needs.
 
+mod elsewhere;
 mod failed;
 mod signs;
 
@@ -13,7 +14,7 @@ use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, Objec
 use kube::{Client, Error};
 use kube_endpoint_api_client::why_request_failed;
 use kube_endpoint_core_model::{ObjectKey, Pod, Service, StringMap, Text, harmless};
-use kube_endpoint_explain::{Known, Objects, needs_all_nodes};
+use kube_endpoint_explain::{Known, Objects, needs_all_nodes, other_keys_of};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -165,8 +166,10 @@ impl Reader {
         let object =
             object.map_err(|error| anyhow!("{word} {key} cannot be read: {}", why_request_failed(&error)))?;
         let Some(object) = object else {
-            self.check_namespace(&key.namespace).await?;
-            bail!("there is no {word} {key}");
+            let elsewhere = self.namespaces_with(kind, key).await;
+            let exists = self.check_namespace(&key.namespace).await;
+            exists.map_err(|error| anyhow!("{error}{elsewhere}"))?;
+            bail!("there is no {word} {key}{elsewhere}");
         };
         Ok(object)
     }
@@ -311,12 +314,14 @@ impl Reader {
             let is_empty = reading.objects.pods_of(&key.namespace).next().is_none();
             if is_empty && reading.known.pods {
                 self.near(&mut reading, namespace, selector).await;
+                self.pods_elsewhere(&mut reading, namespace, selector).await?;
             }
         }
         let all_nodes = needs_all_nodes(&service);
         self.nodes(&mut reading, nodes, all_nodes).await?;
         self.outputs(&mut reading, key).await?;
         self.warnings(&mut reading, namespace).await?;
+        self.services_at_endpoints(&mut reading, key).await?;
         self.hinted_nodes(&mut reading, std::slice::from_ref(key), all_nodes).await?;
         Ok(reading)
     }
@@ -483,19 +488,29 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads the metadata of pods that lack one requirement of a selector, at most a page for each.
+    /// Reads the metadata of pods that lack one requirement of a selector, or that meet it under a
+    /// well-known label of the same meaning, at most a page for each.
     async fn near(&self, reading: &mut Reading, namespace: &str, selector: &StringMap) {
         let (mut seen, mut found) = (HashSet::new(), Vec::new());
         let api = self.api(Kind::Pod, Some(namespace));
-        for (label, _) in selector.iter() {
-            let params = ListParams::default().labels(&as_text(&selector.without(label))).limit(PAGE);
+        let lacking = selector.iter().map(|(label, _)| as_text(&selector.without(label)));
+        let others = selector
+            .iter()
+            .flat_map(|(label, value)| other_keys_of(label).map(move |other| format!("{other}={value}")));
+        for labels in lacking.chain(others) {
+            let params = ListParams::default().labels(&labels).limit(PAGE);
             match api.list_metadata(&params).await {
                 Ok(page) => {
+                    let has_more = page.metadata.continue_.is_some_and(|token| !token.is_empty());
                     for pod in page.items {
                         let name: Text = pod.metadata.name.unwrap_or_default().into();
                         if seen.insert(name.clone()) {
                             found.push((name, pod.metadata.labels.unwrap_or_default().into_iter().collect()));
                         }
+                    }
+                    // These are all pods of the namespace.
+                    if labels.is_empty() && !has_more {
+                        break;
                     }
                 }
                 Err(error) => {

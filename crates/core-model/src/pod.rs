@@ -27,6 +27,8 @@ pub struct Pod {
     pub node_name: Option<Text>,
     pub hostname: Option<Text>,
     pub subdomain: Option<Text>,
+    /// True if it is in the network of its node.
+    pub host_network: bool,
     /// The ports of all containers, then of all restartable init containers, in order.
     pub ports: ContainerPorts,
     pub phase: PodPhase,
@@ -143,6 +145,7 @@ impl Pod {
             node_name,
             hostname,
             subdomain,
+            host_network,
             ports,
             phase,
             pod_ip,
@@ -163,6 +166,7 @@ impl Pod {
             && *ports == other.ports
             && *hostname == other.hostname
             && *subdomain == other.subdomain
+            && *host_network == other.host_network
             && *labels == other.labels
     }
 
@@ -264,6 +268,8 @@ pub(crate) struct RawSpec {
     #[serde(deserialize_with = "text::non_empty")]
     pub(crate) subdomain: Option<Text>,
     #[serde(deserialize_with = "or_default")]
+    pub(crate) host_network: bool,
+    #[serde(deserialize_with = "or_default")]
     pub(crate) containers: Vec<RawContainer>,
     #[serde(deserialize_with = "or_default")]
     pub(crate) init_containers: Vec<RawContainer>,
@@ -363,6 +369,7 @@ impl From<RawPod> for Pod {
             node_name: spec.node_name,
             hostname: spec.hostname,
             subdomain: spec.subdomain,
+            host_network: spec.host_network,
             ports: ports.collect(),
             phase: status.phase.unwrap_or_default(),
             pod_ip: status.pod_ip.as_deref().and_then(address::parse_sloppy),
@@ -396,7 +403,7 @@ mod tests {
             "kind": "Pod", "apiVersion": "v1",
             "metadata": {"name": "p", "namespace": "n", "uid": "u", "resourceVersion": "7", "labels": {"a": "b"},
                 "annotations": {"note": "skipped"}, "managedFields": [{"fieldsV1": {"f:x": {}}}]},
-            "spec": {"nodeName": "node", "hostname": "h", "subdomain": "s", "volumes": [{"name": "v"}],
+            "spec": {"nodeName": "node", "hostname": "h", "subdomain": "s", "hostNetwork": true, "volumes": [{"name": "v"}],
                 "containers": [{"name": "c", "env": [{"name": "x"}],
                     "ports": [{"name": "http", "containerPort": 80, "protocol": "TCP"}, {"containerPort": 81}]}],
                 "initContainers": [

@@ -1,6 +1,7 @@
 //! A Service, as endpoint controllers see it.
 
 use std::fmt;
+use std::net::IpAddr;
 
 use serde::de::{Error, IgnoredAny, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -35,6 +36,8 @@ pub struct Service {
     pub service_type: ServiceType,
     /// `spec.clusterIP`; may be empty or `None`.
     pub cluster_ip: Text,
+    /// The second of `spec.clusterIPs`, of a Service with two families.
+    pub other_cluster_ip: Option<Text>,
     pub ip_families: Vec<IpFamily>,
     pub ports: Vec<ServicePort>,
     /// True if the Service publishes pods as ready that are not.
@@ -126,8 +129,8 @@ impl<'de> Visitor<'de> for IntOrString {
 }
 
 impl Service {
-    /// Returns true if two views are equal apart from their versions and traffic policies, so that
-    /// no controller can tell them apart.
+    /// Returns true if two views are equal apart from their versions, second cluster IP and traffic
+    /// policies, so that no controller can tell them apart.
     pub fn same_for_controllers(&self, other: &Self) -> bool {
         // Without this destructuring, somebody could add a field and forget it here.
         let Self {
@@ -145,6 +148,7 @@ impl Service {
             ports,
             publish_not_ready_addresses,
             traffic_distribution,
+            other_cluster_ip: _,
             policies: _,
         } = self;
         (service_type, publish_not_ready_addresses)
@@ -160,6 +164,12 @@ impl Service {
             && *ip_families == other.ip_families
             && *ports == other.ports
             && *traffic_distribution == other.traffic_distribution
+    }
+
+    /// Returns its cluster IPs.
+    pub fn cluster_ips(&self) -> impl Iterator<Item = IpAddr> {
+        let all = std::iter::once(&self.cluster_ip).chain(&self.other_cluster_ip);
+        all.filter_map(|text| address::parse_sloppy(text))
     }
 
     /// Returns true if it is headless or has no cluster IP (upstream `!isServiceIPSet`).
@@ -290,6 +300,8 @@ pub(crate) struct RawSpec {
     pub(crate) service_type: Option<ServiceType>,
     #[serde(rename = "clusterIP", deserialize_with = "text::or_empty")]
     pub(crate) cluster_ip: Text,
+    #[serde(rename = "clusterIPs", deserialize_with = "text::second")]
+    pub(crate) other_cluster_ip: Option<Text>,
     #[serde(deserialize_with = "or_default")]
     pub(crate) ip_families: Vec<IpFamily>,
     #[serde(deserialize_with = "or_default")]
@@ -304,6 +316,8 @@ pub(crate) struct RawSpec {
     pub(crate) external_local: bool,
     #[serde(rename = "externalIPs", deserialize_with = "or_default")]
     pub(crate) external_ips: Vec<IgnoredAny>,
+    #[serde(deserialize_with = "or_default")]
+    pub(crate) health_check_node_port: i32,
 }
 
 #[derive(Default, Deserialize)]
@@ -345,6 +359,7 @@ impl From<RawService> for Service {
             selector: spec.selector,
             service_type: spec.service_type.unwrap_or_default(),
             cluster_ip: spec.cluster_ip,
+            other_cluster_ip: spec.other_cluster_ip,
             ip_families: spec.ip_families,
             ports: spec.ports.into_iter().map(ServicePort::from).collect(),
             publish_not_ready_addresses: spec.publish_not_ready_addresses,
@@ -353,6 +368,7 @@ impl From<RawService> for Service {
                 internal_local: spec.internal_local,
                 external_local: spec.external_local,
                 externally_accessible,
+                has_health_check: spec.health_check_node_port != 0,
             },
         }
     }
@@ -415,6 +431,31 @@ mod tests {
         check("shop", "web", "web-stable", json!({"type": "ExternalName"}), None);
         check("shop", "kubernetes", "web-stable", json!({}), Some("web-stable"));
         check("default", "kubernetes", "web-stable", json!({}), None);
+    }
+
+    #[test]
+    fn cluster_ips_are_those_of_all_families() {
+        let check = |spec: serde_json::Value, want: &[&str]| {
+            let found: Vec<String> = service(spec.clone()).cluster_ips().map(|ip| ip.to_string()).collect();
+            assert_eq!(found, want, "{spec}");
+        };
+        check(json!({"clusterIP": "10.96.0.7"}), &["10.96.0.7"]);
+        check(
+            json!({"clusterIP": "10.96.0.7", "clusterIPs": ["10.96.0.7", "fd00::7"]}),
+            &["10.96.0.7", "fd00::7"],
+        );
+        check(json!({"clusterIP": "None", "clusterIPs": ["None"]}), &[]);
+        check(json!({"clusterIP": "", "clusterIPs": null}), &[]);
+    }
+
+    #[test]
+    fn what_no_controller_reads_makes_no_difference() {
+        let plain = service(json!({"clusterIP": "10.0.0.1"}));
+        let same = service(json!({"clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1", "fd00::1"],
+            "externalTrafficPolicy": "Local", "healthCheckNodePort": 30001}));
+        assert_ne!(plain, same);
+        assert!(plain.same_for_controllers(&same));
+        assert!(!plain.same_for_controllers(&service(json!({"clusterIP": "10.0.0.2"}))));
     }
 
     #[test]

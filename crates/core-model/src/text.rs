@@ -7,7 +7,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use serde::de::{Error, Visitor};
+use serde::de::{Error, IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use crate::Text;
@@ -66,6 +66,40 @@ fn kept(text: &str) -> Result<Text, std::convert::Infallible> {
 /// Deserialises an optional string.
 pub(crate) fn optional<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Text>, D::Error> {
     through(deserializer, kept)
+}
+
+/// Deserialises the second string of an optional list, and keeps no other.
+pub(crate) fn second<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Text>, D::Error> {
+    deserializer.deserialize_option(Second)
+}
+
+struct Second;
+
+impl<'de> Visitor<'de> for Second {
+    type Value = Option<Text>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of strings")
+    }
+
+    fn visit_none<E>(self) -> Result<Option<Text>, E> {
+        Ok(None)
+    }
+
+    fn visit_unit<E>(self) -> Result<Option<Text>, E> {
+        Ok(None)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Option<Text>, D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Option<Text>, A::Error> {
+        items.next_element::<IgnoredAny>()?;
+        let second = items.next_element::<OrEmpty>()?;
+        while items.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(second.map(|OrEmpty(text)| text))
+    }
 }
 
 /// Deserialises a string. As in Go, `null` becomes the empty string.

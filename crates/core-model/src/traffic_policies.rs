@@ -17,6 +17,8 @@ pub struct TrafficPolicies {
     /// The Service has a node port, an external IP or an address of a load balancer: some port, in
     /// some family.
     pub externally_accessible: bool,
+    /// Load balancers ask a port of each node if it has an endpoint (`spec.healthCheckNodePort`).
+    pub has_health_check: bool,
 }
 
 impl TrafficPolicies {

@@ -133,6 +133,11 @@ codes! {
     SliceUnused "EP062" "slice-unused" Warning "kube-proxy uses no endpoint of a slice, because of its ports or addresses."
     HintsIgnored "EP063" "hints-ignored" Warning "kube-proxy ignores the hints of the Service, because some ready endpoints have none."
     PortNotDeclared "EP064" "port-not-declared" Info "A targetPort is a number that no container of the pods declares."
+    ServiceIpAsEndpoint "EP065" "service-ip-as-endpoint" Error "An endpoint of the Service is the cluster IP of a Service."
+    HeadlessPort "EP066" "headless-port" Warning "The Service is headless, and its endpoints listen on another port than the Service's."
+    LabelKeysDiffer "EP067" "label-keys-differ" Error "The Service's selector matches no pod, and pods have its values under other labels."
+    PodsElsewhere "EP068" "pods-elsewhere" Info "The Service's selector matches no pod, and pods of other namespaces have its labels."
+    SharedPodIp "EP069" "shared-pod-ip" Error "Several pods have the same IP address."
     ClusterUnserved "EP073" "cluster-unserved" Error "No endpoint controller writes, so each changed Service waits for its slices."
     DistributionOverridden "EP074" "distribution-overridden" Info "An annotation of the Service overrides its trafficDistribution."
 }

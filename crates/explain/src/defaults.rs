@@ -1,7 +1,19 @@
 //! Sets the defaults of the fields that plans read, as the API server does, for objects from a
 //! file.
 
+use std::net::IpAddr;
+
+use kube_endpoint_core_model::address;
 use serde_json::{Value, json};
+
+/// The addresses that stand for those that an API server would allocate.
+const CLUSTER_IPS: [&str; 2] = ["192.0.2.1", "2001:db8::1"];
+
+/// Returns true if an address stands for one that an API server would allocate, so that no client
+/// can use it.
+pub(crate) fn stands_for_a_cluster_ip(address: IpAddr) -> bool {
+    CLUSTER_IPS.iter().any(|text| address::parse_sloppy(text) == Some(address))
+}
 
 /// Namespace of an object that names none.
 const DEFAULT_NAMESPACE: &str = "default";
@@ -54,7 +66,7 @@ fn service(spec: &mut Value) {
     // stand for the one that the server would allocate; no object contains it.
     if spec["clusterIP"].as_str().is_none_or(str::is_empty) {
         let is_ipv6 = spec["ipFamilies"][0] == "IPv6";
-        spec["clusterIP"] = if is_ipv6 { "2001:db8::1" } else { "192.0.2.1" }.into();
+        spec["clusterIP"] = if is_ipv6 { CLUSTER_IPS[1] } else { CLUSTER_IPS[0] }.into();
     }
     if spec["ipFamilies"].is_null() {
         let of_address = spec["clusterIP"].as_str().is_some_and(|address| address.contains(':'));

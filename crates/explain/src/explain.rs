@@ -11,6 +11,7 @@ use kube_endpoint_core_model::{
 use kube_endpoint_slice_plan::{Plan, TopologyState};
 use serde::Serialize;
 
+use crate::across::Across;
 use crate::cluster::ClusterFacts;
 use crate::details::{LastWrite, RecentEvent};
 use crate::explanation::{self, Counts, EndpointsSummary, Explanation, Faults, Freshness, SliceSummary};
@@ -40,7 +41,8 @@ pub fn explain(
         None => near_matches(selector, objects.labels_of(&key.namespace)),
     };
     let cluster = ClusterFacts::of(objects, options, now);
-    explain_with(objects, key, (topology, &cluster), now, near, options)
+    let across = Across::new(objects, options);
+    explain_with(objects, key, (topology, &cluster), now, near, &across, options)
 }
 
 /// Explains a Service. `near` returns the pods of its namespace that nearly match a selector.
@@ -50,6 +52,7 @@ pub(crate) fn explain_with(
     (topology, cluster): (&TopologyState, &ClusterFacts),
     now: Timestamp,
     near: impl FnOnce(&StringMap) -> NearMatches,
+    across: &Across<'_>,
     options: &Options,
 ) -> Option<Explanation> {
     let service = objects.service(key)?;
@@ -104,6 +107,7 @@ pub(crate) fn explain_with(
         policies,
         explained: &explained,
         nearly_matching: &nearly_matching,
+        across,
         counts,
         now,
         newest,

@@ -1,6 +1,8 @@
 //! The possible faults of a Service itself, its slices and its Endpoints.
 
+mod addresses;
 mod consumers;
+mod elsewhere;
 mod families;
 mod ports;
 mod remedy;
@@ -15,9 +17,9 @@ use kube_endpoint_core_model::{AddressType, IpFamily, ObjectKey, Text, Timestamp
 use serde::Serialize;
 
 use crate::details::write_optional_time;
-use crate::near::NearMatch;
+use crate::near::{NearMatch, OtherKeys};
 use crate::refused::Refused;
-use crate::{NamedPort, Open, Unserved};
+use crate::{Elsewhere, NamedPort, Open, Unserved};
 
 pub use topology::Withheld;
 
@@ -45,6 +47,15 @@ pub enum Fault {
         nearest: NearMatch,
         /// Number of pods that differ in one mistyped label.
         count: usize,
+    },
+    /// [`Code::LabelKeysDiffer`](crate::Code::LabelKeysDiffer)
+    LabelKeysDiffer(OtherKeys),
+    /// [`Code::PodsElsewhere`](crate::Code::PodsElsewhere)
+    PodsElsewhere {
+        /// The selector, as `key=value` pairs.
+        selector: String,
+        /// The other namespaces with such pods, sorted.
+        namespaces: Vec<Elsewhere>,
     },
     /// [`Code::NoSelector`](crate::Code::NoSelector)
     NoSelector,
@@ -142,10 +153,21 @@ pub enum Fault {
         policy: LocalPolicy,
         /// The number of nodes with an endpoint for their own clients.
         with: usize,
-        /// The nodes without such an endpoint. Empty if nodes are not known.
+        /// The nodes without such an endpoint on which ordinary pods run. Empty if nodes are not
+        /// known.
         without: Vec<Text>,
+        /// The number of other nodes without such an endpoint. They keep away pods without
+        /// tolerations.
+        closed: usize,
+        /// The nodes that endpoints name and that do not exist, if no client is sent to these
+        /// endpoints.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        missing: Vec<Text>,
         /// True if all nodes are known.
         are_nodes_known: bool,
+        /// True if load balancers leave nodes without an endpoint out, because they ask each
+        /// node's health check.
+        has_health_check: bool,
     },
     /// [`Code::OtherProxy`](crate::Code::OtherProxy)
     OtherProxy {
@@ -177,6 +199,38 @@ pub enum Fault {
     },
     /// [`Code::ClusterUnserved`](crate::Code::ClusterUnserved)
     ClusterUnserved(Unserved),
+    /// [`Code::ServiceIpAsEndpoint`](crate::Code::ServiceIpAsEndpoint)
+    ServiceIpAsEndpoint {
+        /// The ready endpoints that are cluster IPs, sorted by address.
+        endpoints: Vec<ServiceIp>,
+        /// True if no other endpoint is ready.
+        none_is_left: bool,
+    },
+    /// [`Code::HeadlessPort`](crate::Code::HeadlessPort)
+    HeadlessPort {
+        /// The port of the Service.
+        port: i32,
+        /// Its name, or empty.
+        name: Text,
+        protocol: Text,
+        /// The ports on which its endpoints listen, sorted.
+        targets: Vec<u16>,
+        /// True if pods have DNS names of their own, which their clients use in place of the
+        /// Service's.
+        has_pod_names: bool,
+    },
+    /// [`Code::SharedPodIp`](crate::Code::SharedPodIp)
+    SharedPodIp {
+        address: Text,
+        /// The first 20 pods that have this address, sorted.
+        pods: Vec<ObjectKey>,
+        /// The number of pods that have it.
+        count: usize,
+        /// The number of other addresses that several pods have, too.
+        more: usize,
+        /// True if some of the pods are not the Service's.
+        with_others: bool,
+    },
     /// [`Code::SlicesBehind`](crate::Code::SlicesBehind)
     SlicesBehind(Behind),
     /// [`Code::WrongOwner`](crate::Code::WrongOwner)
@@ -243,6 +297,15 @@ pub enum Fault {
         /// The client that wrote the Endpoints last, if that is known.
         by: Option<Text>,
     },
+}
+
+/// An endpoint that is the cluster IP of a Service.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ServiceIp {
+    pub address: Text,
+    /// The Service with this cluster IP.
+    pub service: ObjectKey,
 }
 
 /// A traffic policy of a Service. Prints as the field.

@@ -1,5 +1,6 @@
 //! Looks for faults of a Service itself, its slices and its Endpoints.
 
+mod addresses;
 mod behind;
 mod consumers;
 mod duplicates;
@@ -18,6 +19,7 @@ use kube_endpoint_core_model::well_known::{
 use kube_endpoint_core_model::{EndpointSlice, Pod, Service, Text, Timestamp, address};
 use kube_endpoint_mirroring::plan::{AddressVerdict, MirrorVerdict, NotMirrored, SkipReason};
 
+use crate::across::Across;
 use crate::cluster::ClusterFacts;
 use crate::consumers::kube_proxy::TrafficPolicies;
 use crate::explanation::Counts;
@@ -38,6 +40,7 @@ pub(crate) struct Looked<'a> {
     pub(crate) policies: TrafficPolicies,
     pub(crate) explained: &'a [PodExplanation],
     pub(crate) nearly_matching: &'a NearMatches,
+    pub(crate) across: &'a Across<'a>,
     pub(crate) counts: Counts,
     pub(crate) now: Timestamp,
     /// Time of the newest change that should be published.
@@ -67,6 +70,8 @@ impl Looked<'_> {
         self.of_spec(&mut faults);
         if self.options.known.slices {
             self.of_slices(&mut faults);
+            faults.extend(self.cluster_ips());
+            faults.extend(self.headless_ports());
         }
         if self.options.known.endpoints {
             self.of_endpoints(&mut faults);
@@ -103,14 +108,20 @@ impl Looked<'_> {
         if !self.pods.is_empty() || !self.options.known.pods {
             return;
         }
-        let count = self.nearly_matching.typos().map(|group| group.count).sum();
-        faults.push(match self.nearly_matching.typos().next() {
-            Some(nearest) => Fault::PodsNearlyMatch { nearest: nearest.clone(), count },
-            None => {
-                let pairs = self.service.selector.iter().flat_map(|selector| selector.iter());
-                let pairs: Vec<String> = pairs.map(|(key, value)| format!("{key}={value}")).collect();
-                Fault::NoPodMatches { selector: pairs.join(",") }
-            }
+        let Some(selector) = &self.service.selector else { return };
+        let pairs: Vec<String> = selector.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let pairs = pairs.join(",");
+        let near = self.nearly_matching;
+        let count = near.typos().map(|group| group.count).sum();
+        let namespaces = self.across.with_labels(selector);
+        if !namespaces.is_empty() {
+            let (selector, namespaces) = (pairs.clone(), namespaces.to_vec());
+            faults.push(Fault::PodsElsewhere { selector, namespaces });
+        }
+        faults.push(match (near.typos().next(), &near.other_keys) {
+            (Some(nearest), _) => Fault::PodsNearlyMatch { nearest: nearest.clone(), count },
+            (None, Some(other_keys)) => Fault::LabelKeysDiffer(other_keys.clone()),
+            (None, None) => Fault::NoPodMatches { selector: pairs },
         });
     }
 
@@ -132,6 +143,7 @@ impl Looked<'_> {
         }
         self.of_names(faults);
         faults.extend(self.ports_not_declared());
+        faults.extend(self.shared_addresses());
     }
 
     /// Looks at the DNS names of pods, which those of a headless Service get if their subdomain is

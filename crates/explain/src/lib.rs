@@ -34,6 +34,7 @@
 //! - [`leftovers`] tells which slices and Endpoints belong to Services that do not exist any more.
 //! - [`text`] prints all of these for a terminal. All of them serialise, too.
 
+mod across;
 pub mod age;
 mod cluster;
 mod code;
@@ -64,16 +65,22 @@ mod sarif;
 pub mod text;
 mod traffic;
 
+pub use across::Elsewhere;
 pub use cluster::{SomeNodes, StaleLease, Unserved, Waiting};
 pub use code::{Code, Severity, UnknownCode};
 pub use diff::{Change, Diff, DiffError, FieldChange, Verb, diff};
 pub use explain::{NearService, PodServices, ServiceSays, explain, explain_pod};
 pub use explanation::{Explanation, ServiceVerdict, Status};
-pub use fault::{Behind, Fault, LocalPolicy, UnusedSlice, Withheld};
+pub use fault::{Behind, Fault, LocalPolicy, ServiceIp, UnusedSlice, Withheld};
 pub use finding::Problem;
 pub use hint::HintReason;
 pub use lint::{FailOn, Lint, LintOptions, LintReport, lint};
-pub use near::{NearIndex, NearMatch, NearMatches, near_matches};
+pub use near::{NearIndex, NearMatch, NearMatches, OtherKey, OtherKeys, near_matches, other_keys_of};
+pub use objects::{ObjectError, Objects, needs_all_nodes};
+pub use finding::Problem;
+pub use hint::HintReason;
+pub use lint::{FailOn, Lint, LintOptions, LintReport, lint};
+pub use near::{NearIndex, NearMatch, NearMatches, OtherKey, OtherKeys, near_matches, other_keys_of};
 pub use objects::{ObjectError, Objects, needs_all_nodes};
 pub use planned::{Known, Options, Planned};
 pub use pod::{Place, PodExplanation, Publication};

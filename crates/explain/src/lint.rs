@@ -10,6 +10,7 @@ use kube_endpoint_core_model::{
 };
 use serde::Serialize;
 
+use crate::across::Across;
 use crate::cluster::{ClusterFacts, Waiting};
 use crate::explain::explain_with;
 use crate::explanation::Advice;
@@ -204,6 +205,7 @@ pub fn lint(objects: &Objects, now: Timestamp, options: &Options, lint_options: 
     let mut problems = Vec::new();
     // Services are sorted by namespace.
     let mut nearby: Option<(Text, NearIndex)> = None;
+    let across = Across::new(objects, options);
     let selected = objects.services.iter().filter(|(_, service)| lint_options.selects(&service.labels));
     let checked: Vec<ObjectKey> = selected.map(|(key, _)| key.clone()).collect();
     for key in &checked {
@@ -217,7 +219,7 @@ pub fn lint(objects: &Objects, now: Timestamp, options: &Options, lint_options: 
             });
             index.near(selector)
         };
-        let explanation = explain_with(objects, key, (&topology, &cluster), now, near, options);
+        let explanation = explain_with(objects, key, (&topology, &cluster), now, near, &across, options);
         if let Some(explanation) =
             explanation.as_ref().filter(|_| objects.service(key).is_some_and(|it| it.selects_pods()))
         {

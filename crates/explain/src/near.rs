@@ -1,5 +1,6 @@
 //! Finds pods that nearly match a selector: all labels but one are as the Service asks.
 
+mod keys;
 mod typo;
 
 use std::collections::{BTreeMap, HashMap};
@@ -9,6 +10,7 @@ use std::sync::Arc;
 use kube_endpoint_core_model::{StringMap, Text};
 use serde::Serialize;
 
+pub use keys::{OtherKey, OtherKeys, other_keys_of};
 pub(crate) use typo::is_typo;
 
 /// The maximum number of names in a list of pods.
@@ -87,6 +89,8 @@ pub struct NearMatches {
     pub groups: Vec<NearMatch>,
     /// Number of pods of all groups.
     pub pods: usize,
+    /// The pods that have the values of the selector under other labels of the same meaning.
+    pub other_keys: Option<OtherKeys>,
 }
 
 impl NearMatches {
@@ -104,7 +108,9 @@ pub struct NearIndex {
     sets: Vec<LabelSet>,
     /// Positions in `sets`, by label and value, and by label.
     by_pair: HashMap<(Text, Text), Vec<usize>>,
-    by_label: HashMap<Text, Vec<usize>>,
+    by_label: BTreeMap<Text, Vec<usize>>,
+    /// The labels of pods that may stand for a label.
+    known_keys: HashMap<Text, Vec<Text>>,
     /// The results for a label and the other requirements of a selector.
     known: HashMap<(Text, StringMap), Arc<Values>>,
     /// The number of label sets that this has compared with a requirement.
@@ -196,7 +202,7 @@ impl NearIndex {
                 .then_with(|| (&one.label, &one.found).cmp(&(&two.label, &two.found)))
         });
         groups.truncate(MAX_GROUPS);
-        NearMatches { groups, pods }
+        NearMatches { groups, pods, other_keys: self.other_keys(selector) }
     }
 
     /// Returns the pods that meet `others`, by the value of a label.

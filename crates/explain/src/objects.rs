@@ -1,11 +1,12 @@
 //! The objects that explanations read, from a cluster or from files, indexed by their Services.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use kube_endpoint_core_model::{
     EndpointSlice, Endpoints, Intern, Interner, LabelSelector, Node, ObjectKey, Pod, Service, StringMap,
-    Text, Timestamp,
+    Text, Timestamp, address,
 };
 use kube_endpoint_slice_plan::TopologyState;
 use serde::de::DeserializeOwned;
@@ -299,6 +300,17 @@ impl Objects {
     /// Returns names and labels of the pods of a namespace, sorted by name.
     pub fn labels_of(&self, namespace: &Text) -> impl Iterator<Item = (&Text, &StringMap)> {
         self.pods_of(namespace).map(|pod| (&pod.key.name, &pod.labels))
+    }
+
+    /// Returns the addresses of the ready endpoints of a Service that name no pod: those that
+    /// somebody has written by hand.
+    pub fn written_addresses(&self, service: &ObjectKey) -> BTreeSet<IpAddr> {
+        let slices = self.slices_of(service).iter();
+        let endpoints = slices.flat_map(|slice| &slice.endpoints).filter(|endpoint| {
+            let is_pod = endpoint.target_ref.as_ref().is_some_and(|target| *target.kind == *"Pod");
+            endpoint.conditions.ready != Some(false) && !is_pod
+        });
+        endpoints.flat_map(|it| &it.addresses).filter_map(|text| address::parse_sloppy(text)).collect()
     }
 
     /// Returns the nodes of clients.

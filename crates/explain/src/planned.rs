@@ -28,6 +28,9 @@ pub struct Options {
     pub late_after: i64,
     /// The kinds of the cluster that the objects contain.
     pub known: Known,
+    /// True if the explanation of a Service may name objects of other namespaces, because its
+    /// reader may read them.
+    pub other_namespaces: bool,
 }
 
 /// The kinds of objects that could be read. Explanations neither compare objects of other kinds nor
@@ -68,6 +71,7 @@ impl Default for Options {
             mirroring: mirroring::PlanOptions::default(),
             late_after: 30,
             known: Known::ALL,
+            other_namespaces: true,
         }
     }
 }

@@ -51,9 +51,13 @@ impl Fault {
     pub(crate) fn traffic_lost(&self, severity: Severity, is_down: bool) -> TrafficLost {
         match self {
             _ if is_down && severity == Severity::Error => TrafficLost::All,
+            Self::ServiceIpAsEndpoint { none_is_left: true, .. } => TrafficLost::All,
             Self::EndpointPortsDiffer { .. }
             | Self::EndpointFamiliesDiffer { .. }
-            | Self::NoLocalEndpoint { policy: LocalPolicy::Internal, .. } => TrafficLost::Some,
+            | Self::ServiceIpAsEndpoint { .. }
+            | Self::SharedPodIp { .. }
+            | Self::NoLocalEndpoint { policy: LocalPolicy::Internal, .. }
+            | Self::NoLocalEndpoint { with: 0, .. } => TrafficLost::Some,
             Self::SlicesBehind(behind) if behind.is_late => TrafficLost::Some,
             _ => TrafficLost::None,
         }

@@ -9,6 +9,7 @@ mod explanations;
 mod fault_manifests;
 mod faults;
 mod laws;
+mod other_objects;
 mod refused;
 mod render;
 mod shop;

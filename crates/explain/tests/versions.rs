@@ -56,7 +56,7 @@ fn as_of(cluster: Cluster, minor: u32, by: Option<&str>) -> Vec<Value> {
 fn services(minor: u32) -> Cluster {
     let mut cluster = Cluster::new().node("a").zone("eu-1").node("b").zone("eu-2");
     cluster = cluster.service("web").port("http", 80, "http").pods("web", 3);
-    cluster = cluster.service("db").headless().pods("db", 2);
+    cluster = cluster.service("db").port("db", 8080, 8080).headless().pods("db", 2);
     cluster = cluster.service("both").dual_stack().pods("both", 1);
     cluster = cluster.service("early").publish_not_ready().pods("early", 1);
     cluster = cluster.service("old-hints").topology_aware().pods("old-hints", 4);

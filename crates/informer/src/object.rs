@@ -193,7 +193,7 @@ pub trait Object:
         !self.key().name.is_empty()
     }
 
-    /// Returns true if two views are equal apart from their versions and details.
+    /// Returns true if two views are equal apart from their versions and what no controller reads.
     fn same_but_version(&mut self, other: &Self) -> bool {
         let version = self.resource_version();
         self.set_resource_version(other.resource_version());
@@ -268,6 +268,15 @@ macro_rules! keeps_strings {
     };
 }
 
+/// The method of a kind with fields that no controller reads.
+macro_rules! has_unread_fields {
+    () => {
+        fn same_but_version(&mut self, other: &Self) -> bool {
+            self.same_for_controllers(other)
+        }
+    };
+}
+
 /// The methods of the kind that has details.
 macro_rules! has_details {
     () => {
@@ -331,7 +340,8 @@ object!(
     |cluster, origin, event| cluster
         .apply_to(&cluster.inner.nodes, origin, event, |it, change| it.on_node(change)),
     |node| ObjectKey { namespace: Text::default(), name: node.name.clone() },
-    resource_version
+    resource_version,
+    has_unread_fields
 );
 object!(
     EndpointSlice,

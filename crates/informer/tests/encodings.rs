@@ -131,7 +131,7 @@ fn pod() -> impl Strategy<Value = Value> {
         .prop_map(|(containers, init, node, hostname, subdomain, gates)| {
             let of_type = |field: &str| gates.iter().map(|gate| json!({field: gate})).collect::<Vec<_>>();
             json!({"containers": containers, "initContainers": init, "nodeName": node, "hostname": hostname, "subdomain": subdomain,
-                "readinessGates": of_type("conditionType"), "schedulingGates": of_type("name"),
+                "hostNetwork": gates.len() == 1, "readinessGates": of_type("conditionType"), "schedulingGates": of_type("name"),
                 "volumes": [{"name": "v", "emptyDir": {}}]})
         });
     let status = (
@@ -165,7 +165,7 @@ fn service() -> impl Strategy<Value = Value> {
         policy(),
         policy(),
         of(prop_oneof![Just(0), Just(30000)]),
-        prop::collection::vec(ip(), 0..2),
+        prop::collection::vec(ip(), 0..3),
         of(prop_oneof![Just("VIP"), Just("Proxy")]),
         of(ip()),
     )
@@ -180,15 +180,20 @@ fn service() -> impl Strategy<Value = Value> {
             ports.iter_mut().for_each(|port| port["nodePort"] = access["nodePort"].clone());
             json!({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {"ports": ports, "selector": selector,
                 "ipFamilies": families, "type": kind, "publishNotReadyAddresses": not_ready, "trafficDistribution": distribution, "clusterIP": ip,
-                "internalTrafficPolicy": access["internal"], "externalTrafficPolicy": access["external"], "externalIPs": access["ips"]},
+                "internalTrafficPolicy": access["internal"], "externalTrafficPolicy": access["external"], "externalIPs": access["ips"],
+                "clusterIPs": access["ips"], "healthCheckNodePort": access["nodePort"]},
                 "status": access["status"]})
         })
 }
 
 fn node() -> impl Strategy<Value = Value> {
-    (metadata(), prop::collection::vec(condition(), 0..3), of("[0-9]{1,3}m|[0-9]|[0-9]e3")).prop_map(|(metadata, conditions, cpu)| {
+    let taint = prop_oneof![Just("NoSchedule"), Just("PreferNoSchedule"), Just("NoExecute")];
+    let taint = taint.prop_map(|effect| json!({"key": "k", "effect": effect}));
+    let spec = (any::<Option<bool>>(), prop::collection::vec(taint, 0..2))
+        .prop_map(|(closed, taints)| json!({"unschedulable": closed, "taints": taints}));
+    (metadata(), prop::collection::vec(condition(), 0..3), of("[0-9]{1,3}m|[0-9]|[0-9]e3"), spec).prop_map(|(metadata, conditions, cpu, spec)| {
         let cpu = cpu.map_or(json!({}), |cpu| json!({"cpu": cpu, "memory": "1Gi"}));
-        json!({"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": {"conditions": conditions, "allocatable": cpu}})
+        json!({"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": spec, "status": {"conditions": conditions, "allocatable": cpu}})
     })
 }
 

@@ -1,22 +1,27 @@
-//! The stores keep the details of pods on request, and nobody hears of a change of these alone.
+//! The stores keep what only explanations read, the details of pods on request, and nobody hears of
+//! a change of that alone.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use kube_endpoint_api_client::{ApiClient, ContentType};
-use kube_endpoint_core_model::{ObjectKey, Pod};
+use kube_endpoint_core_model::{Node, ObjectKey, Pod};
 use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
-use kube_endpoint_informer::{Cluster, Handler, Kind, PodEvent, ReflectorOptions, run};
+use kube_endpoint_informer::{Change, Cluster, Handler, Kind, PodEvent, ReflectorOptions, StreamEvent, run};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-/// The versions of the pods of which the cluster told a handler.
+/// The versions of the objects of which the cluster told a handler.
 #[derive(Default)]
 struct Told(Mutex<Vec<String>>);
 
 impl Handler for Told {
     fn on_pod(&self, event: &PodEvent) {
         self.0.lock().extend(event.change.new.as_ref().map(|pod| pod.resource_version.to_string()));
+    }
+
+    fn on_node(&self, change: &Change<Node>) {
+        self.0.lock().extend(change.new.as_ref().map(|node| node.resource_version.to_string()));
     }
 }
 
@@ -64,4 +69,20 @@ async fn a_change_of_details_alone_is_no_change() {
             assert_eq!(put(pod("Succeeded", "False", 3)).await, (None, 1), "it has ended as it should");
         }
     }
+}
+
+#[test]
+fn a_cordoned_node_is_no_change() {
+    let cluster = Cluster::new([Kind::Nodes]);
+    let told = Arc::new(Told::default());
+    cluster.add_handler(Arc::clone(&told) as Arc<dyn Handler>);
+    let put = |version: &str, closed: bool, ready: &str| {
+        let node = json!({"metadata": {"name": "n1", "resourceVersion": version}, "spec": {"unschedulable": closed},
+            "status": {"conditions": [{"type": "Ready", "status": ready}]}});
+        cluster.apply::<Node>(StreamEvent::Applied(serde_json::from_value(node).unwrap()));
+        (cluster.node("n1").unwrap().keeps_pods_away, std::mem::take(&mut *told.0.lock()).len())
+    };
+    assert_eq!(put("1", false, "True"), (false, 1));
+    assert_eq!(put("2", true, "True"), (true, 0));
+    assert_eq!(put("3", true, "False"), (true, 1));
 }

@@ -54,6 +54,9 @@ pub(crate) async fn run(server: &EmbeddedApiServer, line: &str) -> Result<bool, 
             at("events", "").map(|_| false)
         }
         ["get", kind, "-l", selector] if selector.contains('=') => at(kind, "").map(|_| false),
+        ["get", kind, "-A", "-o", "wide", "--field-selector", selector] if selector.contains('=') => {
+            path("any", kind, "").map(|_| false)
+        }
         ["get", kind, names @ .., "-o", "yaml", "--show-managed-fields"]
         | ["get", kind, names @ .., "-o" | "-L", _]
         | ["describe", kind, names @ ..] => exist(server, namespace, kind, names).await,

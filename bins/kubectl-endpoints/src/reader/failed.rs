@@ -39,6 +39,6 @@ pub(super) fn forbidden(
     }
 }
 
-fn is_forbidden(error: &Error) -> bool {
+pub(super) fn is_forbidden(error: &Error) -> bool {
     matches!(error, Error::Api(status) if status.code == 403)
 }

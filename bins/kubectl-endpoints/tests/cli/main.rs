@@ -7,6 +7,7 @@ mod cleanup;
 mod completion;
 mod docs;
 mod doctor;
+mod elsewhere;
 mod errors;
 mod foreign_server;
 mod hostile;

@@ -10,7 +10,7 @@ use serde::de::IgnoredAny;
 
 use super::ConversionError;
 use crate::endpoints::{EndpointAddress, EndpointSubset, EndpointsPort};
-use crate::node::{RawAllocatable, RawNode, RawNodeCondition, RawQuantity};
+use crate::node::{RawAllocatable, RawNode, RawNodeCondition, RawQuantity, RawTaint};
 use crate::pod::{
     ConditionStatus, ConditionType, ContainerPort, PodPhase, RawCondition, RawContainer, RawIp, RawMeta,
     RawOwner, RawPod, RestartPolicy,
@@ -40,6 +40,7 @@ fn pod_spec(spec: &corev1::PodSpec) -> pod::RawSpec {
         node_name: non_empty(&spec.node_name),
         hostname: non_empty(&spec.hostname),
         subdomain: non_empty(&spec.subdomain),
+        host_network: spec.host_network.unwrap_or_default(),
         containers: spec.containers.iter().map(container).collect(),
         init_containers: spec.init_containers.iter().flatten().map(container).collect(),
     }
@@ -83,8 +84,14 @@ impl TryFrom<&corev1::Node> for Node {
     fn try_from(object: &corev1::Node) -> Result<Self, ConversionError> {
         let metadata = raw_meta("Node", &object.metadata)?;
         let status = object.status.as_ref().map(node_status).unwrap_or_default();
-        Ok(RawNode { metadata, status }.into())
+        let spec = object.spec.as_ref().map(node_spec).unwrap_or_default();
+        Ok(RawNode { metadata, spec, status }.into())
     }
+}
+
+fn node_spec(spec: &corev1::NodeSpec) -> node::RawSpec {
+    let taints = spec.taints.iter().flatten().map(|taint| RawTaint { effect: text(&taint.effect) });
+    node::RawSpec { unschedulable: spec.unschedulable.unwrap_or_default(), taints: taints.collect() }
 }
 
 fn node_status(status: &corev1::NodeStatus) -> node::RawStatus {
@@ -152,12 +159,14 @@ fn service_spec(name: &str, spec: &corev1::ServiceSpec) -> Result<service::RawSp
             _ => ServiceType::WithEndpoints,
         }),
         cluster_ip: or_empty(&spec.cluster_ip),
+        other_cluster_ip: spec.cluster_ips.iter().flatten().nth(1).map(|ip| text(ip)),
         ip_families: spec.ip_families.iter().flatten().map(family).collect::<Result<_, _>>()?,
         ports: spec.ports.iter().flatten().map(service_port).collect(),
         publish_not_ready_addresses: spec.publish_not_ready_addresses.unwrap_or_default(),
         traffic_distribution: non_empty(&spec.traffic_distribution),
         internal_local: spec.internal_traffic_policy.as_deref().is_some_and(is_local),
         external_local: spec.external_traffic_policy.as_deref().is_some_and(is_local),
+        health_check_node_port: spec.health_check_node_port.unwrap_or_default(),
         external_ips: spec.external_ips.iter().flatten().map(|_| IgnoredAny).collect(),
     })
 }

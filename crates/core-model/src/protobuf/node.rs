@@ -3,16 +3,19 @@
 use super::meta::{CommonMeta, map_entry, non_empty, owned};
 use super::wire::{Fields, Payload};
 use super::{DecodeError, FromProtobuf};
+use crate::node::keeps_away;
 use crate::well_known::{LABEL_ZONE, LABELS_CONTROL_PLANE};
 use crate::{Interner, Node, Text, quantity};
 
 impl FromProtobuf for Node {
     fn from_protobuf(bytes: &[u8], interner: &mut Interner) -> Result<Self, DecodeError> {
         let (mut meta, mut status) = (CommonMeta::default(), Status::default());
+        let mut keeps_pods_away = false;
         let mut fields = Fields::new(bytes, "the node");
         while let Some((number, payload)) = fields.next()? {
             match number {
                 1 => meta.read(payload, |_, _| Ok(()))?,
+                2 => keeps_pods_away = read_spec(payload)?,
                 3 => status.read(payload)?,
                 _ => {}
             }
@@ -28,8 +31,28 @@ impl FromProtobuf for Node {
                 _ => Text::default(),
             },
             allocatable_cpu_nano: quantity::parse_nano(status.cpu).unwrap_or_default(),
+            keeps_pods_away,
         })
     }
+}
+
+/// Returns true if the node keeps pods away.
+fn read_spec(payload: Payload<'_>) -> Result<bool, DecodeError> {
+    let mut keeps_pods_away = false;
+    let mut fields = Fields::of(payload, "spec")?;
+    while let Some((number, payload)) = fields.next()? {
+        match number {
+            4 => keeps_pods_away |= payload.boolean("spec.unschedulable")?,
+            5 => {
+                let mut fields = Fields::of(payload, "spec.taints")?;
+                while let Some((number, payload)) = fields.next()? {
+                    keeps_pods_away |= number == 3 && keeps_away(payload.text("spec.taints.effect")?);
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(keeps_pods_away)
 }
 
 #[derive(Default)]

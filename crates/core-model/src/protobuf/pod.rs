@@ -12,6 +12,7 @@ struct RawPod<'a> {
     node_name: &'a str,
     hostname: &'a str,
     subdomain: &'a str,
+    host_network: bool,
     /// The ports of containers, and of restartable init containers.
     ports: Vec<Port<'a>>,
     sidecar_ports: Vec<Port<'a>>,
@@ -57,6 +58,7 @@ impl<'a> RawPod<'a> {
             match number {
                 2 => drop(read_container(payload, &mut self.ports)?),
                 10 => self.node_name = payload.text("spec.nodeName")?,
+                11 => self.host_network = payload.boolean("spec.hostNetwork")?,
                 16 => self.hostname = payload.text("spec.hostname")?,
                 17 => self.subdomain = payload.text("spec.subdomain")?,
                 20 => {
@@ -127,6 +129,7 @@ impl<'a> RawPod<'a> {
             node_name: non_empty(self.node_name).map(|name| interner.shared(name)),
             hostname: non_empty(self.hostname).map(owned),
             subdomain: non_empty(self.subdomain).map(|name| interner.shared(name)),
+            host_network: self.host_network,
             ports: interner.ports_of(ports),
             phase: self.phase,
             pod_ip,

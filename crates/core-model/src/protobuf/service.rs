@@ -43,6 +43,7 @@ fn read_spec<'a>(
     selector: &mut Pairs<'a>,
     interner: &mut Interner,
 ) -> Result<(), DecodeError> {
+    let mut cluster_ips = 0;
     let mut fields = Fields::of(payload, "spec")?;
     while let Some((number, payload)) = fields.next()? {
         match number {
@@ -61,7 +62,17 @@ fn read_spec<'a>(
             }
             5 => service.policies.externally_accessible = true,
             11 => service.policies.external_local = is_local(payload.text("spec.externalTrafficPolicy")?),
+            12 => {
+                let port = payload.int32("spec.healthCheckNodePort")?;
+                service.policies.has_health_check = port != 0;
+            }
             13 => service.publish_not_ready_addresses = payload.boolean("spec.publishNotReadyAddresses")?,
+            18 => {
+                cluster_ips += 1;
+                if cluster_ips == 2 {
+                    service.other_cluster_ip = Some(owned(payload.text("spec.clusterIPs")?));
+                }
+            }
             19 => push_to_short(&mut service.ip_families, ip_family(payload.text("spec.ipFamilies")?)?),
             22 => service.policies.internal_local = is_local(payload.text("spec.internalTrafficPolicy")?),
             23 => {

@@ -1,6 +1,6 @@
 //! Message and remedy for ports of a Service that its endpoints lack.
 
-use kube_endpoint_core_model::IpFamily;
+use kube_endpoint_core_model::{IpFamily, ObjectKey};
 
 use crate::NamedPort;
 
@@ -106,6 +106,42 @@ fn add(
         _ if other.port.is_none() => endpoints,
         _ => format!("{endpoints}, or give the Service {}", a(other)),
     }
+}
+
+/// Says on which ports the endpoints of a headless Service listen.
+pub(super) fn headless(port: i32, name: &str, targets: &[u16]) -> String {
+    let name = if name.is_empty() { String::new() } else { format!(" ({name})") };
+    let targets = or(targets);
+    format!(
+        "no proxy translates the port {port}{name} of a headless Service to {targets}, on which its endpoints listen, so clients have to use {targets}"
+    )
+}
+
+/// Says which port clients of a headless Service have to use. The SRV record of a port has its
+/// number; one without a name has none.
+pub(super) fn headless_remedy(
+    port: i32,
+    name: &str,
+    protocol: &str,
+    targets: &[u16],
+    service: &ObjectKey,
+) -> String {
+    let ObjectKey { namespace, name: of } = service;
+    let srv = match name {
+        "" => String::new(),
+        name => format!(
+            ", or ask DNS for the SRV record _{name}._{}.{of}.{namespace}.svc, which has it",
+            protocol.to_lowercase()
+        ),
+    };
+    let targets = or(targets);
+    format!(
+        "Let clients use port {targets}{srv}; if nobody relies on the number {port}, set the port of the Service to {targets}; if clients need it, create the Service anew with a cluster IP"
+    )
+}
+
+fn or(numbers: &[u16]) -> String {
+    numbers.iter().map(u16::to_string).collect::<Vec<_>>().join(" or ")
 }
 
 pub(super) fn list(ports: &[NamedPort], text: impl Fn(&NamedPort) -> String) -> String {

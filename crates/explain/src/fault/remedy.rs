@@ -6,7 +6,9 @@ use kube_endpoint_core_model::well_known::{
 use kube_endpoint_core_model::{ObjectKey, Text};
 
 use super::text::{and, names};
-use super::{Fault, UnusedSlice, consumers, families, ports, topology, unserved};
+use super::{
+    Fault, UnusedSlice, addresses, consumers, elsewhere, families, ports, topology, unserved,
+};
 use crate::pod_reason::{capital, held};
 use crate::remedy::Person::{ClusterAdministrator, EndpointsWriter, PodOwner, ServiceOwner};
 use crate::{Remedy, Step};
@@ -65,9 +67,20 @@ impl Fault {
                 EndpointsWriter,
                 format!("Remove the label {LABEL_HEADLESS} if kube-proxy should send clients to these endpoints, too"),
             ),
-            Self::NoLocalEndpoint { policy, with, .. } => {
-                Remedy::ask(ServiceOwner, consumers::no_local_remedy(*policy, *with))
+            Self::NoLocalEndpoint { policy, with, without, has_health_check, .. } => Remedy::ask(
+                ServiceOwner,
+                consumers::no_local_remedy(*policy, *with, without.len(), *has_health_check),
+            ),
+            Self::LabelKeysDiffer(other) => elsewhere::other_keys_remedy(other, service),
+            Self::PodsElsewhere { selector, namespaces } => {
+                elsewhere::elsewhere_remedy(selector, namespaces, service)
             }
+            Self::ServiceIpAsEndpoint { endpoints, .. } => addresses::cluster_ips_remedy(endpoints, service),
+            Self::SharedPodIp { address, .. } => addresses::shared_remedy(address),
+            Self::HeadlessPort { port, name, protocol, targets, .. } => Remedy::ask(
+                ServiceOwner,
+                ports::headless_remedy(*port, name, protocol, targets, service),
+            ),
             Self::OtherProxy { .. } => Remedy::ask(
                 ServiceOwner,
                 "Nothing, if that proxy runs; else remove the label from the Service",

@@ -5,7 +5,9 @@ use std::fmt;
 use kube_endpoint_core_model::Text;
 use kube_endpoint_core_model::well_known::LABEL_HEADLESS;
 
-use super::{Fault, LocalPolicy, UnusedSlice, consumers, families, ports, topology, unserved};
+use super::{
+    Fault, LocalPolicy, UnusedSlice, addresses, consumers, elsewhere, families, ports, topology, unserved,
+};
 use crate::consumers::kube_proxy::LABEL_SERVICE_PROXY_NAME;
 use crate::finding::Problem;
 use crate::{Code, Open, Severity};
@@ -110,9 +112,37 @@ impl fmt::Display for Fault {
                 let slices = names(slices);
                 write!(f, "kube-proxy ignores {noun} {slices}, which {have} the label {LABEL_HEADLESS}")
             }
-            Self::NoLocalEndpoint { policy, with, without, are_nodes_known } => f.write_str(
-                &consumers::no_local(*policy, *with, without.len(), &names(without), *are_nodes_known),
-            ),
+            Self::NoLocalEndpoint {
+                policy,
+                with,
+                without,
+                closed,
+                missing,
+                are_nodes_known,
+                has_health_check,
+            } => {
+                let nodes = consumers::LocalNodes {
+                    with: *with,
+                    without: without.len(),
+                    closed: *closed,
+                    names: &names(without),
+                    missing: &names(missing),
+                    are_known: *are_nodes_known,
+                    has_health_check: *has_health_check,
+                };
+                f.write_str(&nodes.message(*policy))
+            }
+            Self::LabelKeysDiffer(other) => f.write_str(&elsewhere::other_keys(other)),
+            Self::PodsElsewhere { selector, namespaces } => {
+                f.write_str(&elsewhere::elsewhere(selector, namespaces))
+            }
+            Self::ServiceIpAsEndpoint { endpoints, .. } => f.write_str(&addresses::cluster_ips(endpoints)),
+            Self::SharedPodIp { address, pods, count, more, .. } => {
+                f.write_str(&addresses::shared(address, pods, *count, *more))
+            }
+            Self::HeadlessPort { port, name, targets, .. } => {
+                f.write_str(&ports::headless(*port, name, targets))
+            }
             Self::OtherProxy { proxy } => {
                 f.write_str(&consumers::other_proxy(proxy, LABEL_SERVICE_PROXY_NAME))
             }
@@ -207,6 +237,11 @@ impl Problem for Fault {
             Self::NotKnown { .. } => Code::NotKnown,
             Self::NoPodMatches { .. } => Code::NoPodMatches,
             Self::PodsNearlyMatch { .. } => Code::PodsNearlyMatch,
+            Self::LabelKeysDiffer(_) => Code::LabelKeysDiffer,
+            Self::PodsElsewhere { .. } => Code::PodsElsewhere,
+            Self::ServiceIpAsEndpoint { .. } => Code::ServiceIpAsEndpoint,
+            Self::HeadlessPort { .. } => Code::HeadlessPort,
+            Self::SharedPodIp { .. } => Code::SharedPodIp,
             Self::NoSelector => Code::NoSelector,
             Self::ExternalName => Code::ExternalName,
             Self::ServiceTerminating => Code::ServiceTerminating,
@@ -262,9 +297,13 @@ impl Problem for Fault {
                 Severity::Info
             }
             Self::DistributionOverridden { withheld: true, .. } => Severity::Warning,
-            Self::NoLocalEndpoint { policy: LocalPolicy::Internal, with: 0, .. } => Severity::Error,
+            Self::NoLocalEndpoint { with: 0, .. } => Severity::Error,
+            Self::ServiceIpAsEndpoint { none_is_left: false, .. }
+            | Self::SharedPodIp { with_others: false, .. } => Severity::Warning,
+            // Clients of a pod's own name rarely use the port of the Service.
+            Self::HeadlessPort { has_pod_names: true, .. } => Severity::Info,
             // Load balancers leave out nodes without an endpoint.
-            Self::NoLocalEndpoint { policy: LocalPolicy::External, with: 1.., .. }
+            Self::NoLocalEndpoint { policy: LocalPolicy::External, .. }
             | Self::NoLocalEndpoint { are_nodes_known: false, .. }
             // Gateways and meshes may use addresses that kube-proxy does not.
             | Self::SliceUnused { cause: UnusedSlice::Family { .. }, .. } => Severity::Info,

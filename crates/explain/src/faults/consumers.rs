@@ -118,13 +118,27 @@ impl Looked<'_> {
         if with == 0 && !(self.counts.ready > 0 && self.slices().iter().any(is_ready)) {
             return;
         }
-        let without = nodes.keys().filter(|node| are_nodes_known && !has_endpoint(node));
-        let without: Vec<Text> = without.cloned().collect();
-        if are_nodes_known && without.is_empty() && with > 0 {
+        let lacking = nodes.values().filter(|node| are_nodes_known && !has_endpoint(&node.name));
+        // Few clients are on nodes that keep pods away, and a DaemonSet leaves them out, too.
+        let (without, closed): (Vec<_>, Vec<_>) =
+            lacking.partition(|node| node.ready && !node.keeps_pods_away);
+        let without: Vec<Text> = without.into_iter().map(|node| node.name.clone()).collect();
+        // Other clients are sent to endpoints of all nodes.
+        let missing = Some(&self.served.missing_nodes).filter(|_| !policies.uses_cluster());
+        let missing: Vec<Text> = missing.into_iter().flatten().cloned().collect();
+        if are_nodes_known && without.is_empty() && missing.is_empty() && with > 0 {
             return;
         }
         faults.extend(local.into_iter().filter(|(is_local, _)| *is_local).map(|(_, policy)| {
-            Fault::NoLocalEndpoint { policy, with, without: without.clone(), are_nodes_known }
+            Fault::NoLocalEndpoint {
+                policy,
+                with,
+                without: without.clone(),
+                closed: closed.len(),
+                missing: missing.clone(),
+                are_nodes_known,
+                has_health_check: policies.has_health_check,
+            }
         }));
     }
 }

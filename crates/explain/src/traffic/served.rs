@@ -66,6 +66,8 @@ pub(crate) struct Served<'a> {
     pub(crate) without_hints: BTreeSet<IpAddr>,
     /// The nodes whose clients have an endpoint by the policy `Local`.
     pub(crate) local_nodes: BTreeSet<Text>,
+    /// The nodes that endpoints name and that do not exist, if a policy is `Local`.
+    pub(crate) missing_nodes: BTreeSet<Text>,
 }
 
 impl<'a> Served<'a> {
@@ -86,6 +88,7 @@ impl<'a> Served<'a> {
             undefined: BTreeSet::new(),
             without_hints: BTreeSet::new(),
             local_nodes: BTreeSet::new(),
+            missing_nodes: BTreeSet::new(),
         };
         let slices = || slices.iter().map(|slice| &**slice);
         match served.by {
@@ -132,6 +135,7 @@ impl<'a> Served<'a> {
                 let exists = |node: &str| nodes.is_none_or(|nodes| nodes.by_name.contains_key(node));
                 for (node, backends) in local_backends(self.service, slices(), family) {
                     if !exists(node) {
+                        self.missing_nodes.insert(node.into());
                         continue;
                     }
                     self.local_nodes.insert(node.into());

@@ -289,6 +289,7 @@ fn categorize_endpoints() {
             internal_local: has("internal-local"),
             external_local: has("external-local"),
             externally_accessible: has("node-port"),
+            ..TrafficPolicies::default()
         };
         let proxy = KubeProxy { node, zone: case.zone, reads_node_hints: !has("1.33") };
         let endpoints = case.endpoints.iter().map(|words| endpoint(words, node)).collect();

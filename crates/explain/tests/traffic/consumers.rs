@@ -41,7 +41,7 @@ fn what_consumers_do_otherwise_is_told_to_a_reader() {
         ("externalTrafficPolicy: Local", settled(with(three_nodes(), node_port))),
         (
             "a headless Service, which has no policies",
-            settled(internal_local(three_nodes()).select("Service", "web").headless()),
+            settled(internal_local(three_nodes().select("Service", "web").port("", 8080, 8080).headless())),
         ),
         ("a label for another proxy", settled(labelled(three_nodes(), proxy, ""))),
         (
@@ -71,6 +71,70 @@ fn nodes_that_may_not_be_read_are_not_claimed_to_lack_an_endpoint() {
     insta::assert_snapshot!(fault, @"the Service's internalTrafficPolicy is Local, and 2 nodes have an endpoint; whether there are other nodes could not be read");
     assert_eq!(linted(&cluster, ""), ["warning EP048"]);
     assert_eq!(linted(&cluster, "nodes"), [""; 0]);
+}
+
+/// Nodes that take no ordinary pods have few clients, and a DaemonSet has no pods there.
+#[test]
+fn a_pod_on_each_node_that_takes_pods_is_enough() {
+    let taint = |effect: &str| json!({"spec": {"taints": [{"key": "gpu", "effect": effect}]}});
+    let cordoned = json!({"spec": {"unschedulable": true}});
+    let not_ready = json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}});
+    let of = |change: &Value| {
+        let change = change.clone();
+        let cluster = three_nodes().select("Node", "c");
+        settled(internal_local(cluster.change(move |node| json_patch::merge(node, &change))))
+    };
+    for closed in [taint("NoSchedule"), taint("NoExecute"), cordoned, not_ready] {
+        assert_eq!(codes(&of(&closed), ""), "ok EP000: ", "{closed}");
+        let headline = headline(&of(&closed).node("d"), "");
+        assert!(
+            headline.contains("1 of 3 nodes (without 1 that keeps ordinary pods away) has no endpoint"),
+            "{headline}"
+        );
+        assert!(headline.ends_with("get no answer: d"), "{headline}");
+    }
+    assert_eq!(codes(&of(&taint("PreferNoSchedule")), ""), "degraded EP048: EP048");
+}
+
+/// A load balancer asks the health check of each node, which a Service of another type lacks.
+#[test]
+fn what_nodes_without_an_endpoint_do_to_clients_from_outside_is_told() {
+    let ports = json!([{"port": 80, "protocol": "TCP", "targetPort": 8080, "nodePort": 30080}]);
+    let of = |change: Value| {
+        let spec = json!({"externalTrafficPolicy": "Local", "ports": ports});
+        with(with(three_nodes(), json!({"spec": spec})), change)
+    };
+    let told = |cluster: &Cluster| {
+        let explanation = explained(cluster, "");
+        let advice = &explanation.to_do[0];
+        let (severity, message) = (advice.severity, &advice.message);
+        format!("{:?}: {severity}: {message}\n-> {}", explanation.verdict.status, advice.remedy.sentence)
+    };
+    let balancer = json!({"spec": {"type": "LoadBalancer", "healthCheckNodePort": 31000}});
+    let outside = |node: &str| {
+        let slice = other_slice("web-1", json!([{"addresses": ["10.9.0.1"], "nodeName": node}]));
+        with(of(json!({})).select("Service", "web").without_selector(), json!({})).with(slice)
+    };
+    let texts = [
+        told(&settled(of(balancer))),
+        told(&settled(of(json!({})))),
+        // No node passes the health check.
+        told(&outside("gone")),
+        told(&outside("a")),
+    ];
+    insta::assert_snapshot!(texts.join("\n\n"));
+}
+
+/// Each node has an endpoint, and one more is on a node that does not exist: nobody is sent there.
+#[test]
+fn an_endpoint_of_a_missing_node_is_told_although_each_node_has_one() {
+    let cluster = Cluster::new().node("a").service("web").publish_not_ready().pods("web", 2);
+    let cluster = settled(internal_local(cluster.select("Pod", "web-2").on("gone")));
+    insta::assert_snapshot!(headline(&cluster, ""), @"degraded EP048 1 of 2 pods receive traffic; the Service's internalTrafficPolicy is Local, and endpoints are on nodes that do not exist, so no client is sent to them: gone");
+    assert_eq!(codes(&cluster, ""), "degraded EP048: EP048");
+    // The plugin assumes that nodes exist that it may not read.
+    let headline = headline(&cluster, "nodes");
+    assert!(headline.starts_with("ok EP000 2 of 2 pods receive traffic"), "{headline}");
 }
 
 /// The clients of each node have no other endpoints, so one that ends counts although others are

@@ -10,7 +10,7 @@ use crate::plan_options;
 use crate::settings::Settings;
 
 /// The number of objects to read under one lock.
-const STEP: usize = 500;
+pub(super) const STEP: usize = 500;
 
 /// Returns the options of the plans of these settings.
 pub(super) fn options(settings: &Settings) -> Options {
@@ -18,6 +18,8 @@ pub(super) fn options(settings: &Settings) -> Options {
     options.slices = plan_options::slices(settings);
     options.endpoints = plan_options::endpoints(settings);
     options.mirroring = plan_options::mirroring(settings);
+    // Readers may see some namespaces only.
+    options.other_namespaces = false;
     options
 }
 
@@ -35,7 +37,7 @@ pub(super) fn known(cluster: &Cluster) -> Known {
 /// Returns sentences about the parts that an explanation from the caches lacks.
 pub(super) fn notes(known: Known) -> Vec<String> {
     let mut notes = vec![
-        "The manager's caches hold no events, and not who wrote an object last. kubectl endpoints explain reads both."
+        "The manager's caches hold neither events nor Leases, and not who wrote an object last. kubectl endpoints explain reads these."
             .to_owned(),
     ];
     let kinds = [
@@ -82,6 +84,14 @@ pub(super) fn of_service(
             assume_ready(&mut objects, name);
         }
     }
+    if service.selector.is_none() {
+        // An endpoint that somebody has written may be the cluster IP of one of these.
+        keys_of(
+            &key.namespace,
+            |after| cluster.services_after(after, STEP),
+            |other| cluster.service(other).into_iter().for_each(|other| objects.add_service(other)),
+        );
+    }
     objects.add_service(service);
     pods.into_iter().for_each(|pod| objects.add_pod(pod));
     cluster.slices_of(key).into_iter().for_each(|slice| objects.add_slice(slice, None));
@@ -116,6 +126,25 @@ pub(super) fn for_each_pod(
         let read = of_namespace.map(&mut each).count();
         match pods.get(read.wrapping_sub(1)) {
             Some(last) if read == STEP => after = last.key.clone(),
+            _ => return,
+        }
+    }
+}
+
+/// Calls `each` with the keys of a namespace. `after` returns the next [`STEP`] keys of all
+/// namespaces.
+pub(super) fn keys_of(
+    namespace: &Text,
+    after: impl Fn(&ObjectKey) -> Vec<ObjectKey>,
+    mut each: impl FnMut(&ObjectKey),
+) {
+    let mut last = ObjectKey { namespace: namespace.clone(), name: Text::default() };
+    loop {
+        let keys = after(&last);
+        let of_namespace = keys.iter().take_while(|key| key.namespace == *namespace);
+        let read = of_namespace.map(&mut each).count();
+        match keys.get(read.wrapping_sub(1)) {
+            Some(key) if read == STEP => last = key.clone(),
             _ => return,
         }
     }

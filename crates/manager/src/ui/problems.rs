@@ -8,10 +8,7 @@ use kube_endpoint_explain::{
 };
 use kube_endpoint_informer::Cluster;
 
-use super::objects;
-
-/// The number of keys to read under one lock.
-const STEP: usize = 500;
+use super::objects::{self, STEP, keys_of};
 
 /// The number of objects that completes a batch of namespaces. It bounds the memory of a check.
 const BATCH: usize = 10_000;
@@ -203,21 +200,6 @@ impl Batch {
                     .for_each(|endpoints| objects.add_endpoints(endpoints, None));
             },
         );
-    }
-}
-
-/// Calls `each` with the keys of a namespace. `after` returns the next [`STEP`] keys of all
-/// namespaces.
-fn keys_of(namespace: &Text, after: impl Fn(&ObjectKey) -> Vec<ObjectKey>, mut each: impl FnMut(&ObjectKey)) {
-    let mut last = ObjectKey { namespace: namespace.clone(), name: Text::default() };
-    loop {
-        let keys = after(&last);
-        let of_namespace = keys.iter().take_while(|key| key.namespace == *namespace);
-        let read = of_namespace.map(&mut each).count();
-        match keys.get(read.wrapping_sub(1)) {
-            Some(key) if read == STEP => last = key.clone(),
-            _ => return,
-        }
     }
 }
 

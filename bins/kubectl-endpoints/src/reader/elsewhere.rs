@@ -1,0 +1,98 @@
+//! Reads what may be in another namespace than the one that a user asks about. Each request needs
+//! the permission for all namespaces. Who lacks it reads less, and gets no note.
+
+use futures::{StreamExt, TryStreamExt, stream};
+use kube::Error;
+use kube::api::{DynamicObject, ListParams, ObjectList};
+use kube::core::PartialObjectMeta;
+use kube_endpoint_core_model::{ObjectKey, StringMap};
+use serde_json::json;
+
+use super::failed::is_forbidden;
+use super::{AT_ONCE, Kind, PAGE, Reader, Reading, as_text, json_of};
+
+/// The most endpoints to look up, each with a request of its own. Somebody writes them by hand.
+const ENDPOINTS: usize = 20;
+
+impl Reader {
+    /// Returns a text that names the namespaces with an object of this name, or an empty one.
+    pub(super) async fn namespaces_with(&self, kind: Kind, key: &ObjectKey) -> String {
+        if !super::can_be_a_name(&key.name) {
+            return String::new();
+        }
+        let params = ListParams::default().fields(&format!("metadata.name={}", key.name)).limit(PAGE);
+        let Ok(found) = self.api(kind, None).list_metadata(&params).await else { return String::new() };
+        let mut namespaces: Vec<String> =
+            found.items.into_iter().filter_map(|object| object.metadata.namespace).collect();
+        namespaces.sort_unstable();
+        match namespaces.as_slice() {
+            [] => String::new(),
+            [one] => format!("; there is one in the namespace {one}: give -n {one}"),
+            [first, ..] => {
+                let shown = namespaces.iter().take(5).map(String::as_str).collect::<Vec<_>>().join(", ");
+                let more = match namespaces.len().saturating_sub(5) {
+                    0 => String::new(),
+                    more => format!(" and {more} more"),
+                };
+                format!(
+                    "; there is one in each of the namespaces {shown}{more}: give one of them, such as -n {first}"
+                )
+            }
+        }
+    }
+
+    /// Reads names and labels of pods of other namespaces that a selector would select, at most a
+    /// page.
+    pub(super) async fn pods_elsewhere(
+        &self,
+        reading: &mut Reading,
+        namespace: &str,
+        selector: &StringMap,
+    ) -> anyhow::Result<()> {
+        let have_not_ended = "status.phase!=Succeeded,status.phase!=Failed";
+        let params = ListParams::default().labels(&as_text(selector)).fields(have_not_ended).limit(PAGE);
+        let api = self.api(Kind::Pod, None);
+        let listed: Result<ObjectList<PartialObjectMeta<DynamicObject>>, Error> =
+            api.list_metadata(&params).await;
+        let Ok(found) = listed else { return Ok(()) };
+        for pod in found.items.into_iter().map(|pod| pod.metadata) {
+            if pod.namespace.as_deref() != Some(namespace) {
+                let metadata = json!({"name": pod.name, "namespace": pod.namespace, "labels": pod.labels});
+                reading.objects.add(json!({"kind": "Pod", "metadata": metadata}))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the Services whose cluster IPs are endpoints that somebody has written for a Service.
+    /// Servers find only the first cluster IP of a Service.
+    pub(super) async fn services_at_endpoints(
+        &self,
+        reading: &mut Reading,
+        key: &ObjectKey,
+    ) -> anyhow::Result<()> {
+        let addresses = reading.objects.written_addresses(key);
+        let at = async |address: std::net::IpAddr| {
+            let params = ListParams::default().fields(&format!("spec.clusterIP={address}")).limit(1);
+            let everywhere = self.api(Kind::Service, None).list(&params).await;
+            match everywhere {
+                Err(error) if is_forbidden(&error) => {
+                    self.api(Kind::Service, Some(&*key.namespace)).list(&params).await
+                }
+                listed => listed,
+            }
+        };
+        let requests = addresses.into_iter().take(ENDPOINTS).map(at);
+        let listed: Result<Vec<_>, Error> = stream::iter(requests).buffered(AT_ONCE).try_collect().await;
+        let Ok(listed) = listed else { return Ok(()) };
+        for service in listed.iter().flat_map(|list| &list.items) {
+            let json = json_of(Kind::Service, service)?;
+            let is_known =
+                json["metadata"]["namespace"] == *key.namespace && json["metadata"]["name"] == *key.name;
+            if !is_known {
+                reading.objects.add(json)?;
+            }
+        }
+        Ok(())
+    }
+}
