@@ -1,12 +1,14 @@
 //! Tests that after each step of each recording, once the outputs equal those of upstream's
-//! controllers, `diff` with upstream's behaviour finds no changes.
+//! controllers, `diff` with upstream's behaviour finds no changes, and that `lint` finds no fault of
+//! addresses, ports and labels.
 #![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 
 use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
 use kube_endpoint_explain::text::Colors;
-use kube_endpoint_explain::{Objects, Options, diff};
+use kube_endpoint_explain::{Code, LintOptions, Objects, Options, diff, lint};
 use kube_endpoint_integration_tests::conformance::{Parts, Scenario, TestBed, play_and_check, recordings};
 
 /// Returns the objects of a server that explanations read.
@@ -33,6 +35,25 @@ fn changes(objects: &Objects, options: &Options) -> Option<String> {
     (!diff.is_empty()).then(|| diff.text().render(Colors::Off))
 }
 
+/// The codes about addresses, ports and labels that no correct Service has. Lint may not find them
+/// in recordings, whose Services are correct, except for headless ones with another port than that
+/// of their pods.
+const FAULTS: [Code; 6] = [
+    Code::NoLocalEndpoint,
+    Code::ServiceIpAsEndpoint,
+    Code::HeadlessPort,
+    Code::LabelKeysDiffer,
+    Code::PodsElsewhere,
+    Code::SharedPodIp,
+];
+
+/// Returns which of these codes lint finds.
+fn faults(objects: &Objects, server: &EmbeddedApiServer) -> impl Iterator<Item = Code> {
+    let all = LintOptions { include_info: true, ..LintOptions::default() };
+    let problems = lint(objects, server.now(), &Options::upstream(), &all).problems;
+    problems.into_iter().map(|lint| lint.code).filter(|code| FAULTS.contains(code))
+}
+
 /// The steps after which upstream's controllers had not settled: they set no hints when a node's
 /// zone becomes known, until something else starts a sync of the Service.
 const NOT_SETTLED: [(&str, &str); 1] = [("topology-node-without-zone", "its zone label arrives")];
@@ -40,13 +61,17 @@ const NOT_SETTLED: [(&str, &str); 1] = [("topology-node-without-zone", "its zone
 #[tokio::test(start_paused = true)]
 async fn nothing_would_change_after_any_step() {
     let (mut failed, mut not_settled, steps) = (Vec::new(), Vec::new(), Cell::new(0));
+    let found: RefCell<BTreeSet<String>> = RefCell::default();
     for file in recordings().unwrap() {
         let scenario = Scenario::read(&file).unwrap();
         let bed = TestBed::in_process(Parts::ALL).await.unwrap();
         let server = bed.server().unwrap();
         let check = |_: &_| {
             steps.set(steps.get() + 1);
-            changes(&objects(server), &Options::upstream())
+            let objects = objects(server);
+            let faults = faults(&objects, server).map(|code| format!("{} {code}", scenario.name));
+            found.borrow_mut().extend(faults);
+            changes(&objects, &Options::upstream())
         };
         let failures = Box::pin(play_and_check(&bed, &scenario, Parts::ALL, check)).await.unwrap();
         for failure in failures {
@@ -70,6 +95,8 @@ async fn nothing_would_change_after_any_step() {
         assert!(changed.iter().all(is_hint), "{report}");
     }
     assert!(steps.get() > 80, "only {} steps were compared", steps.get());
+    let found: Vec<String> = found.into_inner().into_iter().collect();
+    assert_eq!(found, [""; 0]);
 }
 
 /// The comparison finds the missing writes of a stopped controller.

@@ -166,7 +166,7 @@ impl Reader {
         let object =
             object.map_err(|error| anyhow!("{word} {key} cannot be read: {}", why_request_failed(&error)))?;
         let Some(object) = object else {
-            let elsewhere = self.namespaces_with(kind, key).await;
+            let elsewhere = self.namespaces_with(kind, word, key).await;
             let exists = self.check_namespace(&key.namespace).await;
             exists.map_err(|error| anyhow!("{error}{elsewhere}"))?;
             bail!("there is no {word} {key}{elsewhere}");

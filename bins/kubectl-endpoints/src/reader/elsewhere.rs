@@ -16,7 +16,7 @@ const ENDPOINTS: usize = 20;
 
 impl Reader {
     /// Returns a text that names the namespaces with an object of this name, or an empty one.
-    pub(super) async fn namespaces_with(&self, kind: Kind, key: &ObjectKey) -> String {
+    pub(super) async fn namespaces_with(&self, kind: Kind, word: &str, key: &ObjectKey) -> String {
         if !super::can_be_a_name(&key.name) {
             return String::new();
         }
@@ -27,7 +27,7 @@ impl Reader {
         namespaces.sort_unstable();
         match namespaces.as_slice() {
             [] => String::new(),
-            [one] => format!("; there is one in the namespace {one}: give -n {one}"),
+            [one] => format!("; the namespace {one} has a {word} of this name: give -n {one}"),
             [first, ..] => {
                 let shown = namespaces.iter().take(5).map(String::as_str).collect::<Vec<_>>().join(", ");
                 let more = match namespaces.len().saturating_sub(5) {
@@ -35,7 +35,7 @@ impl Reader {
                     more => format!(" and {more} more"),
                 };
                 format!(
-                    "; there is one in each of the namespaces {shown}{more}: give one of them, such as -n {first}"
+                    "; the namespaces {shown}{more} have a {word} of this name: give one of them, such as -n {first}"
                 )
             }
         }

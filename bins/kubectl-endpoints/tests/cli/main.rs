@@ -51,6 +51,7 @@ async fn near_matches_are_looked_for_if_nothing_matches() {
     insta::assert_snapshot!(pods.join("\n"), @r"
     list /api/v1/namespaces/shop/pods?&labelSelector=app%3Dnobody&limit=500
     list /api/v1/namespaces/shop/pods?&labelSelector=&limit=500
+    list /api/v1/pods?&fieldSelector=status.phase%21%3DSucceeded%2Cstatus.phase%21%3DFailed&labelSelector=app%3Dnobody&limit=500
     ");
 }
 
