@@ -329,13 +329,15 @@ pub fn explain_pod(
     let mut services = Vec::new();
     let mut nearly = Vec::new();
     let mut index = NearIndex::new([(&pod.key.name, &pod.labels)]);
+    let across = Across::new(objects, &alone);
     let cluster = ClusterFacts::of(objects, options, now);
     let in_namespace = objects.services().filter(|service| service.namespace == key.namespace);
     for service in in_namespace.filter_map(|service| objects.service(service)) {
         let Some(selector) = service.selector.as_ref().filter(|_| service.selects_pods()) else { continue };
         if selector.selects(&pod.labels) {
             let near = |_: &StringMap| NearMatches::default();
-            let explanation = explain_with(objects, &service.key, (topology, &cluster), now, near, &alone)?;
+            let explanation =
+                explain_with(objects, &service.key, (topology, &cluster), now, near, &across, &alone)?;
             let of_pod = explanation.pods.into_iter().find(|one| one.name == key.name);
             services.extend(of_pod.map(|pod| says(service, pod, options)));
             continue;

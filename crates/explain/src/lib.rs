@@ -77,11 +77,6 @@ pub use hint::HintReason;
 pub use lint::{FailOn, Lint, LintOptions, LintReport, lint};
 pub use near::{NearIndex, NearMatch, NearMatches, OtherKey, OtherKeys, near_matches, other_keys_of};
 pub use objects::{ObjectError, Objects, needs_all_nodes};
-pub use finding::Problem;
-pub use hint::HintReason;
-pub use lint::{FailOn, Lint, LintOptions, LintReport, lint};
-pub use near::{NearIndex, NearMatch, NearMatches, OtherKey, OtherKeys, near_matches, other_keys_of};
-pub use objects::{ObjectError, Objects, needs_all_nodes};
 pub use planned::{Known, Options, Planned};
 pub use pod::{Place, PodExplanation, Publication};
 pub use pod_reason::{

@@ -6,9 +6,7 @@ use kube_endpoint_core_model::well_known::{
 use kube_endpoint_core_model::{ObjectKey, Text};
 
 use super::text::{and, names};
-use super::{
-    Fault, UnusedSlice, addresses, consumers, elsewhere, families, ports, topology, unserved,
-};
+use super::{Fault, UnusedSlice, addresses, consumers, elsewhere, families, ports, topology, unserved};
 use crate::pod_reason::{capital, held};
 use crate::remedy::Person::{ClusterAdministrator, EndpointsWriter, PodOwner, ServiceOwner};
 use crate::{Remedy, Step};
