@@ -474,8 +474,8 @@ impl Reader {
     /// why. A few of them stand for all.
     async fn warnings(&self, reading: &mut Reading, namespace: &str) -> anyhow::Result<()> {
         let waits = |pod: &&Arc<Pod>| pod.node_name.is_some() && !pod.has_pod_ip && !pod.is_terminal();
-        let within = namespace.into();
-        let pods = reading.objects.pods_of(&within).filter(waits).take(WARNED);
+        let of: Text = namespace.into();
+        let pods = reading.objects.pods_of(&of).filter(waits).take(WARNED);
         let names: Vec<Text> = pods.map(|pod| pod.key.name.clone()).collect();
         for name in names {
             let about = format!("involvedObject.kind=Pod,involvedObject.name={name},type=Warning");
