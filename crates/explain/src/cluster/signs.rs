@@ -30,7 +30,8 @@ impl Signs {
             };
             signs.slices = signs.slices.max(written);
         }
-        let of_endpoints = objects.endpoints_writes.values().filter_map(by_controller).max();
+        let writes = objects.endpoints.keys().filter_map(|key| objects.endpoints_writes.get(key));
+        let of_endpoints = writes.filter_map(by_controller).max();
         signs.endpoints = signs.endpoints.max(of_endpoints);
         signs
     }
