@@ -5,14 +5,13 @@ mod signs;
 
 use std::collections::{BTreeSet, HashSet};
 use std::fmt;
-use std::sync::Arc;
 
 use anyhow::{anyhow, bail, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, ObjectList, TypeMeta};
 use kube::{Client, Error};
 use kube_endpoint_api_client::why_request_failed;
-use kube_endpoint_core_model::{ObjectKey, Pod, Service, StringMap, Text, harmless};
+use kube_endpoint_core_model::{ObjectKey, Service, StringMap, Text, harmless};
 use kube_endpoint_explain::{Known, Objects, needs_all_nodes};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -23,9 +22,6 @@ pub(crate) use signs::may_tell_more;
 
 /// The number of objects of a page, as in kubectl.
 const PAGE: u32 = 500;
-
-/// The most pods without an address whose warnings are read.
-const WARNED: usize = 3;
 
 /// The maximum number of nodes to read one by one; for more, the reader lists all.
 const SINGLE_NODES: usize = 100;
@@ -316,7 +312,6 @@ impl Reader {
         let all_nodes = needs_all_nodes(&service);
         self.nodes(&mut reading, nodes, all_nodes).await?;
         self.outputs(&mut reading, key).await?;
-        self.warnings(&mut reading, namespace).await?;
         self.hinted_nodes(&mut reading, std::slice::from_ref(key), all_nodes).await?;
         Ok(reading)
     }
@@ -368,7 +363,6 @@ impl Reader {
         for service in &selecting {
             self.outputs(&mut reading, service).await?;
         }
-        self.warnings(&mut reading, namespace).await?;
         self.hinted_nodes(&mut reading, &selecting, all_nodes).await?;
         Ok(reading)
     }
@@ -460,25 +454,6 @@ impl Reader {
         {
             if let Some(note) = forbidden(read, kind, namespace)? {
                 reading.not_read(kind, &note);
-            }
-        }
-        Ok(())
-    }
-
-    /// Reads the warnings about pods that are on a node and have no address: nothing else tells
-    /// why. A few of them stand for all.
-    async fn warnings(&self, reading: &mut Reading, namespace: &str) -> anyhow::Result<()> {
-        let waits = |pod: &&Arc<Pod>| pod.node_name.is_some() && !pod.has_pod_ip && !pod.is_terminal();
-        let of: Text = namespace.into();
-        let pods = reading.objects.pods_of(&of).filter(waits).take(WARNED);
-        let names: Vec<Text> = pods.map(|pod| pod.key.name.clone()).collect();
-        for name in names {
-            let about = format!("involvedObject.kind=Pod,involvedObject.name={name},type=Warning");
-            let params = ListParams::default().fields(&about);
-            let read = self.add(&mut reading.objects, Kind::Event, Some(namespace), params).await;
-            // A note says already that events may not be read.
-            if forbidden(read, Kind::Event, Some(namespace))?.is_some() {
-                break;
             }
         }
         Ok(())

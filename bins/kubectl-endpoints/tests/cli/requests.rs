@@ -1,7 +1,6 @@
 //! Tests that `explain` sends the same requests and reads the same number of bytes, however large
 //! the cluster is.
 
-use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -109,29 +108,4 @@ async fn all_nodes_are_listed_for_a_policy_local_and_for_hints_to_other_zones() 
         let of_nodes = |request: &&String| request.contains("/nodes");
         assert_eq!(shop.requests().iter().filter(of_nodes).count(), requests, "{policy}");
     }
-}
-
-/// A pod that gets no address says nothing about the cause: the warnings about it do.
-#[tokio::test(flavor = "multi_thread")]
-async fn warnings_are_read_about_a_few_pods_without_an_address() {
-    let pod = |at: usize| {
-        json!({"apiVersion": "v1", "kind": "Pod",
-            "metadata": {"name": format!("web-{at}"), "namespace": "default", "labels": {"app": "web"}},
-            "spec": {"nodeName": "a", "containers": [{"name": "app", "image": "i"}]}, "status": {"phase": "Pending"}})
-    };
-    let mut objects = vec![
-        json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "namespace": "default"},
-            "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}}),
-        json!({"apiVersion": "v1", "kind": "Event", "type": "Warning", "reason": "FailedMount",
-            "metadata": {"name": "e", "namespace": "default"}, "message": "secret \"tls\" not found",
-            "involvedObject": {"kind": "Pod", "namespace": "default", "name": "web-0"}}),
-    ];
-    objects.extend((0..5).map(pod));
-    let shop = Shop::with(objects, Vec::new()).await;
-    shop.server.clear_request_log();
-    let text = stdout(&shop.run_in("default", &["explain", "web"]).await);
-    assert!(text.contains("FailedMount"), "{text}");
-    // No slice is written, so it reads all of them a second time.
-    let about_pods = shop.requests().into_iter().filter(|request| request.contains("involvedObject.kind"));
-    assert_eq!(about_pods.collect::<BTreeSet<_>>().len(), 3);
 }
