@@ -2,6 +2,7 @@
 //! credentials of the kubeconfig. It elects no leader, so run one of it.
 //!
 //! `cargo run -p kube-endpoint-selector --example beside`
+#![allow(clippy::print_stderr, clippy::disallowed_methods, reason = "a program has a terminal and a clock")]
 
 use std::error::Error;
 

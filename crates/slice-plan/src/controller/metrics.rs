@@ -271,18 +271,17 @@ mod tests {
     use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 
     fn plan(endpoints: usize, slices: usize, traffic: Option<&str>) -> Plan {
-        let mut group = GroupStats::default();
-        group.endpoints = endpoints;
-        group.slices = slices;
-        let mut stats = AddressTypeStats::default();
-        stats.endpoints_added = endpoints;
-        stats.groups.push(group);
-        let mut sub_plan = SubPlan::default();
-        sub_plan.stats = Some(stats);
-        let mut plan = Plan::default();
-        plan.sub_plans.push(sub_plan);
-        plan.stats.traffic_distribution = traffic.map(Into::into);
-        plan
+        let group = GroupStats { endpoints, slices, ..GroupStats::default() };
+        let stats = AddressTypeStats {
+            endpoints_added: endpoints,
+            groups: vec![group],
+            ..AddressTypeStats::default()
+        };
+        Plan {
+            sub_plans: vec![SubPlan { stats: Some(stats), ..SubPlan::default() }],
+            stats: PlanStats { traffic_distribution: traffic.map(Into::into), ..PlanStats::default() },
+            ..Plan::default()
+        }
     }
 
     fn is_gauge(value: &DebugValue) -> bool {
