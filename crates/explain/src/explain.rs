@@ -76,7 +76,9 @@ pub(crate) fn explain_with(
         None => Vec::new(),
     };
     let nearly_matching = match &service.selector {
-        Some(selector) if service.selects_pods() && pods.is_empty() && known.pods => near(selector),
+        Some(selector) if service.selects_pods() && pods.is_empty() && known.pods => {
+            near(selector).judged(objects, &key.namespace)
+        }
         _ => NearMatches::default(),
     };
     let counts = match planned.slices {

@@ -3,6 +3,8 @@
 mod consumers;
 mod duplicates;
 mod ports;
+mod undeclared;
+mod unselected;
 mod versions;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,10 +50,10 @@ impl Looked<'_> {
     pub(crate) fn faults(&self) -> Vec<Fault> {
         let mut faults = Vec::new();
         if self.service.deletion_timestamp.is_some() {
-            faults.push(Fault::ServiceTerminating);
+            faults.push(self.terminating());
         }
         if self.service.service_type == kube_endpoint_core_model::service::ServiceType::ExternalName {
-            faults.push(Fault::ExternalName);
+            faults.push(self.alias());
             self.of_left_slices(&mut faults);
         } else if self.service.selector.is_none() {
             self.without_selector(&mut faults);
@@ -74,7 +76,7 @@ impl Looked<'_> {
     /// Adds the questions that stay open because a kind could not be read. An alias has no
     /// endpoints.
     fn of_reading(&self, faults: &mut Vec<Fault>) {
-        let is_alias = faults.iter().any(|fault| matches!(fault, Fault::ExternalName));
+        let is_alias = self.served.by == ServedBy::Nobody;
         let slices = self.objects.slices_of(&self.service.key);
         let known = self.options.known;
         let not_known =
@@ -96,6 +98,10 @@ impl Looked<'_> {
     }
 
     fn of_selector(&self, faults: &mut Vec<Fault>) {
+        if let Some(refused) = self.pods_not_created() {
+            faults.push(refused);
+            return;
+        }
         if !self.pods.is_empty() || !self.options.known.pods {
             return;
         }
@@ -105,7 +111,7 @@ impl Looked<'_> {
             None => {
                 let pairs = self.service.selector.iter().flat_map(|selector| selector.iter());
                 let pairs: Vec<String> = pairs.map(|(key, value)| format!("{key}={value}")).collect();
-                Fault::NoPodMatches { selector: pairs.join(",") }
+                Fault::NoPodMatches { selector: pairs.join(","), cause: self.why_no_pod() }
             }
         });
     }
@@ -126,34 +132,12 @@ impl Looked<'_> {
         if service.ports.is_empty() && self.served.by == ServedBy::KubeProxy {
             faults.push(Fault::NoServicePorts);
         }
-        self.of_names(faults);
+        faults.extend(self.without_names());
         faults.extend(self.ports_not_declared());
-    }
-
-    /// Looks at the DNS names of pods, which those of a headless Service get if their subdomain is
-    /// its name. If no pod has a hostname, nobody expects such names.
-    fn of_names(&self, faults: &mut Vec<Fault>) {
-        let service = self.service;
-        let named: Vec<&Arc<Pod>> = self.pods.iter().filter(|pod| pod.hostname.is_some()).collect();
-        if !service.is_headless() || named.is_empty() {
-            return;
-        }
-        if !named.iter().any(|pod| pod.hostname_for(service).is_some()) {
-            let subdomain = named.iter().find_map(|pod| pod.subdomain.clone());
-            // The pods may get their names from another headless Service, whose name is their
-            // subdomain.
-            let other = subdomain.as_ref().map(|name| kube_endpoint_core_model::ObjectKey {
-                namespace: service.key.namespace.clone(),
-                name: name.clone(),
-            });
-            if other.is_some_and(|key| self.objects.service(&key).is_some_and(|other| other.is_headless())) {
-                return;
-            }
-            faults.push(Fault::HeadlessWithoutNames {
-                subdomain: subdomain.unwrap_or_default(),
-                service: service.key.name.clone(),
-            });
-        }
+        faults.extend(self.ports_not_declared_by_some());
+        faults.extend(self.ports_of_other_protocol());
+        faults.extend(self.ambiguous_names());
+        faults.extend(self.ignored_by_label());
     }
 
     fn of_hints(&self, faults: &mut Vec<Fault>) {
@@ -220,7 +204,8 @@ impl Looked<'_> {
             None => plan.iter().flat_map(|plan| not_mirrored(&plan.verdicts)).collect(),
         };
         if known.endpoints && endpoints.is_none() && slices.is_empty() {
-            faults.push(Fault::NoSelector);
+            let unlabelled = self.objects.unviewed.unlabelled_slices(&self.service.key);
+            faults.push(Fault::NoSelector { unlabelled });
             return;
         }
         let is_behind = plan.is_some_and(|plan| !plan.writes.is_empty());
@@ -264,7 +249,7 @@ impl Looked<'_> {
                 // The writer of the endpoints of a Service without a selector need not name itself
                 // as manager: the API server does not, for the Service `kubernetes`.
                 None if !self.service.selects_pods() => {}
-                None => faults.push(Fault::UnmanagedSlice { slice: name.clone() }),
+                None => faults.push(self.unmanaged(slice)),
                 Some(manager) if is_known(manager, self.options) => {}
                 Some(manager) => {
                     faults.push(Fault::ForeignSlice { slice: name.clone(), manager: manager.clone() });
@@ -280,6 +265,9 @@ impl Looked<'_> {
                 faults.push(Fault::SliceTerminating { slice: name, finalizers });
             }
         }
+        if faults.iter().any(|fault| matches!(fault, Fault::SlicesBehind(behind) if behind.is_late)) {
+            faults.extend(self.of_missing_pods());
+        }
         faults.extend(duplicates(slices, &self.served.undefined));
     }
 
@@ -292,7 +280,7 @@ impl Looked<'_> {
         if let Some(existing) = existing.filter(|_| !writes.is_empty()) {
             let by = self.objects.endpoints_writes.get(&self.service.key).map(|write| &write.by);
             if versions::is_of_others(existing, by) {
-                faults.push(Fault::EndpointsWrittenByOthers { by: by.cloned() });
+                faults.push(self.endpoints_of_others(existing, by));
                 return;
             }
         }

@@ -61,20 +61,23 @@ pub mod render;
 mod sarif;
 pub mod text;
 mod traffic;
+mod unviewed;
 
 pub use code::{Code, Severity, UnknownCode};
 pub use diff::{Change, Diff, DiffError, FieldChange, Verb, diff};
 pub use explain::{NearService, PodServices, ServiceSays, explain, explain_pod};
 pub use explanation::{Explanation, ServiceVerdict, Status};
-pub use fault::{Behind, Fault, LocalPolicy, UnusedSlice};
+pub use fault::{
+    Behind, Fault, Governing, LocalPolicy, NoName, NoPods, NotDeclared, OfContainer, UnusedSlice,
+};
 pub use finding::Problem;
 pub use hint::HintReason;
 pub use lint::{FailOn, Lint, LintOptions, LintReport, lint};
-pub use near::{NearIndex, NearMatch, NearMatches, near_matches};
+pub use near::{NearIndex, NearMatch, NearMatches, near_matches, near_pods};
 pub use objects::{ObjectError, Objects};
 pub use planned::{Known, Options, Planned};
 pub use pod::{Place, PodExplanation, Publication};
-pub use pod_reason::{FailedContainer, NamedPort, PodReason, UnreadyContainer};
+pub use pod_reason::{DeadPort, FailedContainer, NamedPort, PodReason, UnreadyContainer};
 pub use rank::{Rank, TrafficLost};
 pub use remedy::{PatchForm, Person, Remedy, Step};
 pub use render::{Rendered, render};

@@ -14,6 +14,7 @@ use serde_json::Value;
 use crate::consumers::kube_proxy::{Nodes, TrafficPolicies};
 use crate::defaults;
 use crate::details::{self, LastWrite, PodDetails, RecentEvent};
+use crate::unviewed::Unviewed;
 
 /// The reason why an object cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -56,6 +57,8 @@ pub struct Objects {
     /// True if the ports without a name of some pods are not known, because the caller had only
     /// their views.
     has_views: bool,
+    /// The fields that views lack.
+    pub(crate) unviewed: Unviewed,
     /// The kinds that no explanation reads.
     skipped: BTreeSet<String>,
     /// Pods by namespace and label.
@@ -125,6 +128,7 @@ impl Objects {
             return Ok(());
         }
         defaults::set(&mut object, &kind);
+        self.unviewed.read(&kind, &object);
         match &*kind {
             "Service" => {
                 let service = view::<Service>(&object, &kind)?;

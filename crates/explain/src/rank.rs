@@ -55,6 +55,9 @@ impl Fault {
             | Self::EndpointFamiliesDiffer { .. }
             | Self::NoLocalEndpoint { policy: LocalPolicy::Internal, .. } => TrafficLost::Some,
             Self::SlicesBehind(behind) if behind.is_late => TrafficLost::Some,
+            Self::PortNotDeclared { .. } | Self::ServiceLabelIgnored { .. } if severity > Severity::Info => {
+                TrafficLost::Some
+            }
             _ => TrafficLost::None,
         }
     }

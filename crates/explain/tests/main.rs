@@ -4,6 +4,7 @@
 mod alarms;
 mod consumers;
 mod doctor;
+mod evidence;
 mod explanations;
 mod fault_manifests;
 mod faults;

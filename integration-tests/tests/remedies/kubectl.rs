@@ -31,6 +31,8 @@ pub(crate) async fn run(server: &EmbeddedApiServer, line: &str) -> Result<bool, 
     let at = |kind: &str, name: &str| path(namespace, kind, name);
     match words {
         ["auth", "can-i", "list", kind] => at(kind, "").map(|_| false),
+        ["get", "deployments,statefulsets,replicasets"] if !namespace.is_empty() => Ok(false),
+        ["get", "events", "--field-selector", "reason=FailedCreate"] if !namespace.is_empty() => Ok(false),
         ["get", kind, "-l", selector] if selector.contains('=') => at(kind, "").map(|_| false),
         ["get", kind, names @ .., "-o", "yaml", "--show-managed-fields"]
         | ["get", kind, names @ .., "-o" | "-L", _]

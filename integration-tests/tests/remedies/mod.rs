@@ -30,7 +30,7 @@ const START: &str = "2026-01-01T00:10:00Z";
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The plurals of all kinds that an explanation reads.
-const KINDS: [&str; 5] = ["nodes", "pods", "services", "endpoints", "endpointslices"];
+const KINDS: [&str; 6] = ["nodes", "pods", "services", "endpoints", "endpointslices", "events"];
 
 /// The number of addresses that an Endpoints object may hold.
 const CAPACITY: usize = 1000;
