@@ -1,6 +1,7 @@
 //! Reads objects from the API server, page by page, and only those that a command needs.
 
 mod failed;
+mod more;
 
 use std::collections::{BTreeSet, HashSet};
 use std::fmt;
@@ -304,11 +305,15 @@ impl Reader {
             let is_empty = reading.objects.pods_of(&key.namespace).next().is_none();
             if is_empty && reading.known.pods {
                 self.near(&mut reading, namespace, selector).await;
+                self.near_pods(&mut reading, namespace, selector).await?;
             }
+            self.governing_services(&mut reading, &service).await?;
+            self.failed_creates(&mut reading, &service).await?;
         }
         let all_nodes = needs_all_nodes(&reading.objects, &service);
         self.nodes(&mut reading, nodes, all_nodes).await?;
         self.outputs(&mut reading, key).await?;
+        self.unlabelled_slices(&mut reading, &service).await?;
         self.hinted_nodes(&mut reading, std::slice::from_ref(key), all_nodes).await?;
         Ok(reading)
     }

@@ -78,6 +78,12 @@ fn of_page(code: Code, have_addresses: bool) -> Option<Code> {
         }
         // Traffic policies.
         Code::NoLocalEndpoint => None,
+        // Probes, the names of containers and owners of pods, versions of nodes.
+        Code::PortNotDeclared | Code::PortNameAmbiguous | Code::ServiceLabelIgnored => None,
+        // Events.
+        Code::PodsNotCreated => Some(Code::NoPodMatches),
+        // `spec.externalName`.
+        Code::ExternalNameInvalid => Some(Code::ExternalName),
         code => Some(code),
     }
 }
@@ -97,6 +103,8 @@ fn the_page_and_the_plugin_name_the_same_codes_in_the_same_order() {
             .problems
             .iter()
             .filter_map(|lint| Some((lint.object.clone(), of_page(lint.code)?)))
+            // An alias is no problem.
+            .filter(|(_, code)| *code != Code::ExternalName)
             .collect();
         let caches = caches(&objects);
         let find = |before| Problems::of(&caches, &options, known, now(), before);
