@@ -2,6 +2,7 @@
 
 mod elsewhere;
 mod failed;
+mod more;
 mod signs;
 
 use std::collections::{BTreeSet, HashSet};
@@ -315,13 +316,17 @@ impl Reader {
             if is_empty && reading.known.pods {
                 self.near(&mut reading, namespace, selector).await;
                 self.pods_elsewhere(&mut reading, namespace, selector).await?;
+                self.near_pods(&mut reading, namespace, selector).await?;
             }
+            self.governing_services(&mut reading, &service).await?;
+            self.failed_creates(&mut reading, &service).await?;
         }
         let all_nodes = needs_all_nodes(&service);
         self.nodes(&mut reading, nodes, all_nodes).await?;
         self.outputs(&mut reading, key).await?;
         self.warnings(&mut reading, namespace).await?;
         self.services_at_endpoints(&mut reading, key).await?;
+        self.unlabelled_slices(&mut reading, &service).await?;
         self.hinted_nodes(&mut reading, std::slice::from_ref(key), all_nodes).await?;
         Ok(reading)
     }

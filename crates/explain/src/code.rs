@@ -132,7 +132,7 @@ codes! {
     EndpointsWrittenByOthers "EP061" "endpoints-written-by-others" Warning "The Service has a selector, and another client wrote its Endpoints."
     SliceUnused "EP062" "slice-unused" Warning "kube-proxy uses no endpoint of a slice, because of its ports or addresses."
     HintsIgnored "EP063" "hints-ignored" Warning "kube-proxy ignores the hints of the Service, because some ready endpoints have none."
-    PortNotDeclared "EP064" "port-not-declared" Info "A targetPort is a number that no container of the pods declares."
+    PortNotDeclared "EP064" "port-not-declared" Info "A targetPort is a number that containers of the pods do not declare."
     ServiceIpAsEndpoint "EP065" "service-ip-as-endpoint" Error "An endpoint of the Service is the cluster IP of a Service."
     HeadlessPort "EP066" "headless-port" Warning "The Service is headless, and its endpoints listen on another port than the Service's."
     LabelKeysDiffer "EP067" "label-keys-differ" Error "The Service's selector matches no pod, and pods have its values under other labels."
@@ -140,6 +140,11 @@ codes! {
     SharedPodIp "EP069" "shared-pod-ip" Error "Several pods have the same IP address."
     ClusterUnserved "EP073" "cluster-unserved" Error "No endpoint controller writes, so each changed Service waits for its slices."
     DistributionOverridden "EP074" "distribution-overridden" Info "An annotation of the Service overrides its trafficDistribution."
+    ExternalNameInvalid "EP085" "external-name-invalid" Error "The Service is an alias of an IP address, or of another text that is no DNS name."
+    ServiceLabelIgnored "EP086" "service-label-ignored" Warning "kube-proxy before Kubernetes 1.36 ignores the Service because of a label for headless Services."
+    PortNameAmbiguous "EP087" "port-name-ambiguous" Warning "Several containers of a pod have a port of the name that the Service asks for."
+    PodsNotCreated "EP088" "pods-not-created" Error "The API server refuses the pods of a workload, and no pod of the Service runs."
+    MissingPodsServed "EP089" "missing-pods-served" Warning "Slices that are behind send clients to pods that do not exist any more."
 }
 
 /// The page that describes the codes.

@@ -87,7 +87,9 @@ pub(crate) fn explain_with(
         explained.iter_mut().for_each(|pod| pod.is_alone = true);
     }
     let nearly_matching = match &service.selector {
-        Some(selector) if service.selects_pods() && pods.is_empty() && known.pods => near(selector),
+        Some(selector) if service.selects_pods() && pods.is_empty() && known.pods => {
+            near(selector).judged(objects, &key.namespace)
+        }
         _ => NearMatches::default(),
     };
     let counts = match planned.slices {

@@ -336,10 +336,13 @@ pub(crate) fn verdict(
     advice: &[Advice],
     open: Option<Open>,
 ) -> ServiceVerdict {
-    let is_alias = *served_by == ServedBy::Nobody;
     let worst = advice.first().filter(|advice| advice.severity > Severity::Info);
+    // The alias of no name is broken; a Service without pods whose program starts them is not.
+    let is_alias =
+        *served_by == ServedBy::Nobody && worst.is_none_or(|worst| worst.severity < Severity::Error);
+    let is_empty_by_design = worst.is_none() && advice.iter().any(|it| it.code == Code::NoPodMatches);
     let status = match worst {
-        _ if is_alias => Status::NoEndpoints,
+        _ if is_alias || is_empty_by_design => Status::NoEndpoints,
         _ if open.is_some_and(Open::hides_status) => Status::Unknown,
         _ if counts.is_down() => Status::Down,
         Some(_) => Status::Degraded,
@@ -349,7 +352,7 @@ pub(crate) fn verdict(
         Status::Unknown => advice.iter().find(|advice| advice.code == Code::NotKnown),
         // Something must be wrong with a Service that is down; perhaps a write is under way.
         Status::Down => worst.or(advice.first()),
-        _ if is_alias => advice.first(),
+        _ if is_alias || is_empty_by_design => advice.first(),
         _ => worst,
     };
     let message = match (numbers(counts, what, served_by), cause) {
@@ -387,7 +390,9 @@ fn numbers(counts: Counts, what: &str, served_by: &ServedBy) -> Option<String> {
     let numbers = match (counts.receiving, counts.ending) {
         (None, _) => format!("{} of {all} {what} should receive traffic", counts.ready),
         (Some(ready), _) if matches!(served_by, ServedBy::OtherProxy { .. }) => {
-            format!("{ready} of {all} {what}{and} are ready for another proxy than kube-proxy")
+            format!(
+                "{ready} of {all} {what}{and} are ready for another proxy than kube-proxy, and whether it runs is not known"
+            )
         }
         (Some(_), 0) if all == 0 => format!("0 {what}{and} receive traffic"),
         (Some(receiving), 0) => format!("{receiving} of {all} {what}{and} receive traffic"),

@@ -4,10 +4,13 @@ mod addresses;
 mod consumers;
 mod elsewhere;
 mod families;
+mod names;
 mod ports;
 mod remedy;
+mod selector;
 mod text;
 mod topology;
+mod undeclared;
 mod unserved;
 
 use std::fmt;
@@ -22,6 +25,12 @@ use crate::refused::Refused;
 use crate::{Elsewhere, NamedPort, Open, Unserved};
 
 pub use topology::Withheld;
+
+pub(crate) use names::no_name;
+pub use names::{Governing, NoName};
+pub use selector::NoPods;
+pub(crate) use selector::ROLLOUTS_HASH;
+pub use undeclared::{NotDeclared, OfContainer};
 
 /// A fault. Serialises with the tag `fault`, which holds the name of the code.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -40,6 +49,16 @@ pub enum Fault {
     NoPodMatches {
         /// The selector, as `key=value` pairs.
         selector: String,
+        #[serde(flatten)]
+        cause: NoPods,
+    },
+    /// [`Code::PodsNotCreated`](crate::Code::PodsNotCreated)
+    PodsNotCreated {
+        /// The kind of the workload, such as `ReplicaSet`.
+        kind: Text,
+        workload: Text,
+        /// The message of its last event `FailedCreate`.
+        message: Text,
     },
     /// [`Code::PodsNearlyMatch`](crate::Code::PodsNearlyMatch)
     PodsNearlyMatch {
@@ -58,11 +77,35 @@ pub enum Fault {
         namespaces: Vec<Elsewhere>,
     },
     /// [`Code::NoSelector`](crate::Code::NoSelector)
-    NoSelector,
+    NoSelector {
+        /// Slices whose names begin with that of the Service, and that name no Service.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        unlabelled: Vec<Text>,
+    },
     /// [`Code::ExternalName`](crate::Code::ExternalName)
     ExternalName,
+    /// [`Code::ExternalNameInvalid`](crate::Code::ExternalNameInvalid)
+    ExternalNameInvalid {
+        external_name: Text,
+        #[serde(flatten)]
+        why: NoName,
+    },
     /// [`Code::ServiceTerminating`](crate::Code::ServiceTerminating)
-    ServiceTerminating,
+    ServiceTerminating {
+        /// Seconds since somebody deleted it, if that is known.
+        seconds: Option<i64>,
+        /// Its finalizers, if they are known.
+        finalizers: Vec<Text>,
+        /// True if no endpoint receives traffic.
+        none_is_left: bool,
+    },
+    /// [`Code::ServiceLabelIgnored`](crate::Code::ServiceLabelIgnored)
+    ServiceLabelIgnored {
+        /// The number of nodes whose version of Kubernetes is known, and is older than 1.36.
+        old: usize,
+        /// The number of nodes whose version is known.
+        known: usize,
+    },
     /// [`Code::NoServicePorts`](crate::Code::NoServicePorts)
     NoServicePorts,
     /// [`Code::HeadlessWithoutNames`](crate::Code::HeadlessWithoutNames)
@@ -71,6 +114,7 @@ pub enum Fault {
         /// hostname.
         subdomain: Text,
         service: Text,
+        governing: Governing,
     },
     /// [`Code::NoZones`](crate::Code::NoZones)
     NoZones {
@@ -136,6 +180,8 @@ pub enum Fault {
         missing: Vec<IpFamily>,
         /// The types of the addresses of its ready endpoints.
         has: Vec<AddressType>,
+        /// True if the Service's first family, which never changes, is among the missing ones.
+        first_is_missing: bool,
         /// True if the Service has no other families.
         none_is_left: bool,
     },
@@ -194,8 +240,19 @@ pub enum Fault {
         name: Text,
         /// Its targetPort.
         target: i32,
-        /// The numbers of the container ports of the pods.
+        /// The numbers of the container ports of these pods.
         declared: Vec<i32>,
+        #[serde(flatten)]
+        not_declared: NotDeclared,
+    },
+    /// [`Code::PortNameAmbiguous`](crate::Code::PortNameAmbiguous)
+    PortNameAmbiguous {
+        name: Text,
+        /// The container to whose port the Service sends clients.
+        first: OfContainer,
+        others: Vec<OfContainer>,
+        /// The pods that have these containers.
+        pods: Vec<Text>,
     },
     /// [`Code::ClusterUnserved`](crate::Code::ClusterUnserved)
     ClusterUnserved(Unserved),
@@ -233,6 +290,13 @@ pub enum Fault {
     },
     /// [`Code::SlicesBehind`](crate::Code::SlicesBehind)
     SlicesBehind(Behind),
+    /// [`Code::MissingPodsServed`](crate::Code::MissingPodsServed)
+    MissingPodsServed {
+        /// The pods that the slices name.
+        pods: Vec<Text>,
+        /// True if no pod of the Service receives traffic.
+        none_is_left: bool,
+    },
     /// [`Code::WrongOwner`](crate::Code::WrongOwner)
     WrongOwner {
         slice: Text,
@@ -246,7 +310,15 @@ pub enum Fault {
         manager: Text,
     },
     /// [`Code::UnmanagedSlice`](crate::Code::UnmanagedSlice)
-    UnmanagedSlice { slice: Text },
+    UnmanagedSlice {
+        slice: Text,
+        /// The addresses to which it sends clients and that no pod of the Service has, with the
+        /// port.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        addresses: Vec<Text>,
+        /// True if pods receive traffic, too.
+        besides_pods: bool,
+    },
     /// [`Code::OrphanedSlice`](crate::Code::OrphanedSlice)
     OrphanedSlice {
         slice: Text,
@@ -296,6 +368,10 @@ pub enum Fault {
     EndpointsWrittenByOthers {
         /// The client that wrote the Endpoints last, if that is known.
         by: Option<Text>,
+        /// The number of ready addresses that the Endpoints hold.
+        in_endpoints: usize,
+        /// The number of ready endpoints that slices hold, if it is known.
+        in_slices: Option<usize>,
     },
 }
 

@@ -6,6 +6,8 @@ mod consumers;
 mod duplicates;
 mod hints;
 mod ports;
+mod undeclared;
+mod unselected;
 mod versions;
 
 use std::collections::BTreeMap;
@@ -54,10 +56,10 @@ impl Looked<'_> {
     pub(crate) fn faults(&self) -> Vec<Fault> {
         let mut faults = Vec::new();
         if self.service.deletion_timestamp.is_some() {
-            faults.push(Fault::ServiceTerminating);
+            faults.push(self.terminating());
         }
         if self.service.service_type == kube_endpoint_core_model::service::ServiceType::ExternalName {
-            faults.push(Fault::ExternalName);
+            faults.push(self.alias());
             self.of_left_slices(&mut faults);
         } else if self.service.selector.is_none() {
             self.without_selector(&mut faults);
@@ -83,7 +85,7 @@ impl Looked<'_> {
     /// Adds the questions that stay open because a kind could not be read. An alias has no
     /// endpoints.
     fn of_reading(&self, faults: &mut Vec<Fault>) {
-        let is_alias = faults.iter().any(|fault| matches!(fault, Fault::ExternalName));
+        let is_alias = self.served.by == ServedBy::Nobody;
         let slices = self.objects.slices_of(&self.service.key);
         let known = self.options.known;
         let not_known =
@@ -105,6 +107,10 @@ impl Looked<'_> {
     }
 
     fn of_selector(&self, faults: &mut Vec<Fault>) {
+        if let Some(refused) = self.pods_not_created() {
+            faults.push(refused);
+            return;
+        }
         if !self.pods.is_empty() || !self.options.known.pods {
             return;
         }
@@ -121,7 +127,7 @@ impl Looked<'_> {
         faults.push(match (near.typos().next(), &near.other_keys) {
             (Some(nearest), _) => Fault::PodsNearlyMatch { nearest: nearest.clone(), count },
             (None, Some(other_keys)) => Fault::LabelKeysDiffer(other_keys.clone()),
-            (None, None) => Fault::NoPodMatches { selector: pairs },
+            (None, None) => Fault::NoPodMatches { selector: pairs, cause: self.why_no_pod() },
         });
     }
 
@@ -141,35 +147,13 @@ impl Looked<'_> {
         if service.ports.is_empty() && self.served.by == ServedBy::KubeProxy {
             faults.push(Fault::NoServicePorts);
         }
-        self.of_names(faults);
+        faults.extend(self.without_names());
         faults.extend(self.ports_not_declared());
         faults.extend(self.shared_addresses());
-    }
-
-    /// Looks at the DNS names of pods, which those of a headless Service get if their subdomain is
-    /// its name. If no pod has a hostname, nobody expects such names.
-    fn of_names(&self, faults: &mut Vec<Fault>) {
-        let service = self.service;
-        let named: Vec<&Arc<Pod>> = self.pods.iter().filter(|pod| pod.hostname.is_some()).collect();
-        if !service.is_headless() || named.is_empty() {
-            return;
-        }
-        if !named.iter().any(|pod| pod.hostname_for(service).is_some()) {
-            let subdomain = named.iter().find_map(|pod| pod.subdomain.clone());
-            // The pods may get their names from another headless Service, whose name is their
-            // subdomain.
-            let other = subdomain.as_ref().map(|name| kube_endpoint_core_model::ObjectKey {
-                namespace: service.key.namespace.clone(),
-                name: name.clone(),
-            });
-            if other.is_some_and(|key| self.objects.service(&key).is_some_and(|other| other.is_headless())) {
-                return;
-            }
-            faults.push(Fault::HeadlessWithoutNames {
-                subdomain: subdomain.unwrap_or_default(),
-                service: service.key.name.clone(),
-            });
-        }
+        faults.extend(self.ports_not_declared_by_some());
+        faults.extend(self.ports_of_other_protocol());
+        faults.extend(self.ambiguous_names());
+        faults.extend(self.ignored_by_label());
     }
 
     /// Looks for slices that were made from pods when the Service selected pods.
@@ -210,7 +194,8 @@ impl Looked<'_> {
             None => plan.iter().flat_map(|plan| not_mirrored(&plan.verdicts)).collect(),
         };
         if known.endpoints && endpoints.is_none() && slices.is_empty() {
-            faults.push(Fault::NoSelector);
+            let unlabelled = self.objects.unviewed.unlabelled_slices(&self.service.key);
+            faults.push(Fault::NoSelector { unlabelled });
             return;
         }
         let is_behind = plan.is_some_and(|plan| !plan.writes.is_empty());
@@ -251,7 +236,7 @@ impl Looked<'_> {
                 // The writer of the endpoints of a Service without a selector need not name itself
                 // as manager: the API server does not, for the Service `kubernetes`.
                 None if !self.service.selects_pods() => {}
-                None => faults.push(Fault::UnmanagedSlice { slice: name.clone() }),
+                None => faults.push(self.unmanaged(slice)),
                 Some(manager) if is_known(manager, self.options) => {}
                 Some(manager) => {
                     faults.push(Fault::ForeignSlice { slice: name.clone(), manager: manager.clone() });
@@ -266,6 +251,9 @@ impl Looked<'_> {
                 let finalizers = slice.metadata.finalizers.clone();
                 faults.push(Fault::SliceTerminating { slice: name, finalizers });
             }
+        }
+        if faults.iter().any(|fault| matches!(fault, Fault::SlicesBehind(behind) if behind.is_late)) {
+            faults.extend(self.of_missing_pods());
         }
         faults.extend(duplicates(slices, &self.served.undefined));
     }

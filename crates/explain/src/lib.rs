@@ -64,6 +64,7 @@ pub mod render;
 mod sarif;
 pub mod text;
 mod traffic;
+mod unviewed;
 
 pub use across::Elsewhere;
 pub use cluster::{SomeNodes, StaleLease, Unserved, Waiting};
@@ -71,16 +72,22 @@ pub use code::{Code, Severity, UnknownCode};
 pub use diff::{Change, Diff, DiffError, FieldChange, Verb, diff};
 pub use explain::{NearService, PodServices, ServiceSays, explain, explain_pod};
 pub use explanation::{Explanation, ServiceVerdict, Status};
-pub use fault::{Behind, Fault, LocalPolicy, ServiceIp, UnusedSlice, Withheld};
+pub use fault::{
+    Behind, Fault, Governing, LocalPolicy, NoName, NoPods, NotDeclared, OfContainer, ServiceIp, UnusedSlice,
+    Withheld,
+};
 pub use finding::Problem;
 pub use hint::HintReason;
 pub use lint::{FailOn, Lint, LintOptions, LintReport, lint};
-pub use near::{NearIndex, NearMatch, NearMatches, OtherKey, OtherKeys, near_matches, other_keys_of};
+pub use near::{
+    NearIndex, NearMatch, NearMatches, OtherKey, OtherKeys, near_matches, near_pods, other_keys_of,
+};
 pub use objects::{ObjectError, Objects, needs_all_nodes};
 pub use planned::{Known, Options, Planned};
 pub use pod::{Place, PodExplanation, Publication};
 pub use pod_reason::{
-    Disruption, FailedContainer, NamedPort, PodReason, SilentNode, Starting, UndeclaredPort, UnreadyContainer,
+    DeadPort, Disruption, FailedContainer, NamedPort, PodReason, SilentNode, Starting, UndeclaredPort,
+    UnreadyContainer,
 };
 pub use rank::{Rank, TrafficLost};
 pub use refused::{FAILED_WRITES, Refusal, Refused};

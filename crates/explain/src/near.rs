@@ -1,6 +1,7 @@
 //! Finds pods that nearly match a selector: all labels but one are as the Service asks.
 
 mod keys;
+mod roles;
 mod typo;
 
 use std::collections::{BTreeMap, HashMap};
@@ -36,6 +37,9 @@ pub struct NearMatch {
     pub is_typo: bool,
     pub count: usize,
     pub pods: Vec<Text>,
+    /// How many of `pods` are ready, if that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ready: Option<usize>,
 }
 
 impl NearMatch {
@@ -65,7 +69,12 @@ impl fmt::Display for NearMatch {
         let names: Vec<&str> = pods.iter().take(2).map(|name| &**name).collect();
         let more = count.saturating_sub(names.len());
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        write!(f, " (pod{} {}{more})", if *count == 1 { "" } else { "s" }, names.join(", "))
+        let ready = match (self.ready, *count) {
+            (Some(0), 1) => ", not ready",
+            (Some(0), _) => ", none of them ready",
+            _ => "",
+        };
+        write!(f, " (pod{} {}{more}{ready})", if *count == 1 { "" } else { "s" }, names.join(", "))
     }
 }
 
@@ -80,6 +89,19 @@ pub fn near_matches<'a>(
 ) -> NearMatches {
     NearIndex::new(pods).near(selector)
 }
+
+/// Returns the names of the pods whose readiness an explanation of near matches tells: a few of
+/// each group.
+pub fn near_pods<'a>(
+    selector: &StringMap,
+    pods: impl IntoIterator<Item = (&'a Text, &'a StringMap)>,
+) -> Vec<Text> {
+    let near = near_matches(selector, pods);
+    near.groups.into_iter().take(NEAR_GROUPS).flat_map(|group| group.pods).collect()
+}
+
+/// The maximum number of groups whose pods [`near_pods`] names.
+const NEAR_GROUPS: usize = 4;
 
 /// The pods that nearly match a selector.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -192,6 +214,7 @@ impl NearIndex {
                 is_typo: *is_typo,
                 count: group.pods,
                 pods: group.names.clone(),
+                ready: None,
             });
             groups.extend(listed);
             pods += differing.iter().map(|(group, _)| group.pods).sum::<usize>();

@@ -18,6 +18,7 @@ use crate::defaults;
 use crate::details::{self, LastWrite, PodDetails, RecentEvent};
 use crate::doctor::Lease;
 use crate::leftovers::OutputKind;
+use crate::unviewed::Unviewed;
 
 /// The reason why an object cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -61,6 +62,8 @@ pub struct Objects {
     /// Services with a selector that are not here, and the times of their creation if they have no
     /// slice.
     pub(crate) others: Vec<(ObjectKey, Option<Option<Timestamp>>)>,
+    /// The fields that views lack.
+    pub(crate) unviewed: Unviewed,
     /// The kinds that no explanation reads.
     skipped: BTreeSet<String>,
     /// Pods by namespace and label.
@@ -118,6 +121,7 @@ impl Objects {
             return Ok(());
         }
         defaults::set(&mut object, &kind);
+        self.unviewed.read(&kind, &object);
         match &*kind {
             "Service" => self.add_service(view::<Service>(&object, &kind)?),
             "Pod" => {

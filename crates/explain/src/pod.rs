@@ -13,7 +13,7 @@ use serde::{Serialize, Serializer};
 use crate::details::{PodDetails, RecentEvent};
 use crate::finding::{Found, Problem};
 use crate::hint::HintReason;
-use crate::pod_reason::{NamedPort, PodReason, Together};
+use crate::pod_reason::{DeadPort, NamedPort, PodReason, Together};
 use crate::{Code, Remedy, Severity};
 
 /// The state of a pod for a Service's clients.
@@ -228,7 +228,10 @@ impl Judged<'_> {
                 let missing = families.filter(|family| self.pod.addresses(**family).next().is_none());
                 let missing: Vec<_> = missing.copied().collect();
                 let reason = if !missing.is_empty() {
-                    Some(PodReason::SomeFamiliesMissing { missing, has: self.pod.pod_ips.to_vec() })
+                    let first = self.service.ip_families.first();
+                    let first_is_missing = first.is_some_and(|first| missing.contains(first));
+                    let has = self.pod.pod_ips.to_vec();
+                    Some(PodReason::SomeFamiliesMissing { missing, has, first_is_missing })
                 } else if !serving {
                     Some(PodReason::PublishedNotReady { since: self.not_ready_since() })
                 } else if matches!(self.in_endpoints, Some(Verdict::LeftOut(LeftOut::OverCapacity))) {
@@ -270,13 +273,38 @@ impl Judged<'_> {
         let has = ports_of(self.pod);
         if missing.len() < self.service.ports.len() {
             let elsewhere = self.others_have(&wanted);
-            return Some(PodReason::SomePortsNotFound { wanted, has, elsewhere });
+            let (dead, free) = (self.dead_ports(missing), self.free_ports());
+            return Some(PodReason::SomePortsNotFound { wanted, has, elsewhere, dead, free });
         }
         let other = wanted.iter().find_map(|wanted| {
             let same_name = has.iter().find(|port| port.name == wanted.name)?;
             Some(PodReason::PortProtocolDiffers { wanted: wanted.clone(), has: same_name.clone() })
         });
         Some(other.unwrap_or_else(|| self.no_port_named(wanted)))
+    }
+
+    /// Returns those of the missing ports that no pod has.
+    fn dead_ports(&self, missing: &[Text]) -> Vec<DeadPort> {
+        let missing = self.service.ports.iter().filter(|port| missing.contains(&port.name));
+        let dead = missing.filter_map(|port| match &port.target_port {
+            TargetPort::Name(target) if !self.ports_of_pods.contains(&(&**target, &*port.protocol)) => {
+                Some(DeadPort { port: port.port, name: port.name.clone(), target: target.clone() })
+            }
+            _ => None,
+        });
+        dead.collect()
+    }
+
+    /// Returns the names of the pod's ports to which no port of the Service leads.
+    fn free_ports(&self) -> Vec<Text> {
+        let is_used = |one: &&kube_endpoint_core_model::pod::ContainerPort| {
+            self.service.ports.iter().any(|port| match &port.target_port {
+                TargetPort::Name(name) => *name == one.name,
+                TargetPort::Number(number) => *number == one.container_port,
+            })
+        };
+        let free = self.pod.ports.iter().filter(|one| !one.name.is_empty() && !is_used(one));
+        free.map(|one| one.name.clone()).collect()
     }
 
     fn no_port_named(&self, wanted: Vec<NamedPort>) -> PodReason {

@@ -214,6 +214,10 @@ pub enum PodReason {
         has: Vec<NamedPort>,
         /// True if other pods of the Service have one of the wanted ports.
         elsewhere: bool,
+        /// The ports of the Service that no pod has.
+        dead: Vec<DeadPort>,
+        /// The names of ports of the pod to which no port of the Service leads.
+        free: Vec<Text>,
     },
     /// [`Code::PortProtocolDiffers`](crate::Code::PortProtocolDiffers)
     PortProtocolDiffers {
@@ -242,7 +246,20 @@ pub enum PodReason {
         missing: Vec<IpFamily>,
         /// The addresses that the pod has.
         has: Vec<IpAddr>,
+        /// True if the Service's first family, which never changes, is among the missing ones.
+        first_is_missing: bool,
     },
+}
+
+/// A port of a Service without any endpoint. Prints as `80 (http)`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DeadPort {
+    pub port: i32,
+    /// Its name, or empty.
+    pub name: Text,
+    /// The name of the container port to which it leads.
+    pub target: Text,
 }
 
 /// A container that runs and is not ready.

@@ -59,6 +59,9 @@ impl Fault {
             | Self::NoLocalEndpoint { policy: LocalPolicy::Internal, .. }
             | Self::NoLocalEndpoint { with: 0, .. } => TrafficLost::Some,
             Self::SlicesBehind(behind) if behind.is_late => TrafficLost::Some,
+            Self::PortNotDeclared { .. } | Self::ServiceLabelIgnored { .. } if severity > Severity::Info => {
+                TrafficLost::Some
+            }
             _ => TrafficLost::None,
         }
     }

@@ -146,7 +146,13 @@ fn a_number_is_told_only_if_no_container_declares_it() {
             .change(move |pod| pod["spec"]["containers"][0]["ports"] = ports.clone())
     };
     assert_eq!(codes(with(number(9090, "TCP"), json!([]))), [], "a pod declares nothing");
-    assert_eq!(codes(with(number(9090, "TCP"), json!([{"containerPort": 9090}]))), [], "one pod declares it");
+    // The other pod declares 8080 only.
+    let one = explained(&settled(with(number(9090, "TCP"), json!([{"containerPort": 9090}])), true));
+    assert_eq!((one.verdict.status, one.to_do[0].severity), (Status::Ok, Severity::Info));
+    insta::assert_snapshot!(
+        one.to_do[0].message,
+        @"port 80 of the Service has the targetPort 9090, which other pods declare; pod web-2 declares only 8080"
+    );
     let explanation = explained(&settled(number(9090, "TCP"), true));
     assert_eq!(explanation.verdict.status, Status::Ok);
     insta::assert_snapshot!(

@@ -126,6 +126,29 @@ fn kube_controller_manager_alone() {
     insta::assert_snapshot!(text(&report));
 }
 
+/// The loops of a controller that does not lead run nowhere, whatever its flags are.
+#[test]
+fn a_lease_that_nobody_renews_is_told_with_its_holder() {
+    let leases = |renewed| Ok(vec![lease(KCM, &format!("node-1_{UUID}"), renewed)]);
+    let old = Ok(outputs(OutputKind::EndpointSlice, &[slice("web-a", KCM, 4500)]));
+    let dead = Facts {
+        slices: old,
+        endpoints: Ok(outputs(OutputKind::Endpoints, &[endpoints("web", KCM, 4500)])),
+        leases: leases(4200),
+        upstream: Ok(Vec::new()),
+        ..upstream_only()
+    };
+    let report = examine(&dead, now());
+    assert_eq!((report.exit_code(), report.not_known.is_empty()), (1, true), "{:?}", report.not_known);
+    insta::assert_snapshot!(text(&report));
+    let told = |facts: &Facts| examine(facts, now()).to_do.iter().any(|line| line.contains("nobody leads"));
+    assert!(!told(&Facts { leases: leases(2), ..dead.clone() }), "somebody leads");
+    let writes = Ok(outputs(OutputKind::EndpointSlice, &[slice("web-a", KCM, 60)]));
+    assert!(!told(&Facts { slices: writes, ..dead.clone() }), "one writes without a Lease");
+    let leases = Ok(vec![lease(KCM, HOLDER, 4200), lease(KEM, HOLDER, 2)]);
+    assert!(!told(&Facts { leases, ..dead }), "kube-endpoint-manager leads");
+}
+
 #[test]
 fn kube_endpoint_manager_alone() {
     let report = examine(&manager_only(), now());

@@ -5,6 +5,7 @@ mod alarms;
 mod causes;
 mod consumers;
 mod doctor;
+mod evidence;
 mod explanations;
 mod fault_manifests;
 mod faults;

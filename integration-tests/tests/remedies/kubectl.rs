@@ -53,6 +53,8 @@ pub(crate) async fn run(server: &EmbeddedApiServer, line: &str) -> Result<bool, 
         ["get", "events", "--field-selector", about] if about.starts_with("involvedObject.name=") => {
             at("events", "").map(|_| false)
         }
+        ["get", "deployments,statefulsets,replicasets"] if !namespace.is_empty() => Ok(false),
+        ["get", "events", "--field-selector", "reason=FailedCreate"] if !namespace.is_empty() => Ok(false),
         ["get", kind, "-l", selector] if selector.contains('=') => at(kind, "").map(|_| false),
         ["get", kind, "-A", "-o", "wide", "--field-selector", selector] if selector.contains('=') => {
             path("any", kind, "").map(|_| false)

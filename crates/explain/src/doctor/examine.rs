@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use kube_endpoint_core_model::Timestamp;
 
 use super::facts::{Counts, Facts, Instance, Read, Unread};
-use super::loops::{Manager, judge, manager};
+use super::loops::{Manager, abandoned, judge, manager};
 use super::permissions::Review;
 use super::report::{
     Answer, Changes, InstanceReport, LeaseReport, LeaseState, LoopReport, Missing, Report, TwoAtOnce,
     Versions,
 };
 use super::two_at_once::{is_manager_alone, two_at_once, two_managers};
+use crate::age;
 
 /// Makes the report of the facts. `now` is the time of the reading.
 pub fn examine(facts: &Facts, now: Timestamp) -> Report {
@@ -20,7 +21,7 @@ pub fn examine(facts: &Facts, now: Timestamp) -> Report {
     let missing = missing(facts);
     let changes = facts.changes.as_ref().ok().map(changes);
     let to_do = to_do(facts, &loops, &two_at_once, &missing, changes.as_ref(), now);
-    let not_known = not_known(facts, &loops, &two_at_once);
+    let not_known = not_known(facts, &loops, &two_at_once, now);
     Report {
         versions: Versions {
             server: facts.server.clone().ok(),
@@ -63,6 +64,7 @@ fn leases(facts: &Facts, now: Timestamp) -> Vec<LeaseReport> {
         state: lease.state(now),
         acquired: lease.acquired,
         renewed: lease.renewed,
+        since: if lease.state(now) == LeaseState::Expired { lease.ends() } else { lease.acquired },
     };
     facts.leases().into_iter().map(report).collect()
 }
@@ -144,6 +146,16 @@ fn to_do(
                 .to_owned()
         });
     }
+    if let Some(lease) = abandoned(facts, &manager, now) {
+        let ago = lease.renewed.map(|at| format!(" {} ago", age::seconds(age::since(at, now))));
+        all.push(format!(
+            "No controller writes: nobody leads. {} renewed the lease {} last{}. Bring kube-controller-manager back \
+             there, or start kube-endpoint-manager.",
+            lease.holder,
+            lease.key,
+            ago.unwrap_or_default()
+        ));
+    }
     if missing.iter().any(|it| it.who != "you") {
         all.push("Grant kube-endpoint-manager what it lacks (deploy/base/cluster-role.yaml).".to_owned());
     }
@@ -161,7 +173,7 @@ fn to_do(
     all
 }
 
-fn not_known(facts: &Facts, loops: &[LoopReport], two_at_once: &TwoAtOnce) -> Vec<String> {
+fn not_known(facts: &Facts, loops: &[LoopReport], two_at_once: &TwoAtOnce, now: Timestamp) -> Vec<String> {
     let mut all = Vec::new();
     // Where kube-endpoint-manager is not installed and one loop is on, the others do not matter.
     // Neither do they where nothing shows a kube-controller-manager.
@@ -169,6 +181,8 @@ fn not_known(facts: &Facts, loops: &[LoopReport], two_at_once: &TwoAtOnce) -> Ve
         || facts.leases().into_iter().any(|lease| lease.is_managers());
     let matters =
         (is_installed || loops.iter().all(|of| of.is_off != Answer::No)) && !is_manager_alone(facts);
+    // A controller that does not lead runs no loop, whatever its flags are.
+    let matters = matters && abandoned(facts, &manager(facts, now), now).is_none();
     let open = loops.iter().filter(|of| matters && of.is_off == Answer::NotKnown);
     let open: Vec<&str> = open.map(|of| of.name).collect();
     if !open.is_empty() {

@@ -63,8 +63,17 @@ impl Lease {
         self.key.name.starts_with(MANAGER_LEASE)
     }
 
+    fn duration(&self) -> Duration {
+        Duration::from_secs(self.duration_seconds.try_into().unwrap_or_default())
+    }
+
+    /// Returns when it expires, or has expired, unless somebody renews it.
+    pub(super) fn ends(&self) -> Option<Timestamp> {
+        self.renewed.map(|renewed| renewed.saturating_add(self.duration()).unwrap_or(renewed))
+    }
+
     pub(crate) fn state(&self, now: Timestamp) -> LeaseState {
-        let duration = Duration::from_secs(self.duration_seconds.try_into().unwrap_or_default());
+        let duration = self.duration();
         if self.holder.is_empty() {
             LeaseState::Released
         } else if self.duration_seconds >= RESERVATION_SECONDS {
@@ -151,6 +160,19 @@ fn turns_on(pod: &Instance, of: &Loop) -> bool {
 pub(super) fn manager_runs(facts: &Facts, of: &Loop) -> bool {
     let Ok(pods) = &facts.managers else { return true };
     pods.is_empty() || pods.iter().any(|pod| turns_on(pod, of))
+}
+
+/// Returns the Lease of kube-controller-manager if its holder stopped to renew it and nobody leads:
+/// neither another controller nor one without a Lease.
+pub(super) fn abandoned<'f>(facts: &'f Facts, manager: &Manager<'_>, now: Timestamp) -> Option<&'f Lease> {
+    let lease = facts.leases().into_iter().find(|lease| lease.is_upstreams());
+    let lease = lease.filter(|lease| lease.state(now) == LeaseState::Expired)?;
+    let outputs = || [&facts.slices, &facts.endpoints].into_iter().flatten();
+    let parts = [Part::OfPods, Part::Mirrored];
+    let mut writes =
+        outputs().flat_map(|outputs| parts.map(|part| outputs.newest_of_upstream(part))).flatten();
+    let is_after = |write: Newest| lease.ends().is_none_or(|end| write.at > end);
+    (matches!(manager, Manager::Waits(_)) && !writes.any(is_after)).then_some(lease)
 }
 
 /// The flags of kube-controller-manager, for one loop.

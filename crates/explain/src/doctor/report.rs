@@ -142,6 +142,9 @@ pub struct LeaseReport {
     pub acquired: Option<Timestamp>,
     #[serde(serialize_with = "as_text")]
     pub renewed: Option<Timestamp>,
+    /// Since when it is in this state: when the holder acquired it, or when it expired.
+    #[serde(serialize_with = "as_text")]
+    pub since: Option<Timestamp>,
 }
 
 /// A loop of kube-controller-manager.

@@ -88,12 +88,24 @@ pub(super) fn no_local_remedy(
 
 /// Says which proxy serves the Service.
 pub(super) fn other_proxy(proxy: &str, label: &str) -> String {
-    if proxy.is_empty() {
+    let which = if proxy.is_empty() { "another proxy".to_owned() } else { format!("the proxy {proxy:?}") };
+    format!(
+        "kube-proxy ignores the Service, which has the label {label}: it leaves it to {which}, and whether that runs is not known"
+    )
+}
+
+/// Says on which nodes kube-proxy ignores a Service with a cluster IP because of its label.
+pub(super) fn service_label(old: usize, known: usize) -> String {
+    let label = kube_endpoint_core_model::well_known::LABEL_HEADLESS;
+    if known == 0 {
         return format!(
-            "kube-proxy ignores the Service, which has the label {label}: another proxy serves it"
+            "kube-proxy before Kubernetes 1.36 ignores the Service, which has a cluster IP and the label {label}"
         );
     }
-    format!("kube-proxy ignores the Service, which has the label {label}: the proxy {proxy:?} serves it")
+    let (nodes, have) = if old == 1 { ("node", "has") } else { ("nodes", "have") };
+    format!(
+        "kube-proxy of {old} {nodes}, which {have} a Kubernetes before 1.36, ignores the Service, because it has a cluster IP and the label {label}: clients there get no answer"
+    )
 }
 
 /// Says why kube-proxy uses no endpoint of a slice.

@@ -8,21 +8,21 @@ pub(super) fn differ(missing: &[IpFamily], has: &[AddressType]) -> String {
     format!("no ready endpoint has an {} address; the ready ones have {}", list(missing), has.join(" and "))
 }
 
-/// Says how to make the Service and its endpoints agree.
-pub(super) fn remedy(missing: &[IpFamily], has: &[AddressType], none_is_left: bool) -> String {
+/// Says how to make the Service and its endpoints agree. `is_new` is true if only a new Service can
+/// have the families of the endpoints: nobody can change the first family of a Service.
+pub(super) fn remedy(missing: &[IpFamily], has: &[AddressType], is_new: bool) -> String {
     let missing = list(missing);
     let other = has.iter().find(|address_type| **address_type != AddressType::Fqdn);
     match other {
         None => format!(
             "Write {missing} addresses, because kube-proxy ignores domain names, or use a Service with spec.type ExternalName"
         ),
-        // Nobody can change the first family of a Service.
-        Some(other) if none_is_left => format!(
+        Some(other) if is_new => format!(
             "Write ready endpoints with {missing} addresses, or create the Service anew with spec.ipFamilies: [{}] and without spec.clusterIP and spec.clusterIPs",
             other.as_str()
         ),
         Some(other) => format!(
-            "Write ready endpoints with {missing} addresses, too, or make the Service single-stack if its first family is {}",
+            "Write ready endpoints with {missing} addresses, too, or make the Service single-stack: it then keeps {}, its first family",
             other.as_str()
         ),
     }

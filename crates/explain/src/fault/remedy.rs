@@ -6,9 +6,12 @@ use kube_endpoint_core_model::well_known::{
 use kube_endpoint_core_model::{ObjectKey, Text};
 
 use super::text::{and, names};
-use super::{Fault, UnusedSlice, addresses, consumers, elsewhere, families, ports, topology, unserved};
+use super::{
+    Fault, UnusedSlice, addresses, consumers, elsewhere, families, ports, selector, topology, undeclared,
+    unserved,
+};
 use crate::pod_reason::{capital, held};
-use crate::remedy::Person::{ClusterAdministrator, EndpointsWriter, PodOwner, ServiceOwner};
+use crate::remedy::Person::{ClusterAdministrator, EndpointsWriter, ServiceOwner};
 use crate::{Remedy, Step};
 
 /// The maximum number of objects in one command.
@@ -48,8 +51,9 @@ impl Fault {
             Self::EndpointPortsDiffer { wanted, has, family, none_is_left } => {
                 Remedy::ask(EndpointsWriter, ports::remedy(wanted, has, *family, *none_is_left))
             }
-            Self::EndpointFamiliesDiffer { missing, has, none_is_left } => {
-                Remedy::ask(EndpointsWriter, families::remedy(missing, has, *none_is_left))
+            Self::EndpointFamiliesDiffer { missing, has, first_is_missing, none_is_left } => {
+                let is_new = *first_is_missing || *none_is_left;
+                Remedy::ask(EndpointsWriter, families::remedy(missing, has, is_new))
             }
             // Nobody else serves the Service, whose name the slices carry.
             Self::SlicesIgnored { slices, endpoints, none_is_left: true } => {
@@ -81,8 +85,13 @@ impl Fault {
             ),
             Self::OtherProxy { .. } => Remedy::ask(
                 ServiceOwner,
-                "Nothing, if that proxy runs; else remove the label from the Service",
+                "Nothing, if that proxy runs on the nodes of the clients; else remove the label from the Service",
             ),
+            // The controllers set this label where it belongs: on slices and Endpoints.
+            Self::ServiceLabelIgnored { .. } => {
+                let remove = in_namespace(&["label", "service", &service.name, &format!("{LABEL_HEADLESS}-")]);
+                Remedy::new("Remove the label from the Service, which has a cluster IP").then([remove])
+            }
             Self::SliceUnused { slice, cause: UnusedSlice::Ports { .. } } => Remedy::ask(
                 EndpointsWriter,
                 format!("Give the ports of slice {slice} the names and protocols of the Service's ports, or delete the slice"),
@@ -103,10 +112,9 @@ impl Fault {
                 )
             }
             Self::PodsNearlyMatch { nearest, .. } => Remedy::ask(ServiceOwner, nearest.remedy()),
-            Self::HeadlessWithoutNames { service, .. } => Remedy::ask(
-                PodOwner,
-                format!("Set spec.subdomain of the pods, or serviceName of their StatefulSet, to {service:?}"),
-            ),
+            Self::HeadlessWithoutNames { subdomain, service, governing } => {
+                super::names::without_names_remedy(subdomain, service, *governing)
+            }
             Self::NoZones { .. } => Remedy::ask(
                 ClusterAdministrator,
                 "Label each node with topology.kubernetes.io/zone, or unset trafficDistribution",
@@ -121,14 +129,24 @@ impl Fault {
                 )
                 .shown_by(managers)
             }
+            Self::MissingPodsServed { .. } => Remedy::ask(
+                ClusterAdministrator,
+                "Bring the EndpointSlice controller back, which takes these endpoints out of the slices",
+            ),
             // If no controller runs to replace it, clients use this slice.
             Self::WrongOwner { slice, .. } => Remedy::ask(
                 ClusterAdministrator,
                 format!("Look at the EndpointSlice controller, which replaces slice {slice} if it runs; until then clients use the slice"),
             ),
-            Self::UnmanagedSlice { slice } => Remedy::ask(
+            Self::UnmanagedSlice { slice, addresses, .. } => Remedy::ask(
                 EndpointsWriter,
-                "Find out who writes the slice; if nobody does, delete it, or else name its writer in the label managed-by",
+                match addresses.as_slice() {
+                    [] => "Find out who writes the slice, and delete it if nobody does".to_owned(),
+                    addresses => format!(
+                        "Find out if clients should still reach {}, and who writes the slice; if they should not, delete it",
+                        names(addresses)
+                    ),
+                },
             )
             .shown_by([in_namespace(&["get", "endpointslice", slice, "-o", "yaml", "--show-managed-fields"])]),
             // Their labels do not prove that a controller made them: cleanup looks at
@@ -156,10 +174,22 @@ impl Fault {
             Self::SlicesBehind(behind) | Self::EndpointsBehind { behind, .. } if behind.refused.is_some() => {
                 behind.refused.as_ref().map(|refused| refused.refusal.remedy(service)).unwrap_or_default()
             }
-            Self::NoPodMatches { .. } => {
-                Remedy::ask(ServiceOwner, "Start pods with these labels, or correct spec.selector")
+            Self::NoPodMatches { cause, .. } => cause.remedy(service),
+            Self::PodsNotCreated { kind, workload, message } => {
+                selector::refused_remedy(service, kind, workload, message)
             }
-            Self::NoSelector => Remedy::ask(
+            Self::NoSelector { unlabelled } if !unlabelled.is_empty() => Remedy::ask(
+                EndpointsWriter,
+                format!(
+                    "Look at whether the addresses of {} are meant for this Service; if so, label them with {LABEL_SERVICE_NAME}={}",
+                    names(unlabelled),
+                    service.name
+                ),
+            )
+            .shown_by(each(unlabelled, |names| {
+                in_namespace(&[&["get", "endpointslice"], names, &["-o", "wide"]].concat())
+            })),
+            Self::NoSelector { .. } => Remedy::ask(
                 ServiceOwner,
                 format!("Set spec.selector, or write an EndpointSlice with the label {LABEL_SERVICE_NAME}"),
             ),
@@ -167,7 +197,8 @@ impl Fault {
                 ServiceOwner,
                 "Nothing, if clients should reach the DNS name; else set spec.type to ClusterIP and add a selector",
             ),
-            Self::ServiceTerminating => Remedy::ask(
+            Self::ExternalNameInvalid { why, .. } => super::names::no_name_remedy(why),
+            Self::ServiceTerminating { .. } => Remedy::ask(
                 ServiceOwner,
                 "Look at the controllers whose finalizers hold it, and create the Service again if it is needed",
             )
@@ -209,10 +240,10 @@ impl Fault {
                 "Look at what the endpoints controller, which runs, logs and reports in events about this Service",
             )
             .shown_by([unserved::events(service)]),
-            Self::PortNotDeclared { target, .. } => Remedy::ask(
-                ServiceOwner,
-                format!("Nothing, if the pods listen on port {target}; else set the targetPort to the port on which they listen"),
-            ),
+            Self::PortNotDeclared { target, not_declared, .. } => not_declared.remedy(*target),
+            Self::PortNameAmbiguous { name, first, others, pods } => {
+                undeclared::ambiguous_remedy(service, name, first, others, pods)
+            }
             Self::SlicesBehind(behind) if behind.others_written_seconds.is_some() => Remedy::ask(
                 ClusterAdministrator,
                 "Look at what the controller, which runs, logs and reports in events about this Service",
@@ -231,10 +262,15 @@ impl Fault {
                 capital(&held(finalizers)),
             )
             .shown_by([Step::finalizers(namespace, "endpointslice", slice)]),
-            Self::EndpointsWrittenByOthers { .. } => Remedy::ask(
-                EndpointsWriter,
-                "Stop the other client, which the endpoints controller overwrites; only if its addresses are meant instead of the pods, remove the selector",
-            ),
+            Self::EndpointsWrittenByOthers { by, .. } => {
+                let by = by.as_deref().unwrap_or("the other client");
+                Remedy::ask(
+                    EndpointsWriter,
+                    format!(
+                        "Decide which addresses are meant: if those of {by}, remove the selector from the Service and then the slices made from its pods; if the pods, let {by} write Endpoints of another name, and the endpoints controller corrects these"
+                    ),
+                )
+            }
         }
     }
 }

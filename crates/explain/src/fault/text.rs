@@ -6,7 +6,8 @@ use kube_endpoint_core_model::Text;
 use kube_endpoint_core_model::well_known::LABEL_HEADLESS;
 
 use super::{
-    Fault, LocalPolicy, UnusedSlice, addresses, consumers, elsewhere, families, ports, topology, unserved,
+    Fault, LocalPolicy, NoPods, UnusedSlice, addresses, consumers, elsewhere, families, ports, selector,
+    topology, undeclared, unserved,
 };
 use crate::consumers::kube_proxy::LABEL_SERVICE_PROXY_NAME;
 use crate::finding::Problem;
@@ -47,30 +48,51 @@ impl fmt::Display for Fault {
                 let kinds: Vec<&str> = kinds.iter().map(|kind| plural(kind)).collect();
                 write!(f, "{} could not be read, so {} is not known", and(&kinds), open.subject())
             }
-            Self::NoPodMatches { selector } => write!(f, "no pod has the labels {selector}"),
+            Self::NoPodMatches { selector, cause } => {
+                write!(f, "no pod has the labels {selector}{}", cause.text())
+            }
+            Self::PodsNotCreated { kind, workload, message } => {
+                f.write_str(&selector::refused(kind, workload, message))
+            }
             Self::PodsNearlyMatch { nearest, count } => {
                 let pods = if *count == 1 { "1 pod differs" } else { "pods differ" };
                 let count = if *count == 1 { String::new() } else { format!("{count} ") };
                 write!(f, "no pod matches the selector, but {count}{pods} in one label only: {nearest}")
             }
-            Self::NoSelector => f.write_str("the Service has no selector, and there are no endpoints for it"),
+            Self::NoSelector { unlabelled } => {
+                f.write_str("the Service has no selector, and there are no endpoints for it")?;
+                match unlabelled.as_slice() {
+                    [] => Ok(()),
+                    [one] => write!(f, "; slice {one} names no Service"),
+                    more => write!(f, "; slices {} name no Service", names(more)),
+                }
+            }
             Self::ExternalName => {
                 f.write_str("the Service is an alias of a DNS name (type ExternalName) and has no endpoints")
             }
-            Self::ServiceTerminating => {
-                f.write_str("the Service is being deleted, so no new slices are created for it")
+            Self::ExternalNameInvalid { external_name, why } => {
+                f.write_str(&super::names::no_name_text(external_name, why))
             }
+            Self::ServiceTerminating { seconds, finalizers, .. } => {
+                match seconds {
+                    Some(seconds) => {
+                        write!(f, "the Service was deleted {} ago", crate::age::seconds(*seconds))?
+                    }
+                    None => f.write_str("the Service is being deleted")?,
+                }
+                f.write_str(", so no new slices are created for it")?;
+                match finalizers.as_slice() {
+                    [] => Ok(()),
+                    [one] => write!(f, "; the finalizer {one} holds it"),
+                    more => write!(f, "; the finalizers {} hold it", names(more)),
+                }
+            }
+            Self::ServiceLabelIgnored { old, known } => f.write_str(&consumers::service_label(*old, *known)),
             Self::NoServicePorts => {
                 f.write_str("the Service has no ports, so no client is sent to its endpoints")
             }
-            Self::HeadlessWithoutNames { subdomain, service } if subdomain.is_empty() => {
-                write!(
-                    f,
-                    "the pods have a hostname but no subdomain; DNS names need the subdomain {service:?}"
-                )
-            }
-            Self::HeadlessWithoutNames { subdomain, service } => {
-                write!(f, "the pods have the subdomain {subdomain:?}; DNS names need {service:?}")
+            Self::HeadlessWithoutNames { subdomain, service, governing } => {
+                f.write_str(&super::names::without_names(subdomain, service, *governing))
             }
             Self::NoZones { nodes } => {
                 write!(f, "nodes without the label topology.kubernetes.io/zone: {}", names(nodes))
@@ -174,13 +196,22 @@ impl fmt::Display for Fault {
                     _ => Ok(()),
                 }
             }
-            Self::PortNotDeclared { port, name, target, declared } => {
+            Self::PortNotDeclared { port, name, target, declared, not_declared } => {
                 let numbers = declared.iter().map(|number| Text::from(number.to_string()));
                 let numbers = names(&numbers.collect::<Vec<_>>());
                 let name = if name.is_empty() { String::new() } else { format!(" ({name})") };
+                f.write_str(&not_declared.text(&format!("port {port}{name}"), *target, &numbers))
+            }
+            Self::PortNameAmbiguous { name, first, others, pods } => {
+                f.write_str(&undeclared::ambiguous(name, first, others, pods))
+            }
+            Self::MissingPodsServed { pods, .. } => {
+                let (pod, does) = if pods.len() == 1 { ("pod", "does") } else { ("pods", "do") };
                 write!(
                     f,
-                    "port {port}{name} of the Service has the targetPort {target}, and the containers of the pods declare only {numbers}"
+                    "slices send clients to {} {pod} that the Service does not select or that {does} not exist any more: {}",
+                    pods.len(),
+                    names(pods)
                 )
             }
             Self::WrongOwner { slice, owner: Some(owner) } => {
@@ -188,8 +219,19 @@ impl fmt::Display for Fault {
             }
             Self::WrongOwner { slice, owner: None } => write!(f, "slice {slice} has no owner"),
             Self::ForeignSlice { slice, manager } => write!(f, "slice {slice} is managed by {manager}"),
-            Self::UnmanagedSlice { slice } => {
-                write!(f, "slice {slice} has no label endpointslice.kubernetes.io/managed-by")
+            Self::UnmanagedSlice { slice, addresses, .. } if addresses.is_empty() => {
+                write!(
+                    f,
+                    "no controller keeps slice {slice}, which has no label endpointslice.kubernetes.io/managed-by"
+                )
+            }
+            Self::UnmanagedSlice { slice, addresses, besides_pods } => {
+                let also = if *besides_pods { "also " } else { "" };
+                write!(
+                    f,
+                    "clients are {also}sent to {} by slice {slice}, which no controller keeps",
+                    names(addresses)
+                )
             }
             Self::OrphanedSlice { slice, service } => {
                 write!(f, "slice {slice} is for the Service {service}, which does not exist")
@@ -223,9 +265,21 @@ impl fmt::Display for Fault {
             Self::SliceTerminating { slice, finalizers } => {
                 write!(f, "slice {slice} is being deleted and held by {}", names(finalizers))
             }
-            Self::EndpointsWrittenByOthers { by } => {
+            Self::EndpointsWrittenByOthers { by, in_endpoints, in_slices } => {
                 f.write_str("the Endpoints are not those of the controller")?;
-                by.iter().try_for_each(|by| write!(f, ": {by} wrote them last"))
+                by.iter().try_for_each(|by| write!(f, ": {by} wrote them last"))?;
+                let ready = |count| {
+                    if count == 1 { "1 ready address".to_owned() } else { format!("{count} ready addresses") }
+                };
+                match in_slices {
+                    Some(in_slices) => write!(
+                        f,
+                        "; they hold {}, and the slices, which kube-proxy and DNS read, hold {}",
+                        ready(*in_endpoints),
+                        ready(*in_slices)
+                    ),
+                    None => write!(f, "; they hold {}", ready(*in_endpoints)),
+                }
             }
         }
     }
@@ -242,9 +296,12 @@ impl Problem for Fault {
             Self::ServiceIpAsEndpoint { .. } => Code::ServiceIpAsEndpoint,
             Self::HeadlessPort { .. } => Code::HeadlessPort,
             Self::SharedPodIp { .. } => Code::SharedPodIp,
-            Self::NoSelector => Code::NoSelector,
+            Self::PodsNotCreated { .. } => Code::PodsNotCreated,
+            Self::NoSelector { .. } => Code::NoSelector,
             Self::ExternalName => Code::ExternalName,
-            Self::ServiceTerminating => Code::ServiceTerminating,
+            Self::ExternalNameInvalid { .. } => Code::ExternalNameInvalid,
+            Self::ServiceTerminating { .. } => Code::ServiceTerminating,
+            Self::ServiceLabelIgnored { .. } => Code::ServiceLabelIgnored,
             Self::NoServicePorts => Code::NoServicePorts,
             Self::HeadlessWithoutNames { .. } => Code::HeadlessWithoutNames,
             Self::NoZones { .. } => Code::NoZones,
@@ -264,6 +321,7 @@ impl Problem for Fault {
             Self::SliceUnused { .. } => Code::SliceUnused,
             Self::HintsIgnored { .. } => Code::HintsIgnored,
             Self::SlicesBehind(_) => Code::SlicesBehind,
+            Self::MissingPodsServed { .. } => Code::MissingPodsServed,
             Self::WrongOwner { .. } => Code::WrongOwner,
             Self::ForeignSlice { .. } => Code::ForeignSlice,
             Self::UnmanagedSlice { .. } => Code::UnmanagedSlice,
@@ -272,6 +330,7 @@ impl Problem for Fault {
             Self::EndpointsTruncated { .. } => Code::EndpointsTruncated,
             Self::EndpointsBehind { .. } => Code::EndpointsBehind,
             Self::PortNotDeclared { .. } => Code::PortNotDeclared,
+            Self::PortNameAmbiguous { .. } => Code::PortNameAmbiguous,
             Self::OrphanedEndpoints { .. } => Code::OrphanedEndpoints,
             Self::SlicesLeftBehind { .. } => Code::SlicesLeftBehind,
             Self::SliceTerminating { .. } => Code::SliceTerminating,
@@ -281,7 +340,12 @@ impl Problem for Fault {
 
     fn severity(&self) -> Severity {
         match self {
-            Self::NotKnown { open: Open::NoTraffic, .. } => Severity::Error,
+            Self::NotKnown { open: Open::NoTraffic, .. }
+            | Self::ServiceTerminating { none_is_left: true, .. }
+            | Self::MissingPodsServed { none_is_left: true, .. } => Severity::Error,
+            Self::NoPodMatches { cause: NoPods::ScaledToZero { .. }, .. } => Severity::Info,
+            Self::ServiceLabelIgnored { known: 0, .. } => Severity::Info,
+            Self::PortNotDeclared { not_declared, .. } => not_declared.severity(),
             Self::EndpointPortsDiffer { none_is_left: false, .. }
             | Self::EndpointFamiliesDiffer { none_is_left: false, .. }
             | Self::SlicesIgnored { none_is_left: false, .. } => Severity::Warning,

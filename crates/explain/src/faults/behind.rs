@@ -32,7 +32,7 @@ impl Looked<'_> {
         if let Some(existing) = existing.filter(|_| !writes.is_empty()) {
             let by = last.map(|write| &write.by);
             if versions::is_of_others(existing, by) {
-                faults.push(Fault::EndpointsWrittenByOthers { by: by.cloned() });
+                faults.push(self.endpoints_of_others(existing, by));
                 return;
             }
         }

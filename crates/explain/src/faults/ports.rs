@@ -31,6 +31,7 @@ impl Looked<'_> {
                 name: port.name.clone(),
                 target: number,
                 declared: declared.iter().copied().collect(),
+                not_declared: self.not_declared_by_all(port, number),
             }),
             _ => None,
         };

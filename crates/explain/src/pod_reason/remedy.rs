@@ -19,10 +19,10 @@ impl PodReason {
         let save = || in_namespace(&["get", "pod", pod, "-o", "yaml"]);
         match self {
             Self::PortNameNotFound { wanted, has, elsewhere, .. } => {
-                Remedy::ask(ServiceOwner, name_port(wanted, has, *elsewhere, false))
+                Remedy::ask(ServiceOwner, name_port(wanted, has, *elsewhere, None))
             }
-            Self::SomePortsNotFound { wanted, has, elsewhere } => {
-                Remedy::ask(ServiceOwner, name_port(wanted, has, *elsewhere, true))
+            Self::SomePortsNotFound { wanted, has, elsewhere, free, .. } => {
+                Remedy::ask(ServiceOwner, name_port(wanted, has, *elsewhere, Some(free)))
             }
             Self::PortProtocolDiffers { wanted, has } => Remedy::ask(
                 ServiceOwner,
@@ -56,15 +56,14 @@ impl PodReason {
                 ),
             ),
             // A single-stack Service keeps its first family.
-            Self::SomeFamiliesMissing { missing, has } => {
+            Self::SomeFamiliesMissing { missing, has, first_is_missing } => {
                 let has = if has.iter().any(IpAddr::is_ipv4) { "IPv4" } else { "IPv6" };
-                Remedy::ask(
-                    ServiceOwner,
-                    format!(
-                        "Give all pods {} addresses, or make the Service single-stack if its first family is {has}",
-                        any_of(missing)
-                    ),
-                )
+                let or = if *first_is_missing {
+                    format!("create the Service again with {has} alone, since its first family cannot be changed")
+                } else {
+                    format!("make the Service single-stack: it then keeps {has}, its first family")
+                };
+                Remedy::ask(ServiceOwner, format!("Give all pods {} addresses, or {or}", any_of(missing)))
             }
             Self::PodFinished { why, failed: Some(failed), disruption: None, .. } if why.is_empty() => Remedy::ask(
                 PodOwner,
@@ -155,9 +154,9 @@ pub(crate) fn held(finalizers: &[Text]) -> String {
 
 /// Says how a Service and the container ports of a pod get the same name. If other pods have the
 /// name, the Service has to keep it: with another name or a number they would get no traffic, or
-/// this pod would get some that it does not serve. `has_others` is true if the Service has other
-/// ports that the pod has.
-fn name_port(wanted: &[NamedPort], has: &[NamedPort], elsewhere: bool, has_others: bool) -> String {
+/// this pod would get some that it does not serve. `free` are the names of ports of the pod to which
+/// no port of the Service leads, if the Service has other ports that the pod has.
+fn name_port(wanted: &[NamedPort], has: &[NamedPort], elsewhere: bool, free: Option<&Vec<Text>>) -> String {
     let names: Vec<String> = wanted.iter().map(|port| format!("{:?}", port.name)).collect();
     let names = names.join(" and ");
     if elsewhere {
@@ -175,9 +174,17 @@ fn name_port(wanted: &[NamedPort], has: &[NamedPort], elsewhere: bool, has_other
             "Set the Service's targetPort to {}, or give that container port the name {names}",
             choice(typos)
         ),
-        (true, _) if has_others => format!(
-            "Give the container port that serves clients the name {names}, or remove this port from the Service"
-        ),
+        (true, _) if free.is_some() => {
+            let free: Vec<String> = free.into_iter().flatten().map(|name| format!("{name:?}")).collect();
+            let choice = free.join(" or ");
+            let name = match &*choice {
+                "" => format!("Give the container port that serves it the name {names}"),
+                choice => format!(
+                    "Set the targetPort to the name of the container port that serves it ({choice}), or give that container port the name {names}"
+                ),
+            };
+            format!("{name}; remove the port from the Service only if no client uses it")
+        }
         (true, []) => format!(
             "Give the container port that serves clients the name {names}, or set the Service's targetPort to its number"
         ),

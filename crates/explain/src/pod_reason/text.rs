@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use kube_endpoint_core_model::IpFamily;
 
-use super::{NamedPort, PodReason, containers, ending};
+use super::{DeadPort, NamedPort, PodReason, containers, ending};
 use crate::details::ContainerKind;
 use crate::finding::Problem;
 use crate::{Code, Severity};
@@ -16,6 +16,13 @@ impl fmt::Display for NamedPort {
             Some(port) => write!(f, "{}={port}/{}", self.name, self.protocol),
             None => write!(f, "{:?} ({})", self.name, self.protocol),
         }
+    }
+}
+
+impl fmt::Display for DeadPort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { port, name, .. } = self;
+        if name.is_empty() { write!(f, "{port}") } else { write!(f, "{port} ({name})") }
     }
 }
 
@@ -55,8 +62,20 @@ impl fmt::Display for PodReason {
                 containers::finished(f, why, message, failed.as_ref())
             }
             Self::NoAddress(starting) => starting.fmt(f),
+            Self::SomePortsNotFound { has, dead, .. } if !dead.is_empty() => {
+                let ports: Vec<String> = dead.iter().map(DeadPort::to_string).collect();
+                let targets: Vec<String> = dead.iter().map(|port| format!("{:?}", port.target)).collect();
+                let (word, have) = if dead.len() == 1 { ("port", "has") } else { ("ports", "have") };
+                write!(
+                    f,
+                    "{word} {} of the Service {have} no endpoint: no pod has a container port named {}; the pod has {}",
+                    ports.join(" and "),
+                    targets.join(" or "),
+                    list(has)
+                )
+            }
             Self::PortNameNotFound { wanted, has, elsewhere, .. }
-            | Self::SomePortsNotFound { wanted, has, elsewhere } => {
+            | Self::SomePortsNotFound { wanted, has, elsewhere, .. } => {
                 let others = if *elsewhere { ", which other pods of the Service have" } else { "" };
                 write!(f, "no container port named {}{others}; the pod has {}", list(wanted), list(has))?;
                 let only_dns = matches!(self, Self::PortNameNotFound { only_dns: true, .. });
@@ -131,7 +150,7 @@ impl fmt::Display for PodReason {
             Self::ReadinessUnknown => {
                 f.write_str("the pod has no Ready condition: no kubelet has reported on it")
             }
-            Self::SomeFamiliesMissing { missing, has } => {
+            Self::SomeFamiliesMissing { missing, has, .. } => {
                 let has: Vec<String> = has.iter().map(IpAddr::to_string).collect();
                 write!(f, "the pod has no {} address, only {}", any_of(missing), has.join(", "))
             }
@@ -177,6 +196,7 @@ impl Problem for PodReason {
         match self {
             // DNS has the pod's address, and only questions for the port go without an answer.
             Self::PortNameNotFound { only_dns: true, .. } => Severity::Warning,
+            Self::SomePortsNotFound { dead, .. } if !dead.is_empty() => Severity::Error,
             reason => reason.code().severity(),
         }
     }

@@ -127,7 +127,7 @@ impl Report {
                 LeaseState::Released => ("released", Emphasis::Warning),
                 LeaseState::Reserved => ("reserved", Emphasis::Warning),
             };
-            let since = lease.acquired.map(|at| age::seconds(age::since(at, now)));
+            let since = lease.since.map(|at| age::seconds(age::since(at, now)));
             table.row([
                 span(lease.lease.to_string(), Emphasis::Strong),
                 span(state, emphasis),

@@ -36,7 +36,8 @@ pub(crate) fn unused(service: &Service, slices: &[Arc<EndpointSlice>]) -> Vec<Fa
     let mut faults = Vec::new();
     if !missing.is_empty() {
         let none_is_left = present.is_empty();
-        faults.push(Fault::EndpointFamiliesDiffer { missing, has: types, none_is_left });
+        let first_is_missing = service.ip_families.first().is_some_and(|first| missing.contains(first));
+        faults.push(Fault::EndpointFamiliesDiffer { missing, has: types, first_is_missing, none_is_left });
     }
     // kube-proxy has rules of its own for each family.
     let of_family = |family: &IpFamily| {

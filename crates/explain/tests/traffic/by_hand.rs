@@ -319,7 +319,7 @@ fn each_family_needs_the_ports() {
     EP045: no ready endpoint has the port "admin" (TCP) of the Service
     EP046: no ready endpoint has an IPv6 address; the ready ones have IPv4 addresses
     -> Give the endpoints the port "admin" (TCP)
-    -> Write ready endpoints with IPv6 addresses, too, or make the Service single-stack if its first family is IPv4
+    -> Write ready endpoints with IPv6 addresses, too, or make the Service single-stack: it then keeps IPv4, its first family
     "#);
 }
 
@@ -360,6 +360,7 @@ fn remedies_for_families_name_what_can_be_done() {
         explained(&of_type(spec, address_type), "").to_do.swap_remove(0).remedy.sentence
     };
     insta::assert_snapshot!(remedy(json!(["IPv4"]), "IPv6"), @"Write ready endpoints with IPv4 addresses, or create the Service anew with spec.ipFamilies: [IPv6] and without spec.clusterIP and spec.clusterIPs");
-    insta::assert_snapshot!(remedy(json!(["IPv4", "IPv6"]), "IPv4"), @"Write ready endpoints with IPv6 addresses, too, or make the Service single-stack if its first family is IPv4");
+    insta::assert_snapshot!(remedy(json!(["IPv4", "IPv6"]), "IPv4"), @"Write ready endpoints with IPv6 addresses, too, or make the Service single-stack: it then keeps IPv4, its first family");
+    insta::assert_snapshot!(remedy(json!(["IPv6", "IPv4"]), "IPv4"), @"Write ready endpoints with IPv6 addresses, or create the Service anew with spec.ipFamilies: [IPv4] and without spec.clusterIP and spec.clusterIPs");
     insta::assert_snapshot!(remedy(json!(["IPv4"]), "FQDN"), @"Write IPv4 addresses, because kube-proxy ignores domain names, or use a Service with spec.type ExternalName");
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use kube_endpoint_core_model::{ObjectKey, StringMap, Text};
-use kube_endpoint_explain::{Known, Objects, Options, needs_all_nodes};
+use kube_endpoint_explain::{Known, Objects, Options, near_pods, needs_all_nodes};
 use kube_endpoint_informer::{Cluster, Kind};
 
 use crate::plan_options;
@@ -91,6 +91,20 @@ pub(super) fn of_service(
             |after| cluster.services_after(after, STEP),
             |other| cluster.service(other).into_iter().for_each(|other| objects.add_service(other)),
         );
+    }
+    if service.is_headless() {
+        // The pods may have their DNS names from the Service that their subdomain names.
+        let subdomains: BTreeSet<&Text> = pods.iter().filter_map(|pod| pod.subdomain.as_ref()).collect();
+        for name in subdomains {
+            let other = ObjectKey { namespace: key.namespace.clone(), name: name.clone() };
+            cluster.service(&other).into_iter().for_each(|other| objects.add_service(other));
+        }
+    }
+    if let Some(selector) = service.selector.as_ref().filter(|_| pods.is_empty()) {
+        for name in near_pods(selector, nearby.iter().map(|(name, labels)| (name, labels))) {
+            let near = ObjectKey { namespace: key.namespace.clone(), name };
+            cluster.pod(&near).into_iter().for_each(|pod| objects.add_pod(pod));
+        }
     }
     objects.add_service(service);
     pods.into_iter().for_each(|pod| objects.add_pod(pod));

@@ -1,0 +1,95 @@
+//! Reads objects that tell why a Service has no pods or no names: only those that an explanation
+//! of this Service looks at.
+
+use std::collections::BTreeSet;
+
+use anyhow::Result;
+use futures::{StreamExt, stream};
+use kube::api::ListParams;
+use kube_endpoint_core_model::well_known::LABEL_SERVICE_NAME;
+use kube_endpoint_core_model::{Service, StringMap};
+use kube_endpoint_explain::near_pods;
+use serde_json::json;
+
+use super::failed::{Failed, forbidden};
+use super::{AT_ONCE, Kind, Reader, Reading};
+
+/// The most Services that one explanation reads because pods have their names as subdomain.
+const SUBDOMAINS: usize = 10;
+
+impl Reader {
+    /// Reads the pods that nearly match a selector, a few of each kind: they may not be ready. An
+    /// explanation says less about one that cannot be read.
+    pub(super) async fn near_pods(
+        &self,
+        reading: &mut Reading,
+        namespace: &str,
+        selector: &StringMap,
+    ) -> Result<()> {
+        let metadata = reading.metadata.as_deref().unwrap_or_default();
+        let names = near_pods(selector, metadata.iter().map(|(name, labels)| (name, labels)));
+        let gets = names.iter().map(|name| self.get(Kind::Pod, namespace, name));
+        let pods: Vec<_> = stream::iter(gets).buffer_unordered(AT_ONCE).collect().await;
+        pods.into_iter().flatten().flatten().try_for_each(|pod| Ok(reading.objects.add(pod)?))
+    }
+
+    /// Reads the Services whose name is the subdomain of a pod of a headless Service: the pods may
+    /// have their DNS names from one of them. This assumes so if it cannot be read.
+    pub(super) async fn governing_services(&self, reading: &mut Reading, service: &Service) -> Result<()> {
+        if !service.is_headless() {
+            return Ok(());
+        }
+        let key = &service.key;
+        let pods = reading.objects.pods_of(&key.namespace).filter_map(|pod| pod.subdomain.clone());
+        let names: BTreeSet<_> = pods.filter(|name| *name != key.name && !name.is_empty()).collect();
+        for name in names.into_iter().take(SUBDOMAINS) {
+            match self.get(Kind::Service, &key.namespace, &name).await {
+                Ok(other) => other.into_iter().try_for_each(|other| reading.objects.add(other))?,
+                Err(error) => {
+                    let read = Err(Failed::Request(error));
+                    let note = forbidden(read, Kind::Service, Some(&*key.namespace))?;
+                    reading.notes.extend(note.map(|note| {
+                        format!("{note} The pods are taken to have names from the Service {name}.")
+                    }));
+                    let metadata = json!({"namespace": *key.namespace, "name": *name});
+                    let assumed =
+                        json!({"kind": "Service", "metadata": metadata, "spec": {"clusterIP": "None"}});
+                    reading.objects.add(assumed)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads why pods of the namespace cannot be created, if no pod of the Service runs.
+    pub(super) async fn failed_creates(&self, reading: &mut Reading, service: &Service) -> Result<()> {
+        let Some(selector) = service.selector.as_ref().filter(|_| reading.known.pods) else { return Ok(()) };
+        let namespace = &service.key.namespace;
+        let pods = reading.objects.selected(namespace, selector);
+        if pods.iter().any(|pod| !pod.is_terminal()) {
+            return Ok(());
+        }
+        let params = ListParams::default().fields("reason=FailedCreate");
+        let read = self.add(&mut reading.objects, Kind::Event, Some(&**namespace), params).await;
+        if let Some(note) = forbidden(read, Kind::Event, Some(&**namespace))? {
+            reading.not_read(Kind::Event, &note);
+        }
+        Ok(())
+    }
+
+    /// Reads the slices that name no Service, if a Service without a selector has no slice: one of
+    /// them may be meant for it.
+    pub(super) async fn unlabelled_slices(&self, reading: &mut Reading, service: &Service) -> Result<()> {
+        let has_slices = !reading.objects.slices_of(&service.key).is_empty();
+        if service.selector.is_some() || has_slices || !reading.known.slices {
+            return Ok(());
+        }
+        let namespace = Some(&*service.key.namespace);
+        let params = ListParams::default().labels(&format!("!{LABEL_SERVICE_NAME}"));
+        let read = self.add(&mut reading.objects, Kind::EndpointSlice, namespace, params).await;
+        if let Some(note) = forbidden(read, Kind::EndpointSlice, namespace)? {
+            reading.not_read(Kind::EndpointSlice, &note);
+        }
+        Ok(())
+    }
+}
