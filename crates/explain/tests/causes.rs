@@ -325,7 +325,8 @@ fn a_pod_without_an_address_is_told_with_its_node_and_its_warnings() {
         node["status"]["conditions"] = json!([{"type": "Ready", "status": "False", "reason": "KubeletNotReady",
             "message": "container runtime network not ready: cni plugin not initialized"}]);
     });
-    let warned = cluster(&json!({}), &[old.clone()]).with(json!({"kind": "Event", "type": "Warning",
+    let warned =
+        cluster(&json!({}), std::slice::from_ref(&old)).with(json!({"kind": "Event", "type": "Warning",
         "metadata": {"name": "e", "namespace": "default"}, "reason": "FailedAttachVolume",
         "message": "Multi-Attach error for volume \"pvc-1\" Volume is already used by pod(s) web-0",
         "involvedObject": {"kind": "Pod", "namespace": "default", "name": "web-1"}}));
@@ -403,7 +404,7 @@ fn an_explanation_of_one_pod_knows_if_another_runs() {
             explain_pod(&objects, &key, &objects.topology(0.0), now(), &Options::default()).unwrap();
         services.services[0].pod.remedy().unwrap().sentence
     };
-    let alone = remedy(&[ended.clone()]);
+    let alone = remedy(std::slice::from_ref(&ended));
     assert!(!alone.contains("if another pod runs in its place"), "{alone}");
     let one_of_two = remedy(&[ended, json!({})]);
     assert!(one_of_two.contains("if another pod runs in its place"), "{one_of_two}");

@@ -76,7 +76,7 @@ impl fmt::Display for Fault {
             Self::ServiceTerminating { seconds, finalizers, .. } => {
                 match seconds {
                     Some(seconds) => {
-                        write!(f, "the Service was deleted {} ago", crate::age::seconds(*seconds))?
+                        write!(f, "the Service was deleted {} ago", crate::age::seconds(*seconds))?;
                     }
                     None => f.write_str("the Service is being deleted")?,
                 }

@@ -106,6 +106,7 @@ impl Looked<'_> {
             return None;
         }
         let kubelets = &self.objects.unviewed.kubelets;
+        #[expect(clippy::disallowed_methods, reason = "a number does not depend on the order")]
         let old = kubelets.values().filter(|minor| **minor < USES_LABELLED_SERVICES).count();
         (old > 0 || kubelets.is_empty()).then_some(Fault::ServiceLabelIgnored { old, known: kubelets.len() })
     }
