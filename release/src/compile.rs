@@ -35,8 +35,8 @@ pub(crate) fn build(source: &Source, target: Target, program: &Program, profile:
         .env("RUSTC_WORKSPACE_WRAPPER", "cargo-auditable")
         .env("CARGO_AUDITABLE_ORIG_ARGS", r#"{"offline":false,"locked":true,"frozen":false,"config":[]}"#);
     if target.is_linux() {
-        // `ring` has C, which needs no more than the headers of a libc, so Debian's compiler for glibc
-        // serves. Rust brings musl, and links it with its own linker.
+        // `ring` has C, which needs no more than the headers of a libc, so Debian's compiler for
+        // glibc serves. Rust brings musl, and links it with its own linker.
         cargo.env(variable("CC", triple), target.gnu("gcc"));
         cargo.arg("--config").arg(format!("target.{triple}.linker='rust-lld'"));
     } else {

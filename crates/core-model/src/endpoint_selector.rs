@@ -44,8 +44,8 @@ pub struct EndpointSelector {
     pub status: SelectorStatus,
 }
 
-/// The reason why an EndpointSelector selects nothing. The schema of the API lets no such object in,
-/// except one whose `matchLabels` have an invalid key.
+/// The reason why an EndpointSelector selects nothing. The schema of the API lets no such object
+/// in, except one whose `matchLabels` have an invalid key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidSelector {

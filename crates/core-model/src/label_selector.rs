@@ -131,9 +131,9 @@ impl LabelSelector {
         self.0.iter().map(|requirement| requirement.key.as_str())
     }
 
-    /// Returns, for each requirement that compares with values (`=` and `in`), its key and values. A
-    /// selected object has one of these labels for each of them, so an index can hold the selector
-    /// under the labels of one.
+    /// Returns, for each requirement that compares with values (`=` and `in`), its key and values.
+    /// A selected object has one of these labels for each of them, so an index can hold the
+    /// selector under the labels of one.
     pub fn alternatives(&self) -> impl Iterator<Item = (&str, &BTreeSet<String>)> {
         self.0.iter().filter_map(|Requirement { key, condition }| match condition {
             Condition::In(values) => Some((key.as_str(), values)),

@@ -21,9 +21,9 @@
 //! ```
 //!
 //! A view holds the fields of an object that endpoint controllers read, and those by which an
-//! explanation tells who receives traffic; a store adds [`PodDetails`] on request. It deserialises from the
-//! API's JSON and skips all other fields while parsing; `null` and absent lists are empty. The
-//! rules are plain functions over views. The feature `k8s-openapi` adds conversions from and to
+//! explanation tells who receives traffic; a store adds [`PodDetails`] on request. It deserialises
+//! from the API's JSON and skips all other fields while parsing; `null` and absent lists are empty.
+//! The rules are plain functions over views. The feature `k8s-openapi` adds conversions from and to
 //! that crate's types.
 //!
 //! A view gets a field when a controller begins to read one, without a new major version: construct

@@ -190,8 +190,8 @@ impl Service {
         self.selector.is_some() && self.service_type != ServiceType::ExternalName
     }
 
-    /// Returns the name of the EndpointSelector that selects its pods, or `None` if the Service is not
-    /// attached to one. A Service with a selector of its own, an ExternalName and
+    /// Returns the name of the EndpointSelector that selects its pods, or `None` if the Service is
+    /// not attached to one. A Service with a selector of its own, an ExternalName and
     /// `default/kubernetes`, whose endpoints the API server writes, are never attached.
     pub fn endpoint_selector(&self) -> Option<&Text> {
         let is_of_the_api_server = *self.key.name == *"kubernetes" && *self.key.namespace == *"default";

@@ -78,7 +78,8 @@ pub struct SelectorReconciler {
 pub struct ServiceState {
     slices: SliceState,
     situation: Situation,
-    /// The slices of others that stay after a take-over: a sync has asked the API server who made them.
+    /// The slices of others that stay after a take-over: a sync has asked the API server who made
+    /// them.
     kept: BTreeSet<(Text, ResourceVersion)>,
 }
 
@@ -204,8 +205,8 @@ impl Reconciler for SelectorReconciler {
         self.slices.on_node(runtime, change);
     }
 
-    /// A hand-over waits for slices: for own ones that the cache does not show yet, and for those of
-    /// the other controller.
+    /// A hand-over waits for slices: for own ones that the cache does not show yet, and for those
+    /// of the other controller.
     fn on_endpoint_slice(&self, runtime: &Runtime<Self>, change: &Change<EndpointSlice>) {
         self.slices.on_endpoint_slice(runtime, change);
         let Some(service) = change.latest().and_then(|slice| slice.service_key()) else { return };

@@ -1,4 +1,5 @@
-//! Decides which slices a hand-over deletes. A function of its inputs, without clock, log or client.
+//! Decides which slices a hand-over deletes. A function of its inputs, without clock, log or
+//! client.
 //!
 //! A Service changes hands when it loses its selector and names an EndpointSelector, or the other
 //! way round. The controller that begins publishes its slices first; the slices of the other go

@@ -33,8 +33,8 @@
 //! | has a selector again | deletes its own slices when kube-controller-manager's have their ready endpoints |
 //! | names none | deletes its own slices |
 //!
-//! [`hand_over`] decides which slices a hand-over deletes, without clock, log and client. The feature
-//! `controller`, on by default, adds [`SelectorController`].
+//! [`hand_over`] decides which slices a hand-over deletes, without clock, log and client. The
+//! feature `controller`, on by default, adds [`SelectorController`].
 
 #[cfg(feature = "controller")]
 pub mod controller;

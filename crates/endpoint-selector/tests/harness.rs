@@ -125,8 +125,8 @@ impl Harness {
         harness
     }
 
-    /// Passes some seconds, and asserts that no moment finds one of these addresses missing: each is
-    /// ready in some slice of the Service.
+    /// Passes some seconds, and asserts that no moment finds one of these addresses missing: each
+    /// is ready in some slice of the Service.
     pub(crate) async fn pass_with(&self, seconds: u64, addresses: &[&str]) {
         for _ in 0..seconds * 100 {
             self.pass(Duration::from_millis(10)).await;
@@ -150,8 +150,8 @@ impl Harness {
         slices
     }
 
-    /// Returns the slices of the Service: the first word of the manager, then the endpoints, with an
-    /// exclamation mark after one that is not ready. Sorted.
+    /// Returns the slices of the Service: the first word of the manager, then the endpoints, with
+    /// an exclamation mark after one that is not ready. Sorted.
     pub(crate) fn slices(&self) -> Vec<String> {
         let slice = |slice: &Value| {
             let manager = slice["metadata"]["labels"][MANAGED_BY].as_str().unwrap_or("none");

@@ -88,8 +88,8 @@ impl PodExplanation {
         self.reason.as_ref().map(remedy)
     }
 
-    /// Returns true if `publishNotReadyAddresses` publishes the pod although something keeps it from
-    /// answering, which is its reason.
+    /// Returns true if `publishNotReadyAddresses` publishes the pod although something keeps it
+    /// from answering, which is its reason.
     pub(crate) fn is_published_broken(&self) -> bool {
         self.publication == Publication::Ready
             && self.reason.as_ref().is_some_and(PodReason::keeps_from_answering)

@@ -254,8 +254,8 @@ impl Cluster {
         Some((selected.changes_since(since)?, selected.cursor()?))
     }
 
-    /// Returns true if a Service has a selector: its own, or a valid one of the EndpointSelector that
-    /// it names.
+    /// Returns true if a Service has a selector: its own, or a valid one of the EndpointSelector
+    /// that it names.
     pub fn has_selector(&self, service: &ObjectKey) -> bool {
         self.inner.index.read().pods_of(service).is_some()
     }

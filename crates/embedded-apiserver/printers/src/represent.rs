@@ -71,8 +71,8 @@ impl Encoding {
 
 /// Returns the encoding and the representation that an `Accept` header selects. An empty header and
 /// `*/*` select the object in JSON. This skips elements that the server cannot serve: other media
-/// types, unknown representations, tables in protobuf. `protobuf` is false for custom resources, whose
-/// objects have no protobuf encoding.
+/// types, unknown representations, tables in protobuf. `protobuf` is false for custom resources,
+/// whose objects have no protobuf encoding.
 ///
 /// # Errors
 /// 406 NotAcceptable if the server can serve no element. The message lists the media types of

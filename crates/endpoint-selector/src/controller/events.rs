@@ -10,7 +10,8 @@ pub(super) enum Situation {
     Normal,
     /// The slices of others stay, since no own endpoint is ready.
     Held { selector: String, slices: usize },
-    /// A slice stays that has the label of the endpointslice controller, and that somebody else made.
+    /// A slice stays that has the label of the endpointslice controller, and that somebody else
+    /// made.
     Kept { slice: String },
     /// Slices stay that were mirrored from Endpoints which no controller made.
     Mirrored { by: String },

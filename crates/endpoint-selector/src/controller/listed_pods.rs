@@ -1,5 +1,5 @@
-//! The pods of slices that the selector of their Service does not lead to: its EndpointSelector does
-//! not exist, or the slices of the previous controller stay for now.
+//! The pods of slices that the selector of their Service does not lead to: its EndpointSelector
+//! does not exist, or the slices of the previous controller stay for now.
 //!
 //! The index of the caches does not know which Services these pods concern.
 

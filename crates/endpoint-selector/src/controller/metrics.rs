@@ -13,7 +13,8 @@ const HELD: &str = "endpoint_selector_controller_held_hand_overs";
 const WITHOUT_SELECTOR: &str = "endpoint_selector_controller_services_without_selector";
 const NOT_ACCEPTED: &str = "endpoint_selector_controller_selectors_not_accepted";
 
-/// The gauges of this controller. A standby has none: sums over all replicas count each object once.
+/// The gauges of this controller. A standby has none: sums over all replicas count each object
+/// once.
 #[derive(Default)]
 pub(super) struct Metrics {
     gauges: OnceLock<Gauges>,

@@ -164,8 +164,8 @@ impl SelectorReconciler {
         Ok(Outcome::Done)
     }
 
-    /// Deletes the own slices of a Service that names no EndpointSelector. If it has a selector, this
-    /// waits for the slices of the endpointslice controller.
+    /// Deletes the own slices of a Service that names no EndpointSelector. If it has a selector,
+    /// this waits for the slices of the endpointslice controller.
     async fn leave(&self, runtime: &Cx, service: &Arc<Service>) -> Result<Outcome, SyncError> {
         let key = &service.key;
         self.listed_pods.remove(key);
@@ -265,8 +265,8 @@ impl SelectorReconciler {
         if failed.is_empty() { Ok((deleted, kept)) } else { Err(failed.into()) }
     }
 
-    /// Deletes the Endpoints of a Service if a controller made them: kube-controller-manager mirrors
-    /// what the endpoints controller left.
+    /// Deletes the Endpoints of a Service if a controller made them: kube-controller-manager
+    /// mirrors what the endpoints controller left.
     async fn delete_endpoints(&self, runtime: &Cx, key: &ObjectKey) -> Result<LeftEndpoints, SyncError> {
         let writer = runtime.writer().writer();
         let failed = |error| SyncError::from(failed_delete(key, error));

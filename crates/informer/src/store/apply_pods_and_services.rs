@@ -265,8 +265,8 @@ impl Cluster {
         }
     }
 
-    /// Applies a complete list, one selector after the other: readers see each Service with the pods
-    /// of the selector before or after the list.
+    /// Applies a complete list, one selector after the other: readers see each Service with the
+    /// pods of the selector before or after the list.
     fn restart_selectors(
         &self,
         scope: &Scope,

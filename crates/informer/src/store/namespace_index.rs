@@ -253,8 +253,8 @@ impl NamespaceIndex {
         }
     }
 
-    /// Returns true if a selector has a key that pods have, and that label sets lack. The work grows
-    /// with the number of pods, so call it under a read lock.
+    /// Returns true if a selector has a key that pods have, and that label sets lack. The work
+    /// grows with the number of pods, so call it under a read lock.
     pub(crate) fn lacks_keys_of(&self, selection: &Selection) -> bool {
         let lacks =
             |key: &Text| !self.keys.contains(key) && self.pods().any(|pod| pod.labels.contains_key(key));

@@ -117,9 +117,9 @@ impl SelectorIndex {
         }
     }
 
-    /// Adds the selector of a Service, under the pairs of the alternative that so far has the fewest
-    /// selectors. Where many selectors share one pair and differ in another, the index then finds
-    /// each by the pair in which it differs. Returns the pairs, to pass to
+    /// Adds the selector of a Service, under the pairs of the alternative that so far has the
+    /// fewest selectors. Where many selectors share one pair and differ in another, the index then
+    /// finds each by the pair in which it differs. Returns the pairs, to pass to
     /// [`remove_selector`](Self::remove_selector).
     pub(crate) fn add_selector(&mut self, service: &Text, selector: &Selection) -> Box<[Pair]> {
         let Some(under) = fewest(selector.alternatives(), &self.selectors) else {

@@ -1,5 +1,5 @@
-//! Metrics of a controller of slices, as upstream has them (`endpointslice/metrics`), and one of our
-//! own.
+//! Metrics of a controller of slices, as upstream has them (`endpointslice/metrics`), and one of
+//! our own.
 //!
 //! A new controller takes its handles from the current recorder; it takes those of the gauges when
 //! it starts to sync. A standby builds the controllers and does not start them, so it has no
