@@ -88,8 +88,8 @@ impl PodExplanation {
         self.reason.as_ref().map(remedy)
     }
 
-    /// Returns true if `publishNotReadyAddresses` publishes the pod although something keeps it from
-    /// answering, which is its reason.
+    /// Returns true if `publishNotReadyAddresses` publishes the pod although something keeps it
+    /// from answering, which is its reason.
     pub(crate) fn is_published_broken(&self) -> bool {
         self.publication == Publication::Ready
             && self.reason.as_ref().is_some_and(PodReason::keeps_from_answering)
@@ -182,7 +182,7 @@ pub(crate) struct Judged<'a> {
     pub(crate) service: &'a Service,
     pub(crate) pod: &'a Pod,
     pub(crate) details: Option<&'a PodDetails>,
-    /// Warnings about the pod, as far as they are known.
+    /// The known warnings about the pod.
     pub(crate) events: &'a [RecentEvent],
     pub(crate) node: Option<&'a Node>,
     /// The verdict of the plan for slices.

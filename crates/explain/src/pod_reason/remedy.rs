@@ -154,8 +154,8 @@ pub(crate) fn held(finalizers: &[Text]) -> String {
 
 /// Says how a Service and the container ports of a pod get the same name. If other pods have the
 /// name, the Service has to keep it: with another name or a number they would get no traffic, or
-/// this pod would get some that it does not serve. `free` are the names of ports of the pod to which
-/// no port of the Service leads, if the Service has other ports that the pod has.
+/// this pod would get some that it does not serve. `free` are the names of ports of the pod to
+/// which no port of the Service leads, if the Service has other ports that the pod has.
 fn name_port(wanted: &[NamedPort], has: &[NamedPort], elsewhere: bool, free: Option<&Vec<Text>>) -> String {
     let names: Vec<String> = wanted.iter().map(|port| format!("{:?}", port.name)).collect();
     let names = names.join(" and ");

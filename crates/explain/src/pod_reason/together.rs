@@ -43,8 +43,8 @@ impl Together<'_> {
         addresses
     }
 
-    /// Returns a text of the reasons, or an empty one if they have different ones: then none of them
-    /// holds for all.
+    /// Returns a text of the reasons, or an empty one if they have different ones: then none of
+    /// them holds for all.
     fn common<'r>(&'r self, text: impl Fn(&'r PodReason) -> &'r str) -> &'r str {
         let mut texts = self.0.iter().map(|reason| text(reason));
         let first = texts.next().unwrap_or_default();
