@@ -182,7 +182,7 @@ pub(crate) struct Judged<'a> {
     pub(crate) service: &'a Service,
     pub(crate) pod: &'a Pod,
     pub(crate) details: Option<&'a PodDetails>,
-    /// Warnings about the pod, as far as they are known.
+    /// The known warnings about the pod.
     pub(crate) events: &'a [RecentEvent],
     pub(crate) node: Option<&'a Node>,
     /// The verdict of the plan for slices.

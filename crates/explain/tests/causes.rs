@@ -312,7 +312,7 @@ fn a_condition_that_nobody_corrects_is_told_with_the_kubelet() {
     ]));
 }
 
-/// What a node, an event and the age of a pod tell counts.
+/// The node, an event and the age of a pod tell the cause.
 #[test]
 fn a_pod_without_an_address_is_told_with_its_node_and_its_warnings() {
     let pending = |created: &str| {

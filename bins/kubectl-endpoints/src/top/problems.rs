@@ -187,8 +187,9 @@ pub(crate) mod tests {
             object.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
             object
         };
-        let services = [("shop", "cart"), ("shop", "checkout"), ("pay", "ledger")];
-        let objects = services.into_iter().flat_map(|(namespace, name)| {
+        let services =
+            [("shop", "cart", "10.0.0.1"), ("shop", "checkout", "10.0.0.2"), ("pay", "ledger", "10.0.0.3")];
+        let objects = services.into_iter().flat_map(|(namespace, name, address)| {
             [
                 object(
                     "Service",
@@ -200,8 +201,8 @@ pub(crate) mod tests {
                     "Pod",
                     namespace,
                     name,
-                    json!({"spec": {"nodeName": "a"}, "status": {"podIP": "10.0.0.1",
-                    "podIPs": [{"ip": "10.0.0.1"}], "conditions": [{"type": "Ready", "status": "True",
+                    json!({"spec": {"nodeName": "a"}, "status": {"podIP": address,
+                    "podIPs": [{"ip": address}], "conditions": [{"type": "Ready", "status": "True",
                         "lastTransitionTime": "2026-01-01T00:00:05Z"}]}}),
                 ),
             ]

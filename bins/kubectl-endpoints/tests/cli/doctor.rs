@@ -79,7 +79,7 @@ async fn a_large_cluster_costs_a_bounded_number_of_requests() {
     let report = report(&shop).await;
     assert_eq!(report["changes"]["of"], 3000, "{report:#}");
     assert_eq!(report["changes"]["services"], 20);
-    assert_eq!((&report["outputs"][0]["read"], &report["outputs"][0]["left"]), (&json!(2000), &json!(4000)));
+    assert_eq!((&report["outputs"][0]["read"], &report["outputs"][0]["left"]), (&json!(2000), &json!(1000)));
     let requests = shop.requests();
     assert!(requests.len() < 200, "{}", requests.len());
     let lists =

@@ -23,8 +23,10 @@ fn inputs(services: usize, pods: usize) -> impl Iterator<Item = Value> {
     });
     let of_service = move |at: usize| {
         let (name, namespace) = service(at);
+        let address = format!("10.96.{}.{}", at >> 8, at & 255);
         let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "namespace": namespace},
-            "spec": {"selector": {"app": name}, "ports": [{"name": "http", "port": 80, "targetPort": 8080}]}});
+            "spec": {"selector": {"app": name}, "clusterIP": address, "clusterIPs": [address], "ipFamilies": ["IPv4"],
+                "ports": [{"name": "http", "port": 80, "targetPort": 8080}]}});
         let pod = move |number: usize| {
             let id = at * pods + number;
             let address = format!("10.{}.{}.{}", 128 + (id >> 16), id >> 8 & 255, id & 255);

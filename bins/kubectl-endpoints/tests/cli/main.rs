@@ -89,7 +89,7 @@ async fn lint_reports_by_exit_code_and_as_sarif() {
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     let sarif: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(sarif["version"], "2.1.0");
-    assert_eq!(sarif["runs"][0]["results"].as_array().unwrap().len(), 8);
+    assert_eq!(sarif["runs"][0]["results"].as_array().unwrap().len(), 9);
     let all = "EP012,EP019,EP021,EP030,topology-hints-withheld";
     let output = shop.run(&["lint", "-A", "--ignore", all]).await;
     assert_eq!(

@@ -11,13 +11,15 @@ const CREATED: &str = "2026-01-01T00:00:00Z";
 fn service(namespace: &str, name: &str) -> [Value; 2] {
     let metadata =
         json!({"name": name, "namespace": namespace, "labels": {"app": name}, "creationTimestamp": CREATED});
+    // The names differ in length.
+    let address = format!("10.0.0.{}", name.len());
     [
         json!({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {
             "clusterIP": "10.96.0.10", "clusterIPs": ["10.96.0.10"], "ipFamilies": ["IPv4"],
             "selector": {"app": name}, "ports": [{"port": 80, "protocol": "TCP", "targetPort": 80}]}}),
         json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata,
             "spec": {"nodeName": "a", "containers": [{"name": "app", "image": "i"}]},
-            "status": {"phase": "Running", "podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}],
+            "status": {"phase": "Running", "podIP": address, "podIPs": [{"ip": address}],
                 "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": CREATED}]}}),
     ]
 }

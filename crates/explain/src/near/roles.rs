@@ -47,7 +47,7 @@ fn is_same_role(wanted: &str, found: &str) -> bool {
 }
 
 impl NearMatches {
-    /// Returns them with the number of ready pods, as far as the objects have these pods. A group
+    /// Returns them with the number of ready pods among those that the objects have. A group
     /// that has the wanted role under another name comes first, one with the opposite role last.
     pub(crate) fn judged(mut self, objects: &Objects, namespace: &Text) -> Self {
         for group in &mut self.groups {

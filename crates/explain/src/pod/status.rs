@@ -96,7 +96,7 @@ impl Judged<'_> {
         }
     }
 
-    /// Returns true if none of the pod's containers runs, as far as that is known.
+    /// Returns true if the pod's containers are known, and none of them runs.
     pub(crate) fn runs_nothing(&self) -> bool {
         let containers = self.details.map_or(&[][..], |details| &details.containers);
         let serves = |one: &ContainerState| {

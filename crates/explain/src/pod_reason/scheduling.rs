@@ -48,7 +48,7 @@ const CAUSES: [(&str, &str, Shows); 13] = [
     ("untolerated taint", "", Shows::Taints),
 ];
 
-/// What to do about taints. The first one of a node that the scheduler names counts.
+/// The remedies for taints. The first one of a node that the scheduler names counts.
 const TAINTS: [(&str, &str); 9] = [
     (
         "node.kubernetes.io/disk-pressure",

@@ -14,7 +14,7 @@ use crate::{Person, Remedy, Step};
 /// come: images are pulled later.
 const LONG: i64 = 300;
 
-/// What is known about a pod that is on a node and has no address.
+/// The known facts about a pod that is on a node and has no address.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Starting {

@@ -60,6 +60,21 @@ fn said(explanation: Option<Explanation>) -> Value {
     said
 }
 
+/// The manifests about which the plugin says more than the page, because it reads fields that the
+/// caches do not hold: `spec.externalName` and finalizers of Services, slices without the label of
+/// a Service, versions of nodes, and the owners of pods and the ports and probes of each container.
+const SAID_IN_MORE_DETAIL: [&str; 9] = [
+    "ep032-slice-without-label.yaml",
+    "ep034-service-terminating.yaml",
+    "ep064-ready-through-other-port.yaml",
+    "ep064-some-pods.yaml",
+    "ep064-with-other-protocol.yaml",
+    "ep064-with-pod-of-job.yaml",
+    "ep085-external-name-invalid.yaml",
+    "ep086-service-label-ignored.yaml",
+    "ep087-port-name-ambiguous.yaml",
+];
+
 #[test]
 fn the_page_and_the_plugin_say_the_same_in_the_same_order() {
     let (mut options, known) = (Options::default(), Known::ALL);
@@ -102,5 +117,6 @@ fn the_page_and_the_plugin_say_the_same_in_the_same_order() {
             differ.insert(file, format!("explanation: {plugin:#} {page:#}"));
         }
     }
-    assert!(differ.is_empty(), "{differ:#?}");
+    let differing: Vec<&str> = differ.keys().map(String::as_str).collect();
+    assert_eq!(differing, SAID_IN_MORE_DETAIL, "{differ:#?}");
 }
