@@ -37,7 +37,8 @@ pub(super) fn known(cluster: &Cluster) -> Known {
 /// Returns sentences about the parts that an explanation from the caches lacks.
 pub(super) fn notes(known: Known) -> Vec<String> {
     let mut notes = vec![
-        "The manager's caches hold neither events nor Leases, and not who wrote an object last. kubectl endpoints explain reads these."
+        "The manager's caches hold neither events nor Leases, and not who wrote an object last; of pods they lack probes and owners, of nodes the version, \
+         of Services externalName and finalizers. kubectl endpoints explain reads these."
             .to_owned(),
     ];
     let kinds = [
