@@ -44,7 +44,7 @@ pub struct Service {
     pub publish_not_ready_addresses: bool,
     /// `spec.trafficDistribution`.
     pub traffic_distribution: Option<Text>,
-    /// What kube-proxy reads of it, and no controller.
+    /// The fields that kube-proxy reads, and no controller.
     pub policies: TrafficPolicies,
 }
 

@@ -11,7 +11,7 @@ use kube_endpoint_informer::{Change, Cluster, Handler, Kind, PodEvent, Reflector
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-/// The versions of the objects of which the cluster told a handler.
+/// The versions of the objects that the cluster called a handler with.
 #[derive(Default)]
 struct Told(Mutex<Vec<String>>);
 

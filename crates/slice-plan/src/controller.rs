@@ -93,10 +93,6 @@ impl SliceSync {
         }
     }
 
-    pub fn options(&self) -> &SliceSyncOptions {
-        &self.options
-    }
-
     /// See [`Reconciler::start`].
     pub fn start<R: SliceReconciler>(&self, runtime: &Runtime<R>) {
         self.metrics.start();

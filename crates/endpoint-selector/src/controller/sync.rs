@@ -19,7 +19,7 @@ use crate::hand_over::{Slices, can_hand_back, shrunk, take_over};
 
 type Cx = Runtime<SelectorReconciler>;
 
-/// What became of the Endpoints of a Service that names an EndpointSelector.
+/// The state of the Endpoints of a Service that names an EndpointSelector, after a sync.
 enum LeftEndpoints {
     /// There are none.
     Gone,
