@@ -90,6 +90,7 @@ impl Cluster {
     pub fn with_options(kinds: impl Into<Kinds>, options: ClusterOptions) -> Self {
         describe();
         let ClusterOptions { watched_namespaces, pod_log } = options;
+        let kinds = kinds.into();
         Self {
             inner: Arc::new(Inner {
                 index: RwLock::new(PodServiceIndex::new(pod_log)),
@@ -97,7 +98,7 @@ impl Cluster {
                 nodes: Store::default(),
                 endpoint_slices: Store::default(),
                 endpoints: Store::default(),
-                progress: Progress::new(kinds.into(), &watched_namespaces),
+                progress: Progress::new(kinds, &watched_namespaces),
                 watched_namespaces,
                 shard_warned: AtomicBool::new(false),
                 summarizes_endpoints: AtomicBool::new(false),
@@ -105,7 +106,10 @@ impl Cluster {
                 fair_locks: FairLocks::default(),
                 ledgers: Default::default(),
                 handlers: RwLock::new(Arc::new([])),
-                metrics: Kind::ALL.map(KindMetrics::new),
+                metrics: Kind::ALL.map(|kind| match kind {
+                    Kind::EndpointSelectors if !kinds.contains(kind) => KindMetrics::unused(kind),
+                    _ => KindMetrics::new(kind),
+                }),
             }),
         }
     }

@@ -157,11 +157,16 @@ pub(crate) struct KindMetrics {
 }
 
 impl KindMetrics {
+    /// Returns metrics that nobody sees, for a kind that most programs do not list.
+    pub(crate) fn unused(kind: Kind) -> Self {
+        metrics::with_local_recorder(&metrics::NoopRecorder, || Self::new(kind))
+    }
+
     pub(crate) fn new(kind: Kind) -> Self {
         let upstream = [
             ("name", INFORMER_NAME),
             ("group", kind.api_group()),
-            ("version", "v1"),
+            ("version", kind.api_version()),
             ("resource", kind.name()),
         ];
         let kind = kind.name();

@@ -63,6 +63,11 @@ impl Kind {
         !matches!(self, Self::EndpointSlices | Self::EndpointSelectors)
     }
 
+    /// Returns the version of the API.
+    pub fn api_version(self) -> &'static str {
+        if self == Self::EndpointSelectors { "v1alpha1" } else { "v1" }
+    }
+
     /// Returns the API group, as in an RBAC rule: empty for the core group.
     pub fn api_group(self) -> &'static str {
         match self {

@@ -186,7 +186,8 @@ mod tests {
             );
         };
         let all = [Endpoints, EndpointSlice, EndpointSliceMirroring];
-        check(&all, true, &Kind::ALL);
+        let of_all = [Kind::Pods, Kind::Services, Kind::Nodes, Kind::EndpointSlices, Kind::Endpoints];
+        check(&all, true, &of_all);
         check(&all, false, &[Kind::Pods, Kind::Services, Kind::Endpoints]);
         check(&[EndpointSlice, EndpointSliceMirroring], false, &[]);
         check(&[Endpoints], true, &[Kind::Pods, Kind::Services, Kind::Endpoints]);

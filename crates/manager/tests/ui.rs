@@ -39,11 +39,12 @@ fn stored(mut service: Value) -> Value {
 }
 
 fn pod(namespace: &str, name: &str) -> Value {
+    let address = if namespace == "shop" { "10.0.0.1" } else { "10.0.0.2" };
     json!({"apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": name, "namespace": namespace, "labels": {"app": "web"}},
         "spec": {"nodeName": "n1", "containers": [{"name": "web", "image": "web",
             "ports": [{"name": "http", "containerPort": 8080}]}]},
-        "status": {"phase": "Running", "podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}],
+        "status": {"phase": "Running", "podIP": address, "podIPs": [{"ip": address}],
             "conditions": [{"type": "Ready", "status": "True"}]}})
 }
 

@@ -263,7 +263,7 @@ async fn aggregated_discovery_leaves_the_group_and_version_of_kinds_empty() {
             }
         }
     }
-    assert_eq!(kinds, 15);
+    assert_eq!(kinds, 16);
 }
 
 #[tokio::test(start_paused = true)]
