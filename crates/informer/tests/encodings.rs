@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use kube_endpoint_api_client::{ApiClient, ContentType};
-use kube_endpoint_core_model::{EndpointSlice, Endpoints, Node, ObjectKey, Pod, Service};
+use kube_endpoint_core_model::{EndpointSelector, EndpointSlice, Endpoints, Node, ObjectKey, Pod, Service};
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule};
 use kube_endpoint_informer::{Cluster, Kind, ReflectorOptions, run};
 use proptest::option::of;
@@ -22,7 +22,7 @@ fn watch_all(server: &EmbeddedApiServer, content_type: ContentType) -> Cluster {
             $(tokio::spawn(run::<$view>(client.clone(), cluster.clone(), options, std::future::pending()));)*
         };
     }
-    watch!(Pod, Service, Node, EndpointSlice, Endpoints);
+    watch!(Pod, Service, Node, EndpointSlice, Endpoints, EndpointSelector);
     cluster
 }
 
