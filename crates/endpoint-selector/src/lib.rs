@@ -1,5 +1,5 @@
-//! The endpoint selector controller, for programs that run beside kube-controller-manager: it writes
-//! the EndpointSlices of Services that have no selector and name an EndpointSelector.
+//! The endpoint selector controller, for programs that run beside kube-controller-manager: it
+//! writes the EndpointSlices of Services that have no selector and name an EndpointSelector.
 //!
 //! ```
 //! use kube_endpoint_core_model::{EndpointSelector, Service, StringMap};

@@ -1,5 +1,5 @@
-//! The endpointslice controller, for programs that write the EndpointSlices of each Service that has
-//! a selector.
+//! The endpointslice controller, for programs that write the EndpointSlices of each Service that
+//! has a selector.
 //!
 //! ```
 //! use kube_endpoint_api_client::ApiClient;

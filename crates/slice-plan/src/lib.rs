@@ -1,5 +1,5 @@
-//! EndpointSlices from the pods of a Service, as a pure plan for controllers, tools and tests: which
-//! slices there should be, and the writes to get there.
+//! EndpointSlices from the pods of a Service, as a pure plan for controllers, tools and tests:
+//! which slices there should be, and the writes to get there.
 //!
 //! ```
 //! use std::{collections::BTreeMap, sync::Arc};
