@@ -31,13 +31,10 @@ pub const LONGEST_NAME: usize = 63;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndpointSelector {
     pub key: ObjectKey,
-    pub uid: Text,
     /// Version of the object behind this view.
     pub resource_version: ResourceVersion,
     /// Grows with each change of `spec`.
     pub generation: i64,
-    /// Set while the selector is being deleted.
-    pub deletion_timestamp: Option<Timestamp>,
     /// `spec.selector`, or the reason why it selects nothing.
     pub selector: Result<LabelSelector, InvalidSelector>,
     /// The status that the controller has written.
@@ -88,7 +85,6 @@ pub struct Condition {
     pub message: Text,
     #[serde(deserialize_with = "time::optional")]
     pub last_transition_time: Option<Timestamp>,
-    pub observed_generation: Option<i64>,
 }
 
 impl Default for EndpointSelector {
@@ -96,10 +92,8 @@ impl Default for EndpointSelector {
     fn default() -> Self {
         Self {
             key: ObjectKey::default(),
-            uid: Text::default(),
             resource_version: ResourceVersion::default(),
             generation: 0,
-            deletion_timestamp: None,
             selector: Err(InvalidSelector::Empty),
             status: SelectorStatus::default(),
         }
@@ -142,10 +136,8 @@ impl<'de> Deserialize<'de> for EndpointSelector {
         Ok(Self {
             selector: checked(&metadata.name, &spec.selector),
             key: ObjectKey { namespace: metadata.namespace, name: metadata.name },
-            uid: metadata.uid,
             resource_version: metadata.resource_version,
             generation: metadata.generation,
-            deletion_timestamp: metadata.deletion_timestamp,
             status,
         })
     }
@@ -174,14 +166,10 @@ struct RawMeta {
     name: Text,
     #[serde(default, deserialize_with = "text::or_empty")]
     namespace: Text,
-    #[serde(default, deserialize_with = "text::or_empty")]
-    uid: Text,
     #[serde(default)]
     resource_version: ResourceVersion,
     #[serde(default, deserialize_with = "or_default")]
     generation: i64,
-    #[serde(default, deserialize_with = "time::optional")]
-    deletion_timestamp: Option<Timestamp>,
 }
 
 #[cfg(test)]

@@ -72,13 +72,14 @@ impl SelectorReconciler {
             self.found(runtime, service, Situation::Normal);
             return Ok(Outcome::Done);
         }
-        // Those that an earlier sync could not delete have not changed since: clients of the API
-        // server would have to ask it again at each change of a pod.
+        // An earlier sync has asked the API server who made these slices, and they have not changed
+        // since. So a change of a pod asks nothing.
         let versions = |slices: &Slices| -> BTreeSet<(Text, ResourceVersion)> {
             let others = slices.of_pods.iter().chain(&slices.mirrored).map(|slice| &slice.metadata);
             others.map(|it| (it.name.clone(), it.resource_version)).collect()
         };
-        if runtime.with_state(key, |state| versions(&others).is_subset(&state.kept)) {
+        let seen = versions(&others);
+        if runtime.with_state(key, |state| seen.is_subset(&state.kept)) {
             return Ok(Outcome::Done);
         }
         // The decision needs a cache that shows the writes of this sync.
@@ -89,9 +90,9 @@ impl SelectorReconciler {
         let decision = take_over(&slices, &|name: &str| self.pod(runtime, key, name));
         let mut situation = Situation::Normal;
         if decision.held {
-            let slices = slices.of_pods.len() + slices.mirrored.len() - decision.delete.len();
-            situation = Situation::Held { selector: selector.to_string(), slices };
-            self.listed_pods.set(key, others.of_pods.iter().map(|slice| &**slice));
+            let stay = slices.of_pods.len() + slices.mirrored.len() - decision.delete.len();
+            situation = Situation::Held { selector: selector.to_string(), slices: stay };
+            self.listed_pods.set(key, slices.of_pods.iter().map(|slice| &**slice));
         } else {
             self.listed_pods.remove(key);
         }
