@@ -14,8 +14,8 @@ async fn embedded_prints_writes_and_exits_cleanly() {
     let mut process = Process::start(folder.path(), &["--embedded"]);
     process.wait_for_line("An API server listens on https://127.0.0.1:");
     process.wait_for_line("kubectl --kubeconfig embedded.kubeconfig");
-    process.wait_for_line("EndpointSlice shop/");
-    process.wait_for_line("Endpoints shop/");
+    // Two controllers write these, in any order.
+    process.wait_for_lines(["EndpointSlice shop/", "Endpoints shop/"]);
     let seen = process.seen();
     assert!(seen.iter().all(|line| !line.contains("INFO") && !line.contains("WARN")), "{seen:#?}");
     assert!(seen.iter().all(|line| !line.contains("token")), "{seen:#?}");
