@@ -248,6 +248,13 @@ impl TestBed {
     }
 }
 
+impl Drop for TestBed {
+    /// Ends the controller. Else it would go on syncing while its test runs another one.
+    fn drop(&mut self) {
+        self.running.abort();
+    }
+}
+
 impl Script {
     /// Makes every other sync wait for the cache.
     pub(crate) fn defer_every_other_sync(&self) {

@@ -199,7 +199,7 @@ async fn a_create_whose_answer_was_lost_is_not_repeated_under_another_name() {
 
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_finishes_the_write_in_flight_and_syncs_what_is_queued_but_not_what_is_delayed() {
-    let bed = TestBed::new();
+    let mut bed = TestBed::new();
     let keys: Vec<_> = (0..5).map(|number| ObjectKey::new("default", format!("web-{number}"))).collect();
     bed.fault_on_create(Fault::Delay(Duration::from_secs(3)), 5);
     bed.server.add_fault(
@@ -217,22 +217,22 @@ async fn a_shutdown_finishes_the_write_in_flight_and_syncs_what_is_queued_but_no
     assert_eq!(bed.syncs(), [], "the first write is on its way, the others are queued");
     let start = Instant::now();
     bed.controller.shut_down();
-    bed.running.await.unwrap();
+    (&mut bed.running).await.unwrap();
     assert!((13_900..15_000).contains(&start.elapsed().as_millis()), "{:?}", start.elapsed());
     assert_eq!(bed.server.count("endpointslices"), 5);
     let log = bed.server.request_log();
     assert_eq!(log.iter().filter(|it| it.status == 500).count(), 1, "its retry would be delayed");
     assert_eq!(bed.controller.pending(), 0);
-    let waiting = TestBed::new();
+    let mut waiting = TestBed::new();
     waiting.pass(1).await;
     waiting.controller.shut_down();
-    waiting.running.await.unwrap();
+    (&mut waiting.running).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_panic_in_a_sync_ends_the_controller() {
-    let bed = TestBed::new();
+    let mut bed = TestBed::new();
     *bed.script.panic.lock().unwrap() = true;
     bed.fill();
-    assert!(bed.running.await.unwrap_err().is_panic());
+    assert!((&mut bed.running).await.unwrap_err().is_panic());
 }
