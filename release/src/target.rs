@@ -118,8 +118,12 @@ pub(crate) fn check_tools(targets: &[Target]) -> Result<()> {
         if target.is_linux() {
             // Debian's packages have dashes: gcc-x86-64-linux-gnu.
             let package = |name: &str| format!("{name}-{}-linux-gnu", target.machine().replace('_', "-"));
-            let needed = format!("install {} and libc6-dev-{}-cross", package("gcc"), target.architecture());
-            check(&target.gnu("gcc"), &["--version"], "", &needed)?;
+            check(&target.gnu("gcc"), &["--version"], "", &format!("install {}", package("gcc")))?;
+            let libc = match target.runs_here() {
+                true => "libc6-dev".to_owned(),
+                false => format!("libc6-dev-{}-cross", target.architecture()),
+            };
+            check_headers(&target.gnu("gcc"), &libc)?;
             let needed = format!("install {}", package("binutils"));
             check(&target.gnu("objcopy"), &["--version"], "", &needed)?;
         }
@@ -148,6 +152,16 @@ fn check(program: &str, arguments: &[&str], wanted: &str, needed: &str) -> Resul
     }
 }
 
+/// Compiles a file that needs the headers of a libc. Debian's compilers for other machines come
+/// without, and `ring`, which needs them, is compiled late.
+fn check_headers(compiler: &str, package: &str) -> Result<()> {
+    let arguments = ["-fsyntax-only", "-x", "c", "-include", "stdint.h", "/dev/null"];
+    match Command::new(compiler).args(arguments).output() {
+        Ok(compiled) if compiled.status.success() => Ok(()),
+        _ => bail!("{compiler} does not find the headers of a libc: install {package}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -158,6 +172,10 @@ mod tests {
         assert_eq!(error, "no-such-gcc is missing: install gcc");
         let error = check("rustc", &["--version"], "9.9.9", "install 9.9.9").unwrap_err().to_string();
         assert_eq!(error, "rustc has another version: install 9.9.9");
+        // `false` fails as a compiler that finds no header.
+        let error = check_headers("false", "libc6-dev-arm64-cross").unwrap_err().to_string();
+        assert_eq!(error, "false does not find the headers of a libc: install libc6-dev-arm64-cross");
+        check_headers("cc", "libc6-dev").unwrap();
     }
 
     #[test]
