@@ -117,7 +117,6 @@ pub(crate) async fn run(
         without_selectors(&cluster);
         missing = missing.iter().filter(|kind| *kind != Kind::EndpointSelectors).collect();
     }
-    announce(missing);
     for controller in &controllers {
         if let Some(api) = waits_for(*controller, missing) {
             tracing::warn!(
@@ -126,6 +125,7 @@ pub(crate) async fn run(
             );
         }
     }
+    announce(missing);
     for attempt in 0.. {
         if missing.is_empty() {
             break;
