@@ -5,7 +5,9 @@ mod fault_manifests;
 
 use std::collections::BTreeMap;
 
-use kube_endpoint_core_model::{EndpointSlice, Endpoints, Node, ObjectKey, Pod, Service, Timestamp};
+use kube_endpoint_core_model::{
+    EndpointSelector, EndpointSlice, Endpoints, Node, ObjectKey, Pod, Service, Timestamp,
+};
 use kube_endpoint_explain::{Explanation, Known, LintOptions, Objects, Options, explain, lint};
 use kube_endpoint_informer::{Cluster as Caches, Kind, Object, StreamEvent};
 use serde_json::{Value, json};
@@ -33,6 +35,7 @@ fn caches(objects: &[Value]) -> Caches {
             "Node" => apply::<Node>(&caches, object),
             "EndpointSlice" => apply::<EndpointSlice>(&caches, object),
             "Endpoints" => apply::<Endpoints>(&caches, object),
+            "EndpointSelector" => apply::<EndpointSelector>(&caches, object),
             "Pod" => {
                 // As the reflectors do while there is a page.
                 let mut pod: Pod = serde_json::from_value(object.clone()).unwrap();
@@ -49,7 +52,10 @@ fn caches(objects: &[Value]) -> Caches {
 
 /// Returns true if the caches hold the kind. They hold neither Events nor Leases.
 fn is_cached(object: &&Value) -> bool {
-    matches!(object["kind"].as_str().unwrap(), "Service" | "Pod" | "Node" | "EndpointSlice" | "Endpoints")
+    matches!(
+        object["kind"].as_str().unwrap(),
+        "Service" | "Pod" | "Node" | "EndpointSlice" | "Endpoints" | "EndpointSelector"
+    )
 }
 
 /// Returns all that an explanation says, without when an object was created or written, which the
@@ -96,8 +102,8 @@ fn the_page_and_the_plugin_say_the_same_in_the_same_order() {
             differ.insert(file.clone(), format!("list: {plugin:?} {page:?}"));
         }
         // The plugin reads only the pods of the Service, if there are any.
-        let selector = of_plugin.service(&key()).and_then(|service| service.selector.clone());
-        let selected: Vec<_> = selector.map_or(Vec::new(), |it| of_plugin.selected(&key().namespace, &it));
+        let service = of_plugin.service(&key()).filter(|it| it.endpoint_selector().is_none());
+        let selected = service.map_or(Vec::new(), |service| of_plugin.pods_for(service));
         let is_read = |object: &&Value| {
             let name = &object["metadata"]["name"];
             object["kind"] != "Pod"
