@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 
 use kube_endpoint_core_model::service::ServiceType;
+use kube_endpoint_core_model::well_known::SELECTOR_GROUP;
 use kube_endpoint_core_model::{EndpointSlice, Endpoints, LeftOut, ObjectKey, PodVerdict, Verdict};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::hand_over::made_by_controller;
-use crate::selection::{Selection, overridden};
+use crate::selection::{Selection, is_name, overridden};
 use crate::{Known, Objects, Options, Planned};
 
 /// The maximum number of Services that [`notes`] names.
@@ -113,14 +114,16 @@ fn note(objects: &Objects, one: &Rendered) -> Option<String> {
         });
     }
     if let Selection::Unusable { name, object } = selection {
-        return Some(match object.and_then(|object| object.selector.as_ref().err()) {
-            Some(reason) => {
-                format!("{key}: nothing is written, because EndpointSelector {name} is invalid: {reason}.")
+        let why = match object.and_then(|object| object.selector.as_ref().err()) {
+            Some(reason) => format!("EndpointSelector {name} is invalid: {reason}"),
+            None if !is_name(name) => format!("no EndpointSelector can have the name {name:?}"),
+            None => {
+                format!(
+                    "EndpointSelector {name} was not read; give its manifest ({SELECTOR_GROUP}/v1alpha1), too"
+                )
             }
-            None => format!(
-                "{key}: nothing is written, because EndpointSelector {name} was not read; give its manifest, too."
-            ),
-        });
+        };
+        return one.slices.is_empty().then(|| format!("{key}: nothing is written, because {why}."));
     }
     if !service.selects_pods() {
         let is_alias = service.service_type == ServiceType::ExternalName;

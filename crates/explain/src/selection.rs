@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
+use kube_endpoint_core_model::endpoint_selector::LONGEST_NAME;
 use kube_endpoint_core_model::well_known::{
     ANNOTATION_ENDPOINT_SELECTOR, SELECTOR_CONTROLLER, SELECTOR_GROUP,
 };
@@ -206,6 +207,17 @@ pub(crate) fn not_selected<'a, I: Iterator<Item = (&'a Text, &'a StringMap)>>(
     groups
 }
 
+/// Returns true if an EndpointSelector can have this name.
+pub(crate) fn is_name(name: &str) -> bool {
+    let is_word = |word: &str| {
+        let ends = |c: Option<char>| c.is_some_and(|c| c != '-');
+        ends(word.chars().next())
+            && ends(word.chars().last())
+            && word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
+    };
+    name.len() <= LONGEST_NAME && name.split('.').all(is_word)
+}
+
 /// Returns the name in the annotation of a Service that has a selector, too.
 pub(crate) fn overridden(service: &Service) -> Option<&Text> {
     let name = service.annotations.get(ANNOTATION_ENDPOINT_SELECTOR).filter(|name| !name.is_empty());
@@ -352,6 +364,15 @@ mod tests {
         let stable = check("app=web,track=stable");
         assert_eq!(stable.len(), 4);
         assert!(stable.contains(&"track=stable: 1 pod, web-1 (without track)".to_owned()), "{stable:?}");
+    }
+
+    #[test]
+    fn names_are_those_that_the_api_server_accepts() {
+        let is = |name: &str| is_name(name);
+        assert!(["web", "web-stable.v2", "0", &"w".repeat(63)].into_iter().all(is));
+        assert!(
+            !["", "Web", "web_1", "app=web", "-web", "web-", "web..v2", &"w".repeat(64)].into_iter().any(is)
+        );
     }
 
     #[test]

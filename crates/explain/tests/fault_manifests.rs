@@ -75,10 +75,10 @@ impl Fault {
             let key = ObjectKey::new("default", "web");
             let planned = Planned::new(&objects, &key, &objects.topology(0.0), options);
             let is_attached = objects.service(&key).is_some_and(|it| it.endpoint_selector().is_some());
-            let of_slices = if is_attached { "endpointselector" } else { "endpointslice" };
+            let of_slices = if is_attached { "selectors" } else { "endpointslice" };
             let slices = planned.slices.filter(|_| runs(of_slices));
             let slices = slices.into_iter().flat_map(|plan| plan.sub_plans).map(|plan| plan.writes);
-            let passes = runs("endpointselector") && planned.hand_over.held.is_empty();
+            let passes = runs("selectors") && planned.hand_over.held.is_empty();
             let slices = slices.chain(Some(planned.hand_over.slices).filter(|_| passes));
             let endpoints = planned.endpoints.filter(|_| runs("endpoints")).map(|plan| plan.writes);
             let mirrored = planned.mirroring.filter(|_| runs("mirroring")).map(|plan| plan.writes);

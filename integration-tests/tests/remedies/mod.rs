@@ -261,6 +261,7 @@ async fn add(server: &EmbeddedApiServer, objects: impl Iterator<Item = Value>) -
 
 fn start(server: &EmbeddedApiServer, controllers: Option<&[String]>) -> RunningManager {
     let mut settings = settings(Gates::default());
+    settings.controllers = ControllerName::ALL.into();
     if let Some(names) = controllers {
         let runs = |name: &ControllerName| match name {
             ControllerName::Endpoints => names.iter().any(|name| name == "endpoints"),

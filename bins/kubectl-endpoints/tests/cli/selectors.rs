@@ -91,8 +91,8 @@ async fn an_attached_service_is_explained_with_its_selector() {
         [format!("get /{KINDS}/namespaces/shop/endpointselectors/web-stable")]
     );
     insta::assert_snapshot!(told(&shop, &["explain", "pod/web-2"]).await);
-    insta::assert_snapshot!(told(&shop, &["lint", "--info"]).await, @"");
-    insta::assert_snapshot!(told(&shop, &["diff"]).await, @"");
+    assert_eq!(told(&shop, &["lint", "--info"]).await, "0 errors, 0 warnings in 1 Service.\nexit code 0\n");
+    assert_eq!(told(&shop, &["diff"]).await, "Nothing would change.\nexit code 0\n");
     let all = format!("list /{KINDS}/namespaces/shop/endpointselectors?");
     assert!(about_selectors(&shop).iter().all(|line| line.starts_with(&all)));
 }
@@ -134,7 +134,13 @@ async fn the_slices_of_a_selector_are_left_over_without_their_service() {
     used["metadata"]["labels"]["kubernetes.io/service-name"] = "web".into();
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}});
     let shop = Shop::with([namespace, service("web", "gone"), left, used], Vec::new()).await;
-    insta::assert_snapshot!(told(&shop, &["cleanup"]).await, @"");
+    insta::assert_snapshot!(told(&shop, &["cleanup"]).await, @r"
+    left over  EndpointSlice shop/web-1
+               The Service gone does not exist.
+
+    1 left over; --yes deletes them.
+    exit code 1
+    ");
 }
 
 /// Renders manifests. Returns the exit code and the whole output.

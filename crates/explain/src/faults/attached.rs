@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use kube_endpoint_core_model::endpoint_selector::LONGEST_NAME;
 use kube_endpoint_core_model::well_known::{
     ENDPOINTSLICE_CONTROLLER, MIRRORING_CONTROLLER, SELECTOR_CONTROLLER,
 };
@@ -12,7 +11,7 @@ use super::Looked;
 use crate::Fault;
 use crate::fault::{Behind, NoPods};
 use crate::hand_over::made_by_controller;
-use crate::selection::{Selection, overridden};
+use crate::selection::{Selection, is_name, overridden};
 
 /// The maximum number of names of other EndpointSelectors in a message.
 const OTHERS: usize = 3;
@@ -122,15 +121,4 @@ fn refused(object: &EndpointSelector) -> Option<&Text> {
     let seen = object.status.observed_generation == Some(object.generation);
     let accepted = object.status.conditions.iter().find(|condition| *condition.kind == *"Accepted");
     accepted.filter(|condition| seen && *condition.status == *"False").map(|condition| &condition.message)
-}
-
-/// Returns true if an EndpointSelector can have this name.
-fn is_name(name: &str) -> bool {
-    let is_word = |word: &str| {
-        let ends = |c: Option<char>| c.is_some_and(|c| c != '-');
-        ends(word.chars().next())
-            && ends(word.chars().last())
-            && word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
-    };
-    name.len() <= LONGEST_NAME && name.split('.').all(is_word)
 }

@@ -126,3 +126,48 @@ fn the_page_and_the_plugin_say_the_same_in_the_same_order() {
     let differing: Vec<&str> = differ.keys().map(String::as_str).collect();
     assert_eq!(differing, SAID_IN_MORE_DETAIL, "{differ:#?}");
 }
+
+/// Returns the explanation of the page, as it is shown, with the notes.
+fn page_of(caches: &Caches, known: Known) -> (Explanation, String) {
+    let (mut options, (objects, nearby)) =
+        (Options::default(), objects::of_service(caches, &key(), known).unwrap());
+    options.other_namespaces = false;
+    options.known = known;
+    let topology = objects.topology(options.slices.topology_node_tolerance);
+    let explanation = explain(&objects, &key(), &topology, now(), Some(&nearby), &options).unwrap();
+    let notes = objects::notes(known, objects.service(&key()).unwrap()).join("\n");
+    (explanation, notes)
+}
+
+#[test]
+fn the_page_tells_the_state_of_an_attached_service() {
+    let mut pages = Vec::new();
+    let settled = |file: &str| manifests().remove(file).unwrap().settled(&Options::default());
+    for (state, file) in [
+        ("attached", "ep095-selects-unlabelled.yaml"),
+        ("held", "ep093-hand-over-held.yaml"),
+        ("handed back", "ep092-endpoint-selector-overridden.yaml"),
+        ("missing", "ep090-endpoint-selector-not-found.yaml"),
+    ] {
+        let (explanation, _) = page_of(&caches(settled(file).objects()), Known::ALL);
+        let verdict = &explanation.verdict;
+        pages.push(json!({"state": state, "verdict": verdict.message, "status": verdict.status,
+            "selectedBy": explanation.selected_by}));
+    }
+    insta::assert_json_snapshot!(pages);
+}
+
+/// A manager without the endpoint selector controller does not watch EndpointSelectors.
+#[test]
+fn a_page_without_endpoint_selectors_does_not_say_that_one_is_missing() {
+    let fault = manifests().remove("ep095-selects-unlabelled.yaml").unwrap();
+    let settled = fault.settled(&Options::default());
+    let mut objects = settled.objects().to_vec();
+    objects.retain(|object| object["kind"] != "EndpointSelector");
+    let caches = caches(&objects);
+    let known = Known { selectors: false, ..Known::ALL };
+    let (explanation, notes) = page_of(&caches, known);
+    insta::assert_snapshot!(format!("{} {}\n{notes}", explanation.verdict.code, explanation.verdict.message));
+    let found = Problems::of(&caches, &Options::default(), known, now(), None);
+    assert!(found.items.is_empty(), "{:?}", found.items);
+}

@@ -237,6 +237,10 @@ fn endpoint_selectors() {
             ]
         ),
         @r#"
+    NAME         SERVICES   ACCEPTED   AGE
+    web-stable   2          True       60m
+    mistyped     0          False      60m
+    unseen                             60m
     "#
     );
 }
