@@ -146,9 +146,9 @@ impl LabelSelector {
         self.0.iter().map(|one| Self(Arc::new([one.clone()])))
     }
 
-    /// Returns, for each requirement of the API's fields, a selector of what meets all requirements
-    /// but this one. It leaves a requirement out whose selector would select objects without labels,
-    /// which have nothing in common with those that are meant.
+    /// Returns each requirement of the API's fields, and a selector of what meets all others and
+    /// not this one. It leaves a requirement out if that selector would select objects without
+    /// labels, which have nothing in common with those that are meant.
     pub fn misses(&self) -> impl Iterator<Item = (Self, Self)> {
         self.0.iter().enumerate().filter_map(|(at, one)| {
             let mut all = self.0.to_vec();

@@ -18,7 +18,9 @@ use crate::details::{LastWrite, RecentEvent};
 use crate::explanation::{self, Counts, EndpointsSummary, Explanation, Faults, Freshness, SliceSummary};
 use crate::near::{NearIndex, NearMatch, NearMatches, near_matches};
 use crate::pod::{Judged, Place, PodExplanation, PortNames, Publication, ports_of};
-use crate::selection::{Attachment, NotSelected, SelectedBy, Selection, not_selected, overridden};
+use crate::selection::{
+    Attachment, NotSelected, SelectedBy, Selection, not_selected, overridden, required_labels,
+};
 use crate::traffic::Served;
 use crate::{Code, Fault, Known, Objects, Options, Planned, PodReason, age, faults, hint, planned, traffic};
 
@@ -102,6 +104,15 @@ pub(crate) fn explain_with(
     let nearly_matching = match selection {
         Selection::Own(selector) if pods.is_empty() && known.pods => {
             (near.near)(selector).judged(objects, &key.namespace)
+        }
+        Selection::Attached { selector, .. } if pods.is_empty() && known.pods => {
+            let of_pod = |name: &Text| {
+                let of_metadata = near.metadata.into_iter().flatten().find(|(other, _)| other == name);
+                let key = ObjectKey { namespace: key.namespace.clone(), name: name.clone() };
+                of_metadata.map(|(_, labels)| labels).or_else(|| Some(&objects.pods.get(&key)?.labels))
+            };
+            let found = (near.near)(&required_labels(selector)).mistyped(selector, of_pod);
+            found.judged(objects, &key.namespace)
         }
         _ => NearMatches::default(),
     };

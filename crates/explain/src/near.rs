@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
-use kube_endpoint_core_model::{StringMap, Text};
+use kube_endpoint_core_model::{LabelSelector, StringMap, Text};
 use serde::Serialize;
 
 pub use keys::{OtherKey, OtherKeys, other_keys_of};
@@ -116,6 +116,22 @@ pub struct NearMatches {
 }
 
 impl NearMatches {
+    /// Returns the groups whose pods an EndpointSelector would select but for a likely typo.
+    /// `labels_of` returns the labels of a pod.
+    pub(crate) fn mistyped<'a>(
+        mut self,
+        selector: &LabelSelector,
+        labels_of: impl Fn(&Text) -> Option<&'a StringMap>,
+    ) -> Self {
+        let fits = |group: &NearMatch| {
+            let labels = group.pods.first().and_then(&labels_of);
+            labels.is_some_and(|labels| selector.matches(&labels.with(&group.label, &group.wanted)))
+        };
+        self.groups.retain(|group| group.is_typo && fits(group));
+        let pods = self.groups.iter().map(|group| group.count).sum();
+        Self { pods, other_keys: None, ..self }
+    }
+
     /// Returns the groups that differ by a likely typo.
     pub fn typos(&self) -> impl Iterator<Item = &NearMatch> {
         self.groups.iter().filter(|group| group.is_typo)

@@ -111,7 +111,7 @@ pub struct Planned {
     pub endpoints: Option<endpoints::Plan>,
     /// The plan of the slices that mirror its Endpoints.
     pub mirroring: Option<mirroring::Plan>,
-    /// What the endpoint selector controller does besides.
+    /// The writes of the endpoint selector controller besides those of the plan of its slices.
     pub hand_over: HandOver,
 }
 

@@ -207,6 +207,15 @@ pub(crate) fn not_selected<'a, I: Iterator<Item = (&'a Text, &'a StringMap)>>(
     groups
 }
 
+/// Returns the labels that each pod has that a selector selects.
+pub(crate) fn required_labels(selector: &LabelSelector) -> StringMap {
+    let one = |(label, values): (&str, &BTreeSet<String>)| {
+        let value = values.first().filter(|_| values.len() == 1)?;
+        Some((label.to_owned(), value.clone()))
+    };
+    selector.alternatives().filter_map(one).collect()
+}
+
 /// Returns true if an EndpointSelector can have this name.
 pub(crate) fn is_name(name: &str) -> bool {
     let is_word = |word: &str| {
@@ -251,6 +260,16 @@ impl Objects {
         let name = service.endpoint_selector()?.clone();
         let key = ObjectKey { namespace: service.key.namespace.clone(), name };
         self.endpoint_selectors.get(&key)?.selector.as_ref().ok()
+    }
+
+    /// Returns the labels that each pod of a Service must have. Returns `None` if it neither has a
+    /// selector nor names an EndpointSelector with one.
+    pub fn required_labels(&self, service: &Service) -> Option<StringMap> {
+        match Selection::of(self, service, Known::ALL) {
+            Selection::Own(selector) => Some(selector.clone()),
+            Selection::Attached { selector, .. } => Some(required_labels(selector)),
+            _ => None,
+        }
     }
 
     /// Returns the pods that a Service selects, by its own selector or the EndpointSelector that it

@@ -324,7 +324,8 @@ fn each_loop_may_have_its_own_controller() {
     assert_eq!(report.two_at_once.answer, Answer::No, "{:?}", report.two_at_once);
 }
 
-/// Beside kube-controller-manager it serves EndpointSelectors, and writes nothing that the loops write.
+/// Beside kube-controller-manager it serves EndpointSelectors, and writes nothing that the loops
+/// write.
 #[test]
 fn a_manager_that_runs_none_of_the_loops_is_no_second_one() {
     let mut facts = upstream_only();

@@ -146,6 +146,23 @@ fn a_take_over_is_held_without_a_ready_pod() {
     insta::assert_snapshot!(told(&settled(&[service(&json!({})), mistyped, left(&[1, 2])])));
 }
 
+/// The pods of a mistyped label are told only if they meet the other requirements.
+#[test]
+fn a_mistyped_label_of_a_selector_is_told_with_the_pods_that_have_another() {
+    let of = |app: &str, key: &str| {
+        selector(
+            &json!({"matchLabels": {"app": app}, "matchExpressions": [{"key": key, "operator": "DoesNotExist"}]}),
+        )
+    };
+    let check = |selector: Value, want: Code| {
+        let codes = explained(&settled(&[service(&json!({})), selector])).codes();
+        assert!(codes.contains(&want), "{codes:?}");
+    };
+    check(of("wbe", "tier"), Code::PodsNearlyMatch);
+    check(of("wbe", "app"), Code::NoPodMatches);
+    check(of("api", "tier"), Code::NoPodMatches);
+}
+
 #[test]
 fn a_service_that_has_a_selector_again() {
     let selecting = service(&json!({"selector": {"app": "web"}}));

@@ -64,6 +64,12 @@ impl Reader {
         let note = forbidden(listed.await, Kind::Pod, Some(namespace))?;
         note.iter().for_each(|note| reading.not_read(Kind::Pod, note));
         if reading.known.pods {
+            let labels = reading.objects.required_labels(service).filter(|labels| !labels.is_empty());
+            let is_empty = reading.objects.pods_of(&service.key.namespace).next().is_none();
+            if let Some(labels) = labels.filter(|_| is_empty) {
+                self.near(reading, namespace, &labels).await;
+                self.near_pods(reading, namespace, &labels).await?;
+            }
             self.misses(reading, namespace, &selector).await;
             self.failed_creates(reading, service).await?;
         }
@@ -73,7 +79,8 @@ impl Reader {
     /// Reads the metadata of pods that meet all requirements of a selector but one, at most a page
     /// for each.
     async fn misses(&self, reading: &mut Reading, namespace: &str, selector: &LabelSelector) {
-        let (mut seen, mut found) = (HashSet::new(), Vec::new());
+        let mut found = reading.metadata.take().unwrap_or_default();
+        let mut seen: HashSet<Text> = found.iter().map(|(name, _)| name.clone()).collect();
         let api = self.api(Kind::Pod, Some(namespace));
         for (_, miss) in selector.misses() {
             let params = ListParams::default().labels(&miss.to_string()).limit(PAGE);
@@ -96,8 +103,8 @@ impl Reader {
         reading.metadata = Some(found);
     }
 
-    /// Reads the pods that slices of an attached Service name and that its EndpointSelector does not
-    /// select: a hand-over waits for them.
+    /// Reads the pods that slices of an attached Service name and that its EndpointSelector does
+    /// not select: a hand-over looks at them.
     pub(super) async fn pods_of_slices(&self, reading: &mut Reading, service: &Service) -> Result<()> {
         let names = reading.objects.missing_pods(service);
         if names.is_empty() || !reading.known.pods {

@@ -47,7 +47,7 @@ fn slice() -> Value {
         "ports": [{"name": "", "port": 8080, "protocol": "TCP"}]})
 }
 
-/// Returns a Service, two pods of which its EndpointSelector selects one, and the slice.
+/// Returns a Service, a pod that its EndpointSelector selects, another pod, and the slice.
 fn objects() -> Vec<Value> {
     let mut slice = slice();
     let mut first = pod(1, json!({"app": "web"}));

@@ -54,8 +54,8 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Returns true if kube-endpoint-manager serves EndpointSelectors beside kube-controller-manager,
-    /// and runs none of the loops of that.
+    /// Returns true if kube-endpoint-manager runs none of the loops of kube-controller-manager: it
+    /// serves EndpointSelectors beside that.
     pub(super) fn are_beside(&self) -> bool {
         self.managers.as_ref().is_ok_and(|pods| runs_beside(pods))
     }

@@ -73,14 +73,18 @@ impl Looked<'_> {
 
     /// Returns the fault of an EndpointSelector that selects no pod.
     pub(super) fn selects_no_pod(&self, name: &Text, selector: &LabelSelector) -> Fault {
+        let near = self.nearly_matching;
+        if let Some(nearest) = near.typos().next() {
+            return Fault::PodsNearlyMatch { nearest: nearest.clone(), count: near.pods };
+        }
         let nearest = self.selected_by.and_then(|by| by.not_selected.first());
         let cause = nearest.map_or(NoPods::NotKnown, |nearest| NoPods::AllBut(nearest.clone()));
         let (selector, endpoint_selector) = (selector.to_string(), Some(name.clone()));
         Fault::NoPodMatches { selector, endpoint_selector, cause }
     }
 
-    /// Returns the fault of slices that are behind. If the status of the EndpointSelector shows that
-    /// no controller has seen it, that is the cause.
+    /// Returns the fault of slices that are behind. If the status of the EndpointSelector shows
+    /// that no controller has seen it, that is the cause.
     pub(super) fn unless_unserved(&self, behind: Behind) -> Fault {
         match self.selection {
             Selection::Attached { name, object, .. }

@@ -76,9 +76,19 @@ pub(super) fn of_service(
     let service = cluster.service(key)?;
     let pods = cluster.pods_of(key);
     let mut nearby = Vec::new();
-    if service.endpoint_selector().is_some() {
-        nearby = add_attached(cluster, &mut objects, &service);
-    } else if pods.is_empty() && service.selector.is_some() {
+    if service.endpoint_selector().is_some() && !add_endpoint_selector(cluster, &mut objects, &service) {
+        add_endpoint_selectors(cluster, &mut objects, &key.namespace);
+    }
+    let required = objects.required_labels(&service);
+    let misses = objects.attached_selector(&service).filter(|_| !pods.is_empty());
+    let misses: Vec<_> = misses.into_iter().flat_map(|it| it.misses()).map(|(_, miss)| miss).collect();
+    if !misses.is_empty() {
+        for_each_pod(cluster, &key.namespace, |pod| {
+            if misses.iter().any(|miss| miss.matches(&pod.labels)) {
+                nearby.push((pod.key.name.clone(), pod.labels.clone()));
+            }
+        });
+    } else if pods.is_empty() && required.is_some() {
         for_each_pod(cluster, &key.namespace, |pod| {
             nearby.push((pod.key.name.clone(), pod.labels.clone()));
         });
@@ -110,8 +120,8 @@ pub(super) fn of_service(
             cluster.service(&other).into_iter().for_each(|other| objects.add_service(other));
         }
     }
-    if let Some(selector) = service.selector.as_ref().filter(|_| pods.is_empty()) {
-        for name in near_pods(selector, nearby.iter().map(|(name, labels)| (name, labels))) {
+    if let Some(labels) = required.as_ref().filter(|_| pods.is_empty()) {
+        for name in near_pods(labels, nearby.iter().map(|(name, labels)| (name, labels))) {
             let near = ObjectKey { namespace: key.namespace.clone(), name };
             cluster.pod(&near).into_iter().for_each(|pod| objects.add_pod(pod));
         }
@@ -128,25 +138,6 @@ pub(super) fn of_service(
     }
     cluster.endpoints(key).into_iter().for_each(|endpoints| objects.add_endpoints(endpoints, None));
     Some((objects, nearby))
-}
-
-/// Adds the EndpointSelector that a Service names, or those of its namespace if this one does not
-/// exist. Returns the labels of pods that it nearly selects.
-fn add_attached(cluster: &Cluster, objects: &mut Objects, service: &Service) -> Vec<(Text, StringMap)> {
-    if !add_endpoint_selector(cluster, objects, service) {
-        add_endpoint_selectors(cluster, objects, &service.key.namespace);
-    }
-    let Some(selector) = objects.attached_selector(service) else { return Vec::new() };
-    let misses: Vec<_> = selector.misses().map(|(_, miss)| miss).collect();
-    let mut nearby = Vec::new();
-    if !misses.is_empty() {
-        for_each_pod(cluster, &service.key.namespace, |pod| {
-            if misses.iter().any(|miss| miss.matches(&pod.labels)) {
-                nearby.push((pod.key.name.clone(), pod.labels.clone()));
-            }
-        });
-    }
-    nearby
 }
 
 /// Adds the EndpointSelector that a Service names. Returns false if there is none of this name.

@@ -63,6 +63,13 @@ fn is_cached(object: &&Value) -> bool {
 fn said(explanation: Option<Explanation>) -> Value {
     let mut said = json!(explanation);
     said.as_object_mut().map(|said| said.remove("freshness"));
+    let without_write = |output: &mut Value| {
+        output.as_object_mut().map(|output| output.remove("lastWrite"));
+    };
+    if let Some(endpoints) = said.get_mut("endpoints") {
+        without_write(endpoints);
+    }
+    said["slices"].as_array_mut().into_iter().flatten().for_each(without_write);
     said
 }
 
