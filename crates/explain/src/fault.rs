@@ -66,6 +66,9 @@ pub enum Fault {
     },
     /// [`Code::PodsNearlyMatch`](crate::Code::PodsNearlyMatch)
     PodsNearlyMatch {
+        /// The EndpointSelector, if it selects the pods.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        endpoint_selector: Option<Text>,
         /// The mistyped label of most of these pods.
         nearest: NearMatch,
         /// Number of pods that differ in one mistyped label.

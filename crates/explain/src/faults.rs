@@ -145,7 +145,9 @@ impl Looked<'_> {
             faults.push(Fault::PodsElsewhere { selector, namespaces });
         }
         faults.push(match (near.typos().next(), &near.other_keys) {
-            (Some(nearest), _) => Fault::PodsNearlyMatch { nearest: nearest.clone(), count },
+            (Some(nearest), _) => {
+                Fault::PodsNearlyMatch { endpoint_selector: None, nearest: nearest.clone(), count }
+            }
             (None, Some(other_keys)) => Fault::LabelKeysDiffer(other_keys.clone()),
             (None, None) => {
                 Fault::NoPodMatches { selector: pairs, endpoint_selector: None, cause: self.why_no_pod() }

@@ -53,11 +53,12 @@ impl NearMatch {
     }
 
     /// Returns the remedy. The pods that are meant may only be missing, so they come first.
-    pub(crate) fn remedy(&self) -> String {
+    pub(crate) fn remedy(&self, endpoint_selector: Option<&str>) -> String {
+        let of = endpoint_selector.map(|name| format!(" of EndpointSelector {name}")).unwrap_or_default();
         let Self { label, wanted, found, .. } = self;
         let found = found.as_deref().unwrap_or_default();
         format!(
-            "Start pods with {label}={wanted} if they are missing; if one of {wanted:?} and {found:?} is mistyped, correct it, in spec.selector or in the labels of the pods"
+            "Start pods with {label}={wanted} if they are missing; if one of {wanted:?} and {found:?} is mistyped, correct it, in spec.selector{of} or in the labels of the pods"
         )
     }
 }

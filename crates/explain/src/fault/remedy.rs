@@ -116,7 +116,9 @@ impl Fault {
                     format!("Let whoever writes {writers} set hints, too, or {otherwise}"),
                 )
             }
-            Self::PodsNearlyMatch { nearest, .. } => Remedy::ask(ServiceOwner, nearest.remedy()),
+            Self::PodsNearlyMatch { nearest, endpoint_selector, .. } => {
+                Remedy::ask(ServiceOwner, nearest.remedy(endpoint_selector.as_deref()))
+            }
             Self::HeadlessWithoutNames { subdomain, service, governing } => {
                 super::names::without_names_remedy(subdomain, service, *governing)
             }

@@ -78,10 +78,14 @@ impl fmt::Display for Fault {
             Self::PodsNotCreated { kind, workload, message } => {
                 f.write_str(&selector::refused(kind, workload, message))
             }
-            Self::PodsNearlyMatch { nearest, count } => {
+            Self::PodsNearlyMatch { endpoint_selector, nearest, count } => {
                 let pods = if *count == 1 { "1 pod differs" } else { "pods differ" };
                 let count = if *count == 1 { String::new() } else { format!("{count} ") };
-                write!(f, "no pod matches the selector, but {count}{pods} in one label only: {nearest}")
+                match endpoint_selector {
+                    Some(name) => write!(f, "EndpointSelector {name} selects no pod")?,
+                    None => f.write_str("no pod matches the selector")?,
+                }
+                write!(f, ", but {count}{pods} in one label only: {nearest}")
             }
             Self::NoSelector { unlabelled } => {
                 f.write_str("the Service has no selector, and there are no endpoints for it")?;

@@ -75,7 +75,8 @@ impl Looked<'_> {
     pub(super) fn selects_no_pod(&self, name: &Text, selector: &LabelSelector) -> Fault {
         let near = self.nearly_matching;
         if let Some(nearest) = near.typos().next() {
-            return Fault::PodsNearlyMatch { nearest: nearest.clone(), count: near.pods };
+            let endpoint_selector = Some(name.clone());
+            return Fault::PodsNearlyMatch { endpoint_selector, nearest: nearest.clone(), count: near.pods };
         }
         let nearest = self.selected_by.and_then(|by| by.not_selected.first());
         let cause = nearest.map_or(NoPods::NotKnown, |nearest| NoPods::AllBut(nearest.clone()));
