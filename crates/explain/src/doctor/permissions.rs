@@ -118,9 +118,8 @@ pub fn for_manager(pods: &[Instance]) -> Option<(String, Vec<Permission>)> {
         ["leader-elect-resource-name", "leader-elect-resource-namespace", "shard", "service-selector"];
     let other_lease = other_lease.into_iter().any(has);
     let beside = runs_beside(pods);
-    let is_needed = |it: &&Permission| {
-        !(other_lease && it.resource == "leases") && !(beside && it.resource == "endpoints")
-    };
+    let is_needed =
+        |it: &&Permission| !(other_lease && it.resource == "leases" || beside && it.resource == "endpoints");
     let selectors = FOR_SELECTORS.iter().filter(|_| beside);
     let needed = FOR_MANAGER.iter().filter(is_needed).chain(selectors).copied();
     (!has("namespaces")).then(|| (user, needed.collect()))
