@@ -11,7 +11,7 @@ use kube::Error;
 use kube::api::{DeleteParams, ListParams, Preconditions};
 use kube_endpoint_api_client::why_request_failed;
 use kube_endpoint_core_model::well_known::{
-    ENDPOINTSLICE_CONTROLLER, LABEL_MANAGED_BY, MIRRORING_CONTROLLER,
+    ENDPOINTSLICE_CONTROLLER, LABEL_MANAGED_BY, MIRRORING_CONTROLLER, SELECTOR_CONTROLLER,
 };
 use kube_endpoint_core_model::{LabelSelector, ObjectKey, StringMap};
 use kube_endpoint_explain::leftovers::{
@@ -89,7 +89,8 @@ async fn candidates(
 ) -> anyhow::Result<Vec<Managed>> {
     let mut managed = Vec::new();
     let mut uids: HashMap<Reference, String> = HashMap::new();
-    let managers = format!("{LABEL_MANAGED_BY} in ({ENDPOINTSLICE_CONTROLLER},{MIRRORING_CONTROLLER})");
+    let managers = [ENDPOINTSLICE_CONTROLLER, MIRRORING_CONTROLLER, SELECTOR_CONTROLLER].join(",");
+    let managers = format!("{LABEL_MANAGED_BY} in ({managers})");
     // Services come last, so that a slice whose Service is younger than the list of slices is no
     // leftover.
     let mut endpoints_known = true;

@@ -1,5 +1,6 @@
 //! Reads objects from the API server, page by page, and only those that a command needs.
 
+mod attached;
 mod elsewhere;
 mod failed;
 mod more;
@@ -14,6 +15,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, ObjectList, TypeMeta};
 use kube::{Client, Error};
 use kube_endpoint_api_client::why_request_failed;
+use kube_endpoint_core_model::well_known::SELECTOR_GROUP;
 use kube_endpoint_core_model::{ObjectKey, Pod, Service, StringMap, Text, harmless};
 use kube_endpoint_explain::{Known, Objects, needs_all_nodes, other_keys_of};
 use serde::Deserialize;
@@ -46,6 +48,7 @@ pub(crate) enum Kind {
     Event,
     Lease,
     Namespace,
+    EndpointSelector,
 }
 
 impl Kind {
@@ -59,14 +62,16 @@ impl Kind {
             Self::Event => ("", "Event", "events"),
             Self::Lease => ("coordination.k8s.io", "Lease", "leases"),
             Self::Namespace => ("", "Namespace", "namespaces"),
+            Self::EndpointSelector => (SELECTOR_GROUP, "EndpointSelector", "endpointselectors"),
         };
-        let mut api_version = "v1".to_owned();
+        let version = if self == Self::EndpointSelector { "v1alpha1" } else { "v1" };
+        let mut api_version = version.to_owned();
         if !group.is_empty() {
-            api_version = format!("{group}/v1");
+            api_version = format!("{group}/{version}");
         }
         ApiResource {
             group: group.to_owned(),
-            version: "v1".to_owned(),
+            version: version.to_owned(),
             api_version,
             kind: kind.to_owned(),
             plural: plural.to_owned(),
@@ -102,6 +107,9 @@ impl Reading {
             ),
             Kind::EndpointSlice => (&mut self.known.slices, "Slices are not checked."),
             Kind::Endpoints => (&mut self.known.endpoints, "Endpoints are not checked."),
+            Kind::EndpointSelector => {
+                (&mut self.known.selectors, "What Services that name one should have is not known.")
+            }
             Kind::Service | Kind::Event | Kind::Lease | Kind::Namespace => {
                 self.notes.push(note.to_owned());
                 return;
@@ -321,9 +329,13 @@ impl Reader {
             self.governing_services(&mut reading, &service).await?;
             self.failed_creates(&mut reading, &service).await?;
         }
+        if let Some(name) = service.endpoint_selector() {
+            nodes = self.attached(&mut reading, &service, name).await?;
+        }
         let all_nodes = needs_all_nodes(&service);
         self.nodes(&mut reading, nodes, all_nodes).await?;
         self.outputs(&mut reading, key).await?;
+        self.pods_of_slices(&mut reading, &service).await?;
         self.warnings(&mut reading, namespace).await?;
         self.services_at_endpoints(&mut reading, key).await?;
         self.unlabelled_slices(&mut reading, &service).await?;
@@ -342,6 +354,7 @@ impl Reader {
         self.add(&mut reading.objects, Kind::Service, Some(namespace), ListParams::default())
             .await
             .map_err(failed)?;
+        self.selectors(&mut reading, Some(namespace)).await?;
         let labels = reading.objects.pod(key).map(|pod| pod.labels.clone()).unwrap_or_default();
         let selecting: Vec<ObjectKey> = reading
             .objects
@@ -349,7 +362,10 @@ impl Reader {
             .filter(|service| {
                 let service = reading.objects.service(service);
                 service.is_some_and(|service| {
-                    service.selects_pods() && service.selector.as_ref().is_some_and(|it| it.selects(&labels))
+                    let attached = reading.objects.attached_selector(service);
+                    attached.is_some_and(|it| it.matches(&labels))
+                        || service.selects_pods()
+                            && service.selector.as_ref().is_some_and(|it| it.selects(&labels))
                 })
             })
             .cloned()
@@ -359,8 +375,10 @@ impl Reader {
         for service in &selecting {
             let Some(service) = reading.objects.service(service).cloned() else { continue };
             all_nodes |= needs_all_nodes(&service);
-            let Some(selector) = service.selector.as_ref().filter(|_| reading.known.pods) else { continue };
-            let params = ListParams::default().labels(&as_text(selector));
+            let attached = reading.objects.attached_selector(&service).map(ToString::to_string);
+            let selector = attached.or_else(|| service.selector.as_ref().map(as_text));
+            let Some(selector) = selector.filter(|_| reading.known.pods) else { continue };
+            let params = ListParams::default().labels(&selector);
             let objects = &mut reading.objects;
             let listed = self.list(Kind::Pod, Some(namespace), params, |pod| {
                 nodes.extend(pod["spec"]["nodeName"].as_str().map(str::to_owned));
@@ -393,6 +411,7 @@ impl Reader {
         if let Some(namespace) = namespace.filter(|_| reading.objects.services().next().is_none()) {
             self.check_namespace(namespace).await?;
         }
+        self.selectors(&mut reading, namespace).await?;
         for kind in [Kind::Pod, Kind::EndpointSlice, Kind::Endpoints, Kind::Node] {
             let listed = self.add(&mut reading.objects, kind, namespace, ListParams::default()).await;
             if let Some(note) = forbidden(listed, kind, namespace)? {

@@ -141,6 +141,23 @@ impl LabelSelector {
         })
     }
 
+    /// Returns each requirement as a selector of its own.
+    pub fn requirements(&self) -> impl Iterator<Item = Self> {
+        self.0.iter().map(|one| Self(Arc::new([one.clone()])))
+    }
+
+    /// Returns each requirement of the API's fields, and a selector of what meets all others and
+    /// not this one. It leaves a requirement out if that selector would select objects without
+    /// labels, which have nothing in common with those that are meant.
+    pub fn misses(&self) -> impl Iterator<Item = (Self, Self)> {
+        self.0.iter().enumerate().filter_map(|(at, one)| {
+            let mut all = self.0.to_vec();
+            *all.get_mut(at)? = one.negated()?;
+            let miss = Self::all(all);
+            (!miss.matches(&StringMap::default())).then(|| (Self(Arc::new([one.clone()])), miss))
+        })
+    }
+
     /// Returns the selector with all of these requirements. Equal selectors print alike, whatever
     /// the order.
     fn all(mut requirements: Vec<Requirement>) -> Self {
@@ -151,6 +168,17 @@ impl LabelSelector {
 }
 
 impl Requirement {
+    fn negated(&self) -> Option<Self> {
+        let condition = match &self.condition {
+            Condition::Exists => Condition::DoesNotExist,
+            Condition::DoesNotExist => Condition::Exists,
+            Condition::In(values) => Condition::NotIn(values.clone()),
+            Condition::NotIn(values) => Condition::In(values.clone()),
+            Condition::GreaterThan(_) | Condition::LessThan(_) => return None,
+        };
+        Some(Self { key: self.key.clone(), condition })
+    }
+
     fn matches(&self, labels: &StringMap) -> bool {
         let value = labels.get(&self.key);
         let number = || value.and_then(|value| value.parse::<i64>().ok());
@@ -452,6 +480,24 @@ mod tests {
         let alternatives: Vec<_> = selector.alternatives().collect();
         assert_eq!(format!("{alternatives:?}"), r#"[("a", {"x", "y"}), ("b", {"z"})]"#);
         assert_eq!(selector.keys().collect::<Vec<_>>(), ["a", "b", "c", "d", "e"]);
+    }
+
+    #[test]
+    fn a_miss_meets_all_requirements_but_one() {
+        let selector: LabelSelector = "a in (x,y),b!=z,!c,d".parse().unwrap();
+        let requirements: Vec<String> = selector.requirements().map(|one| one.to_string()).collect();
+        assert_eq!(requirements, ["a in (x,y)", "b!=z", "!c", "d"]);
+        let check = |selector: &str, want: &[[&str; 2]]| {
+            let selector: LabelSelector = selector.parse().unwrap();
+            let misses: Vec<[String; 2]> =
+                selector.misses().map(|(one, miss)| [one.to_string(), miss.to_string()]).collect();
+            assert_eq!(misses, want, "{selector}");
+        };
+        check("a=x,b!=z", &[["b!=z", "a=x,b=z"]]);
+        check("a=x,d", &[["a=x", "a!=x,d"], ["d", "!d,a=x"]]);
+        check("!c", &[["!c", "c"]]);
+        check("a=x", &[]);
+        check("a>1,b=x", &[["b=x", "a>1,b!=x"]]);
     }
 
     #[test]

@@ -32,7 +32,7 @@ use serde::de::IgnoredAny;
 use crate::meta::or_default;
 use crate::well_known::{
     ANNOTATION_TRIGGER_TIME, ENDPOINT_CONTROLLER, ENDPOINTSLICE_CONTROLLER, LABEL_ENDPOINTS_MANAGED_BY,
-    LABEL_MANAGED_BY, MIRRORING_CONTROLLER,
+    LABEL_MANAGED_BY, MIRRORING_CONTROLLER, SELECTOR_CONTROLLER,
 };
 use crate::{ResourceVersion, StringMap, Text, Timestamp, text};
 
@@ -135,7 +135,7 @@ impl Content {
     fn labelled(self) -> &'static [&'static str] {
         match self {
             Self::Endpoints => &[ENDPOINT_CONTROLLER],
-            Self::Slice => &[ENDPOINTSLICE_CONTROLLER, MIRRORING_CONTROLLER],
+            Self::Slice => &[ENDPOINTSLICE_CONTROLLER, MIRRORING_CONTROLLER, SELECTOR_CONTROLLER],
         }
     }
 }

@@ -145,6 +145,13 @@ codes! {
     PortNameAmbiguous "EP087" "port-name-ambiguous" Warning "Several containers of a pod have a port of the name that the Service asks for."
     PodsNotCreated "EP088" "pods-not-created" Error "The API server refuses the pods of a workload, and no pod of the Service runs."
     MissingPodsServed "EP089" "missing-pods-served" Warning "Slices that are behind send clients to pods that do not exist any more."
+
+    EndpointSelectorNotFound "EP090" "endpoint-selector-not-found" Error "The Service names an EndpointSelector that does not exist."
+    EndpointSelectorInvalid "EP091" "endpoint-selector-invalid" Error "The Service names an EndpointSelector that selects nothing, because it is invalid."
+    EndpointSelectorOverridden "EP092" "endpoint-selector-overridden" Warning "The Service names an EndpointSelector and has a selector, which wins."
+    HandOverHeld "EP093" "hand-over-held" Warning "The slices of the controller that the Service has left stay, because those of the new one lack ready endpoints."
+    EndpointSelectorUnserved "EP094" "endpoint-selector-unserved" Error "No running controller maintains the slices of a Service that names an EndpointSelector."
+    SelectsUnlabelled "EP095" "selects-unlabelled" Info "The EndpointSelector of the Service selects pods without any label, too."
 }
 
 /// The page that describes the codes.
@@ -164,7 +171,14 @@ impl Code {
     /// Returns true if the code may only mean that a write is under way. It is a problem if it is
     /// still there some seconds later.
     pub fn may_be_under_way(self) -> bool {
-        matches!(self, Self::SlicesBehind | Self::EndpointsBehind | Self::NotWritten | Self::ClusterUnserved)
+        matches!(
+            self,
+            Self::SlicesBehind
+                | Self::EndpointsBehind
+                | Self::NotWritten
+                | Self::ClusterUnserved
+                | Self::EndpointSelectorUnserved
+        )
     }
 }
 

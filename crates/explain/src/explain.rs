@@ -6,7 +6,8 @@ use std::sync::Arc;
 use kube_endpoint_core_model::service::{ServicePort, TargetPort};
 use kube_endpoint_core_model::well_known::ANNOTATION_OVER_CAPACITY;
 use kube_endpoint_core_model::{
-    EndpointSlice, NodeLookup, ObjectKey, Pod, PodVerdict, Service, StringMap, Text, Timestamp, Verdict,
+    EndpointSlice, LabelSelector, NodeLookup, ObjectKey, Pod, PodVerdict, Service, StringMap, Text,
+    Timestamp, Verdict,
 };
 use kube_endpoint_slice_plan::{Plan, TopologyState};
 use serde::Serialize;
@@ -17,6 +18,9 @@ use crate::details::{LastWrite, RecentEvent};
 use crate::explanation::{self, Counts, EndpointsSummary, Explanation, Faults, Freshness, SliceSummary};
 use crate::near::{NearIndex, NearMatch, NearMatches, near_matches};
 use crate::pod::{Judged, Place, PodExplanation, PortNames, Publication, ports_of};
+use crate::selection::{
+    Attachment, NotSelected, SelectedBy, Selection, not_selected, overridden, required_labels,
+};
 use crate::traffic::Served;
 use crate::{Code, Fault, Known, Objects, Options, Planned, PodReason, age, faults, hint, planned, traffic};
 
@@ -40,24 +44,35 @@ pub fn explain(
         Some(metadata) => near_matches(selector, metadata.iter().map(|(name, labels)| (name, labels))),
         None => near_matches(selector, objects.labels_of(&key.namespace)),
     };
+    let near = Near { near, metadata };
     let cluster = ClusterFacts::of(objects, options, now);
     let across = Across::new(objects, options);
     explain_with(objects, key, (topology, &cluster), now, near, &across, options)
 }
 
-/// Explains a Service. `near` returns the pods of its namespace that nearly match a selector.
+/// Looks for pods of a namespace that a selector nearly selects.
+pub(crate) struct Near<'a, F> {
+    /// Returns those of the selector of a Service.
+    pub(crate) near: F,
+    /// Names and labels of pods that an EndpointSelector may nearly select, or `None` if these are
+    /// all pods.
+    pub(crate) metadata: Option<&'a [(Text, StringMap)]>,
+}
+
+/// Explains a Service.
 pub(crate) fn explain_with(
     objects: &Objects,
     key: &ObjectKey,
     (topology, cluster): (&TopologyState, &ClusterFacts),
     now: Timestamp,
-    near: impl FnOnce(&StringMap) -> NearMatches,
+    near: Near<'_, impl FnOnce(&StringMap) -> NearMatches>,
     across: &Across<'_>,
     options: &Options,
 ) -> Option<Explanation> {
     let service = objects.service(key)?;
     let known = options.known;
-    let pods = planned::pods_of(objects, service);
+    let selection = Selection::of(objects, service, known);
+    let pods = selection.pods(objects, &key.namespace);
     let planned = Planned::with_pods(objects, key, &pods, topology, options);
     let newest = planned::newest_change(objects, service, &pods);
     let policies = service.policies;
@@ -86,15 +101,25 @@ pub(crate) fn explain_with(
     {
         explained.iter_mut().for_each(|pod| pod.is_alone = true);
     }
-    let nearly_matching = match &service.selector {
-        Some(selector) if service.selects_pods() && pods.is_empty() && known.pods => {
-            near(selector).judged(objects, &key.namespace)
+    let nearly_matching = match selection {
+        Selection::Own(selector) if pods.is_empty() && known.pods => {
+            (near.near)(selector).judged(objects, &key.namespace)
+        }
+        Selection::Attached { selector, .. } if pods.is_empty() && known.pods => {
+            let of_pod = |name: &Text| {
+                let of_metadata = near.metadata.into_iter().flatten().find(|(other, _)| other == name);
+                let key = ObjectKey { namespace: key.namespace.clone(), name: name.clone() };
+                of_metadata.map(|(_, labels)| labels).or_else(|| Some(&objects.pods.get(&key)?.labels))
+            };
+            let found = (near.near)(&required_labels(selector)).mistyped(selector, of_pod);
+            found.judged(objects, &key.namespace)
         }
         _ => NearMatches::default(),
     };
+    let selected_by = selected_by(objects, service, selection, &planned, near.metadata, known);
     let counts = match planned.slices {
         Some(_) => {
-            let (slices, manager) = (objects.slices_of(key), &options.slices.manager);
+            let (slices, manager) = (objects.slices_of(key), &selection.plan_options(options).manager);
             let others = traffic::count_others(&served, &explained, slices, manager);
             Counts { others, ..traffic::count_pods(service, &explained, known) }
         }
@@ -103,6 +128,8 @@ pub(crate) fn explain_with(
     let found = faults::Looked {
         objects,
         service,
+        selection,
+        selected_by: selected_by.as_ref(),
         pods: &pods,
         planned: &planned,
         served: &served,
@@ -143,6 +170,7 @@ pub(crate) fn explain_with(
         service: key.clone(),
         verdict: explanation::verdict(counts, what, &served.by, &to_do, open),
         served_by: served.by,
+        selected_by,
         pods_by_publication: counts,
         faults: Faults::new(key, faults),
         pods: explained,
@@ -160,6 +188,50 @@ pub(crate) fn explain_with(
         to_do,
         not_read: Vec::new(),
     })
+}
+
+/// Returns what an explanation says about the EndpointSelector that a Service names.
+fn selected_by(
+    objects: &Objects,
+    service: &Service,
+    selection: Selection<'_>,
+    planned: &Planned,
+    metadata: Option<&[(Text, StringMap)]>,
+    known: Known,
+) -> Option<SelectedBy> {
+    let is_held = !planned.hand_over.held.is_empty();
+    let (name, state) = match selection {
+        Selection::Attached { name, .. } if is_held => (name, Attachment::Held),
+        Selection::Attached { name, .. } => (name, Attachment::Attached),
+        Selection::Unusable { name, .. } => (name, Attachment::Shrinking),
+        Selection::NotKnown { name } => (name, Attachment::NotKnown),
+        Selection::Own(_) if is_held => (overridden(service)?, Attachment::HandingBack),
+        Selection::Own(_) => (overridden(service)?, Attachment::HandedBack),
+        Selection::None => return None,
+    };
+    let mut by = SelectedBy {
+        endpoint_selector: name.clone(),
+        requirements: Vec::new(),
+        state,
+        not_selected: Vec::new(),
+    };
+    if let Selection::Attached { selector, .. } = selection {
+        by.requirements = selector.requirements().map(|one| one.to_string()).collect();
+        by.not_selected = match metadata {
+            _ if !known.pods => Vec::new(),
+            Some(metadata) => not_selected(selector, |miss| {
+                let miss = miss.clone();
+                let pods = metadata.iter().map(|(name, labels)| (name, labels));
+                pods.filter(move |(_, labels)| miss.matches(labels))
+            }),
+            None => not_selected(selector, |miss| {
+                let pods = objects.selected_by(&service.key.namespace, miss).into_iter();
+                let key = |pod: Arc<Pod>| objects.pods.get_key_value(&pod.key);
+                pods.filter_map(key).map(|(key, pod)| (&key.name, &pod.labels))
+            }),
+        };
+    }
+    Some(by)
 }
 
 /// Returns the endpoints of all slices, by the name of their pod.
@@ -246,9 +318,9 @@ fn explain_one(
 }
 
 fn summary(objects: &Objects, slice: &EndpointSlice, options: &Options) -> SliceSummary {
-    use kube_endpoint_core_model::well_known::LABEL_MANAGED_BY;
+    use kube_endpoint_core_model::well_known::{LABEL_MANAGED_BY, SELECTOR_CONTROLLER};
     let is_ready = |endpoint: &&kube_endpoint_core_model::Endpoint| endpoint.conditions.ready != Some(false);
-    let is_ours = slice.is_managed_by(&options.slices.manager);
+    let is_ours = [&*options.slices.manager, SELECTOR_CONTROLLER].iter().any(|it| slice.is_managed_by(it));
     SliceSummary {
         name: slice.metadata.name.clone(),
         manager: slice.metadata.labels.get(LABEL_MANAGED_BY).cloned(),
@@ -283,6 +355,9 @@ pub struct PodServices {
     pub services: Vec<ServiceSays>,
     /// Services that do not select it because of one label.
     pub nearly: Vec<NearService>,
+    /// Services whose EndpointSelector does not select it because of one requirement.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub not_selecting: Vec<NotSelecting>,
     /// Sentences about the kinds that could not be read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_read: Vec<String>,
@@ -313,6 +388,16 @@ pub struct NearService {
     pub near: NearMatch,
 }
 
+/// A Service whose EndpointSelector does not select a pod because of one requirement.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct NotSelecting {
+    pub service: Text,
+    #[serde(flatten)]
+    pub not_selected: NotSelected,
+}
+
 /// Explains which Services of its namespace should publish a pod. Returns `None` if the objects do
 /// not contain the pod.
 ///
@@ -329,27 +414,40 @@ pub fn explain_pod(
     let pod = objects.pod(key)?;
     let alone = options.clone().with_known(Known { pods: true, ..options.known });
     let mut services = Vec::new();
-    let mut nearly = Vec::new();
+    let (mut nearly, mut not_selecting) = (Vec::new(), Vec::new());
     let mut index = NearIndex::new([(&pod.key.name, &pod.labels)]);
     let across = Across::new(objects, &alone);
     let cluster = ClusterFacts::of(objects, options, now);
     let in_namespace = objects.services().filter(|service| service.namespace == key.namespace);
     for service in in_namespace.filter_map(|service| objects.service(service)) {
-        let Some(selector) = service.selector.as_ref().filter(|_| service.selects_pods()) else { continue };
-        if selector.selects(&pod.labels) {
-            let near = |_: &StringMap| NearMatches::default();
+        let selection = Selection::of(objects, service, alone.known);
+        if selection.matches(&pod.labels) {
+            let near = Near { near: |_: &StringMap| NearMatches::default(), metadata: Some(&[]) };
             let explanation =
                 explain_with(objects, &service.key, (topology, &cluster), now, near, &across, &alone)?;
             let of_pod = explanation.pods.into_iter().find(|one| one.name == key.name);
             services.extend(of_pod.map(|pod| says(service, pod, options)));
             continue;
         }
-        let near = index.near(selector);
-        nearly.extend(
-            near.groups.into_iter().map(|near| NearService { service: service.key.name.clone(), near }),
-        );
+        let of = service.key.name.clone();
+        match selection {
+            Selection::Own(selector) => nearly.extend(
+                index.near(selector).groups.into_iter().map(|near| NearService { service: of.clone(), near }),
+            ),
+            Selection::Attached { selector, .. } => {
+                let pod = |miss: &LabelSelector| {
+                    miss.matches(&pod.labels).then_some((&pod.key.name, &pod.labels)).into_iter()
+                };
+                not_selecting.extend(
+                    not_selected(selector, pod)
+                        .into_iter()
+                        .map(|not_selected| NotSelecting { service: of.clone(), not_selected }),
+                );
+            }
+            _ => {}
+        }
     }
-    Some(PodServices { pod: key.clone(), services, nearly, not_read: Vec::new() })
+    Some(PodServices { pod: key.clone(), services, nearly, not_selecting, not_read: Vec::new() })
 }
 
 /// Returns the explanation of a pod for a Service.

@@ -11,7 +11,7 @@ use crate::finding::{Found, Problem};
 use crate::near::NearMatch;
 use crate::pod::PodExplanation;
 use crate::pod_reason::{PodReason, Together};
-use crate::{Code, Open, Rank, Remedy, ServedBy, Severity, TrafficLost};
+use crate::{Code, Open, Rank, Remedy, SelectedBy, ServedBy, Severity, TrafficLost};
 
 /// The reasons why a Service has its endpoints.
 #[derive(Clone, Debug, Serialize)]
@@ -22,6 +22,9 @@ pub struct Explanation {
     pub verdict: ServiceVerdict,
     /// The program that sends clients to its endpoints.
     pub served_by: ServedBy,
+    /// The EndpointSelector that the Service names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub selected_by: Option<SelectedBy>,
     pub pods_by_publication: Counts,
     /// The faults of the Service, its slices and its Endpoints, the worst first.
     pub faults: Faults,

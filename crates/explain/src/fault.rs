@@ -1,6 +1,7 @@
 //! The possible faults of a Service itself, its slices and its Endpoints.
 
 mod addresses;
+mod attached;
 mod consumers;
 mod elsewhere;
 mod families;
@@ -47,8 +48,11 @@ pub enum Fault {
     },
     /// [`Code::NoPodMatches`](crate::Code::NoPodMatches)
     NoPodMatches {
-        /// The selector, as `key=value` pairs.
+        /// The selector, as `key=value` pairs or, of an EndpointSelector, as kubectl writes it.
         selector: String,
+        /// The EndpointSelector, if it selects the pods.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        endpoint_selector: Option<Text>,
         #[serde(flatten)]
         cause: NoPods,
     },
@@ -62,6 +66,9 @@ pub enum Fault {
     },
     /// [`Code::PodsNearlyMatch`](crate::Code::PodsNearlyMatch)
     PodsNearlyMatch {
+        /// The EndpointSelector, if it selects the pods.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        endpoint_selector: Option<Text>,
         /// The mistyped label of most of these pods.
         nearest: NearMatch,
         /// Number of pods that differ in one mistyped label.
@@ -359,6 +366,11 @@ pub enum Fault {
     /// [`Code::SlicesLeftBehind`](crate::Code::SlicesLeftBehind)
     SlicesLeftBehind {
         slices: Vec<Text>,
+        /// The Endpoints that a controller made, and from which slices are mirrored.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        endpoints: Option<Text>,
+        /// True if some of the slices are those of an EndpointSelector.
+        was_attached: bool,
         /// True if the Service is an alias, so that no client uses the slices.
         is_alias: bool,
     },
@@ -372,6 +384,43 @@ pub enum Fault {
         in_endpoints: usize,
         /// The number of ready endpoints that slices hold, if it is known.
         in_slices: Option<usize>,
+    },
+    /// [`Code::EndpointSelectorNotFound`](crate::Code::EndpointSelectorNotFound)
+    EndpointSelectorNotFound {
+        endpoint_selector: Text,
+        /// False if the cluster does not serve EndpointSelectors.
+        is_served: bool,
+        /// False if no EndpointSelector can have this name.
+        is_name: bool,
+        /// Names of EndpointSelectors of the namespace.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        others: Vec<Text>,
+    },
+    /// [`Code::EndpointSelectorInvalid`](crate::Code::EndpointSelectorInvalid)
+    EndpointSelectorInvalid { endpoint_selector: Text, reason: String },
+    /// [`Code::EndpointSelectorOverridden`](crate::Code::EndpointSelectorOverridden)
+    EndpointSelectorOverridden { endpoint_selector: Text },
+    /// [`Code::HandOverHeld`](crate::Code::HandOverHeld)
+    HandOverHeld {
+        /// The EndpointSelector that takes the Service over, or `None` if its selector does.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        endpoint_selector: Option<Text>,
+        /// The slices that stay.
+        slices: Vec<Text>,
+    },
+    /// [`Code::EndpointSelectorUnserved`](crate::Code::EndpointSelectorUnserved)
+    EndpointSelectorUnserved {
+        endpoint_selector: Text,
+        /// True if a controller has seen an older version of it.
+        is_old: bool,
+        #[serde(flatten)]
+        behind: Behind,
+    },
+    /// [`Code::SelectsUnlabelled`](crate::Code::SelectsUnlabelled)
+    SelectsUnlabelled {
+        endpoint_selector: Text,
+        /// The selector, as kubectl writes it.
+        selector: String,
     },
 }
 

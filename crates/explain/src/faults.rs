@@ -1,6 +1,7 @@
 //! Looks for faults of a Service itself, its slices and its Endpoints.
 
 mod addresses;
+mod attached;
 mod behind;
 mod consumers;
 mod duplicates;
@@ -16,7 +17,7 @@ use std::sync::Arc;
 use kube_endpoint_core_model::publish::publish_not_ready;
 use kube_endpoint_core_model::well_known::{
     ANNOTATION_LEADER, ANNOTATION_TOLERATE_UNREADY, ENDPOINTSLICE_CONTROLLER, LABEL_MANAGED_BY,
-    LABEL_SKIP_MIRROR, MIRRORING_CONTROLLER,
+    LABEL_SKIP_MIRROR, MIRRORING_CONTROLLER, SELECTOR_CONTROLLER,
 };
 use kube_endpoint_core_model::{EndpointSlice, Pod, Service, Text, Timestamp, address};
 use kube_endpoint_mirroring::plan::{AddressVerdict, MirrorVerdict, NotMirrored, SkipReason};
@@ -25,10 +26,12 @@ use crate::across::Across;
 use crate::cluster::ClusterFacts;
 use crate::consumers::kube_proxy::TrafficPolicies;
 use crate::explanation::Counts;
+use crate::hand_over::made_by_controller;
 use crate::near::NearMatches;
 use crate::pod::PodExplanation;
+use crate::selection::Selection;
 use crate::traffic::{Served, ServedBy};
-use crate::{Fault, Objects, Open, Options, Planned, traffic};
+use crate::{Fault, Objects, Open, Options, Planned, SelectedBy, traffic};
 
 use duplicates::duplicates;
 
@@ -36,6 +39,8 @@ use duplicates::duplicates;
 pub(crate) struct Looked<'a> {
     pub(crate) objects: &'a Objects,
     pub(crate) service: &'a Service,
+    pub(crate) selection: Selection<'a>,
+    pub(crate) selected_by: Option<&'a SelectedBy>,
     pub(crate) pods: &'a [Arc<Pod>],
     pub(crate) planned: &'a Planned,
     pub(crate) served: &'a Served<'a>,
@@ -61,11 +66,16 @@ impl Looked<'_> {
         if self.service.service_type == kube_endpoint_core_model::service::ServiceType::ExternalName {
             faults.push(self.alias());
             self.of_left_slices(&mut faults);
-        } else if self.service.selector.is_none() {
-            self.without_selector(&mut faults);
         } else {
-            self.of_selector(&mut faults);
-            self.of_hints(&mut faults);
+            match self.selection {
+                Selection::None => self.without_selector(&mut faults),
+                Selection::Own(_) | Selection::Attached { .. } => {
+                    self.of_selector(&mut faults);
+                    self.of_hints(&mut faults);
+                }
+                Selection::Unusable { .. } | Selection::NotKnown { .. } => {}
+            }
+            self.of_endpoint_selector(&mut faults);
         }
         self.of_consumers(&mut faults);
         self.of_reading(&mut faults);
@@ -88,8 +98,15 @@ impl Looked<'_> {
         let is_alias = self.served.by == ServedBy::Nobody;
         let slices = self.objects.slices_of(&self.service.key);
         let known = self.options.known;
-        let not_known =
-            traffic::not_known(self.service, self.served, slices, self.explained, self.counts, known);
+        let not_known = traffic::not_known(
+            self.service,
+            &self.selection,
+            self.served,
+            slices,
+            self.explained,
+            self.counts,
+            known,
+        );
         // The slices show why.
         let tells = |fault: &Fault| {
             matches!(
@@ -114,6 +131,9 @@ impl Looked<'_> {
         if !self.pods.is_empty() || !self.options.known.pods {
             return;
         }
+        if let Selection::Attached { name, selector, .. } = self.selection {
+            faults.push(self.selects_no_pod(name, selector));
+        }
         let Some(selector) = &self.service.selector else { return };
         let pairs: Vec<String> = selector.iter().map(|(key, value)| format!("{key}={value}")).collect();
         let pairs = pairs.join(",");
@@ -125,9 +145,13 @@ impl Looked<'_> {
             faults.push(Fault::PodsElsewhere { selector, namespaces });
         }
         faults.push(match (near.typos().next(), &near.other_keys) {
-            (Some(nearest), _) => Fault::PodsNearlyMatch { nearest: nearest.clone(), count },
+            (Some(nearest), _) => {
+                Fault::PodsNearlyMatch { endpoint_selector: None, nearest: nearest.clone(), count }
+            }
             (None, Some(other_keys)) => Fault::LabelKeysDiffer(other_keys.clone()),
-            (None, None) => Fault::NoPodMatches { selector: pairs, cause: self.why_no_pod() },
+            (None, None) => {
+                Fault::NoPodMatches { selector: pairs, endpoint_selector: None, cause: self.why_no_pod() }
+            }
         });
     }
 
@@ -156,15 +180,28 @@ impl Looked<'_> {
         faults.extend(self.ignored_by_label());
     }
 
-    /// Looks for slices that were made from pods when the Service selected pods.
+    /// Looks for slices that were made from pods when the Service selected pods, and for Endpoints
+    /// of this time, from which kube-controller-manager mirrors slices.
     fn of_left_slices(&self, faults: &mut Vec<Fault>) {
+        let is_of_pods = |slice: &&Arc<EndpointSlice>| {
+            [ENDPOINTSLICE_CONTROLLER, SELECTOR_CONTROLLER].iter().any(|it| slice.is_managed_by(it))
+        };
         let slices = self.objects.slices_of(&self.service.key).iter();
-        let left = slices.filter(|slice| slice.is_managed_by(ENDPOINTSLICE_CONTROLLER));
-        let left: Vec<Text> = left.map(|slice| slice.metadata.name.clone()).collect();
-        if !left.is_empty() {
-            let is_alias = self.served.by == ServedBy::Nobody;
-            faults.push(Fault::SlicesLeftBehind { slices: left, is_alias });
+        let (of_pods, others): (Vec<_>, Vec<_>) = slices.partition(is_of_pods);
+        let is_alias = self.served.by == ServedBy::Nobody;
+        let is_left = !is_alias && self.options.known.endpoints && others.into_iter().any(is_mirrored);
+        let key = &self.service.key;
+        let endpoints = is_left && made_by_controller(self.objects, key);
+        if of_pods.is_empty() && !endpoints {
+            return;
         }
+        let was_attached = of_pods.iter().any(|slice| slice.is_managed_by(SELECTOR_CONTROLLER));
+        faults.push(Fault::SlicesLeftBehind {
+            slices: of_pods.into_iter().map(|slice| slice.metadata.name.clone()).collect(),
+            endpoints: endpoints.then(|| key.name.clone()),
+            was_attached,
+            is_alias,
+        });
     }
 
     /// Looks at a Service without a selector, whose endpoints somebody else writes. Slices tell
@@ -229,20 +266,21 @@ impl Looked<'_> {
 
     fn of_slices(&self, faults: &mut Vec<Fault>) {
         let slices = self.objects.slices_of(&self.service.key);
-        faults.extend(self.slices_behind().map(Fault::SlicesBehind));
+        let manager = &self.selection.plan_options(self.options).manager;
+        faults.extend(self.slices_behind().map(|behind| self.unless_unserved(behind)));
         for slice in slices {
             let name = slice.metadata.name.clone();
             match slice.metadata.labels.get(LABEL_MANAGED_BY) {
                 // The writer of the endpoints of a Service without a selector need not name itself
                 // as manager: the API server does not, for the Service `kubernetes`.
-                None if !self.service.selects_pods() => {}
+                None if matches!(self.selection, Selection::None) => {}
                 None => faults.push(self.unmanaged(slice)),
-                Some(manager) if is_known(manager, self.options) => {}
+                Some(manager) if self.is_of_controller(manager) => {}
                 Some(manager) => {
                     faults.push(Fault::ForeignSlice { slice: name.clone(), manager: manager.clone() });
                 }
             }
-            if slice.is_managed_by(&self.options.slices.manager) && !slice.is_owned_by(self.service) {
+            if slice.is_managed_by(manager) && !slice.is_owned_by(self.service) {
                 let owner = slice.metadata.owner_references.first();
                 let owner = owner.map(|owner| format!("{} {} ({})", owner.kind, owner.name, owner.uid));
                 faults.push(Fault::WrongOwner { slice: name.clone(), owner });
@@ -255,7 +293,14 @@ impl Looked<'_> {
         if faults.iter().any(|fault| matches!(fault, Fault::SlicesBehind(behind) if behind.is_late)) {
             faults.extend(self.of_missing_pods());
         }
-        faults.extend(duplicates(slices, &self.served.undefined));
+        // During a hand-over both controllers publish the same pods.
+        let hand_over = &self.planned.hand_over;
+        let lasts = |slice: &&Arc<EndpointSlice>| {
+            let mut leaving = hand_over.slices.delete.iter().chain(&hand_over.held);
+            !leaving.any(|leaving| leaving.metadata.name == slice.metadata.name)
+        };
+        let lasting: Vec<Arc<EndpointSlice>> = slices.iter().filter(lasts).cloned().collect();
+        faults.extend(duplicates(&lasting, &self.served.undefined));
     }
 }
 
@@ -289,10 +334,4 @@ fn not_mirrored(verdicts: &[AddressVerdict]) -> impl Iterator<Item = Fault> {
         };
         Fault::AddressNotMirrored { addresses, cause: reason.to_string(), maximum }
     })
-}
-
-fn is_known(manager: &Text, options: &Options) -> bool {
-    **manager == *options.slices.manager
-        || **manager == *MIRRORING_CONTROLLER
-        || **manager == *ENDPOINTSLICE_CONTROLLER
 }

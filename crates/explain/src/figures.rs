@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use kube_endpoint_core_model::well_known::{
-    ANNOTATION_TRIGGER_TIME, ENDPOINTSLICE_CONTROLLER, LABEL_MANAGED_BY,
+    ANNOTATION_TRIGGER_TIME, ENDPOINTSLICE_CONTROLLER, LABEL_MANAGED_BY, SELECTOR_CONTROLLER,
 };
 use kube_endpoint_core_model::{Endpoint, EndpointSlice, ObjectKey, Service, Text, Timestamp};
 use serde::Serialize;
@@ -70,7 +70,8 @@ impl SliceState {
         let is_ready = |endpoint: &&Endpoint| endpoint.conditions.ready != Some(false);
         let endpoints = slice.endpoints.len();
         let manager = slice.metadata.labels.get(LABEL_MANAGED_BY);
-        let is_planned = manager.is_some_and(|manager| **manager == *ENDPOINTSLICE_CONTROLLER);
+        let is_planned = manager
+            .is_some_and(|manager| [ENDPOINTSLICE_CONTROLLER, SELECTOR_CONTROLLER].contains(&&**manager));
         let capacity = if is_planned { max_endpoints } else { API_MAX_ENDPOINTS };
         Self {
             endpoints,

@@ -11,7 +11,7 @@ use std::fmt;
 use kube_endpoint_core_model::maker::{CONTROLLERS, Content, Maker, Provenance};
 use kube_endpoint_core_model::well_known::{
     ANNOTATION_LEADER, ENDPOINT_CONTROLLER, ENDPOINTSLICE_CONTROLLER, LABEL_ENDPOINTS_MANAGED_BY,
-    LABEL_MANAGED_BY, LABEL_SERVICE_NAME, MIRRORING_CONTROLLER,
+    LABEL_MANAGED_BY, LABEL_SERVICE_NAME, MIRRORING_CONTROLLER, SELECTOR_CONTROLLER,
 };
 use kube_endpoint_core_model::{ObjectKey, Text};
 use serde::{Deserialize, Serialize};
@@ -149,9 +149,11 @@ impl Managed {
     pub fn read(kind: OutputKind, metadata: &Value) -> Result<Option<Self>, serde_json::Error> {
         let raw = RawMetadata::deserialize(metadata)?;
         let (content, label, managers) = match kind {
-            OutputKind::EndpointSlice => {
-                (Content::Slice, LABEL_MANAGED_BY, &[ENDPOINTSLICE_CONTROLLER, MIRRORING_CONTROLLER][..])
-            }
+            OutputKind::EndpointSlice => (
+                Content::Slice,
+                LABEL_MANAGED_BY,
+                &[ENDPOINTSLICE_CONTROLLER, MIRRORING_CONTROLLER, SELECTOR_CONTROLLER][..],
+            ),
             OutputKind::Endpoints => {
                 (Content::Endpoints, LABEL_ENDPOINTS_MANAGED_BY, &[ENDPOINT_CONTROLLER][..])
             }

@@ -49,6 +49,7 @@ mod fault;
 mod faults;
 pub mod figures;
 pub mod finding;
+mod hand_over;
 mod hint;
 pub mod leftovers;
 pub mod lint;
@@ -62,6 +63,7 @@ mod refused;
 mod remedy;
 pub mod render;
 mod sarif;
+mod selection;
 pub mod text;
 mod traffic;
 mod unviewed;
@@ -70,13 +72,14 @@ pub use across::Elsewhere;
 pub use cluster::{SomeNodes, StaleLease, Unserved, Waiting};
 pub use code::{Code, Severity, UnknownCode};
 pub use diff::{Change, Diff, DiffError, FieldChange, Verb, diff};
-pub use explain::{NearService, PodServices, ServiceSays, explain, explain_pod};
+pub use explain::{NearService, NotSelecting, PodServices, ServiceSays, explain, explain_pod};
 pub use explanation::{Explanation, ServiceVerdict, Status};
 pub use fault::{
     Behind, Fault, Governing, LocalPolicy, NoName, NoPods, NotDeclared, OfContainer, ServiceIp, UnusedSlice,
     Withheld,
 };
 pub use finding::Problem;
+pub use hand_over::HandOver;
 pub use hint::HintReason;
 pub use lint::{FailOn, Lint, LintOptions, LintReport, lint};
 pub use near::{
@@ -93,4 +96,5 @@ pub use rank::{Rank, TrafficLost};
 pub use refused::{FAILED_WRITES, Refusal, Refused};
 pub use remedy::{PatchForm, Person, Remedy, Step};
 pub use render::{Rendered, render};
+pub use selection::{Attachment, NotSelected, SelectedBy};
 pub use traffic::{Open, ServedBy};

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use kube_endpoint_core_model::well_known::{
     ENDPOINT_CONTROLLER, ENDPOINTSLICE_CONTROLLER, LABEL_ENDPOINTS_MANAGED_BY, MIRRORING_CONTROLLER,
+    SELECTOR_CONTROLLER,
 };
 use kube_endpoint_core_model::{
     EndpointSlice, Endpoints, LabelSelector, ObjectKey, StringMap, Text, Timestamp,
@@ -12,7 +13,7 @@ use serde::Serialize;
 
 use crate::across::Across;
 use crate::cluster::{ClusterFacts, Waiting};
-use crate::explain::explain_with;
+use crate::explain::{Near, explain_with};
 use crate::explanation::Advice;
 use crate::finding::Problem;
 use crate::{
@@ -219,6 +220,7 @@ pub fn lint(objects: &Objects, now: Timestamp, options: &Options, lint_options: 
             });
             index.near(selector)
         };
+        let near = Near { near, metadata: None };
         let explanation = explain_with(objects, key, (&topology, &cluster), now, near, &across, options);
         if let Some(explanation) =
             explanation.as_ref().filter(|_| objects.service(key).is_some_and(|it| it.selects_pods()))
@@ -266,7 +268,8 @@ fn of_service(explanation: Option<Explanation>, key: &ObjectKey) -> impl Iterato
 /// Returns the slices and Endpoints that a controller made, and whose Service does not exist.
 fn of_leftovers(objects: &Objects, options: &Options, lint_options: &LintOptions) -> Vec<Lint> {
     let is_ours = |slice: &EndpointSlice| {
-        let managers = [&*options.slices.manager, ENDPOINTSLICE_CONTROLLER, MIRRORING_CONTROLLER];
+        let managers =
+            [&*options.slices.manager, ENDPOINTSLICE_CONTROLLER, MIRRORING_CONTROLLER, SELECTOR_CONTROLLER];
         managers.iter().any(|manager| slice.is_managed_by(manager))
     };
     let is_from_pods = |endpoints: &Endpoints| {

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
-use kube_endpoint_core_model::{StringMap, Text};
+use kube_endpoint_core_model::{LabelSelector, StringMap, Text};
 use serde::Serialize;
 
 pub use keys::{OtherKey, OtherKeys, other_keys_of};
@@ -53,11 +53,12 @@ impl NearMatch {
     }
 
     /// Returns the remedy. The pods that are meant may only be missing, so they come first.
-    pub(crate) fn remedy(&self) -> String {
+    pub(crate) fn remedy(&self, endpoint_selector: Option<&str>) -> String {
+        let of = endpoint_selector.map(|name| format!(" of EndpointSelector {name}")).unwrap_or_default();
         let Self { label, wanted, found, .. } = self;
         let found = found.as_deref().unwrap_or_default();
         format!(
-            "Start pods with {label}={wanted} if they are missing; if one of {wanted:?} and {found:?} is mistyped, correct it, in spec.selector or in the labels of the pods"
+            "Start pods with {label}={wanted} if they are missing; if one of {wanted:?} and {found:?} is mistyped, correct it, in spec.selector{of} or in the labels of the pods"
         )
     }
 }
@@ -116,6 +117,22 @@ pub struct NearMatches {
 }
 
 impl NearMatches {
+    /// Returns the groups whose pods an EndpointSelector would select but for a likely typo.
+    /// `labels_of` returns the labels of a pod.
+    pub(crate) fn mistyped<'a>(
+        mut self,
+        selector: &LabelSelector,
+        labels_of: impl Fn(&Text) -> Option<&'a StringMap>,
+    ) -> Self {
+        let fits = |group: &NearMatch| {
+            let labels = group.pods.first().and_then(&labels_of);
+            labels.is_some_and(|labels| selector.matches(&labels.with(&group.label, &group.wanted)))
+        };
+        self.groups.retain(|group| group.is_typo && fits(group));
+        let pods = self.groups.iter().map(|group| group.count).sum();
+        Self { pods, other_keys: None, ..self }
+    }
+
     /// Returns the groups that differ by a likely typo.
     pub fn typos(&self) -> impl Iterator<Item = &NearMatch> {
         self.groups.iter().filter(|group| group.is_typo)

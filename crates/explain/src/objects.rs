@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use kube_endpoint_core_model::well_known::{LABEL_MANAGED_BY, SELECTOR_CONTROLLER};
 use kube_endpoint_core_model::{
-    EndpointSlice, Endpoints, Intern, Interner, LabelSelector, Node, ObjectKey, Pod, Service, StringMap,
-    Text, Timestamp, address,
+    EndpointSelector, EndpointSlice, Endpoints, Intern, Interner, LabelSelector, Node, ObjectKey, Pod,
+    Service, StringMap, Text, Timestamp, address,
 };
 use kube_endpoint_slice_plan::TopologyState;
 use serde::de::DeserializeOwned;
@@ -18,6 +19,7 @@ use crate::defaults;
 use crate::details::{self, LastWrite, PodDetails, RecentEvent};
 use crate::doctor::Lease;
 use crate::leftovers::OutputKind;
+use crate::selection;
 use crate::unviewed::Unviewed;
 
 /// The reason why an object cannot be read.
@@ -47,6 +49,9 @@ pub struct Objects {
     /// Slices by the Service that their label names.
     pub(crate) slices: BTreeMap<ObjectKey, Vec<Arc<EndpointSlice>>>,
     pub(crate) endpoints: BTreeMap<ObjectKey, Arc<Endpoints>>,
+    pub(crate) endpoint_selectors: BTreeMap<ObjectKey, Arc<EndpointSelector>>,
+    /// True if the cluster does not serve EndpointSelectors.
+    pub(crate) serves_no_selectors: bool,
     /// The last writes of slices and Endpoints.
     pub(crate) slice_writes: HashMap<ObjectKey, LastWrite>,
     pub(crate) endpoints_writes: HashMap<ObjectKey, LastWrite>,
@@ -67,7 +72,7 @@ pub struct Objects {
     /// The kinds that no explanation reads.
     skipped: BTreeSet<String>,
     /// Pods by namespace and label.
-    by_label: HashMap<(Text, Text, Text), Vec<Arc<Pod>>>,
+    pub(crate) by_label: HashMap<(Text, Text, Text), Vec<Arc<Pod>>>,
     repeated: Repeated,
 }
 
@@ -149,6 +154,11 @@ impl Objects {
                 let mut endpoints: Endpoints = view(&object, &kind)?;
                 endpoints.intern(&mut self.repeated.0);
                 self.add_endpoints(endpoints, last_write);
+            }
+            "EndpointSelector" if selection::is_of_group(&object) => {
+                let mut selector: EndpointSelector = view(&object, &kind)?;
+                selector.intern(&mut self.repeated.0);
+                self.add_endpoint_selector(Arc::new(selector));
             }
             "Event" => {
                 let (about, key, event) =
@@ -233,7 +243,9 @@ impl Objects {
     /// controller works. The object itself is not added.
     pub fn note_write(&mut self, kind: OutputKind, metadata: &Value) {
         let write = details::last_write_of(metadata);
+        let is_attached = metadata["labels"][LABEL_MANAGED_BY] == SELECTOR_CONTROLLER;
         let sign = match kind {
+            OutputKind::EndpointSlice if is_attached => &mut self.seen.attached,
             OutputKind::EndpointSlice => &mut self.seen.slices,
             OutputKind::Endpoints => &mut self.seen.endpoints,
         };

@@ -12,6 +12,8 @@ use kube_endpoint_slice_plan as slices;
 use kube_endpoint_slice_plan::TopologyState;
 
 use crate::Objects;
+use crate::hand_over::{self, HandOver};
+use crate::selection::Selection;
 
 /// Options of the explained controllers, and limits of the explanation.
 #[derive(Clone, Debug)]
@@ -45,11 +47,14 @@ pub struct Known {
     pub nodes: bool,
     pub slices: bool,
     pub endpoints: bool,
+    /// EndpointSelectors. Without them, explanations say nothing about the pods of Services that
+    /// name one.
+    pub selectors: bool,
 }
 
 impl Known {
     /// All kinds.
-    pub const ALL: Self = Self { pods: true, nodes: true, slices: true, endpoints: true };
+    pub const ALL: Self = Self { pods: true, nodes: true, slices: true, endpoints: true, selectors: true };
 
     /// Returns true if all kinds are known.
     pub fn is_complete(self) -> bool {
@@ -100,20 +105,23 @@ impl Options {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Planned {
-    /// The plan of its slices, if it selects pods.
+    /// The plan of its slices, if it selects pods, itself or by an EndpointSelector.
     pub slices: Option<slices::Plan>,
     /// The plan of its Endpoints, if it selects pods.
     pub endpoints: Option<endpoints::Plan>,
     /// The plan of the slices that mirror its Endpoints.
     pub mirroring: Option<mirroring::Plan>,
+    /// The writes of the endpoint selector controller besides those of the plan of its slices.
+    pub hand_over: HandOver,
 }
 
 impl Planned {
     /// Plans for one name: the Service, its Endpoints, or both may exist.
     pub fn new(objects: &Objects, key: &ObjectKey, topology: &TopologyState, options: &Options) -> Self {
         let service = objects.service(key).map(|service| &**service);
-        let pods = service.map(|service| pods_of(objects, service)).unwrap_or_default();
-        Self::with_pods(objects, key, &pods, topology, options)
+        let selection = |service| Selection::of(objects, service, options.known);
+        let pods = service.map(|service| selection(service).pods(objects, &key.namespace));
+        Self::with_pods(objects, key, &pods.unwrap_or_default(), topology, options)
     }
 
     pub(crate) fn with_pods(
@@ -125,28 +133,37 @@ impl Planned {
     ) -> Self {
         let service = objects.service(key).map(|service| &**service);
         let known = options.known;
-        let selecting = service.filter(|service| service.selects_pods() && known.pods);
+        let selection = service.map_or(Selection::None, |service| Selection::of(objects, service, known));
+        let selecting = service.filter(|_| selection.selects_pods() && known.pods);
         let existing = objects.endpoints_of(key);
         let managed_by = |manager: &str| -> Vec<Arc<EndpointSlice>> {
             let mut is_planned = slice_labels::planned_by(manager);
             objects.slices_of(key).iter().filter(|slice| is_planned(slice)).cloned().collect()
         };
         let mirrored = managed_by(MIRRORING_CONTROLLER);
+        let plan_options = selection.plan_options(options);
+        let slices = selecting.map(|service| {
+            let existing = managed_by(&plan_options.manager);
+            let mut plan = slices::plan(
+                &slices::PlanInputs::new(service, pods, &objects.nodes)
+                    .with_existing_slices(&existing)
+                    .with_options(&plan_options)
+                    .with_topology(topology),
+            );
+            if !(known.nodes && known.slices) {
+                plan.sub_plans.iter_mut().for_each(|sub_plan| sub_plan.writes = Writes::default());
+            }
+            plan
+        });
+        let planned: Vec<_> =
+            slices.iter().flat_map(|plan| &plan.sub_plans).map(|sub_plan| &sub_plan.writes).collect();
+        let hand_over = service.map(|service| {
+            hand_over::Inputs { objects, service, selection, pods, planned: &planned, options }.plan()
+        });
+        let hand_over = hand_over.unwrap_or_default();
+        let to_mirror = existing.filter(|_| hand_over.endpoints.is_empty());
         Self {
-            slices: selecting.map(|service| {
-                let existing = managed_by(&options.slices.manager);
-                let mut plan = slices::plan(
-                    &slices::PlanInputs::new(service, pods, &objects.nodes)
-                        .with_existing_slices(&existing)
-                        .with_options(&options.slices)
-                        .with_topology(topology),
-                );
-                if !(known.nodes && known.slices) {
-                    plan.sub_plans.iter_mut().for_each(|sub_plan| sub_plan.writes = Writes::default());
-                }
-                plan
-            }),
-            endpoints: selecting.map(|service| {
+            endpoints: selecting.filter(|service| service.selects_pods()).map(|service| {
                 let mut plan = endpoints::plan(
                     &endpoints::PlanInputs::new(service, pods)
                         .with_existing(existing)
@@ -161,25 +178,27 @@ impl Planned {
             }),
             mirroring: (known.slices && known.endpoints && (existing.is_some() || !mirrored.is_empty()))
                 .then(|| {
-                    mirroring::PlanInputs::new(service, existing)
+                    mirroring::PlanInputs::new(service, to_mirror)
                         .with_existing_slices(&mirrored)
                         .with_options(&options.mirroring)
                 })
                 // A cache may hold only a summary of Endpoints that another controller has written.
                 .filter(|inputs| !mirroring::plan::lacks_content(inputs))
                 .map(|inputs| mirroring::plan(&inputs)),
+            slices,
+            hand_over,
         }
     }
 
     /// Returns the writes to slices, of each controller and address type.
     pub fn slice_writes(&self) -> impl Iterator<Item = &Writes<EndpointSlice>> {
         let planned = self.slices.iter().flat_map(|plan| &plan.sub_plans).map(|sub_plan| &sub_plan.writes);
-        planned.chain(self.mirroring.iter().map(|plan| &plan.writes))
+        planned.chain(self.mirroring.iter().map(|plan| &plan.writes)).chain([&self.hand_over.slices])
     }
 
     /// Returns the writes to Endpoints.
     pub fn endpoints_writes(&self) -> impl Iterator<Item = &Writes<Endpoints>> {
-        self.endpoints.iter().map(|plan| &plan.writes)
+        self.endpoints.iter().map(|plan| &plan.writes).chain([&self.hand_over.endpoints])
     }
 }
 
@@ -189,13 +208,6 @@ pub(crate) fn differ(old: &Endpoints, new: &Endpoints) -> bool {
     old.metadata.labels != new.metadata.labels
         || annotations(old) != annotations(new)
         || new.subsets.listed().is_some_and(|wanted| !old.subsets.is_equivalent_to(wanted))
-}
-
-/// Returns the pods that a Service selects, sorted by name. The list is empty if controllers do not
-/// make its endpoints from pods.
-pub(crate) fn pods_of(objects: &Objects, service: &Service) -> Vec<Arc<Pod>> {
-    let selector = service.selector.as_ref().filter(|_| service.selects_pods());
-    selector.map(|selector| objects.selected(&service.key.namespace, selector)).unwrap_or_default()
 }
 
 /// Returns the time of the newest change that the outputs should show: of the Service, or of the

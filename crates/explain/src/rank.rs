@@ -59,6 +59,7 @@ impl Fault {
             | Self::NoLocalEndpoint { policy: LocalPolicy::Internal, .. }
             | Self::NoLocalEndpoint { with: 0, .. } => TrafficLost::Some,
             Self::SlicesBehind(behind) if behind.is_late => TrafficLost::Some,
+            Self::EndpointSelectorUnserved { .. } => TrafficLost::Some,
             Self::PortNotDeclared { .. } | Self::ServiceLabelIgnored { .. } if severity > Severity::Info => {
                 TrafficLost::Some
             }

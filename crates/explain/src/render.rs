@@ -3,11 +3,14 @@
 use std::collections::BTreeSet;
 
 use kube_endpoint_core_model::service::ServiceType;
+use kube_endpoint_core_model::well_known::SELECTOR_GROUP;
 use kube_endpoint_core_model::{EndpointSlice, Endpoints, LeftOut, ObjectKey, PodVerdict, Verdict};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::{Objects, Options, Planned};
+use crate::hand_over::made_by_controller;
+use crate::selection::{Selection, is_name, overridden};
+use crate::{Known, Objects, Options, Planned};
 
 /// The maximum number of Services that [`notes`] names.
 const NOTES: usize = 20;
@@ -33,8 +36,12 @@ pub fn render(objects: &Objects, options: &Options) -> Vec<Rendered> {
     let topology = objects.topology(options.slices.topology_node_tolerance);
     let mut inputs = objects.clone();
     inputs.slices.clear();
-    let makes_endpoints =
-        |key: &ObjectKey| objects.service(key).is_some_and(|service| service.selects_pods());
+    let makes_endpoints = |key: &ObjectKey| {
+        objects.service(key).is_some_and(|service| {
+            service.selects_pods()
+                || service.endpoint_selector().is_some() && made_by_controller(objects, key)
+        })
+    };
     inputs.endpoints.retain(|key, _| !makes_endpoints(key));
     let without_service = inputs.endpoints.keys().filter(|key| inputs.service(key).is_none());
     let mut keys: Vec<ObjectKey> = inputs.services().chain(without_service).cloned().collect();
@@ -68,6 +75,11 @@ pub fn notes(objects: &Objects, rendered: &[Rendered]) -> Vec<String> {
         notes.truncate(NOTES);
         notes.push(format!("{more} more Services have no endpoints."));
     }
+    let named =
+        rendered.iter().filter_map(|one| Some((&one.object, overridden(objects.service(&one.object)?)?)));
+    notes.extend(named.map(|(key, name)| {
+        format!("{key}: its selector wins, so EndpointSelector {name}, which it names, has no effect.")
+    }));
     let without_address: BTreeSet<&ObjectKey> = rendered
         .iter()
         .flat_map(|one| &one.verdicts)
@@ -95,6 +107,24 @@ fn note(objects: &Objects, one: &Rendered) -> Option<String> {
             format!("{key}: its Endpoints are not mirrored, because there is no Service of this name.")
         });
     };
+    let selection = Selection::of(objects, service, Known::ALL);
+    if let Selection::Attached { name, selector, .. } = selection {
+        return one.verdicts.is_empty().then(|| {
+            format!("{key}: EndpointSelector {name} selects no pod that was read, so there are no endpoints: {selector}.")
+        });
+    }
+    if let Selection::Unusable { name, object } = selection {
+        let why = match object.and_then(|object| object.selector.as_ref().err()) {
+            Some(reason) => format!("EndpointSelector {name} is invalid: {reason}"),
+            None if !is_name(name) => format!("no EndpointSelector can have the name {name:?}"),
+            None => {
+                format!(
+                    "EndpointSelector {name} was not read; give its manifest ({SELECTOR_GROUP}/v1alpha1), too"
+                )
+            }
+        };
+        return one.slices.is_empty().then(|| format!("{key}: nothing is written, because {why}."));
+    }
     if !service.selects_pods() {
         let is_alias = service.service_type == ServiceType::ExternalName;
         let why = match (is_alias, objects.endpoints_of(key)) {

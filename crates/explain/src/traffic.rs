@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use crate::explanation::Counts;
 use crate::pod::{PodExplanation, Publication};
+use crate::selection::Selection;
 use crate::{Fault, Known, PodReason};
 
 pub use served::ServedBy;
@@ -142,13 +143,15 @@ pub(crate) fn count_endpoints(served: &Served, slices: &[Arc<EndpointSlice>], kn
 /// Returns the open question about a Service, and the kinds that would answer it.
 pub(crate) fn not_known(
     service: &Service,
+    selection: &Selection<'_>,
     served: &Served,
     slices: &[Arc<EndpointSlice>],
     pods: &[PodExplanation],
     counts: Counts,
     known: Known,
 ) -> Option<Fault> {
-    let selects = service.selects_pods();
+    let selects = selection.selects_pods();
+    let is_attached = selection.endpoint_selector().is_some();
     let unread = |kinds: &[(bool, &'static str)]| {
         kinds.iter().filter(|(is_known, _)| !is_known).map(|(_, kind)| *kind).collect::<Vec<_>>()
     };
@@ -159,6 +162,12 @@ pub(crate) fn not_known(
                 (known.slices, "endpointslices"),
                 (known.nodes || !known.pods, "nodes"),
             ])
+        } else if is_attached {
+            unread(&[
+                (known.pods, "pods"),
+                (known.slices, "endpointslices"),
+                (known.selectors, "endpointselectors"),
+            ])
         } else {
             unread(&[(known.slices, "endpointslices"), (known.endpoints, "endpoints")])
         };
@@ -168,7 +177,10 @@ pub(crate) fn not_known(
         slice.is_managed_by(kube_endpoint_core_model::well_known::MIRRORING_CONTROLLER)
     };
     let is_due = |pod: &PodExplanation| matches!(pod.reason, Some(PodReason::NotWritten));
-    let kinds = if !selects {
+    let kinds = if is_attached && !selects {
+        // While a selector cannot be used, endpoints leave with their pods.
+        unread(&[(known.selectors, "endpointselectors")])
+    } else if !selects {
         // Only mirrored slices have a source, the Endpoints, that would tell more.
         let matters = slices.is_empty() || slices.iter().any(is_mirrored);
         unread(&[(known.endpoints || !matters, "endpoints")])
@@ -179,7 +191,7 @@ pub(crate) fn not_known(
     };
     let open = match receiving + counts.ending + counts.others {
         0 => Open::NoTraffic,
-        _ if selects && is_less_than_listed(service, served, slices) => Open::LessTraffic,
+        _ if (selects || is_attached) && is_less_than_listed(service, served, slices) => Open::LessTraffic,
         _ => Open::MoreTraffic,
     };
     (!kinds.is_empty()).then_some(Fault::NotKnown { kinds, open })

@@ -324,6 +324,24 @@ fn each_loop_may_have_its_own_controller() {
     assert_eq!(report.two_at_once.answer, Answer::No, "{:?}", report.two_at_once);
 }
 
+/// Beside kube-controller-manager it serves EndpointSelectors, and writes nothing that the loops
+/// write.
+#[test]
+fn a_manager_that_runs_none_of_the_loops_is_no_second_one() {
+    let mut facts = upstream_only();
+    facts.managers =
+        Ok(vec![pod("kube-endpoint-manager", "node-a", &["--controllers=endpoint-selector-controller"])]);
+    let mut leases = facts.leases.unwrap_or_default();
+    leases.push(lease("kube-endpoint-manager", "node-a_1", 5));
+    facts.leases = Ok(leases);
+    let report = examine(&facts, now());
+    assert_eq!(report.two_at_once.answer, Answer::No, "{:?}", report.two_at_once.evidence);
+    assert!(report.to_do.is_empty(), "{:?}", report.to_do);
+    let (_, needed) = for_manager(facts.managers.as_ref().unwrap()).unwrap();
+    let needs = |resource: &str| needed.iter().any(|it| it.resource == resource);
+    assert!(needs("endpointselectors") && needs("endpointslices") && !needs("endpoints"), "{needed:?}");
+}
+
 #[test]
 fn leases_tell_who_leads() {
     let two = |others: Vec<Lease>| {

@@ -29,7 +29,8 @@ pub(crate) struct Fault {
     pub(crate) controllers: Option<Vec<String>>,
     /// Capacity of Endpoints objects, if it is not the default.
     pub(crate) endpoints_capacity: Option<usize>,
-    /// Kinds that the reader may not read: `pods`, `nodes`, `endpointslices` or `endpoints`.
+    /// Kinds that the reader may not read: `pods`, `nodes`, `endpointslices`, `endpoints` or
+    /// `endpointselectors`.
     #[serde(default)]
     pub(crate) forbidden: Vec<String>,
     /// The names of the pods, and the addresses of other endpoints, to which the owner of the
@@ -73,8 +74,12 @@ impl Fault {
             let objects = Objects::read(cluster.objects().iter().cloned()).unwrap();
             let key = ObjectKey::new("default", "web");
             let planned = Planned::new(&objects, &key, &objects.topology(0.0), options);
-            let slices = planned.slices.filter(|_| runs("endpointslice"));
+            let is_attached = objects.service(&key).is_some_and(|it| it.endpoint_selector().is_some());
+            let of_slices = if is_attached { "selectors" } else { "endpointslice" };
+            let slices = planned.slices.filter(|_| runs(of_slices));
             let slices = slices.into_iter().flat_map(|plan| plan.sub_plans).map(|plan| plan.writes);
+            let passes = runs("selectors") && planned.hand_over.held.is_empty();
+            let slices = slices.chain(Some(planned.hand_over.slices).filter(|_| passes));
             let endpoints = planned.endpoints.filter(|_| runs("endpoints")).map(|plan| plan.writes);
             let mirrored = planned.mirroring.filter(|_| runs("mirroring")).map(|plan| plan.writes);
             for writes in slices {

@@ -40,6 +40,7 @@ impl State {
             nodes: is_known("nodes"),
             slices: is_known("endpointslices"),
             endpoints: is_known("endpoints"),
+            selectors: is_known("endpointselectors"),
         };
         Self { cluster: fault.settled(&options), options, known }
     }
@@ -51,6 +52,7 @@ impl State {
             "Pod" => self.known.pods,
             "EndpointSlice" => self.known.slices,
             "Endpoints" => self.known.endpoints,
+            "EndpointSelector" => self.known.selectors,
             _ => true,
         };
         Objects::read(self.cluster.objects().iter().filter(may).cloned()).unwrap()

@@ -182,7 +182,8 @@ proptest! {
     fn less_to_read_makes_no_other_claim(cluster in cluster(), is_settled in any::<bool>(), may in prop::collection::vec(any::<bool>(), 4)) {
         let cluster = if is_settled { settled(cluster) } else { cluster };
         let full = explained(&objects(cluster.objects()));
-        let known = Known { pods: may[0], slices: may[1], endpoints: may[2], nodes: may[3] };
+        let known =
+            Known { pods: may[0], slices: may[1], endpoints: may[2], nodes: may[3], ..Known::ALL };
         let is_read = |object: &&Value| match object["kind"].as_str().unwrap() {
             "Pod" => known.pods,
             "EndpointSlice" => known.slices,

@@ -13,6 +13,7 @@ mod laws;
 mod other_objects;
 mod refused;
 mod render;
+mod selectors;
 mod shop;
 mod statuses;
 mod traffic;

@@ -10,7 +10,7 @@ use tower::ServiceExt;
 
 /// The version, the plural and the singular of each kind that a command may name, and if it has
 /// a namespace.
-const KINDS: [(&str, &str, &str, bool); 7] = [
+const KINDS: [(&str, &str, &str, bool); 8] = [
     ("api/v1", "nodes", "node", false),
     ("api/v1", "pods", "pod", true),
     ("api/v1", "services", "service", true),
@@ -18,6 +18,7 @@ const KINDS: [(&str, &str, &str, bool); 7] = [
     ("api/v1", "events", "event", true),
     ("apis/discovery.k8s.io/v1", "endpointslices", "endpointslice", true),
     ("apis/coordination.k8s.io/v1", "leases", "lease", true),
+    ("apis/kube-endpoint-manager.github.io/v1alpha1", "endpointselectors", "endpointselector", true),
 ];
 
 /// Kinds that only an API server with admission plugins has. Events name such objects.
@@ -48,6 +49,7 @@ pub(crate) async fn run(server: &EmbeddedApiServer, line: &str) -> Result<bool, 
         ["auth", "can-i", _, _, user] if user.starts_with("--as=") => Ok(false),
         ["get" | "describe", kind, ..] if OF_ADMISSION.contains(kind) => Ok(false),
         ["get", "nodes", "-o" | "--show-labels", ..] | ["get", "pvc"] => Ok(false),
+        ["get", "endpointselectors.kube-endpoint-manager.github.io"] if !namespace.is_empty() => Ok(false),
         ["get", kind, name] => exist(server, namespace, kind, &[name]).await,
         ["get", kind, "-L", _] => at(kind, "").map(|_| false),
         ["get", "events", "--field-selector", about] if about.starts_with("involvedObject.name=") => {
@@ -115,6 +117,7 @@ async fn exist(
 
 /// Returns the path of an object, or of all objects of a kind if the name is empty.
 pub(crate) fn path(namespace: &str, kind: &str, name: &str) -> Result<String, String> {
+    let kind = kind.strip_suffix(".kube-endpoint-manager.github.io").unwrap_or(kind);
     let is_flag = [namespace, kind, name].iter().any(|word| word.starts_with('-'));
     let of = KINDS.iter().find(|(_, plural, singular, _)| kind == *plural || kind == *singular);
     match of.filter(|_| !is_flag) {

@@ -30,7 +30,8 @@ const START: &str = "2026-01-01T00:10:00Z";
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The plurals of all kinds that an explanation reads.
-const KINDS: [&str; 7] = ["nodes", "pods", "services", "endpoints", "endpointslices", "events", "leases"];
+const KINDS: [&str; 8] =
+    ["nodes", "pods", "services", "endpoints", "endpointslices", "endpointselectors", "events", "leases"];
 
 /// The number of addresses that an Endpoints object may hold.
 const CAPACITY: usize = 1000;
@@ -102,6 +103,7 @@ impl<'f> Scene<'f> {
             nodes: known("nodes"),
             slices: known("endpointslices"),
             endpoints: known("endpoints"),
+            selectors: known("endpointselectors"),
         };
         tokio::time::sleep(PATIENCE).await;
         Ok(Self { fault, server, manager, known })
@@ -112,6 +114,7 @@ impl<'f> Scene<'f> {
             "pods" => self.known.pods,
             "endpointslices" => self.known.slices,
             "endpoints" => self.known.endpoints,
+            "endpointselectors" => self.known.selectors,
             _ => true,
         };
         Objects::read(KINDS.iter().filter(may).flat_map(|kind| self.server.list(kind))).unwrap()
@@ -258,6 +261,7 @@ async fn add(server: &EmbeddedApiServer, objects: impl Iterator<Item = Value>) -
 
 fn start(server: &EmbeddedApiServer, controllers: Option<&[String]>) -> RunningManager {
     let mut settings = settings(Gates::default());
+    settings.controllers = ControllerName::ALL.into();
     if let Some(names) = controllers {
         let runs = |name: &ControllerName| match name {
             ControllerName::Endpoints => names.iter().any(|name| name == "endpoints"),

@@ -63,9 +63,11 @@ impl Reader {
 
     /// Reads why pods of the namespace cannot be created, if no pod of the Service runs.
     pub(super) async fn failed_creates(&self, reading: &mut Reading, service: &Service) -> Result<()> {
-        let Some(selector) = service.selector.as_ref().filter(|_| reading.known.pods) else { return Ok(()) };
+        if !reading.known.pods {
+            return Ok(());
+        }
         let namespace = &service.key.namespace;
-        let pods = reading.objects.selected(namespace, selector);
+        let pods = reading.objects.pods_for(service);
         if pods.iter().any(|pod| !pod.is_terminal()) {
             return Ok(());
         }
@@ -81,7 +83,8 @@ impl Reader {
     /// them may be meant for it.
     pub(super) async fn unlabelled_slices(&self, reading: &mut Reading, service: &Service) -> Result<()> {
         let has_slices = !reading.objects.slices_of(&service.key).is_empty();
-        if service.selector.is_some() || has_slices || !reading.known.slices {
+        let is_written = service.selector.is_none() && service.endpoint_selector().is_none();
+        if !is_written || has_slices || !reading.known.slices {
             return Ok(());
         }
         let namespace = Some(&*service.key.namespace);

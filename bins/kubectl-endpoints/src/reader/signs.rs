@@ -102,5 +102,8 @@ fn is_all<T: Clone>(page: &ObjectList<T>) -> bool {
 
 /// Returns true if a finding with this code may have one of these causes.
 pub(crate) fn may_tell_more(code: Code) -> bool {
-    matches!(code, Code::SlicesBehind | Code::EndpointsBehind | Code::ClusterUnserved)
+    matches!(
+        code,
+        Code::SlicesBehind | Code::EndpointsBehind | Code::ClusterUnserved | Code::EndpointSelectorUnserved
+    )
 }

@@ -17,6 +17,7 @@ mod outputs;
 mod render;
 mod requests;
 mod sarif;
+mod selectors;
 mod server;
 mod unserved;
 

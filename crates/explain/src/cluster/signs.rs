@@ -1,7 +1,7 @@
 //! Signs that the controllers work: the last times at which they are known to have written.
 
 use kube_endpoint_core_model::maker::CONTROLLERS;
-use kube_endpoint_core_model::well_known::ENDPOINTSLICE_CONTROLLER;
+use kube_endpoint_core_model::well_known::{ENDPOINTSLICE_CONTROLLER, SELECTOR_CONTROLLER};
 use kube_endpoint_core_model::{EndpointSlice, ObjectKey, Text, Timestamp};
 
 use crate::Objects;
@@ -11,6 +11,8 @@ use crate::details::LastWrite;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Signs {
     pub(crate) slices: Option<Timestamp>,
+    /// Slices of Services that name an EndpointSelector.
+    pub(crate) attached: Option<Timestamp>,
     pub(crate) endpoints: Option<Timestamp>,
 }
 
@@ -20,15 +22,19 @@ impl Signs {
     /// later.
     pub(crate) fn of(objects: &Objects, manager: &str) -> Self {
         let mut signs = objects.seen;
-        let slices = objects.slices.values().flatten();
-        let from_pods = slices
-            .filter(|slice| slice.is_managed_by(manager) || slice.is_managed_by(ENDPOINTSLICE_CONTROLLER));
-        for slice in from_pods {
+        for slice in objects.slices.values().flatten() {
+            let sign = if slice.is_managed_by(manager) || slice.is_managed_by(ENDPOINTSLICE_CONTROLLER) {
+                &mut signs.slices
+            } else if slice.is_managed_by(SELECTOR_CONTROLLER) {
+                &mut signs.attached
+            } else {
+                continue;
+            };
             let written = match objects.slice_writes.get(&slice.key()) {
                 Some(write) => by_controller(write),
                 None => published(objects, slice),
             };
-            signs.slices = signs.slices.max(written);
+            *sign = (*sign).max(written);
         }
         let writes = objects.endpoints.keys().filter_map(|key| objects.endpoints_writes.get(key));
         let of_endpoints = writes.filter_map(by_controller).max();

@@ -157,7 +157,8 @@ fn to_do(
         ));
     }
     if missing.iter().any(|it| it.who != "you") {
-        all.push("Grant kube-endpoint-manager what it lacks (deploy/base/cluster-role.yaml).".to_owned());
+        let role = if facts.are_beside() { "overlays/addon" } else { "base" };
+        all.push(format!("Grant kube-endpoint-manager what it lacks (deploy/{role}/cluster-role.yaml)."));
     }
     if let Ok(conflicts @ 1..) = facts.conflicts {
         all.push(format!(
@@ -165,7 +166,9 @@ fn to_do(
              reason=ForeignWriteConflict"
         ));
     }
-    if matches!(manager, Manager::Leads(_)) && changes.is_some_and(|changes| changes.total() > 0) {
+    // Beside kube-controller-manager it writes few of them.
+    let writes_all = matches!(manager, Manager::Leads(_)) && !facts.are_beside();
+    if writes_all && changes.is_some_and(|changes| changes.total() > 0) {
         all.push(
             "Outputs are not as kube-endpoint-manager would write them: kubectl endpoints diff -A".to_owned(),
         );
@@ -181,6 +184,7 @@ fn not_known(facts: &Facts, loops: &[LoopReport], two_at_once: &TwoAtOnce, now: 
         || facts.leases().into_iter().any(|lease| lease.is_managers());
     let matters =
         (is_installed || loops.iter().all(|of| of.is_off != Answer::No)) && !is_manager_alone(facts);
+    let matters = matters && !facts.are_beside();
     // A controller that does not lead runs no loop, whatever its flags are.
     let matters = matters && abandoned(facts, &manager(facts, now), now).is_none();
     let open = loops.iter().filter(|of| matters && of.is_off == Answer::NotKnown);

@@ -6,6 +6,7 @@ use kube_endpoint_core_model::{ObjectKey, Timestamp};
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::loops::runs_beside;
 use super::{Outputs, Review, Webhook};
 use crate::leftovers::OutputKind;
 use crate::{Change, Verb};
@@ -53,6 +54,12 @@ pub struct Facts {
 }
 
 impl Facts {
+    /// Returns true if kube-endpoint-manager runs none of the loops of kube-controller-manager: it
+    /// serves EndpointSelectors beside that.
+    pub(super) fn are_beside(&self) -> bool {
+        self.managers.as_ref().is_ok_and(|pods| runs_beside(pods))
+    }
+
     /// Returns the Leases of the two programs, each once.
     pub(super) fn leases(&self) -> Vec<&Lease> {
         let all = self.leases.iter().chain(&self.leases_elsewhere).flatten();

@@ -162,6 +162,12 @@ pub(super) fn manager_runs(facts: &Facts, of: &Loop) -> bool {
     pods.is_empty() || pods.iter().any(|pod| turns_on(pod, of))
 }
 
+/// Returns true if the flags of all pods of kube-endpoint-manager turn all loops off that
+/// kube-controller-manager has: it serves EndpointSelectors beside it.
+pub(super) fn runs_beside(pods: &[Instance]) -> bool {
+    !pods.is_empty() && !pods.iter().any(|pod| LOOPS.iter().any(|of| turns_on(pod, of)))
+}
+
 /// Returns the Lease of kube-controller-manager if its holder stopped to renew it and nobody leads:
 /// neither another controller nor one without a Lease.
 pub(super) fn abandoned<'f>(facts: &'f Facts, manager: &Manager<'_>, now: Timestamp) -> Option<&'f Lease> {

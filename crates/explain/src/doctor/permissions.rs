@@ -2,7 +2,10 @@
 
 use std::fmt;
 
+use kube_endpoint_core_model::well_known::SELECTOR_GROUP;
+
 use super::Instance;
+use super::loops::runs_beside;
 
 /// A permission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -97,6 +100,13 @@ pub const FOR_MANAGER: &[Permission] = &[
     of_lease("update", "kube-endpoint-manager"),
 ];
 
+/// The permissions that kube-endpoint-manager needs besides if it serves EndpointSelectors.
+const FOR_SELECTORS: &[Permission] = &[
+    in_cluster("EndpointSelectors", "list", SELECTOR_GROUP, "endpointselectors"),
+    in_cluster("EndpointSelectors", "watch", SELECTOR_GROUP, "endpointselectors"),
+    in_cluster("EndpointSelectors", "get", "", "services"),
+];
+
 /// Returns the user as which the pods of kube-endpoint-manager send requests, and the permissions
 /// that it needs by their flags. Returns `None` if the pods do not tell the user, or work on single
 /// namespaces, which Roles may permit.
@@ -107,7 +117,11 @@ pub fn for_manager(pods: &[Instance]) -> Option<(String, Vec<Permission>)> {
     let other_lease =
         ["leader-elect-resource-name", "leader-elect-resource-namespace", "shard", "service-selector"];
     let other_lease = other_lease.into_iter().any(has);
-    let needed = FOR_MANAGER.iter().filter(|it| !(other_lease && it.resource == "leases")).copied();
+    let beside = runs_beside(pods);
+    let is_needed =
+        |it: &&Permission| !(other_lease && it.resource == "leases" || beside && it.resource == "endpoints");
+    let selectors = FOR_SELECTORS.iter().filter(|_| beside);
+    let needed = FOR_MANAGER.iter().filter(is_needed).chain(selectors).copied();
     (!has("namespaces")).then(|| (user, needed.collect()))
 }
 

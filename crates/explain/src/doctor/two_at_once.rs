@@ -81,6 +81,10 @@ pub(super) fn two_at_once(facts: &Facts, loops: &[LoopReport], now: Timestamp) -
         );
         return TwoAtOnce { answer: Answer::Yes, evidence };
     }
+    if facts.are_beside() {
+        evidence.push("Its pods run none of the loops of kube-controller-manager.".to_owned());
+        return TwoAtOnce { answer: Answer::No, evidence };
+    }
     let with = |answer: Answer| {
         let loops = LOOPS.iter().zip(loops).filter(|(of, _)| manager_runs(facts, of));
         loops.filter(|(_, of)| of.is_off == answer).map(|(of, _)| of.name).collect::<Vec<_>>()

@@ -7,11 +7,12 @@ use kube_endpoint_core_model::{ObjectKey, Text};
 
 use super::text::{and, names};
 use super::{
-    Fault, UnusedSlice, addresses, consumers, elsewhere, families, ports, selector, topology, undeclared,
-    unserved,
+    Fault, UnusedSlice, addresses, attached, consumers, elsewhere, families, ports, selector, topology,
+    undeclared, unserved,
 };
 use crate::pod_reason::{capital, held};
 use crate::remedy::Person::{ClusterAdministrator, EndpointsWriter, ServiceOwner};
+use crate::selection::RESOURCE;
 use crate::{Remedy, Step};
 
 /// The maximum number of objects in one command.
@@ -22,10 +23,14 @@ impl Fault {
     pub fn remedy(&self, service: &ObjectKey) -> Remedy {
         let namespace = &*service.namespace;
         let in_namespace = |words: &[&str]| Step::kubectl_in(namespace, words.iter().copied());
+        if let Some(remedy) = self.selector_remedy(service) {
+            return remedy;
+        }
         match self {
             Self::NotKnown { kinds, .. } => {
                 let checks = kinds.iter().map(|kind| match *kind {
                     "nodes" => Step::kubectl(["auth", "can-i", "list", kind]),
+                    "endpointselectors" => in_namespace(&["auth", "can-i", "list", RESOURCE]),
                     kind => in_namespace(&["auth", "can-i", "list", kind]),
                 });
                 let say = if kinds.len() == 1 { "this says" } else { "these say" };
@@ -111,7 +116,9 @@ impl Fault {
                     format!("Let whoever writes {writers} set hints, too, or {otherwise}"),
                 )
             }
-            Self::PodsNearlyMatch { nearest, .. } => Remedy::ask(ServiceOwner, nearest.remedy()),
+            Self::PodsNearlyMatch { nearest, endpoint_selector, .. } => {
+                Remedy::ask(ServiceOwner, nearest.remedy(endpoint_selector.as_deref()))
+            }
             Self::HeadlessWithoutNames { subdomain, service, governing } => {
                 super::names::without_names_remedy(subdomain, service, *governing)
             }
@@ -160,14 +167,13 @@ impl Fault {
                 ServiceOwner,
                 format!("Nothing, if {manager} is meant to add endpoints to this Service"),
             ),
-            Self::SlicesLeftBehind { slices, is_alias: true } => {
+            Self::SlicesLeftBehind { slices, is_alias: true, .. } => {
                 let delete = each(slices, |names| in_namespace(&[&["delete", "endpointslice"], names].concat()));
                 Remedy::new("Delete the slices, which no client of an alias uses").then(delete)
             }
-            Self::SlicesLeftBehind { .. } => Remedy::ask(
-                ServiceOwner,
-                "Restore the selector, or delete the slices once other endpoints are written for the Service",
-            ),
+            Self::SlicesLeftBehind { slices, endpoints, was_attached, .. } => {
+                attached::left_remedy(slices, endpoints.as_ref(), *was_attached)
+            }
             Self::SlicesBehind(behind) | Self::EndpointsBehind { behind, .. } if !behind.is_late => {
                 Remedy::new("Wait a few seconds")
             }
@@ -262,6 +268,13 @@ impl Fault {
                 capital(&held(finalizers)),
             )
             .shown_by([Step::finalizers(namespace, "endpointslice", slice)]),
+            // `selector_remedy` has these.
+            Self::EndpointSelectorNotFound { .. }
+            | Self::EndpointSelectorInvalid { .. }
+            | Self::EndpointSelectorOverridden { .. }
+            | Self::HandOverHeld { .. }
+            | Self::EndpointSelectorUnserved { .. }
+            | Self::SelectsUnlabelled { .. } => Remedy::default(),
             Self::EndpointsWrittenByOthers { by, .. } => {
                 let by = by.as_deref().unwrap_or("the other client");
                 Remedy::ask(

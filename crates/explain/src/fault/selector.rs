@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::text::names;
 use crate::remedy::Person::{ClusterAdministrator, PodOwner, ServiceOwner};
-use crate::{Remedy, Step};
+use crate::{NotSelected, Remedy, Step};
 
 /// The likely reason why no pod has the labels of a selector. Serialises with the tag `cause`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -39,6 +39,8 @@ pub enum NoPods {
         set: Text,
         ordinal: u32,
     },
+    /// Pods meet all requirements of an EndpointSelector but one.
+    AllBut(NotSelected),
     /// A program scales the pods to zero while no client sends requests, and answers instead.
     ScaledToZero {
         by: &'static str,
@@ -50,6 +52,15 @@ impl NoPods {
     pub(super) fn text(&self) -> String {
         match self {
             Self::NotKnown => String::new(),
+            Self::AllBut(pods) => {
+                let (noun, meet) = if pods.count == 1 { ("pod", "meets") } else { ("pods", "meet") };
+                format!(
+                    "; {} {noun}, {}, {meet} all of it but {}",
+                    pods.count,
+                    pods.example(),
+                    pods.requirement
+                )
+            }
             Self::LabelOfRollout { label } => format!("; the value of {label} changes with each rollout"),
             Self::NoPodHasRole { label, pods, count, none_is_ready, .. } => {
                 let (pod, have) = if *count == 1 { ("pod", "has") } else { ("pods", "have") };
@@ -76,7 +87,7 @@ impl NoPods {
     pub(super) fn remedy(&self, service: &ObjectKey) -> Remedy {
         let workloads = Step::kubectl_in(&service.namespace, ["get", "deployments,statefulsets,replicasets"]);
         match self {
-            Self::NotKnown => Remedy::ask(
+            Self::NotKnown | Self::AllBut(_) => Remedy::ask(
                 ServiceOwner,
                 "Start pods with these labels: look for a Deployment or StatefulSet that is scaled to zero or whose pods are refused; if there should be none, correct spec.selector",
             )

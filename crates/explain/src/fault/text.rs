@@ -6,8 +6,8 @@ use kube_endpoint_core_model::Text;
 use kube_endpoint_core_model::well_known::LABEL_HEADLESS;
 
 use super::{
-    Fault, LocalPolicy, NoPods, UnusedSlice, addresses, consumers, elsewhere, families, ports, selector,
-    topology, undeclared, unserved,
+    Fault, LocalPolicy, NoPods, UnusedSlice, addresses, attached, consumers, elsewhere, families, ports,
+    selector, topology, undeclared, unserved,
 };
 use crate::consumers::kube_proxy::LABEL_SERVICE_PROXY_NAME;
 use crate::finding::Problem;
@@ -37,6 +37,7 @@ fn plural(resource: &str) -> &str {
     match resource {
         "endpointslices" => "EndpointSlices",
         "endpoints" => "Endpoints",
+        "endpointselectors" => "EndpointSelectors",
         resource => resource,
     }
 }
@@ -48,16 +49,43 @@ impl fmt::Display for Fault {
                 let kinds: Vec<&str> = kinds.iter().map(|kind| plural(kind)).collect();
                 write!(f, "{} could not be read, so {} is not known", and(&kinds), open.subject())
             }
-            Self::NoPodMatches { selector, cause } => {
+            Self::NoPodMatches { selector, endpoint_selector: None, cause } => {
                 write!(f, "no pod has the labels {selector}{}", cause.text())
             }
+            Self::NoPodMatches { selector, endpoint_selector: Some(name), cause } => {
+                write!(f, "EndpointSelector {name} selects no pod: {selector}{}", cause.text())
+            }
+            Self::EndpointSelectorNotFound { endpoint_selector, is_served, is_name, others } => {
+                f.write_str(&attached::not_found(endpoint_selector, *is_served, *is_name, others))
+            }
+            Self::EndpointSelectorInvalid { endpoint_selector, reason } => {
+                f.write_str(&attached::invalid(endpoint_selector, reason))
+            }
+            Self::EndpointSelectorOverridden { endpoint_selector } => write!(
+                f,
+                "the Service has a selector, so EndpointSelector {endpoint_selector}, which it names, has no effect"
+            ),
+            Self::HandOverHeld { endpoint_selector, slices } => {
+                f.write_str(&attached::held(endpoint_selector.as_ref(), slices))
+            }
+            Self::EndpointSelectorUnserved { endpoint_selector, is_old, behind } => {
+                behind.fmt(f, &attached::unserved(endpoint_selector, *is_old))
+            }
+            Self::SelectsUnlabelled { endpoint_selector, selector } => write!(
+                f,
+                "EndpointSelector {endpoint_selector} selects pods without any label, too: {selector}"
+            ),
             Self::PodsNotCreated { kind, workload, message } => {
                 f.write_str(&selector::refused(kind, workload, message))
             }
-            Self::PodsNearlyMatch { nearest, count } => {
+            Self::PodsNearlyMatch { endpoint_selector, nearest, count } => {
                 let pods = if *count == 1 { "1 pod differs" } else { "pods differ" };
                 let count = if *count == 1 { String::new() } else { format!("{count} ") };
-                write!(f, "no pod matches the selector, but {count}{pods} in one label only: {nearest}")
+                match endpoint_selector {
+                    Some(name) => write!(f, "EndpointSelector {name} selects no pod")?,
+                    None => f.write_str("no pod matches the selector")?,
+                }
+                write!(f, ", but {count}{pods} in one label only: {nearest}")
             }
             Self::NoSelector { unlabelled } => {
                 f.write_str("the Service has no selector, and there are no endpoints for it")?;
@@ -259,8 +287,8 @@ impl fmt::Display for Fault {
                     "the Endpoints {endpoints} have the label of the endpoints controller, and the Service does not exist"
                 )
             }
-            Self::SlicesLeftBehind { slices, .. } => {
-                write!(f, "the Service selects no pods, and slices made from pods remain: {}", names(slices))
+            Self::SlicesLeftBehind { slices, endpoints, .. } => {
+                f.write_str(&attached::left(slices, endpoints.as_ref()))
             }
             Self::SliceTerminating { slice, finalizers } => {
                 write!(f, "slice {slice} is being deleted and held by {}", names(finalizers))
@@ -335,6 +363,12 @@ impl Problem for Fault {
             Self::SlicesLeftBehind { .. } => Code::SlicesLeftBehind,
             Self::SliceTerminating { .. } => Code::SliceTerminating,
             Self::EndpointsWrittenByOthers { .. } => Code::EndpointsWrittenByOthers,
+            Self::EndpointSelectorNotFound { .. } => Code::EndpointSelectorNotFound,
+            Self::EndpointSelectorInvalid { .. } => Code::EndpointSelectorInvalid,
+            Self::EndpointSelectorOverridden { .. } => Code::EndpointSelectorOverridden,
+            Self::HandOverHeld { .. } => Code::HandOverHeld,
+            Self::EndpointSelectorUnserved { .. } => Code::EndpointSelectorUnserved,
+            Self::SelectsUnlabelled { .. } => Code::SelectsUnlabelled,
         }
     }
 

@@ -7,17 +7,29 @@ use crate::cluster::{SILENCE, Waiting, by_controller};
 use crate::fault::Behind;
 use crate::leftovers::OutputKind;
 use crate::refused::Refused;
+use crate::selection::Selection;
 use crate::{Fault, age};
 
 impl Looked<'_> {
     /// Returns the due writes of slices.
     pub(super) fn slices_behind(&self) -> Option<Behind> {
-        let due = self.planned.slice_writes().map(Behind::of).reduce(sum).unwrap_or_else(nothing);
+        let hand_over = &self.planned.hand_over;
+        // Other faults tell of these.
+        let is_told = match self.selection {
+            Selection::None => true,
+            Selection::Own(_) => !hand_over.held.is_empty(),
+            _ => false,
+        };
+        let writes = self.planned.slice_writes();
+        let writes = writes.filter(|writes| !(is_told && std::ptr::eq(*writes, &hand_over.slices)));
+        let due = writes.map(Behind::of).reduce(sum).unwrap_or_else(nothing);
         if due.is_empty() {
             return None;
         }
         let due = self.aged(due, self.refused(OutputKind::EndpointSlice, self.slices_written()));
-        let sign = self.cluster.signs.slices.filter(|sign| Some(*sign) > self.slices_written());
+        let signs = self.cluster.signs;
+        let sign = if self.selection.endpoint_selector().is_some() { signs.attached } else { signs.slices };
+        let sign = sign.filter(|sign| Some(*sign) > self.slices_written());
         let seconds = sign.map(|sign| age::since(sign, self.now)).filter(|seconds| *seconds < SILENCE);
         Some(Behind { others_written_seconds: seconds, ..due })
     }

@@ -73,8 +73,9 @@ impl Looked<'_> {
                 _ => false,
             })
         };
+        let manager = self.selection.plan_options(self.options).manager.clone();
         let unused = self.slices().iter().filter_map(|slice| {
-            let is_planned = self.service.selects_pods() && slice.is_managed_by(&self.options.slices.manager);
+            let is_planned = self.selection.selects_pods() && slice.is_managed_by(&manager);
             let cause = traffic::of_slice(self.service, slice).filter(|cause| !is_told(slice, cause))?;
             let is_fault = !is_planned && !self.is_due(slice);
             is_fault.then(|| Fault::SliceUnused { slice: slice.metadata.name.clone(), cause })

@@ -42,7 +42,7 @@ impl Looked<'_> {
     /// slices have the ports of the endpoints, also if the target port is a name.
     pub(super) fn headless_ports(&self) -> Vec<Fault> {
         let service = self.service;
-        let is_open = service.selects_pods() && !self.options.known.pods;
+        let is_open = self.selection.selects_pods() && !self.options.known.pods;
         if self.served.by != ServedBy::Dns || is_open {
             return Vec::new();
         }

@@ -11,6 +11,7 @@ use kube_endpoint_core_model::{EndpointSlice, Endpoints, ObjectKey, Pod, Text, a
 use super::Looked;
 use crate::consumers::kube_proxy::numbers_used;
 use crate::fault::{Governing, NoPods, no_name};
+use crate::selection::Selection;
 use crate::traffic::ServedBy;
 use crate::{Fault, age};
 
@@ -52,8 +53,14 @@ impl Looked<'_> {
             return None;
         }
         let unviewed = &self.objects.unviewed;
-        let selector = self.service.selector.iter().flat_map(|selector| selector.iter());
-        let values = selector.map(|(_, value)| &**value).filter(|value| value.len() > 2);
+        let values: Vec<&str> = match self.selection {
+            Selection::Own(selector) => selector.iter().map(|(_, value)| &**value).collect(),
+            Selection::Attached { selector, .. } => {
+                selector.alternatives().flat_map(|(_, values)| values).map(String::as_str).collect()
+            }
+            _ => Vec::new(),
+        };
+        let values = values.into_iter().filter(|value| value.len() > 2);
         let names: Vec<&str> = std::iter::once(&*self.service.key.name).chain(values).collect();
         let owners = self.pods.iter().filter_map(|pod| unviewed.serving(&pod.key)?.owner.as_ref());
         let owners: Vec<&(Text, Text)> = owners.collect();
@@ -136,12 +143,13 @@ impl Looked<'_> {
     /// Returns a fault if slices made from pods send clients to pods that the Service does not
     /// select, or that do not exist.
     pub(super) fn of_missing_pods(&self) -> Option<Fault> {
-        if !self.service.selects_pods() || !self.options.known.pods {
+        if !self.selection.selects_pods() || !self.options.known.pods {
             return None;
         }
         let own: BTreeSet<&Text> = self.pods.iter().map(|pod| &pod.key.name).collect();
         let slices = self.objects.slices_of(&self.service.key).iter();
-        let slices = slices.filter(|slice| slice.is_managed_by(&self.options.slices.manager));
+        let manager = &self.selection.plan_options(self.options).manager;
+        let slices = slices.filter(|slice| slice.is_managed_by(manager));
         let mut missing: BTreeSet<Text> = BTreeSet::new();
         for slice in slices {
             let addresses_sent = self.served.endpoints_of(slice);

@@ -23,6 +23,7 @@ use kube_endpoint_core_model::maker::CONTROLLERS;
 use kube_endpoint_core_model::well_known::{ENDPOINT_CONTROLLER, LABEL_ENDPOINTS_MANAGED_BY};
 use kube_endpoint_core_model::{Endpoints, Text, Writes};
 
+use crate::hand_over::names_pods;
 use crate::planned::differ;
 
 /// Returns the writes that change more than the label that names the controller.
@@ -45,10 +46,6 @@ pub(super) fn is_of_others(endpoints: &Endpoints, by: Option<&Text>) -> bool {
     }
     match by {
         Some(by) => !CONTROLLERS.contains(&&**by),
-        // Controllers name the pod of each address.
-        None => endpoints.subsets.listed().into_iter().flatten().any(|subset| {
-            let addresses = || subset.addresses.iter().chain(subset.not_ready_addresses.iter());
-            addresses().any(|address| address.target_ref.as_ref().is_none_or(|target| *target.kind != *"Pod"))
-        }),
+        None => !names_pods(endpoints),
     }
 }

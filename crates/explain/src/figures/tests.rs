@@ -61,6 +61,7 @@ fn the_capacity_of_a_slice_is_that_of_its_manager() {
         assert_eq!(class, Some((want / 10).min(FILL_CLASSES - 1)), "{manager:?} {endpoints}");
     };
     check(Some(ENDPOINTSLICE_CONTROLLER), 50, 50);
+    check(Some(SELECTOR_CONTROLLER), 50, 50);
     check(Some(MIRRORING_CONTROLLER), 50, 5);
     check(Some(MIRRORING_CONTROLLER), 1000, 100);
     check(None, 300, 30);

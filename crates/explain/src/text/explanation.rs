@@ -63,13 +63,25 @@ impl Explanation {
         }
         document.line(first);
         document.sentence(Vec::new(), &sentence(&verdict.message), Emphasis::None, layout.columns);
+        self.add_selector(&mut document, layout);
         self.add_faults(&mut document, layout);
         self.add_pods(&mut document, layout, now);
         self.add_near(&mut document, layout);
+        self.add_not_selected(&mut document, layout);
         self.add_outputs(&mut document, layout, now);
         self.add_events(&mut document, layout, now);
         self.add_to_do(&mut document, layout);
         document
+    }
+
+    /// Says which EndpointSelector selects the pods. Faults tell about one that does not.
+    fn add_selector(&self, document: &mut Document, layout: Layout) {
+        let Some(by) = self.selected_by.as_ref().filter(|by| !by.requirements.is_empty()) else { return };
+        let selector = by.requirements.join(", ");
+        let selected = format!("Selected by EndpointSelector {}: {selector}.", by.endpoint_selector);
+        document.sentence(Vec::new(), &selected, Emphasis::None, layout.columns);
+        let others = "Use pods in kubectl port-forward, logs and exec: svc/NAME needs a selector.";
+        document.sentence(Vec::new(), others, Emphasis::Dim, layout.columns);
     }
 
     fn add_faults(&self, document: &mut Document, layout: Layout) {
@@ -136,6 +148,19 @@ impl Explanation {
         }
         let shown = self.nearly_matching.iter().take(FAULTS).map(|near| near.count).sum();
         more(document, self.nearly_matching_pods, shown, "pods");
+    }
+
+    /// Lists the pods that the EndpointSelector does not select because of one requirement.
+    fn add_not_selected(&self, document: &mut Document, layout: Layout) {
+        let groups = self.selected_by.as_ref().map_or(&[][..], |by| &by.not_selected);
+        if groups.is_empty() {
+            return;
+        }
+        document.heading("Pods that do not meet one requirement");
+        for group in groups.iter().take(FAULTS) {
+            document.sentence(vec![plain("  ")], &group.to_string(), Emphasis::None, layout.columns);
+        }
+        more(document, groups.len(), FAULTS, "groups");
     }
 
     fn add_outputs(&self, document: &mut Document, layout: Layout, now: Timestamp) {
@@ -281,6 +306,13 @@ impl PodServices {
         }
         for near in &self.nearly {
             let message = format!("{}: {}", near.service, near.near.differs());
+            document.sentence(vec![plain("  ")], &sentence(&message), Emphasis::None, layout.columns);
+        }
+        if !self.not_selecting.is_empty() {
+            document.heading("Services whose EndpointSelector does not select it because of one requirement");
+        }
+        for not in &self.not_selecting {
+            let message = format!("{}: {}", not.service, not.not_selected.differs());
             document.sentence(vec![plain("  ")], &sentence(&message), Emphasis::None, layout.columns);
         }
         document

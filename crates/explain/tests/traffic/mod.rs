@@ -47,6 +47,7 @@ fn reading(cluster: &Cluster, forbidden: &str) -> (Objects, Options) {
         nodes: may("nodes"),
         slices: may("endpointslices"),
         endpoints: may("endpoints"),
+        selectors: true,
     };
     let is_read = |object: &&Value| match object["kind"].as_str().unwrap() {
         "Pod" => known.pods,

@@ -1,8 +1,9 @@
 //! Collects the objects of an explanation from the caches of the controllers.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use kube_endpoint_core_model::{ObjectKey, StringMap, Text};
+use kube_endpoint_core_model::{ObjectKey, Service, StringMap, Text};
 use kube_endpoint_explain::{Known, Objects, Options, near_pods, needs_all_nodes};
 use kube_endpoint_informer::{Cluster, Kind};
 
@@ -31,11 +32,12 @@ pub(super) fn known(cluster: &Cluster) -> Known {
         nodes: is_known(Kind::Nodes),
         slices: is_known(Kind::EndpointSlices),
         endpoints: is_known(Kind::Endpoints),
+        selectors: is_known(Kind::EndpointSelectors),
     }
 }
 
 /// Returns sentences about the parts that an explanation from the caches lacks.
-pub(super) fn notes(known: Known) -> Vec<String> {
+pub(super) fn notes(known: Known, service: &Service) -> Vec<String> {
     let mut notes = vec![
         "The manager's caches hold neither events nor Leases, and not who wrote an object last; of pods they lack probes and owners, of nodes the version, \
          of Services externalName and finalizers. kubectl endpoints explain reads these."
@@ -50,6 +52,11 @@ pub(super) fn notes(known: Known) -> Vec<String> {
         ),
         (known.slices, "EndpointSlices", "Slices are not checked."),
         (known.endpoints, "Endpoints", "Endpoints are not checked."),
+        (
+            known.selectors || service.endpoint_selector().is_none(),
+            "EndpointSelectors",
+            "The controller endpoint-selector-controller reads them; what the Service should have is not known.",
+        ),
     ];
     let unknown = kinds.into_iter().filter(|(is_known, ..)| !is_known);
     notes.extend(unknown.map(|(_, kind, consequence)| {
@@ -69,7 +76,19 @@ pub(super) fn of_service(
     let service = cluster.service(key)?;
     let pods = cluster.pods_of(key);
     let mut nearby = Vec::new();
-    if pods.is_empty() && service.selector.is_some() {
+    if service.endpoint_selector().is_some() && !add_endpoint_selector(cluster, &mut objects, &service) {
+        add_endpoint_selectors(cluster, &mut objects, &key.namespace);
+    }
+    let required = objects.required_labels(&service);
+    let misses = objects.attached_selector(&service).filter(|_| !pods.is_empty());
+    let misses: Vec<_> = misses.into_iter().flat_map(|it| it.misses()).map(|(_, miss)| miss).collect();
+    if !misses.is_empty() {
+        for_each_pod(cluster, &key.namespace, |pod| {
+            if misses.iter().any(|miss| miss.matches(&pod.labels)) {
+                nearby.push((pod.key.name.clone(), pod.labels.clone()));
+            }
+        });
+    } else if pods.is_empty() && required.is_some() {
         for_each_pod(cluster, &key.namespace, |pod| {
             nearby.push((pod.key.name.clone(), pod.labels.clone()));
         });
@@ -101,20 +120,42 @@ pub(super) fn of_service(
             cluster.service(&other).into_iter().for_each(|other| objects.add_service(other));
         }
     }
-    if let Some(selector) = service.selector.as_ref().filter(|_| pods.is_empty()) {
-        for name in near_pods(selector, nearby.iter().map(|(name, labels)| (name, labels))) {
+    if let Some(labels) = required.as_ref().filter(|_| pods.is_empty()) {
+        for name in near_pods(labels, nearby.iter().map(|(name, labels)| (name, labels))) {
             let near = ObjectKey { namespace: key.namespace.clone(), name };
             cluster.pod(&near).into_iter().for_each(|pod| objects.add_pod(pod));
         }
     }
-    objects.add_service(service);
+    objects.add_service(Arc::clone(&service));
     pods.into_iter().for_each(|pod| objects.add_pod(pod));
     cluster.slices_of(key).into_iter().for_each(|slice| objects.add_slice(slice, None));
+    for name in objects.missing_pods(&service) {
+        let pod = ObjectKey { namespace: key.namespace.clone(), name };
+        cluster.pod(&pod).into_iter().for_each(|pod| objects.add_pod(pod));
+    }
     if known.nodes && objects.has_hints_for_others(key) {
         add_nodes(cluster, &mut objects);
     }
     cluster.endpoints(key).into_iter().for_each(|endpoints| objects.add_endpoints(endpoints, None));
     Some((objects, nearby))
+}
+
+/// Adds the EndpointSelector that a Service names. Returns false if there is none of this name.
+pub(super) fn add_endpoint_selector(cluster: &Cluster, objects: &mut Objects, service: &Service) -> bool {
+    let Some(name) = service.endpoint_selector() else { return true };
+    let key = ObjectKey { namespace: service.key.namespace.clone(), name: name.clone() };
+    let selector = cluster.endpoint_selector(&key);
+    let exists = selector.is_some();
+    selector.into_iter().for_each(|selector| objects.add_endpoint_selector(selector));
+    exists
+}
+
+/// Adds the EndpointSelectors of a namespace: their names may tell how one is spelled that does not
+/// exist.
+pub(super) fn add_endpoint_selectors(cluster: &Cluster, objects: &mut Objects, namespace: &Text) {
+    let all = cluster.endpoint_selectors().into_iter();
+    let of_namespace = all.filter(|selector| selector.key.namespace == *namespace);
+    of_namespace.for_each(|selector| objects.add_endpoint_selector(selector));
 }
 
 /// Adds all nodes.
@@ -196,8 +237,13 @@ mod tests {
 
     #[test]
     fn kinds_that_are_not_listed_are_noted() {
-        let notes = notes(known(&Cluster::new(Kind::ALL)));
-        assert_eq!(notes.len(), 5, "{notes:?}");
-        assert_eq!(super::notes(Known::ALL).len(), 1);
+        let attached = json!({"metadata": {"name": "web", "namespace": "shop", "annotations": {
+            "kube-endpoint-manager.github.io/endpoint-selector": "web-stable"}}});
+        let attached: Service = serde_json::from_value(attached).unwrap();
+        let none = known(&Cluster::new(Kind::ALL));
+        let count = |known: Known, service: &Service| notes(known, service).len();
+        assert_eq!(count(none, &Service::default()), 5);
+        assert_eq!(count(none, &attached), 6);
+        assert_eq!(count(Known::ALL, &attached), 1);
     }
 }

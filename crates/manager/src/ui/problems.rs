@@ -166,14 +166,21 @@ impl Batch {
 
     fn add(&mut self, cluster: &Cluster, namespace: &Text) {
         let Self { objects, knows_nodes, size } = self;
+        let mut lacks_selector = false;
         keys_of(
             namespace,
             |after| cluster.services_after(after, STEP),
             |key| {
                 *size += 1;
-                cluster.service(key).into_iter().for_each(|service| objects.add_service(service));
+                if let Some(service) = cluster.service(key) {
+                    lacks_selector |= !objects::add_endpoint_selector(cluster, objects, &service);
+                    objects.add_service(service);
+                }
             },
         );
+        if lacks_selector {
+            objects::add_endpoint_selectors(cluster, objects, namespace);
+        }
         objects::for_each_pod(cluster, namespace, |pod| {
             *size += 1;
             if let Some(node) = pod.node_name.as_ref().filter(|_| !*knows_nodes) {

@@ -307,7 +307,8 @@ impl Shared {
         let explanation = explain(&objects, key, &topology, now, Some(&nearby), &options)?;
         let zones = zone_map(objects.service(key)?, objects.slices_of(key), &cluster.nodes());
         let text = explanation.text(Layout::NARROW, now).render(Colors::Off);
-        Some(Explained { explanation, text, zones, notes: objects::notes(known) })
+        let notes = objects::notes(known, objects.service(key)?);
+        Some(Explained { explanation, text, zones, notes })
     }
 }
 

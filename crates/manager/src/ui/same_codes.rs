@@ -5,7 +5,9 @@ mod fault_manifests;
 
 use std::collections::BTreeMap;
 
-use kube_endpoint_core_model::{EndpointSlice, Endpoints, Node, ObjectKey, Pod, Service, Timestamp};
+use kube_endpoint_core_model::{
+    EndpointSelector, EndpointSlice, Endpoints, Node, ObjectKey, Pod, Service, Timestamp,
+};
 use kube_endpoint_explain::{Explanation, Known, LintOptions, Objects, Options, explain, lint};
 use kube_endpoint_informer::{Cluster as Caches, Kind, Object, StreamEvent};
 use serde_json::{Value, json};
@@ -33,6 +35,7 @@ fn caches(objects: &[Value]) -> Caches {
             "Node" => apply::<Node>(&caches, object),
             "EndpointSlice" => apply::<EndpointSlice>(&caches, object),
             "Endpoints" => apply::<Endpoints>(&caches, object),
+            "EndpointSelector" => apply::<EndpointSelector>(&caches, object),
             "Pod" => {
                 // As the reflectors do while there is a page.
                 let mut pod: Pod = serde_json::from_value(object.clone()).unwrap();
@@ -49,7 +52,10 @@ fn caches(objects: &[Value]) -> Caches {
 
 /// Returns true if the caches hold the kind. They hold neither Events nor Leases.
 fn is_cached(object: &&Value) -> bool {
-    matches!(object["kind"].as_str().unwrap(), "Service" | "Pod" | "Node" | "EndpointSlice" | "Endpoints")
+    matches!(
+        object["kind"].as_str().unwrap(),
+        "Service" | "Pod" | "Node" | "EndpointSlice" | "Endpoints" | "EndpointSelector"
+    )
 }
 
 /// Returns all that an explanation says, without when an object was created or written, which the
@@ -57,6 +63,13 @@ fn is_cached(object: &&Value) -> bool {
 fn said(explanation: Option<Explanation>) -> Value {
     let mut said = json!(explanation);
     said.as_object_mut().map(|said| said.remove("freshness"));
+    let without_write = |output: &mut Value| {
+        output.as_object_mut().map(|output| output.remove("lastWrite"));
+    };
+    if let Some(endpoints) = said.get_mut("endpoints") {
+        without_write(endpoints);
+    }
+    said["slices"].as_array_mut().into_iter().flatten().for_each(without_write);
     said
 }
 
@@ -96,8 +109,8 @@ fn the_page_and_the_plugin_say_the_same_in_the_same_order() {
             differ.insert(file.clone(), format!("list: {plugin:?} {page:?}"));
         }
         // The plugin reads only the pods of the Service, if there are any.
-        let selector = of_plugin.service(&key()).and_then(|service| service.selector.clone());
-        let selected: Vec<_> = selector.map_or(Vec::new(), |it| of_plugin.selected(&key().namespace, &it));
+        let service = of_plugin.service(&key()).filter(|it| it.endpoint_selector().is_none());
+        let selected = service.map_or(Vec::new(), |service| of_plugin.pods_for(service));
         let is_read = |object: &&Value| {
             let name = &object["metadata"]["name"];
             object["kind"] != "Pod"
@@ -119,4 +132,49 @@ fn the_page_and_the_plugin_say_the_same_in_the_same_order() {
     }
     let differing: Vec<&str> = differ.keys().map(String::as_str).collect();
     assert_eq!(differing, SAID_IN_MORE_DETAIL, "{differ:#?}");
+}
+
+/// Returns the explanation of the page, as it is shown, with the notes.
+fn page_of(caches: &Caches, known: Known) -> (Explanation, String) {
+    let (mut options, (objects, nearby)) =
+        (Options::default(), objects::of_service(caches, &key(), known).unwrap());
+    options.other_namespaces = false;
+    options.known = known;
+    let topology = objects.topology(options.slices.topology_node_tolerance);
+    let explanation = explain(&objects, &key(), &topology, now(), Some(&nearby), &options).unwrap();
+    let notes = objects::notes(known, objects.service(&key()).unwrap()).join("\n");
+    (explanation, notes)
+}
+
+#[test]
+fn the_page_tells_the_state_of_an_attached_service() {
+    let mut pages = Vec::new();
+    let settled = |file: &str| manifests().remove(file).unwrap().settled(&Options::default());
+    for (state, file) in [
+        ("attached", "ep095-selects-unlabelled.yaml"),
+        ("held", "ep093-hand-over-held.yaml"),
+        ("handed back", "ep092-endpoint-selector-overridden.yaml"),
+        ("missing", "ep090-endpoint-selector-not-found.yaml"),
+    ] {
+        let (explanation, _) = page_of(&caches(settled(file).objects()), Known::ALL);
+        let verdict = &explanation.verdict;
+        pages.push(json!({"state": state, "verdict": verdict.message, "status": verdict.status,
+            "selectedBy": explanation.selected_by}));
+    }
+    insta::assert_json_snapshot!(pages);
+}
+
+/// A manager without the endpoint selector controller does not watch EndpointSelectors.
+#[test]
+fn a_page_without_endpoint_selectors_does_not_say_that_one_is_missing() {
+    let fault = manifests().remove("ep095-selects-unlabelled.yaml").unwrap();
+    let settled = fault.settled(&Options::default());
+    let mut objects = settled.objects().to_vec();
+    objects.retain(|object| object["kind"] != "EndpointSelector");
+    let caches = caches(&objects);
+    let known = Known { selectors: false, ..Known::ALL };
+    let (explanation, notes) = page_of(&caches, known);
+    insta::assert_snapshot!(format!("{} {}\n{notes}", explanation.verdict.code, explanation.verdict.message));
+    let found = Problems::of(&caches, &Options::default(), known, now(), None);
+    assert!(found.items.is_empty(), "{:?}", found.items);
 }

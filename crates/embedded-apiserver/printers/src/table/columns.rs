@@ -124,7 +124,9 @@ pub(super) fn cells(resource: &Resource, object: &Value, now: Timestamp) -> Vec<
         "namespaces" => vec![name(), json!(text(object, "/status/phase")), age()],
         "endpointselectors" => {
             let services = object.pointer("/status/services").map_or(String::new(), Value::to_string);
-            let accepted = text(object, "/status/conditions/0/status");
+            let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
+            let accepted = conditions.into_iter().flatten().find(|it| it["type"] == "Accepted");
+            let accepted = accepted.map_or("", |condition| text(condition, "/status"));
             vec![name(), json!(services), json!(accepted), age()]
         }
         "leases" => vec![name(), json!(text(object, "/spec/holderIdentity")), age()],

@@ -221,6 +221,30 @@ fn endpoints_and_slices() {
     );
 }
 
+/// A CustomResourceDefinition names these columns.
+#[test]
+fn endpoint_selectors() {
+    let condition = |kind: &str, status: &str| json!({"type": kind, "status": status});
+    let selector = |name: &str, status: Value| with_name(name, json!({"status": status}));
+    let accepted = json!([condition("Other", "Unknown"), condition("Accepted", "True")]);
+    insta::assert_snapshot!(
+        wide(
+            "endpointselectors",
+            &[
+                selector("web-stable", json!({"services": 2, "conditions": accepted})),
+                selector("mistyped", json!({"services": 0, "conditions": [condition("Accepted", "False")]})),
+                selector("unseen", json!({})),
+            ]
+        ),
+        @r#"
+    NAME         SERVICES   ACCEPTED   AGE
+    web-stable   2          True       60m
+    mistyped     0          False      60m
+    unseen                             60m
+    "#
+    );
+}
+
 #[test]
 fn nodes_namespaces_and_leases() {
     let ready = |status: &str| json!({"conditions": [{"type": "Ready", "status": status}]});

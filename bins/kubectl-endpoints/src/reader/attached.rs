@@ -1,0 +1,133 @@
+//! Reads EndpointSelectors, and what explanations of the Services look at that name one. A cluster
+//! without such a Service is not asked: few clusters serve the resource.
+
+use std::collections::{BTreeSet, HashSet};
+
+use anyhow::Result;
+use futures::{StreamExt, TryStreamExt, stream};
+use kube::Error;
+use kube::api::ListParams;
+use kube_endpoint_api_client::why_request_failed;
+use kube_endpoint_core_model::{LabelSelector, Service, Text};
+
+use super::failed::{Failed, forbidden};
+use super::{AT_ONCE, Kind, PAGE, Reader, Reading, SINGLE_NODES};
+
+impl Reader {
+    /// Reads the EndpointSelectors of a namespace, or of all, if a Service names one.
+    pub(super) async fn selectors(&self, reading: &mut Reading, namespace: Option<&str>) -> Result<()> {
+        let objects = &reading.objects;
+        let is_attached = |key| objects.service(key).is_some_and(|it| it.endpoint_selector().is_some());
+        if !objects.services().any(is_attached) {
+            return Ok(());
+        }
+        let kind = Kind::EndpointSelector;
+        match self.add(&mut reading.objects, kind, namespace, ListParams::default()).await {
+            Err(Failed::Request(Error::Api(status))) if status.code == 404 => {
+                reading.objects.note_no_endpoint_selectors();
+            }
+            listed => {
+                let note = forbidden(listed, kind, namespace)?;
+                note.iter().for_each(|note| reading.not_read(kind, note));
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the EndpointSelector that a Service names, the pods that it selects, and the metadata
+    /// of pods that it nearly selects. Returns the nodes of the pods.
+    pub(super) async fn attached(
+        &self,
+        reading: &mut Reading,
+        service: &Service,
+        name: &str,
+    ) -> Result<BTreeSet<String>> {
+        let namespace = &*service.key.namespace;
+        let kind = Kind::EndpointSelector;
+        match self.get(kind, namespace, name).await {
+            Ok(Some(object)) => reading.objects.add(object)?,
+            // The names of the others may tell how it is spelled.
+            Ok(None) => self.selectors(reading, Some(namespace)).await?,
+            Err(error) => {
+                let note = forbidden(Err(Failed::Request(error)), kind, Some(namespace))?;
+                note.iter().for_each(|note| reading.not_read(kind, note));
+            }
+        }
+        let mut nodes = BTreeSet::new();
+        let Some(selector) = reading.objects.attached_selector(service).cloned() else { return Ok(nodes) };
+        let params = ListParams::default().labels(&selector.to_string());
+        let objects = &mut reading.objects;
+        let listed = self.list(Kind::Pod, Some(namespace), params, |pod| {
+            nodes.extend(pod["spec"]["nodeName"].as_str().map(str::to_owned));
+            Ok(objects.add(pod)?)
+        });
+        let note = forbidden(listed.await, Kind::Pod, Some(namespace))?;
+        note.iter().for_each(|note| reading.not_read(Kind::Pod, note));
+        if reading.known.pods {
+            let labels = reading.objects.required_labels(service).filter(|labels| !labels.is_empty());
+            let is_empty = reading.objects.pods_of(&service.key.namespace).next().is_none();
+            if let Some(labels) = labels.filter(|_| is_empty) {
+                self.near(reading, namespace, &labels).await;
+                self.near_pods(reading, namespace, &labels).await?;
+            }
+            self.misses(reading, namespace, &selector).await;
+            self.failed_creates(reading, service).await?;
+        }
+        Ok(nodes)
+    }
+
+    /// Reads the metadata of pods that meet all requirements of a selector but one, at most a page
+    /// for each.
+    async fn misses(&self, reading: &mut Reading, namespace: &str, selector: &LabelSelector) {
+        let mut found = reading.metadata.take().unwrap_or_default();
+        let mut seen: HashSet<Text> = found.iter().map(|(name, _)| name.clone()).collect();
+        let api = self.api(Kind::Pod, Some(namespace));
+        for (_, miss) in selector.misses() {
+            let params = ListParams::default().labels(&miss.to_string()).limit(PAGE);
+            match api.list_metadata(&params).await {
+                Ok(page) => {
+                    for pod in page.items {
+                        let name: Text = pod.metadata.name.unwrap_or_default().into();
+                        if seen.insert(name.clone()) {
+                            found.push((name, pod.metadata.labels.unwrap_or_default().into_iter().collect()));
+                        }
+                    }
+                }
+                Err(error) => {
+                    let why = why_request_failed(&error);
+                    reading.notes.push(format!("Pods that nearly match cannot be read: {why}."));
+                    break;
+                }
+            }
+        }
+        reading.metadata = Some(found);
+    }
+
+    /// Reads the pods that slices of an attached Service name and that its EndpointSelector does
+    /// not select: a hand-over looks at them.
+    pub(super) async fn pods_of_slices(&self, reading: &mut Reading, service: &Service) -> Result<()> {
+        let names = reading.objects.missing_pods(service);
+        if names.is_empty() || !reading.known.pods {
+            return Ok(());
+        }
+        let namespace = &*service.key.namespace;
+        let read = if names.len() > SINGLE_NODES {
+            self.add(&mut reading.objects, Kind::Pod, Some(namespace), ListParams::default()).await
+        } else {
+            let gets = names.iter().map(|name| self.get(Kind::Pod, namespace, name));
+            let pods: Result<Vec<_>, Error> =
+                stream::iter(gets).buffer_unordered(AT_ONCE).try_collect().await;
+            match pods {
+                Ok(pods) => {
+                    let mut pods = pods.into_iter().flatten();
+                    pods.try_for_each(|pod| reading.objects.add(pod))
+                        .map_err(|error| Failed::Object(error.into()))
+                }
+                Err(error) => Err(Failed::Request(error)),
+            }
+        };
+        let note = forbidden(read, Kind::Pod, Some(namespace))?;
+        note.iter().for_each(|note| reading.not_read(Kind::Pod, note));
+        Ok(())
+    }
+}

@@ -1,0 +1,174 @@
+//! Messages and remedies for Services that name an EndpointSelector.
+
+use kube_endpoint_core_model::well_known::ANNOTATION_ENDPOINT_SELECTOR;
+use kube_endpoint_core_model::{ObjectKey, Text};
+
+use super::text::names;
+use super::{Fault, unserved};
+use crate::remedy::Person::{ClusterAdministrator, EndpointsWriter, ServiceOwner};
+use crate::selection::RESOURCE;
+use crate::{Remedy, Step};
+
+/// Says that a Service names an EndpointSelector that does not exist.
+pub(super) fn not_found(name: &str, is_served: bool, is_name: bool, others: &[Text]) -> String {
+    let why = match (is_served, is_name, others) {
+        (false, ..) => "; the cluster does not serve EndpointSelectors".to_owned(),
+        (true, false, _) => ", and none can have this name".to_owned(),
+        (true, true, []) => String::new(),
+        (true, true, others) => format!("; the namespace has {}", names(others)),
+    };
+    format!("EndpointSelector {name} does not exist, so endpoints leave and none comes{why}")
+}
+
+pub(super) fn not_found_remedy(service: &ObjectKey, name: &str, is_served: bool, is_name: bool) -> Remedy {
+    let all = Step::kubectl_in(&service.namespace, ["get", RESOURCE]);
+    if !is_served {
+        let definition = Step::kubectl(["get", "customresourcedefinition", RESOURCE]);
+        return Remedy::ask(
+            ClusterAdministrator,
+            format!(
+                "Install the CustomResourceDefinition {RESOURCE}, and create EndpointSelector {name} again, or give the Service a selector in place of the annotation {ANNOTATION_ENDPOINT_SELECTOR}"
+            ),
+        )
+        .shown_by([definition]);
+    }
+    let sentence = match is_name {
+        true => format!(
+            "Create EndpointSelector {name} in the namespace {}, or correct the annotation {ANNOTATION_ENDPOINT_SELECTOR} of the Service",
+            service.namespace
+        ),
+        false => format!(
+            "Correct the annotation {ANNOTATION_ENDPOINT_SELECTOR} of the Service: write the name of an EndpointSelector of its namespace"
+        ),
+    };
+    Remedy::ask(ServiceOwner, sentence).shown_by([all])
+}
+
+/// Says that the EndpointSelector of a Service selects nothing.
+pub(super) fn invalid(name: &str, reason: &str) -> String {
+    format!("EndpointSelector {name} is not accepted, so endpoints leave and none comes: {reason}")
+}
+
+/// Says what to do about an EndpointSelector that selects nothing or the wrong pods.
+pub(super) fn correct(service: &ObjectKey, name: &str, sentence: String) -> Remedy {
+    let show = Step::kubectl_in(&service.namespace, ["get", RESOURCE, name, "-o", "yaml"]);
+    Remedy::ask(ServiceOwner, sentence).shown_by([show])
+}
+
+/// Says that slices of the controller that a Service has left stay.
+pub(super) fn held(endpoint_selector: Option<&Text>, slices: &[Text]) -> String {
+    let (noun, stay) = if slices.len() == 1 { ("slice", "stays") } else { ("slices", "stay") };
+    let slices = names(slices);
+    match endpoint_selector {
+        Some(name) => format!(
+            "EndpointSelector {name} selects no ready pod, so clients use {noun} {slices} of kube-controller-manager, which {stay}"
+        ),
+        None => format!(
+            "{noun} {slices} of an EndpointSelector {stay} until the slices of spec.selector have the same ready endpoints"
+        ),
+    }
+}
+
+pub(super) fn held_remedy(service: &ObjectKey, endpoint_selector: Option<&Text>) -> Remedy {
+    match endpoint_selector {
+        Some(name) => correct(
+            service,
+            name,
+            format!(
+                "Correct spec.selector of EndpointSelector {name}, or make its pods ready; nobody adds endpoints to the slices that stay"
+            ),
+        ),
+        None => Remedy::ask(
+            ClusterAdministrator,
+            "Look at the EndpointSlice controller of kube-controller-manager, whose slices lack endpoints: does it run, and does it log errors?",
+        )
+        .shown_by([unserved::doctor()]),
+    }
+}
+
+/// Says that no controller has seen an EndpointSelector.
+pub(super) fn unserved(name: &str, is_old: bool) -> String {
+    match is_old {
+        true => format!("no controller has seen the last change of EndpointSelector {name}"),
+        false => format!("no controller has seen EndpointSelector {name}"),
+    }
+}
+
+pub(super) fn unserved_remedy() -> Remedy {
+    Remedy::ask(
+        ClusterAdministrator,
+        "Start kube-endpoint-manager with --controllers=endpoint-selector-controller, which * does not include; if it runs, look at the errors that it logs",
+    )
+    .shown_by([unserved::doctor()])
+}
+
+/// Says which outputs remain of the time when a Service selected pods.
+pub(super) fn left(slices: &[Text], endpoints: Option<&Text>) -> String {
+    let slices = (!slices.is_empty()).then(|| format!("slices made from pods remain: {}", names(slices)));
+    let what = match (slices, endpoints) {
+        (Some(slices), Some(name)) => {
+            format!("{slices}; so do the Endpoints {name}, which are mirrored to slices")
+        }
+        (Some(slices), None) => slices,
+        (None, Some(name)) => {
+            format!("Endpoints made from pods remain, which are mirrored to slices: {name}")
+        }
+        (None, None) => String::new(),
+    };
+    format!("the Service selects no pods, and {what}")
+}
+
+pub(super) fn left_remedy(slices: &[Text], endpoints: Option<&Text>, was_attached: bool) -> Remedy {
+    let restore = match was_attached {
+        true => format!("Restore the annotation {ANNOTATION_ENDPOINT_SELECTOR}"),
+        false => "Restore the selector".to_owned(),
+    };
+    let what = match (slices, endpoints) {
+        (_, None) => "the slices".to_owned(),
+        ([], Some(name)) => format!("the Endpoints {name}"),
+        (_, Some(name)) => format!("the slices and the Endpoints {name}"),
+    };
+    Remedy::ask(
+        if slices.is_empty() { EndpointsWriter } else { ServiceOwner },
+        format!("{restore}, or delete {what} once other endpoints are written for the Service"),
+    )
+}
+
+impl Fault {
+    /// Returns the remedy of a fault of an EndpointSelector.
+    pub(super) fn selector_remedy(&self, service: &ObjectKey) -> Option<Remedy> {
+        Some(match self {
+            Self::EndpointSelectorNotFound { endpoint_selector, is_served, is_name, .. } => {
+                not_found_remedy(service, endpoint_selector, *is_served, *is_name)
+            }
+            Self::EndpointSelectorInvalid { endpoint_selector, .. } => correct(
+                service,
+                endpoint_selector,
+                format!("Correct EndpointSelector {endpoint_selector} as the message says"),
+            ),
+            Self::EndpointSelectorOverridden { endpoint_selector } => Remedy::ask(
+                ServiceOwner,
+                format!(
+                    "Remove the annotation {ANNOTATION_ENDPOINT_SELECTOR}, or remove spec.selector if EndpointSelector {endpoint_selector} should select the pods"
+                ),
+            ),
+            Self::HandOverHeld { endpoint_selector, .. } => held_remedy(service, endpoint_selector.as_ref()),
+            Self::EndpointSelectorUnserved { .. } => unserved_remedy(),
+            Self::SelectsUnlabelled { endpoint_selector, .. } => correct(
+                service,
+                endpoint_selector,
+                format!(
+                    "Nothing, if all other pods of the namespace are meant; else add a label of the pods to spec.selector.matchLabels of EndpointSelector {endpoint_selector}"
+                ),
+            ),
+            Self::NoPodMatches { endpoint_selector: Some(name), .. } => correct(
+                service,
+                name,
+                format!(
+                    "Start pods that EndpointSelector {name} selects: look for a Deployment or StatefulSet that is scaled to zero or whose pods are refused; if there should be none, correct its spec.selector"
+                ),
+            ),
+            _ => return None,
+        })
+    }
+}
