@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
 use serde_json::json;
 
 use crate::harness::{Harness, pod, selector, service};
@@ -47,6 +48,31 @@ async fn a_service_is_handed_back_without_a_gap() {
     assert_eq!(harness.reasons(), ["EndpointsHandedBack", "EndpointsTakenOver"]);
     let status = &harness.get("endpointselectors", "stable").unwrap()["status"];
     assert_eq!(status["services"], 0);
+    harness.nothing_is_remembered().await;
+}
+
+/// The other controller may need minutes, such as after many Services at once.
+#[tokio::test(start_paused = true)]
+async fn endpoints_only_leave_while_a_hand_back_waits() {
+    let harness = cluster().await;
+    harness.load([pod("b", 2, "stable", true), pod("d", 4, "stable", true)]);
+    harness.attach().await;
+    harness.pass_with(10, &["10.1.0.1", "10.1.0.2", "10.1.0.4"]).await;
+    let late = Fault::Refuse { status: 500, retry_after: None };
+    harness.server.add_fault(FaultRule::on(late, "create", "endpointslices"));
+    harness.detach().await;
+    harness.pass_with(5, &["10.1.0.1", "10.1.0.2", "10.1.0.4"]).await;
+    assert_eq!(harness.slices(), ["own: 1 2 4"]);
+    assert_eq!(harness.gauge("held_hand_overs"), 1.0);
+    harness.set_ready("a", false).await;
+    harness.delete_now("pods", "b").await;
+    harness.load([pod("e", 5, "stable", true)]);
+    harness.pass_with(5, &["10.1.0.4"]).await;
+    assert_eq!(harness.slices(), ["own: 4"]);
+    harness.server.clear_faults();
+    harness.pass_with(60, &["10.1.0.4"]).await;
+    assert_eq!(harness.slices(), ["endpointslice: 1! 4 5 8! 9"]);
+    assert_eq!(harness.gauge("held_hand_overs"), 0.0);
     harness.nothing_is_remembered().await;
 }
 

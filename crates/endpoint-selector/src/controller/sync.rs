@@ -154,22 +154,34 @@ impl SelectorReconciler {
             }
             None => self.found(runtime, service, Situation::NotFound { selector: name }),
         }
+        self.shrink(runtime, service, &own).await?;
+        Ok(Outcome::Done)
+    }
+
+    /// Removes endpoints from own slices whose pod is gone or not ready.
+    async fn shrink(
+        &self,
+        runtime: &Cx,
+        service: &Arc<Service>,
+        own: &[Arc<EndpointSlice>],
+    ) -> Result<(), SyncError> {
+        let key = &service.key;
         let (publishes_not_ready, _) =
             publish_not_ready(service, self.options.plan.tolerate_unready_annotation);
         // The pods come first: one that changes after this starts another sync.
         self.listed_pods.set(key, own.iter().map(|slice| &**slice));
-        let update = shrunk(&own, &|name: &str| self.pod(runtime, key, name), publishes_not_ready);
+        let update = shrunk(own, &|name: &str| self.pod(runtime, key, name), publishes_not_ready);
         if !update.is_empty() {
             runtime.carry_out(key, None, [Writes { update, ..Writes::default() }], |_| ()).await?;
         }
-        Ok(Outcome::Done)
+        Ok(())
     }
 
     /// Deletes the own slices of a Service that names no EndpointSelector. If it has a selector,
-    /// this waits for the slices of the endpointslice controller.
+    /// this waits for the slices of the endpointslice controller, and until then endpoints only
+    /// leave.
     async fn leave(&self, runtime: &Cx, service: &Arc<Service>) -> Result<Outcome, SyncError> {
         let key = &service.key;
-        self.listed_pods.remove(key);
         self.slices.forget_plan(runtime, key);
         let all = match runtime.read_outputs(key) {
             Ok(all) => all,
@@ -182,6 +194,7 @@ impl SelectorReconciler {
         }
         if service.selects_pods() && !can_hand_back(&slices, &runtime.cluster().pods_of(key)) {
             self.found(runtime, service, Situation::HandingBack);
+            self.shrink(runtime, service, &slices.own).await?;
             return Ok(Outcome::Done);
         }
         if !self.is_unchanged(runtime, service).await? {
