@@ -34,7 +34,10 @@ impl Program {
     /// The API server for trials takes memory that a cluster has no use for.
     pub(crate) const MANAGER: Self = Self {
         name: "kube-endpoint-manager",
-        features: &["--no-default-features", "--features=endpoints,endpointslice,mirroring,otlp,ui"],
+        features: &[
+            "--no-default-features",
+            "--features=endpoints,endpointslice,mirroring,selectors,otlp,ui",
+        ],
     };
     pub(crate) const PLUGIN: Self = Self { name: "kubectl-endpoints", features: &[] };
 }

@@ -129,6 +129,7 @@ mod embedded {
     use anyhow::anyhow;
     use jiff::Timestamp;
     use kube_endpoint_controllers::embedded::Embedded;
+    use kube_endpoint_controllers::options::EmbeddedSample;
     use kube_endpoint_controllers::{LinePrinter, Manager, Options, PageSources, Settings, print_writes};
 
     use super::{RunError, failed, invalid_input, names, no_signals};
@@ -179,7 +180,7 @@ mod embedded {
             printer.map_err(|error| failed(anyhow!("cannot start a thread for the output: {error}")))?;
         printer.print(format!(
             "An API server listens on {}, with {} loaded. Controllers: {}.\n\
-             Talk to it:   kubectl --kubeconfig {kubeconfig} get services,endpointslices -A\n\
+             Talk to it:   kubectl --kubeconfig {kubeconfig} get {}services,endpointslices -A\n\
              Change it:    kubectl --kubeconfig {kubeconfig} {}\n\
              {}\
              Stop it:      Ctrl-C\n",
@@ -189,11 +190,13 @@ mod embedded {
                 many => format!("{many} objects"),
             },
             names(settings),
-            // In the sample this moves a pod from one Service to another, which changes the slices
-            // of both.
-            match &*options.embedded.embedded_load {
-                [] if !options.embedded.embedded_empty => "-n shop label pod db-0 app=nobody --overwrite",
-                _ => "apply -f FILE",
+            if options.embedded.sample() == Some(EmbeddedSample::Selectors) { "epsel," } else { "" },
+            match options.embedded.sample() {
+                // This moves a pod from one Service to another, which changes the slices of both.
+                Some(EmbeddedSample::Shop) => "-n shop label pod db-0 app=nobody --overwrite",
+                // The EndpointSelector of the Service `web` leaves canaries out.
+                Some(EmbeddedSample::Selectors) => "-n shop label pod web-3 track=canary",
+                None => "apply -f FILE",
             },
             page.map(|page| format!("Watch it:     {page}\n")).unwrap_or_default(),
         ));

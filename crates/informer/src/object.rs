@@ -102,6 +102,11 @@ impl Kinds {
         Self { bits: self.bits | bit(kind) }
     }
 
+    /// Returns the kinds, in the order of [`Kind::ALL`].
+    pub fn iter(self) -> impl Iterator<Item = Kind> {
+        Kind::ALL.into_iter().filter(move |kind| self.contains(*kind))
+    }
+
     /// Returns true if the set is empty.
     pub fn is_empty(self) -> bool {
         self.bits == 0

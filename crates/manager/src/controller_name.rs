@@ -16,7 +16,7 @@ pub(crate) struct Selection {
     pub(crate) ignored: Vec<String>,
 }
 
-/// One of the three controllers.
+/// One of the controllers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ControllerName {
     /// Makes v1 Endpoints from the pods of a Service.
@@ -25,28 +25,41 @@ pub enum ControllerName {
     EndpointSlice,
     /// Makes EndpointSlices from the Endpoints of a Service without a selector.
     EndpointSliceMirroring,
+    /// Makes EndpointSlices of Services that name an EndpointSelector.
+    EndpointSelector,
 }
 
 impl ControllerName {
     /// All controllers.
-    pub const ALL: [Self; 3] = [Self::Endpoints, Self::EndpointSlice, Self::EndpointSliceMirroring];
+    pub const ALL: [Self; 4] =
+        [Self::Endpoints, Self::EndpointSlice, Self::EndpointSliceMirroring, Self::EndpointSelector];
 
-    /// Returns the name in kube-controller-manager.
+    /// The controllers that `*` enables: those that kube-controller-manager has.
+    pub const DEFAULT: [Self; 3] = [Self::Endpoints, Self::EndpointSlice, Self::EndpointSliceMirroring];
+
+    /// Returns the name, as in `--controllers`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Endpoints => "endpoints-controller",
             Self::EndpointSlice => "endpointslice-controller",
             Self::EndpointSliceMirroring => "endpointslice-mirroring-controller",
+            Self::EndpointSelector => "endpoint-selector-controller",
         }
     }
 
     /// Returns the old name, which kube-controller-manager still accepts as an alias.
-    fn old_name(self) -> &'static str {
+    fn old_name(self) -> Option<&'static str> {
         match self {
-            Self::Endpoints => "endpoint",
-            Self::EndpointSlice => "endpointslice",
-            Self::EndpointSliceMirroring => "endpointslicemirroring",
+            Self::Endpoints => Some("endpoint"),
+            Self::EndpointSlice => Some("endpointslice"),
+            Self::EndpointSliceMirroring => Some("endpointslicemirroring"),
+            Self::EndpointSelector => None,
         }
+    }
+
+    /// Returns the controller with a name or an old name.
+    fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|it| it.as_str() == name || it.old_name() == Some(name))
     }
 
     /// Returns true if this build contains the controller.
@@ -55,14 +68,15 @@ impl ControllerName {
             Self::Endpoints => cfg!(feature = "endpoints"),
             Self::EndpointSlice => cfg!(feature = "endpointslice"),
             Self::EndpointSliceMirroring => cfg!(feature = "mirroring"),
+            Self::EndpointSelector => cfg!(feature = "selectors"),
         }
     }
 
-    /// Returns the kind of object that the controller writes.
+    /// Returns the kind of object that the controller publishes.
     pub fn output_kind(self) -> &'static str {
         match self {
             Self::Endpoints => "Endpoints",
-            Self::EndpointSlice | Self::EndpointSliceMirroring => "EndpointSlice",
+            Self::EndpointSlice | Self::EndpointSliceMirroring | Self::EndpointSelector => "EndpointSlice",
         }
     }
 
@@ -71,11 +85,12 @@ impl ControllerName {
             Self::Endpoints => "endpoints",
             Self::EndpointSlice => "endpointslice",
             Self::EndpointSliceMirroring => "mirroring",
+            Self::EndpointSelector => "selectors",
         }
     }
 
-    /// Parses the list of `--controllers`: `*` enables all of this build, `name` enables one, and
-    /// `-name` disables one. Without `*`, controllers that no element names are off, so `-*`
+    /// Parses the list of `--controllers`: `*` enables those of [`Self::DEFAULT`] that this build
+    /// contains, `name` enables one, and `-name` disables one. Without `*`, controllers that no element names are off, so `-*`
     /// changes nothing. As in kube-controller-manager, the first element that names a controller
     /// decides, and takes precedence over `*`. The list may name other controllers of
     /// kube-controller-manager, too.
@@ -85,7 +100,7 @@ impl ControllerName {
             value: word.into(),
             why: why.into(),
         };
-        let mut chosen: [Option<bool>; 3] = [None; 3];
+        let mut chosen = [None; Self::ALL.len()];
         let mut star = false;
         let mut ignored = Vec::new();
         for word in words.iter().filter(|word| !word.is_empty()) {
@@ -97,8 +112,7 @@ impl ControllerName {
                 star |= on;
                 continue;
             }
-            let Some(controller) = Self::ALL.into_iter().find(|c| c.as_str() == name || c.old_name() == name)
-            else {
+            let Some(controller) = Self::named(name) else {
                 if OTHERS.lines().any(|other| other == name) {
                     ignored.extend(on.then(|| name.to_owned()));
                     continue;
@@ -120,15 +134,17 @@ impl ControllerName {
         }
         if let [other, ..] = &*ignored
             && !star
-            && chosen == [None; 3]
+            && chosen == [None; Self::ALL.len()]
         {
             return Err(invalid(
                 other,
                 "this program does not have this controller, and no other one is enabled",
             ));
         }
-        let is_chosen =
-            |controller: &Self| chosen[*controller as usize].unwrap_or(star) && controller.is_built_in();
+        let is_chosen = |controller: &Self| {
+            let by_star = star && Self::DEFAULT.contains(controller);
+            chosen[*controller as usize].unwrap_or(by_star) && controller.is_built_in()
+        };
         Ok(Selection { controllers: Self::ALL.into_iter().filter(is_chosen).collect(), ignored })
     }
 }
@@ -139,10 +155,16 @@ impl fmt::Display for ControllerName {
     }
 }
 
-#[cfg(all(test, feature = "endpoints", feature = "endpointslice", feature = "mirroring"))]
+#[cfg(all(
+    test,
+    feature = "endpoints",
+    feature = "endpointslice",
+    feature = "mirroring",
+    feature = "selectors"
+))]
 mod tests {
     use super::*;
-    use ControllerName::{EndpointSlice, EndpointSliceMirroring, Endpoints};
+    use ControllerName::{EndpointSelector, EndpointSlice, EndpointSliceMirroring, Endpoints};
 
     #[test]
     fn lists_are_parsed_as_in_kube_controller_manager() {
@@ -150,7 +172,7 @@ mod tests {
             let words: Vec<String> = words.iter().map(ToString::to_string).collect();
             assert_eq!(ControllerName::select(&words).unwrap().controllers, want, "{words:?}");
         };
-        check(&["*"], &ControllerName::ALL);
+        check(&["*"], &ControllerName::DEFAULT);
         check(&["*", "-endpoints-controller"], &[EndpointSlice, EndpointSliceMirroring]);
         check(&["-endpoint", "*"], &[EndpointSlice, EndpointSliceMirroring]);
         check(&["endpointslice"], &[EndpointSlice]);
@@ -159,7 +181,13 @@ mod tests {
         check(&["-*", "endpointslicemirroring"], &[EndpointSliceMirroring]);
         check(&[], &[]);
         check(&[""], &[]);
-        check(&["*", "bootstrapsigner", "tokencleaner"], &ControllerName::ALL);
+        check(&["*", "bootstrapsigner", "tokencleaner"], &ControllerName::DEFAULT);
+        check(&["*", "endpoint-selector-controller"], &ControllerName::ALL);
+        check(&["endpoint-selector-controller"], &[EndpointSelector]);
+        check(&["*", "-endpoint-selector-controller"], &ControllerName::DEFAULT);
+        let first_decides =
+            ["-endpoint-selector-controller", "endpoint-selector-controller", "endpointslice"];
+        check(&first_decides, &[EndpointSlice]);
     }
 
     #[test]
@@ -175,14 +203,12 @@ mod tests {
         let names: Vec<&str> = OTHERS.lines().collect();
         assert!(names.is_sorted_by(|one, two| one < two));
         assert_eq!(names.len(), 90);
-        let is_ours =
-            |name: &&&str| ControllerName::ALL.iter().any(|c| c.as_str() == **name || c.old_name() == **name);
-        assert_eq!(names.iter().find(is_ours), None);
+        assert_eq!(names.iter().find(|name| ControllerName::named(name).is_some()), None);
     }
 
     #[test]
     fn the_error_for_an_unknown_name_lists_the_known_ones() {
         let error = ControllerName::select(&["deploymnt".into()]).unwrap_err();
-        insta::assert_snapshot!(error, @r#"invalid value "deploymnt" for --controllers: it is not in the list of known controllers: endpoints-controller, endpointslice-controller, endpointslice-mirroring-controller (or `*`)"#);
+        insta::assert_snapshot!(error, @r#"invalid value "deploymnt" for --controllers: it is not in the list of known controllers: endpoints-controller, endpointslice-controller, endpointslice-mirroring-controller, endpoint-selector-controller (or `*`)"#);
     }
 }

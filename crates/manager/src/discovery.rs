@@ -1,21 +1,25 @@
-//! Asks the API server whether it serves the group `discovery.k8s.io/v1`.
+//! Asks the API server which of the APIs it serves that controllers need: `discovery.k8s.io/v1`, and
+//! the group of the custom resource EndpointSelector.
 //!
-//! Without EndpointSlices, the controllers that need them do not begin: the manager does not list
-//! the kinds that only these controllers read, and each controller waits for its kinds. They begin
-//! when the resource appears. Every API server serves pods, Services, nodes and Endpoints.
+//! A controller does not begin before the API server serves all that it needs: the manager does not
+//! list the kinds that only this controller reads, and the controller waits for its kinds. It begins
+//! when the last of them appears. Every API server serves pods, Services, nodes and Endpoints.
 //!
 //! Proxies and servers of other things answer 404, too. So discovery believes a 404 only if it has
 //! the form of an API server's, and if the same server has listed the resources of `v1`. After any
-//! other answer, and without an answer, all controllers begin as usual, and the informers report
-//! their errors. If EndpointSlices are missing, discovery asks for them again until the server
-//! lists them.
+//! other answer, and without an answer, the controllers begin as usual, and the informers report
+//! their errors. Discovery asks again for an API that is missing until the server lists it: soon
+//! after the start, because a CustomResourceDefinition that is applied together with this program
+//! takes seconds to be served.
 
 use std::time::Duration;
 
+use futures::future::join_all;
 use http::header::ACCEPT;
 use http::{Request, StatusCode};
 use kube::client::Body;
 use kube_endpoint_api_client::{Answered, ApiClient};
+use kube_endpoint_core_model::Backoff;
 use kube_endpoint_informer::{Cluster, Kind, Kinds};
 use kube_endpoint_watch_channel as watch;
 use tokio::time::{sleep, timeout};
@@ -24,83 +28,109 @@ use crate::controller_name::ControllerName;
 
 /// The time limit for an answer.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// The pause before discovery asks the server again for EndpointSlices.
-const PERIOD: Duration = Duration::from_secs(60);
+/// The pauses before discovery asks the server again for what is missing.
+const PAUSES: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
 /// The most bytes of an answer that discovery reads. Kubernetes 1.36 answers with 10 kB.
 const LONGEST_ANSWER: usize = 1 << 20;
 
-/// The paths of the lists of resources.
+/// The path of the list of the resources that every API server serves.
 const CORE: &str = "/api/v1";
-const SLICES: &str = "/apis/discovery.k8s.io/v1";
-/// The group and version in `SLICES`.
-const SLICES_API: &str = "discovery.k8s.io/v1";
 
 /// Returns the kinds that a controller reads.
-fn kinds_of(controller: ControllerName) -> &'static [Kind] {
+pub(crate) fn kinds_of(controller: ControllerName) -> Kinds {
     match controller {
-        ControllerName::Endpoints => &[Kind::Pods, Kind::Services, Kind::Endpoints],
-        ControllerName::EndpointSlice => &[Kind::Pods, Kind::Services, Kind::Nodes, Kind::EndpointSlices],
-        ControllerName::EndpointSliceMirroring => &[Kind::Services, Kind::EndpointSlices, Kind::Endpoints],
+        ControllerName::Endpoints => [Kind::Pods, Kind::Services, Kind::Endpoints].into(),
+        ControllerName::EndpointSlice => {
+            [Kind::Pods, Kind::Services, Kind::Nodes, Kind::EndpointSlices].into()
+        }
+        ControllerName::EndpointSliceMirroring => {
+            [Kind::Services, Kind::EndpointSlices, Kind::Endpoints].into()
+        }
+        ControllerName::EndpointSelector => {
+            [Kind::Pods, Kind::Services, Kind::Nodes, Kind::EndpointSlices, Kind::EndpointSelectors].into()
+        }
     }
 }
 
-fn needs_slices(controller: ControllerName) -> bool {
-    kinds_of(controller).contains(&Kind::EndpointSlices)
+/// Returns the group and version of a kind that has a group.
+fn api_of(kind: Kind) -> String {
+    format!("{}/{}", kind.api_group(), kind.api_version())
+}
+
+fn path_of(kind: Kind) -> String {
+    format!("/apis/{}", api_of(kind))
+}
+
+/// Returns the APIs that a controller waits for while the server does not serve `missing`, or
+/// `None` if it can run.
+pub(crate) fn waits_for(controller: ControllerName, missing: Kinds) -> Option<String> {
+    let apis: Vec<String> =
+        missing.iter().filter(|kind| kinds_of(controller).contains(*kind)).map(api_of).collect();
+    (!apis.is_empty()).then(|| apis.join(", "))
 }
 
 /// Returns the kinds of the controllers that can run.
-fn kinds_to_list(controllers: &[ControllerName], slices_are_served: bool) -> Kinds {
-    let running = controllers.iter().filter(|controller| slices_are_served || !needs_slices(**controller));
-    running.flat_map(|controller| kinds_of(*controller)).copied().collect()
+fn kinds_to_list(controllers: &[ControllerName], missing: Kinds) -> Kinds {
+    let running = controllers.iter().filter(|controller| waits_for(**controller, missing).is_none());
+    running.flat_map(|controller| kinds_of(*controller).iter()).collect()
 }
 
-/// Sends to `listed` the kinds of the controllers that can run, and again when EndpointSlices
-/// appear. The cluster counts as synced when the informers have listed these kinds.
+/// Sends to `listed` the kinds of the controllers that can run, and again when an API appears. The
+/// cluster counts as synced when the informers have listed these kinds. Also calls `report` with
+/// the kinds that the server does not serve.
 pub(crate) async fn run(
     client: ApiClient,
     cluster: Cluster,
     controllers: Vec<ControllerName>,
     listed: watch::Sender<Kinds>,
+    report: impl Fn(Kinds),
 ) {
-    let announce = |slices_are_served: bool| {
-        let kinds = kinds_to_list(&controllers, slices_are_served);
+    let announce = |missing: Kinds| {
+        report(missing);
+        let kinds = kinds_to_list(&controllers, missing);
         cluster.await_kinds(kinds);
         listed.send_replace(kinds);
     };
-    let waiting: Vec<ControllerName> =
-        controllers.iter().copied().filter(|controller| needs_slices(*controller)).collect();
-    let (core, slices) = tokio::join!(ask(&client, CORE), async {
-        if waiting.is_empty() { None } else { Some(ask(&client, SLICES).await) }
-    });
-    let judged = judge(&core, slices.as_ref());
-    if let Some((path, answer)) = &judged.foreign {
+    let needed = kinds_to_list(&controllers, Kinds::default());
+    let needed: Vec<Kind> = needed.iter().filter(|kind| !kind.is_always_served()).collect();
+    let (core, replies) = tokio::join!(ask(&client, CORE), ask_for(&client, &needed));
+    if let Some((path, answer)) = foreign(&core, &replies) {
         tracing::error!(
-            url = client.url_of(path), %answer,
+            url = client.url_of(&path), %answer,
             "the answer is not that of a Kubernetes API server; check the server in the kubeconfig, or --master, and whether \
              a proxy answers in its place"
         );
     }
-    if judged.slices_are_served {
-        announce(true);
-        return std::future::pending().await;
-    }
-    for controller in &waiting {
-        tracing::warn!(
-            %controller, api = SLICES_API,
-            "the API server does not serve what this controller needs; it is started when the server does"
-        );
-    }
-    announce(false);
-    loop {
-        sleep(PERIOD).await;
-        if matches!(ask(&client, SLICES).await, Reply::Listed) {
-            break;
+    let mut missing = missing(&core, &replies);
+    announce(missing);
+    for controller in &controllers {
+        if let Some(api) = waits_for(*controller, missing) {
+            tracing::warn!(
+                %controller, api,
+                "the API server does not serve what this controller needs; it is started when the server does"
+            );
         }
     }
-    for controller in &waiting {
-        tracing::info!(%controller, "the API server serves what this controller needs; it is started");
+    for attempt in 0.. {
+        if missing.is_empty() {
+            break;
+        }
+        sleep(PAUSES.delay(attempt)).await;
+        let asked: Vec<Kind> = missing.iter().collect();
+        let replies = ask_for(&client, &asked).await;
+        let before = missing;
+        missing =
+            replies.iter().filter(|(_, reply)| *reply != Reply::Listed).map(|(kind, _)| *kind).collect();
+        if missing == before {
+            continue;
+        }
+        for controller in &controllers {
+            if waits_for(*controller, before).is_some() && waits_for(*controller, missing).is_none() {
+                tracing::info!(%controller, "the API server serves what this controller needs; it is started");
+            }
+        }
+        announce(missing);
     }
-    announce(true);
     std::future::pending::<()>().await;
 }
 
@@ -130,28 +160,35 @@ impl Reply {
     }
 }
 
-#[derive(Debug, PartialEq)]
-struct Judged<'a> {
-    slices_are_served: bool,
-    /// The path and the answer that show that something other than an API server answers.
-    foreign: Option<(&'static str, &'a str)>,
+/// A kind that only some API servers serve, and the answer about its API.
+type Answer = (Kind, Reply);
+
+/// Returns the kinds that the server does not serve. `core` is its answer about `v1`.
+fn missing(core: &Reply, replies: &[Answer]) -> Kinds {
+    let missing =
+        replies.iter().filter(|(_, reply)| *core == Reply::Listed && matches!(reply, Reply::NotServed(_)));
+    missing.map(|(kind, _)| *kind).collect()
 }
 
-/// Judges the first replies about `v1` and about EndpointSlices. `slices` is `None` if no
-/// controller needs EndpointSlices.
-fn judge<'a>(core: &'a Reply, slices: Option<&'a Reply>) -> Judged<'a> {
-    let slices_are_served = !(*core == Reply::Listed && matches!(slices, Some(Reply::NotServed(_))));
-    let foreign = match (core, slices) {
+/// Returns the path and the answer that show that something other than an API server answers.
+fn foreign<'a>(core: &'a Reply, replies: &'a [Answer]) -> Option<(String, &'a str)> {
+    match core {
         // Every API server serves v1.
-        (Reply::Foreign(answer) | Reply::NotServed(answer), _) => Some((CORE, answer.as_str())),
-        (_, Some(Reply::Foreign(answer))) => Some((SLICES, answer.as_str())),
-        _ => None,
-    };
-    Judged { slices_are_served, foreign }
+        Reply::Foreign(answer) | Reply::NotServed(answer) => Some((CORE.to_owned(), answer)),
+        Reply::Listed | Reply::Unknown => replies.iter().find_map(|(kind, reply)| match reply {
+            Reply::Foreign(answer) => Some((path_of(*kind), answer.as_str())),
+            _ => None,
+        }),
+    }
+}
+
+/// Asks for the APIs of kinds, for all at once.
+async fn ask_for(client: &ApiClient, kinds: &[Kind]) -> Vec<Answer> {
+    join_all(kinds.iter().map(async |kind| (*kind, ask(client, &path_of(*kind)).await))).await
 }
 
 /// Asks for a list of resources.
-async fn ask(client: &ApiClient, path: &'static str) -> Reply {
+async fn ask(client: &ApiClient, path: &str) -> Reply {
     let asked = async {
         let request = Request::get(path).header(ACCEPT, "application/json").body(Body::empty());
         let request = request.map_err(|error| error.to_string())?;
@@ -176,22 +213,34 @@ mod tests {
 
     #[test]
     fn the_kinds_of_controllers_that_can_run_are_listed() {
-        use ControllerName::{EndpointSlice, EndpointSliceMirroring, Endpoints};
-        let check = |controllers: &[ControllerName], slices_are_served: bool, want: &[Kind]| {
-            let want: Kinds = want.iter().copied().collect();
-            assert_eq!(
-                kinds_to_list(controllers, slices_are_served),
-                want,
-                "{controllers:?} {slices_are_served}"
-            );
+        use ControllerName::{EndpointSelector, EndpointSlice, EndpointSliceMirroring, Endpoints};
+        let check = |controllers: &[ControllerName], missing: &[Kind], want: &[Kind]| {
+            let [missing_kinds, want] = [missing, want].map(|kinds| kinds.iter().copied().collect::<Kinds>());
+            assert_eq!(kinds_to_list(controllers, missing_kinds), want, "{controllers:?} {missing:?}");
         };
-        let all = [Endpoints, EndpointSlice, EndpointSliceMirroring];
-        let of_all = [Kind::Pods, Kind::Services, Kind::Nodes, Kind::EndpointSlices, Kind::Endpoints];
-        check(&all, true, &of_all);
-        check(&all, false, &[Kind::Pods, Kind::Services, Kind::Endpoints]);
-        check(&[EndpointSlice, EndpointSliceMirroring], false, &[]);
-        check(&[Endpoints], true, &[Kind::Pods, Kind::Services, Kind::Endpoints]);
-        check(&[], true, &[]);
+        let all = ControllerName::ALL;
+        check(&all, &[], &Kind::ALL);
+        check(&all, &[Kind::EndpointSlices], &[Kind::Pods, Kind::Services, Kind::Endpoints]);
+        let of_default = [Kind::Pods, Kind::Services, Kind::Nodes, Kind::EndpointSlices, Kind::Endpoints];
+        check(&all, &[Kind::EndpointSelectors], &of_default);
+        check(&ControllerName::DEFAULT, &[], &of_default);
+        check(&[EndpointSelector], &[Kind::EndpointSelectors], &[]);
+        check(&[EndpointSelector], &[Kind::EndpointSlices], &[]);
+        check(&[EndpointSlice, EndpointSliceMirroring], &[Kind::EndpointSlices], &[]);
+        check(&[Endpoints], &[], &[Kind::Pods, Kind::Services, Kind::Endpoints]);
+        check(&[], &[], &[]);
+    }
+
+    #[test]
+    fn a_controller_waits_for_the_apis_that_it_needs() {
+        let both: Kinds = [Kind::EndpointSlices, Kind::EndpointSelectors].into();
+        assert_eq!(
+            waits_for(ControllerName::EndpointSelector, both).as_deref(),
+            Some("discovery.k8s.io/v1, kube-endpoint-manager.github.io/v1alpha1")
+        );
+        assert_eq!(waits_for(ControllerName::EndpointSlice, both).as_deref(), Some("discovery.k8s.io/v1"));
+        assert_eq!(waits_for(ControllerName::Endpoints, both), None);
+        assert_eq!(waits_for(ControllerName::EndpointSelector, Kinds::default()), None);
     }
 
     fn reply(status: u16, body: &'static str) -> Reply {
@@ -253,35 +302,37 @@ mod tests {
     }
 
     #[test]
-    fn slices_are_not_served_only_by_a_server_that_lists_v1() {
+    fn an_api_is_not_served_only_by_a_server_that_lists_v1() {
         let not_served = || reply(404, NOT_SERVED);
-        let foreign = || reply(200, "<html>");
+        let foreign_reply = || reply(200, "<html>");
         let listed = || reply(200, LIST);
-        let replies = [listed as fn() -> Reply, not_served, foreign, || Reply::Unknown];
-        let mut missing = Vec::new();
+        let replies = [listed as fn() -> Reply, not_served, foreign_reply, || Reply::Unknown];
+        let mut not_served_at = Vec::new();
         for (core_at, core) in replies.iter().enumerate() {
             for (slices_at, slices) in replies.iter().enumerate() {
-                let (core, slices) = (core(), slices());
-                let judged = judge(&core, Some(&slices));
+                let core = core();
+                let answers = [(Kind::EndpointSlices, slices()), (Kind::EndpointSelectors, listed())];
                 let want = match (core_at, slices_at) {
                     (1 | 2, _) => Some(CORE),
-                    (_, 2) => Some(SLICES),
+                    (_, 2) => Some("/apis/discovery.k8s.io/v1"),
                     _ => None,
                 };
-                assert_eq!(judged.foreign.map(|(path, _)| path), want, "{core:?} {slices:?}");
-                if !judged.slices_are_served {
-                    missing.push((core_at, slices_at));
+                let path = foreign(&core, &answers).map(|(path, _)| path);
+                assert_eq!(path.as_deref(), want, "{core:?} {answers:?}");
+                let missing = missing(&core, &answers);
+                assert!(!missing.contains(Kind::EndpointSelectors));
+                if missing.contains(Kind::EndpointSlices) {
+                    not_served_at.push((core_at, slices_at));
                 }
             }
         }
-        assert_eq!(missing, [(0, 1)]);
-        assert!(judge(&listed(), None).slices_are_served);
+        assert_eq!(not_served_at, [(0, 1)]);
+        assert!(missing(&listed(), &[]).is_empty());
         let answer = not_served();
-        let judged = judge(&answer, None);
-        assert!(judged.slices_are_served);
+        assert!(missing(&answer, &[]).is_empty());
         assert_eq!(
-            judged.foreign,
-            Some((CORE, r#"404 Not Found with no Content-Type: "404 page not found""#))
+            foreign(&answer, &[]),
+            Some((CORE.to_owned(), r#"404 Not Found with no Content-Type: "404 page not found""#))
         );
     }
 }

@@ -4,7 +4,7 @@
 mod kubeconfig;
 mod manifest;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use kube_endpoint_api_client::ApiClient;
 use kube_endpoint_core_model::Timestamp;
@@ -19,9 +19,11 @@ pub use kubeconfig::KubeconfigError;
 use kubeconfig::{EXTENSION, Place};
 use manifest::Manifest;
 
-/// The sample: the namespace of a shop with its nodes, pods and Services, recorded from a real
-/// cluster, and then edited so that all nodes, and all pods but one, are ready.
-pub(crate) const SAMPLE: &str = include_str!("../sample/shop.json");
+/// The namespace of a shop with its nodes, pods and Services, recorded from a real cluster, and then
+/// edited so that all nodes, and all pods but one, are ready.
+const SHOP: &str = include_str!("../sample/shop.json");
+/// A shop whose Services name EndpointSelectors.
+const SELECTORS: &str = include_str!("../sample/selectors.yaml");
 
 /// The error of an embedded API server that did not start. No part of it runs.
 #[derive(Debug, thiserror::Error)]
@@ -172,11 +174,8 @@ fn administrator() -> User {
 
 /// Reads the manifests to load.
 fn manifests(options: &EmbeddedOptions) -> Result<Vec<Manifest>, EmbeddedError> {
-    if options.embedded_empty {
-        return Ok(Vec::new());
-    }
-    if options.embedded_load.is_empty() {
-        return Ok(vec![Manifest::parse(Path::new("sample"), SAMPLE.as_bytes())?]);
+    if let Some(sample) = options.sample() {
+        return Ok(vec![Manifest::of_sample(sample)?]);
     }
     let read = |path: &PathBuf| {
         let file =

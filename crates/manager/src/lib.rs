@@ -35,8 +35,9 @@
 //!
 //! # Features
 //!
-//! - `endpoints`, `endpointslice` and `mirroring`, on by default, select the controllers of the
-//!   build.
+//! - `endpoints`, `endpointslice`, `mirroring` and `selectors`, on by default, select the
+//!   controllers of the build. The endpoint selector controller of `selectors` runs only where
+//!   [`Settings::controllers`] names it.
 //! - `embedded` adds the `embedded` module: the API server of `--embedded`.
 //! - `ui` adds the status page `/ui`.
 //! - `otlp` adds the export of traces.
@@ -59,7 +60,13 @@ mod manager;
 mod metrics;
 mod open_files;
 pub mod options;
-#[cfg(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring", feature = "ui"))]
+#[cfg(any(
+    feature = "endpoints",
+    feature = "endpointslice",
+    feature = "mirroring",
+    feature = "selectors",
+    feature = "ui"
+))]
 mod plan_options;
 mod process_metrics;
 mod serve;

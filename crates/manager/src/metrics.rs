@@ -8,7 +8,13 @@
 //! own.
 
 #[cfg(test)]
-#[cfg(all(feature = "otlp", feature = "endpoints", feature = "endpointslice", feature = "mirroring"))]
+#[cfg(all(
+    feature = "otlp",
+    feature = "endpoints",
+    feature = "endpointslice",
+    feature = "mirroring",
+    feature = "selectors"
+))]
 mod catalogue;
 mod sorted;
 
@@ -41,18 +47,25 @@ fn histograms() -> Vec<(&'static str, Vec<f64>)> {
         queues.to_vec(),
         kube_endpoint_api_client::buckets(),
         vec![(PROCESSING_LATENCY, PROCESSING_LATENCY_BUCKETS.to_vec())],
-        #[cfg(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring"))]
+        #[cfg(any(
+            feature = "endpoints",
+            feature = "endpointslice",
+            feature = "mirroring",
+            feature = "selectors"
+        ))]
         kube_endpoint_controller_runtime::buckets(),
         #[cfg(feature = "endpointslice")]
         kube_endpoint_endpointslice_controller::buckets(),
         #[cfg(feature = "mirroring")]
         kube_endpoint_mirroring::buckets(),
+        #[cfg(feature = "selectors")]
+        kube_endpoint_selector::buckets(),
     ]
     .concat()
 }
 
 #[cfg(test)]
-#[cfg(all(feature = "endpoints", feature = "endpointslice", feature = "mirroring"))]
+#[cfg(all(feature = "endpoints", feature = "endpointslice", feature = "mirroring", feature = "selectors"))]
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
     use std::time::Duration;

@@ -1,12 +1,18 @@
 //! Makes the options of the plans from the settings, for the controllers and for explanations of
 //! their writes.
 
-#[cfg(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring", feature = "ui"))]
+#[cfg(any(
+    feature = "endpoints",
+    feature = "endpointslice",
+    feature = "mirroring",
+    feature = "selectors",
+    feature = "ui"
+))]
 use crate::gates::Gate;
 use crate::settings::Settings;
 
 /// Returns the options of the endpointslice controller's plan.
-#[cfg(any(feature = "endpointslice", feature = "ui"))]
+#[cfg(any(feature = "endpointslice", feature = "selectors", feature = "ui"))]
 pub(crate) fn slices(settings: &Settings) -> kube_endpoint_slice_plan::PlanOptions {
     let is_on = |gate| settings.gates.is_on(gate);
     let tolerance = if is_on(Gate::TopologyNodeTolerance) { settings.topology_node_tolerance } else { 0.0 };
@@ -17,6 +23,14 @@ pub(crate) fn slices(settings: &Settings) -> kube_endpoint_slice_plan::PlanOptio
         .with_slice_compaction(is_on(Gate::SliceCompaction))
         .with_headless_label_repair(is_on(Gate::HeadlessLabelRepair))
         .with_topology_node_tolerance(tolerance)
+}
+
+/// Returns the options of the endpoint selector controller's plan.
+#[cfg(feature = "selectors")]
+pub(crate) fn selectors(settings: &Settings) -> kube_endpoint_slice_plan::PlanOptions {
+    let mut options = slices(settings);
+    options.manager = kube_endpoint_core_model::well_known::SELECTOR_CONTROLLER.into();
+    options
 }
 
 /// Returns the options of the endpoints controller's plan.
@@ -35,4 +49,5 @@ pub(crate) fn mirroring(settings: &Settings) -> kube_endpoint_mirroring::PlanOpt
     kube_endpoint_mirroring::PlanOptions::default()
         .with_max_endpoints_per_subset(settings.mirroring_max_endpoints_per_subset)
         .with_headless_label_repair(settings.gates.is_on(Gate::HeadlessLabelRepair))
+        .with_endpoint_selectors(settings.controllers.contains(&crate::ControllerName::EndpointSelector))
 }

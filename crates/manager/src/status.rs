@@ -5,18 +5,24 @@ use std::fmt;
 use kube_endpoint_api_client::{CertificateInUse, CertificateLifetime};
 use kube_endpoint_core_model::harmless;
 use kube_endpoint_core_model::time::rfc3339;
-use kube_endpoint_informer::Kind;
 use serde::Serialize;
 
+#[cfg(any(
+    feature = "endpoints",
+    feature = "endpointslice",
+    feature = "mirroring",
+    feature = "selectors"
+))]
+use crate::controller_name::ControllerName;
 use crate::manager::ManagerHandle;
 
 /// The most keys in slow retry, and the most waiting keys, that the page lists for a controller. It
 /// only tells that there are more.
-#[cfg(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring"))]
+#[cfg(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring", feature = "selectors"))]
 const LISTED_KEYS: usize = 100;
 
 /// The page lists syncs that run for this time or longer. Without faults a sync takes milliseconds.
-#[cfg(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring"))]
+#[cfg(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring", feature = "selectors"))]
 const LONG_SYNC: std::time::Duration = std::time::Duration::from_secs(2);
 /// The most characters that the text shows of a foreign text; the JSON has all of it.
 const LONGEST_TEXT: usize = 1000;
@@ -91,6 +97,9 @@ impl fmt::Display for UnlistedKind {
 pub struct ControllerStatus {
     /// The name, as in `--controllers`.
     pub name: &'static str,
+    /// The API that the controller waits for: the API server does not serve it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waits_for: Option<String>,
     /// Keys that the queue holds or delays, and keys in a running sync.
     pub queued: usize,
     /// Keys whose last sync failed.
@@ -209,9 +218,9 @@ impl ManagerHandle {
 
     /// Returns the kinds that the informers have not listed yet.
     pub(crate) fn unlisted(&self) -> Vec<UnlistedKind> {
-        let unsynced = self.cluster().unsynced();
-        let unlisted = Kind::ALL.into_iter().filter(|kind| unsynced.contains(*kind));
+        let unlisted = self.cluster().unsynced();
         unlisted
+            .iter()
             .map(|kind| UnlistedKind {
                 kind: kind.name(),
                 error: self.cluster().status(kind).failure.map(|failure| failure.message),
@@ -220,31 +229,42 @@ impl ManagerHandle {
     }
 
     #[cfg_attr(
-        not(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring")),
+        not(any(
+            feature = "endpoints",
+            feature = "endpointslice",
+            feature = "mirroring",
+            feature = "selectors"
+        )),
         expect(unused_mut, reason = "unchanged in a build without controllers")
     )]
     fn controller_statuses(&self) -> Vec<ControllerStatus> {
-        let mut statuses = Vec::new();
+        let (mut statuses, not_served) = (Vec::new(), self.not_served());
         #[cfg(feature = "endpoints")]
         if let Some(controller) = &self.controllers().endpoints {
-            statuses.push(of(crate::ControllerName::Endpoints, controller));
+            statuses.push(of(ControllerName::Endpoints, controller, not_served));
         }
         #[cfg(feature = "endpointslice")]
         if let Some(controller) = &self.controllers().endpoint_slice {
-            statuses.push(of(crate::ControllerName::EndpointSlice, controller));
+            statuses.push(of(ControllerName::EndpointSlice, controller, not_served));
         }
         #[cfg(feature = "mirroring")]
         if let Some(controller) = &self.controllers().mirroring {
-            statuses.push(of(crate::ControllerName::EndpointSliceMirroring, controller));
+            statuses.push(of(ControllerName::EndpointSliceMirroring, controller, not_served));
         }
+        #[cfg(feature = "selectors")]
+        if let Some(controller) = &self.controllers().endpoint_selector {
+            statuses.push(of(ControllerName::EndpointSelector, controller, not_served));
+        }
+        let _ = not_served;
         statuses
     }
 }
 
-#[cfg(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring"))]
+#[cfg(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring", feature = "selectors"))]
 fn of<R: kube_endpoint_controller_runtime::Reconciler>(
-    name: crate::ControllerName,
+    name: ControllerName,
     controller: &kube_endpoint_controller_runtime::Controller<R>,
+    not_served: kube_endpoint_informer::Kinds,
 ) -> ControllerStatus {
     let now = tokio::time::Instant::now();
     let counts = controller.state_counts();
@@ -284,6 +304,7 @@ fn of<R: kube_endpoint_controller_runtime::Reconciler>(
     });
     ControllerStatus {
         name: name.as_str(),
+        waits_for: crate::discovery::waits_for(name, not_served),
         queued: controller.pending(),
         failing: failing.failing,
         retried_slowly: failing.retried_slowly,
@@ -331,6 +352,9 @@ impl fmt::Display for ManagerStatus {
                 "{name}: {queued} queued, {failing} failing ({retried_slowly} in slow retry), {deferred} waiting, \
                  {foreign_writes} foreign writes"
             )?;
+            if let Some(api) = &controller.waits_for {
+                writeln!(f, "  waits: the API server does not serve {api}")?;
+            }
             if let Some(OtherControllerStatus { name, object, at }) = &controller.other_controller {
                 let name = harmless(name, LONGEST_TEXT);
                 writeln!(
@@ -390,6 +414,7 @@ mod tests {
             shutting_down: true,
             controllers: vec![ControllerStatus {
                 name: "endpoints-controller",
+                waits_for: Some("discovery.k8s.io/v1".to_owned()),
                 queued: 7,
                 failing: 204,
                 retried_slowly: 102,

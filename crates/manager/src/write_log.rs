@@ -1,8 +1,9 @@
-//! Prints a line for each created, updated or deleted EndpointSlice and Endpoints object.
+//! Prints a line for each created, updated or deleted EndpointSlice and Endpoints object, and for
+//! each change of an EndpointSelector.
 
 use std::sync::Arc;
 
-use kube_endpoint_core_model::{EndpointSlice, Endpoints, harmless};
+use kube_endpoint_core_model::{EndpointSelector, EndpointSlice, Endpoints, ObjectKey, harmless};
 use kube_endpoint_informer::{Change, Cluster, Handler};
 
 use crate::ManagerHandle;
@@ -10,8 +11,8 @@ use crate::ManagerHandle;
 /// The most characters of a line: a slice may have 20,000 ports.
 const LONGEST_LINE: usize = 1000;
 
-/// Calls `print` with a line for each EndpointSlice and Endpoints object that any client creates,
-/// updates or deletes, except objects that exist before the caches have synced. `print` runs during
+/// Calls `print` with a line for each EndpointSlice, Endpoints object and EndpointSelector that any
+/// client creates, updates or deletes, except objects that exist before the caches have synced. `print` runs during
 /// updates of the caches, so it must not block: see [`LinePrinter`](crate::LinePrinter).
 pub fn print_writes(manager: &ManagerHandle, print: impl Fn(String) + Clone + Send + Sync + 'static) {
     manager.add_handler(move |cluster| {
@@ -44,6 +45,12 @@ impl<F: Fn(String) + Send + Sync> Handler for WritePrinter<F> {
     fn on_endpoints(&self, change: &Change<Endpoints>) {
         if self.cluster.has_synced() {
             self.print(&endpoints_line(change));
+        }
+    }
+
+    fn on_endpoint_selector(&self, change: &Change<EndpointSelector>, _: &[ObjectKey]) {
+        if self.cluster.has_synced() {
+            self.print(&selector_line(change));
         }
     }
 }
@@ -99,6 +106,23 @@ fn endpoints_line(change: &Change<Endpoints>) -> String {
     format!("Endpoints {key} {verb}: {}", endpoint_counts(ready + not_ready, ready))
 }
 
+fn selector_line(change: &Change<EndpointSelector>) -> String {
+    let Some(selector) = change.latest() else { return String::new() };
+    let (key, verb) = (&selector.key, verb(change));
+    if change.new.is_none() {
+        return format!("EndpointSelector {key} {verb}");
+    }
+    let accepted = match &selector.selector {
+        Ok(_) => "valid".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    match selector.status.services {
+        Some(1) => format!("EndpointSelector {key} {verb}: {accepted}, 1 Service"),
+        Some(many) => format!("EndpointSelector {key} {verb}: {accepted}, {many} Services"),
+        None => format!("EndpointSelector {key} {verb}: {accepted}"),
+    }
+}
+
 fn endpoint_counts(all: usize, ready: usize) -> String {
     let noun = if all == 1 { "endpoint" } else { "endpoints" };
     if all == 0 { format!("no {noun}") } else { format!("{all} {noun}, {ready} ready") }
@@ -128,12 +152,21 @@ mod tests {
                 "subsets": [{"addresses": [{"ip": "10.0.0.1"}], "notReadyAddresses": [{"ip": "10.0.0.2"}]}]}))
             .unwrap(),
         );
+        let selector = |spec: serde_json::Value| -> Arc<EndpointSelector> {
+            let value = json!({"metadata": {"name": "web", "namespace": "shop"}, "spec": spec, "status": {"services": 1}});
+            Arc::new(serde_json::from_value(value).unwrap())
+        };
+        let (invalid, selector) =
+            (selector(json!({})), selector(json!({"selector": {"matchLabels": {"app": "web"}}})));
         let lines = [
             slice_line(&Change { old: None, new: Some(Arc::clone(&empty)), arrived: None }),
             slice_line(&Change { old: Some(empty), new: Some(Arc::clone(&full)), arrived: None }),
             slice_line(&Change { old: Some(full), new: None, arrived: None }),
             endpoints_line(&Change { old: None, new: Some(Arc::clone(&endpoints)), arrived: None }),
             endpoints_line(&Change { old: Some(endpoints), new: None, arrived: None }),
+            selector_line(&Change { old: None, new: Some(Arc::clone(&invalid)), arrived: None }),
+            selector_line(&Change { old: Some(invalid), new: Some(Arc::clone(&selector)), arrived: None }),
+            selector_line(&Change { old: Some(selector), new: None, arrived: None }),
         ];
         insta::assert_snapshot!(lines.join("\n"), @"
         EndpointSlice shop/web-x created: IPv4, no endpoints, no ports
@@ -141,6 +174,9 @@ mod tests {
         EndpointSlice shop/web-x deleted
         Endpoints shop/web created: 2 endpoints, 1 ready
         Endpoints shop/web deleted
+        EndpointSelector shop/web created: spec.selector is empty; give it matchLabels or matchExpressions, 1 Service
+        EndpointSelector shop/web updated: valid, 1 Service
+        EndpointSelector shop/web deleted
         ");
     }
 }

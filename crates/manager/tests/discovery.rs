@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use kube_endpoint_controllers::{ApiClient, LeaderElectionSettings, Manager, Settings};
+use kube_endpoint_controllers::{ApiClient, ControllerName, LeaderElectionSettings, Manager, Settings};
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule};
 use serde_json::json;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 const GROUP: &str = "discovery.k8s.io";
+const SELECTOR_GROUP: &str = "kube-endpoint-manager.github.io";
 
 fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -74,6 +75,124 @@ async fn a_controller_is_started_when_its_resources_appear() {
     }
 }
 
+/// Adds a ready pod, an EndpointSelector that selects it, and a Service that names the selector.
+async fn attach_a_service(server: &EmbeddedApiServer) {
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "a", "namespace": "default", "labels": {"app": "db"}, "uid": "a"},
+        "spec": {"nodeName": "node"},
+        "status": {"phase": "Running", "podIP": "10.1.0.1", "podIPs": [{"ip": "10.1.0.1"}],
+            "conditions": [{"type": "Ready", "status": "True"}]},
+    });
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node", "uid": "node"},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+    server.load([pod, node]).unwrap();
+    let selector = json!({
+        "apiVersion": "kube-endpoint-manager.github.io/v1alpha1", "kind": "EndpointSelector",
+        "metadata": {"name": "db", "namespace": "default"}, "spec": {"selector": {"matchLabels": {"app": "db"}}},
+    });
+    let service = json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "db", "namespace": "default",
+            "annotations": {"kube-endpoint-manager.github.io/endpoint-selector": "db"}},
+        "spec": {"ports": [{"port": 5432}]},
+    });
+    for object in [selector, service] {
+        server.create(object).await.unwrap();
+    }
+}
+
+/// Returns the number of slices of the Service that [`attach_a_service`] adds.
+fn slices_of_selectors(server: &EmbeddedApiServer) -> usize {
+    let slices = server.list("endpointslices").into_iter();
+    slices.filter(|slice| slice["metadata"]["labels"]["kubernetes.io/service-name"] == "db").count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_custom_resource_that_appears_right_after_the_start_is_used_within_seconds() {
+    for mut settings in [Settings::default(), electing()] {
+        settings.controllers = vec![ControllerName::EndpointSelector];
+        let server = server().await;
+        attach_a_service(&server).await;
+        server.hide_group(SELECTOR_GROUP);
+        let (cluster, manager) = start_with(&server, &settings);
+        sleep(seconds(2)).await;
+        assert_eq!(watched(&server), "", "without the custom resource nothing is listed");
+        assert!(cluster.has_synced(), "what is not served is not waited for");
+        server.show_group(SELECTOR_GROUP);
+        sleep(seconds(5)).await;
+        assert_eq!(watched(&server), "endpointselectors endpointslices nodes pods services");
+        assert_eq!(slices_of_selectors(&server), 1);
+        manager.abort();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_the_custom_resource_only_its_controller_waits() {
+    let mut settings = Settings::default();
+    settings.controllers = ControllerName::ALL.to_vec();
+    let server = server().await;
+    attach_a_service(&server).await;
+    server.hide_group(SELECTOR_GROUP);
+    let client = ApiClient::for_tests(server.service());
+    let manager = Manager::new(client, &settings, server.now(), 1).unwrap();
+    let handle = manager.handle();
+    let running = tokio::spawn(async move { manager.run(std::future::pending()).await.unwrap() });
+    sleep(seconds(10)).await;
+    let waiting = || {
+        let controllers = handle.status().controllers.into_iter();
+        controllers.filter_map(|it| Some((it.name, it.waits_for?))).collect::<Vec<_>>()
+    };
+    let api = "kube-endpoint-manager.github.io/v1alpha1".to_owned();
+    assert_eq!(waiting(), [("endpoint-selector-controller", api)]);
+    assert!(handle.has_synced());
+    assert_eq!((server.count("endpoints"), server.count("endpointslices")), (1, 1));
+    assert_eq!(slices_of_selectors(&server), 0);
+    server.show_group(SELECTOR_GROUP);
+    sleep(seconds(60)).await;
+    assert_eq!(waiting(), []);
+    assert_eq!(slices_of_selectors(&server), 1);
+    running.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_custom_resource_that_is_not_served_any_more_stops_nothing() {
+    let mut settings = Settings::default();
+    settings.controllers = ControllerName::ALL.to_vec();
+    let server = server().await;
+    attach_a_service(&server).await;
+    let (cluster, manager) = start_with(&server, &settings);
+    sleep(seconds(10)).await;
+    assert_eq!(slices_of_selectors(&server), 1);
+    server.hide_group(SELECTOR_GROUP);
+    server.close_watches();
+    sleep(seconds(60)).await;
+    let failure = cluster.status(kube_endpoint_informer::Kind::EndpointSelectors).failure;
+    assert_eq!(failure.unwrap().code, Some(404));
+    // A 404 is not an empty list: the selector that was read last still counts.
+    let unready = json!({"apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "b", "namespace": "default", "labels": {"app": "db"}, "uid": "b"},
+        "spec": {"nodeName": "node"},
+        "status": {"phase": "Running", "podIP": "10.1.0.2", "podIPs": [{"ip": "10.1.0.2"}],
+            "conditions": [{"type": "Ready", "status": "True"}]}});
+    server.load([unready]).unwrap();
+    let other = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "other", "namespace": "default"},
+        "spec": {"selector": {"app": "other"}, "ports": [{"port": 80}]}});
+    server.create(other).await.unwrap();
+    sleep(seconds(5)).await;
+    let endpoints = |name: &str| {
+        let slices = server.list("endpointslices").into_iter();
+        let mut slices =
+            slices.filter(|slice| slice["metadata"]["labels"]["kubernetes.io/service-name"] == name);
+        slices.next().map(|slice| slice["endpoints"].as_array().map_or(0, Vec::len))
+    };
+    assert_eq!((endpoints("db"), endpoints("other")), (Some(2), Some(0)));
+    server.show_group(SELECTOR_GROUP);
+    sleep(seconds(60)).await;
+    assert_eq!(cluster.status(kube_endpoint_informer::Kind::EndpointSelectors).failure, None);
+    assert!(!manager.is_finished());
+    manager.abort();
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_leader_begins_although_the_lists_of_its_outputs_are_answered_with_404() {
     let server = server().await;
@@ -110,7 +229,7 @@ async fn only_a_success_ends_the_waiting() {
         server.add_fault(FaultRule::new(fault.clone(), move |request| of_discovery(&request.path)).times(2));
         sleep(seconds(150)).await;
         let asked = server.request_log().iter().filter(|entry| of_discovery(&entry.request.path)).count();
-        assert_eq!(asked, 3, "{fault:?}");
+        assert_eq!(asked, 8, "{fault:?}");
         assert_eq!(watched(&server), "endpoints pods services", "{fault:?}");
         assert!(cluster.has_synced());
         server.show_group(GROUP);

@@ -65,7 +65,7 @@ fn writes(server: &EmbeddedApiServer) -> Vec<LoggedRequest> {
 
 #[tokio::test(start_paused = true)]
 async fn each_needed_kind_is_watched_once() {
-    use ControllerName::{EndpointSlice, EndpointSliceMirroring, Endpoints};
+    use ControllerName::{EndpointSelector, EndpointSlice, EndpointSliceMirroring, Endpoints};
     let watched_by = async |controllers: &[ControllerName]| {
         let server = server_with(1).await;
         let mut settings = Settings::default();
@@ -85,6 +85,8 @@ async fn each_needed_kind_is_watched_once() {
     assert_eq!(watched_by(&[EndpointSliceMirroring]).await, "endpoints endpointslices services");
     let all = &[Endpoints, EndpointSlice, EndpointSliceMirroring];
     assert_eq!(watched_by(all).await, "endpoints endpointslices nodes pods services");
+    let of_selectors = "endpointselectors endpointslices nodes pods services";
+    assert_eq!(watched_by(&[EndpointSelector]).await, of_selectors);
 }
 
 #[tokio::test(start_paused = true)]

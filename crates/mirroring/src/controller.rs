@@ -107,10 +107,17 @@ impl Reconciler for MirroringReconciler {
                 && lacks_selector(new)
                 && old.is_headless() != new.is_headless()
         };
+        let changes_hands = |old: &Service, new: &Service| {
+            self.options.plan.endpoint_selectors
+                && old.endpoint_selector().is_some() != new.endpoint_selector().is_some()
+        };
         let matters = match (old, new) {
             // A user may have deleted the Service and created it again while no watch was open.
             (Some(old), Some(new)) => {
-                lacks_selector(old) != lacks_selector(new) || old.uid != new.uid || changes_labels(old, new)
+                lacks_selector(old) != lacks_selector(new)
+                    || old.uid != new.uid
+                    || changes_labels(old, new)
+                    || changes_hands(old, new)
             }
             _ => old.or(new).is_some_and(lacks_selector),
         };

@@ -7,8 +7,8 @@ use crate::common::apply;
 use insta::assert_snapshot;
 use kube_endpoint_core_model::endpoints::Subsets;
 use kube_endpoint_core_model::well_known::{
-    ANNOTATION_LAST_APPLIED, ANNOTATION_LEADER, ANNOTATION_TRIGGER_TIME, LABEL_HEADLESS, LABEL_MANAGED_BY,
-    LABEL_SKIP_MIRROR,
+    ANNOTATION_ENDPOINT_SELECTOR, ANNOTATION_LAST_APPLIED, ANNOTATION_LEADER, ANNOTATION_TRIGGER_TIME,
+    ENDPOINT_CONTROLLER, LABEL_ENDPOINTS_MANAGED_BY, LABEL_HEADLESS, LABEL_MANAGED_BY, LABEL_SKIP_MIRROR,
 };
 use kube_endpoint_core_model::{
     AddressType, EndpointSlice, Endpoints, ObjectKey, OwnerReference, ResourceVersion, Service, StringMap,
@@ -220,6 +220,30 @@ fn slices_are_deleted_if_nothing_is_mirrored() {
     assert_snapshot!(with(None, &before, 1000));
     let skipped = plan(&PlanInputs::new(&plain, &labelled("true")).with_existing_slices(&before));
     assert_snapshot!("every_address_of_endpoints_that_are_not_mirrored_has_a_verdict", skipped);
+}
+
+#[test]
+fn what_a_service_with_an_endpoint_selector_was_left_is_not_mirrored_and_not_removed() {
+    let before = synced(&one_address());
+    let mut left = one_address();
+    left.metadata.labels = pairs(&[(LABEL_ENDPOINTS_MANAGED_BY, ENDPOINT_CONTROLLER)]);
+    let plain = Service { key: ObjectKey::new("n", "db"), ..Service::default() };
+    let attached = Service { annotations: pairs(&[(ANNOTATION_ENDPOINT_SELECTOR, "db")]), ..plain.clone() };
+    let beside = PlanOptions::default().with_endpoint_selectors(true);
+    let check =
+        |service: &Service, endpoints: &Endpoints, options: &PlanOptions, want: Option<NotMirrored>| {
+            let inputs =
+                PlanInputs::new(service, endpoints).with_existing_slices(&before).with_options(options);
+            let plan = plan(&inputs);
+            assert_eq!(plan.not_mirrored, want);
+            if want.is_some() {
+                assert!(plan.is_empty(), "{plan:?}");
+            }
+        };
+    check(&attached, &left, &beside, Some(NotMirrored::EndpointSelector));
+    check(&attached, &one_address(), &beside, None);
+    check(&plain, &left, &beside, None);
+    check(&attached, &left, &PlanOptions::default(), None);
 }
 
 /// Each case changes the existing slice, and says if the controller then writes.

@@ -33,6 +33,7 @@ pub fn upstream_settings(parts: Parts) -> Settings {
             ControllerName::Endpoints => Part::Endpoints,
             ControllerName::EndpointSlice => Part::Slices,
             ControllerName::EndpointSliceMirroring => Part::Mirroring,
+            ControllerName::EndpointSelector => return false,
         };
         parts.and(part) == parts
     };

@@ -263,6 +263,7 @@ fn start(server: &EmbeddedApiServer, controllers: Option<&[String]>) -> RunningM
             ControllerName::Endpoints => names.iter().any(|name| name == "endpoints"),
             ControllerName::EndpointSlice => names.iter().any(|name| name == "endpointslice"),
             ControllerName::EndpointSliceMirroring => names.iter().any(|name| name == "mirroring"),
+            ControllerName::EndpointSelector => names.iter().any(|name| name == "selectors"),
         };
         settings.controllers = ControllerName::ALL.into_iter().filter(runs).collect();
     }

@@ -1,5 +1,11 @@
 //! Tests that start the binary as a process.
-#![cfg(all(feature = "endpoints", feature = "endpointslice", feature = "mirroring", feature = "embedded"))]
+#![cfg(all(
+    feature = "endpoints",
+    feature = "endpointslice",
+    feature = "mirroring",
+    feature = "selectors",
+    feature = "embedded"
+))]
 #![allow(clippy::unwrap_used)]
 
 mod command_line;

@@ -280,7 +280,7 @@ impl Progress {
     /// Returns the awaited kinds that are not synced.
     pub(crate) fn unsynced(&self) -> Kinds {
         let (awaited, synced) = (*self.awaited.borrow(), *self.synced.borrow());
-        Kind::ALL.into_iter().filter(|kind| awaited.contains(*kind) && !synced.contains(*kind)).collect()
+        awaited.iter().filter(|kind| !synced.contains(*kind)).collect()
     }
 
     pub(crate) fn has_synced_kinds(&self, kinds: Kinds) -> bool {

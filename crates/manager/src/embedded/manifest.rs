@@ -7,6 +7,7 @@ use kube_endpoint_embedded_apiserver::manifest;
 use serde_json::Value;
 
 use super::EmbeddedError;
+use crate::options::EmbeddedSample;
 
 /// The objects of one file.
 pub(super) struct Manifest {
@@ -19,6 +20,19 @@ pub(super) struct Manifest {
 }
 
 impl Manifest {
+    /// Reads a sample cluster.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::parse`].
+    pub(super) fn of_sample(sample: EmbeddedSample) -> Result<Self, EmbeddedError> {
+        let file = match sample {
+            EmbeddedSample::Shop => super::SHOP,
+            EmbeddedSample::Selectors => super::SELECTORS,
+        };
+        Self::parse(Path::new("sample"), file.as_bytes())
+    }
+
     /// Reads the objects of a file. It skips those of kinds that the server does not store.
     ///
     /// # Errors
@@ -73,8 +87,7 @@ mod tests {
 
     #[test]
     fn the_sample_has_inputs_and_no_outputs_of_the_controllers() {
-        let Manifest { objects, skipped, .. } =
-            Manifest::parse(Path::new("sample"), super::super::SAMPLE.as_bytes()).unwrap();
+        let Manifest { objects, skipped, .. } = Manifest::of_sample(EmbeddedSample::Shop).unwrap();
         assert!(skipped.is_empty(), "{skipped:?}");
         let count = |kind: &str| objects.iter().filter(|object| object["kind"] == kind).count();
         assert_eq!(
@@ -89,7 +102,7 @@ mod tests {
         let options = Options::parse_from(["x"]).embedded;
         let server =
             EmbeddedApiServer::builder().service_ranges(options.embedded_service_cidr).build().unwrap();
-        let sample = Manifest::parse(Path::new("sample"), super::super::SAMPLE.as_bytes()).unwrap();
+        let sample = Manifest::of_sample(EmbeddedSample::Shop).unwrap();
         for mut service in sample.objects.into_iter().filter(|object| object["kind"] == "Service") {
             let addresses = service["spec"]["clusterIPs"].clone();
             service["metadata"] =

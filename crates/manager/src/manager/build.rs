@@ -10,7 +10,13 @@ use super::tasks::NamedTasks;
 use super::{ManagerError, RunningControllers};
 use crate::audit::AuditLog;
 use crate::controller_name::ControllerName;
-#[cfg(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring"))]
+use crate::discovery;
+#[cfg(any(
+    feature = "endpoints",
+    feature = "endpointslice",
+    feature = "mirroring",
+    feature = "selectors"
+))]
 use crate::plan_options;
 use crate::settings::Settings;
 
@@ -81,15 +87,8 @@ impl Blueprint {
             kinds: Kinds::default(),
             explains: false,
         };
-        let (endpoints, slices, mirroring) = blueprint.selected();
-        let needed = [
-            (Kind::Pods, endpoints || slices),
-            (Kind::Services, endpoints || slices || mirroring),
-            (Kind::Nodes, slices),
-            (Kind::EndpointSlices, slices || mirroring),
-            (Kind::Endpoints, endpoints || mirroring),
-        ];
-        blueprint.kinds = needed.into_iter().filter_map(|(kind, needed)| needed.then_some(kind)).collect();
+        let names = blueprint.names();
+        blueprint.kinds = names.iter().flat_map(|name| discovery::kinds_of(*name).iter()).collect();
         Ok(blueprint)
     }
 
@@ -98,30 +97,23 @@ impl Blueprint {
         self.settings.controllers.contains(&name) && name.is_built_in()
     }
 
-    /// Returns which of the endpoints, endpointslice and mirroring controllers run.
-    fn selected(&self) -> (bool, bool, bool) {
-        use ControllerName::{EndpointSlice, EndpointSliceMirroring, Endpoints};
-
-        (self.runs(Endpoints), self.runs(EndpointSlice), self.runs(EndpointSliceMirroring))
-    }
-
     /// Returns the controllers that run.
     pub(super) fn names(&self) -> Vec<ControllerName> {
         self.settings.controllers.iter().copied().filter(|name| self.runs(*name)).collect()
     }
 
-    /// Returns the kinds that the controllers write.
+    /// Returns the kinds that the controllers publish.
     pub(super) fn outputs(&self) -> Vec<Kind> {
-        let (endpoints, slices, mirroring) = self.selected();
-        let outputs = [(Kind::EndpointSlices, slices || mirroring), (Kind::Endpoints, endpoints)];
+        let endpoints = self.runs(ControllerName::Endpoints);
+        let outputs =
+            [(Kind::EndpointSlices, self.kinds.contains(Kind::EndpointSlices)), (Kind::Endpoints, endpoints)];
         outputs.into_iter().filter_map(|(kind, written)| written.then_some(kind)).collect()
     }
 
     /// Returns the kinds that the controllers only read.
     pub(super) fn inputs(&self) -> Vec<Kind> {
         let outputs = self.outputs();
-        let kinds = Kind::ALL.into_iter();
-        kinds.filter(|kind| self.kinds.contains(*kind) && !outputs.contains(kind)).collect()
+        self.kinds.iter().filter(|kind| !outputs.contains(kind)).collect()
     }
 
     pub(super) fn reflectors(&self) -> ReflectorOptions {
@@ -134,9 +126,14 @@ impl Blueprint {
         let elects = self.settings.leader_election.is_some();
         let fence = if elects { WriteFence::closed() } else { WriteFence::default() };
         let cluster = Cluster::with_options(self.kinds, self.settings.cluster());
-        let (endpoints, slices, mirroring) = self.selected();
+        let [endpoints, slices, mirroring, selectors] = ControllerName::ALL.map(|name| self.runs(name));
         #[cfg_attr(
-            not(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring")),
+            not(any(
+                feature = "endpoints",
+                feature = "endpointslice",
+                feature = "mirroring",
+                feature = "selectors"
+            )),
             expect(unused_mut, reason = "unchanged in a build without controllers")
         )]
         let mut build = Build {
@@ -145,7 +142,12 @@ impl Blueprint {
             clock: self.clock,
             seeds: &mut self.seeds,
             fence,
-            #[cfg(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring"))]
+            #[cfg(any(
+                feature = "endpoints",
+                feature = "endpointslice",
+                feature = "mirroring",
+                feature = "selectors"
+            ))]
             outages: kube_endpoint_controller_runtime::Outages::default(),
             event_tasks: NamedTasks::default(),
             recorders: Vec::new(),
@@ -159,8 +161,10 @@ impl Blueprint {
             endpoints: endpoints.then(|| build.endpoints_controller(start)).transpose()?,
             #[cfg(feature = "mirroring")]
             mirroring: mirroring.then(|| build.mirroring_controller()).transpose()?,
+            #[cfg(feature = "selectors")]
+            endpoint_selector: selectors.then(|| build.endpoint_selector_controller()).transpose()?,
         };
-        let _ = (endpoints, slices, mirroring);
+        let _ = (endpoints, slices, mirroring, selectors);
         #[cfg(not(feature = "endpoints"))]
         let _ = start;
         let Build { cluster, fence, event_tasks, recorders, .. } = build;
@@ -175,7 +179,12 @@ struct Build<'a> {
     clock: Clock,
     seeds: &'a mut Seeds,
     fence: WriteFence,
-    #[cfg(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring"))]
+    #[cfg(any(
+        feature = "endpoints",
+        feature = "endpointslice",
+        feature = "mirroring",
+        feature = "selectors"
+    ))]
     outages: kube_endpoint_controller_runtime::Outages,
     /// The tasks that send events.
     event_tasks: NamedTasks,
@@ -185,7 +194,12 @@ struct Build<'a> {
 }
 
 #[cfg_attr(
-    not(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring")),
+    not(any(
+        feature = "endpoints",
+        feature = "endpointslice",
+        feature = "mirroring",
+        feature = "selectors"
+    )),
     expect(dead_code, reason = "unused in a build without controllers")
 )]
 impl Build<'_> {
@@ -211,7 +225,12 @@ impl Build<'_> {
         Ok((writer, events))
     }
 
-    #[cfg(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring"))]
+    #[cfg(any(
+        feature = "endpoints",
+        feature = "endpointslice",
+        feature = "mirroring",
+        feature = "selectors"
+    ))]
     fn context(
         &mut self,
         writer: ApiWriter,
@@ -221,7 +240,12 @@ impl Build<'_> {
         kube_endpoint_controller_runtime::ControllerContext { cluster, writer, events, clock, seed }
     }
 
-    #[cfg(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring"))]
+    #[cfg(any(
+        feature = "endpoints",
+        feature = "endpointslice",
+        feature = "mirroring",
+        feature = "selectors"
+    ))]
     fn runtime_options(&self) -> kube_endpoint_controller_runtime::RuntimeOptions {
         use crate::gates::Gate;
 
@@ -297,5 +321,21 @@ impl Build<'_> {
         options.writes_after_failed_create = self.settings.gates.is_on(Gate::WritesAfterFailedCreate);
         options.runtime = self.runtime_options();
         Ok(MirroringController::new(self.context(writer, events), options))
+    }
+
+    #[cfg(feature = "selectors")]
+    fn endpoint_selector_controller(
+        &mut self,
+    ) -> Result<kube_endpoint_selector::SelectorController, ManagerError> {
+        use kube_endpoint_selector::{ControllerOptions, SelectorController};
+
+        let component = kube_endpoint_selector::controller::EVENT_COMPONENT;
+        let (writer, events) = self.writer(ControllerName::EndpointSelector, component)?;
+        let mut options = ControllerOptions::default();
+        options.plan = plan_options::selectors(self.settings);
+        options.workers = self.settings.endpoint_selector_workers;
+        options.batch_period = self.settings.endpoint_slice_batch_period;
+        options.runtime = self.runtime_options();
+        Ok(SelectorController::new(self.context(writer, events), options))
     }
 }

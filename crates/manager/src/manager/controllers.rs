@@ -11,6 +11,8 @@ pub struct RunningControllers {
     pub endpoints: Option<kube_endpoint_endpoints_controller::EndpointsController>,
     #[cfg(feature = "mirroring")]
     pub mirroring: Option<kube_endpoint_mirroring::MirroringController>,
+    #[cfg(feature = "selectors")]
+    pub endpoint_selector: Option<kube_endpoint_selector::SelectorController>,
 }
 
 impl RunningControllers {
@@ -28,6 +30,10 @@ impl RunningControllers {
         if let Some(controller) = self.mirroring.clone() {
             tasks.spawn("endpointslice mirroring controller", controller.run());
         }
+        #[cfg(feature = "selectors")]
+        if let Some(controller) = self.endpoint_selector.clone() {
+            tasks.spawn("endpoint selector controller", controller.run());
+        }
         let _ = tasks;
     }
 
@@ -43,6 +49,10 @@ impl RunningControllers {
         }
         #[cfg(feature = "mirroring")]
         if let Some(controller) = &self.mirroring {
+            controller.shut_down();
+        }
+        #[cfg(feature = "selectors")]
+        if let Some(controller) = &self.endpoint_selector {
             controller.shut_down();
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kube_endpoint_informer::{Cluster, Handler};
+use kube_endpoint_informer::{Cluster, Handler, Kinds};
 use kube_endpoint_watch_channel as watch;
 use parking_lot::{Mutex, RwLock};
 use tokio::time::Instant;
@@ -41,6 +41,8 @@ struct State {
     leader: Mutex<Option<String>>,
     shutting_down: watch::Sender<bool>,
     dead_task: Mutex<Option<String>>,
+    /// The kinds that controllers need and that the API server does not serve.
+    not_served: Mutex<Kinds>,
 }
 
 impl ManagerHandle {
@@ -57,6 +59,7 @@ impl ManagerHandle {
             leader: Mutex::default(),
             shutting_down: watch::Sender::new(false),
             dead_task: Mutex::default(),
+            not_served: Mutex::default(),
         };
         Self { certificates, dry_run, state: Arc::new(state) }
     }
@@ -141,6 +144,16 @@ impl ManagerHandle {
     /// to end, and counts as not alive.
     pub fn dead_task(&self) -> Option<String> {
         self.state.dead_task.lock().clone()
+    }
+
+    /// Returns the kinds that controllers need and that the API server does not serve. These
+    /// controllers wait.
+    pub(crate) fn not_served(&self) -> Kinds {
+        *self.state.not_served.lock()
+    }
+
+    pub(super) fn set_not_served(&self, kinds: Kinds) {
+        *self.state.not_served.lock() = kinds;
     }
 
     pub(super) fn set_leading(&self, leading: bool) {

@@ -1,13 +1,14 @@
 //! Starts the tasks that list and watch.
 
 use kube_endpoint_api_client::ApiClient;
-use kube_endpoint_core_model::{EndpointSlice, Endpoints, Node, Pod, Service};
+use kube_endpoint_core_model::{EndpointSelector, EndpointSlice, Endpoints, Node, Pod, Service};
 use kube_endpoint_informer::{Cluster, Kind, Kinds, Object, ReflectorOptions};
 use kube_endpoint_watch_channel as watch;
 
 use crate::controller_name::ControllerName;
 use crate::discovery;
 
+use super::ManagerHandle;
 use super::build::Seeds;
 use super::tasks::NamedTasks;
 
@@ -22,6 +23,7 @@ pub(super) struct Informers<'a> {
     pub(super) controllers: Vec<ControllerName>,
     pub(super) options: ReflectorOptions,
     pub(super) seeds: &'a mut Seeds,
+    pub(super) handle: ManagerHandle,
     /// Publishes the kinds to list: those of the controllers whose resources the API server serves.
     pub(super) listed: watch::Sender<Kinds>,
 }
@@ -44,12 +46,14 @@ impl Informers<'_> {
         self.start_one::<Node>(&mut tasks, &stop);
         self.start_one::<EndpointSlice>(&mut tasks, &stop);
         self.start_one::<Endpoints>(&mut tasks, &stop);
+        self.start_one::<EndpointSelector>(&mut tasks, &stop);
         let mut stopped = stop.subscribe();
+        let report = move |missing| self.handle.set_not_served(missing);
         tasks.spawn("discovery", async move {
             tokio::select! {
                 biased;
                 _ = stopped.changed() => {}
-                () = discovery::run(self.client, self.cluster, self.controllers, self.listed) => {}
+                () = discovery::run(self.client, self.cluster, self.controllers, self.listed, report) => {}
             }
         });
         (tasks, stop)

@@ -45,7 +45,7 @@ impl Running {
     pub(super) fn start(manager: Manager) -> Self {
         let Manager { mut blueprint, parts, handle, .. } = manager;
         let Parts { cluster, fence, controllers, event_tasks, recorders } = parts;
-        let (take_over, informers, stop_informers) = start_informers(&mut blueprint, cluster);
+        let (take_over, informers, stop_informers) = start_informers(&mut blueprint, cluster, handle.clone());
         let report = handle.clone();
         let election = manager.election.map(|candidate| {
             let report = move |evidence, read| report.report_storage_went_back(evidence, read);
@@ -105,7 +105,8 @@ impl Running {
         let Parts { cluster, fence, controllers, event_tasks, recorders } = parts;
         self.handle.replace(cluster.clone(), controllers.clone());
         (self.fence, self.event_tasks, self.recorders) = (fence, event_tasks, recorders);
-        let (take_over, informers, stop_informers) = start_informers(&mut self.blueprint, cluster);
+        let (take_over, informers, stop_informers) =
+            start_informers(&mut self.blueprint, cluster, self.handle.clone());
         (self.informers, self.stop_informers) = (informers, stop_informers);
         let leads = match &mut self.election {
             Some(election) => election.start_again(self.fence.clone(), take_over),
@@ -220,7 +221,11 @@ impl Running {
 }
 
 /// Starts the informers that fill the stores. Also returns the inputs of a take-over.
-fn start_informers(blueprint: &mut Blueprint, cluster: Cluster) -> (TakeOver, NamedTasks, watch::Sender<()>) {
+fn start_informers(
+    blueprint: &mut Blueprint,
+    cluster: Cluster,
+    handle: ManagerHandle,
+) -> (TakeOver, NamedTasks, watch::Sender<()>) {
     let listed = watch::Sender::new(Kinds::default());
     let take_over = TakeOver {
         client: blueprint.client.clone(),
@@ -238,6 +243,7 @@ fn start_informers(blueprint: &mut Blueprint, cluster: Cluster) -> (TakeOver, Na
         controllers: blueprint.names(),
         options: blueprint.reflectors(),
         seeds: &mut blueprint.seeds,
+        handle,
         listed,
     };
     let (tasks, stop) = informers.start();

@@ -12,14 +12,15 @@ use crate::go_duration;
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Controllers")]
 pub struct ControllerOptions {
-    /// Controllers to run: `*` enables all, `name` enables one, `-name` disables one
+    /// Controllers to run: `*` enables those of kube-controller-manager, `name` enables one, `-name`
+    /// disables one
     #[arg(
         long,
         value_name = "LIST",
         value_delimiter = ',',
         default_value = "*",
         allow_hyphen_values = true,
-        long_help = "Controllers to run: `*` enables all, `name` enables one, `-name` disables one, `-*` disables all.\nAll: endpoints-controller, endpointslice-controller, endpointslice-mirroring-controller"
+        long_help = "Controllers to run: `*` enables those that are on by default, `name` enables one, `-name` disables one, `-*` disables all.\nAll: endpoints-controller, endpointslice-controller, endpointslice-mirroring-controller, endpoint-selector-controller\nOff by default: endpoint-selector-controller"
     )]
     pub controllers: Vec<String>,
 
@@ -42,6 +43,10 @@ pub struct ControllerOptions {
     /// Number of Endpoints objects that the mirroring controller syncs concurrently (1 to 50)
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = whole::<usize>)]
     pub mirroring_concurrent_service_endpoint_syncs: usize,
+
+    /// Number of Services that the endpoint selector controller syncs concurrently (1 to 50)
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = whole::<usize>)]
+    pub concurrent_endpoint_selector_syncs: usize,
 
     /// How long a sync of slices waits after a change of a pod, to batch further changes, such as
     /// 500ms

@@ -3,9 +3,18 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{ArgAction, Args};
+use clap::{ArgAction, Args, ValueEnum};
 
 use super::values::boolean;
+
+/// A sample cluster of the embedded API server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum EmbeddedSample {
+    /// A shop in six nodes.
+    Shop,
+    /// A shop whose Services name EndpointSelectors; `*` in --controllers includes their controller
+    Selectors,
+}
 
 /// Flags of the embedded API server.
 #[derive(Clone, Debug, Args)]
@@ -28,6 +37,16 @@ pub struct EmbeddedOptions {
     /// kubeconfig
     #[arg(long, requires = "embedded")]
     pub embedded_no_auth: bool,
+
+    /// Sample cluster
+    #[arg(
+        long,
+        value_name = "SAMPLE",
+        default_value = "shop",
+        requires = "embedded",
+        conflicts_with_all = ["embedded_load", "embedded_empty"]
+    )]
+    pub embedded_sample: EmbeddedSample,
 
     /// Manifest (JSON or YAML) to load instead of the sample cluster; may be repeated
     #[arg(long, value_name = "FILE", requires = "embedded")]
@@ -65,4 +84,12 @@ pub struct EmbeddedOptions {
     #[cfg(feature = "ui")]
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0", requires = "embedded")]
     pub embedded_ui_address: super::UiAddress,
+}
+
+impl EmbeddedOptions {
+    /// Returns the sample cluster to load, or `None` if the embedded API server starts without
+    /// objects or with those of manifests.
+    pub fn sample(&self) -> Option<EmbeddedSample> {
+        (!self.embedded_empty && self.embedded_load.is_empty()).then_some(self.embedded_sample)
+    }
 }

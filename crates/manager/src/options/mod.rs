@@ -21,7 +21,7 @@ use tracing_subscriber::filter::LevelFilter;
 pub use api_server::ApiServerOptions;
 pub use controllers::ControllerOptions;
 #[cfg(feature = "embedded")]
-pub use embedded::EmbeddedOptions;
+pub use embedded::{EmbeddedOptions, EmbeddedSample};
 pub use leader_election::LeaderElectionOptions;
 pub use logging::LoggingOptions;
 pub use selection::SelectionOptions;

@@ -27,8 +27,8 @@ pub use leader_election::LeaderElectionSettings;
 use rate::request_rate;
 pub use serving::ServingSettings;
 
-/// The most workers of the endpointslice and of the mirroring controller (upstream
-/// `maxConcurrentServiceEndpointSyncs`, `mirroringMaxConcurrentServiceEndpointSyncs`).
+/// The most workers of each controller of slices (upstream `maxConcurrentServiceEndpointSyncs`,
+/// `mirroringMaxConcurrentServiceEndpointSyncs`).
 const MAX_WORKERS: usize = 50;
 /// The most workers of the endpoints controller. Upstream has no bounds; without a worker it does
 /// nothing.
@@ -66,7 +66,10 @@ pub struct Settings {
     pub endpoints_workers: usize,
     /// Number of Endpoints objects that the mirroring controller syncs concurrently.
     pub mirroring_workers: usize,
-    /// Delay between a pod change and the sync of its slices, to batch further changes.
+    /// Number of Services that the endpoint selector controller syncs concurrently.
+    pub endpoint_selector_workers: usize,
+    /// Delay between a pod change and the sync of its slices, to batch further changes; of the
+    /// endpointslice and of the endpoint selector controller.
     pub endpoint_slice_batch_period: Duration,
     /// Delay between a pod change and the sync of its Endpoints, to batch further changes.
     pub endpoints_batch_period: Duration,
@@ -102,11 +105,11 @@ pub struct Settings {
 }
 
 impl Default for Settings {
-    /// Returns kube-controller-manager's defaults, with all controllers of this build and the
-    /// default feature gates, but without leader election and serving.
+    /// Returns kube-controller-manager's defaults, with those of [`ControllerName::DEFAULT`] that
+    /// this build contains and the default feature gates, but without leader election and serving.
     fn default() -> Self {
         Self {
-            controllers: ControllerName::ALL.into_iter().filter(|name| name.is_built_in()).collect(),
+            controllers: ControllerName::DEFAULT.into_iter().filter(|name| name.is_built_in()).collect(),
             gates: Gates::default(),
             qps: 20.0,
             burst: 30,
@@ -119,6 +122,7 @@ impl Default for Settings {
             endpoint_slice_workers: 5,
             endpoints_workers: 5,
             mirroring_workers: 5,
+            endpoint_selector_workers: 5,
             endpoint_slice_batch_period: Duration::ZERO,
             endpoints_batch_period: Duration::ZERO,
             mirroring_batch_period: Duration::ZERO,
@@ -156,7 +160,7 @@ impl TryFrom<&Options> for Settings {
         for name in &upstream_gates.ignored {
             ::tracing::warn!(gate = %name, "a feature gate of kube-controller-manager is ignored: it changes nothing here");
         }
-        let selection = ControllerName::select(&controllers.controllers)?;
+        let selection = ControllerName::select(&controllers_of(options))?;
         for controller in &selection.ignored {
             ::tracing::warn!(
                 controller,
@@ -224,6 +228,10 @@ impl TryFrom<&Options> for Settings {
                 "--mirroring-concurrent-service-endpoint-syncs",
                 controllers.mirroring_concurrent_service_endpoint_syncs,
             )?,
+            endpoint_selector_workers: workers(
+                "--concurrent-endpoint-selector-syncs",
+                controllers.concurrent_endpoint_selector_syncs,
+            )?,
             endpoint_slice_batch_period: controllers.endpointslice_updates_batch_period,
             endpoints_batch_period: controllers.endpoint_updates_batch_period,
             mirroring_batch_period: controllers.mirroring_endpointslice_updates_batch_period,
@@ -241,6 +249,20 @@ impl TryFrom<&Options> for Settings {
             shard,
         })
     }
+}
+
+/// Returns the list of `--controllers`. A sample with EndpointSelectors adds their controller to
+/// `*`.
+fn controllers_of(options: &Options) -> Vec<String> {
+    let words = options.controllers.controllers.iter().cloned();
+    #[cfg(feature = "embedded")]
+    let words = words.chain(
+        (options.is_embedded()
+            && options.embedded.sample() == Some(crate::options::EmbeddedSample::Selectors)
+            && options.controllers.controllers.iter().any(|word| word == "*"))
+        .then(|| ControllerName::EndpointSelector.as_str().to_owned()),
+    );
+    words.collect()
 }
 
 /// Checks `--min-resync-period`: a manager that syncs everything many times a second does nothing
@@ -271,6 +293,25 @@ mod tests {
         let got = settings(&[]).unwrap();
         assert_eq!(got.leader_election, Some(LeaderElectionSettings::default()));
         assert_eq!(got.serving, Some(ServingSettings::on_port(10270)));
+    }
+
+    #[cfg(feature = "embedded")]
+    #[test]
+    fn a_sample_with_selectors_adds_their_controller_to_the_star() {
+        use ControllerName::{EndpointSelector, Endpoints};
+        let check = |controllers: &str, want: &[ControllerName]| {
+            let words = ["--embedded", "--embedded-sample=selectors", controllers];
+            assert_eq!(settings(&words).unwrap().controllers, want, "{controllers}");
+        };
+        check("--controllers=*", &ControllerName::ALL);
+        check("--controllers=*,-endpoint-selector-controller", &ControllerName::DEFAULT);
+        check("--controllers=endpoint", &[Endpoints]);
+        check("--controllers=endpoint-selector-controller", &[EndpointSelector]);
+        check("--controllers=-*", &[]);
+        assert_eq!(settings(&["--embedded"]).unwrap().controllers, ControllerName::DEFAULT);
+        for other in ["--embedded-empty", "--embedded-load=a"] {
+            assert!(settings(&["--embedded", "--embedded-sample=selectors", other]).is_err(), "{other}");
+        }
     }
 
     #[test]
@@ -382,6 +423,8 @@ mod tests {
             &["--concurrent-service-endpoint-syncs=51"],
             &["--mirroring-concurrent-service-endpoint-syncs=0"],
             &["--mirroring-concurrent-service-endpoint-syncs=51"],
+            &["--concurrent-endpoint-selector-syncs=0"],
+            &["--concurrent-endpoint-selector-syncs=51"],
             &["--concurrent-endpoint-syncs=0"],
             &["--concurrent-endpoint-syncs=1001"],
             &["--feature-gates=InOrderInformers=false"],

@@ -170,7 +170,12 @@ impl Manager {
 impl ManagerHandle {
     /// Returns the queues and counts of the controllers, by name.
     #[cfg_attr(
-        not(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring")),
+        not(any(
+            feature = "endpoints",
+            feature = "endpointslice",
+            feature = "mirroring",
+            feature = "selectors"
+        )),
         expect(unused_mut, reason = "unchanged in a build without controllers")
     )]
     fn ui_samples(&self) -> Vec<(&'static str, Sample)> {
@@ -187,11 +192,15 @@ impl ManagerHandle {
         if let Some(controller) = &self.controllers().mirroring {
             samples.push((crate::ControllerName::EndpointSliceMirroring.as_str(), sample_of(controller)));
         }
+        #[cfg(feature = "selectors")]
+        if let Some(controller) = &self.controllers().endpoint_selector {
+            samples.push((crate::ControllerName::EndpointSelector.as_str(), sample_of(controller)));
+        }
         samples
     }
 }
 
-#[cfg(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring"))]
+#[cfg(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring", feature = "selectors"))]
 fn sample_of<R: kube_endpoint_controller_runtime::Reconciler>(
     controller: &kube_endpoint_controller_runtime::Controller<R>,
 ) -> Sample {

@@ -37,6 +37,8 @@ pub(super) async fn check_not_mirrored(
                 let endpoints: Option<Endpoints> = writer.read_as::<Endpoints, _>(key).await?;
                 Ok(endpoints.is_none_or(|endpoints| mirrorable(&endpoints).is_err()))
             }
+            // The sync deletes nothing.
+            NotMirrored::EndpointSelector => Ok(true),
         }
     };
     let failed = |error| FailedWrite { operation: Operation::Delete, object: key.clone(), error };

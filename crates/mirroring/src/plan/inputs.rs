@@ -59,6 +59,11 @@ pub struct PlanOptions {
     /// slices of a Service that is not headless, because kube-proxy ignores slices that have it.
     /// Upstream copies it. On by default.
     pub headless_label_repair: bool,
+    /// True if the endpoint selector controller runs beside this one. The plan then makes nothing
+    /// of the Endpoints that the endpoints controller left for a Service that names an
+    /// EndpointSelector: they would add all pods of the former selector, and that controller
+    /// deletes them soon. Off by default.
+    pub endpoint_selectors: bool,
 }
 
 impl Default for PlanOptions {
@@ -68,8 +73,11 @@ impl Default for PlanOptions {
 }
 
 impl PlanOptions {
-    const DEFAULT: Self =
-        Self { max_endpoints_per_subset: DEFAULT_MAX_ENDPOINTS_PER_SUBSET, headless_label_repair: true };
+    const DEFAULT: Self = Self {
+        max_endpoints_per_subset: DEFAULT_MAX_ENDPOINTS_PER_SUBSET,
+        headless_label_repair: true,
+        endpoint_selectors: false,
+    };
 
     /// Sets [`max_endpoints_per_subset`](Self::max_endpoints_per_subset).
     pub fn with_max_endpoints_per_subset(self, max_endpoints_per_subset: usize) -> Self {
@@ -79,5 +87,10 @@ impl PlanOptions {
     /// Sets [`headless_label_repair`](Self::headless_label_repair).
     pub fn with_headless_label_repair(self, headless_label_repair: bool) -> Self {
         Self { headless_label_repair, ..self }
+    }
+
+    /// Sets [`endpoint_selectors`](Self::endpoint_selectors).
+    pub fn with_endpoint_selectors(self, endpoint_selectors: bool) -> Self {
+        Self { endpoint_selectors, ..self }
     }
 }

@@ -15,7 +15,9 @@ use std::sync::Arc;
 
 use kube_endpoint_core_model::endpoints::EndpointSubset;
 use kube_endpoint_core_model::port::PortSet;
-use kube_endpoint_core_model::well_known::{ANNOTATION_LEADER, LABEL_SKIP_MIRROR};
+use kube_endpoint_core_model::well_known::{
+    ANNOTATION_LEADER, ENDPOINT_CONTROLLER, LABEL_ENDPOINTS_MANAGED_BY, LABEL_SKIP_MIRROR,
+};
 use kube_endpoint_core_model::{AddressType, EndpointSlice, Endpoints, Service, Writes};
 
 use desired::{Desired, EndpointsByIdentity};
@@ -39,7 +41,10 @@ pub fn plan(inputs: &PlanInputs<'_>) -> Plan {
             None => Plan::default(),
         },
         Err(reason) => Plan {
-            writes: Writes { delete: existing.into_iter().cloned().collect(), ..Writes::default() },
+            writes: Writes {
+                delete: existing.into_iter().filter(|_| reason.ends_mirroring()).cloned().collect(),
+                ..Writes::default()
+            },
             verdicts: inputs
                 .endpoints
                 .map(|endpoints| verdict::not_mirrored(endpoints, reason))
@@ -79,6 +84,13 @@ fn source<'a>(inputs: &PlanInputs<'a>) -> Result<(&'a Service, &'a Endpoints), N
     let service = inputs.service.ok_or(NotMirrored::NoService)?;
     if service.selector.is_some() {
         return Err(NotMirrored::Selector);
+    }
+    let was_made = endpoints.metadata.labels.get(LABEL_ENDPOINTS_MANAGED_BY);
+    if inputs.options.endpoint_selectors
+        && service.endpoint_selector().is_some()
+        && was_made.is_some_and(|by| **by == *ENDPOINT_CONTROLLER)
+    {
+        return Err(NotMirrored::EndpointSelector);
     }
     Ok((service, endpoints))
 }

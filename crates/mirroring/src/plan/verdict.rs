@@ -65,8 +65,8 @@ impl SkipReason {
     }
 }
 
-/// The reason why the controller does not mirror Endpoints, and deletes slices made from them.
-/// Serialises as [`NotMirrored::code`].
+/// The reason why the controller does not mirror Endpoints. It deletes slices made from them, if the
+/// reason [ends mirroring](Self::ends_mirroring). Serialises as [`NotMirrored::code`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -81,9 +81,18 @@ pub enum NotMirrored {
     NoService,
     /// The Service has a selector: the endpointslice controller makes its slices from pods.
     Selector,
+    /// The endpoints controller left the Endpoints, and the Service names an EndpointSelector.
+    EndpointSelector,
 }
 
 impl NotMirrored {
+    /// Returns true if the controller deletes the slices that it mirrored before. The endpoint
+    /// selector controller decides about those of a Service that it takes over: while it has no
+    /// ready endpoint, clients need them.
+    pub fn ends_mirroring(self) -> bool {
+        self != Self::EndpointSelector
+    }
+
     /// Returns the stable code of the reason, in kebab case. It never changes once released.
     pub fn code(self) -> &'static str {
         match self {
@@ -92,6 +101,7 @@ impl NotMirrored {
             Self::LeaderElection => "leader-election",
             Self::NoService => "no-service",
             Self::Selector => "selector",
+            Self::EndpointSelector => "endpoint-selector",
         }
     }
 }
@@ -147,6 +157,9 @@ impl fmt::Display for NotMirrored {
             Self::LeaderElection => "the Endpoints are a leader-election lock",
             Self::NoService => "there is no Service of that name",
             Self::Selector => "the Service has a selector",
+            Self::EndpointSelector => {
+                "the endpoints controller left the Endpoints, and the Service names an EndpointSelector"
+            }
         })
     }
 }
@@ -163,6 +176,7 @@ mod tests {
             NotMirrored::LeaderElection,
             NotMirrored::NoService,
             NotMirrored::Selector,
+            NotMirrored::EndpointSelector,
         ];
         let mut reasons = vec![SkipReason::InvalidAddress, SkipReason::OverMaximum { max: 3 }];
         reasons.extend(causes.map(|cause| {

@@ -14,7 +14,7 @@ use crate::deploy::manifests::{documents, root};
 /// minus sign.
 #[track_caller]
 fn check(value: &str, others: &[&str]) {
-    let turned_off = ControllerName::ALL.map(|name| format!("-{}", name.as_str()));
+    let turned_off = ControllerName::DEFAULT.map(|name| format!("-{}", name.as_str()));
     let expected: BTreeSet<&str> =
         others.iter().copied().chain(turned_off.iter().map(String::as_str)).collect();
     assert_eq!(value.split(',').collect::<BTreeSet<_>>(), expected);
@@ -54,7 +54,7 @@ pub(crate) fn hand_over() {
     assert_eq!(reserved["metadata"], json!({"namespace": lease.namespace, "name": lease.name}));
     let controllers = migration["controllerLeaders"].as_array().unwrap();
     let names: Vec<&str> = controllers.iter().map(|it| it["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ControllerName::ALL.map(|name| name.as_str()));
+    assert_eq!(names, ControllerName::DEFAULT.map(|name| name.as_str()));
     assert!(controllers.iter().all(|it| it["component"] == "kube-controller-manager"));
 }
 
@@ -62,7 +62,7 @@ pub(crate) fn hand_over() {
 pub(crate) fn pages() {
     for page in ["docs/replace-the-loops.md", "docs/operations.md", "deploy/chart/templates/NOTES.txt"] {
         let text = read_to_string(root().join(page)).unwrap();
-        let [first, others @ ..] = ControllerName::ALL.map(|name| format!("-{}", name.as_str()));
+        let [first, others @ ..] = ControllerName::DEFAULT.map(|name| format!("-{}", name.as_str()));
         let blocks: Vec<&str> = text.split("\n\n").filter(|block| block.contains(&first)).collect();
         assert!(!blocks.is_empty(), "{page} does not say how to turn the controllers off");
         for block in blocks {
