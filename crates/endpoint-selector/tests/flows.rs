@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
+use kube_endpoint_embedded_apiserver::{Fault, FaultRule, RequestInfo};
 use serde_json::json;
 
 use crate::harness::{Harness, pod, selector, service};
@@ -49,6 +49,26 @@ async fn a_service_is_handed_back_without_a_gap() {
     let status = &harness.get("endpointselectors", "stable").unwrap()["status"];
     assert_eq!(status["services"], 0);
     harness.nothing_is_remembered().await;
+}
+
+/// Each sync has something to write, and the cache shows it late. The pod that is ready all the
+/// time, and the new slices, are not enough to wait for a sync without writes.
+#[tokio::test(start_paused = true)]
+async fn a_rollout_does_not_hold_a_take_over() {
+    let harness = cluster().await;
+    harness.load([pod("b", 2, "stable", true)]);
+    let watch = |request: &RequestInfo| request.verb == "watch" && request.plural() == "endpointslices";
+    harness.server.add_fault(FaultRule::new(Fault::CutWatch { after: 1 }, watch));
+    harness.server.break_watches(watch);
+    harness.attach().await;
+    for turn in 0..600 {
+        harness.set_ready("b", turn % 2 == 0).await;
+        harness.pass(Duration::from_millis(50)).await;
+        assert!(harness.slices().iter().any(|slice| slice.contains(" 1")), "{:?}", harness.slices());
+    }
+    let slices = harness.slices();
+    assert!(slices.len() == 1 && slices[0].starts_with("own: 1 2"), "{slices:?}");
+    assert_eq!(harness.get("endpoints", "web"), None);
 }
 
 /// The other controller may need minutes, such as after many Services at once.

@@ -15,9 +15,16 @@ use kube_endpoint_tracker::Verb;
 
 use super::events::{self, Situation};
 use super::{SelectorReconciler, ServiceState, selector_of};
-use crate::hand_over::{Slices, can_hand_back, shrunk, take_over};
+use crate::hand_over::{Slices, can_hand_back, is_published, shrunk, take_over};
 
 type Cx = Runtime<SelectorReconciler>;
+
+/// The part of a sync in which a Service is taken over.
+#[derive(Clone, Copy, PartialEq)]
+enum Moment {
+    BeforeWrites,
+    AfterWrites,
+}
 
 /// The state of the Endpoints of a Service that names an EndpointSelector, after a sync.
 enum LeftEndpoints {
@@ -60,12 +67,30 @@ impl SelectorReconciler {
         service: &Arc<Service>,
         selector: &Text,
     ) -> Result<Outcome, SyncError> {
-        let key = &service.key;
-        let outcome = self.slices.sync(runtime, service).await?;
-        let slices = |all: &[Arc<EndpointSlice>]| Slices::of(service, all, &self.options.plan.manager);
-        if outcome != Outcome::Done {
-            return Ok(outcome);
+        // While pods change all the time, each sync writes, and the cache shows the writes when the
+        // pods have changed again. So a sync begins with a take-over that earlier ones have
+        // prepared.
+        if Slices::of(service, &runtime.cluster().slices_of(&service.key), &self.options.plan.manager)
+            .has_others()
+        {
+            self.take_over(runtime, service, selector, Moment::BeforeWrites).await?;
         }
+        match self.slices.sync(runtime, service).await? {
+            Outcome::Done => self.take_over(runtime, service, selector, Moment::AfterWrites).await,
+            outcome => Ok(outcome),
+        }
+    }
+
+    /// Takes a Service over, if the own slices allow it.
+    async fn take_over(
+        &self,
+        runtime: &Cx,
+        service: &Arc<Service>,
+        selector: &Text,
+        moment: Moment,
+    ) -> Result<Outcome, SyncError> {
+        let key = &service.key;
+        let slices = |all: &[Arc<EndpointSlice>]| Slices::of(service, all, &self.options.plan.manager);
         let others = slices(&runtime.cluster().slices_of(key));
         if !others.has_others() {
             self.listed_pods.remove(key);
@@ -82,11 +107,14 @@ impl SelectorReconciler {
         if runtime.with_state(key, |state| seen.is_subset(&state.kept)) {
             return Ok(Outcome::Done);
         }
-        // The decision needs a cache that shows the writes of this sync.
+        // The decision needs a cache that shows the writes of all syncs, this one included.
         let slices = match runtime.read_outputs(key) {
             Ok(all) => slices(&all),
             Err(outcome) => return Ok(outcome),
         };
+        if moment == Moment::BeforeWrites && !is_published(&slices, &runtime.cluster().pods_of(key)) {
+            return Ok(Outcome::Done);
+        }
         let decision = take_over(&slices, &|name: &str| self.pod(runtime, key, name));
         let mut situation = Situation::Normal;
         if decision.held {
