@@ -8,9 +8,15 @@
 //! Proxies and servers of other things answer 404, too. So discovery believes a 404 only if it has
 //! the form of an API server's, and if the same server has listed the resources of `v1`. After any
 //! other answer, and without an answer, the controllers begin as usual, and the informers report
-//! their errors. Discovery asks again for an API that is missing until the server lists it: soon
+//! their errors. The endpoint selector controller also begins if the server has slices of it:
+//! somebody has deleted the CustomResourceDefinition, and without the controller the slices would
+//! keep pods that are gone.
+//!
+//! Discovery asks again for an API that is missing until the server lists it: soon
 //! after the start, because a CustomResourceDefinition that is applied together with this program
 //! takes seconds to be served.
+
+mod left_slices;
 
 use std::time::Duration;
 
@@ -19,8 +25,8 @@ use http::header::ACCEPT;
 use http::{Request, StatusCode};
 use kube::client::Body;
 use kube_endpoint_api_client::{Answered, ApiClient};
-use kube_endpoint_core_model::Backoff;
-use kube_endpoint_informer::{Cluster, Kind, Kinds};
+use kube_endpoint_core_model::{Backoff, EndpointSelector, ResourceVersion};
+use kube_endpoint_informer::{Cluster, Kind, Kinds, Scope, StreamEvent};
 use kube_endpoint_watch_channel as watch;
 use tokio::time::{sleep, timeout};
 
@@ -102,6 +108,15 @@ pub(crate) async fn run(
         );
     }
     let mut missing = missing(&core, &replies);
+    if missing.contains(Kind::EndpointSelectors) && left_slices::may_exist(&client, &cluster).await {
+        tracing::warn!(
+            controller = %ControllerName::EndpointSelector, api = api_of(Kind::EndpointSelectors),
+            "the API server does not serve what this controller needs, but has slices of it; until the server does, \
+             endpoints only leave these slices"
+        );
+        without_selectors(&cluster);
+        missing = missing.iter().filter(|kind| *kind != Kind::EndpointSelectors).collect();
+    }
     announce(missing);
     for controller in &controllers {
         if let Some(api) = waits_for(*controller, missing) {
@@ -132,6 +147,19 @@ pub(crate) async fn run(
         announce(missing);
     }
     std::future::pending::<()>().await;
+}
+
+/// Lets the stores show that there are no EndpointSelectors, until the informer has listed them.
+fn without_selectors(cluster: &Cluster) {
+    let none = || StreamEvent::<EndpointSelector>::restarted(Vec::new(), ResourceVersion::default());
+    let namespaces: Vec<Scope> =
+        cluster.watched_namespaces().names().map(|name| Scope::Namespace(name.clone())).collect();
+    if namespaces.is_empty() {
+        cluster.apply(none());
+    }
+    for namespace in &namespaces {
+        cluster.apply_in(namespace, none());
+    }
 }
 
 /// The outcome of a request for a list of resources.

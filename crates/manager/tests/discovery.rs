@@ -187,10 +187,49 @@ async fn a_custom_resource_that_is_not_served_any_more_stops_nothing() {
     };
     assert_eq!((endpoints("db"), endpoints("other")), (Some(2), Some(0)));
     server.show_group(SELECTOR_GROUP);
+    let mut selector = server.get("endpointselectors", "default", "db").unwrap();
+    selector["spec"]["selector"]["matchLabels"]["app"] = json!("nobody");
+    server.load([selector]).unwrap();
     sleep(seconds(60)).await;
-    assert_eq!(cluster.status(kube_endpoint_informer::Kind::EndpointSelectors).failure, None);
+    assert_eq!(endpoints("db"), Some(0));
     assert!(!manager.is_finished());
     manager.abort();
+}
+
+/// Somebody has deleted the CustomResourceDefinition, and the process starts again.
+#[tokio::test(start_paused = true)]
+async fn after_a_restart_without_the_custom_resource_endpoints_still_leave() {
+    for mut settings in [Settings::default(), electing()] {
+        settings.controllers = vec![ControllerName::EndpointSelector];
+        let server = server().await;
+        attach_a_service(&server).await;
+        let (_, before) = start_with(&server, &settings);
+        sleep(seconds(10)).await;
+        before.abort();
+        server.hide_group(SELECTOR_GROUP);
+        let (cluster, manager) = start_with(&server, &settings);
+        sleep(seconds(30)).await;
+        assert!(cluster.has_synced());
+        let ready = || {
+            let slices = server.list("endpointslices");
+            slices.iter().filter_map(|slice| slice["endpoints"].as_array()).map(Vec::len).sum::<usize>()
+        };
+        assert_eq!(ready(), 1);
+        let mut pod = server.get("pods", "default", "a").unwrap();
+        pod["status"]["conditions"][0]["status"] = json!("False");
+        server.load([pod.clone()]).unwrap();
+        sleep(seconds(5)).await;
+        assert_eq!(ready(), 0);
+        pod["status"]["conditions"][0]["status"] = json!("True");
+        server.load([pod]).unwrap();
+        sleep(seconds(5)).await;
+        assert_eq!(ready(), 0, "without its selector nobody knows if the Service selects the pod");
+        server.show_group(SELECTOR_GROUP);
+        sleep(seconds(60)).await;
+        assert_eq!(ready(), 1);
+        assert!(!manager.is_finished());
+        manager.abort();
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -34,6 +34,26 @@ async fn embedded_prints_writes_and_exits_cleanly() {
 }
 
 #[tokio::test]
+async fn the_sample_with_selectors_shows_what_they_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut process = Process::start(folder.path(), &["--embedded", "--embedded-sample=selectors"]);
+    process.wait_for_line("endpoint-selector-controller.");
+    process.wait_for_line("get epsel,services,endpointslices -A");
+    process.wait_for_line("EndpointSlice shop/web-");
+    let client = client(folder.path().join("embedded.kubeconfig")).await;
+    // The former slice of `search` stays beside the new one, which has no endpoint. `cart` has none.
+    let services = services_with_slices(&client, 5).await;
+    assert_eq!(services, ["catalog", "db", "search", "search", "web"]);
+    // This is the change that its output suggests.
+    let patch = http::Request::patch("/api/v1/namespaces/shop/pods/web-3")
+        .header("content-type", "application/merge-patch+json")
+        .body(br#"{"metadata": {"labels": {"track": "canary"}}}"#.to_vec());
+    let _: serde_json::Value = client.request(patch.unwrap()).await.unwrap();
+    process.wait_for_line("updated: IPv4, 2 endpoints, 2 ready");
+    assert!(process.stop().success());
+}
+
+#[tokio::test]
 async fn one_process_serves_and_another_runs_the_controllers() {
     let folder = tempfile::tempdir().unwrap();
     let mut server = Process::start(folder.path(), &["--embedded", "--controllers=-*"]);

@@ -97,6 +97,23 @@ mod tests {
         assert_eq!(count("Pod"), 19);
     }
 
+    #[test]
+    fn the_sample_with_selectors_has_one_that_is_missing_and_one_that_matches_nothing() {
+        let Manifest { objects, skipped, .. } = Manifest::of_sample(EmbeddedSample::Selectors).unwrap();
+        assert!(skipped.is_empty(), "{skipped:?}");
+        let names = |kind: &str| -> BTreeSet<&str> {
+            let of_kind = objects.iter().filter(|object| object["kind"] == kind);
+            of_kind.map(|object| object["metadata"]["name"].as_str().unwrap()).collect()
+        };
+        assert_eq!(names("EndpointSelector"), BTreeSet::from(["db-primary", "search-v2", "web-stable"]));
+        let annotation = "kube-endpoint-manager.github.io/endpoint-selector";
+        let named: BTreeSet<&str> = objects
+            .iter()
+            .filter_map(|object| object["metadata"]["annotations"][annotation].as_str())
+            .collect();
+        assert_eq!(named, BTreeSet::from(["cart-stable", "db-primary", "search-v2", "web-stable"]));
+    }
+
     #[tokio::test]
     async fn the_default_ranges_hold_the_services_of_the_sample() {
         let options = Options::parse_from(["x"]).embedded;

@@ -13,7 +13,7 @@ use tower::Layer;
 
 use crate::audit::AuditLog;
 use crate::process_metrics::ProcessMetrics;
-use crate::{LeaderElectionSettings, Manager, Settings};
+use crate::{ControllerName, LeaderElectionSettings, Manager, Settings};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
 const BEGIN: &str = "<!-- The table is generated: UPDATE_DOCS=1 cargo test -p kube-endpoint-controllers --features otlp catalogue -->\n";
@@ -104,8 +104,11 @@ async fn catalogue() -> Catalogue {
     let _audit = AuditLog::open(&directory.path().join("audit.log"), Clock::starting_at(now)).unwrap();
     let _traces = crate::traces::without_collector().unwrap();
     ProcessMetrics::new().update();
-    let settings =
-        Settings { leader_election: Some(LeaderElectionSettings::default()), ..Settings::default() };
+    let settings = Settings {
+        controllers: ControllerName::ALL.to_vec(),
+        leader_election: Some(LeaderElectionSettings::default()),
+        ..Settings::default()
+    };
     let manager = Manager::new(client, &settings, now, 1).unwrap();
     let certificates = manager.handle().certificates().clone();
     certificates.add(crate::certificates::example);

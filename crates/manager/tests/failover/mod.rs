@@ -6,6 +6,7 @@ mod lagging;
 mod lease_limits;
 pub(crate) mod replica;
 mod restored;
+mod selectors;
 mod shutdown;
 mod standby;
 mod views;
