@@ -6,10 +6,13 @@ use std::collections::BTreeSet;
 
 use clap::Parser;
 use http::Request;
+use http::header::CONTENT_TYPE;
+use http::request::Builder;
 use kube::client::Body;
 use kube_endpoint_api_client::ApiClient;
 use kube_endpoint_controllers::{Manager, Options, PageSources, Settings};
 use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
+use kube_endpoint_integration_tests::conformance::{Parts, upstream_settings};
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
@@ -50,8 +53,9 @@ pub(crate) async fn run(sources: PageSources) -> AddOn {
 /// the add-on, and its metrics page.
 async fn run_one(kustomization: &str, sources: PageSources) -> (BTreeSet<Attributes>, String) {
     let server = replicas::server();
+    server.load([only(&rendered(kustomization), "Namespace", LEASE.0).clone()]).unwrap();
     let (client, now) = (ApiClient::for_tests(server.service()), server.now());
-    let others = Manager::new(client, &Settings::default(), now, 9).unwrap();
+    let others = Manager::new(client, &upstream_settings(Parts::ALL), now, 9).unwrap();
     let others = tokio::spawn(others.run(std::future::pending()));
     let managers = || managers(&server);
     until(|| managers().contains("endpointslice-controller.k8s.io")).await;
@@ -69,21 +73,19 @@ async fn run_one(kustomization: &str, sources: PageSources) -> (BTreeSet<Attribu
             "metadata": {"name": "stable", "namespace": "shop"},
             "spec": {"selector": {"matchLabels": {"app": app}}}})
     };
-    let service = server.get("services", "shop", "frontend").unwrap();
-    let mut attached = service.clone();
-    attached["metadata"]["annotations"] = json!({ANNOTATION: "stable"});
-    attached["spec"].as_object_mut().unwrap().remove("selector");
+    let service = "/api/v1/namespaces/shop/services/frontend";
     server.load([selector("nobody")]).unwrap();
-    server.load([attached]).unwrap();
+    let attached = json!({"metadata": {"annotations": {ANNOTATION: "stable"}}, "spec": {"selector": null}});
+    patch(&server, service, &attached).await;
     until(|| has_event("TakeOverHeld")).await;
-    let app = service["spec"]["selector"]["app"].as_str().unwrap();
-    server.load([selector(app)]).unwrap();
+    server.load([selector("frontend")]).unwrap();
     until(|| has_event("EndpointsTakenOver")).await;
-    until(|| managers() == BTreeSet::from(["endpoint-selector.kube-endpoint-manager.github.io".into()])).await;
+    until(|| managers() == BTreeSet::from(["endpoint-selector.kube-endpoint-manager.github.io".into()]))
+        .await;
     assert_eq!(server.get("endpoints", "shop", "frontend"), None);
 
     // A pod leaves, and the selector is deleted twice: the second event repeats the first.
-    let of_app = |pod: &Value| pod["metadata"]["labels"]["app"] == app;
+    let of_app = |pod: &Value| pod["metadata"]["labels"]["app"] == "frontend";
     let mut pod = server.list("pods").into_iter().find(of_app).unwrap();
     pod["status"]["conditions"] = json!([{"type": "Ready", "status": "False"}]);
     server.load([pod]).unwrap();
@@ -93,12 +95,12 @@ async fn run_one(kustomization: &str, sources: PageSources) -> (BTreeSet<Attribu
             event["reason"] == "EndpointSelectorNotFound" && event["count"].as_u64() == Some(count)
         };
         until(|| server.list("events").iter().any(is_counted)).await;
-        server.load([selector(app)]).unwrap();
+        server.load([selector("frontend")]).unwrap();
         until(|| server.get("endpointselectors", "shop", "stable").unwrap()["status"]["services"] == 1).await;
     }
     let leading = scrape(first.address).await;
 
-    server.load([service]).unwrap();
+    patch(&server, service, &json!({"spec": {"selector": {"app": "frontend"}}})).await;
     until(|| has_event("EndpointsHandedBack")).await;
     until(|| managers() == BTreeSet::from(["endpointslice-controller.k8s.io".into()])).await;
     first.end().await;
@@ -109,8 +111,17 @@ async fn run_one(kustomization: &str, sources: PageSources) -> (BTreeSet<Attribu
 
 async fn delete_selector(server: &EmbeddedApiServer) {
     let path = "/apis/kube-endpoint-manager.github.io/v1alpha1/namespaces/shop/endpointselectors/stable";
-    let request = Request::delete(path).body(Body::empty()).unwrap();
-    assert_eq!(server.service().oneshot(request).await.unwrap().status(), 200);
+    send(server, Request::delete(path), Body::empty()).await;
+}
+
+async fn patch(server: &EmbeddedApiServer, path: &str, patch: &Value) {
+    let request = Request::patch(path).header(CONTENT_TYPE, "application/merge-patch+json");
+    send(server, request, patch.to_string().into_bytes().into()).await;
+}
+
+async fn send(server: &EmbeddedApiServer, request: Builder, body: Body) {
+    let answer = server.service().oneshot(request.body(body).unwrap()).await.unwrap();
+    assert_eq!(answer.status(), 200);
 }
 
 /// Returns who manages the slices of the Service.
@@ -162,7 +173,10 @@ pub(crate) fn the_rule_for_endpoints_can_be_left_out() {
     let endpoints: Vec<&Rule> =
         rules.iter().filter(|rule| rule.resources.contains(&"endpoints".to_owned())).collect();
     assert_eq!(endpoints.len(), 1);
-    assert_eq!((&*endpoints[0].resources, &*endpoints[0].verbs), (&["endpoints".into()][..], &["get".into(), "delete".into()][..]));
+    assert_eq!(
+        (&*endpoints[0].resources, &*endpoints[0].verbs),
+        (&["endpoints".into()][..], &["get".into(), "delete".into()][..])
+    );
 }
 
 /// Everybody may read selectors who may read Services, and write them who may write Services.

@@ -185,7 +185,8 @@ pub(crate) fn the_objects_are_those_of_the_kustomizations() {
         ("addon_namespaces", "deploy/overlays/addon-namespaces"),
         ("addon_monitored", "deploy/overlays/addon-monitored"),
     ] {
-        let (chart, mut kustomization) = (by_name(objects(&recorded(name))), by_name(rendered(kustomization)));
+        let (chart, mut kustomization) =
+            (by_name(objects(&recorded(name))), by_name(rendered(kustomization)));
         if name.starts_with("addon") {
             assert!(kustomization.remove(r#""Namespace" "kube-endpoint-manager""#).is_some());
             let text = read_to_string(self::chart("crds/endpointselectors.yaml")).unwrap();
@@ -237,7 +238,8 @@ pub(crate) fn each_value_changes_the_output() {
     let outputs = render(&requests);
     let objects: Vec<_> = outputs.iter().map(|output| objects(output.as_ref().unwrap())).collect();
     let (complete, without) = objects.split_at(sets().len());
-    let modes: BTreeSet<_> = complete.iter().map(|objects| only(objects, "Deployment", "").to_string()).collect();
+    let modes: BTreeSet<_> =
+        complete.iter().map(|objects| only(objects, "Deployment", "").to_string()).collect();
     assert!(modes.len() > 5, "the modes and values make {} Deployments", modes.len());
     for (path, without) in paths.iter().zip(without.chunks(complete.len())) {
         assert_ne!(without, complete, "{path} has no effect");

@@ -208,9 +208,10 @@ pub(crate) fn chart_and_kustomizations_install_the_image() {
     let metadata = &documents(&read("Chart.yaml"))[0];
     assert_eq!([&metadata["version"], &metadata["appVersion"]], [version, version]);
     // The links of the chart are files.
-    for (link, file) in
-        [("files/replace/roles.yaml", "base/roles.yaml"), ("crds/endpointselectors.yaml", "crds/endpointselectors.yaml")]
-    {
+    for (link, file) in [
+        ("files/replace/roles.yaml", "base/roles.yaml"),
+        ("crds/endpointselectors.yaml", "crds/endpointselectors.yaml"),
+    ] {
         assert_eq!(read(link), read_to_string(root().join("deploy").join(file)).unwrap());
     }
     let is_link = output("find", &[".", "-type", "l"], &chart);

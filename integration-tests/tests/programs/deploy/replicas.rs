@@ -66,6 +66,7 @@ pub(crate) fn server() -> EmbeddedApiServer {
         ..PolicyRule::default()
     };
     EmbeddedApiServer::builder()
+        .track_managers()
         .load([sample])
         .token(REPLICA, user(REPLICA))
         .token(SCRAPER, user(SCRAPER))
