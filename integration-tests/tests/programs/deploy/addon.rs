@@ -44,8 +44,9 @@ fn settings(kustomization: &str) -> Settings {
 /// Runs the add-on with the arguments for all namespaces, and for one.
 pub(crate) async fn run(sources: PageSources) -> AddOn {
     let [all, some, _] = ADDONS;
-    let (every, of_some) =
-        tokio::join!(Box::pin(run_one(all, sources.clone())), Box::pin(run_one(some, sources)));
+    // One after the other: the replicas of a process share the page.
+    let every = Box::pin(run_one(all, sources.clone())).await;
+    let of_some = Box::pin(run_one(some, sources)).await;
     AddOn { requests: vec![(all, every.0), (some, of_some.0)], leading: every.1 }
 }
 
