@@ -90,10 +90,10 @@ impl ControllerName {
     }
 
     /// Parses the list of `--controllers`: `*` enables those of [`Self::DEFAULT`] that this build
-    /// contains, `name` enables one, and `-name` disables one. Without `*`, controllers that no element names are off, so `-*`
-    /// changes nothing. As in kube-controller-manager, the first element that names a controller
-    /// decides, and takes precedence over `*`. The list may name other controllers of
-    /// kube-controller-manager, too.
+    /// contains, `name` enables one, and `-name` disables one. Without `*`, controllers that no
+    /// element names are off, so `-*` changes nothing. As in kube-controller-manager, the first
+    /// element that names a controller decides, and takes precedence over `*`. The list may name
+    /// other controllers of kube-controller-manager, too.
     pub(crate) fn select(words: &[String]) -> Result<Selection, InvalidOption> {
         let invalid = |word: &str, why: &str| InvalidOption {
             option: "--controllers".into(),

@@ -1,9 +1,10 @@
-//! Asks the API server which of the APIs it serves that controllers need: `discovery.k8s.io/v1`, and
-//! the group of the custom resource EndpointSelector.
+//! Asks the API server which of the APIs it serves that controllers need: `discovery.k8s.io/v1`,
+//! and the group of the custom resource EndpointSelector.
 //!
 //! A controller does not begin before the API server serves all that it needs: the manager does not
-//! list the kinds that only this controller reads, and the controller waits for its kinds. It begins
-//! when the last of them appears. Every API server serves pods, Services, nodes and Endpoints.
+//! list the kinds that only this controller reads, and the controller waits for its kinds. It
+//! begins when the last of them appears. Every API server serves pods, Services, nodes and
+//! Endpoints.
 //!
 //! Proxies and servers of other things answer 404, too. So discovery believes a 404 only if it has
 //! the form of an API server's, and if the same server has listed the resources of `v1`. After any
@@ -117,7 +118,6 @@ pub(crate) async fn run(
         without_selectors(&cluster);
         missing = missing.iter().filter(|kind| *kind != Kind::EndpointSelectors).collect();
     }
-    announce(missing);
     for controller in &controllers {
         if let Some(api) = waits_for(*controller, missing) {
             tracing::warn!(
@@ -126,6 +126,7 @@ pub(crate) async fn run(
             );
         }
     }
+    announce(missing);
     for attempt in 0.. {
         if missing.is_empty() {
             break;

@@ -19,8 +19,8 @@ pub use kubeconfig::KubeconfigError;
 use kubeconfig::{EXTENSION, Place};
 use manifest::Manifest;
 
-/// The namespace of a shop with its nodes, pods and Services, recorded from a real cluster, and then
-/// edited so that all nodes, and all pods but one, are ready.
+/// The namespace of a shop with its nodes, pods and Services, recorded from a real cluster, and
+/// then edited so that all nodes, and all pods but one, are ready.
 const SHOP: &str = include_str!("../sample/shop.json");
 /// A shop whose Services name EndpointSelectors.
 const SELECTORS: &str = include_str!("../sample/selectors.yaml");

@@ -12,8 +12,9 @@ use crate::ManagerHandle;
 const LONGEST_LINE: usize = 1000;
 
 /// Calls `print` with a line for each EndpointSlice, Endpoints object and EndpointSelector that any
-/// client creates, updates or deletes, except objects that exist before the caches have synced. `print` runs during
-/// updates of the caches, so it must not block: see [`LinePrinter`](crate::LinePrinter).
+/// client creates, updates or deletes, except objects that exist before the caches have synced.
+/// `print` runs during updates of the caches, so it must not block: see
+/// [`LinePrinter`](crate::LinePrinter).
 pub fn print_writes(manager: &ManagerHandle, print: impl Fn(String) + Clone + Send + Sync + 'static) {
     manager.add_handler(move |cluster| {
         Arc::new(WritePrinter { cluster: cluster.clone(), print: print.clone() })

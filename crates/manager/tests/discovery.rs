@@ -116,7 +116,9 @@ async fn a_custom_resource_that_appears_right_after_the_start_is_used_within_sec
         server.hide_group(SELECTOR_GROUP);
         let (cluster, manager) = start_with(&server, &settings);
         sleep(seconds(2)).await;
-        assert_eq!(watched(&server), "", "without the custom resource nothing is listed");
+        // The manager asks if there are slices of the controller, and lists no kind.
+        assert_eq!(watched(&server), "endpointslices");
+        assert!(server.open_watches().iter().all(|watch| watch.plural() == "leases"));
         assert!(cluster.has_synced(), "what is not served is not waited for");
         server.show_group(SELECTOR_GROUP);
         sleep(seconds(5)).await;

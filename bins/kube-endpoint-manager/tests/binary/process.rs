@@ -41,7 +41,8 @@ async fn the_sample_with_selectors_shows_what_they_do() {
     process.wait_for_line("get epsel,services,endpointslices -A");
     process.wait_for_line("EndpointSlice shop/web-");
     let client = client(folder.path().join("embedded.kubeconfig")).await;
-    // The former slice of `search` stays beside the new one, which has no endpoint. `cart` has none.
+    // The former slice of `search` stays beside the new one, which has no endpoint. `cart` has
+    // none.
     let services = services_with_slices(&client, 5).await;
     assert_eq!(services, ["catalog", "db", "search", "search", "web"]);
     // This is the change that its output suggests.

@@ -14,8 +14,8 @@ use tokio::time::timeout;
 
 use super::{LONGEST_ANSWER, TIMEOUT};
 
-/// Returns false if the server has no slice of the endpoint selector controller in the namespaces of
-/// a cluster. An answer that does not tell counts as one with a slice.
+/// Returns false if the server has no slice of the endpoint selector controller in the namespaces
+/// of a cluster. An answer that does not tell counts as one with a slice.
 pub(super) async fn may_exist(client: &ApiClient, cluster: &Cluster) -> bool {
     let namespaces = cluster.watched_namespaces().names();
     let mut paths: Vec<String> = namespaces.map(|name| format!("/namespaces/{name}")).collect();

@@ -12,8 +12,8 @@ use crate::go_duration;
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Controllers")]
 pub struct ControllerOptions {
-    /// Controllers to run: `*` enables those of kube-controller-manager, `name` enables one, `-name`
-    /// disables one
+    /// Controllers to run: `*` enables those of kube-controller-manager, `name` enables one,
+    /// `-name` disables one
     #[arg(
         long,
         value_name = "LIST",

@@ -10,9 +10,9 @@ use super::values::boolean;
 /// A sample cluster of the embedded API server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum EmbeddedSample {
-    /// A shop in six nodes.
+    /// A shop on six nodes
     Shop,
-    /// A shop whose Services name EndpointSelectors; `*` in --controllers includes their controller
+    /// A shop whose Services name EndpointSelectors
     Selectors,
 }
 
@@ -38,7 +38,7 @@ pub struct EmbeddedOptions {
     #[arg(long, requires = "embedded")]
     pub embedded_no_auth: bool,
 
-    /// Sample cluster
+    /// Sample cluster; selectors adds the endpoint selector controller to `*` of --controllers
     #[arg(
         long,
         value_name = "SAMPLE",

@@ -10,8 +10,8 @@ use tokio::time::sleep;
 use super::lagging::lag;
 use super::replica::{leader_and_standby, seconds, server_with, settings};
 
-/// The leader has removed the endpoint of a pod because a selector has changed. The standby does not
-/// show that selector yet.
+/// The leader has removed the endpoint of a pod because a selector has changed. The standby does
+/// not show that selector yet.
 #[tokio::test(start_paused = true)]
 async fn selectors_that_the_leader_had_read_are_waited_for() {
     let mut settings = settings();
