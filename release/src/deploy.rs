@@ -39,13 +39,13 @@ pub(crate) fn chart(source: &Source, image: &Image) -> Result<Vec<u8>> {
 /// Returns the kustomizations, and the files of `deploy/` that they are used with.
 pub(crate) fn kustomizations(source: &Source, image: &Image) -> Result<Vec<u8>> {
     let mut all = BTreeMap::new();
-    for folder in ["base", "components", "hand-over", "overlays"] {
+    for folder in ["base", "components", "crds", "hand-over", "overlays"] {
         let files = files(&source.root.join("deploy").join(folder))?;
         all.extend(files.into_iter().map(|(path, contents)| (format!("deploy/{folder}/{path}"), contents)));
     }
     let tag = format!("newTag: {}", source.version);
     let named = format!("newName: {}\n    digest: {}", image.name, image.digest);
-    for folder in ["base", "overlays/kubeadm/static-pod"] {
+    for folder in ["base", "overlays/addon", "overlays/kubeadm/static-pod"] {
         replace(&mut all, &format!("deploy/{folder}/kustomization.yaml"), &tag, &named)?;
     }
     all.insert("LICENSE".to_owned(), crate::read(&source.root.join("LICENSE"))?);

@@ -91,15 +91,31 @@ pub fn take_over(slices: &Slices, pods: &impl PodLookup) -> TakeOver {
     TakeOver { delete, endpoints: false, held }
 }
 
+/// Returns true if [`take_over`] can delete all slices of the others that it may: the own slices
+/// have a ready endpoint, and every ready endpoint of the others that the EndpointSelector selects.
+/// `selected` are the pods that it selects.
+///
+/// Unlike [`take_over`], this needs no cache that shows the latest writes, if it shows the slices
+/// that the API server has: the pods that it does not show yet are in none of the others' slices.
+pub fn is_published(slices: &Slices, selected: &[Arc<Pod>]) -> bool {
+    slices.own.iter().flat_map(|slice| &slice.endpoints).any(is_ready)
+        && [&slices.of_pods, &slices.mirrored].iter().all(|others| has_all(&slices.own, others, selected))
+}
+
 /// Decides about a Service that has a selector of its own again: returns true if the own slices can
 /// go. `selected` are the pods that the Service selects.
 ///
 /// They can go when the slices of the endpointslice controller have every ready endpoint of them
 /// that the Service selects, or when none of them is ready.
 pub fn can_hand_back(slices: &Slices, selected: &[Arc<Pod>]) -> bool {
+    has_all(&slices.of_pods, &slices.own, selected)
+}
+
+/// Returns true if one side's slices have every ready endpoint of the side that leaves whose pod is
+/// ready and among the selected ones, which are sorted by name.
+fn has_all(stays: &[Arc<EndpointSlice>], leaves: &[Arc<EndpointSlice>], selected: &[Arc<Pod>]) -> bool {
     type Published<'a> = (AddressType, &'a Text);
-    let published: BTreeSet<Published<'_>> = slices
-        .of_pods
+    let published: BTreeSet<Published<'_>> = stays
         .iter()
         .flat_map(|slice| slice.endpoints.iter().map(|endpoint| (slice.address_type, endpoint)))
         .filter(|(_, endpoint)| is_ready(endpoint))
@@ -109,7 +125,7 @@ pub fn can_hand_back(slices: &Slices, selected: &[Arc<Pod>]) -> bool {
         let at = selected.binary_search_by(|pod| (*pod.key.name).cmp(name));
         at.ok().and_then(|at| selected.get(at)).cloned()
     };
-    slices.own.iter().all(|slice| {
+    leaves.iter().all(|slice| {
         let needed = slice.endpoints.iter().filter(|it| is_ready(it) && is_ready_pod(it, &selected));
         needed.flat_map(|it| &it.addresses).all(|address| published.contains(&(slice.address_type, address)))
     })

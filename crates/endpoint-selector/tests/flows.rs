@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use kube_endpoint_embedded_apiserver::{Fault, FaultRule, RequestInfo};
 use serde_json::json;
 
 use crate::harness::{Harness, pod, selector, service};
@@ -47,6 +48,51 @@ async fn a_service_is_handed_back_without_a_gap() {
     assert_eq!(harness.reasons(), ["EndpointsHandedBack", "EndpointsTakenOver"]);
     let status = &harness.get("endpointselectors", "stable").unwrap()["status"];
     assert_eq!(status["services"], 0);
+    harness.nothing_is_remembered().await;
+}
+
+/// The cache shows each write late, and until then another pod has come: no sync finds a cache that
+/// shows all writes and nothing to write.
+#[tokio::test(start_paused = true)]
+async fn a_rollout_does_not_hold_a_take_over() {
+    let harness = cluster().await;
+    let watch = |request: &RequestInfo| request.verb == "watch" && request.plural() == "endpointslices";
+    harness.server.add_fault(FaultRule::new(Fault::CutWatch { after: 1 }, watch));
+    harness.server.add_fault(FaultRule::new(Fault::StallWatch(Duration::from_millis(200)), watch));
+    harness.server.break_watches(watch);
+    harness.attach().await;
+    for number in 10..200 {
+        harness.load([pod(&format!("new-{number}"), number, "stable", true)]);
+        harness.pass(Duration::from_millis(50)).await;
+        assert!(harness.slices().iter().any(|slice| slice.contains(": 1 ")), "{:?}", harness.slices());
+    }
+    let slices = harness.slices();
+    assert!(slices.iter().all(|slice| slice.starts_with("own: ")), "{slices:?}");
+    assert_eq!(harness.get("endpoints", "web"), None);
+}
+
+/// The other controller may need minutes, such as after many Services at once.
+#[tokio::test(start_paused = true)]
+async fn endpoints_only_leave_while_a_hand_back_waits() {
+    let harness = cluster().await;
+    harness.load([pod("b", 2, "stable", true), pod("d", 4, "stable", true)]);
+    harness.attach().await;
+    harness.pass_with(10, &["10.1.0.1", "10.1.0.2", "10.1.0.4"]).await;
+    let late = Fault::Refuse { status: 500, retry_after: None };
+    harness.server.add_fault(FaultRule::on(late, "create", "endpointslices"));
+    harness.detach().await;
+    harness.pass_with(5, &["10.1.0.1", "10.1.0.2", "10.1.0.4"]).await;
+    assert_eq!(harness.slices(), ["own: 1 2 4"]);
+    assert_eq!(harness.gauge("held_hand_overs"), 1.0);
+    harness.set_ready("a", false).await;
+    harness.delete_now("pods", "b").await;
+    harness.load([pod("e", 5, "stable", true)]);
+    harness.pass_with(5, &["10.1.0.4"]).await;
+    assert_eq!(harness.slices(), ["own: 4"]);
+    harness.server.clear_faults();
+    harness.pass_with(60, &["10.1.0.4"]).await;
+    assert_eq!(harness.slices(), ["endpointslice: 1! 4 5 8! 9"]);
+    assert_eq!(harness.gauge("held_hand_overs"), 0.0);
     harness.nothing_is_remembered().await;
 }
 

@@ -15,9 +15,16 @@ use kube_endpoint_tracker::Verb;
 
 use super::events::{self, Situation};
 use super::{SelectorReconciler, ServiceState, selector_of};
-use crate::hand_over::{Slices, can_hand_back, shrunk, take_over};
+use crate::hand_over::{Slices, can_hand_back, is_published, shrunk, take_over};
 
 type Cx = Runtime<SelectorReconciler>;
+
+/// The part of a sync in which a Service is taken over.
+#[derive(Clone, Copy, PartialEq)]
+enum Moment {
+    BeforeWrites,
+    AfterWrites,
+}
 
 /// The state of the Endpoints of a Service that names an EndpointSelector, after a sync.
 enum LeftEndpoints {
@@ -60,12 +67,30 @@ impl SelectorReconciler {
         service: &Arc<Service>,
         selector: &Text,
     ) -> Result<Outcome, SyncError> {
-        let key = &service.key;
-        let outcome = self.slices.sync(runtime, service).await?;
-        let slices = |all: &[Arc<EndpointSlice>]| Slices::of(service, all, &self.options.plan.manager);
-        if outcome != Outcome::Done {
-            return Ok(outcome);
+        // While pods change all the time, each sync writes, and the cache shows the writes when the
+        // pods have changed again. So a sync begins with a take-over that earlier ones have
+        // prepared.
+        if Slices::of(service, &runtime.cluster().slices_of(&service.key), &self.options.plan.manager)
+            .has_others()
+        {
+            self.take_over(runtime, service, selector, Moment::BeforeWrites).await?;
         }
+        match self.slices.sync(runtime, service).await? {
+            Outcome::Done => self.take_over(runtime, service, selector, Moment::AfterWrites).await,
+            outcome => Ok(outcome),
+        }
+    }
+
+    /// Takes a Service over, if the own slices allow it.
+    async fn take_over(
+        &self,
+        runtime: &Cx,
+        service: &Arc<Service>,
+        selector: &Text,
+        moment: Moment,
+    ) -> Result<Outcome, SyncError> {
+        let key = &service.key;
+        let slices = |all: &[Arc<EndpointSlice>]| Slices::of(service, all, &self.options.plan.manager);
         let others = slices(&runtime.cluster().slices_of(key));
         if !others.has_others() {
             self.listed_pods.remove(key);
@@ -82,11 +107,14 @@ impl SelectorReconciler {
         if runtime.with_state(key, |state| seen.is_subset(&state.kept)) {
             return Ok(Outcome::Done);
         }
-        // The decision needs a cache that shows the writes of this sync.
+        // The decision needs a cache that shows the writes of all syncs, this one included.
         let slices = match runtime.read_outputs(key) {
             Ok(all) => slices(&all),
             Err(outcome) => return Ok(outcome),
         };
+        if moment == Moment::BeforeWrites && !is_published(&slices, &runtime.cluster().pods_of(key)) {
+            return Ok(Outcome::Done);
+        }
         let decision = take_over(&slices, &|name: &str| self.pod(runtime, key, name));
         let mut situation = Situation::Normal;
         if decision.held {
@@ -154,22 +182,34 @@ impl SelectorReconciler {
             }
             None => self.found(runtime, service, Situation::NotFound { selector: name }),
         }
+        self.shrink(runtime, service, &own).await?;
+        Ok(Outcome::Done)
+    }
+
+    /// Removes endpoints from own slices whose pod is gone or not ready.
+    async fn shrink(
+        &self,
+        runtime: &Cx,
+        service: &Arc<Service>,
+        own: &[Arc<EndpointSlice>],
+    ) -> Result<(), SyncError> {
+        let key = &service.key;
         let (publishes_not_ready, _) =
             publish_not_ready(service, self.options.plan.tolerate_unready_annotation);
         // The pods come first: one that changes after this starts another sync.
         self.listed_pods.set(key, own.iter().map(|slice| &**slice));
-        let update = shrunk(&own, &|name: &str| self.pod(runtime, key, name), publishes_not_ready);
+        let update = shrunk(own, &|name: &str| self.pod(runtime, key, name), publishes_not_ready);
         if !update.is_empty() {
             runtime.carry_out(key, None, [Writes { update, ..Writes::default() }], |_| ()).await?;
         }
-        Ok(Outcome::Done)
+        Ok(())
     }
 
     /// Deletes the own slices of a Service that names no EndpointSelector. If it has a selector,
-    /// this waits for the slices of the endpointslice controller.
+    /// this waits for the slices of the endpointslice controller, and until then endpoints only
+    /// leave.
     async fn leave(&self, runtime: &Cx, service: &Arc<Service>) -> Result<Outcome, SyncError> {
         let key = &service.key;
-        self.listed_pods.remove(key);
         self.slices.forget_plan(runtime, key);
         let all = match runtime.read_outputs(key) {
             Ok(all) => all,
@@ -182,6 +222,7 @@ impl SelectorReconciler {
         }
         if service.selects_pods() && !can_hand_back(&slices, &runtime.cluster().pods_of(key)) {
             self.found(runtime, service, Situation::HandingBack);
+            self.shrink(runtime, service, &slices.own).await?;
             return Ok(Outcome::Done);
         }
         if !self.is_unchanged(runtime, service).await? {

@@ -103,6 +103,25 @@ fn slices_of_others_go_when_an_own_endpoint_is_ready() {
 }
 
 #[test]
+fn a_take_over_may_begin_when_the_own_slices_have_what_the_others_have() {
+    let check = |slices: &[Arc<EndpointSlice>], selected: &[&str], want: bool| {
+        let pods = pods();
+        let selected: Vec<Arc<Pod>> = selected.iter().map(|name| Arc::clone(&pods[name])).collect();
+        assert_eq!(is_published(&sorted(slices), &selected), want, "{slices:?}");
+    };
+    check(&[own(&["a", "b"]), theirs("web-1", &["a", "b"])], &["a", "b"], true);
+    check(&[own(&["a"]), theirs("web-1", &["a"]), theirs("web-2", &["b"])], &["a", "b"], false);
+    check(&[own(&["a"]), mirrored(&["a", "b"])], &["a", "b"], false);
+    check(&[own(&["a", "-b"]), theirs("web-1", &["b"])], &["a", "b"], false);
+    // The EndpointSelector does not select it, or it is not ready.
+    check(&[own(&["a"]), theirs("web-1", &["a", "b"])], &["a"], true);
+    check(&[own(&["a"]), theirs("web-1", &["a", "-b", "u", "t", "gone"])], &["a", "b", "t", "u"], true);
+    // Without a ready endpoint nothing begins.
+    check(&[own(&["-u"]), theirs("web-1", &["u"])], &["u"], false);
+    check(&[theirs("web-1", &[])], &[], false);
+}
+
+#[test]
 fn without_a_ready_own_endpoint_only_dead_slices_go() {
     check_take_over(&[own(&[]), theirs("web-1", &["a"])], "held");
     check_take_over(

@@ -109,3 +109,22 @@ pub(crate) fn no_alert_but_that_of_two_leaders_fires_when_one_leads() {
     // Both replicas show the page of the one that leads here.
     assert_eq!(firing(&REPLICAS.leading), ["KubeEndpointManagerSeveralLeaders"]);
 }
+
+/// The counts of hand-overs and selectors fire, and nothing else does while the add-on leads.
+pub(crate) fn those_of_endpoint_selectors_fire() {
+    // The process had replicas with another lease before.
+    let lines = REPLICAS.addon.leading.lines().filter(|it| !it.contains(r#"name="kube-endpoint-manager"}"#));
+    let page: String = lines.map(|line| format!("{line}\n")).collect();
+    assert!(page.contains(r#"leader_election_lease_held{name="kube-endpoint-manager-addon"} 1"#), "{page}");
+    assert_eq!(firing(&page), [""; 0]);
+    for (metric, alert) in [
+        ("services_without_selector", "KubeEndpointManagerSelectorMissing"),
+        ("selectors_not_accepted", "KubeEndpointManagerSelectorNotAccepted"),
+        ("held_hand_overs", "KubeEndpointManagerHandOverHeld"),
+    ] {
+        let metric = format!("endpoint_selector_controller_{metric}");
+        let page = page.replace(&format!("{metric} 0"), &format!("{metric} 2"));
+        assert!(page.contains(&format!("{metric} 2")), "{page}");
+        assert_eq!(firing(&page), [alert]);
+    }
+}

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::deploy::manifests::{documents, only, rendered, root};
 use crate::deploy::objects::check;
 
-/// Renders a list of values in namespaces.
+/// Renders a list of values, each in the namespace of its mode unless it names one.
 const SCRIPT: &str = r#"
 import json, sys
 import helm_python as helm
@@ -36,7 +36,7 @@ json.dump([render(request) for request in json.load(sys.stdin)], sys.stdout)
 type Output = BTreeMap<String, String>;
 
 /// The values of the snapshots, with their names.
-fn sets() -> [(&'static str, Value); 5] {
+fn sets() -> [(&'static str, Value); 9] {
     let digest = format!("sha256:{}", "0123456789abcdef".repeat(4));
     let other = json!({
         "replicas": 1,
@@ -45,7 +45,7 @@ fn sets() -> [(&'static str, Value); 5] {
         "apiServer": {"host": "api.example.com", "port": 443},
         "extraArgs": ["--compatibility=upstream", "--v=2"],
         "resources": {"requests": {"memory": "1Gi"}, "limits": {"memory": null}},
-        "affinity": {"nodeAffinity": null},
+        "affinity": {},
         "tolerations": [{"operator": "Exists"}],
         "monitoring": {"alerts": true, "labels": {"release": "prometheus"}},
     });
@@ -54,8 +54,27 @@ fn sets() -> [(&'static str, Value); 5] {
         ("k3s", json!({"apiServer": {"host": "127.0.0.1"}})),
         ("monitored", json!({"monitoring": {"serviceMonitor": true, "alerts": true, "dashboard": true}})),
         ("digest", json!({"image": {"digest": digest}})),
+        ("addon_other", addon_other(&other)),
         ("other", other),
+        ("addon", json!({"mode": "addon"})),
+        ("addon_namespaces", json!({"mode": "addon", "namespaces": ["shop"]})),
+        (
+            "addon_monitored",
+            json!({"mode": "addon", "monitoring": {"serviceMonitor": true, "alerts": true, "dashboard": true}}),
+        ),
     ]
+}
+
+/// The same values in mode `addon`, for two namespaces.
+fn addon_other(other: &Value) -> Value {
+    let mut values = other.clone();
+    values["mode"] = json!("addon");
+    values["namespaces"] = json!(["shop", "team-a"]);
+    values
+}
+
+fn namespace(values: &Value) -> &'static str {
+    if values["mode"] == "addon" { "kube-endpoint-manager" } else { "kube-system" }
 }
 
 fn chart(name: &str) -> PathBuf {
@@ -114,12 +133,15 @@ fn objects(output: &Output) -> Vec<Value> {
 
 /// Returns a hash of the chart's files (FNV-1a), the first line of the snapshot of the defaults.
 fn files() -> String {
-    let folders = ["", "templates", "files"].map(|folder| read_dir(chart(folder)).unwrap());
+    let folders = ["", "crds", "templates", "files", "files/replace", "files/addon"];
+    let folders = folders.map(|folder| read_dir(chart(folder)).unwrap());
     let paths = folders.into_iter().flatten().map(|entry| entry.unwrap().path());
     let paths = paths.filter(|path| path.is_file() && path.file_name().is_some_and(|it| it != "README.md"));
     let files: BTreeMap<PathBuf, Vec<u8>> = paths.map(|path| (path.clone(), read(path).unwrap())).collect();
     assert!(files.len() > 10, "{files:?}");
-    let names = files.iter().map(|(path, bytes)| (path.file_name().unwrap().as_encoded_bytes(), bytes));
+    let root = chart("");
+    let names = files.iter().map(|(path, bytes)| (path.strip_prefix(&root).unwrap(), bytes));
+    let names = names.map(|(path, bytes)| (path.as_os_str().as_encoded_bytes(), bytes));
     let bytes = names.flat_map(|(name, bytes)| name.iter().chain(bytes));
     let hash = bytes.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
@@ -128,7 +150,7 @@ fn files() -> String {
 }
 
 pub(crate) fn the_output_is_as_recorded() {
-    let requests = sets().map(|(_, values)| (values, "kube-system"));
+    let requests = sets().map(|(_, values)| (values.clone(), namespace(&values)));
     let outputs: Vec<Output> = render(&requests).into_iter().map(Result::unwrap).collect();
     insta::assert_snapshot!("defaults", files() + &text(&outputs[0]));
     for ((name, _), mut output) in sets().into_iter().zip(outputs.clone()).skip(1) {
@@ -145,7 +167,8 @@ pub(crate) fn the_record_is_of_these_files() {
     );
 }
 
-/// This includes labels and namespaces.
+/// This includes labels and namespaces. Helm makes the namespace of a release, and installs
+/// `crds/`.
 pub(crate) fn the_objects_are_those_of_the_kustomizations() {
     let by_name = |objects: Vec<Value>| {
         let key = |object: &Value| format!("{} {}", object["kind"], object["metadata"]["name"]);
@@ -158,8 +181,19 @@ pub(crate) fn the_objects_are_those_of_the_kustomizations() {
         ("defaults", "deploy/base"),
         ("k3s", "deploy/overlays/k3s"),
         ("monitored", "deploy/overlays/monitored"),
+        ("addon", "deploy/overlays/addon"),
+        ("addon_namespaces", "deploy/overlays/addon-namespaces"),
+        ("addon_monitored", "deploy/overlays/addon-monitored"),
     ] {
-        let (chart, kustomization) = (by_name(objects(&recorded(name))), by_name(rendered(kustomization)));
+        let (chart, mut kustomization) =
+            (by_name(objects(&recorded(name))), by_name(rendered(kustomization)));
+        if name.starts_with("addon") {
+            assert!(kustomization.remove(r#""Namespace" "kube-endpoint-manager""#).is_some());
+            let text = read_to_string(self::chart("crds/endpointselectors.yaml")).unwrap();
+            let definition = documents(&text).remove(0);
+            let key = format!("{} {}", definition["kind"], definition["metadata"]["name"]);
+            assert_eq!(kustomization.remove(&key), Some(definition), "{name}");
+        }
         assert!(kustomization.len() > 8);
         assert_eq!(chart.keys().collect::<Vec<_>>(), kustomization.keys().collect::<Vec<_>>(), "{name}");
         for (key, object) in &kustomization {
@@ -169,7 +203,7 @@ pub(crate) fn the_objects_are_those_of_the_kustomizations() {
 }
 
 pub(crate) fn the_objects_are_valid_with_other_values() {
-    for name in ["other", "digest"] {
+    for name in ["other", "addon_other", "digest"] {
         let objects = objects(&recorded(name));
         for object in &objects {
             check(object).unwrap_or_else(|error| panic!("{name}: {} {error}", object["kind"]));
@@ -186,8 +220,8 @@ pub(crate) fn the_objects_are_valid_with_other_values() {
 /// Without the value, at least one of the sets gives other objects.
 pub(crate) fn each_value_changes_the_output() {
     let rows = rows();
+    // Without the mode the other values of the add-on are refused.
     let paths = rows.iter().map(|row| row.split('`').nth(1).unwrap());
-    // It has only one value.
     let paths: Vec<&str> = paths.filter(|path| *path != "mode").collect();
     let without = |path: &str| {
         let pointer = format!("/{}", path.replace('.', "/"));
@@ -195,7 +229,8 @@ pub(crate) fn each_value_changes_the_output() {
         let sets = sets().map(|(_, mut values)| {
             let parent = values.pointer_mut(parent).and_then(Value::as_object_mut);
             parent.map(|parent| parent.remove(name));
-            (values, "kube-system")
+            let namespace = namespace(&values);
+            (values, namespace)
         });
         sets.to_vec()
     };
@@ -203,6 +238,9 @@ pub(crate) fn each_value_changes_the_output() {
     let outputs = render(&requests);
     let objects: Vec<_> = outputs.iter().map(|output| objects(output.as_ref().unwrap())).collect();
     let (complete, without) = objects.split_at(sets().len());
+    let modes: BTreeSet<_> =
+        complete.iter().map(|objects| only(objects, "Deployment", "").to_string()).collect();
+    assert!(modes.len() > 5, "the modes and values make {} Deployments", modes.len());
     for (path, without) in paths.iter().zip(without.chunks(complete.len())) {
         assert_ne!(without, complete, "{path} has no effect");
     }
@@ -213,6 +251,8 @@ pub(crate) fn wrong_values_and_other_namespaces_are_refused() {
         json!({"replica": 1}),
         json!({"mode": "beside"}),
         json!({"replicas": "3"}),
+        json!({"namespaces": ["shop"]}),
+        json!({"mode": "addon", "namespaces": ["Shop"]}),
         json!({"image": {"name": "a"}}),
         json!({"image": {"digest": "sha256:1"}}),
         json!({"imagePullSecrets": ["registry"]}),
@@ -239,7 +279,8 @@ pub(crate) fn wrong_values_and_other_namespaces_are_refused() {
 /// Every object of values is closed, but those that are Kubernetes' own, and `global`.
 pub(crate) fn the_schema_leaves_no_object_open() {
     fn open(path: &str, schema: &Value, found: &mut BTreeSet<String>) {
-        if schema["type"] == "object" && schema["additionalProperties"].is_null() {
+        let is_object = |kind: &Value| kind == "object" || kind == &json!(["object", "null"]);
+        if is_object(&schema["type"]) && schema["additionalProperties"].is_null() {
             found.insert(path.to_owned());
         }
         for (name, schema) in schema.as_object().into_iter().flatten() {

@@ -155,7 +155,10 @@ fn all_requests() -> BTreeSet<Attributes> {
 
 /// Returns the requests that no rule allows, and the parts of rules that allow no request and are
 /// not exempt.
-fn differences(granted: &[Granted], requests: &BTreeSet<Attributes>) -> (Vec<String>, Vec<String>) {
+pub(crate) fn differences(
+    granted: &[Granted],
+    requests: &BTreeSet<Attributes>,
+) -> (Vec<String>, Vec<String>) {
     let with_discovery = [granted, &[discovery()]].concat();
     let forbidden = requests.iter().filter(|request| !allowed(&with_discovery, request));
     // That Role is not this project's, and has verbs for other programs.

@@ -28,9 +28,9 @@ pub(crate) fn the_compiler_is_that_of_the_workspace() {
 
 pub(crate) fn the_tag_in_the_manifests_is_the_version() {
     let image = format!("kube-endpoint-manager:{}", env!("CARGO_PKG_VERSION"));
-    let deployment = only(&rendered("deploy/base"), "Deployment", "")["spec"]["template"]["spec"].clone();
+    let deployment = |name| only(&rendered(name), "Deployment", "")["spec"]["template"]["spec"].clone();
     let static_pod = only(&rendered(STATIC_POD), "Pod", "")["spec"].clone();
-    for pod in [deployment, static_pod] {
+    for pod in [deployment("deploy/base"), deployment("deploy/overlays/addon"), static_pod] {
         assert_eq!(pod["containers"][0]["image"], Value::from(image.as_str()));
     }
 }

@@ -11,9 +11,13 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The kustomizations whose objects users apply to a cluster.
+/// The kustomizations whose objects users apply to a cluster, for the three controllers.
 pub(crate) const KUSTOMIZATIONS: [&str; 4] =
     ["deploy/base", "deploy/overlays/kubeadm", "deploy/overlays/k3s", "deploy/overlays/monitored"];
+
+/// Those of the add-on.
+pub(crate) const ADDONS: [&str; 3] =
+    ["deploy/overlays/addon", "deploy/overlays/addon-namespaces", "deploy/overlays/addon-monitored"];
 
 /// The kustomization of the static pod, which the kubelet gets.
 pub(crate) const STATIC_POD: &str = "deploy/overlays/kubeadm/static-pod";

@@ -2,6 +2,7 @@
 //! metrics. The harness ignores tests that render kustomizations if kubectl is missing, and those
 //! that render the chart if Helm's renderer is.
 
+mod addon;
 mod alerts;
 mod chart;
 mod cluster_role;
@@ -77,12 +78,18 @@ pub(crate) fn tests() -> Vec<Tests> {
             chart::wrong_values_and_other_namespaces_are_refused,
         ),
         tests!(programs::kubectl_that_renders =>
+            addon::every_request_is_allowed_and_every_permission_is_used,
+            addon::rights_in_other_namespaces_are_not_granted,
+            addon::the_arguments_are_those_of_an_add_on,
+            addon::the_rule_for_endpoints_can_be_left_out,
+            addon::users_of_view_and_edit_have_the_selectors,
             alerts::every_expression_names_metrics_that_exist,
             alerts::every_alert_has_a_severity_and_texts_and_nothing_unknown,
             alerts::every_alert_has_a_section_that_says_what_to_do,
             alerts::no_alert_fires_behind_a_reserved_lease,
             alerts::no_leader_fires_when_nobody_holds_the_lease_or_it_cannot_be_read,
             alerts::no_alert_but_that_of_two_leaders_fires_when_one_leads,
+            alerts::those_of_endpoint_selectors_fire,
             chart::the_objects_are_those_of_the_kustomizations,
             cluster_role::every_request_is_allowed_and_every_permission_is_used,
             cluster_role::exemptions_are_permissions_that_exist,
@@ -102,6 +109,7 @@ pub(crate) fn tests() -> Vec<Tests> {
             pods::a_pod_needs_nothing_that_needs_endpoints,
             pods::a_static_pod_refers_to_no_api_object,
             pods::a_rollout_or_drain_takes_one_replica_at_a_time,
+            pods::the_add_on_runs_on_any_node_and_always_has_a_standby,
         ),
     ]
 }

@@ -4,11 +4,12 @@
 use std::fs::read_to_string;
 
 use k8s_openapi::api::{apps, coordination, core, flowcontrol, policy, rbac};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition as Definition;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::deploy::manifests::{KUSTOMIZATIONS, STATIC_POD, documents, rendered, root};
+use crate::deploy::manifests::{ADDONS, KUSTOMIZATIONS, STATIC_POD, documents, rendered, root};
 
 /// Reads an object as `T` and writes it again: a field that `T` does not have is missing
 /// afterwards.
@@ -30,8 +31,11 @@ pub(crate) fn check(object: &Value) -> Result<(), String> {
         "rbac.authorization.k8s.io/v1 ClusterRoleBinding" => read::<rbac::v1::ClusterRoleBinding>(object),
         "rbac.authorization.k8s.io/v1 Role" => read::<rbac::v1::Role>(object),
         "rbac.authorization.k8s.io/v1 RoleBinding" => read::<rbac::v1::RoleBinding>(object),
+        "apiextensions.k8s.io/v1 CustomResourceDefinition" => read::<Definition>(object),
         "v1 ConfigMap" => read::<core::v1::ConfigMap>(object),
+        "v1 Namespace" => read::<core::v1::Namespace>(object),
         "v1 Pod" => read::<core::v1::Pod>(object),
+        "v1 ResourceQuota" => read::<core::v1::ResourceQuota>(object),
         "v1 Service" => read::<core::v1::Service>(object),
         "v1 ServiceAccount" => read::<core::v1::ServiceAccount>(object),
         // Custom resources of the Prometheus operator. `alerts.rs` checks the rules.
@@ -41,7 +45,7 @@ pub(crate) fn check(object: &Value) -> Result<(), String> {
 }
 
 pub(crate) fn every_object_is_valid() {
-    for kustomization in KUSTOMIZATIONS.iter().chain([&STATIC_POD]) {
+    for kustomization in KUSTOMIZATIONS.iter().chain(&ADDONS).chain([&STATIC_POD]) {
         let objects = rendered(kustomization);
         assert!(!objects.is_empty());
         for object in &objects {
@@ -67,12 +71,22 @@ pub(crate) fn a_misspelt_field_and_a_wrong_type_are_found() {
 }
 
 pub(crate) fn every_object_has_its_namespace_and_the_name_label() {
-    for kustomization in KUSTOMIZATIONS {
+    let in_system = KUSTOMIZATIONS.map(|name| (name, "kube-system"));
+    let addons = ADDONS.map(|name| (name, "kube-endpoint-manager"));
+    for (kustomization, namespace) in in_system.into_iter().chain(addons) {
         for object in rendered(kustomization) {
             let metadata = &object["metadata"];
             let kind = object["kind"].as_str().unwrap();
-            let is_cluster_wide = kind.starts_with("ClusterRole") || kind == "FlowSchema";
-            let namespace = if is_cluster_wide { Value::Null } else { json!("kube-system") };
+            let is_cluster_wide = kind.starts_with("ClusterRole")
+                || ["FlowSchema", "Namespace", "CustomResourceDefinition"].contains(&kind);
+            let of_shop = kustomization.ends_with("-namespaces")
+                && kind == "RoleBinding"
+                && metadata["name"] == "kube-endpoint-manager-addon";
+            let namespace = match (is_cluster_wide, of_shop) {
+                (true, _) => Value::Null,
+                (false, true) => json!("shop"),
+                (false, false) => json!(namespace),
+            };
             assert_eq!(metadata["namespace"], namespace, "{kustomization}: {metadata}");
             assert_eq!(metadata["labels"]["app.kubernetes.io/name"], "kube-endpoint-manager", "{metadata}");
         }

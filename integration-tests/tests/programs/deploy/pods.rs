@@ -5,17 +5,19 @@ use clap::Parser;
 use kube_endpoint_controllers::{Options, ServingSettings, Settings};
 use serde_json::{Value, json};
 
-use crate::deploy::manifests::{STATIC_POD, only, rendered};
+use crate::deploy::manifests::{ADDONS, STATIC_POD, only, rendered};
 
 /// The kustomizations that run a Deployment.
 const DEPLOYMENTS: [&str; 3] = ["deploy/base", "deploy/overlays/k3s", "deploy/overlays/monitored"];
 
-/// Returns the pod spec of each kustomization, with its name.
+fn pod(name: &'static str) -> (&'static str, Value) {
+    let objects = rendered(name);
+    (name, only(&objects, "Deployment", "kube-endpoint-manager")["spec"]["template"]["spec"].clone())
+}
+
+/// Returns the pod spec of each kustomization with the three controllers, with its name.
 fn pods() -> Vec<(&'static str, Value)> {
-    let deployments = DEPLOYMENTS.map(|name| {
-        let objects = rendered(name);
-        (name, only(&objects, "Deployment", "kube-endpoint-manager")["spec"]["template"]["spec"].clone())
-    });
+    let deployments = DEPLOYMENTS.map(pod);
     let static_pod = (STATIC_POD, only(&rendered(STATIC_POD), "Pod", "")["spec"].clone());
     deployments.into_iter().chain([static_pod]).collect()
 }
@@ -33,16 +35,21 @@ fn settings(pod: &Value) -> Settings {
     Settings::try_from(&options).unwrap()
 }
 
+/// Returns the same, and those of the add-on.
+fn all_pods() -> Vec<(&'static str, Value)> {
+    pods().into_iter().chain(ADDONS.map(pod)).collect()
+}
+
 pub(crate) fn the_program_accepts_the_arguments_of_each_pod() {
-    for (name, pod) in pods() {
+    for (name, pod) in all_pods() {
         let settings = settings(&pod);
         assert!(settings.leader_election.is_some(), "{name}: several replicas need leader election");
-        assert!(settings.namespaces.is_empty() && !settings.dry_run, "{name}");
+        assert!(!settings.dry_run, "{name}");
     }
 }
 
 pub(crate) fn probes_and_ports_are_those_that_are_served() {
-    for (name, pod) in pods() {
+    for (name, pod) in all_pods() {
         let serving: ServingSettings = settings(&pod).serving.unwrap();
         let container = container(&pod);
         let port = json!({"name": "https", "containerPort": serving.port, "protocol": "TCP"});
@@ -58,7 +65,7 @@ pub(crate) fn probes_and_ports_are_those_that_are_served() {
 }
 
 pub(crate) fn the_service_selects_the_pods_and_their_port() {
-    for name in DEPLOYMENTS.into_iter().chain(["deploy/overlays/kubeadm"]) {
+    for name in DEPLOYMENTS.into_iter().chain(["deploy/overlays/kubeadm"]).chain(ADDONS) {
         let objects = rendered(name);
         let service = &only(&objects, "Service", "kube-endpoint-manager")["spec"];
         let labels = match name {
@@ -89,10 +96,19 @@ pub(crate) fn the_pods_differ_only_in_how_they_reach_the_api_server() {
     for (name, pod) in &pods[1..] {
         assert_eq!(strip(pod), strip(&pods[0].1), "{name}");
     }
+    // The add-on uses the pod network and other flags.
+    for (name, pod) in ADDONS.map(pod) {
+        let (mut addon, mut first) = (strip(&pod), strip(&pods[0].1));
+        for pod in [&mut addon, &mut first] {
+            pod["container"]["args"].take();
+            pod["hostNetwork"].take();
+        }
+        assert_eq!(addon, first, "{name}");
+    }
 }
 
 pub(crate) fn a_pod_is_unprivileged_and_cannot_change_its_image() {
-    for (name, pod) in pods() {
+    for (name, pod) in all_pods() {
         assert_eq!(pod["securityContext"]["runAsNonRoot"], true, "{name}");
         assert_eq!(pod["securityContext"]["seccompProfile"]["type"], "RuntimeDefault", "{name}");
         let context = &container(&pod)["securityContext"];
@@ -159,5 +175,28 @@ pub(crate) fn a_rollout_or_drain_takes_one_replica_at_a_time() {
         assert_eq!(budget["maxUnavailable"], 1, "{name}");
         assert_eq!(budget["unhealthyPodEvictionPolicy"], "AlwaysAllow", "{name}");
         assert_eq!(budget["selector"], deployment["selector"], "{name}");
+    }
+}
+
+/// It needs no control-plane node, which managed clusters do not show, and no port of the host.
+pub(crate) fn the_add_on_runs_on_any_node_and_always_has_a_standby() {
+    for name in ADDONS {
+        let objects = rendered(name);
+        let deployment = &only(&objects, "Deployment", "")["spec"];
+        let pod = &deployment["template"]["spec"];
+        for field in ["hostNetwork", "affinity", "tolerations", "nodeSelector"] {
+            assert!(pod[field].is_null(), "{name}: {field}");
+        }
+        for constraint in pod["topologySpreadConstraints"].as_array().unwrap() {
+            assert_eq!(constraint["whenUnsatisfiable"], "ScheduleAnyway", "{name}");
+        }
+        assert_eq!(deployment["replicas"], 2, "{name}");
+        let strategy = json!({"maxSurge": 1, "maxUnavailable": 0});
+        assert_eq!(deployment["strategy"]["rollingUpdate"], strategy, "{name}");
+        let budget = &only(&objects, "PodDisruptionBudget", "")["spec"];
+        assert_eq!((&budget["maxUnavailable"], &budget["selector"]), (&json!(1), &deployment["selector"]));
+        let quota = &only(&objects, "ResourceQuota", "")["spec"];
+        let priorities = &quota["scopeSelector"]["matchExpressions"][0]["values"];
+        assert_eq!(*priorities, json!([pod["priorityClassName"]]), "{name}");
     }
 }

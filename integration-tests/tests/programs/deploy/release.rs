@@ -187,9 +187,12 @@ pub(crate) fn chart_and_kustomizations_install_the_image() {
     let version = env!("CARGO_PKG_VERSION");
     let folder = unpacked("kube-endpoint-manager-kustomize.tar.gz");
     let deploy = folder.path().join(format!("kube-endpoint-manager-{version}/deploy"));
-    for (kustomization, kind) in
-        [("base", "Deployment"), ("overlays/k3s", "Deployment"), ("overlays/kubeadm/static-pod", "Pod")]
-    {
+    for (kustomization, kind) in [
+        ("base", "Deployment"),
+        ("overlays/k3s", "Deployment"),
+        ("overlays/addon", "Deployment"),
+        ("overlays/kubeadm/static-pod", "Pod"),
+    ] {
         let objects = documents(&output(kubectl_program(), &["kustomize", kustomization], &deploy));
         let object = only(&objects, kind, "");
         let pod = if kind == "Pod" { &object["spec"] } else { &object["spec"]["template"]["spec"] };
@@ -205,7 +208,12 @@ pub(crate) fn chart_and_kustomizations_install_the_image() {
     let metadata = &documents(&read("Chart.yaml"))[0];
     assert_eq!([&metadata["version"], &metadata["appVersion"]], [version, version]);
     // The links of the chart are files.
-    assert_eq!(read("templates/roles.yaml"), read_to_string(root().join("deploy/base/roles.yaml")).unwrap());
+    for (link, file) in [
+        ("files/replace/roles.yaml", "base/roles.yaml"),
+        ("crds/endpointselectors.yaml", "crds/endpointselectors.yaml"),
+    ] {
+        assert_eq!(read(link), read_to_string(root().join("deploy").join(file)).unwrap());
+    }
     let is_link = output("find", &[".", "-type", "l"], &chart);
     assert_eq!(is_link, "");
 }

@@ -1,6 +1,6 @@
 //! Runs two replicas as in the manifests, with leader election and serving, on an embedded API
 //! server: the first leads, the second takes over. Keeps their requests, and the metrics page of
-//! the second. Before, it runs a replica that waits behind a reserved lease.
+//! the second. Before, it runs a replica that waits behind a reserved lease; after them, the add-on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::read_to_string;
@@ -20,12 +20,13 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tower::{Layer, ServiceExt};
 
+use crate::deploy::addon::{self, AddOn};
 use crate::deploy::manifests::root;
 use crate::deploy::metrics_page::MetricsPage;
 use crate::deploy::rbac::Attributes;
 
 /// The token and the name of the user of the replicas.
-const REPLICA: &str = "replica";
+pub(crate) const REPLICA: &str = "replica";
 
 /// The token of the user who reads the metrics.
 const SCRAPER: &str = "scraper";
@@ -37,14 +38,15 @@ const LEASE_HELD: &str = "leader_election_lease_held";
 pub(crate) struct Replicas {
     /// All requests of both to the API server.
     pub(crate) requests: BTreeSet<Attributes>,
-    /// The metrics page, after the second took over.
+    /// The metrics pages after the second took over, and of the add-on, as one.
     pub(crate) page: MetricsPage,
-    /// The text of that page.
+    /// The text of the first one.
     pub(crate) leading: String,
     /// The metrics page of a replica that stands by behind the reserved lease.
     pub(crate) behind_reserved_lease: String,
     /// The metrics page of a replica that may not read the lease.
     pub(crate) without_lease: String,
+    pub(crate) addon: AddOn,
 }
 
 pub(crate) static REPLICAS: LazyLock<Replicas> = LazyLock::new(|| {
@@ -53,7 +55,7 @@ pub(crate) static REPLICAS: LazyLock<Replicas> = LazyLock::new(|| {
 });
 
 /// Returns an API server with the sample.
-fn server() -> EmbeddedApiServer {
+pub(crate) fn server() -> EmbeddedApiServer {
     let sample = read_to_string(root().join("crates/manager/sample/shop.json")).unwrap();
     let sample: serde_json::Value = serde_json::from_str(&sample).unwrap();
     let user = |name: &str| User { name: name.to_owned(), groups: Vec::new() };
@@ -64,6 +66,7 @@ fn server() -> EmbeddedApiServer {
         ..PolicyRule::default()
     };
     EmbeddedApiServer::builder()
+        .track_managers()
         .load([sample])
         .token(REPLICA, user(REPLICA))
         .token(SCRAPER, user(SCRAPER))
@@ -78,22 +81,35 @@ async fn trial(sources: PageSources) -> (String, String) {
     let server = server();
     let reserved = read_to_string(root().join("deploy/hand-over/reserved-lease.yaml")).unwrap();
     server.create(serde_saphyr::from_str(&reserved).unwrap()).await.unwrap();
-    let replica = Box::pin(start(&server, sources, 3)).await;
+    let replica = Box::pin(start(&server, &electing(), sources, 3)).await;
     let held = |value: u8| format!("{LEASE_HELD}{{name=\"kube-endpoint-manager\"}} {value}");
     let behind_reserved_lease = Box::pin(scrape_until(replica.address, &held(1))).await;
     let refuse = Fault::Refuse { status: 403, retry_after: None };
     server.add_fault(FaultRule::on(refuse, "get", "leases"));
     let without_lease = Box::pin(scrape_until(replica.address, &held(0))).await;
     assert_eq!(server.count("endpointslices"), 0, "a standby writes nothing");
-    replica.stop.send(()).unwrap();
-    replica.ended.await.unwrap();
+    replica.end().await;
     (behind_reserved_lease, without_lease)
 }
 
-struct Replica {
-    address: SocketAddr,
+pub(crate) struct Replica {
+    pub(crate) address: SocketAddr,
     stop: oneshot::Sender<()>,
     ended: JoinHandle<()>,
+}
+
+impl Replica {
+    /// Ends the replica as a signal does, and waits for it.
+    pub(crate) async fn end(self) {
+        self.stop.send(()).unwrap();
+        self.ended.await.unwrap();
+    }
+}
+
+fn electing() -> Settings {
+    let mut settings = Settings::default();
+    settings.leader_election = Some(LeaderElectionSettings::default());
+    settings
 }
 
 async fn run() -> Replicas {
@@ -101,41 +117,54 @@ async fn run() -> Replicas {
     let sources = PageSources::install("test", BTreeMap::new()).unwrap();
     let (behind_reserved_lease, without_lease) = Box::pin(trial(sources.clone())).await;
     let server = server();
-    let first = Box::pin(start(&server, sources.clone(), 1)).await;
+    let first = Box::pin(start(&server, &electing(), sources.clone(), 1)).await;
     until(|| server.count("endpointslices") >= 9).await;
-    let second = Box::pin(start(&server, sources, 2)).await;
-    let is_watched = || server.open_watches().iter().filter(|it| it.plural() == "leases").count() >= 2;
-    until(is_watched).await;
+    let second = Box::pin(start(&server, &electing(), sources.clone(), 2)).await;
+    until(|| lease_watches(&server) >= 2).await;
     let lease = || server.get("leases", "kube-system", "kube-endpoint-manager").unwrap();
     // The test reads this before the stop: the second replica may lead before the first one has
     // ended.
     let before = lease()["spec"]["leaseTransitions"].clone();
-    first.stop.send(()).unwrap();
-    first.ended.await.unwrap();
+    first.end().await;
     until(|| lease()["spec"]["leaseTransitions"] != before).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     let page = scrape(second.address).await;
-    second.stop.send(()).unwrap();
-    second.ended.await.unwrap();
-    let log = server.request_log();
-    let own = log.iter().map(|logged| &logged.request).filter(|request| request.user == REPLICA);
-    let requests = own.map(|it| Attributes::of(it.method.as_str(), &it.path, &it.query)).collect();
-    let parsed = MetricsPage::parse(&page);
-    Replicas { requests, page: parsed, leading: page, behind_reserved_lease, without_lease }
+    second.end().await;
+    let requests = requests(&server);
+    let addon = Box::pin(addon::run(sources)).await;
+    let parsed = MetricsPage::parse(&format!("{page}{}", addon.leading));
+    Replicas { requests, page: parsed, leading: page, behind_reserved_lease, without_lease, addon }
 }
 
-async fn start(server: &EmbeddedApiServer, sources: PageSources, seed: u64) -> Replica {
+/// Returns the requests of the replicas to a server.
+pub(crate) fn requests(server: &EmbeddedApiServer) -> BTreeSet<Attributes> {
+    let log = server.request_log();
+    let own = log.iter().map(|logged| &logged.request).filter(|request| request.user == REPLICA);
+    own.map(|it| Attributes::of(it.method.as_str(), &it.path, &it.query)).collect()
+}
+
+/// Returns the number of replicas that watch their lease.
+pub(crate) fn lease_watches(server: &EmbeddedApiServer) -> usize {
+    server.open_watches().iter().filter(|it| it.plural() == "leases").count()
+}
+
+/// Starts a replica that serves on a port of its own.
+pub(crate) async fn start(
+    server: &EmbeddedApiServer,
+    settings: &Settings,
+    sources: PageSources,
+    seed: u64,
+) -> Replica {
     let bearer = HeaderValue::try_from(format!("Bearer {REPLICA}")).unwrap();
     let service = server.service().map_request(move |mut request: Request<Body>| {
         request.headers_mut().insert(AUTHORIZATION, bearer.clone());
         request
     });
     let client = ApiClient::for_tests(CountRequests::new("192.0.2.1:6443").layer(service));
-    let mut settings = Settings::default();
-    let mut serving = ServingSettings::on_port(0);
+    let mut settings = settings.clone();
+    let serving = settings.serving.get_or_insert_with(|| ServingSettings::on_port(0));
+    serving.port = 0;
     serving.bind_address = [127, 0, 0, 1].into();
-    settings.serving = Some(serving);
-    settings.leader_election = Some(LeaderElectionSettings::default());
     let now = server.now();
     let mut manager = Manager::new(client.clone(), &settings, now, seed).unwrap();
     let serving = manager.serve(&client, &settings, sources, move || now).await.unwrap().unwrap();
@@ -150,7 +179,7 @@ async fn start(server: &EmbeddedApiServer, sources: PageSources, seed: u64) -> R
 }
 
 /// Waits until a condition holds.
-async fn until(condition: impl Fn() -> bool) {
+pub(crate) async fn until(condition: impl Fn() -> bool) {
     for _ in 0..600 {
         if condition() {
             return;
@@ -173,7 +202,7 @@ async fn scrape_until(address: SocketAddr, line: &str) -> String {
 }
 
 /// Returns the metrics page, requested with the token of a user who may read it.
-async fn scrape(address: SocketAddr) -> String {
+pub(crate) async fn scrape(address: SocketAddr) -> String {
     let mut config = Config::new(format!("https://{address}").parse().unwrap());
     config.accept_invalid_certs = true;
     config.auth_info.token = Some(SCRAPER.to_owned().into());
