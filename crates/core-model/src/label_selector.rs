@@ -494,7 +494,7 @@ mod tests {
             assert_eq!(misses, want, "{selector}");
         };
         check("a=x,b!=z", &[["b!=z", "a=x,b=z"]]);
-        check("a=x,d", &[["a=x", "a!=x,d"], ["d", "!d,a=x"]]);
+        check("a=x,d", &[["a=x", "a!=x,d"], ["d", "a=x,!d"]]);
         check("!c", &[["!c", "c"]]);
         check("a=x", &[]);
         check("a>1,b=x", &[["b=x", "a>1,b!=x"]]);
