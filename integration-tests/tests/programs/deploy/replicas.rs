@@ -1,6 +1,7 @@
 //! Runs two replicas as in the manifests, with leader election and serving, on an embedded API
 //! server: the first leads, the second takes over. Keeps their requests, and the metrics page of
-//! the second. Before, it runs a replica that waits behind a reserved lease; after them, the add-on.
+//! the second. Before, it runs a replica that waits behind a reserved lease, and afterwards the
+//! add-on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::read_to_string;
