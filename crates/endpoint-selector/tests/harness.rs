@@ -73,15 +73,20 @@ pub(crate) fn selector(not: &str) -> Value {
 impl Harness {
     /// Starts all controllers on a server with these objects, and waits for their first syncs.
     pub(crate) async fn start(objects: impl IntoIterator<Item = Value>) -> Self {
+        Self::start_with(1, objects).await
+    }
+
+    /// As [`Self::start`], with so many processes that run the endpoint selector controller, without
+    /// a Lease.
+    pub(crate) async fn start_with(addons: usize, objects: impl IntoIterator<Item = Value>) -> Self {
         let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node"}, "status": {
             "conditions": [{"type": "Ready", "status": "True"}]}});
         let server =
             server_builder().track_managers().load(objects.into_iter().chain([node])).build().unwrap();
-        Self::on(&server).await
+        Self::on(&server, addons).await
     }
 
-    /// Starts all controllers on a server.
-    pub(crate) async fn on(server: &EmbeddedApiServer) -> Self {
+    async fn on(server: &EmbeddedApiServer, addons: usize) -> Self {
         let buckets = kube_endpoint_endpointslice_controller::buckets().into_iter();
         let buckets = buckets
             .chain(kube_endpoint_selector::buckets())
@@ -113,13 +118,16 @@ impl Harness {
             others.run::<_>(environment, "kube-controller-manager/v1.36.2", |context| {
                 MirroringController::new(context, mirroring)
             });
-            let own = Watched::start(
-                environment,
-                [Kind::Pods, Kind::Services, Kind::Nodes, Kind::EndpointSlices, Kind::EndpointSelectors],
-            );
-            own.run(environment, "kube-endpoint-manager/0.1.0", |context| {
-                SelectorController::new(context, ControllerOptions::default())
-            })
+            let kinds =
+                [Kind::Pods, Kind::Services, Kind::Nodes, Kind::EndpointSlices, Kind::EndpointSelectors];
+            let mut addon = || {
+                let own = Watched::start(environment, kinds);
+                own.run(environment, "kube-endpoint-manager/0.1.0", |context| {
+                    SelectorController::new(context, ControllerOptions::default())
+                })
+            };
+            (1..addons).for_each(|_| drop(addon()));
+            addon()
         }));
         harness.pass(Duration::from_secs(3)).await;
         harness

@@ -4,3 +4,4 @@
 
 mod flows;
 mod harness;
+mod many;

@@ -6,16 +6,18 @@ use kube_endpoint_informer::Kind;
 
 /// Returns the controllers of a manager, each with the number of keys that are queued or being
 /// synced, and the counts of its state.
-pub(crate) fn controllers(handle: &ManagerHandle) -> [(&'static str, usize, StateCounts); 3] {
-    let RunningControllers { endpoint_slice, endpoints, mirroring, .. } = handle.controllers();
+pub(crate) fn controllers(handle: &ManagerHandle) -> [(&'static str, usize, StateCounts); 4] {
+    let RunningControllers { endpoint_slice, endpoints, mirroring, endpoint_selector } = handle.controllers();
     let counts = |found: Option<(usize, StateCounts)>| found.unwrap_or_default();
     let slices = counts(endpoint_slice.as_ref().map(|it| (it.pending(), it.state_counts())));
     let endpoints = counts(endpoints.as_ref().map(|it| (it.pending(), it.state_counts())));
     let mirroring = counts(mirroring.as_ref().map(|it| (it.pending(), it.state_counts())));
+    let selector = counts(endpoint_selector.as_ref().map(|it| (it.pending(), it.state_counts())));
     [
         ("endpointslice", slices.0, slices.1),
         ("endpoints", endpoints.0, endpoints.1),
         ("mirroring", mirroring.0, mirroring.1),
+        ("endpoint selector", selector.0, selector.1),
     ]
 }
 
@@ -40,8 +42,11 @@ pub(crate) fn has_read_services(handle: &ManagerHandle, last_service: u64) -> bo
 ///
 /// If one has not.
 pub(crate) fn has_read(handle: &ManagerHandle, version: u64) -> Result<(), String> {
-    // No controller of the simulation reads EndpointSelectors.
-    for kind in Kind::ALL.into_iter().filter(|kind| *kind != Kind::EndpointSelectors) {
+    // The endpoint selector controller asks for Endpoints when it takes a Service over. The others
+    // read no EndpointSelectors.
+    let is_addon = handle.controllers().endpoint_selector.is_some();
+    let unread = if is_addon { Kind::Endpoints } else { Kind::EndpointSelectors };
+    for kind in Kind::ALL.into_iter().filter(|kind| *kind != unread) {
         let read = handle.cluster().position(kind).0;
         if read < version {
             return Err(format!("the cache of {} has read up to {read} and not to {version}", kind.name()));

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::history::TargetPort;
+use crate::history::{Rule, TargetPort};
 
 /// Returns the namespace of the Service or pod with this number.
 pub(crate) fn namespace(number: u8) -> &'static str {
@@ -196,4 +196,51 @@ pub(crate) fn foreign_slice(service: u8, number: u8) -> Value {
         },
         "addressType": "IPv4", "ports": [], "endpoints": [{"addresses": [format!("198.51.100.{number}")]}],
     })
+}
+
+/// The annotation of a Service that names an EndpointSelector.
+pub(crate) const NAMES_SELECTOR: &str = "kube-endpoint-manager.github.io/endpoint-selector";
+
+/// Returns the name of an EndpointSelector. It exists in the namespace of its number.
+pub(crate) fn selector_name(selector: u8) -> String {
+    format!("e{selector}")
+}
+
+/// Returns an EndpointSelector.
+pub(crate) fn endpoint_selector(selector: u8, rule: Rule, app: u8) -> Value {
+    let expression = |key: &str, operator: &str| json!([{"key": key, "operator": operator}]);
+    let app = format!("a{app}");
+    let selects = match rule {
+        Rule::App => json!({"matchLabels": {"app": app}}),
+        Rule::AnyApp => {
+            json!({"matchExpressions": [{"key": "app", "operator": "In", "values": ["a0", "a1"]}]})
+        }
+        Rule::Stable => json!({
+            "matchLabels": {"app": app},
+            "matchExpressions": [{"key": "track", "operator": "NotIn", "values": ["t2", "t3"]}],
+        }),
+        Rule::Tracked => json!({"matchExpressions": expression("track", "Exists")}),
+        Rule::Untracked => json!({"matchExpressions": expression("track", "DoesNotExist")}),
+        Rule::Nobody => json!({"matchLabels": {"app": "mistyped"}}),
+        // The schema does not check keys of matchLabels.
+        Rule::Invalid => json!({"matchLabels": {"not a key": app}}),
+    };
+    json!({
+        "apiVersion": "kube-endpoint-manager.github.io/v1alpha1", "kind": "EndpointSelector",
+        "metadata": {"name": selector_name(selector), "namespace": namespace(selector)},
+        "spec": {"selector": selects},
+    })
+}
+
+/// Returns the Service and the Endpoints that an API server makes for itself.
+pub(crate) fn kubernetes() -> [Value; 2] {
+    let metadata = json!({"name": "kubernetes", "namespace": "default"});
+    let mut service = json!({"apiVersion": "v1", "kind": "Service", "metadata": metadata});
+    service["spec"] = json!({"ports": [{"name": "https", "port": 443, "targetPort": 6443}]});
+    let mut endpoints = json!({"apiVersion": "v1", "kind": "Endpoints", "metadata": metadata});
+    endpoints["metadata"]["labels"] = json!({"endpointslice.kubernetes.io/skip-mirror": "true"});
+    endpoints["subsets"] = json!([{
+        "addresses": [{"ip": "192.0.2.250"}], "ports": [{"name": "https", "port": 6443, "protocol": "TCP"}],
+    }]);
+    [service, endpoints]
 }

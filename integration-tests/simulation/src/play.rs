@@ -121,6 +121,7 @@ impl Run<'_> {
         let mut statistics = std::mem::take(&mut watcher.statistics);
         let mut without_effect = std::mem::take(&mut watcher.without_effect);
         statistics.runs = 1;
+        statistics.beside = watcher.tested_beside();
         for (word, killed) in KILLS.into_iter().zip(killed) {
             statistics.processes.insert(word, killed);
             let planned = history.steps.iter().filter(|step| step.action.word() == word).count();
@@ -156,6 +157,9 @@ impl Run<'_> {
             self.cluster.managers.start(Manager::B);
         }
         self.cluster.managers.start(Manager::A);
+        if self.history.setup.beside {
+            self.cluster.managers.start(Manager::K);
+        }
     }
 
     fn check_now(&self) {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::history::{Change, Fault, Process};
+use crate::watcher::Tested;
 
 /// Counts of some runs. They show if each rule was put to the test.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -55,6 +56,8 @@ pub struct Statistics {
     pub questions: usize,
     /// Endpoints in the outputs that the final check compared with those of new controllers.
     pub compared: usize,
+    /// The rules for kube-controller-manager and an add-on beside it.
+    pub beside: Tested,
 }
 
 impl Statistics {
@@ -96,6 +99,7 @@ impl Statistics {
             *most = (*most).max(other);
         }
         self.compared += other.compared;
+        self.beside.add(&other.beside);
     }
 
     /// Counts a fault that ends.
@@ -113,7 +117,13 @@ impl Statistics {
         }
     }
 
-    /// Returns the words that never had an effect. It counts faults of one API server apart.
+    /// Returns the changes of histories beside kube-controller-manager that never had an effect.
+    pub fn missing_beside(&self) -> Vec<&'static str> {
+        Change::BESIDE.iter().filter(|word| !self.changes.contains_key(**word)).copied().collect()
+    }
+
+    /// Returns the words that never had an effect, in histories with one manager at a time. It
+    /// counts faults of one API server apart.
     pub fn missing(&self) -> Vec<String> {
         let maps = [
             (Change::WORDS, &self.changes, ""),
@@ -125,6 +135,8 @@ impl Statistics {
             let is_missing = |word: &&&str| counts.get(**word).copied().unwrap_or_default() == 0;
             words.iter().filter(is_missing).map(|word| format!("{word}{of}")).collect::<Vec<_>>()
         };
-        maps.into_iter().flat_map(without_effect).collect()
+        let mut missing: Vec<String> = maps.into_iter().flat_map(without_effect).collect();
+        missing.retain(|word| !Change::BESIDE.contains(&&**word));
+        missing
     }
 }

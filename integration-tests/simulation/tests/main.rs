@@ -1,6 +1,7 @@
 //! The tests of this crate that need nothing but Rust, in one program.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod beside;
 mod named;
 mod seeds;
 mod transcripts;

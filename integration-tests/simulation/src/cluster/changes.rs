@@ -13,12 +13,16 @@ use crate::objects::{self, Pod, namespace, namespace_name};
 const KUBELET: Duration = Duration::from_millis(400);
 
 fn collection(plural: &str, namespace: &str) -> String {
-    let group = if plural == "endpointslices" { "apis/discovery.k8s.io" } else { "api" };
-    format!("/{group}/v1/namespaces/{namespace}/{plural}")
+    let version = match plural {
+        "endpointslices" => "apis/discovery.k8s.io/v1",
+        "endpointselectors" => "apis/kube-endpoint-manager.github.io/v1alpha1",
+        _ => "api/v1",
+    };
+    format!("/{version}/namespaces/{namespace}/{plural}")
 }
 
 /// Returns the path of an object.
-pub(super) fn path_of(plural: &str, object: &Value) -> String {
+pub(crate) fn path_of(plural: &str, object: &Value) -> String {
     let (namespace, name) = (text(object, "/metadata/namespace"), text(object, "/metadata/name"));
     match plural {
         "nodes" | "namespaces" => format!("/api/v1/{plural}/{name}"),
@@ -352,6 +356,57 @@ impl Cluster {
                 let name = namespace_name(namespace);
                 let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
                 Self::send(&self.server, "POST", "/api/v1/namespaces", &object).await;
+            }
+            Change::EndpointSelector { selector, rule, app } => {
+                let mut object = objects::endpoint_selector(selector, rule, app);
+                let name = objects::selector_name(selector);
+                let collection = collection("endpointselectors", namespace(selector));
+                match self.server.get("endpointselectors", namespace(selector), &name) {
+                    None => drop(Self::send(&self.server, "POST", &collection, &object).await),
+                    Some(mut before) => {
+                        before["spec"] = object["spec"].take();
+                        Self::send(&self.server, "PUT", &format!("{collection}/{name}"), &before).await;
+                    }
+                }
+            }
+            Change::DeleteEndpointSelector { selector } => {
+                let collection = collection("endpointselectors", namespace(selector));
+                let path = format!("{collection}/{}", objects::selector_name(selector));
+                Self::delete(&self.server, &path).await;
+            }
+            Change::DeleteEndpointSelectors {} => {
+                for selector in self.server.list("endpointselectors") {
+                    Self::delete(&self.server, &path_of("endpointselectors", &selector)).await;
+                }
+            }
+            Change::Attach { service, selector } => {
+                let names = json!({objects::NAMES_SELECTOR: objects::selector_name(selector)});
+                let patch = json!({"metadata": {"annotations": names}, "spec": {"selector": null}});
+                self.patch(&service_path("services", service), patch).await;
+            }
+            Change::HandBack { service, app } => {
+                let patch = json!({
+                    "metadata": {"annotations": {objects::NAMES_SELECTOR: null}},
+                    "spec": {"selector": objects::selector(Some(app))},
+                });
+                self.patch(&service_path("services", service), patch).await;
+            }
+            Change::Annotate { service, selector } => {
+                let names = json!({objects::NAMES_SELECTOR: selector.map(objects::selector_name)});
+                let patch = json!({"metadata": {"annotations": names}});
+                self.patch(&service_path("services", service), patch).await;
+            }
+            Change::TrackPod { pod, track } => self.edit_pod(pod, |pod| match track {
+                0 => drop(pod["metadata"]["labels"].as_object_mut().and_then(|it| it.remove("track"))),
+                _ => pod["metadata"]["labels"]["track"] = format!("t{track}").into(),
+            }),
+            Change::AttachKubernetes { selector } => {
+                let [service, endpoints] = objects::kubernetes();
+                Self::send(&self.server, "POST", &collection("services", "default"), &service).await;
+                Self::send(&self.server, "POST", &collection("endpoints", "default"), &endpoints).await;
+                let names = json!({objects::NAMES_SELECTOR: objects::selector_name(selector)});
+                let path = format!("{}/kubernetes", collection("services", "default"));
+                self.patch(&path, json!({"metadata": {"annotations": names}})).await;
             }
         }
     }

@@ -128,6 +128,8 @@ impl Link {
 
 /// The field manager of the product's writes.
 pub(crate) const FIELD_MANAGER: &str = "kube-endpoint-manager";
+/// The field manager of kube-controller-manager's writes.
+pub(crate) const UPSTREAM: &str = "kube-controller-manager";
 
 /// The servers as a process sees them.
 #[derive(Clone)]
@@ -165,7 +167,7 @@ impl Connection {
         }
         let kind = kind_of(request.uri().path());
         if request.method() != Method::GET {
-            name_field_manager(&mut request);
+            name_field_manager(&mut request, self.link.manager);
         }
         let is_list = request.method() == Method::GET && is_whole_list(kind, request.uri());
         let is_output = matches!(kind, "endpoints" | "endpointslices");
@@ -215,17 +217,19 @@ impl Connection {
 
 /// Names the field manager of a write. The server would otherwise take it from the user agent,
 /// which begins with the name of the process.
-fn name_field_manager(request: &mut Request<kube::client::Body>) {
+fn name_field_manager(request: &mut Request<kube::client::Body>, manager: Manager) {
+    let name = if manager == Manager::K { UPSTREAM } else { FIELD_MANAGER };
     let uri = request.uri();
     let separator = if uri.query().is_some() { '&' } else { '?' };
-    if let Ok(named) = format!("{uri}{separator}fieldManager={FIELD_MANAGER}").parse() {
+    if let Ok(named) = format!("{uri}{separator}fieldManager={name}").parse() {
         *request.uri_mut() = named;
     }
 }
 
 /// Returns the plural name of the kind of a path.
 fn kind_of(path: &str) -> &'static str {
-    const KINDS: [&str; 7] = ["pods", "services", "nodes", "endpoints", "endpointslices", "leases", "events"];
+    const KINDS: [&str; 8] =
+        ["pods", "services", "nodes", "endpoints", "endpointslices", "leases", "events", "endpointselectors"];
     let parts: Vec<&str> = path.split('/').collect();
     KINDS.into_iter().find(|kind| parts.contains(kind)).unwrap_or_default()
 }

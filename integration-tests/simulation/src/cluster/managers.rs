@@ -51,7 +51,7 @@ pub(crate) struct Managers {
 
 impl Managers {
     pub(super) fn new(server: EmbeddedApiServer, setup: Setup, watcher: SharedWatcher) -> Arc<Self> {
-        let servers = Arc::new(Servers::new(&server, setup.servers));
+        let servers = Arc::new(Servers::new(&server, setup.servers, setup.beside));
         Arc::new(Self {
             server,
             setup,
@@ -100,7 +100,7 @@ impl Managers {
         let link = Arc::new(Link::new(manager, name.clone(), Random::new(seed), latency, killed));
         let (servers, watcher) = (Arc::clone(&self.servers), self.watcher.clone());
         let connection = Connection { servers, link: Arc::clone(&link), watcher };
-        let settings = self.setup.settings((manager != Manager::C).then_some(name));
+        let settings = self.setup.settings_of(manager, name);
         let now = self.server.now();
         let now = now.saturating_add(SignedDuration::from_secs(clock)).unwrap_or(now);
         let encoding = if self.setup.json { ContentType::Json } else { ContentType::Protobuf };
@@ -163,12 +163,13 @@ impl Managers {
         let positions = self.watcher.lock().started(manager, &running.link.name);
         let (watcher, began) = (self.watcher.clone(), self.watcher.lock().began());
         let is_first = AtomicBool::new(true);
+        let is_addon = self.setup.beside && manager != Manager::K;
         running.handle.add_handler(move |cluster| {
             if !is_first.swap(false, Ordering::Relaxed) {
                 watcher.lock().starts_again(manager);
             }
             let (cluster, positions) = (cluster.clone(), Arc::clone(&positions));
-            Arc::new(Recorder { cluster, began, positions })
+            Arc::new(Recorder { cluster, began, positions, is_addon })
         });
     }
 

@@ -21,7 +21,8 @@ use tower::ServiceExt;
 
 use crate::history::{Fault, Setup};
 use crate::watcher::SharedWatcher;
-pub(crate) use connection::FIELD_MANAGER;
+pub(crate) use changes::path_of;
+pub(crate) use connection::{FIELD_MANAGER, UPSTREAM};
 pub(crate) use managers::Managers;
 
 const START: &str = "2026-01-01T00:00:00Z";

@@ -25,10 +25,12 @@ pub(crate) struct Servers {
 }
 
 impl Servers {
-    pub(super) fn new(server: &EmbeddedApiServer, count: u8) -> Self {
+    /// `beside` is true if kube-controller-manager runs, too.
+    pub(super) fn new(server: &EmbeddedApiServer, count: u8, beside: bool) -> Self {
         let count = count.max(1);
         let all = [Manager::A, Manager::B, Manager::C]
             .into_iter()
+            .chain(beside.then_some(Manager::K))
             .flat_map(|manager| (1..=count).map(move |number| (manager, number)));
         let replicas = all.map(|(manager, number)| ((manager, number), server.replica(number.into())));
         Self {
@@ -104,7 +106,8 @@ pub(super) fn goes_to(request: &RequestInfo, number: u8) -> bool {
 /// Returns true if a request asks for all objects of a kind: the first page of a list, or a watch
 /// that begins with them.
 pub(super) fn is_whole_list(kind: &str, uri: &http::Uri) -> bool {
-    const KINDS: [&str; 5] = ["pods", "services", "nodes", "endpoints", "endpointslices"];
+    const KINDS: [&str; 6] =
+        ["pods", "services", "nodes", "endpoints", "endpointslices", "endpointselectors"];
     let query = uri.query().unwrap_or_default();
     let has = |part: &str| query.contains(part);
     KINDS.contains(&kind)

@@ -14,6 +14,26 @@ word_enum! {
     }
 }
 
+word_enum! {
+    /// The pods that an EndpointSelector selects.
+    pub enum Rule {
+        /// Those of an app.
+        "app" App
+        /// Those of all apps, by `In`.
+        "any-app" AnyApp
+        /// Those of an app that are on no canary track, by `NotIn`.
+        "stable" Stable
+        /// Those on some track, by `Exists`.
+        "tracked" Tracked
+        /// Those on none, by `DoesNotExist`.
+        "untracked" Untracked
+        /// None, as with a mistyped label.
+        "nobody" Nobody
+        /// The API accepts the selector, and the controller does not.
+        "invalid" Invalid
+    }
+}
+
 text_enum! {
     /// A change of inputs, or of outputs by hand.
     pub enum Change {
@@ -85,10 +105,38 @@ text_enum! {
         "foreign-slice" ForeignSlice { service: u8, number: u8 }
         "delete-namespace" DeleteNamespace { namespace: u8 }
         "create-namespace" CreateNamespace { namespace: u8 }
+        /// Creates or changes an EndpointSelector.
+        "endpoint-selector" EndpointSelector { selector: u8, rule: Rule, app: u8 }
+        "delete-endpoint-selector" DeleteEndpointSelector { selector: u8 }
+        /// Deletes each EndpointSelector, as the deletion of their CRD does.
+        "delete-endpoint-selectors" DeleteEndpointSelectors {}
+        /// Lets a Service name an EndpointSelector instead of having a selector, in one request.
+        "attach" Attach { service: u8, selector: u8 }
+        /// Gives a Service a selector back, and removes the annotation, in one request.
+        "hand-back" HandBack { service: u8, app: u8 }
+        /// Sets or removes the annotation only.
+        "annotate" Annotate { service: u8, selector: Option<u8> }
+        /// Sets the track of a pod, or removes it with 0. The tracks from 2 on are canaries.
+        "track-pod" TrackPod { pod: u8, track: u8 }
+        /// Creates `default/kubernetes` as the API server does, with Endpoints. Somebody lets it name
+        /// an EndpointSelector.
+        "attach-kubernetes" AttachKubernetes { selector: u8 }
     }
 }
 
 impl Change {
+    /// The words of the changes in histories beside kube-controller-manager only.
+    pub const BESIDE: &[&str] = &[
+        "endpoint-selector",
+        "delete-endpoint-selector",
+        "delete-endpoint-selectors",
+        "attach",
+        "hand-back",
+        "annotate",
+        "track-pod",
+        "attach-kubernetes",
+    ];
+
     /// Returns true if it writes Endpoints.
     pub fn writes_endpoints(&self) -> bool {
         matches!(

@@ -27,16 +27,18 @@ word_enum! {
         "endpointslices" EndpointSlices
         "events" Events
         "leases" Leases
+        "endpointselectors" EndpointSelectors
     }
 }
 
 word_enum! {
     /// A process that runs the controllers. `a` and `b` elect a leader among them; `c` writes
-    /// without a Lease.
+    /// without a Lease. `k` is kube-controller-manager, beside which the others may run.
     pub enum Manager {
         "a" A
         "b" B
         "c" C
+        "k" K
     }
 }
 
@@ -126,6 +128,7 @@ pub fn sender(user_agent: &str) -> Option<Manager> {
         'a' => Manager::A,
         'b' => Manager::B,
         'c' => Manager::C,
+        'k' => Manager::K,
         _ => return None,
     };
     letters.next()?.is_ascii_digit().then_some(manager)
@@ -158,6 +161,8 @@ mod tests {
         let check = |agent: &str, want: Option<Manager>| assert_eq!(sender(agent), want, "{agent}");
         check("a1 kube-endpoint-manager/0.1.0", Some(Manager::A));
         check("c12", Some(Manager::C));
+        check("k1 kube-controller-manager", Some(Manager::K));
+        check("kube-controller-manager", None);
         check("user", None);
         check("b", None);
         check("", None);

@@ -12,7 +12,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-pub use change::{Change, TargetPort};
+pub use change::{Change, Rule, TargetPort};
 pub use fault::{Fault, Kind, Manager, Selection, Verb, sender};
 pub use process::Process;
 pub use profile::Profile;
@@ -148,8 +148,8 @@ mod tests {
 
     #[test]
     fn a_history_is_read_as_it_is_written() {
-        for seed in 0..200 {
-            let history = History::of(seed);
+        let beside = (0..40).map(|seed| History::with_profile(Profile::Beside, seed));
+        for history in (0..200).map(History::of).chain(beside) {
             let text = history.to_string();
             assert_eq!(text.parse::<History>().as_ref(), Ok(&history), "{text}");
         }
@@ -163,7 +163,9 @@ mod tests {
 
     #[test]
     fn every_change_every_fault_and_every_process_step_occurs_in_300_seeds() {
-        let steps = (0..300).flat_map(|seed| History::of(seed).steps);
+        let of_seeds = (0..300).flat_map(|seed| History::of(seed).steps);
+        let beside = (0..40).flat_map(|seed| History::with_profile(Profile::Beside, seed).steps);
+        let steps = of_seeds.chain(beside);
         let seen: BTreeSet<&str> = steps.map(|step| step.action.word()).collect();
         let all = [Change::WORDS, Fault::WORDS, Process::WORDS].concat();
         let missing: Vec<&&str> = all.iter().filter(|word| !seen.contains(**word)).collect();

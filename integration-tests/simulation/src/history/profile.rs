@@ -1,5 +1,6 @@
 //! The kinds of histories that seeds make.
 
+mod beside;
 mod servers;
 mod steps;
 
@@ -48,6 +49,9 @@ word_enum! {
         /// Three API servers before one store lag by different times; one hangs, refuses or
         /// restarts.
         "servers" Servers
+        /// Services change hands between kube-controller-manager and the endpoint selector
+        /// controller beside it. No number of a seed alone leads here.
+        "beside" Beside
     }
 }
 
@@ -135,6 +139,7 @@ fn setup(profile: Profile, seed: u64, random: &mut Random) -> Setup {
         most_lists: None,
         least_writes: None,
         most_lost: None,
+        beside: profile == Profile::Beside,
     }
 }
 
@@ -146,12 +151,19 @@ pub(super) fn history(profile: Profile, seed: u64) -> History {
     if setup.lease.is_some() {
         managers.push(Manager::B);
     }
+    if setup.beside {
+        managers.push(Manager::K);
+    }
     let (services, pods) = match profile {
         Profile::Outages => (8, 30),
         _ => (random.between(2, 9) as u8, random.between(4, 24) as u8),
     };
     let mut pieces = Pieces { random, steps: Vec::new(), services, pods, nodes: 4, managers };
-    pieces.initial();
+    if setup.beside {
+        pieces.initial_beside();
+    } else {
+        pieces.initial();
+    }
     match profile {
         Profile::Churn => pieces.churn(),
         Profile::Rollout => pieces.rollouts(),
@@ -169,8 +181,11 @@ pub(super) fn history(profile: Profile, seed: u64) -> History {
         Profile::Moves => pieces.moves(),
         Profile::Lagging => pieces.lagging(&setup),
         Profile::Servers => pieces.servers(),
+        Profile::Beside => pieces.beside(),
     }
-    pieces.restored_backup(Random::new(!seed));
+    if !setup.beside {
+        pieces.restored_backup(Random::new(!seed));
+    }
     let mut steps = pieces.steps;
     steps.sort_by_key(|step| step.at);
     History { setup, steps }

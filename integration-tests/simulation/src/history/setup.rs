@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use kube_endpoint_controllers::{
-    Gate, Gates, LeaderElectionSettings, PodLogOptions, ReflectorOptions, Settings,
+    ControllerName, Gate, Gates, LeaderElectionSettings, PodLogOptions, ReflectorOptions, Settings,
 };
 
-use super::Profile;
+use super::{Manager, Profile};
 use crate::text::{Field, text_struct};
 
 text_struct! {
@@ -58,6 +58,9 @@ text_struct! {
         /// The maximum number of processes that lose the Lease in an hour, or `None` for any
         /// number.
         most_lost: Option<u16> = None,
+        /// True if kube-controller-manager runs too, and the managers run the endpoint selector
+        /// controller beside it.
+        beside: bool = false,
     }
 }
 
@@ -91,6 +94,20 @@ impl Setup {
     /// process takes it.
     pub fn recovery(&self) -> Duration {
         Duration::from_secs(10 * 60 + 2 * u64::from(self.lease.unwrap_or_default())) + self.silence()
+    }
+
+    /// Returns the settings of a process. `identity` is the one for the election, in which
+    /// kube-controller-manager and the third manager take no part.
+    pub fn settings_of(&self, manager: Manager, identity: String) -> Settings {
+        let takes_part = matches!(manager, Manager::A | Manager::B);
+        let mut settings = self.settings(takes_part.then_some(identity));
+        if manager == Manager::K {
+            settings.gates = Gates::upstream();
+            settings.qps = 20.0;
+        } else if self.beside {
+            settings.controllers = vec![ControllerName::EndpointSelector];
+        }
+        settings
     }
 
     /// Returns the settings of a manager. `identity` is its holder identity if it takes part in the
@@ -150,7 +167,7 @@ mod tests {
         assert_eq!((short.without.len(), short.collected_after, short.most_refused), (0, 100, None));
         assert!(!short.json);
         assert_eq!((short.servers, short.most_lists), (1, None));
-        assert_eq!((short.least_writes, short.most_lost), (None, None));
+        assert_eq!((short.least_writes, short.most_lost, short.beside), (None, None, false));
         assert_eq!(short.to_string().parse::<Setup>().unwrap(), short);
         let long: Setup =
             format!("{text} without=EndpointsRepair,SlowRetries most_refused=0").parse().unwrap();

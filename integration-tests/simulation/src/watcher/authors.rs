@@ -68,7 +68,7 @@ impl Authors {
     /// Checks that a process may begin a write. A process without a Lease always may.
     pub(super) fn may_write(&self, manager: Manager, process: &str) -> Result<(), String> {
         let is_free = self.holder.is_empty() || self.holder == process;
-        if is_free || self.lease.is_none() || manager == Manager::C {
+        if is_free || self.lease.is_none() || matches!(manager, Manager::C | Manager::K) {
             return Ok(());
         }
         Err(format!("{process} begins a write while {} holds the Lease", self.holder))

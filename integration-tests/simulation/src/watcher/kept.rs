@@ -250,7 +250,7 @@ mod tests {
     }
 
     fn read(version: u64) -> Position {
-        Position { pods: version, services: version, nodes: version, endpoints: version }
+        Position { pods: version, services: version, nodes: version, endpoints: version, selectors: version }
     }
 
     #[test]

@@ -7,9 +7,12 @@
 //! - `trouble`, `edits`, `authors`: the reasons for exemptions: faults, edits of others, and the
 //!   knowledge of processes.
 //! - `consumers`: the rules about the effects on clients of Services.
+//! - `beside`: the rules for kube-controller-manager and an add-on beside it, instead of `kept` and
+//!   `consumers`.
 //! - `rates`, `traffic`: bounds on writes and on other requests.
 
 mod authors;
+mod beside;
 mod consumers;
 mod edits;
 mod kept;
@@ -37,6 +40,8 @@ use crate::cluster::text;
 use crate::history::{Action, Change, Fault, Manager, Setup, Step, sender};
 use crate::statistics::Statistics;
 use authors::Authors;
+use beside::Beside;
+pub use beside::Tested;
 use consumers::Inputs;
 use edits::Edits;
 use positions::Positions;
@@ -113,6 +118,8 @@ pub(crate) struct Watcher {
     /// The Services with an event that says why the controller keeps slices made from pods beside
     /// mirrored ones. An event counts as sent even if a restore of the server undoes it.
     reported: BTreeSet<String>,
+    /// The rules for kube-controller-manager and an add-on, if both run.
+    beside: Option<Beside>,
 }
 
 /// A watcher that the server, the managers and the run share.
@@ -143,6 +150,7 @@ impl SharedWatcher {
             slices: 0,
             counted: Duration::ZERO,
             reported: BTreeSet::new(),
+            beside: setup.beside.then(Beside::default),
         })))
     }
 
@@ -290,10 +298,16 @@ impl Watcher {
         let leases = server.list("leases");
         self.authors.restored(leases.first().map_or_else(String::new, holder_of));
         let since = Since { version: server.resource_version(), at: self.now() };
-        for plural in ["nodes", "pods", "services", "endpoints", "endpointslices"] {
+        if let Some(beside) = &mut self.beside {
+            *beside = Beside::default();
+        }
+        for plural in ["nodes", "pods", "services", "endpoints", "endpointslices", "endpointselectors"] {
             for object in server.list(plural) {
                 let key = key_of(&object);
                 self.world.apply(plural, &key, Some(&object), since);
+                if let Some(beside) = &mut self.beside {
+                    beside.apply(plural, &key, Some(&object), since);
+                }
                 self.inputs.apply(plural, &key, Some(&object), since, false);
             }
         }
@@ -368,6 +382,12 @@ impl Watcher {
             return;
         }
         self.traffic.add(logged);
+        if let Some(beside) = &mut self.beside
+            && (request.verb, request.plural(), logged.status) == ("get", "services", 200)
+        {
+            let process = request.user_agent.split(' ').next().unwrap_or_default();
+            beside.asked(at, process, key(&request.namespace, &request.name));
+        }
         if self.trouble.is_settled(at, self.authors.since())
             && let Some(service) = asked_about(logged)
         {
@@ -417,6 +437,17 @@ impl Watcher {
         let since = Since { version, at };
         self.world.apply(plural, &key, after, since);
         let replaced = self.inputs.apply(plural, &key, after, since, manager.is_none());
+        let before = self.beside.as_mut().and_then(|it| it.apply(plural, &key, after, since));
+        if plural == "endpointslices"
+            && let Some(beside) = &mut self.beside
+        {
+            let outcome = beside.track(&key, before.as_ref(), manager);
+            self.check(beside::TRACKED, &key, outcome);
+            // A write of either side is a reason for the other to ask.
+            if let Some(slice) = self.world.slices.get(&key).or(slice_before.as_ref()) {
+                self.questions.change(at, &slice.service);
+            }
+        }
         self.owners = self.owners.max(self.world.owners());
         self.slices = self.slices.max(self.world.slices.len());
         let Some(manager) = manager else {
@@ -428,6 +459,10 @@ impl Watcher {
         };
         let write = Write { plural, user_agent: author, previous: previous.as_ref(), object: after };
         let made = ManagerWrite { at, manager, key: &key, kind, write, slice_before };
+        if self.beside.is_some() {
+            self.check_write_beside(&made, before.as_ref());
+            return;
+        }
         self.check_write(&made);
         if plural == "endpointslices" {
             self.judge_write(&made, replaced.as_ref());
@@ -438,6 +473,9 @@ impl Watcher {
     fn changed_by_others(&mut self, at: Duration, plural: &str, key: &str, before: Option<&Slice>) {
         match plural {
             "services" | "endpoints" => self.questions.change(at, key),
+            "endpointselectors" => {
+                self.world.services.keys().for_each(|service| self.questions.change(at, service));
+            }
             "endpointslices" => {
                 let states = [before, self.world.slices.get(key)];
                 self.edits.add(at, key, states);

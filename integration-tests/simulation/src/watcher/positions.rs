@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube_endpoint_core_model::{Endpoints, Node, Service};
+use kube_endpoint_core_model::{EndpointSelector, Endpoints, Node, ObjectKey, Service};
 use kube_endpoint_informer::{Change, Cluster, Handler, Kind, PodEvent};
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -24,6 +24,7 @@ pub(crate) struct Position {
     pub(crate) services: u64,
     pub(crate) nodes: u64,
     pub(crate) endpoints: u64,
+    pub(crate) selectors: u64,
 }
 
 impl Position {
@@ -34,6 +35,7 @@ impl Position {
             services: self.services.min(other.services),
             nodes: self.nodes.min(other.nodes),
             endpoints: self.endpoints.min(other.endpoints),
+            selectors: self.selectors.min(other.selectors),
         }
     }
 }
@@ -46,8 +48,8 @@ impl Positions {
     /// Records a position if the process has listed all kinds, and the last record is not from the
     /// same second or higher: a list may show an older state.
     pub(crate) fn record(&mut self, at: Duration, position: Position) {
-        let Position { pods, services, nodes, endpoints } = position;
-        if [pods, services, nodes, endpoints].contains(&0) {
+        let Position { pods, services, nodes, endpoints, selectors } = position;
+        if [pods, services, nodes, endpoints, selectors].contains(&0) {
             return;
         }
         if self
@@ -77,16 +79,22 @@ pub(crate) struct Recorder {
     pub(crate) cluster: Cluster,
     pub(crate) began: Instant,
     pub(crate) positions: Arc<Mutex<Positions>>,
+    /// True if the process runs the endpoint selector controller, which does not read Endpoints.
+    /// The others do not read EndpointSelectors.
+    pub(crate) is_addon: bool,
 }
 
 impl Recorder {
     fn record(&self) {
-        let at = |kind| self.cluster.position(kind).0;
+        let unread = if self.is_addon { Kind::Endpoints } else { Kind::EndpointSelectors };
+        // Nothing that a process does not read keeps it from knowing the state.
+        let at = |kind| if kind == unread { u64::MAX } else { self.cluster.position(kind).0 };
         let position = Position {
             pods: at(Kind::Pods),
             services: at(Kind::Services),
             nodes: at(Kind::Nodes),
             endpoints: at(Kind::Endpoints),
+            selectors: at(Kind::EndpointSelectors),
         };
         self.positions.lock().record(self.began.elapsed(), position);
     }
@@ -108,6 +116,10 @@ impl Handler for Recorder {
     fn on_endpoints(&self, _: &Change<Endpoints>) {
         self.record();
     }
+
+    fn on_endpoint_selector(&self, _: &Change<EndpointSelector>, _: &[ObjectKey]) {
+        self.record();
+    }
 }
 
 #[cfg(test)]
@@ -115,7 +127,7 @@ mod tests {
     use super::*;
 
     fn position(version: u64) -> Position {
-        Position { pods: version, services: version, nodes: version, endpoints: version }
+        Position { pods: version, services: version, nodes: version, endpoints: version, selectors: version }
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! The rules that each write of a manager must follow, as functions of the write and the objects
 //! before it.
 
+use kube_endpoint_core_model::well_known::SELECTOR_CONTROLLER;
 use serde_json::Value;
 
 use super::positions::Position;
 use super::world::{FROM_PODS, MIRRORED, Slice, World};
-use crate::cluster::FIELD_MANAGER;
+use crate::cluster::{FIELD_MANAGER, UPSTREAM};
 
 /// The maximum number of endpoints of a subset, and of a mirrored slice.
 const MOST_MIRRORED: usize = 1000;
@@ -24,6 +25,10 @@ pub(crate) struct Write<'a> {
 pub(crate) fn only_outputs(write: &Write<'_>) -> Result<(), String> {
     match write.plural {
         "endpoints" | "endpointslices" | "events" | "leases" => Ok(()),
+        "endpointselectors" => match (write.previous, write.object) {
+            (Some(before), Some(after)) if before["spec"] == after["spec"] => Ok(()),
+            _ => Err("a manager wrote more of an EndpointSelector than its status".to_owned()),
+        },
         other => Err(format!("a manager wrote {other}")),
     }
 }
@@ -35,7 +40,7 @@ pub(crate) fn writer_of_user(object: &Value) -> Option<&str> {
         |fields: &Value| ["f:subsets", "f:endpoints", "f:ports"].iter().any(|it| !fields[it].is_null());
     let entries = object["metadata"]["managedFields"].as_array().into_iter().flatten();
     let writers = entries.filter(|entry| publishes(&entry["fieldsV1"]));
-    writers.filter_map(|entry| entry["manager"].as_str()).find(|manager| *manager != FIELD_MANAGER)
+    writers.filter_map(|entry| entry["manager"].as_str()).find(|it| ![FIELD_MANAGER, UPSTREAM].contains(it))
 }
 
 /// Checks that managers do not delete Endpoints that another client has written, whatever their
@@ -44,10 +49,21 @@ pub(crate) fn writer_of_user(object: &Value) -> Option<&str> {
 pub(crate) fn nothing_of_users_deleted(write: &Write<'_>) -> Result<(), String> {
     let (Some(deleted), None) = (write.previous, write.object) else { return Ok(()) };
     let is_inherited =
-        write.user_agent.contains("mirroring") && super::world::managed_by(deleted) == FROM_PODS;
+        own_label(write.user_agent) != FROM_PODS && super::world::managed_by(deleted) == FROM_PODS;
     match writer_of_user(deleted).filter(|_| write.plural == "endpoints" || is_inherited) {
         Some(user) => Err(format!("{user} has written what was deleted")),
         None => Ok(()),
+    }
+}
+
+/// Returns the `managed-by` label of the slices of a controller.
+fn own_label(user_agent: &str) -> &'static str {
+    if user_agent.contains("mirroring") {
+        MIRRORED
+    } else if user_agent.contains("endpoint-selector") {
+        SELECTOR_CONTROLLER
+    } else {
+        FROM_PODS
     }
 }
 
@@ -56,12 +72,12 @@ pub(crate) fn own_slices_only(write: &Write<'_>) -> Result<(), String> {
     if write.plural != "endpointslices" {
         return Ok(());
     }
-    let own = if write.user_agent.contains("mirroring") { MIRRORED } else { FROM_PODS };
+    let own = own_label(write.user_agent);
     for slice in [write.previous, write.object].into_iter().flatten() {
         let managed_by = super::world::managed_by(slice);
-        // The mirroring controller deletes slices that a Service inherits that has lost its
-        // selector.
-        let is_inherited = own == MIRRORED && managed_by == FROM_PODS && write.object.is_none();
+        // The mirroring and the endpoint selector controllers delete slices that a Service inherits
+        // that has lost its selector.
+        let is_inherited = own != FROM_PODS && managed_by == FROM_PODS && write.object.is_none();
         if managed_by != own && !is_inherited {
             return Err(format!("a slice that {managed_by:?} manages was written as {own}"));
         }
@@ -217,6 +233,14 @@ mod tests {
         check_author(MIRRORING, Some(&own), None, true);
         check_author(MIRRORING, Some(&own), Some(&own), false);
         check_author(MIRRORING, Some(&other), None, false);
+        let attached = slice(SELECTOR_CONTROLLER, &[]);
+        let agent = "a1 kube-endpoint-manager/0.1.0 endpoint-selector-controller";
+        check_author(agent, None, Some(&attached), true);
+        check_author(agent, Some(&own), None, true);
+        check_author(agent, Some(&own), Some(&attached), false);
+        check_author(agent, Some(&mirrored), None, false);
+        check_author(agent, Some(&other), None, false);
+        check_author("endpointslice-controller", Some(&attached), None, false);
     }
 
     #[test]
@@ -280,7 +304,7 @@ mod tests {
             }
             let before = Slice::of(&slice(FROM_PODS, &[("1", true)]));
             let all = self.read;
-            let read = Position { pods: all, services: all, nodes: all, endpoints: all };
+            let read = Position { pods: all, services: all, nodes: all, endpoints: all, selectors: all };
             for after in [None, Some(slice(FROM_PODS, &[])), Some(slice(FROM_PODS, &[("1", false)]))] {
                 let after = after.as_ref().map(Slice::of);
                 let outcome = no_ready_pod_disappears(&world, &before, after.as_ref(), read, |address| {

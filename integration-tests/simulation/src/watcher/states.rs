@@ -36,7 +36,9 @@ impl Watcher {
     pub(crate) fn check_idle(&mut self, leaders: &[ManagerHandle], overlap: bool) {
         self.settle_pending(None);
         let at = self.now();
-        self.check_dead(at);
+        if self.beside.is_none() {
+            self.check_dead(at);
+        }
         let last_slice = self.world.last_slice;
         if leaders.iter().any(|leader| crate::checks::is_idle(leader, last_slice)) {
             self.edits.settle(at);
@@ -44,7 +46,7 @@ impl Watcher {
                 self.trouble.settle(at);
             }
             self.count_anew(at);
-            if self.trouble.is_disturbed(at) {
+            if self.trouble.is_disturbed(at) || self.beside.is_some() {
                 return;
             }
             self.statistics.idle_checks += 1;
@@ -67,6 +69,10 @@ impl Watcher {
         let at = self.now();
         let Some(until) = at.checked_sub(self.recovery) else { return };
         if !self.trouble.is_over_since(until) {
+            return;
+        }
+        if self.beside.is_some() {
+            self.check_quiet_beside(until);
             return;
         }
         for service in self.world.services.keys() {

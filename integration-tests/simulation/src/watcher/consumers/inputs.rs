@@ -418,7 +418,7 @@ mod tests {
         assert!(claim(&inputs, ALL).is_none(), "two pods have the address");
         inputs.apply("pods", "n/q", None, at(7), true);
         assert!(claim(&inputs, until(6)).is_none() && claim(&inputs, until(7)).is_some());
-        let read = Position { pods: 7, services: 1, nodes: 1, endpoints: 0 };
+        let read = Position { pods: 7, services: 1, nodes: 1, endpoints: 0, selectors: 0 };
         assert!(claim(&inputs, Horizon::Read(read)).is_some());
         for behind in
             [Position { pods: 6, ..read }, Position { services: 0, ..read }, Position { nodes: 0, ..read }]
