@@ -44,8 +44,9 @@ impl Situation {
             Self::Held { selector, slices } => PlannedEvent::warning(
                 "TakeOverHeld",
                 format!(
-                    "EndpointSelector {selector} selects no ready pod, so {slices} EndpointSlices of \
-                     kube-controller-manager stay; correct the selector, or wait for the pods"
+                    "EndpointSelector {selector} selects no ready pod, so what kube-controller-manager published \
+                     stays ({}); correct the selector, or wait for the pods",
+                    counted(*slices)
                 ),
             ),
             Self::Kept { slice } => PlannedEvent::warning(
@@ -87,8 +88,8 @@ pub(super) fn taken_over(selector: &str, slices: usize, endpoints: bool) -> Plan
     PlannedEvent::normal(
         "EndpointsTakenOver",
         format!(
-            "EndpointSelector {selector} selects the pods now; deleted {slices} EndpointSlices{endpoints} of \
-             kube-controller-manager"
+            "EndpointSelector {selector} selects the pods now; deleted {}{endpoints} of kube-controller-manager",
+            counted(slices)
         ),
     )
 }
@@ -97,8 +98,12 @@ pub(super) fn taken_over(selector: &str, slices: usize, endpoints: bool) -> Plan
 pub(super) fn handed_back(slices: usize) -> PlannedEvent {
     PlannedEvent::normal(
         "EndpointsHandedBack",
-        format!("the Service has a selector; deleted {slices} EndpointSlices of the EndpointSelector"),
+        format!("the Service has a selector; deleted {} of the EndpointSelector", counted(slices)),
     )
+}
+
+fn counted(slices: usize) -> String {
+    format!("{slices} EndpointSlice{}", if slices == 1 { "" } else { "s" })
 }
 
 #[cfg(test)]
