@@ -97,7 +97,7 @@ struct Judged<'a> {
     service: &'a str,
     before: Option<&'a Slice>,
     after: Option<&'a Slice>,
-    /// What the process had surely read.
+    /// The versions that the process had surely read.
     read: Option<Position>,
     /// When the process last read the Service from the server.
     asked: Option<Duration>,
@@ -235,8 +235,8 @@ impl Beside {
     }
 
     /// Checks that the last backend stays while its pod is ready and either side selects it. This
-    /// holds for the writes of both sides: kube-controller-manager deletes mirrored slices because
-    /// their Endpoints are gone.
+    /// holds for the writes of both sides: kube-controller-manager deletes mirrored slices
+    /// because their Endpoints are gone.
     fn judge_last(&self, judged: &Judged<'_>) -> Result<(), Broken> {
         let of_service = || self.objects.slices.values().filter(|it| it.service == judged.service);
         if of_service().any(|it| it.ready().next().is_some()) {
