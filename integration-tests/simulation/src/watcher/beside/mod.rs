@@ -248,7 +248,8 @@ impl Beside {
         if judged.manager == Manager::K && !sources.iter().all(|source| source.names_selector()) {
             return Ok(());
         }
-        // Own slices follow the EndpointSelector; what others left has the pods of the last selector.
+        // Own slices follow the EndpointSelector. The slices that others left have the pods of the
+        // last selector.
         let is_left = judged.before.is_some_and(|it| it.managed_by != SELECTOR_CONTROLLER);
         let last_selector = self.objects.last_selectors.get(judged.service).filter(|_| is_left);
         let keeps = |source: &Source, pod: &Pod| {
