@@ -28,7 +28,7 @@ struct Law {
     less_than_percent: u64,
 }
 
-const LAWS: [Law; 4] = [
+const LAWS: [Law; 7] = [
     Law {
         grows: "one pod event among 10,000 instead of 100 Services",
         small: "flip, 100 pods, 100 Services: ",
@@ -52,6 +52,24 @@ const LAWS: [Law; 4] = [
         small: "flip, 1,000 pods: plan the ",
         large: "flip, 100,000 pods: plan the ",
         less_than_percent: 200,
+    },
+    Law {
+        grows: "one pod event among 1,000 EndpointSelectors of an equality instead of Services",
+        small: "event, 1,000 own selectors: ",
+        large: "event, 1,000 EndpointSelectors of an equality: ",
+        less_than_percent: 115,
+    },
+    Law {
+        grows: "one pod event among 1,000 EndpointSelectors of an In instead of Services",
+        small: "event, 1,000 own selectors: ",
+        large: "event, 1,000 EndpointSelectors of an In: ",
+        less_than_percent: 115,
+    },
+    Law {
+        grows: "one pod event of known labels among 1,000 EndpointSelectors without either instead of Services",
+        small: "event, 1,000 own selectors: a pod of known labels",
+        large: "event, 1,000 EndpointSelectors without either: a pod of known labels",
+        less_than_percent: 170,
     },
 ];
 

@@ -8,19 +8,24 @@ use futures::FutureExt as _;
 use kube_endpoint_core_model::change::ChangedPod;
 use kube_endpoint_core_model::pod::ReadyCondition;
 use kube_endpoint_core_model::protobuf::ObjectToWrite as _;
+use kube_endpoint_core_model::well_known::ANNOTATION_ENDPOINT_SELECTOR;
 use kube_endpoint_core_model::{
-    EndpointSlice, Endpoints, IpFamily, Node, ObjectKey, Pod, ResourceVersion, Service, Text, Timestamp,
-    slice_labels,
+    EndpointSelector, EndpointSlice, Endpoints, IpFamily, Node, ObjectKey, Pod, ResourceVersion, Service,
+    Text, Timestamp, slice_labels,
 };
 use kube_endpoint_endpoints_controller as endpoints;
 use kube_endpoint_informer::{Cluster, Handler, Kind, PodCursor, PodEvent, StreamEvent};
 use kube_endpoint_slice_plan as slices;
 use kube_endpoint_tracker::TriggerTime;
 use kube_endpoint_workqueue::{WorkQueue, endpoint_slice_rate_limiter};
+use serde_json::{Value, json};
 
-use crate::{nodes, pods, service};
+use crate::{nodes, pods, service, view};
 
 const WORKLOAD: &str = "web";
+/// The number of a Service whose own selector has the label `track`, too, so that pods with other
+/// tracks are other label sets.
+const CANARY: usize = 1;
 
 /// The size of a namespace.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +36,37 @@ pub struct Size {
     pub pods: usize,
     /// The number of pods of the other Services, which get one each in turn.
     pub other_pods: usize,
+}
+
+/// The way in which Services select pods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Selecting {
+    /// By selectors of their own.
+    Own,
+    /// By EndpointSelectors with `matchLabels`.
+    Equality,
+    /// By EndpointSelectors with `In` and `NotIn`.
+    In,
+    /// By EndpointSelectors that compare no label with values: with `Exists`.
+    Exists,
+}
+
+impl Selecting {
+    /// Returns the selector of an EndpointSelector for the pods of a workload.
+    fn selector(self, workload: &str) -> Value {
+        match self {
+            Self::Own | Self::Equality => json!({"matchLabels": {"app": workload}}),
+            Self::In => json!({"matchExpressions": [
+                {"key": "app", "operator": "In", "values": [workload, format!("{workload}-next")]},
+                {"key": "track", "operator": "NotIn", "values": ["canary"]},
+            ]}),
+            // The pods of the planned Service have this label, and no pod has those of the others.
+            Self::Exists if workload == WORKLOAD => {
+                json!({"matchExpressions": [{"key": "app", "operator": "Exists"}]})
+            }
+            Self::Exists => json!({"matchExpressions": [{"key": workload, "operator": "Exists"}]}),
+        }
+    }
 }
 
 /// The pods that a plan reads.
@@ -69,19 +105,44 @@ impl PlannedService {
     /// Returns a namespace whose Services have no slices and no Endpoints. Callers can plan only
     /// the first Service.
     pub fn without_plans(size: Size) -> Self {
-        let cluster = Cluster::new([Kind::Pods, Kind::Services]);
+        Self::selecting(size, Selecting::Own)
+    }
+
+    /// As [`without_plans`](Self::without_plans), for Services that select pods in another way.
+    pub fn selecting(size: Size, selecting: Selecting) -> Self {
+        let cluster = Cluster::new([Kind::Pods, Kind::Services, Kind::EndpointSelectors]);
         let name = |number: usize| if number == 0 { WORKLOAD.to_owned() } else { format!("other-{number}") };
         let template = Service {
             cluster_ip: "10.96.0.1".into(),
             ip_families: vec![IpFamily::IPv4],
             ..service(WORKLOAD)
         };
+        let is_own = selecting == Selecting::Own;
+        let selector = |number: usize| {
+            let selector = template.selector.as_ref().map(|it| it.with("app", name(number)));
+            if number == CANARY { selector.map(|it| it.with("track", "canary")) } else { selector }
+        };
         let service = |number: usize| Service {
             key: ObjectKey { name: name(number).into(), ..template.key.clone() },
             uid: format!("uid-of-{}", name(number)).into(),
-            selector: template.selector.as_ref().map(|selector| selector.with("app", name(number))),
+            selector: selector(number).filter(|_| is_own || number == CANARY),
+            annotations: if is_own || number == CANARY {
+                template.annotations.clone()
+            } else {
+                template.annotations.with(ANNOTATION_ENDPOINT_SELECTOR, name(number))
+            },
             ..template.clone()
         };
+        if !is_own {
+            let selector = |number: usize| -> EndpointSelector {
+                view(json!({
+                    "metadata": {"name": name(number), "namespace": &*template.key.namespace},
+                    "spec": {"selector": selecting.selector(&name(number))},
+                }))
+            };
+            let selectors = (0..size.services).map(selector).collect();
+            cluster.apply(StreamEvent::restarted(selectors, ResourceVersion(1)));
+        }
         let services = (0..size.services).map(service).collect();
         cluster.apply(StreamEvent::restarted(services, ResourceVersion(1)));
         let of_others = (0..size.other_pods).map(|number| 1 + number % (size.services - 1));
@@ -161,6 +222,18 @@ impl PlannedService {
         pod.resource_version = ResourceVersion(self.version);
         let last_transition = Timestamp::from_second(1_800_000_000 + self.version as i64).ok();
         pod.ready = Some(ReadyCondition { is_true: !pod.is_ready(), last_transition });
+        pod
+    }
+
+    /// Returns a new pod, as the next event of the watch shows it. It has the labels of the others,
+    /// and a further one if there is one.
+    pub fn added(&mut self, label: Option<(&str, &str)>) -> Pod {
+        let mut pod = self.flipped(0);
+        pod.key.name = format!("{WORKLOAD}-new-{}", self.version).into();
+        pod.uid = format!("uid-{}", self.version).into();
+        if let Some((key, value)) = label {
+            pod.labels = pod.labels.with(key, value);
+        }
         pod
     }
 

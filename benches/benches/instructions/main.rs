@@ -12,6 +12,7 @@ mod decode;
 mod flip;
 mod plan;
 mod queue;
+mod selectors;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -28,12 +29,13 @@ struct Group {
 }
 
 /// The first group takes as long as the others together.
-static GROUPS: [Group; 5] = [
+static GROUPS: [Group; 6] = [
     Group { name: "large", run: flip::large },
     Group { name: "flip", run: flip::flip },
     Group { name: "plan", run: plan::plan },
     Group { name: "decode", run: decode::decode },
     Group { name: "queue", run: queue::queue },
+    Group { name: "selectors", run: selectors::selectors },
 ];
 
 fn main() -> ExitCode {

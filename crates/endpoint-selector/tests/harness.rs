@@ -76,8 +76,8 @@ impl Harness {
         Self::start_with(1, objects).await
     }
 
-    /// As [`Self::start`], with so many processes that run the endpoint selector controller, without
-    /// a Lease.
+    /// As [`Self::start`], with so many processes that run the endpoint selector controller,
+    /// without a Lease.
     pub(crate) async fn start_with(addons: usize, objects: impl IntoIterator<Item = Value>) -> Self {
         let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node"}, "status": {
             "conditions": [{"type": "Ready", "status": "True"}]}});

@@ -118,8 +118,8 @@ text_enum! {
         "annotate" Annotate { service: u8, selector: Option<u8> }
         /// Sets the track of a pod, or removes it with 0. The tracks from 2 on are canaries.
         "track-pod" TrackPod { pod: u8, track: u8 }
-        /// Creates `default/kubernetes` as the API server does, with Endpoints. Somebody lets it name
-        /// an EndpointSelector.
+        /// Creates `default/kubernetes` as the API server does, with Endpoints. Somebody lets it
+        /// name an EndpointSelector.
         "attach-kubernetes" AttachKubernetes { selector: u8 }
     }
 }

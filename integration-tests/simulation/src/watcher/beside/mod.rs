@@ -97,7 +97,7 @@ struct Judged<'a> {
     service: &'a str,
     before: Option<&'a Slice>,
     after: Option<&'a Slice>,
-    /// What the process had surely read.
+    /// The versions that the process had surely read.
     read: Option<Position>,
     /// When the process last read the Service from the server.
     asked: Option<Duration>,
@@ -235,8 +235,8 @@ impl Beside {
     }
 
     /// Checks that the last backend stays while its pod is ready and either side selects it. This
-    /// holds for the writes of both sides: kube-controller-manager deletes mirrored slices because
-    /// their Endpoints are gone.
+    /// holds for the writes of both sides: kube-controller-manager deletes mirrored slices
+    /// because their Endpoints are gone.
     fn judge_last(&self, judged: &Judged<'_>) -> Result<(), Broken> {
         let of_service = || self.objects.slices.values().filter(|it| it.service == judged.service);
         if of_service().any(|it| it.ready().next().is_some()) {
@@ -248,7 +248,8 @@ impl Beside {
         if judged.manager == Manager::K && !sources.iter().all(|source| source.names_selector()) {
             return Ok(());
         }
-        // Own slices follow the EndpointSelector; what others left has the pods of the last selector.
+        // Own slices follow the EndpointSelector. The slices that others left have the pods of the
+        // last selector.
         let is_left = judged.before.is_some_and(|it| it.managed_by != SELECTOR_CONTROLLER);
         let last_selector = self.objects.last_selectors.get(judged.service).filter(|_| is_left);
         let keeps = |source: &Source, pod: &Pod| {

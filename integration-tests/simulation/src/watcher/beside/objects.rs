@@ -311,8 +311,8 @@ impl Objects {
         Some((source, *since))
     }
 
-    /// Returns the sources that a process may act on: the present one and those before it, up to the
-    /// one that it had surely read. Returns `None` if that is not known.
+    /// Returns the sources that a process may act on: the present one and those before it, up to
+    /// the one that it had surely read. Returns `None` if that is not known.
     pub(super) fn possible_sources(&self, key: &str, read: Position) -> Option<Vec<&Source>> {
         let sources = self.sources.get(key)?;
         let is_read = |since: Since| since.version <= read.services.min(read.selectors);
