@@ -180,7 +180,7 @@ impl Reconciler for SelectorReconciler {
         services: &[ObjectKey],
     ) {
         let (old, new) = (change.old.as_deref(), change.new.as_deref());
-        if let Some(selector) = new {
+        if let Some(selector) = change.latest() {
             self.statuses.add(selector.key.clone());
         }
         // A new status changes no endpoints.

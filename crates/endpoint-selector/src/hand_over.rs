@@ -7,6 +7,9 @@
 //! waits for ever for a slice of its own that it can no longer find.
 //!
 //! There are no time limits. A mistyped label then holds a hand-over, and takes no Service down.
+//!
+//! Below, a pod is usable if it is ready and not being deleted. With `publish_not_ready`, the
+//! setting of the Service, it is usable as long as it runs.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -76,16 +79,18 @@ pub struct TakeOver {
 /// writes.
 ///
 /// Without a ready endpoint of its own, the controller leaves the slices of the others alone. Only
-/// those go that have no ready pod: nobody misses them, and kube-controller-manager no longer
+/// those go that have no usable pod: nobody misses them, and kube-controller-manager no longer
 /// updates them.
-pub fn take_over(slices: &Slices, pods: &impl PodLookup) -> TakeOver {
+pub fn take_over(slices: &Slices, pods: &impl PodLookup, publish_not_ready: bool) -> TakeOver {
     if !slices.has_others() {
         return TakeOver::default();
     }
     if slices.own.iter().flat_map(|slice| &slice.endpoints).any(is_ready) {
         return TakeOver { delete: slices.of_pods.clone(), endpoints: true, held: false };
     }
-    let is_dead = |slice: &&Arc<EndpointSlice>| !slice.endpoints.iter().any(|it| is_ready_pod(it, pods));
+    let is_dead = |slice: &&Arc<EndpointSlice>| {
+        !slice.endpoints.iter().any(|it| is_usable(it, pods, publish_not_ready))
+    };
     let delete: Vec<_> = slices.of_pods.iter().filter(is_dead).cloned().collect();
     let held = delete.len() < slices.of_pods.len() || !slices.mirrored.is_empty();
     TakeOver { delete, endpoints: false, held }
@@ -97,9 +102,11 @@ pub fn take_over(slices: &Slices, pods: &impl PodLookup) -> TakeOver {
 ///
 /// Unlike [`take_over`], this needs no cache that shows the latest writes, if it shows the slices
 /// that the API server has: the pods that it does not show yet are in none of the others' slices.
-pub fn is_published(slices: &Slices, selected: &[Arc<Pod>]) -> bool {
+pub fn is_published(slices: &Slices, selected: &[Arc<Pod>], publish_not_ready: bool) -> bool {
+    let has_all = |others: &[_]| has_all(&slices.own, others, selected, publish_not_ready);
     slices.own.iter().flat_map(|slice| &slice.endpoints).any(is_ready)
-        && [&slices.of_pods, &slices.mirrored].iter().all(|others| has_all(&slices.own, others, selected))
+        && has_all(&slices.of_pods)
+        && has_all(&slices.mirrored)
 }
 
 /// Decides about a Service that has a selector of its own again: returns true if the own slices can
@@ -107,13 +114,18 @@ pub fn is_published(slices: &Slices, selected: &[Arc<Pod>]) -> bool {
 ///
 /// They can go when the slices of the endpointslice controller have every ready endpoint of them
 /// that the Service selects, or when none of them is ready.
-pub fn can_hand_back(slices: &Slices, selected: &[Arc<Pod>]) -> bool {
-    has_all(&slices.of_pods, &slices.own, selected)
+pub fn can_hand_back(slices: &Slices, selected: &[Arc<Pod>], publish_not_ready: bool) -> bool {
+    has_all(&slices.of_pods, &slices.own, selected, publish_not_ready)
 }
 
 /// Returns true if one side's slices have every ready endpoint of the side that leaves whose pod is
-/// ready and among the selected ones, which are sorted by name.
-fn has_all(stays: &[Arc<EndpointSlice>], leaves: &[Arc<EndpointSlice>], selected: &[Arc<Pod>]) -> bool {
+/// usable and among the selected ones, which are sorted by name.
+fn has_all(
+    stays: &[Arc<EndpointSlice>],
+    leaves: &[Arc<EndpointSlice>],
+    selected: &[Arc<Pod>],
+    publish_not_ready: bool,
+) -> bool {
     type Published<'a> = (AddressType, &'a Text);
     let published: BTreeSet<Published<'_>> = stays
         .iter()
@@ -126,26 +138,23 @@ fn has_all(stays: &[Arc<EndpointSlice>], leaves: &[Arc<EndpointSlice>], selected
         at.ok().and_then(|at| selected.get(at)).cloned()
     };
     leaves.iter().all(|slice| {
-        let needed = slice.endpoints.iter().filter(|it| is_ready(it) && is_ready_pod(it, &selected));
+        let is_needed = |it: &&Endpoint| is_ready(it) && is_usable(it, &selected, publish_not_ready);
+        let needed = slice.endpoints.iter().filter(is_needed);
         needed.flat_map(|it| &it.addresses).all(|address| published.contains(&(slice.address_type, address)))
     })
 }
 
 /// Returns the slices of a Service whose EndpointSelector does not exist or is invalid, without the
-/// endpoints whose pod is gone or is not ready. Nobody can say which pods to add. Slices that keep
-/// all of their endpoints are not among the result. With `publish_not_ready` an endpoint stays as
-/// long as its pod does.
+/// endpoints whose pod is gone or is not usable. Nobody can say which pods to add. Slices that keep
+/// all of their endpoints are not among the result.
 pub fn shrunk(
     slices: &[Arc<EndpointSlice>],
     pods: &impl PodLookup,
     publish_not_ready: bool,
 ) -> Vec<EndpointSlice> {
-    let stays = |endpoint: &Endpoint| match pod_of(endpoint, pods) {
-        Some(pod) => publish_not_ready || (pod.is_ready() && !pod.is_terminating()),
-        None => false,
-    };
     let update = |slice: &Arc<EndpointSlice>| {
-        let kept: Vec<Endpoint> = slice.endpoints.iter().filter(|it| stays(it)).cloned().collect();
+        let stays = slice.endpoints.iter().filter(|it| is_usable(it, pods, publish_not_ready));
+        let kept: Vec<Endpoint> = stays.cloned().collect();
         (kept.len() < slice.endpoints.len()).then(|| EndpointSlice { endpoints: kept, ..(**slice).clone() })
     };
     slices.iter().filter_map(update).collect()
@@ -167,9 +176,10 @@ fn pod_of(endpoint: &Endpoint, pods: &impl PodLookup) -> Option<Arc<Pod>> {
     (!pod.is_terminal() && endpoint.addresses.iter().any(has_address)).then_some(pod)
 }
 
-/// Returns true if the pod of an endpoint is ready now, whatever the slice says.
-fn is_ready_pod(endpoint: &Endpoint, pods: &impl PodLookup) -> bool {
-    pod_of(endpoint, pods).is_some_and(|pod| pod.is_ready() && !pod.is_terminating())
+/// Returns true if the pod of an endpoint is usable now, whatever the slice says.
+fn is_usable(endpoint: &Endpoint, pods: &impl PodLookup, publish_not_ready: bool) -> bool {
+    let is_usable = |pod: Arc<Pod>| publish_not_ready || (pod.is_ready() && !pod.is_terminating());
+    pod_of(endpoint, pods).is_some_and(is_usable)
 }
 
 #[cfg(test)]

@@ -96,6 +96,54 @@ async fn endpoints_only_leave_while_a_hand_back_waits() {
     harness.nothing_is_remembered().await;
 }
 
+/// No pod is ready, and clients get them all.
+#[tokio::test(start_paused = true)]
+async fn pods_that_are_published_unready_are_not_lost_in_a_hand_over() {
+    let harness = cluster().await;
+    harness.patch("services", "web", json!({"spec": {"publishNotReadyAddresses": true}})).await;
+    for pod in ["a", "c"] {
+        harness.set_ready(pod, false).await;
+    }
+    let typo = json!({"spec": {"selector": {"matchLabels": {"app": "typo"}}}});
+    harness.patch("endpointselectors", "stable", typo).await;
+    harness.pass(Duration::from_secs(5)).await;
+    harness.attach().await;
+    harness.pass_with(10, &["10.1.0.1", "10.1.0.8", "10.1.0.9"]).await;
+    assert_eq!(harness.reasons(), ["TakeOverHeld"]);
+    let right = json!({"spec": {"selector": {"matchLabels": {"app": "web"}}}});
+    harness.patch("endpointselectors", "stable", right).await;
+    harness.pass_with(10, &["10.1.0.1", "10.1.0.8"]).await;
+    assert_eq!(harness.slices(), ["own: 1 8"]);
+    let late = Fault::Refuse { status: 500, retry_after: None };
+    harness.server.add_fault(FaultRule::on(late, "create", "endpointslices"));
+    harness.detach().await;
+    harness.pass_with(10, &["10.1.0.1", "10.1.0.8"]).await;
+    assert_eq!(harness.slices(), ["own: 1 8"]);
+    harness.server.clear_faults();
+    harness.pass_with(60, &["10.1.0.1", "10.1.0.8"]).await;
+    assert_eq!(harness.slices(), ["endpointslice: 1 8 9"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_that_is_refused_delays_no_other() {
+    let harness = attached().await;
+    let refuse = Fault::Refuse { status: 422, retry_after: None };
+    harness.server.add_fault(FaultRule::new(refuse, |request: &RequestInfo| {
+        request.verb == "patch" && request.plural() == "endpointselectors" && request.name == "first"
+    }));
+    for name in ["first", "second", "third"] {
+        let mut other = selector("canary");
+        other["metadata"]["name"] = json!(name);
+        harness.create(&other).await;
+        harness.pass(Duration::from_millis(100)).await;
+    }
+    let has_status = |name: &str| harness.get("endpointselectors", name).unwrap()["status"].is_object();
+    assert_eq!(["first", "second", "third"].map(has_status), [false, true, true]);
+    harness.server.clear_faults();
+    harness.pass(Duration::from_secs(5)).await;
+    assert!(has_status("first"));
+}
+
 #[tokio::test(start_paused = true)]
 async fn without_a_ready_pod_the_slices_of_the_others_stay() {
     let harness = cluster().await;
@@ -170,6 +218,9 @@ async fn an_invalid_selector_is_not_accepted() {
     assert_eq!((&accepted["status"], &accepted["reason"]), (&json!("False"), &json!("InvalidSelector")));
     assert_eq!(harness.gauge("selectors_not_accepted"), 1.0);
     assert_eq!(harness.reasons(), ["EndpointSelectorInvalid", "EndpointsTakenOver"]);
+    harness.delete("endpointselectors", "stable").await;
+    harness.pass(Duration::from_secs(1)).await;
+    assert_eq!(harness.gauge("selectors_not_accepted"), 0.0);
     harness.nothing_is_remembered().await;
 }
 
@@ -193,6 +244,12 @@ async fn a_user_s_endpoints_and_slices_stay() {
     harness.pass(Duration::from_secs(1)).await;
     assert_eq!(harness.slices(), ["endpointslicemirroring: 10.7.7.7", "own: 1 8"]);
     assert_eq!(asked(&harness), before);
+    harness.delete("endpointselectors", "stable").await;
+    harness.pass(Duration::from_secs(1)).await;
+    assert_eq!(harness.gauge("services_without_selector"), 1.0);
+    harness.create(&selector("canary")).await;
+    harness.pass(Duration::from_secs(1)).await;
+    assert_eq!(harness.gauge("services_without_selector"), 0.0);
 }
 
 #[tokio::test(start_paused = true)]

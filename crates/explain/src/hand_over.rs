@@ -50,9 +50,8 @@ impl Inputs<'_> {
         match self.selection {
             Selection::Attached { .. } if known.nodes => self.take_over(&of(&self.after(existing))),
             Selection::Unusable { .. } => {
-                let annotation = self.options.slices.tolerate_unready_annotation;
-                let (not_ready, _) = publish_not_ready(service, annotation);
-                let update = shrunk(&of(existing).own, &|name: &str| self.pod(name), not_ready);
+                let pods = |name: &str| self.pod(name);
+                let update = shrunk(&of(existing).own, &pods, self.publishes_not_ready());
                 HandOver { slices: Writes { update, ..Writes::default() }, ..HandOver::default() }
             }
             Selection::Own(_) => {
@@ -60,12 +59,9 @@ impl Inputs<'_> {
                 if own.is_empty() {
                     return HandOver::default();
                 }
-                let held = match can_hand_back(&of(existing), self.pods) {
-                    true => Vec::new(),
-                    false => own.clone(),
-                };
-                let delete =
-                    if can_hand_back(&of(&self.after(existing)), self.pods) { own } else { Vec::new() };
+                let can = |slices| can_hand_back(&of(slices), self.pods, self.publishes_not_ready());
+                let held = if can(existing) { Vec::new() } else { own.clone() };
+                let delete = if can(&self.after(existing)) { own } else { Vec::new() };
                 HandOver { slices: Writes { delete, ..Writes::default() }, held, ..HandOver::default() }
             }
             Selection::None => {
@@ -79,7 +75,7 @@ impl Inputs<'_> {
 
     fn take_over(&self, slices: &Slices) -> HandOver {
         let Self { objects, service, .. } = *self;
-        let decision = take_over(slices, &|name: &str| self.pod(name));
+        let decision = take_over(slices, &|name: &str| self.pod(name), self.publishes_not_ready());
         let is_left = |slice: &Arc<EndpointSlice>| {
             !decision.delete.iter().any(|deleted| deleted.metadata.name == slice.metadata.name)
         };
@@ -96,6 +92,10 @@ impl Inputs<'_> {
             endpoints: Writes { delete: left.into_iter().cloned().collect(), ..Writes::default() },
             held,
         }
+    }
+
+    fn publishes_not_ready(&self) -> bool {
+        publish_not_ready(self.service, self.options.slices.tolerate_unready_annotation).0
     }
 
     fn pod(&self, name: &str) -> Option<Arc<Pod>> {

@@ -13,15 +13,15 @@ use kube_endpoint_informer::Cluster;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
 
 use super::SelectorReconciler;
 use super::metrics::Metrics;
 
 /// The condition that says if the controller uses a selector.
 const ACCEPTED: &str = "Accepted";
-/// The delays between attempts to write a status.
-const FIRST_DELAY: Duration = Duration::from_secs(1);
-const LONGEST_DELAY: Duration = Duration::from_secs(60);
+/// The delays between attempts to write the statuses that could not be written.
+const DELAYS: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
 
 /// The selectors whose status may be outdated.
 #[derive(Debug, Default)]
@@ -42,13 +42,28 @@ impl Statuses {
         if runtime.writer().writer().dry_run().is_some() {
             return std::future::pending().await;
         }
-        let mut failures = 0;
+        // The statuses of this round that could not be written, and the time of the next round. One
+        // that the server refuses delays no other.
+        let (mut failed, mut next_round, mut rounds) = (BTreeSet::new(), None, 0);
         loop {
             let next = self.outdated.lock().pop_first();
             let Some(key) = next else {
-                self.added.notified().await;
+                let Some(at) = next_round else {
+                    rounds = 0;
+                    self.added.notified().await;
+                    continue;
+                };
+                tokio::select! {
+                    biased;
+                    () = sleep_until(at) => {
+                        next_round = None;
+                        self.outdated.lock().append(&mut failed);
+                    }
+                    () = self.added.notified() => {}
+                }
                 continue;
             };
+            failed.remove(&key);
             let Some(selector) = runtime.cluster().endpoint_selector(&key) else {
                 metrics.selector(&key, false);
                 continue;
@@ -60,17 +75,20 @@ impl Statuses {
                 key.namespace, key.name
             );
             match runtime.writer().writer().merge_patch("endpointselectors", &path, &patch).await {
-                Ok(()) => failures = 0,
+                Ok(()) => {}
                 // A new version of it, or its deletion, comes as an event.
                 Err(error) if matches!(error.code(), Some(404 | 409)) => {}
                 Err(error) => {
-                    let delay = Backoff::new(FIRST_DELAY, LONGEST_DELAY).delay(failures);
-                    failures += 1;
-                    tracing::warn!(
-                        selector = %key, %error, retry_in = ?delay, "cannot write the status of an EndpointSelector"
-                    );
-                    self.outdated.lock().insert(key);
-                    tokio::time::sleep(delay).await;
+                    if next_round.is_none() {
+                        let delay = DELAYS.delay(rounds);
+                        tracing::warn!(
+                            selector = %key, %error, retry_in = ?delay,
+                            "cannot write the status of an EndpointSelector"
+                        );
+                        next_round = Some(Instant::now() + delay);
+                        rounds += 1;
+                    }
+                    failed.insert(key);
                 }
             }
         }

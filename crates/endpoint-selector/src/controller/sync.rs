@@ -112,10 +112,13 @@ impl SelectorReconciler {
             Ok(all) => slices(&all),
             Err(outcome) => return Ok(outcome),
         };
-        if moment == Moment::BeforeWrites && !is_published(&slices, &runtime.cluster().pods_of(key)) {
+        let not_ready = self.publishes_not_ready(service);
+        if moment == Moment::BeforeWrites
+            && !is_published(&slices, &runtime.cluster().pods_of(key), not_ready)
+        {
             return Ok(Outcome::Done);
         }
-        let decision = take_over(&slices, &|name: &str| self.pod(runtime, key, name));
+        let decision = take_over(&slices, &|name: &str| self.pod(runtime, key, name), not_ready);
         let mut situation = Situation::Normal;
         if decision.held {
             let stay = slices.of_pods.len() + slices.mirrored.len() - decision.delete.len();
@@ -149,7 +152,8 @@ impl SelectorReconciler {
                 runtime.with_state(key, |state| state.kept = versions(&stay));
             }
         }
-        if !decision.held && (deleted > 0 || endpoints_deleted) {
+        // Otherwise only dead slices have gone.
+        if decision.endpoints && (deleted > 0 || endpoints_deleted) {
             runtime.record_event(&**service, &events::taken_over(selector, deleted, endpoints_deleted));
         }
         self.found(runtime, service, situation);
@@ -194,11 +198,12 @@ impl SelectorReconciler {
         own: &[Arc<EndpointSlice>],
     ) -> Result<(), SyncError> {
         let key = &service.key;
-        let (publishes_not_ready, _) =
-            publish_not_ready(service, self.options.plan.tolerate_unready_annotation);
+        // A take-over that goes on later judges again what it kept.
+        runtime.with_state(key, |state| state.kept.clear());
         // The pods come first: one that changes after this starts another sync.
         self.listed_pods.set(key, own.iter().map(|slice| &**slice));
-        let update = shrunk(own, &|name: &str| self.pod(runtime, key, name), publishes_not_ready);
+        let not_ready = self.publishes_not_ready(service);
+        let update = shrunk(own, &|name: &str| self.pod(runtime, key, name), not_ready);
         if !update.is_empty() {
             runtime.carry_out(key, None, [Writes { update, ..Writes::default() }], |_| ()).await?;
         }
@@ -220,7 +225,8 @@ impl SelectorReconciler {
             self.forgotten(key, runtime.forget_state(key));
             return Ok(Outcome::Done);
         }
-        if service.selects_pods() && !can_hand_back(&slices, &runtime.cluster().pods_of(key)) {
+        let not_ready = self.publishes_not_ready(service);
+        if service.selects_pods() && !can_hand_back(&slices, &runtime.cluster().pods_of(key), not_ready) {
             self.found(runtime, service, Situation::HandingBack);
             self.shrink(runtime, service, &slices.own).await?;
             return Ok(Outcome::Done);
@@ -236,6 +242,10 @@ impl SelectorReconciler {
         }
         self.forgotten(key, runtime.forget_state(key));
         Ok(Outcome::Done)
+    }
+
+    fn publishes_not_ready(&self, service: &Service) -> bool {
+        publish_not_ready(service, self.options.plan.tolerate_unready_annotation).0
     }
 
     fn pod(&self, runtime: &Cx, service: &ObjectKey, name: &str) -> Option<Arc<Pod>> {

@@ -87,7 +87,7 @@ fn sorted(slices: &[Arc<EndpointSlice>]) -> Slices {
 fn check_take_over(slices: &[Arc<EndpointSlice>], want: &str) {
     let pods = pods();
     let lookup = |name: &str| pods.get(name).cloned();
-    let TakeOver { delete, endpoints, held } = take_over(&sorted(slices), &lookup);
+    let TakeOver { delete, endpoints, held } = take_over(&sorted(slices), &lookup, false);
     let mut got: Vec<&str> = delete.iter().map(|slice| &*slice.metadata.name).collect();
     got.extend(endpoints.then_some("endpoints"));
     got.extend(held.then_some("held"));
@@ -107,7 +107,7 @@ fn a_take_over_may_begin_when_the_own_slices_have_what_the_others_have() {
     let check = |slices: &[Arc<EndpointSlice>], selected: &[&str], want: bool| {
         let pods = pods();
         let selected: Vec<Arc<Pod>> = selected.iter().map(|name| Arc::clone(&pods[name])).collect();
-        assert_eq!(is_published(&sorted(slices), &selected), want, "{slices:?}");
+        assert_eq!(is_published(&sorted(slices), &selected, false), want, "{slices:?}");
     };
     check(&[own(&["a", "b"]), theirs("web-1", &["a", "b"])], &["a", "b"], true);
     check(&[own(&["a"]), theirs("web-1", &["a"]), theirs("web-2", &["b"])], &["a", "b"], false);
@@ -133,6 +133,26 @@ fn without_a_ready_own_endpoint_only_dead_slices_go() {
     check_take_over(&[mirrored(&["u"])], "held");
 }
 
+/// The Service publishes pods that are not ready, so its slices call them ready.
+#[test]
+fn a_pod_that_is_published_unready_counts_as_long_as_it_runs() {
+    let pods = pods();
+    let lookup = |name: &str| pods.get(name).cloned();
+    let held = |endpoints: &[&str]| take_over(&sorted(&[theirs("web-1", endpoints)]), &lookup, true).held;
+    assert!(held(&["u"]) && held(&["t"]));
+    assert!(!held(&["f", "gone"]));
+    let selected = ["f", "t", "u"].map(|name| Arc::clone(&pods[name]));
+    let covers = |endpoints: &[&str]| {
+        let slices = sorted(&[own(&["f", "t", "u", "gone"]), theirs("web-1", endpoints)]);
+        can_hand_back(&slices, &selected, true)
+    };
+    assert!(!covers(&[]) && !covers(&["u"]) && covers(&["t", "u"]));
+    let published = |own_endpoints: &[&str]| {
+        is_published(&sorted(&[own(own_endpoints), theirs("web-1", &["u"])]), &selected, true)
+    };
+    assert!(!published(&["t"]) && published(&["u"]));
+}
+
 #[test]
 fn slices_of_another_owner_are_nobodys() {
     let mut other = theirs("web-1", &["a"]);
@@ -150,7 +170,7 @@ fn own_slices_go_when_the_others_have_their_ready_endpoints() {
         let slices = sorted(&[own(own_endpoints), theirs("web-1", theirs_endpoints)]);
         let pods = pods();
         let selected: Vec<Arc<Pod>> = selected.iter().map(|name| Arc::clone(&pods[name])).collect();
-        let got = can_hand_back(&slices, &selected);
+        let got = can_hand_back(&slices, &selected, false);
         assert_eq!(got, want, "{own_endpoints:?} {theirs_endpoints:?} {selected:?}");
     };
     check(&["a", "b"], &[], &["a", "b"], false);
@@ -170,7 +190,7 @@ fn the_address_counts_and_its_family() {
     let mut six = own(&["a"]);
     Arc::make_mut(&mut six).address_type = AddressType::IPv6;
     let slices = sorted(&[six, theirs("web-1", &["a"])]);
-    assert!(!can_hand_back(&slices, &[Arc::new(pod("a"))]));
+    assert!(!can_hand_back(&slices, &[Arc::new(pod("a"))], false));
 }
 
 #[test]
