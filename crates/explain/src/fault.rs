@@ -303,12 +303,16 @@ pub enum Fault {
         pods: Vec<Text>,
         /// True if no pod of the Service receives traffic.
         none_is_left: bool,
+        /// True if the slices are those of the endpoint selector controller.
+        is_attached: bool,
     },
     /// [`Code::WrongOwner`](crate::Code::WrongOwner)
     WrongOwner {
         slice: Text,
         /// Kind, name and uid of its owner, or `None` if it has no owner.
         owner: Option<String>,
+        /// True if it is a slice of the endpoint selector controller.
+        is_attached: bool,
     },
     /// [`Code::ForeignSlice`](crate::Code::ForeignSlice)
     ForeignSlice {

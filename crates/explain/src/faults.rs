@@ -283,7 +283,8 @@ impl Looked<'_> {
             if slice.is_managed_by(manager) && !slice.is_owned_by(self.service) {
                 let owner = slice.metadata.owner_references.first();
                 let owner = owner.map(|owner| format!("{} {} ({})", owner.kind, owner.name, owner.uid));
-                faults.push(Fault::WrongOwner { slice: name.clone(), owner });
+                let is_attached = matches!(self.selection, Selection::Attached { .. });
+                faults.push(Fault::WrongOwner { slice: name.clone(), owner, is_attached });
             }
             if slice.metadata.deletion_timestamp.is_some() {
                 let finalizers = slice.metadata.finalizers.clone();

@@ -170,6 +170,16 @@ fn a_service_that_has_a_selector_again() {
     insta::assert_snapshot!("handed_back", told(&settled(&[selecting, stable()])));
 }
 
+/// The add-on is gone: its slices still send clients to a pod that does not exist.
+#[test]
+fn the_controller_of_the_slices_is_the_one_to_bring_back() {
+    let explained = explained(&objects(&[service(&json!({})), stable(), own(&[1, 2, 7])]));
+    let text = explained.text(Layout::WIDE, now()).render(Colors::Off);
+    assert!(explained.codes().contains(&Code::MissingPodsServed), "{text}");
+    assert!(text.contains("--controllers=endpoint-selector-controller"), "{text}");
+    assert!(!text.contains("EndpointSlice controller"), "{text}");
+}
+
 #[test]
 fn a_missing_and_an_invalid_selector() {
     let web = service(&json!({}));

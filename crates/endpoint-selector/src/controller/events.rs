@@ -12,7 +12,7 @@ pub(super) enum Situation {
     Held { selector: String, slices: usize },
     /// A slice stays that has the label of the endpointslice controller, and that somebody else
     /// made.
-    Kept { slice: String },
+    Kept { slice: String, by: String },
     /// Slices stay that were mirrored from Endpoints which no controller made.
     Mirrored { by: String },
     /// The API server does not let the controller look at the Endpoints or delete them.
@@ -49,11 +49,11 @@ impl Situation {
                     counted(*slices)
                 ),
             ),
-            Self::Kept { slice } => PlannedEvent::warning(
+            Self::Kept { slice, by } => PlannedEvent::warning(
                 "EndpointSliceKept",
                 format!(
-                    "clients also use EndpointSlice {slice}: it has the label of kube-controller-manager, which did \
-                     not make it; delete it if it is left over"
+                    "clients also use EndpointSlice {slice}: {by} wrote it, and it has the label of \
+                     kube-controller-manager; delete it if it is left over"
                 ),
             ),
             Self::Mirrored { by } => PlannedEvent::warning(
@@ -115,7 +115,7 @@ mod tests {
         let selector = || "web-stable".to_owned();
         let situations = [
             Situation::Held { selector: selector(), slices: 2 },
-            Situation::Kept { slice: "web-1".into() },
+            Situation::Kept { slice: "web-1".into(), by: "kubectl-edit".into() },
             Situation::Mirrored { by: "kubectl-create".into() },
             Situation::EndpointsForbidden { message: "endpoints \"web\" is forbidden".into() },
             Situation::NotFound { selector: selector() },

@@ -36,6 +36,15 @@ enum LeftEndpoints {
     Stay(Situation),
 }
 
+/// Returns the name of the client that made an object, if it is no controller.
+fn other_maker(maker: &Maker) -> Option<String> {
+    match maker {
+        Maker::Controller(_) => None,
+        Maker::SomebodyElse(by) => Some(by.to_string()),
+        Maker::Unknown => Some("an unknown client".to_owned()),
+    }
+}
+
 impl SelectorReconciler {
     pub(super) async fn sync_key(&self, runtime: &Cx, key: &ObjectKey) -> Result<Outcome, SyncError> {
         let cluster = runtime.cluster();
@@ -132,11 +141,12 @@ impl SelectorReconciler {
             if !self.is_unchanged(runtime, service).await? {
                 return Ok(Outcome::Done);
             }
-            let kept;
+            let kept: Vec<_>;
             (deleted, kept) = self.delete_slices_of_controllers(runtime, key, &decision.delete).await?;
-            if let Some(slice) = kept.first() {
-                situation = Situation::Kept { slice: slice.metadata.name.to_string() };
+            if let Some((slice, by)) = kept.first() {
+                situation = Situation::Kept { slice: slice.metadata.name.to_string(), by: by.clone() };
             }
+            let kept = kept.into_iter().map(|(slice, _)| slice).collect();
             let mut stay = Slices { of_pods: kept, ..Slices::default() };
             if decision.endpoints {
                 match self.delete_endpoints(runtime, key).await? {
@@ -277,13 +287,13 @@ impl SelectorReconciler {
     }
 
     /// Deletes those of these slices that a controller made, in the version of the cache. Returns
-    /// their number, and the slices that somebody else made.
+    /// their number, and the slices that somebody else made, with the name of that client.
     async fn delete_slices_of_controllers(
         &self,
         runtime: &Cx,
         key: &ObjectKey,
         slices: &[Arc<EndpointSlice>],
-    ) -> Result<(usize, Vec<Arc<EndpointSlice>>), SyncError> {
+    ) -> Result<(usize, Vec<(Arc<EndpointSlice>, String)>), SyncError> {
         let writer = runtime.writer().writer();
         let (mut deleted, mut kept, mut failed) = (0, Vec::new(), Vec::new());
         for slice in slices {
@@ -293,8 +303,8 @@ impl SelectorReconciler {
             let Some(made) = made.filter(|made| made.version() == slice.metadata.resource_version) else {
                 continue;
             };
-            if !made.maker(Content::Slice, &writer.controllers()).is_controller() {
-                kept.push(Arc::clone(slice));
+            if let Some(by) = other_maker(&made.maker(Content::Slice, &writer.controllers())) {
+                kept.push((Arc::clone(slice), by));
                 continue;
             }
             match runtime.writer().delete_unchanged(key, &**slice).await {
@@ -331,15 +341,8 @@ impl SelectorReconciler {
                 None => return Err(failed(error)),
             },
         };
-        match made.maker(Content::Endpoints, &writer.controllers()) {
-            Maker::Controller(_) => {}
-            Maker::SomebodyElse(by) => {
-                return Ok(LeftEndpoints::Stay(Situation::Mirrored { by: by.to_string() }));
-            }
-            Maker::Unknown => {
-                let by = "an unknown client".to_owned();
-                return Ok(LeftEndpoints::Stay(Situation::Mirrored { by }));
-            }
+        if let Some(by) = other_maker(&made.maker(Content::Endpoints, &writer.controllers())) {
+            return Ok(LeftEndpoints::Stay(Situation::Mirrored { by }));
         }
         if let Some(dry_run) = writer.dry_run() {
             dry_run.record_delete::<Endpoints>(key, key);

@@ -136,15 +136,19 @@ impl Fault {
                 )
                 .shown_by(managers)
             }
+            Self::MissingPodsServed { is_attached: true, .. } => attached::unserved_remedy(),
             Self::MissingPodsServed { .. } => Remedy::ask(
                 ClusterAdministrator,
                 "Bring the EndpointSlice controller back, which takes these endpoints out of the slices",
             ),
             // If no controller runs to replace it, clients use this slice.
-            Self::WrongOwner { slice, .. } => Remedy::ask(
-                ClusterAdministrator,
-                format!("Look at the EndpointSlice controller, which replaces slice {slice} if it runs; until then clients use the slice"),
-            ),
+            Self::WrongOwner { slice, is_attached, .. } => {
+                let controller = if *is_attached { "endpoint selector" } else { "EndpointSlice" };
+                Remedy::ask(
+                    ClusterAdministrator,
+                    format!("Look at the {controller} controller, which replaces slice {slice} if it runs; until then clients use the slice"),
+                )
+            }
             Self::UnmanagedSlice { slice, addresses, .. } => Remedy::ask(
                 EndpointsWriter,
                 match addresses.as_slice() {

@@ -242,10 +242,10 @@ impl fmt::Display for Fault {
                     names(pods)
                 )
             }
-            Self::WrongOwner { slice, owner: Some(owner) } => {
+            Self::WrongOwner { slice, owner: Some(owner), .. } => {
                 write!(f, "slice {slice} is owned by {owner}, not by this Service")
             }
-            Self::WrongOwner { slice, owner: None } => write!(f, "slice {slice} has no owner"),
+            Self::WrongOwner { slice, owner: None, .. } => write!(f, "slice {slice} has no owner"),
             Self::ForeignSlice { slice, manager } => write!(f, "slice {slice} is managed by {manager}"),
             Self::UnmanagedSlice { slice, addresses, .. } if addresses.is_empty() => {
                 write!(

@@ -159,9 +159,11 @@ impl Looked<'_> {
                 missing.extend(target.map(|target| target.name.clone()).filter(|name| !own.contains(name)));
             }
         }
-        let none_is_left = self.counts.receiving == Some(0);
-        (!missing.is_empty())
-            .then(|| Fault::MissingPodsServed { pods: missing.into_iter().collect(), none_is_left })
+        (!missing.is_empty()).then(|| Fault::MissingPodsServed {
+            pods: missing.into_iter().collect(),
+            none_is_left: self.counts.receiving == Some(0),
+            is_attached: matches!(self.selection, Selection::Attached { .. }),
+        })
     }
 
     /// Returns the fault of Endpoints that another client wrote, with the effect: most clients read
