@@ -13,7 +13,9 @@ use std::time::Duration;
 use kube_endpoint_controller_runtime::{
     Cause, Config, Controller, ForeignWrite, Outcome, Reconciler, Runtime, RuntimeOptions, SyncError,
 };
-use kube_endpoint_core_model::well_known::SELECTOR_CONTROLLER;
+use kube_endpoint_core_model::well_known::{
+    ENDPOINTSLICE_CONTROLLER, MIRRORING_CONTROLLER, SELECTOR_CONTROLLER,
+};
 use kube_endpoint_core_model::{
     EndpointSelector, EndpointSlice, Node, ObjectKey, ResourceVersion, Service, Text,
 };
@@ -214,9 +216,15 @@ impl Reconciler for SelectorReconciler {
         let slices = cluster.slices_of(&service);
         let own = slices.iter().filter(|slice| self.is_own(slice)).count();
         let is_attached = cluster.service(&service).is_some_and(|it| it.endpoint_selector().is_some());
-        // With slices of one side only nobody waits, except for the last slice of the other.
-        let other = change.latest().is_some_and(|slice| !self.is_own(slice));
-        if (is_attached || own > 0) && (other || own < slices.len()) {
+        // With slices of one side only nobody waits, except for the last slice of the other. Slices
+        // of users take no part in a hand-over.
+        let is_other = |slice: &EndpointSlice| {
+            [ENDPOINTSLICE_CONTROLLER, MIRRORING_CONTROLLER]
+                .iter()
+                .any(|manager| slice.is_managed_by(manager))
+        };
+        let waits = change.latest().is_some_and(|it| is_other(it)) || slices.iter().any(|it| is_other(it));
+        if (is_attached || own > 0) && waits {
             runtime.add(service, Cause::EndpointSlice.since(change.arrived));
         }
     }

@@ -14,6 +14,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use kube_endpoint_core_model::address::IpFamily;
 use kube_endpoint_core_model::well_known::{ENDPOINTSLICE_CONTROLLER, MIRRORING_CONTROLLER};
 use kube_endpoint_core_model::{AddressType, Endpoint, EndpointSlice, Pod, Service, Text};
 
@@ -38,13 +39,15 @@ pub struct Slices {
     pub of_pods: Vec<Arc<EndpointSlice>>,
     /// Those that were mirrored from Endpoints.
     pub mirrored: Vec<Arc<EndpointSlice>>,
+    /// The families of the Service. Nobody makes slices of another one any more.
+    pub families: Vec<IpFamily>,
 }
 
 impl Slices {
     /// Sorts the slices of a Service. Those of other managers, and those being deleted, are left
     /// out. `manager` is the name of this controller in the label.
     pub fn of(service: &Service, slices: &[Arc<EndpointSlice>], manager: &str) -> Self {
-        let mut sorted = Self::default();
+        let mut sorted = Self { families: service.slice_families(), ..Self::default() };
         let alive = |slice: &&Arc<EndpointSlice>| slice.metadata.deletion_timestamp.is_none();
         for slice in slices.iter().filter(alive) {
             if slice.is_managed_by(manager) {
@@ -103,7 +106,7 @@ pub fn take_over(slices: &Slices, pods: &impl PodLookup, publish_not_ready: bool
 /// Unlike [`take_over`], this needs no cache that shows the latest writes, if it shows the slices
 /// that the API server has: the pods that it does not show yet are in none of the others' slices.
 pub fn is_published(slices: &Slices, selected: &[Arc<Pod>], publish_not_ready: bool) -> bool {
-    let has_all = |others: &[_]| has_all(&slices.own, others, selected, publish_not_ready);
+    let has_all = |others: &[_]| has_all(&slices.own, others, &slices.families, selected, publish_not_ready);
     slices.own.iter().flat_map(|slice| &slice.endpoints).any(is_ready)
         && has_all(&slices.of_pods)
         && has_all(&slices.mirrored)
@@ -112,17 +115,26 @@ pub fn is_published(slices: &Slices, selected: &[Arc<Pod>], publish_not_ready: b
 /// Decides about a Service that has a selector of its own again: returns true if the own slices can
 /// go. `selected` are the pods that the Service selects.
 ///
-/// They can go when the slices of the endpointslice controller have every ready endpoint of them
-/// that the Service selects, or when none of them is ready.
+/// They can go when none of them has a ready endpoint, or when the slices of the endpointslice
+/// controller have every ready endpoint of them that the Service selects. If it selects none of
+/// these pods but others, the first of those has to be there.
 pub fn can_hand_back(slices: &Slices, selected: &[Arc<Pod>], publish_not_ready: bool) -> bool {
-    has_all(&slices.of_pods, &slices.own, selected, publish_not_ready)
+    let serves = |side: &[Arc<EndpointSlice>]| side.iter().flat_map(|it| &it.endpoints).any(is_ready);
+    let is_expected = |pod: &Arc<Pod>| {
+        let has_address = slices.families.iter().any(|family| pod.addresses(*family).next().is_some());
+        has_address && !pod.is_terminal() && is_usable_pod(pod, publish_not_ready)
+    };
+    !serves(&slices.own)
+        || has_all(&slices.of_pods, &slices.own, &slices.families, selected, publish_not_ready)
+            && (serves(&slices.of_pods) || !selected.iter().any(is_expected))
 }
 
-/// Returns true if one side's slices have every ready endpoint of the side that leaves whose pod is
-/// usable and among the selected ones, which are sorted by name.
+/// Returns true if one side's slices have every ready endpoint of the side that leaves, in one of
+/// the families, whose pod is usable and among the selected ones, which are sorted by name.
 fn has_all(
     stays: &[Arc<EndpointSlice>],
     leaves: &[Arc<EndpointSlice>],
+    families: &[IpFamily],
     selected: &[Arc<Pod>],
     publish_not_ready: bool,
 ) -> bool {
@@ -137,7 +149,10 @@ fn has_all(
         let at = selected.binary_search_by(|pod| (*pod.key.name).cmp(name));
         at.ok().and_then(|at| selected.get(at)).cloned()
     };
-    leaves.iter().all(|slice| {
+    let is_made = |slice: &&Arc<EndpointSlice>| {
+        families.iter().any(|family| AddressType::from(*family) == slice.address_type)
+    };
+    leaves.iter().filter(is_made).all(|slice| {
         let is_needed = |it: &&Endpoint| is_ready(it) && is_usable(it, &selected, publish_not_ready);
         let needed = slice.endpoints.iter().filter(is_needed);
         needed.flat_map(|it| &it.addresses).all(|address| published.contains(&(slice.address_type, address)))
@@ -178,8 +193,11 @@ fn pod_of(endpoint: &Endpoint, pods: &impl PodLookup) -> Option<Arc<Pod>> {
 
 /// Returns true if the pod of an endpoint is usable now, whatever the slice says.
 fn is_usable(endpoint: &Endpoint, pods: &impl PodLookup, publish_not_ready: bool) -> bool {
-    let is_usable = |pod: Arc<Pod>| publish_not_ready || (pod.is_ready() && !pod.is_terminating());
-    pod_of(endpoint, pods).is_some_and(is_usable)
+    pod_of(endpoint, pods).is_some_and(|pod| is_usable_pod(&pod, publish_not_ready))
+}
+
+fn is_usable_pod(pod: &Pod, publish_not_ready: bool) -> bool {
+    publish_not_ready || (pod.is_ready() && !pod.is_terminating())
 }
 
 #[cfg(test)]

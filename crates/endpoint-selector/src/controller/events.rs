@@ -2,6 +2,9 @@
 
 use kube_endpoint_core_model::PlannedEvent;
 
+/// The most characters of the name of an EndpointSelector in a message: the name is a label.
+const LONGEST_SHOWN: usize = 63;
+
 /// The situation of a Service that names an EndpointSelector, as the last sync found it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Situation {
@@ -17,10 +20,10 @@ pub(super) enum Situation {
     Mirrored { by: String },
     /// The API server does not let the controller look at the Endpoints or delete them.
     EndpointsForbidden { message: String },
-    /// The selector does not exist.
-    NotFound { selector: String },
-    /// The selector selects nothing.
-    Invalid { selector: String, reason: String },
+    /// The selector does not exist. Slices of others may stay.
+    NotFound { selector: String, others_stay: bool },
+    /// The selector selects nothing. Slices of others may stay.
+    Invalid { selector: String, reason: String, others_stay: bool },
     /// The Service has a selector again, and the slices of the endpointslice controller lack ready
     /// endpoints.
     HandingBack,
@@ -70,16 +73,38 @@ impl Situation {
                      them if a controller made them: {message}"
                 ),
             ),
-            Self::NotFound { selector } => PlannedEvent::warning(
+            Self::NotFound { selector, others_stay } => PlannedEvent::warning(
                 "EndpointSelectorNotFound",
-                format!("EndpointSelector {selector} does not exist; until it does, endpoints only leave"),
+                format!(
+                    "EndpointSelector {} does not exist; until it does, {}",
+                    shortened(selector),
+                    without_selector(*others_stay)
+                ),
             ),
-            Self::Invalid { selector, reason } => PlannedEvent::warning(
+            Self::Invalid { selector, reason, others_stay } => PlannedEvent::warning(
                 "EndpointSelectorInvalid",
-                format!("EndpointSelector {selector} is invalid, so endpoints only leave: {reason}"),
+                format!(
+                    "EndpointSelector {selector} is invalid, so {}: {reason}",
+                    without_selector(*others_stay)
+                ),
             ),
         })
     }
+}
+
+/// Says what happens to the endpoints of a Service whose selector cannot be used.
+fn without_selector(others_stay: bool) -> &'static str {
+    if others_stay {
+        "what kube-controller-manager published stays, and nobody updates it"
+    } else {
+        "endpoints only leave"
+    }
+}
+
+/// Returns a name for a message. An annotation may have any text of up to 256 kB.
+fn shortened(name: &str) -> String {
+    let shown: String = name.chars().take(LONGEST_SHOWN).flat_map(char::escape_debug).collect();
+    if name.chars().nth(LONGEST_SHOWN).is_some() { format!("{shown}…") } else { shown }
 }
 
 /// Returns the event about slices and Endpoints that this controller has deleted after a take-over.
@@ -118,8 +143,13 @@ mod tests {
             Situation::Kept { slice: "web-1".into(), by: "kubectl-edit".into() },
             Situation::Mirrored { by: "kubectl-create".into() },
             Situation::EndpointsForbidden { message: "endpoints \"web\" is forbidden".into() },
-            Situation::NotFound { selector: selector() },
-            Situation::Invalid { selector: selector(), reason: "spec.selector is empty".into() },
+            Situation::NotFound { selector: selector(), others_stay: false },
+            Situation::NotFound { selector: "a\n".repeat(100_000), others_stay: true },
+            Situation::Invalid {
+                selector: selector(),
+                reason: "spec.selector is empty".into(),
+                others_stay: false,
+            },
         ];
         let mut events: Vec<String> =
             situations.iter().filter_map(Situation::event).map(|event| event.to_string()).collect();

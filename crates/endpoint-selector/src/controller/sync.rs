@@ -121,10 +121,10 @@ impl SelectorReconciler {
             Ok(all) => slices(&all),
             Err(outcome) => return Ok(outcome),
         };
+        // Without a selector, which may have gone just now, what the others left stays.
+        let Some((selected, _)) = runtime.cluster().pods_and_cursor(key) else { return Ok(Outcome::Done) };
         let not_ready = self.publishes_not_ready(service);
-        if moment == Moment::BeforeWrites
-            && !is_published(&slices, &runtime.cluster().pods_of(key), not_ready)
-        {
+        if moment == Moment::BeforeWrites && !is_published(&slices, &selected, not_ready) {
             return Ok(Outcome::Done);
         }
         let decision = take_over(&slices, &|name: &str| self.pod(runtime, key, name), not_ready);
@@ -184,6 +184,7 @@ impl SelectorReconciler {
             Ok(slices) => slices,
             Err(outcome) => return Ok(outcome),
         };
+        let others_stay = Slices::of(service, &own, &self.options.plan.manager).has_others();
         own.retain(|slice| self.is_own(slice) && slice.metadata.deletion_timestamp.is_none());
         let reason = runtime.cluster().endpoint_selector(selector).map(|it| it.selector.clone().err());
         let name = selector.name.to_string();
@@ -192,9 +193,9 @@ impl SelectorReconciler {
             Some(None) => return Ok(Outcome::Done),
             Some(Some(reason)) => {
                 let reason = reason.to_string();
-                self.found(runtime, service, Situation::Invalid { selector: name, reason });
+                self.found(runtime, service, Situation::Invalid { selector: name, reason, others_stay });
             }
-            None => self.found(runtime, service, Situation::NotFound { selector: name }),
+            None => self.found(runtime, service, Situation::NotFound { selector: name, others_stay }),
         }
         self.shrink(runtime, service, &own).await?;
         Ok(Outcome::Done)

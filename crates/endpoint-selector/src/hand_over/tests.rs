@@ -183,13 +183,28 @@ fn own_slices_go_when_the_others_have_their_ready_endpoints() {
     check(&["u", "t", "f", "gone"], &[], &["f", "t", "u"], true);
     check(&["-a"], &[], &["a"], true);
     check(&[], &[], &[], true);
+    // The Service selects none of the pods, but another one that is ready.
+    check(&["a"], &[], &["b"], false);
+    check(&["a"], &["b"], &["b"], true);
+    check(&["a"], &[], &["f", "t", "u"], true);
+}
+
+/// The endpointslice controller will make no slices of a family that the Service has lost.
+#[test]
+fn slices_of_a_lost_family_are_not_waited_for() {
+    let mut six = own(&["a"]);
+    Arc::make_mut(&mut six).address_type = AddressType::IPv6;
+    let four = Service { ip_families: vec![IpFamily::IPv4], ..service() };
+    let slices = Slices::of(&four, &[six, own(&["a"]), theirs("web-1", &["a"])], SELECTOR_CONTROLLER);
+    assert!(can_hand_back(&slices, &[Arc::new(pod("a"))], false));
 }
 
 #[test]
 fn the_address_counts_and_its_family() {
     let mut six = own(&["a"]);
     Arc::make_mut(&mut six).address_type = AddressType::IPv6;
-    let slices = sorted(&[six, theirs("web-1", &["a"])]);
+    let both = Service { ip_families: vec![IpFamily::IPv4, IpFamily::IPv6], ..service() };
+    let slices = Slices::of(&both, &[six, theirs("web-1", &["a"])], SELECTOR_CONTROLLER);
     assert!(!can_hand_back(&slices, &[Arc::new(pod("a"))], false));
 }
 
