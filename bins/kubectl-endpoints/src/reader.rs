@@ -301,6 +301,22 @@ impl Reader {
         self.list(kind, namespace, params, |object| Ok(objects.add(object)?)).await
     }
 
+    /// Reads the pods that a label selector selects, and adds their nodes to `nodes`.
+    async fn add_pods(
+        &self,
+        objects: &mut Objects,
+        namespace: &str,
+        selector: &str,
+        nodes: &mut BTreeSet<String>,
+    ) -> Result<(), Failed> {
+        let params = ListParams::default().labels(selector);
+        let listed = self.list(Kind::Pod, Some(namespace), params, |pod| {
+            nodes.extend(pod["spec"]["nodeName"].as_str().map(str::to_owned));
+            Ok(objects.add(pod)?)
+        });
+        listed.await
+    }
+
     /// Reads all objects on which the explanation of a Service depends.
     pub(crate) async fn service(&self, key: &ObjectKey) -> anyhow::Result<Reading> {
         let namespace = &*key.namespace;
@@ -312,13 +328,8 @@ impl Reader {
         let selector = service.selector.as_ref().filter(|_| service.selects_pods());
         let mut nodes = BTreeSet::new();
         if let Some(selector) = selector {
-            let params = ListParams::default().labels(&as_text(selector));
-            let objects = &mut reading.objects;
-            let listed = self.list(Kind::Pod, Some(namespace), params, |pod| {
-                nodes.extend(pod["spec"]["nodeName"].as_str().map(str::to_owned));
-                Ok(objects.add(pod)?)
-            });
-            let note = forbidden(listed.await, Kind::Pod, Some(namespace))?;
+            let listed = self.add_pods(&mut reading.objects, namespace, &as_text(selector), &mut nodes).await;
+            let note = forbidden(listed, Kind::Pod, Some(namespace))?;
             note.iter().for_each(|note| reading.not_read(Kind::Pod, note));
             let is_empty = reading.objects.pods_of(&key.namespace).next().is_none();
             if is_empty && reading.known.pods {
@@ -378,13 +389,8 @@ impl Reader {
             let attached = reading.objects.attached_selector(&service).map(ToString::to_string);
             let selector = attached.or_else(|| service.selector.as_ref().map(as_text));
             let Some(selector) = selector.filter(|_| reading.known.pods) else { continue };
-            let params = ListParams::default().labels(&selector);
-            let objects = &mut reading.objects;
-            let listed = self.list(Kind::Pod, Some(namespace), params, |pod| {
-                nodes.extend(pod["spec"]["nodeName"].as_str().map(str::to_owned));
-                Ok(objects.add(pod)?)
-            });
-            if let Some(note) = forbidden(listed.await, Kind::Pod, Some(namespace))? {
+            let listed = self.add_pods(&mut reading.objects, namespace, &selector, &mut nodes).await;
+            if let Some(note) = forbidden(listed, Kind::Pod, Some(namespace))? {
                 // The verdict on a pod does not depend on other pods, but the desired slices do.
                 let consequence = "Slices and Endpoints are not compared with what they should be.";
                 reading.notes.push(format!("{note} {consequence}"));

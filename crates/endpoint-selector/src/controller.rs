@@ -214,17 +214,14 @@ impl Reconciler for SelectorReconciler {
         let Some(service) = change.latest().and_then(|slice| slice.service_key()) else { return };
         let cluster = runtime.cluster();
         let slices = cluster.slices_of(&service);
-        let own = slices.iter().filter(|slice| self.is_own(slice)).count();
         let is_attached = cluster.service(&service).is_some_and(|it| it.endpoint_selector().is_some());
         // With slices of one side only nobody waits, except for the last slice of the other. Slices
         // of users take no part in a hand-over.
-        let is_other = |slice: &EndpointSlice| {
-            [ENDPOINTSLICE_CONTROLLER, MIRRORING_CONTROLLER]
-                .iter()
-                .any(|manager| slice.is_managed_by(manager))
+        let is_other = |it: &EndpointSlice| {
+            it.is_managed_by(ENDPOINTSLICE_CONTROLLER) || it.is_managed_by(MIRRORING_CONTROLLER)
         };
-        let waits = change.latest().is_some_and(|it| is_other(it)) || slices.iter().any(|it| is_other(it));
-        if (is_attached || own > 0) && waits {
+        let waits = change.latest().into_iter().chain(&slices).any(|it| is_other(it));
+        if waits && (is_attached || slices.iter().any(|it| self.is_own(it))) {
             runtime.add(service, Cause::EndpointSlice.since(change.arrived));
         }
     }

@@ -37,7 +37,7 @@
 //!
 //! - `endpoints`, `endpointslice`, `mirroring` and `selectors`, on by default, select the
 //!   controllers of the build. The endpoint selector controller of `selectors` runs only where
-//!   [`Settings::controllers`] names it.
+//!   [`Settings::controllers`] names it. Each of them turns `_controllers` on, which is private.
 //! - `embedded` adds the `embedded` module: the API server of `--embedded`.
 //! - `ui` adds the status page `/ui`.
 //! - `otlp` adds the export of traces.
@@ -60,13 +60,7 @@ mod manager;
 mod metrics;
 mod open_files;
 pub mod options;
-#[cfg(any(
-    feature = "endpoints",
-    feature = "endpointslice",
-    feature = "mirroring",
-    feature = "selectors",
-    feature = "ui"
-))]
+#[cfg(any(feature = "_controllers", feature = "ui"))]
 mod plan_options;
 mod process_metrics;
 mod serve;

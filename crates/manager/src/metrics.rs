@@ -47,12 +47,7 @@ fn histograms() -> Vec<(&'static str, Vec<f64>)> {
         queues.to_vec(),
         kube_endpoint_api_client::buckets(),
         vec![(PROCESSING_LATENCY, PROCESSING_LATENCY_BUCKETS.to_vec())],
-        #[cfg(any(
-            feature = "endpoints",
-            feature = "endpointslice",
-            feature = "mirroring",
-            feature = "selectors"
-        ))]
+        #[cfg(feature = "_controllers")]
         kube_endpoint_controller_runtime::buckets(),
         #[cfg(feature = "endpointslice")]
         kube_endpoint_endpointslice_controller::buckets(),

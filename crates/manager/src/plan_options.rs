@@ -1,13 +1,6 @@
 //! Makes the options of the plans from the settings, for the controllers and for explanations of
 //! their writes.
 
-#[cfg(any(
-    feature = "endpoints",
-    feature = "endpointslice",
-    feature = "mirroring",
-    feature = "selectors",
-    feature = "ui"
-))]
 use crate::gates::Gate;
 use crate::settings::Settings;
 

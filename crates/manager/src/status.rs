@@ -7,22 +7,17 @@ use kube_endpoint_core_model::harmless;
 use kube_endpoint_core_model::time::rfc3339;
 use serde::Serialize;
 
-#[cfg(any(
-    feature = "endpoints",
-    feature = "endpointslice",
-    feature = "mirroring",
-    feature = "selectors"
-))]
+#[cfg(feature = "_controllers")]
 use crate::controller_name::ControllerName;
 use crate::manager::ManagerHandle;
 
 /// The most keys in slow retry, and the most waiting keys, that the page lists for a controller. It
 /// only tells that there are more.
-#[cfg(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring", feature = "selectors"))]
+#[cfg(feature = "_controllers")]
 const LISTED_KEYS: usize = 100;
 
 /// The page lists syncs that run for this time or longer. Without faults a sync takes milliseconds.
-#[cfg(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring", feature = "selectors"))]
+#[cfg(feature = "_controllers")]
 const LONG_SYNC: std::time::Duration = std::time::Duration::from_secs(2);
 /// The most characters that the text shows of a foreign text; the JSON has all of it.
 const LONGEST_TEXT: usize = 1000;
@@ -229,12 +224,7 @@ impl ManagerHandle {
     }
 
     #[cfg_attr(
-        not(any(
-            feature = "endpoints",
-            feature = "endpointslice",
-            feature = "mirroring",
-            feature = "selectors"
-        )),
+        not(feature = "_controllers"),
         expect(unused_mut, reason = "unchanged in a build without controllers")
     )]
     fn controller_statuses(&self) -> Vec<ControllerStatus> {
@@ -260,7 +250,7 @@ impl ManagerHandle {
     }
 }
 
-#[cfg(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring", feature = "selectors"))]
+#[cfg(feature = "_controllers")]
 fn of<R: kube_endpoint_controller_runtime::Reconciler>(
     name: ControllerName,
     controller: &kube_endpoint_controller_runtime::Controller<R>,

@@ -55,13 +55,8 @@ impl Reader {
         }
         let mut nodes = BTreeSet::new();
         let Some(selector) = reading.objects.attached_selector(service).cloned() else { return Ok(nodes) };
-        let params = ListParams::default().labels(&selector.to_string());
-        let objects = &mut reading.objects;
-        let listed = self.list(Kind::Pod, Some(namespace), params, |pod| {
-            nodes.extend(pod["spec"]["nodeName"].as_str().map(str::to_owned));
-            Ok(objects.add(pod)?)
-        });
-        let note = forbidden(listed.await, Kind::Pod, Some(namespace))?;
+        let listed = self.add_pods(&mut reading.objects, namespace, &selector.to_string(), &mut nodes).await;
+        let note = forbidden(listed, Kind::Pod, Some(namespace))?;
         note.iter().for_each(|note| reading.not_read(Kind::Pod, note));
         if reading.known.pods {
             let labels = reading.objects.required_labels(service).filter(|labels| !labels.is_empty());

@@ -1,9 +1,7 @@
 //! The situation of a Service, and the events about it.
 
-use kube_endpoint_core_model::PlannedEvent;
-
-/// The most characters of the name of an EndpointSelector in a message: the name is a label.
-const LONGEST_SHOWN: usize = 63;
+use kube_endpoint_core_model::endpoint_selector::LONGEST_NAME;
+use kube_endpoint_core_model::{PlannedEvent, harmless};
 
 /// The situation of a Service that names an EndpointSelector, as the last sync found it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -75,9 +73,10 @@ impl Situation {
             ),
             Self::NotFound { selector, others_stay } => PlannedEvent::warning(
                 "EndpointSelectorNotFound",
+                // An annotation may have any text of up to 256 kB.
                 format!(
                     "EndpointSelector {} does not exist; until it does, {}",
-                    shortened(selector),
+                    harmless(selector, LONGEST_NAME),
                     without_selector(*others_stay)
                 ),
             ),
@@ -99,12 +98,6 @@ fn without_selector(others_stay: bool) -> &'static str {
     } else {
         "endpoints only leave"
     }
-}
-
-/// Returns a name for a message. An annotation may have any text of up to 256 kB.
-fn shortened(name: &str) -> String {
-    let shown: String = name.chars().take(LONGEST_SHOWN).flat_map(char::escape_debug).collect();
-    if name.chars().nth(LONGEST_SHOWN).is_some() { format!("{shown}…") } else { shown }
 }
 
 /// Returns the event about slices and Endpoints that this controller has deleted after a take-over.

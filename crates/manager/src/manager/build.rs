@@ -11,12 +11,7 @@ use super::{ManagerError, RunningControllers};
 use crate::audit::AuditLog;
 use crate::controller_name::ControllerName;
 use crate::discovery;
-#[cfg(any(
-    feature = "endpoints",
-    feature = "endpointslice",
-    feature = "mirroring",
-    feature = "selectors"
-))]
+#[cfg(feature = "_controllers")]
 use crate::plan_options;
 use crate::settings::Settings;
 
@@ -128,12 +123,7 @@ impl Blueprint {
         let cluster = Cluster::with_options(self.kinds, self.settings.cluster());
         let [endpoints, slices, mirroring, selectors] = ControllerName::ALL.map(|name| self.runs(name));
         #[cfg_attr(
-            not(any(
-                feature = "endpoints",
-                feature = "endpointslice",
-                feature = "mirroring",
-                feature = "selectors"
-            )),
+            not(feature = "_controllers"),
             expect(unused_mut, reason = "unchanged in a build without controllers")
         )]
         let mut build = Build {
@@ -142,12 +132,7 @@ impl Blueprint {
             clock: self.clock,
             seeds: &mut self.seeds,
             fence,
-            #[cfg(any(
-                feature = "endpoints",
-                feature = "endpointslice",
-                feature = "mirroring",
-                feature = "selectors"
-            ))]
+            #[cfg(feature = "_controllers")]
             outages: kube_endpoint_controller_runtime::Outages::default(),
             event_tasks: NamedTasks::default(),
             recorders: Vec::new(),
@@ -179,12 +164,7 @@ struct Build<'a> {
     clock: Clock,
     seeds: &'a mut Seeds,
     fence: WriteFence,
-    #[cfg(any(
-        feature = "endpoints",
-        feature = "endpointslice",
-        feature = "mirroring",
-        feature = "selectors"
-    ))]
+    #[cfg(feature = "_controllers")]
     outages: kube_endpoint_controller_runtime::Outages,
     /// The tasks that send events.
     event_tasks: NamedTasks,
@@ -194,12 +174,7 @@ struct Build<'a> {
 }
 
 #[cfg_attr(
-    not(any(
-        feature = "endpoints",
-        feature = "endpointslice",
-        feature = "mirroring",
-        feature = "selectors"
-    )),
+    not(feature = "_controllers"),
     expect(dead_code, reason = "unused in a build without controllers")
 )]
 impl Build<'_> {
@@ -225,12 +200,7 @@ impl Build<'_> {
         Ok((writer, events))
     }
 
-    #[cfg(any(
-        feature = "endpoints",
-        feature = "endpointslice",
-        feature = "mirroring",
-        feature = "selectors"
-    ))]
+    #[cfg(feature = "_controllers")]
     fn context(
         &mut self,
         writer: ApiWriter,
@@ -240,12 +210,7 @@ impl Build<'_> {
         kube_endpoint_controller_runtime::ControllerContext { cluster, writer, events, clock, seed }
     }
 
-    #[cfg(any(
-        feature = "endpoints",
-        feature = "endpointslice",
-        feature = "mirroring",
-        feature = "selectors"
-    ))]
+    #[cfg(feature = "_controllers")]
     fn runtime_options(&self) -> kube_endpoint_controller_runtime::RuntimeOptions {
         use crate::gates::Gate;
 

@@ -170,12 +170,7 @@ impl Manager {
 impl ManagerHandle {
     /// Returns the queues and counts of the controllers, by name.
     #[cfg_attr(
-        not(any(
-            feature = "endpoints",
-            feature = "endpointslice",
-            feature = "mirroring",
-            feature = "selectors"
-        )),
+        not(feature = "_controllers"),
         expect(unused_mut, reason = "unchanged in a build without controllers")
     )]
     fn ui_samples(&self) -> Vec<(&'static str, Sample)> {
@@ -200,7 +195,7 @@ impl ManagerHandle {
     }
 }
 
-#[cfg(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring", feature = "selectors"))]
+#[cfg(feature = "_controllers")]
 fn sample_of<R: kube_endpoint_controller_runtime::Reconciler>(
     controller: &kube_endpoint_controller_runtime::Controller<R>,
 ) -> Sample {
