@@ -131,12 +131,12 @@ pub(crate) fn view(item: &[u8], interner: &mut Interner) -> Pod {
         pod_ip: address::parse_sloppy(&status.pod_ip),
         has_pod_ip: !status.pod_ip.is_empty() || !status.pod_ips.is_empty(),
         pod_ips: status.pod_ips.iter().filter_map(|it| address::parse_sloppy(&it.ip)).collect(),
-        invalid_pod_ip: None,
         ready: ready.map(|condition| ReadyCondition {
             is_true: condition.status == "True",
             last_transition: time(condition.last_transition),
         }),
         owner: Default::default(),
+        rare: None,
         details: None,
     };
     pod.intern(interner);

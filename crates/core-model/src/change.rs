@@ -25,11 +25,14 @@ pub struct PodChange {
     /// The Services that select it or publish its hostname: those before and after the change must
     /// be synced.
     pub membership: bool,
+    /// Conditions whose type has a prefix: only Services whose EndpointSelector reads one of them
+    /// must be synced.
+    pub conditions: bool,
 }
 
 impl PodChange {
     /// A change that can affect everything, such as that of a pod that was added or deleted.
-    pub const EVERYTHING: Self = Self { endpoint: true, membership: true };
+    pub const EVERYTHING: Self = Self { endpoint: true, membership: true, conditions: true };
 
     /// Compares two views of one pod.
     pub fn between(old: &Pod, new: &Pod) -> Self {
@@ -37,6 +40,7 @@ impl PodChange {
         // restarts, or a kubelet rejects it.
         let has_address = |pod: &Pod| pod.has_pod_ip || !pod.pod_ips.is_empty();
         Self {
+            conditions: old.conditions() != new.conditions(),
             membership: old.labels != new.labels
                 || old.hostname != new.hostname
                 || old.subdomain != new.subdomain,
@@ -58,7 +62,7 @@ impl PodChange {
 
     /// Returns true if the change can affect no endpoint.
     pub fn is_none(self) -> bool {
-        !self.endpoint && !self.membership
+        self == Self { endpoint: false, membership: false, conditions: false }
     }
 }
 
@@ -75,7 +79,8 @@ mod tests {
         let check = |old: &Pod, change: fn(&mut Pod), endpoint: bool, membership: bool| {
             let mut new = old.clone();
             change(&mut new);
-            assert_eq!(PodChange::between(old, &new), PodChange { endpoint, membership });
+            let conditions = false;
+            assert_eq!(PodChange::between(old, &new), PodChange { endpoint, membership, conditions });
         };
         check(&old, |_| {}, false, false);
         check(&old, |pod| pod.resource_version.0 = 9, false, false);
@@ -110,6 +115,22 @@ mod tests {
         check(&bound, |pod| pod.labels = [("a", "b")].into_iter().collect(), false, true);
         check(&bound, |pod| pod.pod_ips = Box::new([[10, 0, 0, 1].into()]), true, false);
         check(&bound, |pod| pod.has_pod_ip = true, true, false);
+    }
+
+    #[test]
+    fn a_condition_with_a_prefix_is_a_change_of_its_own() {
+        let pod = |status: &str, time: &str| -> Pod {
+            let condition = serde_json::json!({"type": "shop.example/leader", "status": status, "lastTransitionTime": time});
+            let status = serde_json::json!({"podIPs": [{"ip": "x"}], "conditions": [condition]});
+            serde_json::from_value(serde_json::json!({"metadata": {"name": "p"}, "status": status})).unwrap()
+        };
+        let (early, late) = ("2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z");
+        let of_conditions = PodChange { endpoint: false, membership: false, conditions: true };
+        assert_eq!(PodChange::between(&pod("True", early), &pod("False", early)), of_conditions);
+        // The latest one may be picked.
+        assert_eq!(PodChange::between(&pod("True", early), &pod("True", late)), of_conditions);
+        assert!(PodChange::between(&pod("True", early), &pod("True", early)).is_none());
+        assert!(!of_conditions.is_none());
     }
 
     /// A view does not contain the statuses of containers, so only the version differs.

@@ -5,8 +5,10 @@ use serde::{Deserialize, Deserializer};
 use crate::label_selector::LabelSelectorFields;
 use crate::meta::or_default;
 use crate::protobuf::{DecodeError, FromProtobuf};
+use crate::readiness::{InvalidReadiness, RawReadiness};
 use crate::{
-    Intern, Interner, InvalidLabelSelector, LabelSelector, ObjectKey, ResourceVersion, Text, text, time,
+    Intern, Interner, InvalidLabelSelector, LabelSelector, ObjectKey, Readiness, ResourceVersion, Text, text,
+    time,
 };
 use crate::{StringMap, Timestamp};
 
@@ -37,6 +39,8 @@ pub struct EndpointSelector {
     pub generation: i64,
     /// `spec.selector`, or the reason why it selects nothing.
     pub selector: Result<LabelSelector, InvalidSelector>,
+    /// `spec.readiness`: which of the ready pods are ready endpoints. Without it all of them are.
+    pub readiness: Option<Readiness>,
     /// The status that the controller has written.
     pub status: SelectorStatus,
 }
@@ -52,6 +56,9 @@ pub enum InvalidSelector {
     /// The selector would select every pod.
     #[error("spec.selector is empty; give it matchLabels or matchExpressions")]
     Empty,
+    /// `spec.readiness` is not one of its forms.
+    #[error("spec.readiness is invalid: {0}")]
+    Readiness(#[from] InvalidReadiness),
     /// A label cannot have the name as its value.
     #[error("the name has {0} characters; a label of the slices has it as its value, so use at most 63")]
     LongName(usize),
@@ -95,6 +102,7 @@ impl Default for EndpointSelector {
             resource_version: ResourceVersion::default(),
             generation: 0,
             selector: Err(InvalidSelector::Empty),
+            readiness: None,
             status: SelectorStatus::default(),
         }
     }
@@ -133,8 +141,15 @@ impl FromProtobuf for EndpointSelector {
 impl<'de> Deserialize<'de> for EndpointSelector {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let RawSelector { metadata, spec, status } = RawSelector::deserialize(deserializer)?;
+        // Who asks for a readiness that is not understood wants no pod published without it.
+        let (readiness, invalid) = match spec.readiness.map(Readiness::try_from).transpose() {
+            Ok(readiness) => (readiness, None),
+            Err(invalid) => (None, Some(invalid)),
+        };
+        let selector = checked(&metadata.name, &spec.selector);
         Ok(Self {
-            selector: checked(&metadata.name, &spec.selector),
+            selector: invalid.map_or(selector, |invalid| Err(invalid.into())),
+            readiness,
             key: ObjectKey { namespace: metadata.namespace, name: metadata.name },
             resource_version: metadata.resource_version,
             generation: metadata.generation,
@@ -157,6 +172,7 @@ struct RawSelector {
 struct RawSpec {
     #[serde(deserialize_with = "or_default")]
     selector: LabelSelectorFields,
+    readiness: Option<RawReadiness>,
 }
 
 #[derive(Deserialize)]
@@ -175,6 +191,7 @@ struct RawMeta {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Pick;
     use serde_json::{Value, json};
 
     fn selector(name: &str, spec: Value) -> EndpointSelector {
@@ -214,6 +231,43 @@ mod tests {
                 "spec.selector is invalid: \"a b\" is no key of a label; write a name of letters"
             )
         );
+    }
+
+    #[test]
+    fn readiness_is_read_and_an_invalid_one_selects_nothing() {
+        let read = |readiness: Value| {
+            let selector = json!({"matchLabels": {"app": "db"}});
+            self::selector("db", json!({"selector": selector, "readiness": readiness}))
+        };
+        let check = |readiness: Value, want: Option<Readiness>| {
+            let selector = read(readiness);
+            assert!(selector.selector.is_ok());
+            assert_eq!(selector.readiness, want);
+        };
+        let condition = |pick| Some(Readiness::Condition { kind: "shop.example/leader".into(), pick });
+        check(Value::Null, None);
+        check(json!({"lease": {"name": "db"}}), Some(Readiness::Lease { name: "db".into() }));
+        check(json!({"condition": "shop.example/leader"}), condition(Pick::All));
+        check(json!({"condition": "shop.example/leader", "pick": "All"}), condition(Pick::All));
+        check(json!({"condition": "shop.example/leader", "pick": "Newest"}), condition(Pick::Newest));
+        let refused = |readiness: Value| {
+            let selector = read(readiness.clone());
+            assert_eq!(selector.readiness, None);
+            let labels = [("app", "db")].into_iter().collect();
+            assert!(!selector.selects(&labels), "{readiness}");
+            selector.selector.unwrap_err().to_string()
+        };
+        let messages = [
+            json!({}),
+            json!({"lease": {"name": "db"}, "condition": "shop.example/leader"}),
+            json!({"lease": {"name": ""}}),
+            json!({"lease": {}}),
+            json!({"condition": "Ready"}),
+            json!({"condition": "shop.example/leader", "pick": "Oldest"}),
+            json!({"lease": {"name": "db"}, "pick": "All"}),
+        ]
+        .map(refused);
+        insta::assert_snapshot!(messages.join("\n"));
     }
 
     #[test]

@@ -38,14 +38,42 @@ pub struct Pod {
     pub pod_ips: Box<[IpAddr]>,
     /// True if `status.podIP` or `status.podIPs` is set, valid or not.
     pub has_pod_ip: bool,
-    /// An invalid entry of `status.podIPs`.
-    pub invalid_pod_ip: Option<Text>,
     pub ready: Option<ReadyCondition>,
     /// The controller that makes it again when it is gone. Only explanations read it.
     pub owner: PodOwner,
+    /// The fields that few pods have, or `None` if this pod has none of them.
+    pub rare: Option<Box<RareFields>>,
     /// The reasons why it is not ready. They are never read with the view: who explains pods reads
     /// them from the same object, and adds them here. See [`Pod::needs_details`].
     pub details: Option<Box<PodDetails>>,
+}
+
+/// The fields that few pods have. A pod without them pays one pointer for all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RareFields {
+    /// An invalid entry of `status.podIPs`.
+    pub invalid_pod_ip: Option<Text>,
+    /// The conditions whose type has a prefix, as `shop.example/leader` has.
+    pub conditions: Box<[PrefixedCondition]>,
+}
+
+impl RareFields {
+    /// Returns the fields if the pod has any.
+    pub fn boxed(self) -> Option<Box<Self>> {
+        (self != Self::default()).then(|| Box::new(self))
+    }
+}
+
+/// A condition of a pod whose type has a prefix. Kubernetes leaves such conditions to others, and
+/// an EndpointSelector can name one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PrefixedCondition {
+    /// The type.
+    pub kind: Text,
+    /// True if its status is `True`.
+    pub is_true: bool,
+    /// Time of the last change of the status.
+    pub last_transition: Option<Timestamp>,
 }
 
 /// The ports of a pod. Pods of the same workload share one allocation.
@@ -151,15 +179,15 @@ impl Pod {
             pod_ip,
             pod_ips,
             has_pod_ip,
-            invalid_pod_ip,
             ready,
             owner: _,
+            rare,
             details: _,
         } = self;
         (ready, phase, has_pod_ip, pod_ip) == (&other.ready, &other.phase, &other.has_pod_ip, &other.pod_ip)
             && *deletion_timestamp == other.deletion_timestamp
             && *pod_ips == other.pod_ips
-            && *invalid_pod_ip == other.invalid_pod_ip
+            && *rare == other.rare
             && *key == other.key
             && *uid == other.uid
             && *node_name == other.node_name
@@ -173,6 +201,21 @@ impl Pod {
     /// Returns true if the `Ready` condition is true (upstream `IsPodReady`).
     pub fn is_ready(&self) -> bool {
         self.ready.is_some_and(|condition| condition.is_true)
+    }
+
+    /// Returns the conditions whose type has a prefix.
+    pub fn conditions(&self) -> &[PrefixedCondition] {
+        self.rare.as_ref().map_or(&[], |rare| &rare.conditions)
+    }
+
+    /// Returns the first condition of a type that has a prefix.
+    pub fn condition(&self, kind: &str) -> Option<&PrefixedCondition> {
+        self.conditions().iter().find(|condition| *condition.kind == *kind)
+    }
+
+    /// Returns an invalid entry of `status.podIPs`, if there is one.
+    pub fn invalid_pod_ip(&self) -> Option<&Text> {
+        self.rare.as_ref()?.invalid_pod_ip.as_ref()
     }
 
     /// Returns true if the phase is final (upstream `isPodTerminal`). A pod that is being deleted
@@ -213,6 +256,9 @@ impl Intern for Pod {
         interner.optional(&mut self.node_name);
         interner.optional(&mut self.subdomain);
         interner.ports(&mut self.ports);
+        for condition in self.rare.iter_mut().flat_map(|rare| &mut rare.conditions) {
+            interner.text(&mut condition.kind);
+        }
     }
 }
 
@@ -321,11 +367,29 @@ pub(crate) struct RawCondition {
     pub(crate) last_transition_time: Option<Timestamp>,
 }
 
-#[derive(PartialEq, Deserialize)]
+#[derive(PartialEq)]
 pub(crate) enum ConditionType {
     Ready,
-    #[serde(other)]
+    /// A type with a prefix.
+    Prefixed(Text),
     Other,
+}
+
+impl From<&str> for ConditionType {
+    fn from(kind: &str) -> Self {
+        match kind {
+            "Ready" => Self::Ready,
+            kind if kind.contains('/') => Self::Prefixed(kind.into()),
+            _ => Self::Other,
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for ConditionType {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let read = |kind: &str| Ok::<_, std::convert::Infallible>(Self::from(kind));
+        Ok(text::through(deserializer, read)?.unwrap_or(Self::Other))
+    }
 }
 
 #[derive(PartialEq, Deserialize)]
@@ -343,6 +407,19 @@ fn ready_condition(conditions: &[RawCondition]) -> Option<ReadyCondition> {
             last_transition: condition.last_transition_time,
         }
     })
+}
+
+/// Returns the conditions whose type has a prefix.
+fn prefixed_conditions(conditions: Vec<RawCondition>) -> Box<[PrefixedCondition]> {
+    let prefixed = conditions.into_iter().filter_map(|condition| match condition.kind {
+        ConditionType::Prefixed(kind) => Some(PrefixedCondition {
+            kind,
+            is_true: condition.status == Some(ConditionStatus::True),
+            last_transition: condition.last_transition_time,
+        }),
+        ConditionType::Ready | ConditionType::Other => None,
+    });
+    prefixed.collect()
 }
 
 impl From<RawPod> for Pod {
@@ -375,7 +452,6 @@ impl From<RawPod> for Pod {
             pod_ip: status.pod_ip.as_deref().and_then(address::parse_sloppy),
             pod_ips: pod_ips.into(),
             has_pod_ip,
-            invalid_pod_ip,
             ready: ready_condition(&status.conditions),
             owner: metadata
                 .owner_references
@@ -383,6 +459,7 @@ impl From<RawPod> for Pod {
                 .find(|owner| owner.controller == Some(true))
                 .map(|owner| PodOwner::of_kind(&owner.kind))
                 .unwrap_or_default(),
+            rare: RareFields { invalid_pod_ip, conditions: prefixed_conditions(status.conditions) }.boxed(),
             details: None,
         }
     }
@@ -412,6 +489,8 @@ mod tests {
                      "ports": [{"name": "admin", "containerPort": 9, "protocol": "UDP"}]}]},
             "status": {"phase": "Running", "podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.01"}, {"ip": "FD00::1"}, {"ip": "x"}],
                 "conditions": [{"type": "Initialized", "status": "True"},
+                    {"type": "shop.example/leader", "status": "True", "lastTransitionTime": "2024-01-02T00:00:00Z"},
+                    {"type": "shop.example/warm", "status": "Unknown"},
                     {"type": "Ready", "status": "True", "lastTransitionTime": "2024-01-01T00:00:00Z"}]}
         }));
         insta::assert_debug_snapshot!(pod);

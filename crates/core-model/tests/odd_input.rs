@@ -90,7 +90,7 @@ fn unusual_but_meaningful_values_are_read() {
     let garbage = json!([{"ip": "no address"}, {"ip": null}, {}, {"ip": "10.0.0.1"}]);
     let pod: Pod = serde_json::from_value(with(pod(), "/status/podIPs", garbage)).unwrap();
     assert_eq!(pod.pod_ips.len(), 1);
-    assert!(pod.has_pod_ip && pod.invalid_pod_ip.is_some());
+    assert!(pod.has_pod_ip && pod.invalid_pod_ip().is_some());
     // Go reads null as zero.
     let endpoints: Endpoints =
         serde_json::from_value(with(endpoints(), "/subsets/0/ports/0/port", json!(null))).unwrap();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::common::{apply, arcs, headless, pod, run, service, terminating, unready, with_ports};
 use insta::assert_snapshot;
-use kube_endpoint_core_model::pod::PodPhase;
+use kube_endpoint_core_model::pod::{PodPhase, RareFields};
 use kube_endpoint_core_model::well_known::{
     ANNOTATION_OVER_CAPACITY, ANNOTATION_TOLERATE_UNREADY, ANNOTATION_TRIGGER_TIME,
     LABEL_ENDPOINTS_MANAGED_BY, LABEL_HEADLESS, TRUNCATED,
@@ -36,7 +36,10 @@ fn each_reason_to_leave_a_pod_out() {
         pod("new", &[]),
         terminating(pod("leaving", &["10.0.0.3"])),
         pod("other-family", &["fd00::1"]),
-        Pod { invalid_pod_ip: Some("10.0.0".into()), ..pod("odd", &["fd00::1"]) },
+        Pod {
+            rare: RareFields { invalid_pod_ip: Some("10.0.0".into()), ..RareFields::default() }.boxed(),
+            ..pod("odd", &["fd00::1"])
+        },
         pod("portless", &["10.0.0.5"]),
     ];
     assert_snapshot!(rendered(&service(&[("", "http")]), pods));

@@ -92,6 +92,10 @@ impl<I: Index, T> IndexVec<I, T> {
         &self.items
     }
 
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.items.iter_mut()
+    }
+
     pub(super) fn iter(&self) -> std::slice::Iter<'_, T> {
         self.items.iter()
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 use kube_endpoint_core_model::well_known::ENDPOINTSLICE_CONTROLLER;
 use kube_endpoint_core_model::{
-    EndpointSlice, NodeLookup, Pod, Service, StringMap, Text, Timestamp, slice_labels,
+    EndpointSlice, NodeLookup, Pod, ReadyPods, Service, StringMap, Text, Timestamp, slice_labels,
 };
 
 use crate::topology::{HintedState, TopologyState};
@@ -33,6 +33,8 @@ pub struct PlanInputs<'a> {
     pub options: &'a PlanOptions,
     /// The distribution of the cluster's CPU over zones.
     pub topology: &'a TopologyState,
+    /// The pods that may be ready endpoints; `None` if every ready pod may, as upstream.
+    pub ready_pods: Option<&'a ReadyPods>,
     /// [`Plan::hinted`](crate::Plan::hinted) of the last sync of this Service; empty at the first
     /// sync.
     pub hinted: HintedState,
@@ -50,6 +52,7 @@ impl<'a> PlanInputs<'a> {
             trigger_time: None,
             options: &DEFAULT_OPTIONS,
             topology: &UNKNOWN_TOPOLOGY,
+            ready_pods: None,
             hinted: HintedState::default(),
         }
     }
@@ -77,6 +80,11 @@ impl<'a> PlanInputs<'a> {
     /// Sets [`topology`](Self::topology).
     pub fn with_topology(self, topology: &'a TopologyState) -> Self {
         Self { topology, ..self }
+    }
+
+    /// Sets [`ready_pods`](Self::ready_pods).
+    pub fn with_ready_pods(self, ready_pods: Option<&'a ReadyPods>) -> Self {
+        Self { ready_pods, ..self }
     }
 
     /// Sets [`hinted`](Self::hinted).

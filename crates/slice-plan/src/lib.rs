@@ -71,26 +71,61 @@ pub use topology::{HintedState, TopologyState};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use kube_endpoint_core_model::publish::publish_not_ready;
 use kube_endpoint_core_model::time::rfc3339;
 use kube_endpoint_core_model::well_known::ANNOTATION_TRIGGER_TIME;
-use kube_endpoint_core_model::{AddressType, EndpointSlice, Service, StringMap, Writes};
+use kube_endpoint_core_model::{AddressType, EndpointSlice, ReadyPods, Service, StringMap, Writes};
 
 use hints::Strategy;
 use pods::Candidates;
 
 /// Plans one sync of a Service (upstream `Reconciler.Reconcile`).
 pub fn plan(inputs: &PlanInputs<'_>) -> Plan {
-    plan_of(inputs, &mut Candidates::new(inputs))
+    plan_and_keep(inputs).0
 }
 
 /// As [`plan`], and returns the state from which [`PlanState::plan`] plans the next sync by the
 /// changed pods. The state counts only if all writes of the plan succeed. It is `None` if the next
 /// plan depends on more than changed pods, as [`PlanState`] lists.
 pub fn plan_and_keep(inputs: &PlanInputs<'_>) -> (Plan, Option<PlanState>) {
+    if inputs.ready_pods.is_some_and(ReadyPods::is_exclusive) {
+        return (exclusive(inputs), None);
+    }
     let mut candidates = Candidates::new(inputs);
     let plan = plan_of(inputs, &mut candidates);
     let state = PlanState::after(inputs, &candidates, &plan);
     (plan, state)
+}
+
+/// Plans for a Service with at most one ready endpoint. A leader that another slice holds than the
+/// one before takes two plans, so that no order of writes, and no write that fails, publishes two.
+fn exclusive(inputs: &PlanInputs<'_>) -> Plan {
+    static NOBODY: ReadyPods = ReadyPods::Leader(None);
+    let planned = |inputs: &PlanInputs<'_>| plan_of(inputs, &mut Candidates::new(inputs));
+    let plan = planned(inputs);
+    let (publishes_unready, _) =
+        publish_not_ready(inputs.service, inputs.options.tolerate_unready_annotation);
+    if publishes_unready || !makes_ready_beside_another(&plan, inputs.existing_slices) {
+        return plan;
+    }
+    Plan { again: true, ..planned(&inputs.clone().with_ready_pods(Some(&NOBODY))) }
+}
+
+/// Returns true if a plan writes a slice with a ready endpoint while another slice of the family
+/// has one.
+fn makes_ready_beside_another(plan: &Plan, existing: &[Arc<EndpointSlice>]) -> bool {
+    let has_ready = |slice: &EndpointSlice| slice.endpoints.iter().any(hints::is_ready);
+    let written = plan.sub_plans.iter().flat_map(|sub_plan| {
+        let Writes { create, update, .. } = &sub_plan.writes;
+        create.iter().map(|slice| (slice, true)).chain(update.iter().map(|slice| (slice, false)))
+    });
+    written.filter(|(slice, _)| has_ready(slice)).any(|(slice, is_new)| {
+        existing.iter().any(|other| {
+            other.address_type == slice.address_type
+                && (is_new || other.metadata.name != slice.metadata.name)
+                && has_ready(other)
+        })
+    })
 }
 
 fn plan_of(inputs: &PlanInputs<'_>, candidates: &mut Candidates<'_>) -> Plan {

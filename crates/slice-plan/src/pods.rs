@@ -8,9 +8,11 @@ use ahash::HashMap;
 use kube_endpoint_core_model::pod::ContainerPorts;
 use kube_endpoint_core_model::port::{PortSet, find_port, slice_ports};
 use kube_endpoint_core_model::publish::{UnreadableAnnotation, publish_not_ready};
+use kube_endpoint_core_model::readiness::endpoint_conditions;
 use kube_endpoint_core_model::slice::EndpointConditions;
 use kube_endpoint_core_model::{
-    Endpoint, EndpointPort, IpFamily, LeftOut, Node, NodeLookup, Pod, PodVerdict, Service, Text, Verdict,
+    Endpoint, EndpointPort, EndpointSlice, IpFamily, LeftOut, Node, NodeLookup, Pod, PodVerdict, ReadyPods,
+    Service, Text, Verdict,
 };
 
 use super::index::{CandidateIndex, GroupIndex, IndexVec};
@@ -118,7 +120,32 @@ impl<'a> Candidates<'a> {
                 };
             all.verdicts.push(PodVerdict { pod: pod.key.clone(), verdict });
         }
+        if let Some(ready_pods) = inputs.ready_pods {
+            all.choose(ready_pods, inputs.existing_slices, publishes_unready);
+        }
         all
+    }
+
+    /// Makes the endpoints not ready whose pods an EndpointSelector does not choose. It chooses among
+    /// the published pods.
+    fn choose(&mut self, ready_pods: &ReadyPods, slices: &[Arc<EndpointSlice>], publishes_unready: bool) {
+        let pod_of = |candidate: &Candidate<'a>| match candidate.source {
+            Source::Pod(pod) => Some(pod),
+            Source::Endpoint(_) => None,
+        };
+        let pods: Vec<&Pod> = self.list.iter().filter_map(pod_of).collect();
+        let chosen = ready_pods.among(&pods, slices);
+        let published = self.verdicts.iter_mut().filter_map(|it| match &mut it.verdict {
+            Verdict::Published { ready, serving, .. } => Some((ready, serving)),
+            Verdict::LeftOut(_) => None,
+        });
+        for (candidate, (ready, serving)) in self.list.iter_mut().zip(published) {
+            if let Some(pod) = pod_of(candidate) {
+                candidate.conditions = endpoint_conditions(pod, Some(&chosen), publishes_unready);
+                *ready = candidate.conditions.ready.unwrap_or_default();
+                *serving = candidate.conditions.serving.unwrap_or_default();
+            }
+        }
     }
 
     fn admit(
@@ -161,9 +188,7 @@ impl<'a> Candidates<'a> {
         if !families.iter().any(in_family) {
             return Err(no_address(pod, families));
         }
-        let serving = pod.is_ready();
-        let terminating = pod.is_terminating();
-        let ready = publishes_unready || (serving && !terminating);
+        let conditions = endpoint_conditions(pod, None, publishes_unready);
         self.list.push(Candidate {
             name: &pod.key.name,
             source: Source::Pod(pod),
@@ -171,14 +196,12 @@ impl<'a> Candidates<'a> {
             has_ipv4,
             has_ipv6,
             zone: node.and_then(|node| node.zone.clone()),
-            conditions: EndpointConditions {
-                ready: Some(ready),
-                serving: Some(serving),
-                terminating: Some(terminating),
-            },
+            conditions,
             hostname: pod.hostname_for(inputs.service),
         });
         let missing_ports = self.groups.get(group).map(|group| group.missing.clone()).unwrap_or_default();
+        let [ready, serving, terminating] =
+            [conditions.ready, conditions.serving, conditions.terminating].map(Option::unwrap_or_default);
         Ok(Verdict::Published { ready, serving, terminating, missing_ports })
     }
 }
@@ -199,7 +222,7 @@ fn sorted<'a>(inputs: &PlanInputs<'a>) -> Vec<&'a Pod> {
 }
 
 fn no_address(pod: &Pod, families: &[IpFamily]) -> LeftOut {
-    match (&pod.invalid_pod_ip, pod.pod_ips.is_empty(), families.first()) {
+    match (pod.invalid_pod_ip(), pod.pod_ips.is_empty(), families.first()) {
         (Some(address), ..) => LeftOut::InvalidAddress { address: address.clone() },
         (None, false, Some(family)) => LeftOut::NoAddressOfFamily { family: *family },
         _ => LeftOut::NoAddress,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use hashbrown::HashTable;
 use kube_endpoint_core_model::port::PortSet;
 use kube_endpoint_core_model::publish::UnreadableAnnotation;
-use kube_endpoint_core_model::{AddressType, Endpoint, EndpointSlice, Service, Text};
+use kube_endpoint_core_model::{AddressType, Endpoint, EndpointSlice, ReadyPods, Service, Text};
 
 use super::hints::Strategy;
 use super::index::{GroupIndex, Index};
@@ -22,8 +22,8 @@ use crate::topology::HintedState;
 /// each endpoint it holds an entry of 9 to 21 bytes.
 ///
 /// A plan leaves no state if the next plan may depend on more than changed pods: the Service has
-/// topology hints (the hints of an endpoint depend on all others), is being deleted, or publishes
-/// pods under several sets of ports; the gate `slice_compaction` is on; a node was missing; the
+/// topology hints (the hints of an endpoint depend on all others), is being deleted, publishes pods
+/// under several sets of ports, or has at most one ready endpoint, which depends on all pods; the gate `slice_compaction` is on; a node was missing; the
 /// plan creates or deletes slices, whose names or absence the next sync has to see first; or some
 /// slice differs from the one that this controller would write, although the plan need not write
 /// it.
@@ -31,6 +31,7 @@ use crate::topology::HintedState;
 pub struct PlanState {
     pub(super) service: Service,
     pub(super) options: PlanOptions,
+    ready_pods: Option<ReadyPods>,
     pub(super) group: PortGroup,
     pub(super) warning: Option<UnreadableAnnotation>,
     /// All slices, by name.
@@ -86,6 +87,7 @@ impl PlanState {
         let depends_on_pods_only = Strategy::of(inputs.service) != Strategy::Topology
             && !inputs.options.slice_compaction
             && inputs.may_create()
+            && !inputs.ready_pods.is_some_and(ReadyPods::is_exclusive)
             && plan.errors.is_empty()
             && plan.events.is_empty()
             && plan.hinted == HintedState::default();
@@ -115,6 +117,7 @@ impl PlanState {
             families: families.collect::<Option<_>>()?,
             service: inputs.service.clone(),
             options: inputs.options.clone(),
+            ready_pods: inputs.ready_pods.cloned(),
             group: group.clone(),
             warning: plan.warning.clone(),
             slices,
@@ -126,6 +129,7 @@ impl PlanState {
     pub(super) fn meets(&mut self, inputs: &PlanInputs<'_>) -> bool {
         let existing = inputs.existing_slices;
         self.options == *inputs.options
+            && self.ready_pods.as_ref() == inputs.ready_pods
             && inputs.hinted == HintedState::default()
             && self.service.same_for_controllers(inputs.service)
             && self.slices.len() == existing.len()

@@ -49,6 +49,7 @@ fn cluster((cpu, zone_of_pod, not_ready, max): &Spec) -> ClusterState {
         trigger_time: None,
         options: PlanOptions::default().with_max_endpoints_per_slice(*max),
         hinted: Default::default(),
+        ready_pods: None,
     }
 }
 

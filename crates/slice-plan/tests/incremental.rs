@@ -138,6 +138,7 @@ fn play(history: &History, planned: &mut Planned) -> TestCaseResult {
         trigger_time: None,
         options: history.options.clone(),
         hinted: Default::default(),
+        ready_pods: None,
     };
     let mut state: Option<PlanState> = None;
     for step in &history.steps {
@@ -224,6 +225,7 @@ fn settled(count: usize) -> (ClusterState, PlanState) {
         trigger_time: None,
         options: PlanOptions::default().with_max_endpoints_per_slice(4),
         hinted: Default::default(),
+        ready_pods: None,
     };
     let (plan, state) = cluster.with_inputs(plan_and_keep);
     assert!(state.is_none(), "slices were created");

@@ -8,4 +8,5 @@ mod hints_laws;
 mod incremental;
 mod laws;
 mod plans;
+mod readiness;
 mod vectors;

@@ -2,7 +2,7 @@
 
 use crate::common::ClusterState;
 use crate::common::build::{http, node, terminating, unready, web};
-use kube_endpoint_core_model::pod::PodPhase;
+use kube_endpoint_core_model::pod::{PodPhase, RareFields};
 use kube_endpoint_core_model::slice::{EndpointHints, Hint};
 use kube_endpoint_core_model::{IpFamily, Timestamp};
 
@@ -45,7 +45,7 @@ fn pods() {
         .pod(4, |pod| pod.pod_ips = Box::new([]))
         .pod(5, |pod| {
             pod.pod_ips = Box::new([]);
-            pod.invalid_pod_ip = Some("10.0.0".into());
+            pod.rare = RareFields { invalid_pod_ip: Some("10.0.0".into()), ..RareFields::default() }.boxed();
         })
         .pod(6, terminal)
         .pod(7, |pod| pod.pod_ips = Box::new([pod.pod_ips[1]]))

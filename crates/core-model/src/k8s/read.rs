@@ -108,7 +108,7 @@ fn node_status(status: &corev1::NodeStatus) -> node::RawStatus {
 
 fn raw_condition(kind: &str, status: &str, last_transition_time: Option<&metav1::Time>) -> RawCondition {
     RawCondition {
-        kind: if kind == "Ready" { ConditionType::Ready } else { ConditionType::Other },
+        kind: ConditionType::from(kind),
         status: Some(if status == "True" { ConditionStatus::True } else { ConditionStatus::Other }),
         last_transition_time: time(last_transition_time),
     }

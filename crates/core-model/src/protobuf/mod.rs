@@ -19,6 +19,7 @@
 mod encode;
 mod endpoints;
 mod envelope;
+mod lease;
 mod meta;
 mod node;
 mod pod;

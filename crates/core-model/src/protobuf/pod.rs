@@ -3,7 +3,7 @@
 use super::meta::{CommonMeta, non_empty, owned, time};
 use super::wire::{Fields, Payload};
 use super::{DecodeError, FromProtobuf};
-use crate::pod::{Pod, PodOwner, PodPhase, ReadyCondition};
+use crate::pod::{Pod, PodOwner, PodPhase, PrefixedCondition, RareFields, ReadyCondition};
 use crate::{Interner, address};
 
 #[derive(Default)]
@@ -20,6 +20,7 @@ struct RawPod<'a> {
     pod_ip: &'a str,
     pod_ips: Vec<&'a str>,
     ready: Option<ReadyCondition>,
+    conditions: Vec<(&'a str, ReadyCondition)>,
     owner: Option<PodOwner>,
 }
 
@@ -86,7 +87,11 @@ impl<'a> RawPod<'a> {
                         _ => PodPhase::Unknown,
                     };
                 }
-                2 if self.ready.is_none() => self.ready = ready_condition(payload)?,
+                2 => match condition(payload)? {
+                    Condition::Ready(ready) => self.ready = self.ready.or(Some(ready)),
+                    Condition::Prefixed(kind, state) => self.conditions.push((kind, state)),
+                    Condition::Other => {}
+                },
                 6 => self.pod_ip = payload.text("status.podIP")?,
                 12 => {
                     let mut ip = "";
@@ -118,6 +123,12 @@ impl<'a> RawPod<'a> {
             Some(first) if *first == self.pod_ip => address::parse_sloppy(first),
             _ => non_empty(self.pod_ip).and_then(address::parse_sloppy),
         };
+        let conditions = self.conditions.iter().map(|(kind, state)| PrefixedCondition {
+            kind: interner.shared(kind),
+            is_true: state.is_true,
+            last_transition: state.last_transition,
+        });
+        let conditions = conditions.collect();
         let ports = self.ports.iter().chain(&self.sidecar_ports);
         let ports = ports.map(|port| (port.name, port.number, port.protocol));
         Pod {
@@ -135,9 +146,9 @@ impl<'a> RawPod<'a> {
             pod_ip,
             has_pod_ip: !self.pod_ip.is_empty() || !self.pod_ips.is_empty(),
             pod_ips: pod_ips.into(),
-            invalid_pod_ip,
             ready: self.ready,
             owner: self.owner.unwrap_or_default(),
+            rare: RareFields { invalid_pod_ip, conditions }.boxed(),
             details: None,
         }
     }
@@ -183,24 +194,40 @@ fn read_container<'a>(payload: Payload<'a>, ports: &mut Vec<Port<'a>>) -> Result
     Ok(restart_policy)
 }
 
-/// Reads a condition of a pod or a node. Returns `None` unless it is the `Ready` condition.
-fn ready_condition(payload: Payload<'_>) -> Result<Option<ReadyCondition>, DecodeError> {
-    // The decoder only compares these texts, so they need not be UTF-8.
-    let (mut is_ready, mut is_true, mut last_transition) = (false, false, None);
+/// A condition of a pod.
+enum Condition<'a> {
+    Ready(ReadyCondition),
+    /// One whose type has a prefix.
+    Prefixed(&'a str, ReadyCondition),
+    Other,
+}
+
+fn condition<'a>(payload: Payload<'a>) -> Result<Condition<'a>, DecodeError> {
+    const READY: &str = "Ready";
+    const TYPE: &str = "status.conditions.type";
+    let mut kind = "";
+    // The decoder only compares the status, so it need not be UTF-8.
+    let (mut is_true, mut last_transition) = (false, None);
     let mut fields = Fields::of(payload, "status.conditions")?;
     while let Some((number, payload)) = fields.next()? {
         match number {
             1 => {
-                is_ready = payload.bytes("status.conditions.type")? == b"Ready";
+                let bytes = payload.bytes(TYPE)?;
                 // Go writes the type first.
-                if !is_ready {
-                    return Ok(None);
+                if bytes != READY.as_bytes() && !bytes.contains(&b'/') {
+                    return Ok(Condition::Other);
                 }
+                kind = payload.text(TYPE)?;
             }
             2 => is_true = payload.bytes("status.conditions.status")? == b"True",
             4 => last_transition = time(payload, "status.conditions.lastTransitionTime")?,
             _ => {}
         }
     }
-    Ok(is_ready.then_some(ReadyCondition { is_true, last_transition }))
+    let state = ReadyCondition { is_true, last_transition };
+    Ok(match kind {
+        READY => Condition::Ready(state),
+        "" => Condition::Other,
+        kind => Condition::Prefixed(kind, state),
+    })
 }

@@ -32,7 +32,7 @@ pub(super) fn publish(pod: &Pod, service: &Service, publish_not_ready: bool) -> 
     }
     let Some(ip) = address_of(pod, service) else {
         let family = wanted_family(service, pod);
-        return Err(match &pod.invalid_pod_ip {
+        return Err(match pod.invalid_pod_ip() {
             // Upstream publishes the text "<nil>" here, for which the API server refuses the whole
             // object.
             Some(address) => LeftOut::InvalidAddress { address: address.clone() },

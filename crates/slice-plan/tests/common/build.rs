@@ -33,6 +33,7 @@ pub fn web(zones: &[&str]) -> ClusterState {
         trigger_time: None,
         options: PlanOptions::default().with_max_endpoints_per_slice(3),
         hinted: Default::default(),
+        ready_pods: None,
     }
 }
 

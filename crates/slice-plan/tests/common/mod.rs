@@ -8,7 +8,9 @@ pub mod random;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use kube_endpoint_core_model::{AddressType, EndpointSlice, Node, Pod, Service, Text, Timestamp, Writes};
+use kube_endpoint_core_model::{
+    AddressType, EndpointSlice, Node, Pod, ReadyPods, Service, Text, Timestamp, Writes,
+};
 use kube_endpoint_slice_plan::{HintedState, Plan, PlanInputs, PlanOptions, TopologyState, plan};
 use serde::Deserialize;
 
@@ -29,6 +31,8 @@ pub struct ClusterState {
     pub options: PlanOptions,
     #[serde(skip)]
     pub hinted: HintedState,
+    #[serde(skip)]
+    pub ready_pods: Option<ReadyPods>,
 }
 
 impl ClusterState {
@@ -45,6 +49,7 @@ impl ClusterState {
                 .with_trigger_time(self.trigger_time)
                 .with_options(&self.options)
                 .with_topology(&TopologyState::from_nodes(&self.nodes, self.options.topology_node_tolerance))
+                .with_ready_pods(self.ready_pods.as_ref())
                 .with_hinted(self.hinted.clone()),
         )
     }

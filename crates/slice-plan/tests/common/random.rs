@@ -192,6 +192,7 @@ impl Step {
             trigger_time: None,
             options: self.options.clone(),
             hinted,
+            ready_pods: None,
         }
     }
 }

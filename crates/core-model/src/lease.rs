@@ -1,0 +1,327 @@
+//! A Lease, by which programs elect a leader, and the pod that its holder names.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer};
+
+use crate::meta::or_default;
+use crate::{Intern, Interner, ObjectKey, Pod, ResourceVersion, Text, Timestamp, address, text, time};
+
+/// How long a record counts that does not say for how long: client-go's default.
+pub const DEFAULT_DURATION: Duration = Duration::from_secs(15);
+/// The longest time for which a record counts, whatever it says.
+pub const LONGEST_DURATION: Duration = Duration::from_secs(600);
+/// The length of the longest hostname that a kubelet gives a pod.
+const LONGEST_HOSTNAME: usize = 63;
+
+/// The fields of a Lease (`coordination.k8s.io/v1`) that tell who leads.
+///
+/// ```
+/// use kube_endpoint_core_model::Lease;
+/// let lease: Lease = serde_json::from_str(r#"{
+///     "metadata": {"name": "scheduler", "namespace": "ops"},
+///     "spec": {"holderIdentity": "scheduler-0_6bb9", "leaseDurationSeconds": 15}
+/// }"#)?;
+/// assert_eq!(lease.record.holder, "scheduler-0_6bb9");
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lease {
+    pub key: ObjectKey,
+    /// Version of the object behind this view.
+    pub resource_version: ResourceVersion,
+    pub record: Record,
+}
+
+/// The part of a Lease that its holder changes. A holder that lives changes it again and again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Record {
+    /// The identity of the holder; empty if nobody holds the Lease.
+    pub holder: Text,
+    /// How long the record counts, in seconds, if it says so.
+    pub duration_seconds: Option<i32>,
+    /// When the holder got the Lease, by the holder's clock.
+    pub acquired: Option<Timestamp>,
+    /// When the holder renewed it last, by the holder's clock.
+    pub renewed: Option<Timestamp>,
+    /// How often the holder has changed.
+    pub transitions: Option<i32>,
+}
+
+impl Record {
+    /// Returns how long the record counts after it has changed: 15 s if it does not say, and 10
+    /// minutes at most.
+    pub fn duration(&self) -> Duration {
+        match self.duration_seconds.map(u64::try_from) {
+            Some(Ok(seconds)) if seconds > 0 => Duration::from_secs(seconds).min(LONGEST_DURATION),
+            _ => DEFAULT_DURATION,
+        }
+    }
+}
+
+/// The pod that the identity of a holder names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Named<'a> {
+    /// It names this pod and no other.
+    Pod(&'a Arc<Pod>),
+    /// It names none of the pods.
+    Nobody,
+    /// It names more than one of them.
+    Several,
+}
+
+/// Finds the pod that the identity of a holder names, among the pods that a selector selects.
+///
+/// The identity is split at `_`, `/`, `:`, `,`, `@` and blanks. It names a pod if one of the parts
+/// equals the pod's name, uid or hostname, the name as a kubelet shortens it for the hostname, or,
+/// compared as an address, one of the pod's addresses. It also names a pod if a part is the node of
+/// the pod, the pod is in the network of that node, and no other of the pods is.
+///
+/// A part of a name never counts: `web-1` does not name `web-10`.
+///
+/// ```
+/// use std::sync::Arc;
+/// use kube_endpoint_core_model::lease::{Named, named};
+/// use kube_endpoint_core_model::{ObjectKey, Pod};
+///
+/// let pod = |name: &str| Arc::new(Pod { key: ObjectKey::new("ops", name), ..Pod::default() });
+/// let pods = [pod("scheduler-0"), pod("scheduler-1")];
+/// assert_eq!(named("scheduler-1_6bb9", &pods), Named::Pod(&pods[1]));
+/// assert_eq!(named("scheduler", &pods), Named::Nobody);
+/// ```
+pub fn named<'a>(identity: &str, pods: &'a [Arc<Pod>]) -> Named<'a> {
+    let tokens = Tokens::of(identity);
+    let mut found = Named::Nobody;
+    for pod in pods {
+        if tokens.name(pod) || tokens.name_node_of(pod, pods) {
+            if found != Named::Nobody {
+                return Named::Several;
+            }
+            found = Named::Pod(pod);
+        }
+    }
+    found
+}
+
+/// The parts of an identity.
+struct Tokens<'a> {
+    texts: Vec<&'a str>,
+    addresses: Vec<IpAddr>,
+}
+
+impl<'a> Tokens<'a> {
+    fn of(identity: &'a str) -> Self {
+        let is_blank_or = |others: &'static str| {
+            move |character: char| character.is_whitespace() || others.contains(character)
+        };
+        let texts: Vec<_> = identity.split(is_blank_or("_/:,@")).filter(|text| !text.is_empty()).collect();
+        // An IPv6 address has colons, and a port may follow it.
+        let wide = identity.split(is_blank_or("_/,@"));
+        let addresses = wide.chain(texts.iter().copied()).filter_map(address_in).collect();
+        Self { texts, addresses }
+    }
+
+    fn has(&self, text: &str) -> bool {
+        self.texts.contains(&text)
+    }
+
+    fn name(&self, pod: &Pod) -> bool {
+        self.has(&pod.key.name)
+            || self.has(&pod.uid)
+            || pod.hostname.as_ref().is_some_and(|hostname| self.has(hostname))
+            || self.has(shortened(&pod.key.name))
+            // Somebody else may have the address of a pod that has ended.
+            || !pod.is_terminal()
+                && self.addresses.iter().any(|it| pod.pod_ip == Some(*it) || pod.pod_ips.contains(it))
+    }
+
+    /// Returns true if a part is the node of a pod, and the pod is the only one in the network of
+    /// that node.
+    fn name_node_of(&self, pod: &Pod, pods: &[Arc<Pod>]) -> bool {
+        let is_there = |other: &Pod| other.host_network && other.node_name == pod.node_name;
+        is_there(pod)
+            && !pod.is_terminal()
+            && pod.node_name.as_ref().is_some_and(|node| self.has(node))
+            && pods.iter().filter(|other| is_there(other) && !other.is_terminal()).count() == 1
+    }
+}
+
+/// Returns the address that a text is, with or without a port.
+fn address_in(text: &str) -> Option<IpAddr> {
+    let inner = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+    let address = address::parse_sloppy(inner);
+    address.or_else(|| text.parse().ok().map(|socket: SocketAddr| socket.ip()))
+}
+
+/// Returns the hostname that a kubelet makes of a pod's name.
+fn shortened(name: &str) -> &str {
+    name.get(..LONGEST_HOSTNAME).map_or(name, |start| start.trim_end_matches(['-', '.']))
+}
+
+impl Intern for Lease {
+    fn intern(&mut self, interner: &mut Interner) {
+        interner.text(&mut self.key.namespace);
+    }
+}
+
+impl<'de> Deserialize<'de> for Lease {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let RawLease { metadata, spec } = RawLease::deserialize(deserializer)?;
+        Ok(Self {
+            key: ObjectKey { namespace: metadata.namespace, name: metadata.name },
+            resource_version: metadata.resource_version,
+            record: Record {
+                holder: spec.holder_identity,
+                duration_seconds: spec.lease_duration_seconds,
+                acquired: spec.acquire_time,
+                renewed: spec.renew_time,
+                transitions: spec.lease_transitions,
+            },
+        })
+    }
+}
+
+#[derive(Deserialize)]
+struct RawLease {
+    metadata: RawMeta,
+    #[serde(default, deserialize_with = "or_default")]
+    spec: RawSpec,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawMeta {
+    #[serde(deserialize_with = "text::or_empty")]
+    name: Text,
+    #[serde(default, deserialize_with = "text::or_empty")]
+    namespace: Text,
+    #[serde(default)]
+    resource_version: ResourceVersion,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct RawSpec {
+    #[serde(deserialize_with = "text::or_empty")]
+    holder_identity: Text,
+    lease_duration_seconds: Option<i32>,
+    #[serde(deserialize_with = "time::lenient")]
+    acquire_time: Option<Timestamp>,
+    #[serde(deserialize_with = "time::lenient")]
+    renew_time: Option<Timestamp>,
+    lease_transitions: Option<i32>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn pod(name: &str, change: impl FnOnce(&mut Pod)) -> Arc<Pod> {
+        let mut pod = Pod { key: ObjectKey::new("ops", name), ..Pod::default() };
+        change(&mut pod);
+        Arc::new(pod)
+    }
+
+    fn name(identity: &str, pods: &[Arc<Pod>]) -> String {
+        match named(identity, pods) {
+            Named::Pod(pod) => pod.key.name.to_string(),
+            Named::Nobody => "nobody".to_owned(),
+            Named::Several => "several".to_owned(),
+        }
+    }
+
+    #[test]
+    fn an_identity_names_a_pod_by_name_uid_hostname_or_address() {
+        let long = format!("{}-long-name", "a".repeat(62));
+        let pods = [
+            pod("web-1", |pod| pod.uid = "0c3f-11".into()),
+            pod("web-10", |pod| pod.hostname = Some("first".into())),
+            pod("web-2", |pod| {
+                pod.pod_ip = Some("10.0.0.2".parse().unwrap());
+                pod.pod_ips = Box::new(["10.0.0.2".parse().unwrap(), "fd00::2".parse().unwrap()]);
+            }),
+            pod(&long, |_| {}),
+        ];
+        let check = |identity: &str, want: &str| assert_eq!(name(identity, &pods), want, "{identity}");
+        for identity in ["web-1", "web-1_6bb9", "6bb9/web-1", "x:web-1", "a,web-1", "me@web-1", " web-1\n"] {
+            check(identity, "web-1");
+        }
+        check("0c3f-11", "web-1");
+        check("first_0", "web-10");
+        for identity in [
+            "10.0.0.2",
+            "10.0.0.2:8080",
+            "10.0.0.02",
+            "fd00::2",
+            "FD00:0::2_x",
+            "[fd00::2]:8080",
+            "[fd00::2]",
+        ] {
+            check(identity, "web-2");
+        }
+        check(&"a".repeat(62), &long);
+        check(&format!("{}_x", &long[..63]), "nobody");
+        for identity in
+            ["", "_", "web", "web-", "eb-1", "web-100", "0c3f", "10.0.0.22", "fd00::", "::", "first.web"]
+        {
+            check(identity, "nobody");
+        }
+        check("web-1_web-2", "several");
+        check("web-1_web-1_0c3f-11", "web-1");
+    }
+
+    #[test]
+    fn a_node_names_its_only_pod_in_the_network_of_the_node() {
+        let on = |name: &str, node: &str, host: bool| {
+            pod(name, |pod| (pod.node_name, pod.host_network) = (Some(node.into()), host))
+        };
+        let pods = [on("a", "one", true), on("b", "one", false), on("c", "two", true), on("d", "two", true)];
+        assert_eq!(name("one_6bb9", &pods), "a");
+        assert_eq!(name("two_6bb9", &pods), "nobody");
+        assert_eq!(name("three", &pods), "nobody");
+        assert_eq!(name("one", &pods[1..]), "nobody");
+        // A pod that has ended is no longer there.
+        let ended = pod("d", |pod| {
+            (pod.node_name, pod.host_network) = (Some("two".into()), true);
+            pod.phase = crate::pod::PodPhase::Failed;
+        });
+        assert_eq!(name("two", &[on("c", "two", true), ended]), "c");
+    }
+
+    #[test]
+    fn the_address_of_a_pod_that_has_ended_names_nobody() {
+        let ended = pod("a", |pod| {
+            pod.pod_ips = Box::new(["10.0.0.2".parse().unwrap()]);
+            pod.phase = crate::pod::PodPhase::Succeeded;
+        });
+        assert_eq!(name("10.0.0.2", std::slice::from_ref(&ended)), "nobody");
+        assert_eq!(name("a", &[ended]), "a");
+    }
+
+    #[test]
+    fn a_record_counts_for_as_long_as_it_says_within_limits() {
+        let check = |seconds: Option<i32>, want: u64| {
+            let record = Record { duration_seconds: seconds, ..Record::default() };
+            assert_eq!(record.duration(), Duration::from_secs(want), "{seconds:?}");
+        };
+        check(None, 15);
+        check(Some(0), 15);
+        check(Some(-1), 15);
+        check(Some(1), 1);
+        check(Some(600), 600);
+        check(Some(601), 600);
+        check(Some(i32::MAX), 600);
+    }
+
+    #[test]
+    fn odd_fields_are_absent() {
+        let lease: Lease = serde_json::from_value(json!({"metadata": {"name": "l"}, "spec": null})).unwrap();
+        assert_eq!(lease.record, Record::default());
+        let spec = json!({"holderIdentity": null, "leaseDurationSeconds": null, "renewTime": "soon", "acquireTime": null});
+        let lease: Lease = serde_json::from_value(json!({"metadata": {"name": "l"}, "spec": spec})).unwrap();
+        assert_eq!(lease.record, Record::default());
+    }
+}

@@ -1,0 +1,315 @@
+//! The readiness of an EndpointSelector: which of the pods that it selects are ready endpoints.
+//!
+//! | base | chosen | being deleted | ready | serving | terminating |
+//! |---|---|---|---|---|---|
+//! | yes | yes | no | **true** | true | false |
+//! | yes | yes | yes | false | true | true |
+//! | yes | no | no / yes | false | false | as deleted |
+//! | no | any | no / yes | false | false | as deleted |
+//!
+//! Base is the pod's condition `Ready`. A pod is chosen if its named condition is `True`, and with
+//! [`Pick::Newest`] if it is also picked; or if it leads by the Lease. With
+//! `publishNotReadyAddresses` every endpoint is ready, and serving is as in the table.
+//!
+//! Serving follows the choice too. Otherwise kube-proxy, which falls back to serving endpoints that
+//! terminate when none is ready, would send traffic to a leader of before.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use crate::slice::EndpointConditions;
+use crate::{EndpointSlice, ObjectReference, Pod, Text, text};
+
+/// `spec.readiness` of an EndpointSelector.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Readiness {
+    /// The pods whose condition of this type is `True`.
+    Condition { kind: Text, pick: Pick },
+    /// The pod that the holder of a Lease in the selector's namespace names.
+    Lease { name: Text },
+}
+
+/// How many of the pods with a true condition are ready endpoints.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pick {
+    /// All of them.
+    #[default]
+    All,
+    /// The one whose condition changed last.
+    Newest,
+}
+
+/// The pods of a Service that may be ready endpoints: an input of a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReadyPods {
+    /// Those that a condition chooses.
+    Condition { kind: Text, pick: Pick },
+    /// The pod with this name, which leads; or none.
+    Leader(Option<Text>),
+}
+
+/// The pods that [`ReadyPods`] chooses among those of one Service.
+#[derive(Clone, Copy, Debug)]
+pub enum Chosen<'a> {
+    /// Each pod with a true condition of this type.
+    WithCondition(&'a str),
+    /// The pod with this name.
+    Named(Option<&'a Text>),
+}
+
+impl ReadyPods {
+    /// Returns true if at most one pod is ready.
+    pub fn is_exclusive(&self) -> bool {
+        !matches!(self, Self::Condition { pick: Pick::All, .. })
+    }
+
+    /// Returns the pods that may be ready, among those that are published. `slices` are those that the controller maintains for the
+    /// Service.
+    ///
+    /// [`Pick::Newest`] picks among the ready pods with a true condition. Those that are not being
+    /// deleted come first, then those whose condition changed last, then the one that the slices
+    /// show serving, then the one with the lowest name.
+    pub fn among<'a>(&'a self, pods: &[&'a Pod], slices: &[Arc<EndpointSlice>]) -> Chosen<'a> {
+        match self {
+            Self::Condition { kind, pick: Pick::All } => Chosen::WithCondition(kind),
+            Self::Leader(pod) => Chosen::Named(pod.as_ref()),
+            Self::Condition { kind, pick: Pick::Newest } => {
+                let candidates = pods.iter().filter(|pod| pod.is_ready());
+                let candidates = candidates.filter_map(|pod| {
+                    let condition = pod.condition(kind).filter(|condition| condition.is_true)?;
+                    Some((*pod, condition.last_transition))
+                });
+                let newest = candidates.min_by_key(|(pod, since)| {
+                    let name = &pod.key.name;
+                    (pod.is_terminating(), Reverse(*since), !is_serving_in(slices, pod), name)
+                });
+                Chosen::Named(newest.map(|(pod, _)| &pod.key.name))
+            }
+        }
+    }
+}
+
+impl Chosen<'_> {
+    /// Returns true if a pod is chosen.
+    pub fn has(&self, pod: &Pod) -> bool {
+        match self {
+            Self::WithCondition(kind) => pod.condition(kind).is_some_and(|condition| condition.is_true),
+            Self::Named(name) => name.is_some_and(|name| *name == pod.key.name),
+        }
+    }
+}
+
+/// Returns the conditions of a pod's endpoint. `chosen` is `None` if every pod may be ready, as for
+/// any Service.
+pub fn endpoint_conditions(
+    pod: &Pod,
+    chosen: Option<&Chosen<'_>>,
+    publish_not_ready: bool,
+) -> EndpointConditions {
+    let serving = pod.is_ready() && chosen.is_none_or(|chosen| chosen.has(pod));
+    let terminating = pod.is_terminating();
+    EndpointConditions {
+        ready: Some(publish_not_ready || (serving && !terminating)),
+        serving: Some(serving),
+        terminating: Some(terminating),
+    }
+}
+
+/// Returns the pod that the slices show ready, if there is exactly one.
+pub fn ready_pod_in(slices: &[Arc<EndpointSlice>]) -> Option<&ObjectReference> {
+    let ready =
+        slices.iter().flat_map(|slice| &slice.endpoints).filter(|it| it.conditions.ready == Some(true));
+    let mut pods = ready.filter_map(|it| it.target_ref.as_ref());
+    let first = pods.next()?;
+    pods.all(|pod| pod.uid == first.uid).then_some(first)
+}
+
+/// Returns true if the slices show a pod as the one that is picked. With `publishNotReadyAddresses`
+/// they show all pods ready.
+fn is_serving_in(slices: &[Arc<EndpointSlice>], pod: &Pod) -> bool {
+    slices.iter().flat_map(|slice| &slice.endpoints).any(|endpoint| {
+        endpoint.conditions.serving == Some(true)
+            && endpoint
+                .target_ref
+                .as_ref()
+                .is_some_and(|target| target.uid == pod.uid && target.name == pod.key.name)
+    })
+}
+
+/// The reason why `spec.readiness` cannot be used. The schema of the API lets no such object in.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidReadiness {
+    /// It has both, or neither.
+    #[error("give it exactly one of lease and condition")]
+    NotOne,
+    /// The type of the condition has no prefix.
+    #[error("condition is no type with a prefix, such as shop.example/leader")]
+    Condition,
+    /// The Lease has no name.
+    #[error("lease has no name")]
+    LeaseName,
+    /// The value of `pick` is unknown.
+    #[error("pick is neither All nor Newest")]
+    Pick,
+    /// A Lease names one holder.
+    #[error("pick goes with a condition, not with a lease")]
+    PickWithLease,
+}
+
+/// The field as an object has it.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct RawReadiness {
+    condition: Option<Text>,
+    pick: Option<Text>,
+    lease: Option<RawLease>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct RawLease {
+    #[serde(deserialize_with = "text::or_empty")]
+    name: Text,
+}
+
+impl TryFrom<RawReadiness> for Readiness {
+    type Error = InvalidReadiness;
+
+    fn try_from(RawReadiness { condition, pick, lease }: RawReadiness) -> Result<Self, InvalidReadiness> {
+        match (condition, lease) {
+            (Some(kind), None) => {
+                let pick = match pick.as_deref() {
+                    None | Some("All") => Pick::All,
+                    Some("Newest") => Pick::Newest,
+                    Some(_) => return Err(InvalidReadiness::Pick),
+                };
+                if !kind.contains('/') {
+                    return Err(InvalidReadiness::Condition);
+                }
+                Ok(Self::Condition { kind, pick })
+            }
+            (None, Some(_)) if pick.is_some() => Err(InvalidReadiness::PickWithLease),
+            (None, Some(RawLease { name })) if name.is_empty() => Err(InvalidReadiness::LeaseName),
+            (None, Some(RawLease { name })) => Ok(Self::Lease { name }),
+            _ => Err(InvalidReadiness::NotOne),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pod::{PrefixedCondition, RareFields, ReadyCondition};
+    use crate::{Endpoint, ObjectKey, ObjectReference, Timestamp};
+
+    const LEADER: &str = "shop.example/leader";
+
+    fn pod(name: &str, ready: bool, condition: Option<(bool, Option<i64>)>, deleted: bool) -> Pod {
+        let conditions = condition.map(|(is_true, second)| PrefixedCondition {
+            kind: LEADER.into(),
+            is_true,
+            last_transition: second.map(|second| Timestamp::from_second(second).unwrap()),
+        });
+        Pod {
+            key: ObjectKey::new("shop", name),
+            uid: name.into(),
+            deletion_timestamp: deleted.then_some(Timestamp::UNIX_EPOCH),
+            ready: Some(ReadyCondition { is_true: ready, last_transition: None }),
+            rare: RareFields { conditions: conditions.into_iter().collect(), invalid_pod_ip: None }.boxed(),
+            ..Pod::default()
+        }
+    }
+
+    fn slice(ready: &[&str]) -> Arc<EndpointSlice> {
+        let endpoint = |name: &&str| Endpoint {
+            conditions: EndpointConditions { ready: Some(true), serving: Some(true), ..Default::default() },
+            target_ref: Some(ObjectReference {
+                name: (*name).into(),
+                uid: (*name).into(),
+                ..Default::default()
+            }),
+            ..Endpoint::default()
+        };
+        Arc::new(EndpointSlice { endpoints: ready.iter().map(endpoint).collect(), ..Default::default() })
+    }
+
+    /// The table of the module, row by row, for both ways to choose a pod.
+    #[test]
+    fn an_endpoint_is_ready_if_its_pod_is_ready_chosen_and_stays() {
+        let of = |kind: &str| ReadyPods::Condition { kind: kind.into(), pick: Pick::All };
+        let (by_condition, leader, nobody) =
+            (of(LEADER), ReadyPods::Leader(Some("a".into())), ReadyPods::Leader(None));
+        for publish in [false, true] {
+            for ready in [false, true] {
+                for deleted in [false, true] {
+                    for chosen in [false, true] {
+                        let pod = pod("a", ready, Some((chosen, None)), deleted);
+                        let by_lease = if chosen { &leader } else { &nobody };
+                        let serving = ready && chosen;
+                        let want = EndpointConditions {
+                            ready: Some(publish || serving && !deleted),
+                            serving: Some(serving),
+                            terminating: Some(deleted),
+                        };
+                        for pods in [&by_condition, by_lease] {
+                            let chosen = pods.among(&[&pod], &[]);
+                            assert_eq!(
+                                endpoint_conditions(&pod, Some(&chosen), publish),
+                                want,
+                                "{pods:?} {pod:?}"
+                            );
+                        }
+                    }
+                    let plain = endpoint_conditions(&pod("a", ready, None, deleted), None, publish);
+                    assert_eq!(plain.ready, Some(publish || ready && !deleted));
+                    assert_eq!(plain.serving, Some(ready));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_absent_condition_is_not_true() {
+        let of = |kind: &str| ReadyPods::Condition { kind: kind.into(), pick: Pick::All };
+        let ready = pod("a", true, Some((true, None)), false);
+        assert!(!of("shop.example/other").among(&[], &[]).has(&ready));
+        assert!(!of(LEADER).among(&[], &[]).has(&pod("a", true, None, false)));
+    }
+
+    #[test]
+    fn the_newest_is_picked() {
+        let newest = ReadyPods::Condition { kind: LEADER.into(), pick: Pick::Newest };
+        let check = |pods: &[Pod], slices: &[&str], want: Option<&str>| {
+            let pods: Vec<&Pod> = pods.iter().collect();
+            let slices = [slice(slices)];
+            let chosen = newest.among(&pods, &slices);
+            let names = pods.iter().filter(|pod| chosen.has(pod)).map(|pod| &*pod.key.name);
+            assert_eq!(names.collect::<Vec<_>>(), want.into_iter().collect::<Vec<_>>(), "{pods:?}");
+        };
+        let leads = |name: &str, at: i64| pod(name, true, Some((true, Some(at))), false);
+        let without_time = |name: &str| pod(name, true, Some((true, None)), false);
+        check(&[], &[], None);
+        check(&[leads("a", 1), leads("b", 2), leads("c", 1)], &["a"], Some("b"));
+        check(&[leads("a", 1), pod("b", true, Some((false, Some(2))), false)], &[], Some("a"));
+        // One that is not ready is not picked.
+        check(&[leads("a", 1), pod("b", false, Some((true, Some(2))), false)], &[], Some("a"));
+        // One that is being deleted is picked last.
+        check(&[leads("a", 1), pod("b", true, Some((true, Some(2))), true)], &[], Some("a"));
+        check(&[pod("b", true, Some((true, Some(2))), true)], &[], Some("b"));
+        // Equal and absent times: what is published stays.
+        check(&[leads("a", 1), leads("b", 1)], &["b"], Some("b"));
+        check(&[leads("a", 1), leads("b", 1)], &[], Some("a"));
+        check(&[without_time("a"), without_time("b")], &["b"], Some("b"));
+        check(&[without_time("a"), leads("b", 1)], &["a"], Some("b"));
+    }
+
+    #[test]
+    fn slices_show_one_ready_pod_or_none() {
+        assert_eq!(ready_pod_in(&[slice(&["a"]), slice(&["a"])]).map(|pod| &*pod.name), Some("a"));
+        assert_eq!(ready_pod_in(&[slice(&["a"]), slice(&["b"])]), None);
+        assert_eq!(ready_pod_in(&[]), None);
+    }
+}
