@@ -109,6 +109,11 @@ impl Default for EndpointSelector {
 }
 
 impl EndpointSelector {
+    /// Returns true if the readiness of pods depends on a Lease.
+    pub fn names_lease(&self) -> bool {
+        matches!(self.readiness, Some(Readiness::Lease { .. }))
+    }
+
     /// Returns true if the selector selects these labels. An invalid one selects nothing.
     pub fn selects(&self, labels: &StringMap) -> bool {
         self.selector.as_ref().is_ok_and(|selector| selector.matches(labels))

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use kube_endpoint_core_model::change::ChangedPod;
 use kube_endpoint_core_model::{
-    EndpointSelector, EndpointSlice, Endpoints, Node, NodeLookup, ObjectKey, Pod, ResourceVersion, Service,
+    EndpointSelector, EndpointSlice, Endpoints, Lease, Node, NodeLookup, ObjectKey, Pod, ResourceVersion,
+    Service,
 };
 use kube_endpoint_tracker::WriteLedger;
 use parking_lot::RwLock;
@@ -38,6 +39,7 @@ pub(crate) struct Inner {
     pub(crate) nodes: Store<Node>,
     pub(crate) endpoint_slices: Store<EndpointSlice>,
     pub(crate) endpoints: Store<Endpoints>,
+    pub(crate) leases: Store<Lease>,
     pub(crate) progress: Progress,
     pub(crate) watched_namespaces: WatchedNamespaces,
     /// True if a reflector has logged that the server does not select shards.
@@ -98,6 +100,7 @@ impl Cluster {
                 nodes: Store::default(),
                 endpoint_slices: Store::default(),
                 endpoints: Store::default(),
+                leases: Store::default(),
                 progress: Progress::new(kinds, &watched_namespaces),
                 watched_namespaces,
                 shard_warned: AtomicBool::new(false),
@@ -108,6 +111,8 @@ impl Cluster {
                 handlers: RwLock::new(Arc::new([])),
                 metrics: Kind::ALL.map(|kind| match kind {
                     Kind::EndpointSelectors if !kinds.contains(kind) => KindMetrics::unused(kind),
+                    // The program learns at run time if it lists them.
+                    Kind::Leases if !kinds.contains(Kind::EndpointSelectors) => KindMetrics::unused(kind),
                     _ => KindMetrics::new(kind),
                 }),
             }),
@@ -152,7 +157,8 @@ impl Cluster {
     }
 
     pub(crate) fn metrics(&self, kind: Kind) -> &KindMetrics {
-        let [pods, services, nodes, endpoint_slices, endpoints, endpoint_selectors] = &self.inner.metrics;
+        let [pods, services, nodes, endpoint_slices, endpoints, endpoint_selectors, leases] =
+            &self.inner.metrics;
         match kind {
             Kind::Pods => pods,
             Kind::Services => services,
@@ -160,6 +166,7 @@ impl Cluster {
             Kind::EndpointSlices => endpoint_slices,
             Kind::Endpoints => endpoints,
             Kind::EndpointSelectors => endpoint_selectors,
+            Kind::Leases => leases,
         }
     }
 
@@ -324,6 +331,16 @@ impl Cluster {
         self.inner.endpoints.table.read().iter().map(|endpoints| endpoints.key()).collect()
     }
 
+    /// Returns a Lease.
+    pub fn lease(&self, key: &ObjectKey) -> Option<Arc<Lease>> {
+        self.inner.leases.table.read().get(&key.namespace, &key.name).cloned()
+    }
+
+    /// Returns true if the reflectors have listed the Leases of a namespace.
+    pub fn has_listed_leases(&self, namespace: &str) -> bool {
+        self.inner.progress.is_covered(Kind::Leases, namespace)
+    }
+
     /// Returns all nodes, sorted by name.
     pub fn nodes(&self) -> Vec<Arc<Node>> {
         self.inner.nodes.table.read().iter().cloned().collect()
@@ -338,6 +355,7 @@ impl Cluster {
             Kind::EndpointSlices => self.inner.endpoint_slices.table.read().len(),
             Kind::Endpoints => self.inner.endpoints.table.read().len(),
             Kind::EndpointSelectors => self.inner.index.read().endpoint_selector_count(),
+            Kind::Leases => self.inner.leases.table.read().len(),
         }
     }
 
@@ -371,7 +389,7 @@ impl Cluster {
 
     /// Returns true if reflectors have listed each awaited kind and the cluster has called handlers
     /// for its objects; for pods only if a handler wants them ([`Handler::wants_pods`]). Stays true
-    /// once it is true.
+    /// once it is true. Nobody awaits Leases, since the store of another kind shows which are needed.
     pub fn has_synced(&self) -> bool {
         self.inner.progress.has_synced()
     }
@@ -401,7 +419,7 @@ impl Cluster {
 
     /// Returns the status of a kind: synced or not, and the failure of its requests.
     pub fn status(&self, kind: Kind) -> KindStatus {
-        let synced = self.has_synced_kinds([kind]);
+        let synced = self.inner.progress.is_complete(kind);
         KindStatus { synced, failure: self.inner.progress.failure(kind) }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kube_endpoint_core_model::change::PodChange;
 use kube_endpoint_core_model::{
-    EndpointSelector, EndpointSlice, Endpoints, Node, ObjectKey, Pod, ResourceVersion, Service,
+    EndpointSelector, EndpointSlice, Endpoints, Lease, Node, ObjectKey, Pod, ResourceVersion, Service,
 };
 use tokio::time::Instant;
 
@@ -141,6 +141,8 @@ pub trait Handler: Send + Sync {
     fn on_endpoint_slice(&self, _change: &Change<EndpointSlice>) {}
     /// An Endpoints object changed.
     fn on_endpoints(&self, _change: &Change<Endpoints>) {}
+    /// A Lease changed. There is a call for each renewal.
+    fn on_lease(&self, _change: &Change<Lease>) {}
     /// The cluster applied a complete list of nodes, EndpointSlices or Endpoints, which covers
     /// `scope`, and called the handlers for every change in it. It made no call for an object that
     /// was created and deleted while the watch was down.

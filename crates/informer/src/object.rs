@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kube_endpoint_core_model::protobuf::{FromProtobuf, ObjectToWrite};
 use kube_endpoint_core_model::well_known::SELECTOR_GROUP;
 use kube_endpoint_core_model::{
-    EndpointSelector, EndpointSlice, Endpoints, Intern, Node, ObjectKey, ObjectMeta, Pod, PodDetails,
+    EndpointSelector, EndpointSlice, Endpoints, Intern, Lease, Node, ObjectKey, ObjectMeta, Pod, PodDetails,
     ResourceVersion, Service, Text,
 };
 use kube_endpoint_tracker::SentObject;
@@ -26,17 +26,20 @@ pub enum Kind {
     Endpoints,
     /// `kube-endpoint-manager.github.io/v1alpha1` EndpointSelector.
     EndpointSelectors,
+    /// `coordination.k8s.io/v1` Lease, of namespaces with an EndpointSelector that names one.
+    Leases,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Pods,
         Self::Services,
         Self::Nodes,
         Self::EndpointSlices,
         Self::Endpoints,
         Self::EndpointSelectors,
+        Self::Leases,
     ];
 
     /// Returns the plural resource name, as in paths and in the `kind` label of metrics.
@@ -48,6 +51,7 @@ impl Kind {
             Self::EndpointSlices => "endpointslices",
             Self::Endpoints => "endpoints",
             Self::EndpointSelectors => "endpointselectors",
+            Self::Leases => "leases",
         }
     }
 }
@@ -73,6 +77,7 @@ impl Kind {
         match self {
             Self::EndpointSlices => "discovery.k8s.io",
             Self::EndpointSelectors => SELECTOR_GROUP,
+            Self::Leases => "coordination.k8s.io",
             Self::Pods | Self::Services | Self::Nodes | Self::Endpoints => "",
         }
     }
@@ -135,6 +140,8 @@ pub struct Resource {
     /// The path of the list over all namespaces.
     pub path: &'static str,
     pub list_kind: &'static str,
+    /// The field selector of lists and watches of all namespaces.
+    pub(crate) cluster_field_selector: Option<&'static str>,
 }
 
 impl Resource {
@@ -219,7 +226,15 @@ macro_rules! object {
      |$cluster:ident, $origin:ident, $event:ident| $apply:expr, |$view_of:ident| $key:expr, $($version:ident).+ $(, $methods:ident)*) => {
         impl Object for $view {
             const KIND: Kind = Kind::$kind;
-            const RESOURCE: Resource = Resource { path: $path, list_kind: $list_kind };
+            const RESOURCE: Resource = Resource {
+                path: $path,
+                list_kind: $list_kind,
+                // Each node renews a Lease in this namespace every ten seconds.
+                cluster_field_selector: match Kind::$kind {
+                    Kind::Leases => Some("metadata.namespace!=kube-node-lease"),
+                    _ => None,
+                },
+            };
             const NOTIFY_EVERY_VERSION: bool = $every_version;
 
             fn key(&self) -> ObjectKey {
@@ -382,4 +397,16 @@ object!(
     metadata.resource_version,
     written,
     summarized
+);
+object!(
+    Lease,
+    Leases,
+    "/apis/coordination.k8s.io/v1/leases",
+    "LeaseList",
+    false,
+    |cluster, origin, event| {
+        cluster.apply_to(&cluster.inner.leases, origin, event, |it, change| it.on_lease(change));
+    },
+    |lease| lease.key.clone(),
+    resource_version
 );

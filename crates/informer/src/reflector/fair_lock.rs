@@ -40,7 +40,7 @@ impl Cluster {
             Kind::Pods | Kind::Services | Kind::EndpointSelectors => {
                 Some(self.inner.fair_locks.pods_and_services.lock().await)
             }
-            Kind::Nodes | Kind::EndpointSlices | Kind::Endpoints => None,
+            Kind::Nodes | Kind::EndpointSlices | Kind::Endpoints | Kind::Leases => None,
         }
     }
 

@@ -3,11 +3,12 @@
 //! A kind has one list and watch, or one for each namespace. Each of these has a position of its
 //! own: what one of them has read says nothing about the namespaces of the others.
 
-use std::collections::BTreeMap;
+use std::cmp::Ordering;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
-use kube_endpoint_core_model::{ResourceVersion, Text};
+use kube_endpoint_core_model::ResourceVersion;
 use kube_endpoint_watch_channel as watch;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -34,13 +35,17 @@ pub(crate) struct Progress {
     listed: Notify,
 }
 
-/// The progress of the lists and watches of one kind.
-#[derive(Debug)]
-enum KindProgress {
-    /// One list and watch covers all namespaces.
-    All(Box<StreamProgress>),
-    /// Each namespace has one. There is at least one namespace.
-    Namespaces(BTreeMap<Text, StreamProgress>),
+/// The progress of the lists and watches of one kind, sorted by scope. The scopes of a kind can
+/// change: reflectors of new ones then begin, and others end.
+type KindProgress = watch::Sender<Streams>;
+
+type Streams = Arc<[Stream]>;
+
+/// One list and watch.
+#[derive(Clone, Debug)]
+struct Stream {
+    scope: Scope,
+    progress: Arc<StreamProgress>,
 }
 
 /// The progress of one list and watch.
@@ -71,45 +76,30 @@ struct StreamState {
     suspected: bool,
 }
 
-impl KindProgress {
-    fn new(scopes: Vec<Scope>) -> Self {
-        let namespaces = scopes.into_iter().filter_map(|scope| match scope {
-            Scope::All => None,
-            Scope::Namespace(namespace) => Some((namespace, StreamProgress::default())),
-        });
-        let namespaces: BTreeMap<_, _> = namespaces.collect();
-        if namespaces.is_empty() { Self::All(Box::default()) } else { Self::Namespaces(namespaces) }
-    }
+/// Returns the kinds without Leases: other stores show which of them are needed, if any, so nobody
+/// can wait until they are listed.
+fn awaitable(kinds: Kinds) -> Kinds {
+    kinds.iter().filter(|kind| *kind != Kind::Leases).collect()
+}
 
-    fn streams(&self) -> impl Iterator<Item = &StreamProgress> {
-        let (all, namespaces) = match self {
-            Self::All(all) => (Some(&**all), None),
-            Self::Namespaces(namespaces) => (None, Some(namespaces.values())),
-        };
-        all.into_iter().chain(namespaces.into_iter().flatten())
-    }
-
-    /// Returns the list and watch that covers a namespace.
-    fn covering(&self, namespace: &str) -> Option<&StreamProgress> {
-        match self {
-            Self::All(all) => Some(all),
-            Self::Namespaces(namespaces) => namespaces.get(namespace),
-        }
-    }
-
-    fn of(&self, scope: &Scope) -> Option<&StreamProgress> {
-        match (self, scope) {
-            (Self::All(all), Scope::All) => Some(all),
-            (Self::Namespaces(namespaces), Scope::Namespace(namespace)) => namespaces.get(namespace),
-            _ => None,
-        }
-    }
+/// Returns the streams of these scopes, with the progress that those of `before` have made.
+fn streams(scopes: Vec<Scope>, before: &[Stream]) -> Streams {
+    let mut streams: Vec<Stream> = scopes
+        .into_iter()
+        .map(|scope| {
+            let same = before.iter().find(|stream| stream.scope == scope);
+            let progress = same.map(|stream| Arc::clone(&stream.progress)).unwrap_or_default();
+            Stream { scope, progress }
+        })
+        .collect();
+    streams.sort_by(|one, other| one.scope.cmp(&other.scope));
+    streams.into()
 }
 
 impl Progress {
     /// `awaited` are the kinds that reflectors have to list before the stores count as synced.
     pub(crate) fn new(awaited: Kinds, watched: &WatchedNamespaces) -> Self {
-        let kinds = Kind::ALL.map(|kind| KindProgress::new(watched.scopes(kind)));
+        let kinds = Kind::ALL.map(|kind| watch::Sender::new(streams(watched.scopes(kind), &[])));
         Self {
             history: History::default(),
             differed: Mutex::default(),
@@ -121,7 +111,7 @@ impl Progress {
     }
 
     fn of(&self, kind: Kind) -> &KindProgress {
-        let [pods, services, nodes, endpoint_slices, endpoints, endpoint_selectors] = &self.kinds;
+        let [pods, services, nodes, endpoint_slices, endpoints, endpoint_selectors, leases] = &self.kinds;
         match kind {
             Kind::Pods => pods,
             Kind::Services => services,
@@ -129,16 +119,51 @@ impl Progress {
             Kind::EndpointSlices => endpoint_slices,
             Kind::Endpoints => endpoints,
             Kind::EndpointSelectors => endpoint_selectors,
+            Kind::Leases => leases,
         }
     }
 
-    fn stream(&self, kind: Kind, scope: &Scope) -> Option<&StreamProgress> {
-        self.of(kind).of(scope)
+    fn streams(&self, kind: Kind) -> Streams {
+        Arc::clone(&self.of(kind).borrow())
+    }
+
+    fn stream(&self, kind: Kind, scope: &Scope) -> Option<Arc<StreamProgress>> {
+        let streams = self.of(kind).borrow();
+        let at = streams.binary_search_by(|stream| stream.scope.cmp(scope)).ok()?;
+        streams.get(at).map(|stream| Arc::clone(&stream.progress))
+    }
+
+    /// Returns the list and watch that covers a namespace.
+    fn covering(&self, kind: Kind, namespace: &str) -> Option<Arc<StreamProgress>> {
+        let streams = self.of(kind).borrow();
+        // The scope of all namespaces is the only one of its kind, and the lowest.
+        let order =
+            |stream: &Stream| stream.scope.namespace().map_or(Ordering::Equal, |own| own.cmp(namespace));
+        let at = streams.binary_search_by(order).ok()?;
+        streams.get(at).map(|stream| Arc::clone(&stream.progress))
+    }
+
+    /// Replaces the scopes of a kind. Those that stay keep their progress.
+    pub(crate) fn set_scopes(&self, kind: Kind, scopes: Vec<Scope>) {
+        self.of(kind).send_if_modified(|before| {
+            let now = streams(scopes, before);
+            let same = now.iter().map(|it| &it.scope).eq(before.iter().map(|it| &it.scope));
+            if !same {
+                *before = now;
+            }
+            !same
+        });
+    }
+
+    /// Returns a receiver of the changes of the scopes of a kind.
+    pub(crate) fn watch_scopes(&self, kind: Kind) -> ScopesReceiver {
+        ScopesReceiver(self.of(kind).subscribe())
     }
 
     /// Returns the lowest version up to which all lists and watches of a kind have read.
     pub(crate) fn lowest_version(&self, kind: Kind) -> ResourceVersion {
-        let versions = self.of(kind).streams().map(|stream| stream.state.lock().position);
+        let versions = self.streams(kind);
+        let versions = versions.iter().map(|stream| stream.progress.state.lock().position);
         versions.min().unwrap_or_default()
     }
 
@@ -148,14 +173,16 @@ impl Progress {
         if !self.synced.borrow().contains(kind) {
             return None;
         }
-        let received = self.of(kind).streams().filter_map(|stream| stream.state.lock().received);
-        received.min().map(|received| received.elapsed())
+        let streams = self.streams(kind);
+        let received = streams.iter().filter_map(|stream| stream.progress.state.lock().received);
+        let longest = received.min().map(|received| received.elapsed());
+        if streams.is_empty() { Some(Duration::ZERO) } else { longest }
     }
 
     /// Returns the version up to which the list and watch that covers a namespace has read, or the
     /// default version if no list and watch covers it.
     pub(crate) fn position_in(&self, kind: Kind, namespace: &str) -> ResourceVersion {
-        self.of(kind).covering(namespace).map(|stream| stream.state.lock().position).unwrap_or_default()
+        self.covering(kind, namespace).map(|stream| stream.state.lock().position).unwrap_or_default()
     }
 
     /// Returns the version up to which one list and watch has read.
@@ -222,7 +249,9 @@ impl Progress {
 
     /// Makes the reflectors list all kinds.
     pub(crate) fn require_lists(&self) {
-        self.kinds.iter().flat_map(KindProgress::streams).for_each(|stream| stream.relist.notify_one());
+        for kind in Kind::ALL {
+            self.streams(kind).iter().for_each(|stream| stream.progress.relist.notify_one());
+        }
     }
 
     /// Makes a reflector list because its store may differ from the server.
@@ -251,7 +280,7 @@ impl Progress {
             state.listed = state.began_list.take().or(state.listed);
         }
         self.listed.notify_waiters();
-        let all_synced = self.of(kind).streams().all(|stream| stream.state.lock().synced);
+        let all_synced = self.is_complete(kind);
         if all_synced {
             self.synced.send_if_modified(|synced| {
                 let is_new = !synced.contains(kind);
@@ -262,9 +291,19 @@ impl Progress {
         all_synced
     }
 
+    /// Returns true if the store has applied a list of each list and watch of a kind.
+    pub(crate) fn is_complete(&self, kind: Kind) -> bool {
+        self.streams(kind).iter().all(|stream| stream.progress.state.lock().synced)
+    }
+
     /// Returns true if the store has applied a list of this list and watch.
     pub(crate) fn is_synced(&self, kind: Kind, scope: &Scope) -> bool {
         self.stream(kind, scope).is_some_and(|stream| stream.state.lock().synced)
+    }
+
+    /// Returns true if the store has applied a list that covers a namespace.
+    pub(crate) fn is_covered(&self, kind: Kind, namespace: &str) -> bool {
+        self.covering(kind, namespace).is_some_and(|stream| stream.state.lock().synced)
     }
 
     /// Replaces the kinds that [`Self::synced`] waits for.
@@ -280,11 +319,11 @@ impl Progress {
     /// Returns the awaited kinds that are not synced.
     pub(crate) fn unsynced(&self) -> Kinds {
         let (awaited, synced) = (*self.awaited.borrow(), *self.synced.borrow());
-        awaited.iter().filter(|kind| !synced.contains(*kind)).collect()
+        awaitable(awaited).iter().filter(|kind| !synced.contains(*kind)).collect()
     }
 
     pub(crate) fn has_synced_kinds(&self, kinds: Kinds) -> bool {
-        self.synced.borrow().contains_all(kinds)
+        self.synced.borrow().contains_all(awaitable(kinds))
     }
 
     pub(crate) async fn synced(&self) {
@@ -302,12 +341,14 @@ impl Progress {
 
     pub(crate) async fn synced_kinds(&self, kinds: Kinds) {
         // The sender lives as long as `self`, so waiting cannot fail.
+        let kinds = awaitable(kinds);
         let _ = self.synced.subscribe().wait_for(|synced| synced.contains_all(kinds)).await;
     }
 
     /// Returns the failure of a kind that began first, among those that last.
     pub(crate) fn failure(&self, kind: Kind) -> Option<KindFailure> {
-        let failures = self.of(kind).streams().filter_map(|stream| stream.failure.lock().clone());
+        let streams = self.streams(kind);
+        let failures = streams.iter().filter_map(|stream| stream.progress.failure.lock().clone());
         failures.min_by_key(|failure| failure.since)
     }
 
@@ -331,11 +372,14 @@ impl Progress {
         let is_since = |at: Option<Instant>| at.is_some_and(|at| at >= since);
         let is_listed = |stream: &StreamProgress| is_since(stream.state.lock().listed);
         let is_listing = |stream: &StreamProgress| is_since(stream.state.lock().began_list);
-        let streams = self.of(kind).streams();
-        streams.filter(|it| !is_listed(it) && !is_listing(it)).for_each(|it| it.relist.notify_one());
+        for stream in self.streams(kind).iter().map(|stream| &stream.progress) {
+            if !is_listed(stream) && !is_listing(stream) {
+                stream.relist.notify_one();
+            }
+        }
         loop {
             let listed = self.listed.notified();
-            if self.of(kind).streams().all(is_listed) {
+            if self.streams(kind).iter().all(|stream| is_listed(&stream.progress)) {
                 return;
             }
             listed.await;
@@ -354,7 +398,7 @@ impl Progress {
     /// Asks the reflector that covers a namespace for a version check. Requests that it has not
     /// taken up yet count as one.
     pub(crate) fn request_version_check(&self, kind: Kind, namespace: &str) {
-        if let Some(stream) = self.of(kind).covering(namespace) {
+        if let Some(stream) = self.covering(kind, namespace) {
             stream.version_check.notify_one();
         }
     }
@@ -364,6 +408,24 @@ impl Progress {
         match self.stream(kind, scope) {
             Some(stream) => stream.version_check.notified().await,
             None => std::future::pending().await,
+        }
+    }
+}
+
+/// Receives the scopes of a kind.
+pub(crate) struct ScopesReceiver(watch::Receiver<Streams>);
+
+impl ScopesReceiver {
+    /// Returns the current scopes, which then count as seen.
+    pub(crate) fn current(&mut self) -> Vec<Scope> {
+        self.0.borrow_and_update().iter().map(|stream| stream.scope.clone()).collect()
+    }
+
+    /// Waits for scopes that have not been seen.
+    pub(crate) async fn changed(&mut self) {
+        // The sender lives as long as the cluster.
+        if self.0.changed().await.is_err() {
+            std::future::pending().await
         }
     }
 }

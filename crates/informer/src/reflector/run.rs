@@ -1,9 +1,15 @@
 //! Runs a reflector: requests, transitions and delays.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::future::Future;
 use std::pin::pin;
 use std::time::Duration;
 
+use futures::StreamExt;
+use futures::future::{AbortHandle, abortable};
+use futures::stream::FuturesUnordered;
+use kube_endpoint_core_model::ResourceVersion;
 use rand::RngExt;
 use tokio::time::Instant;
 
@@ -13,14 +19,15 @@ use crate::reflector::Reflector;
 use crate::reflector::history::StorageWentBack;
 use crate::reflector::state::{Listing, Next, State};
 use crate::reflector::status::{KindFailure, ListWatchVerb, whole_millis};
-use crate::{ApiClient, Cluster, Object, ReflectorOptions};
+use crate::{ApiClient, Cluster, Object, ReflectorOptions, Scope, StreamEvent};
 
 /// After a watch that lasted this long, the reflector does not delay the next relist.
 const STABLE_WATCH: Duration = Duration::from_secs(10);
 
 /// Lists and watches one kind, and applies the events to a cluster, until `shutdown` completes. If
 /// the cluster holds only some namespaces, each of them has a list and watch of its own; nodes are
-/// always listed as a whole.
+/// always listed as a whole. Leases are listed in the namespaces of the EndpointSelectors that name
+/// one, as soon as the cluster shows them.
 ///
 /// It never gives up. While the API server is unreachable or refuses requests, the reflector logs
 /// that and retries with backoff; the cluster keeps its content. A kind that has never been listed
@@ -59,18 +66,41 @@ pub async fn run<T: Object>(
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), StorageWentBack> {
     let mut shutdown = pin!(shutdown);
-    let scopes = cluster.watched_namespaces().scopes(T::KIND);
-    let reflectors = scopes.into_iter().zip(0..).map(|(scope, number)| {
-        let mut reflector = Reflector::<T>::new(client.clone(), &cluster, scope, number, options);
-        // Boxed, since the future is large and there is at least one for each kind.
-        Box::pin(async move { reflector.forever().await })
-    });
-    let mut all = std::pin::pin!(futures::future::join_all(reflectors));
-    tokio::select! {
-        biased;
-        () = &mut shutdown => Ok(()),
-        went_back = cluster.storage_went_back() => Err(went_back),
-        _ = &mut all => Ok(()),
+    let mut scopes = cluster.inner.progress.watch_scopes(T::KIND);
+    let mut reflectors = FuturesUnordered::new();
+    let mut running: BTreeMap<Scope, AbortHandle> = BTreeMap::new();
+    let mut number = 0;
+    loop {
+        let wanted = scopes.current();
+        running.retain(|scope, reflector| {
+            let stays = wanted.contains(scope);
+            if !stays {
+                reflector.abort();
+                // Nobody needs these objects any more.
+                cluster.apply_in(scope, StreamEvent::<T>::restarted(Vec::new(), ResourceVersion::default()));
+            }
+            stays
+        });
+        for scope in wanted {
+            if let Entry::Vacant(entry) = running.entry(scope.clone()) {
+                let mut reflector = Reflector::<T>::new(client.clone(), &cluster, scope, number, options);
+                number += 1;
+                // Boxed, since the future is large and there is at least one for each kind.
+                let (reflector, handle) = abortable(Box::pin(async move { reflector.forever().await }));
+                reflectors.push(reflector);
+                entry.insert(handle);
+            }
+        }
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut shutdown => return Ok(()),
+                went_back = cluster.storage_went_back() => return Err(went_back),
+                () = scopes.changed() => break,
+                // A reflector ends only when its scope is gone.
+                Some(_) = reflectors.next() => {}
+            }
+        }
     }
 }
 

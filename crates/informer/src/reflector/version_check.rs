@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use kube_endpoint_core_model::{
-    EndpointSelector, EndpointSlice, Endpoints, Node, Pod, ResourceVersion, Service,
+    EndpointSelector, EndpointSlice, Endpoints, Lease, Node, Pod, ResourceVersion, Service,
 };
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
@@ -182,6 +182,9 @@ pub async fn server_version_of(
             Kind::EndpointSelectors => {
                 let target = Target::new(&EndpointSelector::RESOURCE, &scope);
                 server_version::<EndpointSelector>(client, target, limit).await
+            }
+            Kind::Leases => {
+                server_version::<Lease>(client, Target::new(&Lease::RESOURCE, &scope), limit).await
             }
         }
     };

@@ -234,6 +234,7 @@ impl Cluster {
                 let update = Update::of(new, old.as_ref());
                 let change = Change { old, new: Some(Arc::clone(update.item())), arrived };
                 let services = self.index_selector(&update.item().key, change.new.as_ref());
+                self.update_lease_scopes();
                 metrics.applied.increment(1);
                 self.advance::<EndpointSelector>(scope, version);
                 if update.notifies() {
@@ -258,6 +259,7 @@ impl Cluster {
     fn remove_selector(&self, Origin { scope, arrived }: &Origin, key: &ObjectKey, version: ResourceVersion) {
         let old = self.endpoint_selector(key);
         let services = self.index_selector(key, None);
+        self.update_lease_scopes();
         self.metrics(EndpointSelector::KIND).deleted.increment(1);
         self.advance::<EndpointSelector>(scope, version);
         if old.is_some() {
@@ -290,6 +292,7 @@ impl Cluster {
             let key = change.latest().map(|selector| selector.key.clone()).unwrap_or_default();
             services.push(self.index_selector(&key, change.new.as_ref()));
         }
+        self.update_lease_scopes();
         self.metrics(EndpointSelector::KIND).restarted.increment(1);
         self.restart::<EndpointSelector>(scope, version, contradicts, &changes);
         for (change, services) in changes.iter().zip(services) {
@@ -311,6 +314,19 @@ impl Cluster {
             }
         }
         attached
+    }
+
+    /// Lets reflectors list and watch the Leases that EndpointSelectors name.
+    fn update_lease_scopes(&self) {
+        let watched = self.watched_namespaces();
+        let scopes = {
+            let index = self.inner.index.read();
+            watched.lease_scopes(index.lease_namespaces().cloned())
+        };
+        let progress = &self.inner.progress;
+        progress.set_scopes(Kind::Leases, scopes);
+        let is_synced = progress.is_complete(Kind::Leases);
+        self.metrics(Kind::Leases).synced.set(if is_synced { 1.0 } else { 0.0 });
     }
 
     fn notify_selector(&self, change: &Change<EndpointSelector>, services: &[ObjectKey]) {

@@ -20,6 +20,8 @@ pub(crate) struct PodServiceIndex {
     pods: usize,
     services: usize,
     endpoint_selectors: usize,
+    /// The namespaces of the EndpointSelectors that name a Lease, with their number.
+    lease_namespaces: BTreeMap<Text, usize>,
     pod_log: PodLogOptions,
 }
 
@@ -103,7 +105,7 @@ impl PodServiceIndex {
         self.pods = self.pods - pods + part.pods;
         self.services = self.services - services + part.services;
         let namespaces = before.into_iter().map(|namespace| (name.clone(), namespace)).collect();
-        Self { namespaces, nodes, pods, services, endpoint_selectors: 0, pod_log: self.pod_log }
+        Self { namespaces, nodes, pods, services, pod_log: self.pod_log, ..Self::default() }
     }
 
     pub(crate) fn pod(&self, key: &ObjectKey) -> Option<&Arc<Pod>> {
@@ -178,13 +180,32 @@ impl PodServiceIndex {
     /// See [`NamespaceIndex::set_endpoint_selector`].
     pub(crate) fn set_endpoint_selector(&mut self, key: &ObjectKey, selector: Option<Arc<EndpointSelector>>) {
         let space = self.namespace(&key.namespace);
-        let before = usize::from(space.endpoint_selector(&key.name).is_some());
-        let now = usize::from(selector.is_some());
+        let before = space.endpoint_selector(&key.name).cloned();
+        let counts = [before.is_some(), selector.is_some()].map(usize::from);
+        let names = [&before, &selector].map(|it| it.as_ref().is_some_and(|it| it.names_lease()));
         space.set_endpoint_selector(&key.name, selector);
         if space.is_empty() {
             self.namespaces.remove(&key.namespace);
         }
+        let [before, now] = counts;
         self.endpoint_selectors = self.endpoint_selectors + now - before;
+        match names {
+            [false, true] => *self.lease_namespaces.entry(key.namespace.clone()).or_default() += 1,
+            [true, false] => {
+                if let Some(count) = self.lease_namespaces.get_mut(&key.namespace) {
+                    *count -= 1;
+                    if *count == 0 {
+                        self.lease_namespaces.remove(&key.namespace);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Returns the namespaces of the EndpointSelectors that name a Lease.
+    pub(crate) fn lease_namespaces(&self) -> impl ExactSizeIterator<Item = &Text> {
+        self.lease_namespaces.keys()
     }
 
     pub(crate) fn endpoint_selector_count(&self) -> usize {

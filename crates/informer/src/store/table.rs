@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use kube_endpoint_core_model::{EndpointSlice, Endpoints, Node, ObjectKey, Text};
+use kube_endpoint_core_model::{EndpointSlice, Endpoints, Lease, Node, ObjectKey, Text};
 
 use crate::{Object, Scope};
 
@@ -22,6 +22,12 @@ impl Indexed for EndpointSlice {
 }
 
 impl Indexed for Endpoints {
+    fn index_key(&self) -> Option<ObjectKey> {
+        None
+    }
+}
+
+impl Indexed for Lease {
     fn index_key(&self) -> Option<ObjectKey> {
         None
     }

@@ -55,12 +55,34 @@ impl WatchedNamespaces {
                 && self.shard.is_none_or(|shard| shard.contains(namespace)))
     }
 
-    /// Returns the scopes of the lists and watches of a kind. There is at least one.
+    /// Returns the scopes of the lists and watches of a kind at first. Only Leases have none, until
+    /// the stores show which are needed.
     pub(crate) fn scopes(&self, kind: Kind) -> Vec<Scope> {
+        if kind == Kind::Leases {
+            return Vec::new();
+        }
         if self.namespaces.is_empty() || !kind.is_namespaced() {
             return vec![Scope::All];
         }
         self.namespaces.iter().cloned().map(Scope::Namespace).collect()
+    }
+}
+
+/// The most namespaces whose Leases have lists and watches of their own.
+const MOST_LEASE_NAMESPACES: usize = 20;
+
+impl WatchedNamespaces {
+    /// Returns the scopes of the lists and watches of Leases, if EndpointSelectors of these
+    /// namespaces name some.
+    ///
+    /// A watch of a namespace brings no renewals of nodes. One watch for the cluster costs less
+    /// than many, but asks for the right to read all Leases, so there is none if the namespaces are
+    /// named.
+    pub(crate) fn lease_scopes(&self, namespaces: impl ExactSizeIterator<Item = Text>) -> Vec<Scope> {
+        if namespaces.len() > MOST_LEASE_NAMESPACES && self.namespaces.is_empty() {
+            return vec![Scope::All];
+        }
+        namespaces.map(Scope::Namespace).collect()
     }
 }
 
@@ -105,6 +127,23 @@ mod tests {
         check(&two, Kind::EndpointSlices, &["a", "b"]);
         check(&two, Kind::Nodes, &["*"]);
         check(&WatchedNamespaces::named([""; 0]), Kind::Services, &["*"]);
+    }
+
+    #[test]
+    fn leases_of_many_namespaces_have_one_watch() {
+        let names = |count: usize| (0..count).map(|number| Text::from(format!("n{number:02}")));
+        let named = WatchedNamespaces::named(["a"]);
+        let check = |watched: &WatchedNamespaces, count: usize, want: usize| {
+            let scopes = watched.lease_scopes(names(count));
+            assert_eq!(scopes.len(), want, "{count}");
+            assert_eq!(scopes.contains(&Scope::All), count > 20 && want == 1);
+        };
+        let all = WatchedNamespaces::default();
+        check(&all, 0, 0);
+        check(&all, 20, 20);
+        check(&all, 21, 1);
+        check(&named, 21, 21);
+        assert!(all.scopes(Kind::Leases).is_empty());
     }
 
     #[test]

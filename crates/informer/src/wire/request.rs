@@ -27,18 +27,26 @@ pub(crate) struct Target {
     path: String,
     /// The shard that the reflector asks the server to select, as `shardSelector`.
     pub(crate) shard_selector: Option<String>,
+    field_selector: Option<&'static str>,
 }
 
 impl Target {
     /// Returns the target of a resource in a scope.
     pub(crate) fn new(resource: &Resource, scope: &Scope) -> Self {
-        Self { path: resource.path_in(scope), shard_selector: None }
+        let field_selector = resource.cluster_field_selector.filter(|_| *scope == Scope::All);
+        Self { path: resource.path_in(scope), shard_selector: None, field_selector }
     }
 
-    fn push_shard_selector(&self, path: &mut String, separator: char) {
-        if let Some(selector) = &self.shard_selector {
-            let _ = write!(path, "{separator}shardSelector=");
-            escape(path, selector);
+    /// Appends the selectors. `separator` comes before the first of them.
+    fn push_selectors(&self, path: &mut String, mut separator: char) {
+        let selectors =
+            [("shardSelector", self.shard_selector.as_deref()), ("fieldSelector", self.field_selector)];
+        for (name, selector) in selectors {
+            if let Some(selector) = selector {
+                let _ = write!(path, "{separator}{name}=");
+                escape(path, selector);
+                separator = '&';
+            }
         }
     }
 }
@@ -56,7 +64,7 @@ pub(crate) fn list_path(target: &Target, limit: u32, token: Option<&str>) -> Str
         path.push_str("&continue=");
         escape(&mut path, token);
     }
-    target.push_shard_selector(&mut path, separator);
+    target.push_selectors(&mut path, separator);
     path
 }
 
@@ -69,7 +77,7 @@ pub(crate) fn watch_path(target: &Target, from: Option<ResourceVersion>, timeout
         None => "sendInitialEvents=true&resourceVersionMatch=NotOlderThan".to_owned(),
     };
     let mut path = format!("{path}?watch=true&allowWatchBookmarks=true&{from}&timeoutSeconds={seconds}");
-    target.push_shard_selector(&mut path, '&');
+    target.push_selectors(&mut path, '&');
     path
 }
 
