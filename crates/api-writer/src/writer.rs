@@ -9,7 +9,7 @@ use http::{HeaderValue, Method};
 use kube_endpoint_api_client::{ApiClient, ContentType};
 use kube_endpoint_core_model::maker::{KUBE_CONTROLLER_MANAGER, KUBE_ENDPOINT_MANAGER, Provenance};
 use kube_endpoint_core_model::protobuf::Encoded;
-use kube_endpoint_core_model::{ObjectKey, ObjectMeta, ResourceVersion, Service};
+use kube_endpoint_core_model::{Lease, ObjectKey, ObjectMeta, ResourceVersion, Service};
 use kube_endpoint_tracker::{Content, PendingWrite};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -269,6 +269,16 @@ impl ApiWriter {
     /// Any [`WriteError`] except `NotFound`.
     pub async fn service(&self, key: &ObjectKey) -> Result<Option<Service>, WriteError> {
         let path = format!("/api/v1/namespaces/{}/services/{}", key.namespace, key.name);
+        self.read_json(&path, Formats::json()).await
+    }
+
+    /// Reads a Lease from the server, as [`Self::service`] reads a Service.
+    ///
+    /// # Errors
+    ///
+    /// Any [`WriteError`] except `NotFound`.
+    pub async fn lease(&self, key: &ObjectKey) -> Result<Option<Lease>, WriteError> {
+        let path = format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases/{}", key.namespace, key.name);
         self.read_json(&path, Formats::json()).await
     }
 

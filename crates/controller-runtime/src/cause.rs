@@ -39,10 +39,13 @@ pub enum Cause {
     Probe = 14,
     /// The EndpointSelector that a Service names changed.
     EndpointSelector = 15,
+    /// The Lease that an EndpointSelector names has another holder, or its holder no longer renews
+    /// it.
+    Lease = 16,
 }
 
 impl Cause {
-    const ALL: [Self; 16] = [
+    const ALL: [Self; 17] = [
         Self::Retry,
         Self::Pod,
         Self::Service,
@@ -59,6 +62,7 @@ impl Cause {
         Self::Start,
         Self::Probe,
         Self::EndpointSelector,
+        Self::Lease,
     ];
 
     /// Returns the causes of the syncs in or after an outage that come in addition to the retries
@@ -86,6 +90,7 @@ impl Cause {
             Self::Start => "start",
             Self::Probe => "probe",
             Self::EndpointSelector => "endpoint_selector",
+            Self::Lease => "lease",
         }
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use kube_endpoint_api_writer::Writable;
 use kube_endpoint_core_model::{
-    Admission, EndpointSelector, EndpointSlice, Endpoints, Node, ObjectKey, PlannedEvent, Service,
+    Admission, EndpointSelector, EndpointSlice, Endpoints, Lease, Node, ObjectKey, PlannedEvent, Service,
 };
 use kube_endpoint_informer::{Change, Handler, Kind, PodEvent, Scope};
 use kube_endpoint_tracker::Observation;
@@ -44,6 +44,13 @@ impl<R: Reconciler> Handler for Runtime<R> {
         self.reconciler.on_endpoint_selector(self, change, services);
     }
 
+    fn on_lease(&self, change: &Change<Lease>) {
+        if !self.has_begun() {
+            return;
+        }
+        self.reconciler.on_lease(self, change);
+    }
+
     fn on_node(&self, change: &Change<Node>) {
         if !self.has_begun() {
             return;
@@ -78,6 +85,9 @@ impl<R: Reconciler> Handler for Runtime<R> {
     fn on_relisted(&self, kind: Kind, scope: &Scope) {
         if !self.has_begun() {
             return;
+        }
+        if kind == Kind::Leases {
+            self.reconciler.on_leases_listed(self);
         }
         if kind == R::Output::INFORMER_KIND {
             // If one list covers all namespaces, they have the same position.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kube_endpoint_api_writer::{EventSubject, FailedWrite};
 use kube_endpoint_core_model::{
-    EndpointSelector, EndpointSlice, Endpoints, Node, ObjectKey, PlannedEvent, Service,
+    EndpointSelector, EndpointSlice, Endpoints, Lease, Node, ObjectKey, PlannedEvent, Service,
 };
 use kube_endpoint_informer::{Change, Kinds, PodEvent};
 use kube_endpoint_workqueue::{Attempt, MaxOfRateLimiter, SyncOutcome};
@@ -116,6 +116,12 @@ pub trait Reconciler: Sized + Send + Sync + 'static {
         _services: &[ObjectKey],
     ) {
     }
+
+    /// A Lease changed that is in a namespace where an EndpointSelector names one.
+    fn on_lease(&self, _runtime: &Runtime<Self>, _change: &Change<Lease>) {}
+
+    /// The cluster applied a complete list of Leases, which shows that others do not exist.
+    fn on_leases_listed(&self, _runtime: &Runtime<Self>) {}
 
     /// A node changed.
     fn on_node(&self, _runtime: &Runtime<Self>, _change: &Change<Node>) {}

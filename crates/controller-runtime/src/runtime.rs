@@ -223,7 +223,8 @@ impl<R: Reconciler> Runtime<R> {
     /// have changed since the sync that left `kept`. It calls `from_all` instead if `kept` is
     /// `None`, the cache does not know which pods have changed, the Service is a new one, or
     /// `from_changed` returns `None`. The last argument of `from_all` is false if there are few
-    /// pods: it need not return a state then.
+    /// pods: it need not return a state then. `condition` is the type of a condition that the
+    /// readiness of the pods also depends on, if any.
     ///
     /// Returns `None` if the Service has lost its selector since the caller read it: an empty list
     /// of pods would mean that its selector selects none. The event about the Service starts
@@ -231,6 +232,7 @@ impl<R: Reconciler> Runtime<R> {
     pub fn plan<T, P>(
         &self,
         service: &Service,
+        condition: Option<&str>,
         kept: Option<KeptPlan<P>>,
         from_changed: impl FnOnce(P, &[ChangedPod], Option<Timestamp>) -> Option<(T, P)>,
         from_all: impl FnOnce(&[Arc<Pod>], Option<Timestamp>, bool) -> (T, Option<P>),
@@ -238,7 +240,7 @@ impl<R: Reconciler> Runtime<R> {
         let key = &service.key;
         if let Some(KeptPlan { cursor, state }) = kept
             && let Some((changed, cursor)) = self.cluster().changed_pods(key, &cursor)
-            && let Ok(trigger_time) = self.trigger_time_of_changed(service, &changed)
+            && let Ok(trigger_time) = self.trigger_time_of_changed(service, &changed, condition)
         {
             if let Some((plan, state)) = from_changed(*state, &changed, trigger_time) {
                 let kept = Some(KeptPlan { cursor, state: Box::new(state) });
@@ -248,7 +250,7 @@ impl<R: Reconciler> Runtime<R> {
             self.keys.with(key, |state| state.trigger_time.carry_over(trigger_time));
         }
         let (pods, cursor) = self.cluster().pods_and_cursor(key)?;
-        let trigger_time = self.trigger_time(service, &pods);
+        let trigger_time = self.trigger_time(service, &pods, condition);
         let make = || from_all(&pods, trigger_time, cursor.is_some());
         let (plan, state) = if pods.len() < MANY_PODS { make() } else { long_work(make) };
         let kept = cursor.zip(state).map(|(cursor, state)| KeptPlan { cursor, state: Box::new(state) });
@@ -260,9 +262,10 @@ impl<R: Reconciler> Runtime<R> {
         &self,
         service: &Service,
         changed: &[ChangedPod],
+        condition: Option<&str>,
     ) -> Result<Option<Timestamp>, NeedsAllPods> {
         let mut state = self.keys.with(&service.key, |state| std::mem::take(&mut state.trigger_time));
-        let trigger_time = state.compute_changed(service, changed);
+        let trigger_time = state.compute_changed(service, changed, condition);
         self.keys.with(&service.key, |kept| kept.trigger_time = state);
         self.note(|details| {
             details.pods = Some(self.cluster().pod_count_of(&service.key));
@@ -272,10 +275,15 @@ impl<R: Reconciler> Runtime<R> {
     }
 
     /// Returns the trigger time of a sync that writes outputs of a Service.
-    pub fn trigger_time(&self, service: &Service, pods: &[Arc<Pod>]) -> Option<Timestamp> {
+    pub fn trigger_time(
+        &self,
+        service: &Service,
+        pods: &[Arc<Pod>],
+        condition: Option<&str>,
+    ) -> Option<Timestamp> {
         // This takes the state out, to hold no lock over work that grows with the Service.
         let mut state = self.keys.with(&service.key, |state| std::mem::take(&mut state.trigger_time));
-        let trigger_time = state.compute(service, pods);
+        let trigger_time = state.compute(service, pods, condition);
         self.keys.with(&service.key, |kept| kept.trigger_time = state);
         self.note(|details| {
             details.pods = Some(pods.len());

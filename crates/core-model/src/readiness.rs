@@ -65,6 +65,14 @@ impl ReadyPods {
         !matches!(self, Self::Condition { pick: Pick::All, .. })
     }
 
+    /// Returns the type of the condition on which the readiness of pods depends, if any.
+    pub fn condition(&self) -> Option<&str> {
+        match self {
+            Self::Condition { kind, .. } => Some(kind),
+            Self::Leader(_) => None,
+        }
+    }
+
     /// Returns the pods that may be ready, among those that are published. `slices` are those that the controller maintains for the
     /// Service.
     ///

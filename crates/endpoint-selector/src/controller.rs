@@ -1,6 +1,7 @@
 //! The controller: it queues the Services that name an EndpointSelector, and syncs their slices.
 
 mod events;
+mod leases;
 mod listed_pods;
 mod metrics;
 mod status;
@@ -17,7 +18,7 @@ use kube_endpoint_core_model::well_known::{
     ENDPOINTSLICE_CONTROLLER, MIRRORING_CONTROLLER, SELECTOR_CONTROLLER,
 };
 use kube_endpoint_core_model::{
-    EndpointSelector, EndpointSlice, Node, ObjectKey, ResourceVersion, Service, Text,
+    EndpointSelector, EndpointSlice, Lease, Node, ObjectKey, Readiness, ResourceVersion, Service, Text,
 };
 use kube_endpoint_informer::{Change, Cluster, Kind, Kinds, PodEvent};
 use kube_endpoint_slice_plan::controller::{
@@ -26,8 +27,10 @@ use kube_endpoint_slice_plan::controller::{
 use kube_endpoint_slice_plan::{PlanOptions, metric_names};
 use kube_endpoint_tracker::WriteTracker;
 use kube_endpoint_workqueue::{Attempt, endpoint_slice_rate_limiter};
+use tokio::time::Instant;
 
 use events::Situation;
+use leases::Leases;
 use listed_pods::ListedPods;
 use metrics::Metrics;
 use status::Statuses;
@@ -69,6 +72,7 @@ pub struct SelectorReconciler {
     options: ControllerOptions,
     slices: SliceSync,
     listed_pods: ListedPods,
+    leases: Leases,
     statuses: Statuses,
     metrics: Metrics,
     /// Its own deletions of Endpoints.
@@ -96,7 +100,27 @@ fn selector_of(service: &Service) -> Option<ObjectKey> {
     Some(ObjectKey { namespace: service.key.namespace.clone(), name: name.clone() })
 }
 
+/// Returns true if the readiness of a Service's pods depends on a condition whose type is one of
+/// these.
+fn reads_condition(cluster: &Cluster, service: &ObjectKey, is_one: impl Fn(&str) -> bool) -> bool {
+    let selector = cluster.service(service).and_then(|service| selector_of(&service));
+    let selector = selector.and_then(|selector| cluster.endpoint_selector(&selector));
+    selector.is_some_and(|selector| match &selector.readiness {
+        Some(Readiness::Condition { kind, .. }) => is_one(kind),
+        _ => false,
+    })
+}
+
 impl SelectorReconciler {
+    /// Syncs the Services of these EndpointSelectors, because of a Lease.
+    fn add_services_of(&self, runtime: &Runtime<Self>, selectors: &[ObjectKey], arrived: Option<Instant>) {
+        for selector in selectors {
+            for service in runtime.cluster().services_of_selector(selector) {
+                runtime.add(service, Cause::Lease.since(arrived));
+            }
+        }
+    }
+
     fn is_own(&self, slice: &EndpointSlice) -> bool {
         slice.is_managed_by(&self.options.plan.manager)
     }
@@ -125,6 +149,7 @@ impl Reconciler for SelectorReconciler {
             options,
             slices,
             listed_pods: ListedPods::default(),
+            leases: Leases::default(),
             statuses: Statuses::default(),
             metrics: Metrics::new(),
             endpoints: OnceLock::new(),
@@ -153,11 +178,18 @@ impl Reconciler for SelectorReconciler {
         self.metrics.start();
         for selector in runtime.cluster().endpoint_selectors() {
             self.statuses.add(selector.key.clone());
+            self.leases.selector_changed(runtime.cluster(), None, Some(&selector), Instant::now());
         }
     }
 
     async fn background(&self, runtime: &Runtime<Self>) {
-        tokio::join!(self.slices.background(runtime), self.statuses.write(runtime, &self.metrics));
+        let overdue = async {
+            loop {
+                let selectors = self.leases.overdue().await;
+                self.add_services_of(runtime, &selectors, None);
+            }
+        };
+        tokio::join!(self.slices.background(runtime), self.statuses.write(runtime, &self.metrics), overdue);
     }
 
     fn on_service(&self, runtime: &Runtime<Self>, change: &Change<Service>) {
@@ -185,8 +217,10 @@ impl Reconciler for SelectorReconciler {
         if let Some(selector) = change.latest() {
             self.statuses.add(selector.key.clone());
         }
+        self.leases.selector_changed(runtime.cluster(), old, new, Instant::now());
+        let spec = |selector: &EndpointSelector| (selector.selector.clone(), selector.readiness.clone());
         // A new status changes no endpoints.
-        if old.map(|old| &old.selector) != new.map(|new| &new.selector) {
+        if old.map(spec) != new.map(spec) {
             for service in services {
                 runtime.add(service.clone(), Cause::EndpointSelector.since(change.arrived));
             }
@@ -196,11 +230,31 @@ impl Reconciler for SelectorReconciler {
     fn on_pod(&self, runtime: &Runtime<Self>, event: &PodEvent) {
         let cluster = runtime.cluster();
         runtime.add_services_of(event, self.options.batch_period, |service| self.concerns(cluster, service));
+        if let (true, Some(old), Some(new)) = (event.changed.conditions, &event.change.old, &event.change.new)
+        {
+            for service in &event.stayed {
+                if reads_condition(cluster, service, |kind| old.condition(kind) != new.condition(kind)) {
+                    let cause = Cause::Pod.since(event.change.arrived);
+                    runtime.add_after(service.clone(), self.options.batch_period, cause);
+                }
+            }
+        }
         if let Some(pod) = event.change.latest() {
             for service in self.listed_pods.services_of(&pod.key) {
                 runtime.add_after(service, self.options.batch_period, Cause::Pod.since(event.change.arrived));
             }
         }
+    }
+
+    fn on_lease(&self, runtime: &Runtime<Self>, change: &Change<Lease>) {
+        if let Some(lease) = &change.new {
+            let selectors = self.leases.see(lease, Instant::now());
+            self.add_services_of(runtime, &selectors, change.arrived);
+        }
+    }
+
+    fn on_leases_listed(&self, runtime: &Runtime<Self>) {
+        self.leases.listed(runtime.cluster(), Instant::now());
     }
 
     fn on_node(&self, runtime: &Runtime<Self>, change: &Change<Node>) {

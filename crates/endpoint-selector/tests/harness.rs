@@ -8,8 +8,8 @@ use std::time::Duration;
 use kube_endpoint_api_client::ApiClient;
 use kube_endpoint_api_writer::{ApiWriter, Clock, EventRecorder, RequestLimiter};
 use kube_endpoint_controller_runtime::{Controller, ControllerContext, Reconciler, StateCounts};
-use kube_endpoint_core_model::{EndpointSelector, EndpointSlice, Endpoints, Node, Pod, Service};
-use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
+use kube_endpoint_core_model::{EndpointSelector, EndpointSlice, Endpoints, Lease, Node, Pod, Service};
+use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, RequestInfo};
 use kube_endpoint_endpoints_controller::EndpointsController;
 use kube_endpoint_endpointslice_controller::EndpointSliceController;
 use kube_endpoint_informer::{Cluster, Kind, Object, ReflectorOptions};
@@ -21,6 +21,9 @@ use serde_json::{Value, json};
 
 const ANNOTATION: &str = "kube-endpoint-manager.github.io/endpoint-selector";
 const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
+
+/// The user agent of the controller.
+const ADDON: &str = "kube-endpoint-manager/0.1.0";
 
 pub(crate) struct Harness(Simulation<SelectorController>);
 
@@ -86,6 +89,12 @@ impl Harness {
         Self::on(&server, addons).await
     }
 
+    /// Ends all processes, and starts others on the same server.
+    pub(crate) async fn restart(self) -> Self {
+        let server = self.0.crash().await;
+        Self::on(&server, 1).await
+    }
+
     async fn on(server: &EmbeddedApiServer, addons: usize) -> Self {
         let buckets = kube_endpoint_endpointslice_controller::buckets().into_iter();
         let buckets = buckets
@@ -118,11 +127,17 @@ impl Harness {
             others.run::<_>(environment, "kube-controller-manager/v1.36.2", |context| {
                 MirroringController::new(context, mirroring)
             });
-            let kinds =
-                [Kind::Pods, Kind::Services, Kind::Nodes, Kind::EndpointSlices, Kind::EndpointSelectors];
+            let kinds = [
+                Kind::Pods,
+                Kind::Services,
+                Kind::Nodes,
+                Kind::EndpointSlices,
+                Kind::EndpointSelectors,
+                Kind::Leases,
+            ];
             let mut addon = || {
                 let own = Watched::start(environment, kinds);
-                own.run(environment, "kube-endpoint-manager/0.1.0", |context| {
+                own.run(environment, ADDON, |context| {
                     SelectorController::new(context, ControllerOptions::default())
                 })
             };
@@ -204,6 +219,15 @@ impl Harness {
         self.send("PATCH", &path, "application/merge-patch+json", &body).await;
     }
 
+    /// Returns how many requests of a kind, `VERB RESOURCE`, the controller has sent since the last
+    /// call.
+    pub(crate) fn sent(&self, verb: &str, plural: &str) -> usize {
+        let log = self.server.request_log();
+        self.server.clear_request_log();
+        let is_own = |it: &RequestInfo| it.user_agent == ADDON && it.verb == verb && it.plural() == plural;
+        log.iter().filter(|it| is_own(&it.request)).count()
+    }
+
     /// Returns the reasons of this controller's events, sorted.
     pub(crate) fn reasons(&self) -> Vec<String> {
         let events = self.list("events").into_iter();
@@ -246,6 +270,7 @@ impl Watched {
                 Kind::EndpointSlices => watched.watch::<EndpointSlice>(environment),
                 Kind::Endpoints => watched.watch::<Endpoints>(environment),
                 Kind::EndpointSelectors => watched.watch::<EndpointSelector>(environment),
+                Kind::Leases => watched.watch::<Lease>(environment),
             }
         }
         let cluster = watched.cluster.clone();

@@ -4,4 +4,5 @@
 
 mod flows;
 mod harness;
+mod leader;
 mod many;

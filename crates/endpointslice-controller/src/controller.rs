@@ -119,7 +119,7 @@ impl Reconciler for EndpointSliceReconciler {
             // may have waited for the cache to show a write: that wait has to end.
             return Ok(runtime.read_outputs(key).err().unwrap_or(Outcome::Done));
         }
-        self.slices.sync(runtime, &service).await
+        self.slices.sync(runtime, &service, None).await
     }
 
     fn release(&self, runtime: &Runtime<Self>, key: &ObjectKey) {

@@ -30,15 +30,22 @@ pub struct NeedsAllPods;
 impl TriggerTime {
     /// Returns the trigger time of a sync. For a new Service it is the creation time. Otherwise it
     /// is the earliest time that is newer than at the last call, among the pods' Ready transitions
-    /// and the Service's creation. Returns `None` if none of these times has changed; the
+    /// and the Service's creation. If the readiness of the pods also depends on a `condition`, the
+    /// later transition of the two counts. Returns `None` if none of these times has changed; the
     /// annotation is then removed.
     ///
     /// The state advances whether or not the sync writes anything. A Service that was deleted and
     /// created again under its name is a new one.
-    pub fn compute(&mut self, service: &Service, pods: &[Arc<Pod>]) -> Option<Timestamp> {
+    pub fn compute(
+        &mut self,
+        service: &Service,
+        pods: &[Arc<Pod>],
+        condition: Option<&str>,
+    ) -> Option<Timestamp> {
         let known = self.seen.take().filter(|seen| seen.service_uid == service.uid);
         let mut pod_times = Vec::with_capacity(pods.len());
-        pod_times.extend(pods.iter().filter_map(|pod| Some((pod.key.name.clone(), ready_since(pod)?))));
+        pod_times
+            .extend(pods.iter().filter_map(|pod| Some((pod.key.name.clone(), ready_since(pod, condition)?))));
         // The pods of a store are sorted, which takes one comparison for each.
         pod_times.sort_unstable_by(|(one, _), (other, _)| Text::cmp(one, other));
         let trigger = match &known {
@@ -71,13 +78,14 @@ impl TriggerTime {
         &mut self,
         service: &Service,
         changed: &[ChangedPod],
+        condition: Option<&str>,
     ) -> Result<Option<Timestamp>, NeedsAllPods> {
         let seen = self.seen.as_mut().filter(|seen| seen.service_uid == service.uid).ok_or(NeedsAllPods)?;
         let service_time = service.creation_timestamp.filter(|time| Some(*time) > seen.service_time);
         seen.service_time = service.creation_timestamp;
         let mut trigger = service_time.into_iter().chain(seen.carried.take()).min();
         for ChangedPod { name, now, .. } in changed {
-            let time = now.as_deref().and_then(ready_since);
+            let time = now.as_deref().and_then(|pod| ready_since(pod, condition));
             let before = seen.record(name, time);
             let Some(time) = time else { continue };
             if before.is_none_or(|before| time > before) {
@@ -116,9 +124,10 @@ impl Seen {
     }
 }
 
-/// When the pod's Ready condition changed last.
-fn ready_since(pod: &Pod) -> Option<Timestamp> {
-    pod.ready.as_ref()?.last_transition
+/// When the pod's Ready condition changed last, or the other condition, if that was later.
+fn ready_since(pod: &Pod, condition: Option<&str>) -> Option<Timestamp> {
+    let ready = pod.ready.and_then(|ready| ready.last_transition);
+    ready.max(condition.and_then(|kind| pod.condition(kind)?.last_transition))
 }
 
 /// The earliest time in `new` that is later than the same pod's in `old`. Both are sorted by name.
@@ -171,7 +180,7 @@ mod tests {
     fn check(syncs: &[Sync<'_>]) {
         let mut tracker = TriggerTime::default();
         for (step, (uid, created, times, want)) in syncs.iter().enumerate() {
-            let got = tracker.compute(&service(uid, *created), &pods(times));
+            let got = tracker.compute(&service(uid, *created), &pods(times), None);
             assert_eq!(got, want.map(at), "step {step}");
         }
     }
@@ -225,10 +234,10 @@ mod tests {
     fn a_retry_publishes_the_trigger_time_of_the_failed_sync() {
         let mut tracker = TriggerTime::default();
         let (service, pods) = (service("u", 100), pods(&[("a", 50)]));
-        let trigger = tracker.compute(&service, &pods);
+        let trigger = tracker.compute(&service, &pods, None);
         tracker.carry_over(trigger);
-        assert_eq!(tracker.compute(&service, &pods), Some(at(100)));
-        assert_eq!(tracker.compute(&service, &pods), None);
+        assert_eq!(tracker.compute(&service, &pods, None), Some(at(100)));
+        assert_eq!(tracker.compute(&service, &pods, None), None);
     }
 
     proptest::proptest! {
@@ -266,12 +275,12 @@ mod tests {
                         ChangedPod { name: name.as_str().into(), now, ..ChangedPod::default() }
                     })
                     .collect();
-                let want = all.compute(&service, &now);
+                let want = all.compute(&service, &now, None);
                 if step == 0 {
-                    proptest::prop_assert_eq!(changes.compute_changed(&service, &changed), Err(NeedsAllPods));
-                    changes.compute(&service, &now);
+                    proptest::prop_assert_eq!(changes.compute_changed(&service, &changed, None), Err(NeedsAllPods));
+                    changes.compute(&service, &now, None);
                 } else {
-                    proptest::prop_assert_eq!(changes.compute_changed(&service, &changed), Ok(want));
+                    proptest::prop_assert_eq!(changes.compute_changed(&service, &changed, None), Ok(want));
                 }
                 if fails {
                     all.carry_over(want);
@@ -287,7 +296,30 @@ mod tests {
         let mut tracker = TriggerTime::default();
         tracker.carry_over(Some(at(1)));
         assert!(tracker.is_empty());
-        tracker.compute(&service("u", 100), &[]);
+        tracker.compute(&service("u", 100), &[], None);
         assert!(!tracker.is_empty());
+    }
+
+    #[test]
+    fn the_later_transition_of_two_conditions_counts() {
+        use kube_endpoint_core_model::pod::{PrefixedCondition, RareFields};
+        let pod = |ready: i64, leader: i64| {
+            let condition = PrefixedCondition {
+                kind: "shop.example/leader".into(),
+                is_true: true,
+                last_transition: Some(at(leader)),
+            };
+            let rare = RareFields { conditions: [condition].into(), ..RareFields::default() };
+            let ready = Some(ReadyCondition { is_true: true, last_transition: Some(at(ready)) });
+            Arc::new(Pod { ready, rare: rare.boxed(), ..Pod::default() })
+        };
+        let service = service("u", 1);
+        let times = |condition: Option<&str>| {
+            let mut tracker = TriggerTime::default();
+            tracker.compute(&service, &[pod(100, 100)], condition);
+            [pod(100, 200), pod(300, 200)].map(|pod| tracker.compute(&service, &[pod], condition))
+        };
+        assert_eq!(times(Some("shop.example/leader")), [Some(at(200)), Some(at(300))]);
+        assert_eq!(times(None), [None, Some(at(300))]);
     }
 }

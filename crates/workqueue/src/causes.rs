@@ -1,10 +1,10 @@
 //! Why a key was added.
 
-/// Why a key was added: a set of up to 16 causes. [`Causes::RETRY`] is the queue's own; the others
+/// Why a key was added: a set of up to 32 causes. [`Causes::RETRY`] is the queue's own; the others
 /// are the caller's, by number. When the queue merges two adds, it merges their causes, so that the
 /// worker that takes the key learns all of them. They affect neither order nor delay.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub struct Causes(u16);
+pub struct Causes(u32);
 
 impl Causes {
     /// No cause was given.
@@ -12,10 +12,10 @@ impl Causes {
     /// The last sync failed.
     pub const RETRY: Self = Self(1);
 
-    /// Returns the cause with a number from 1 to 15. 0 is [`Causes::RETRY`]; higher numbers are
+    /// Returns the cause with a number from 1 to 31. 0 is [`Causes::RETRY`]; higher numbers are
     /// [`Causes::NONE`].
     pub const fn number(number: u8) -> Self {
-        if number < 16 { Self(1 << number) } else { Self::NONE }
+        if number < 32 { Self(1 << number) } else { Self::NONE }
     }
 
     /// Returns the causes that are in either set.

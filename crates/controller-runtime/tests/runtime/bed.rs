@@ -102,7 +102,7 @@ impl Reconciler for Fake {
             }
         }
         runtime.with_state(key, |state| *state += 1);
-        let trigger_time = runtime.trigger_time(&service, &[]);
+        let trigger_time = runtime.trigger_time(&service, &[], None);
         let create = if existing.is_empty() { vec![slice(&service)] } else { Vec::new() };
         let update = if *self.script.updates.lock().unwrap() { &*existing } else { &[] };
         let update = update.iter().map(|slice| EndpointSlice::clone(slice)).collect();

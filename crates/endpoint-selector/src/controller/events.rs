@@ -45,7 +45,7 @@ impl Situation {
             Self::Held { selector, slices } => PlannedEvent::warning(
                 "TakeOverHeld",
                 format!(
-                    "EndpointSelector {selector} selects no ready pod, so what kube-controller-manager published \
+                    "no endpoint of EndpointSelector {selector} is ready, so what kube-controller-manager published \
                      stays ({}); correct the selector, or wait for the pods",
                     counted(*slices)
                 ),

@@ -47,7 +47,7 @@ impl Metrics {
                 Unit::Count,
                 "Services that name an EndpointSelector which does not exist or is invalid"
             );
-            describe_gauge!(NOT_ACCEPTED, Unit::Count, "EndpointSelectors that are invalid");
+            describe_gauge!(NOT_ACCEPTED, Unit::Count, "EndpointSelectors that are not accepted: invalid, or with a Lease whose holder names no pod");
             Gauges {
                 held: gauge!(HELD),
                 without_selector: gauge!(WITHOUT_SELECTOR),

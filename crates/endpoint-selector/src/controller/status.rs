@@ -1,15 +1,15 @@
 //! Writes the status of EndpointSelectors: accepted or not, and how many Services name it. It holds
 //! no numbers of pods, so a change of a pod costs no second write.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use kube_endpoint_controller_runtime::Runtime;
 use kube_endpoint_core_model::endpoint_selector::Condition;
+use kube_endpoint_core_model::lease::Named;
 use kube_endpoint_core_model::time::rfc3339;
 use kube_endpoint_core_model::well_known::SELECTOR_GROUP;
-use kube_endpoint_core_model::{Backoff, EndpointSelector, ObjectKey, Timestamp};
-use kube_endpoint_informer::Cluster;
+use kube_endpoint_core_model::{Backoff, EndpointSelector, ObjectKey, Timestamp, harmless};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
@@ -20,6 +20,11 @@ use super::metrics::Metrics;
 
 /// The condition that says if the controller uses a selector.
 const ACCEPTED: &str = "Accepted";
+/// The reasons of the condition for a selector that names a Lease.
+const RECOGNISED: &str = "HolderRecognised";
+const NOT_RECOGNISED: &str = "HolderNotRecognised";
+/// The most characters of an identity in a message.
+const LONGEST_IDENTITY: usize = 100;
 /// The delays between attempts to write the statuses that could not be written.
 const DELAYS: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
 
@@ -28,6 +33,43 @@ const DELAYS: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs
 pub(super) struct Statuses {
     outdated: Mutex<BTreeSet<ObjectKey>>,
     added: Notify,
+    /// What syncs have found out about the holders of Leases, with the generation of the selector.
+    holders: Mutex<BTreeMap<ObjectKey, (i64, Holder)>>,
+}
+
+/// The holder of the Lease that a selector names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Holder {
+    /// Its identity has named a pod.
+    Recognised,
+    /// No identity has named a pod so far. This is the current one.
+    NotRecognised { identity: String, names_several: bool },
+}
+
+impl Holder {
+    pub(super) fn of(identity: &str, named: Named<'_>) -> Self {
+        match named {
+            Named::Pod(_) => Self::Recognised,
+            Named::Nobody | Named::Several => Self::NotRecognised {
+                identity: harmless(identity, LONGEST_IDENTITY).into_owned(),
+                names_several: named == Named::Several,
+            },
+        }
+    }
+
+    fn message(&self) -> String {
+        match self {
+            Self::Recognised => String::new(),
+            Self::NotRecognised { identity, names_several } => {
+                let names = if *names_several { "more than one pod" } else { "no pod" };
+                format!(
+                    "the Lease has the holder \"{identity}\", which names {names} of those that the selector selects, so \
+                     no endpoint is ready; the name, hostname, uid or an address of the pod has to be a part of the \
+                     identity, as in \"POD-NAME_SUFFIX\""
+                )
+            }
+        }
+    }
 }
 
 impl Statuses {
@@ -35,6 +77,28 @@ impl Statuses {
     pub(super) fn add(&self, selector: ObjectKey) {
         self.outdated.lock().insert(selector);
         self.added.notify_one();
+    }
+
+    /// Takes what a sync has found out about the holder of the Lease that a selector names.
+    pub(super) fn found(&self, selector: &EndpointSelector, holder: Holder) {
+        let found = (selector.generation, holder);
+        {
+            let mut holders = self.holders.lock();
+            let before = holders.get(&selector.key);
+            // A holder that leaves later is none that was never recognised.
+            if before == Some(&found) || before == Some(&(selector.generation, Holder::Recognised)) {
+                return;
+            }
+            holders.insert(selector.key.clone(), found);
+        }
+        self.add(selector.key.clone());
+    }
+
+    fn holder(&self, selector: &EndpointSelector) -> Option<Holder> {
+        let holders = self.holders.lock();
+        let (_, holder) =
+            holders.get(&selector.key).filter(|(generation, _)| *generation == selector.generation)?;
+        Some(holder.clone())
     }
 
     /// Compares and writes statuses, one after the other.
@@ -66,10 +130,15 @@ impl Statuses {
             failed.remove(&key);
             let Some(selector) = runtime.cluster().endpoint_selector(&key) else {
                 metrics.selector(&key, false);
+                self.holders.lock().remove(&key);
                 continue;
             };
-            metrics.selector(&key, selector.selector.is_err());
-            let Some(patch) = patch(&selector, runtime.cluster(), runtime.clock().now()) else { continue };
+            let accepted = Accepted::of(&selector, self.holder(&selector));
+            metrics.selector(&key, !accepted.is_true);
+            let services = runtime.cluster().services_of_selector(&selector.key).len() as i64;
+            let Some(patch) = status_patch(&selector, services, &accepted, runtime.clock().now()) else {
+                continue;
+            };
             let path = format!(
                 "/apis/{SELECTOR_GROUP}/v1alpha1/namespaces/{}/endpointselectors/{}/status",
                 key.namespace, key.name
@@ -95,20 +164,56 @@ impl Statuses {
     }
 }
 
-/// Returns the merge patch that brings a status up to date, or `None` if it is.
-fn patch(selector: &EndpointSelector, cluster: &Cluster, now: Timestamp) -> Option<Value> {
-    let services = cluster.services_of_selector(&selector.key).len() as i64;
-    status_patch(selector, services, now)
+/// The condition that the status is to have.
+struct Accepted {
+    is_true: bool,
+    reason: &'static str,
+    message: String,
 }
 
-fn status_patch(selector: &EndpointSelector, services: i64, now: Timestamp) -> Option<Value> {
-    let (status, reason, message) = match &selector.selector {
-        Ok(_) => ("True", "Accepted", String::new()),
-        Err(error) => ("False", "InvalidSelector", error.to_string()),
-    };
-    let before = selector.status.conditions.iter().find(|condition| *condition.kind == *ACCEPTED);
+impl Accepted {
+    /// Returns the condition of a selector. `holder` is what syncs of this process have found out.
+    fn of(selector: &EndpointSelector, holder: Option<Holder>) -> Self {
+        let accepted = |reason| Self { is_true: true, reason, message: String::new() };
+        let refused = |reason, message| Self { is_true: false, reason, message };
+        if let Err(error) = &selector.selector {
+            return refused("InvalidSelector", error.to_string());
+        }
+        if !selector.names_lease() {
+            return accepted("Accepted");
+        }
+        let is_observed = selector.status.observed_generation == Some(selector.generation);
+        let before = accepted_condition(selector).filter(|_| is_observed);
+        let was = |reason: &str| before.is_some_and(|before| *before.reason == *reason);
+        match holder {
+            Some(Holder::Recognised) => accepted(RECOGNISED),
+            _ if was(RECOGNISED) => accepted(RECOGNISED),
+            Some(holder @ Holder::NotRecognised { .. }) => refused(NOT_RECOGNISED, holder.message()),
+            // A process before this one has found it out.
+            None => match before.filter(|_| was(NOT_RECOGNISED)) {
+                Some(before) => refused(NOT_RECOGNISED, before.message.to_string()),
+                None => accepted("Accepted"),
+            },
+        }
+    }
+}
+
+fn accepted_condition(selector: &EndpointSelector) -> Option<&Condition> {
+    selector.status.conditions.iter().find(|condition| *condition.kind == *ACCEPTED)
+}
+
+/// Returns the merge patch that brings a status up to date, or `None` if it is.
+fn status_patch(
+    selector: &EndpointSelector,
+    services: i64,
+    accepted: &Accepted,
+    now: Timestamp,
+) -> Option<Value> {
+    let Accepted { is_true, reason, message } = accepted;
+    let status = if *is_true { "True" } else { "False" };
+    let before = accepted_condition(selector);
     let is_current = |condition: &Condition| {
-        *condition.status == *status && *condition.reason == *reason && *condition.message == *message
+        *condition.status == *status && *condition.reason == **reason && *condition.message == **message
     };
     let observed = selector.status.observed_generation == Some(selector.generation);
     if observed && selector.status.services == Some(services) && before.is_some_and(is_current) {
@@ -146,6 +251,11 @@ mod tests {
         serde_json::from_value(json!({"metadata": metadata, "spec": spec, "status": status})).unwrap()
     }
 
+    /// The patch of a selector about whose Lease nothing is known.
+    fn patched(selector: &EndpointSelector, services: i64, now: Timestamp) -> Option<Value> {
+        status_patch(selector, services, &Accepted::of(selector, None), now)
+    }
+
     fn time(text: &str) -> Timestamp {
         text.parse().unwrap()
     }
@@ -157,11 +267,11 @@ mod tests {
     #[test]
     fn a_status_is_written_once() {
         let now = time("2026-01-02T03:04:05Z");
-        let first = status_patch(&selector(valid(), Value::Null), 1, now).unwrap();
+        let first = patched(&selector(valid(), Value::Null), 1, now).unwrap();
         insta::assert_json_snapshot!(first);
         let written = |services| {
             let selector = selector(valid(), first["status"].clone());
-            status_patch(&selector, services, time("2026-01-02T04:00:00Z"))
+            patched(&selector, services, time("2026-01-02T04:00:00Z"))
         };
         assert_eq!(written(1), None);
         let second = written(2).unwrap();
@@ -175,19 +285,53 @@ mod tests {
     #[test]
     fn an_invalid_selector_is_not_accepted() {
         let now = time("2026-01-02T03:04:05Z");
-        let accepted =
-            status_patch(&selector(valid(), Value::Null), 1, time("2026-01-01T00:00:00Z")).unwrap();
-        let patch = status_patch(&selector(json!({}), accepted["status"].clone()), 0, now).unwrap();
+        let accepted = patched(&selector(valid(), Value::Null), 1, time("2026-01-01T00:00:00Z")).unwrap();
+        let patch = patched(&selector(json!({}), accepted["status"].clone()), 0, now).unwrap();
         insta::assert_json_snapshot!(patch["status"]);
     }
 
     #[test]
     fn a_new_generation_is_observed() {
         let now = time("2026-01-02T03:04:05Z");
-        let mut status = status_patch(&selector(valid(), Value::Null), 1, now).unwrap()["status"].clone();
+        let mut status = patched(&selector(valid(), Value::Null), 1, now).unwrap()["status"].clone();
         status["observedGeneration"] = json!(1);
-        let patch = status_patch(&selector(valid(), status), 1, time("2026-01-03T00:00:00Z")).unwrap();
+        let patch = patched(&selector(valid(), status), 1, time("2026-01-03T00:00:00Z")).unwrap();
         assert_eq!(patch["status"]["observedGeneration"], 2);
         assert_eq!(patch["status"]["conditions"][0]["lastTransitionTime"], "2026-01-02T03:04:05Z");
+    }
+
+    #[test]
+    fn the_holder_of_a_lease_is_recognised_once() {
+        let now = time("2026-01-02T03:04:05Z");
+        let spec =
+            || json!({"selector": {"matchLabels": {"app": "web"}}, "readiness": {"lease": {"name": "web"}}});
+        let unknown = || Holder::of("host-7_6bb9", Named::Nobody);
+        let reason = |status: &Value, holder: Option<Holder>| {
+            Accepted::of(&selector(spec(), status.clone()), holder).reason
+        };
+        assert_eq!(reason(&Value::Null, None), "Accepted");
+        let refused = {
+            let selector = selector(spec(), Value::Null);
+            let accepted = Accepted::of(&selector, Some(unknown()));
+            status_patch(&selector, 1, &accepted, now).unwrap()["status"].clone()
+        };
+        insta::assert_json_snapshot!(refused);
+        // After a restart, until a sync has seen the holder.
+        assert_eq!(reason(&refused, None), "HolderNotRecognised");
+        assert_eq!(reason(&refused, Some(Holder::Recognised)), "HolderRecognised");
+        let mut recognised = refused.clone();
+        recognised["conditions"][0]["reason"] = json!("HolderRecognised");
+        assert_eq!(reason(&recognised, Some(unknown())), "HolderRecognised");
+        // Another generation may name another Lease.
+        recognised["observedGeneration"] = json!(1);
+        assert_eq!(reason(&recognised, Some(unknown())), "HolderNotRecognised");
+        let several = Accepted::of(&selector(spec(), Value::Null), Some(Holder::of("a_b", Named::Several)));
+        assert!(several.message.contains("more than one pod"), "{}", several.message);
+    }
+
+    #[test]
+    fn a_long_identity_is_shortened() {
+        let holder = Holder::of(&"x\n".repeat(300_000), Named::Nobody);
+        assert!(holder.message().len() < 600, "{}", holder.message().len());
     }
 }

@@ -5,15 +5,21 @@ use std::sync::Arc;
 
 use kube_endpoint_api_writer::{Deleted, FailedWrite, Operation, WriteError};
 use kube_endpoint_controller_runtime::{Cause, Outcome, Runtime, SyncError};
+use kube_endpoint_core_model::lease::{self, Named};
 use kube_endpoint_core_model::maker::{Content, Maker};
 use kube_endpoint_core_model::publish::publish_not_ready;
+use kube_endpoint_core_model::readiness::ready_pod_in;
 use kube_endpoint_core_model::{
-    EndpointSlice, Endpoints, ObjectKey, Pod, ResourceVersion, Service, Text, Writes,
+    EndpointSelector, EndpointSlice, Endpoints, ObjectKey, Pod, Readiness, ReadyPods, ResourceVersion,
+    Service, Text, Writes,
 };
 use kube_endpoint_informer::Kind;
 use kube_endpoint_tracker::Verb;
+use tokio::time::Instant;
 
 use super::events::{self, Situation};
+use super::leases::{Standing, lease_of};
+use super::status::Holder;
 use super::{SelectorReconciler, ServiceState, selector_of};
 use crate::hand_over::{Slices, can_hand_back, is_published, shrunk, take_over};
 
@@ -55,7 +61,8 @@ impl SelectorReconciler {
         };
         match selector_of(&service) {
             Some(selector) if cluster.has_selector(key) => {
-                self.sync_attached(runtime, &service, &selector.name).await
+                let Some(selector) = cluster.endpoint_selector(&selector) else { return Ok(Outcome::Done) };
+                self.sync_attached(runtime, &service, &selector).await
             }
             Some(selector) => self.sync_without_selector(runtime, &service, &selector).await,
             None => self.leave(runtime, &service).await,
@@ -74,20 +81,91 @@ impl SelectorReconciler {
         &self,
         runtime: &Cx,
         service: &Arc<Service>,
-        selector: &Text,
+        selector: &EndpointSelector,
     ) -> Result<Outcome, SyncError> {
+        let (ready_pods, error) = self.ready_pods(runtime, service, selector).await;
+        let ready_pods = ready_pods.as_ref();
         // While pods change all the time, each sync writes, and the cache shows the writes when the
         // pods have changed again. So a sync begins with a take-over that earlier ones have
         // prepared.
         if Slices::of(service, &runtime.cluster().slices_of(&service.key), &self.options.plan.manager)
             .has_others()
         {
-            self.take_over(runtime, service, selector, Moment::BeforeWrites).await?;
+            self.take_over(runtime, service, selector, ready_pods, Moment::BeforeWrites).await?;
         }
-        match self.slices.sync(runtime, service).await? {
-            Outcome::Done => self.take_over(runtime, service, selector, Moment::AfterWrites).await,
-            outcome => Ok(outcome),
+        let outcome = match self.slices.sync(runtime, service, ready_pods).await? {
+            Outcome::Done => {
+                self.take_over(runtime, service, selector, ready_pods, Moment::AfterWrites).await?
+            }
+            outcome => outcome,
+        };
+        error.map_or(Ok(outcome), Err)
+    }
+
+    /// Returns the pods that may be ready endpoints, or `None` if all may. Also returns the error of
+    /// a read on which that depends: until a retry succeeds, the leader stays.
+    async fn ready_pods(
+        &self,
+        runtime: &Cx,
+        service: &Service,
+        selector: &EndpointSelector,
+    ) -> (Option<ReadyPods>, Option<SyncError>) {
+        let lease = match (&selector.readiness, lease_of(selector)) {
+            (Some(Readiness::Condition { kind, pick }), _) => {
+                return (Some(ReadyPods::Condition { kind: kind.clone(), pick: *pick }), None);
+            }
+            (Some(Readiness::Lease { .. }), Some(lease)) => lease,
+            _ => return (None, None),
+        };
+        let mut standing = self.leases.standing(&lease, Instant::now());
+        let mut error = None;
+        if standing == Standing::Overdue {
+            match runtime.writer().writer().lease(&lease).await {
+                Ok(read) => {
+                    let selectors = self.leases.read(&lease, read, Instant::now());
+                    self.add_services_of(runtime, &selectors, None);
+                    standing = self.leases.standing(&lease, Instant::now());
+                }
+                Err(refused) => {
+                    error = Some(SyncError::new(Vec::new(), format!("cannot read Lease {lease}: {refused}")));
+                }
+            }
         }
+        let pods = runtime.cluster().pods_of(&service.key);
+        let leader = match &standing {
+            Standing::Holder(identity) => match self.named(selector, identity, &pods) {
+                Named::Pod(pod) => Some(pod.key.name.clone()),
+                Named::Nobody | Named::Several => None,
+            },
+            Standing::Unknown(identity) => {
+                if let Some(identity) = identity {
+                    self.named(selector, identity, &pods);
+                }
+                self.published_leader(runtime, service, &pods)
+            }
+            Standing::Overdue => self.published_leader(runtime, service, &pods),
+            Standing::Nobody => None,
+        };
+        (Some(ReadyPods::Leader(leader)), error)
+    }
+
+    /// Returns the pod that the identity of a holder names, and records for the status of the
+    /// selector if there is one.
+    fn named<'a>(&self, selector: &EndpointSelector, identity: &str, pods: &'a [Arc<Pod>]) -> Named<'a> {
+        let named = lease::named(identity, pods);
+        // Without pods, the identity can be right.
+        if !identity.is_empty() && !pods.is_empty() {
+            self.statuses.found(selector, Holder::of(identity, named));
+        }
+        named
+    }
+
+    /// Returns the pod that own slices show ready, if it still exists.
+    fn published_leader(&self, runtime: &Cx, service: &Service, pods: &[Arc<Pod>]) -> Option<Text> {
+        let mut own = runtime.cluster().slices_of(&service.key);
+        own.retain(|slice| self.is_own(slice));
+        let leader = ready_pod_in(&own)?;
+        pods.iter().find(|pod| pod.uid == leader.uid).map(|pod| pod.key.name.clone())
     }
 
     /// Takes a Service over, if the own slices allow it.
@@ -95,7 +173,8 @@ impl SelectorReconciler {
         &self,
         runtime: &Cx,
         service: &Arc<Service>,
-        selector: &Text,
+        selector: &EndpointSelector,
+        ready_pods: Option<&ReadyPods>,
         moment: Moment,
     ) -> Result<Outcome, SyncError> {
         let key = &service.key;
@@ -122,7 +201,17 @@ impl SelectorReconciler {
             Err(outcome) => return Ok(outcome),
         };
         // Without a selector, which may have gone just now, what the others left stays.
-        let Some((selected, _)) = runtime.cluster().pods_and_cursor(key) else { return Ok(Outcome::Done) };
+        let Some((mut selected, _)) = runtime.cluster().pods_and_cursor(key) else {
+            return Ok(Outcome::Done);
+        };
+        if let Some(ready_pods) = ready_pods {
+            let pods: Vec<&Pod> = selected.iter().map(|pod| &**pod).collect();
+            let chosen = ready_pods.among(&pods, &slices.own);
+            let is_chosen: Vec<bool> = pods.iter().map(|pod| chosen.has(pod)).collect();
+            let mut is_chosen = is_chosen.into_iter();
+            // Of the others' ready endpoints, those that are to stay ready have to be published.
+            selected.retain(|_| is_chosen.next().unwrap_or_default());
+        }
         let not_ready = self.publishes_not_ready(service);
         if moment == Moment::BeforeWrites && !is_published(&slices, &selected, not_ready) {
             return Ok(Outcome::Done);
@@ -131,7 +220,7 @@ impl SelectorReconciler {
         let mut situation = Situation::Normal;
         if decision.held {
             let stay = slices.of_pods.len() + slices.mirrored.len() - decision.delete.len();
-            situation = Situation::Held { selector: selector.to_string(), slices: stay };
+            situation = Situation::Held { selector: selector.key.name.to_string(), slices: stay };
             self.listed_pods.set(key, slices.of_pods.iter().map(|slice| &**slice));
         } else {
             self.listed_pods.remove(key);
@@ -164,7 +253,10 @@ impl SelectorReconciler {
         }
         // Otherwise only dead slices have gone.
         if decision.endpoints && (deleted > 0 || endpoints_deleted) {
-            runtime.record_event(&**service, &events::taken_over(selector, deleted, endpoints_deleted));
+            runtime.record_event(
+                &**service,
+                &events::taken_over(&selector.key.name, deleted, endpoints_deleted),
+            );
         }
         self.found(runtime, service, situation);
         Ok(Outcome::Done)

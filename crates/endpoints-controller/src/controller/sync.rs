@@ -60,6 +60,7 @@ impl EndpointsReconciler {
         };
         let planned = runtime.plan(
             service,
+            None,
             kept,
             |kept, changed, trigger_time| {
                 kept.plan(&inputs.with_trigger_time(trigger_time), existing.as_ref(), changed, pod)

@@ -5,14 +5,22 @@ use std::sync::atomic::Ordering;
 
 use kube_endpoint_api_writer::FailedWrite;
 use kube_endpoint_controller_runtime::{Completion, Outcome, Planned, Progress, Runtime, SyncError};
-use kube_endpoint_core_model::{EndpointSlice, ObjectKey, Service, Text, Timestamp, slice_labels};
+use kube_endpoint_core_model::{EndpointSlice, ObjectKey, ReadyPods, Service, Text, Timestamp, slice_labels};
 
 use super::sync_error::sync_error;
 use super::{KeptSlices, SliceReconciler, SliceSync};
 use crate::{Plan, PlanInputs, TopologyState, plan, plan_and_keep};
 
+/// What follows a plan.
+enum Step {
+    Ended(Outcome),
+    /// Another plan; see [`Plan::again`].
+    Again,
+}
+
 impl SliceSync {
-    /// Syncs the slices of a Service with the pods that it selects.
+    /// Syncs the slices of a Service with the pods that it selects. With `ready_pods`, only these
+    /// pods may be ready endpoints.
     ///
     /// # Errors
     ///
@@ -23,11 +31,28 @@ impl SliceSync {
         &self,
         runtime: &Runtime<R>,
         service: &Arc<Service>,
+        ready_pods: Option<&ReadyPods>,
     ) -> Result<Outcome, SyncError> {
+        loop {
+            match self.step(runtime, service, ready_pods).await? {
+                Step::Ended(outcome) => return Ok(outcome),
+                // The next step reads slices that show the writes of this one.
+                Step::Again => {}
+            }
+        }
+    }
+
+    /// Carries out one plan.
+    async fn step<R: SliceReconciler>(
+        &self,
+        runtime: &Runtime<R>,
+        service: &Arc<Service>,
+        ready_pods: Option<&ReadyPods>,
+    ) -> Result<Step, SyncError> {
         let (cluster, key) = (runtime.cluster(), &service.key);
         let mut existing = match runtime.read_outputs(key) {
             Ok(slices) => slices,
-            Err(outcome) => return Ok(outcome),
+            Err(outcome) => return Ok(Step::Ended(outcome)),
         };
         let mut is_planned = slice_labels::planned_by(&self.options.plan.manager);
         existing.retain(|slice| is_planned(slice));
@@ -35,8 +60,8 @@ impl SliceSync {
             self.refresh_topology(runtime);
         }
         let topology = Arc::clone(&self.topology.read());
-        let Some(planned) = self.planned(runtime, service, &existing, &topology) else {
-            return Ok(Outcome::Done);
+        let Some(planned) = self.planned(runtime, service, &existing, &topology, ready_pods) else {
+            return Ok(Step::Ended(Outcome::Done));
         };
         let Planned { mut plan, trigger_time, kept } = planned;
         if let Some(warning) = &plan.warning {
@@ -49,9 +74,8 @@ impl SliceSync {
             .map(|slice| slice.metadata.name.clone())
             .collect();
         let carried_out = self.carry_out(runtime, key, &mut plan, trigger_time).await;
-        if carried_out == Ok(Completion::Complete)
-            && let Some(mut kept) = kept
-        {
+        let is_complete = carried_out == Ok(Completion::Complete);
+        if is_complete && let Some(mut kept) = kept {
             // The cache may show the writes already.
             let names = kept.state.plan.unsettled().cloned().collect::<Vec<_>>().into_iter();
             let keys = names.map(|name| ObjectKey { namespace: key.namespace.clone(), name });
@@ -63,7 +87,8 @@ impl SliceSync {
         self.keep_hints(runtime, key, plan.hinted, &topology);
         runtime.record_events(key, &**service, plan.events, writes, false);
         if failed.is_empty() && plan.errors.is_empty() {
-            return Ok(Outcome::Done);
+            let again = plan.again && is_complete;
+            return Ok(if again { Step::Again } else { Step::Ended(Outcome::Done) });
         }
         Err(sync_error(service, &plan.errors, failed, &obsolete))
     }
@@ -75,6 +100,7 @@ impl SliceSync {
         service: &Service,
         existing: &[Arc<EndpointSlice>],
         topology: &TopologyState,
+        ready_pods: Option<&ReadyPods>,
     ) -> Option<Planned<Plan, KeptSlices>> {
         // The sync reads this before the nodes: a change during the plan counts as one after it.
         let zones_version = self.zones_version.load(Ordering::Acquire);
@@ -87,10 +113,12 @@ impl SliceSync {
             .with_existing_slices(existing)
             .with_options(&self.options.plan)
             .with_topology(topology)
+            .with_ready_pods(ready_pods)
             .with_hinted(hinted);
         let keep = |plan| KeptSlices { plan, zones_version };
         runtime.plan(
             service,
+            ready_pods.and_then(ReadyPods::condition),
             kept,
             |kept, changed, trigger_time| {
                 let inputs = inputs.clone().with_trigger_time(trigger_time);

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::validation::errors::Raw;
 use crate::validation::metadata::{self, NameRule};
-use crate::validation::names::{label_value, qualified_name};
+use crate::validation::names::{dns1123_subdomain, label_value, qualified_name};
 use crate::validation::{Errors, Path};
 use crate::value::Fields;
 
@@ -25,6 +25,16 @@ const VALUE: Pattern = Pattern {
     matches: |value| label_value(value.get(..LONGEST_NAME).unwrap_or(value)).is_empty(),
 };
 
+const PREFIXED_KEY: Pattern = Pattern {
+    text: r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$",
+    matches: |key| key.contains('/') && qualified_name(key).is_empty(),
+};
+
+const NAME: Pattern = Pattern {
+    text: r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$",
+    matches: |name| dns1123_subdomain(name).is_empty(),
+};
+
 const LABEL_VALUE: Schema = Schema::Text { longest: 63, pattern: Some(VALUE) };
 const EXPRESSION: Schema = Schema::Object {
     fields: &[
@@ -41,7 +51,20 @@ const SELECTOR: Schema = Schema::Object {
     ],
     required: &[],
 };
-const SPEC: Schema = Schema::Object { fields: &[("selector", SELECTOR)], required: &["selector"] };
+const LEASE: Schema = Schema::Object {
+    fields: &[("name", Schema::Text { longest: 253, pattern: Some(NAME) })],
+    required: &["name"],
+};
+const READINESS: Schema = Schema::Object {
+    fields: &[
+        ("lease", LEASE),
+        ("condition", Schema::Text { longest: 317, pattern: Some(PREFIXED_KEY) }),
+        ("pick", Schema::OneOf(&["All", "Newest"])),
+    ],
+    required: &[],
+};
+const SPEC: Schema =
+    Schema::Object { fields: &[("selector", SELECTOR), ("readiness", READINESS)], required: &["selector"] };
 const CONDITION: Schema = Schema::Object {
     fields: &[
         ("type", Schema::Text { longest: 316, pattern: None }),
@@ -152,6 +175,16 @@ fn validate_all(object: &Value, errors: &mut Errors) {
         );
     }
     let root = Path::Root("spec");
+    if let Some(readiness) = object["spec"].get("readiness").filter(|readiness| !readiness.is_null()) {
+        let at = root.child("readiness");
+        let has = |field: &str| readiness.get(field).is_some_and(|field| !field.is_null());
+        if has("condition") == has("lease") {
+            errors.rule(&at, "give it exactly one of lease and condition");
+        }
+        if has("pick") && !has("condition") {
+            errors.rule(&at, "pick goes with a condition, not with a lease");
+        }
+    }
     let selector = &object["spec"]["selector"];
     let at = root.child("selector");
     let expressions = selector.list("matchExpressions");

@@ -1,0 +1,478 @@
+//! The Leases that EndpointSelectors name: who holds each of them, and whether the holder lives.
+//!
+//! A holder lives as long as it changes its Lease. This compares no time that another host wrote:
+//! a record counts for its duration after this process has seen it change. The first record that
+//! this process sees may be that of a holder that died long ago, so it proves nothing.
+//!
+//! The watch may be behind, or have ended. So before a holder counts as dead, a sync reads the
+//! Lease from the API server.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use kube_endpoint_core_model::lease::DEFAULT_DURATION;
+use kube_endpoint_core_model::{EndpointSelector, Lease, ObjectKey, Readiness, Text};
+use kube_endpoint_informer::Cluster;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
+
+/// The standing of the holder of a Lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// This holder lives.
+    Holder(Text),
+    /// Nobody knows if this holder lives, if there is one. What is published stays.
+    Unknown(Option<Text>),
+    /// The holder has not changed the Lease for its duration, as far as the watch tells. Read the
+    /// Lease, and call [`Leases::read`]. What is published stays until then.
+    Overdue,
+    /// Nobody leads.
+    Nobody,
+}
+
+/// The observation of one Lease by this process.
+#[derive(Clone, Debug)]
+struct Observed {
+    /// The last version, or `None` if there has been none.
+    lease: Option<Arc<Lease>>,
+    /// When this process saw that the record changed.
+    since: Instant,
+    /// True until the record changes for the first time.
+    is_first: bool,
+    /// True if the API server has confirmed that the record has not changed for its duration.
+    is_dead: bool,
+}
+
+impl Observed {
+    fn new(lease: Option<Arc<Lease>>, now: Instant) -> Self {
+        Self { lease, since: now, is_first: true, is_dead: false }
+    }
+
+    fn holder(&self) -> Option<&Text> {
+        self.lease.as_ref().map(|lease| &lease.record.holder)
+    }
+
+    /// Takes a version of the Lease. Returns true if the endpoints may change.
+    fn see(&mut self, lease: &Arc<Lease>, now: Instant) -> bool {
+        if let Some(before) = &self.lease {
+            // A read was ahead of the watch.
+            if lease.resource_version < before.resource_version {
+                return false;
+            }
+            if lease.record == before.record {
+                return false;
+            }
+        }
+        let same_holder = self.holder() == Some(&lease.record.holder);
+        let matters = self.is_first || self.is_dead || !same_holder;
+        *self = Self { lease: Some(Arc::clone(lease)), since: now, is_first: false, is_dead: false };
+        matters
+    }
+
+    /// Returns the time from which the record no longer counts, if it counts now.
+    fn deadline(&self) -> Option<Instant> {
+        let duration = self.lease.as_ref().map_or(DEFAULT_DURATION, |lease| lease.record.duration());
+        let has_holder = self.holder().is_none_or(|holder| !holder.is_empty());
+        (has_holder && !self.is_dead).then(|| self.since + duration)
+    }
+
+    fn standing(&self, now: Instant) -> Standing {
+        match (self.deadline(), self.holder()) {
+            (None, _) => Standing::Nobody,
+            (Some(deadline), _) if deadline <= now => Standing::Overdue,
+            (_, Some(holder)) if !self.is_first => Standing::Holder(holder.clone()),
+            (_, holder) => Standing::Unknown(holder.cloned()),
+        }
+    }
+
+    /// Takes what the API server has answered. Returns true if the record has changed.
+    fn read(&mut self, lease: Option<Lease>, now: Instant) -> bool {
+        if let Some(lease) = lease.map(Arc::new) {
+            let before = self.since;
+            self.see(&lease, now);
+            if self.since != before {
+                return true;
+            }
+        }
+        // The watch may have brought a change meanwhile.
+        self.is_dead = self.deadline().is_some_and(|deadline| deadline <= now);
+        false
+    }
+}
+
+/// A Lease that EndpointSelectors of its namespace name.
+#[derive(Debug, Default)]
+struct Used {
+    /// The names of the selectors.
+    selectors: BTreeSet<Text>,
+    /// `None` until the namespace has been listed.
+    observed: Option<Observed>,
+    /// The time in [`Inner::deadlines`].
+    deadline: Option<Instant>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    used: BTreeMap<ObjectKey, Used>,
+    /// The times at which a Lease has to be looked at, each at or before its deadline. A renewal
+    /// moves no entry.
+    deadlines: BTreeSet<(Instant, ObjectKey)>,
+}
+
+/// The Leases that EndpointSelectors name.
+#[derive(Debug, Default)]
+pub(super) struct Leases {
+    inner: Mutex<Inner>,
+    earlier: Notify,
+}
+
+/// Returns the key of the Lease on which the readiness of a selector's pods depends, if any.
+pub(super) fn lease_of(selector: &EndpointSelector) -> Option<ObjectKey> {
+    match &selector.readiness {
+        Some(Readiness::Lease { name }) => {
+            Some(ObjectKey { namespace: selector.key.namespace.clone(), name: name.clone() })
+        }
+        _ => None,
+    }
+}
+
+impl Leases {
+    /// Takes a change of an EndpointSelector.
+    pub(super) fn selector_changed(
+        &self,
+        cluster: &Cluster,
+        old: Option<&EndpointSelector>,
+        new: Option<&EndpointSelector>,
+        now: Instant,
+    ) {
+        let (before, after) = (old.and_then(lease_of), new.and_then(lease_of));
+        if before == after {
+            return;
+        }
+        let mut inner = self.inner.lock();
+        if let (Some(lease), Some(selector)) = (before, old)
+            && let Some(used) = inner.used.get_mut(&lease)
+        {
+            used.selectors.remove(&selector.key.name);
+            if used.selectors.is_empty() {
+                inner.used.remove(&lease);
+            }
+        }
+        if let (Some(lease), Some(selector)) = (after, new) {
+            inner.used.entry(lease.clone()).or_default().selectors.insert(selector.key.name.clone());
+            drop(inner);
+            self.find(cluster, &lease, now);
+        }
+    }
+
+    /// Looks for a Lease in the store, if its namespace has been listed.
+    fn find(&self, cluster: &Cluster, key: &ObjectKey, now: Instant) {
+        if !cluster.has_listed_leases(&key.namespace) {
+            return;
+        }
+        let lease = cluster.lease(key);
+        let mut inner = self.inner.lock();
+        if let Some(used) = inner.used.get_mut(key).filter(|used| used.observed.is_none()) {
+            used.observed = Some(Observed::new(lease, now));
+            self.arm(&mut inner, key);
+        }
+    }
+
+    /// Looks for the Leases that a list has not shown.
+    pub(super) fn listed(&self, cluster: &Cluster, now: Instant) {
+        let unseen: Vec<ObjectKey> = {
+            let inner = self.inner.lock();
+            let unseen = inner.used.iter().filter(|(_, used)| used.observed.is_none());
+            unseen.map(|(key, _)| key.clone()).collect()
+        };
+        unseen.iter().for_each(|key| self.find(cluster, key, now));
+    }
+
+    /// Takes a version of a Lease. Returns the selectors whose endpoints may change with it. A
+    /// deleted Lease is one that nobody renews.
+    pub(super) fn see(&self, lease: &Arc<Lease>, now: Instant) -> Vec<ObjectKey> {
+        let mut inner = self.inner.lock();
+        let Some(used) = inner.used.get_mut(&lease.key) else { return Vec::new() };
+        let matters = match &mut used.observed {
+            Some(observed) => observed.see(lease, now),
+            observed => {
+                *observed = Some(Observed::new(Some(Arc::clone(lease)), now));
+                true
+            }
+        };
+        let selectors = if matters { selectors_of(&lease.key, used) } else { Vec::new() };
+        self.arm(&mut inner, &lease.key);
+        selectors
+    }
+
+    /// Returns the standing of the holder of a Lease.
+    pub(super) fn standing(&self, lease: &ObjectKey, now: Instant) -> Standing {
+        let inner = self.inner.lock();
+        let observed = inner.used.get(lease).and_then(|used| used.observed.as_ref());
+        observed.map_or(Standing::Unknown(None), |observed| observed.standing(now))
+    }
+
+    /// Takes the answer of the API server to a read of an overdue Lease. Returns the selectors
+    /// whose endpoints may change with it.
+    pub(super) fn read(&self, key: &ObjectKey, lease: Option<Lease>, now: Instant) -> Vec<ObjectKey> {
+        let mut inner = self.inner.lock();
+        let Some(used) = inner.used.get_mut(key) else { return Vec::new() };
+        let Some(observed) = &mut used.observed else { return Vec::new() };
+        let before = observed.holder().cloned();
+        let changed = observed.read(lease, now);
+        let matters = observed.is_dead || (changed && observed.holder() != before.as_ref());
+        let selectors = if matters { selectors_of(key, used) } else { Vec::new() };
+        self.arm(&mut inner, key);
+        selectors
+    }
+
+    /// Waits until Leases are overdue. Returns their selectors.
+    pub(super) async fn overdue(&self) -> Vec<ObjectKey> {
+        loop {
+            let next = self.inner.lock().deadlines.first().map(|(at, _)| *at);
+            let Some(at) = next else {
+                self.earlier.notified().await;
+                continue;
+            };
+            tokio::select! {
+                biased;
+                () = sleep_until(at) => {
+                    let selectors = self.take_overdue(Instant::now());
+                    if !selectors.is_empty() {
+                        return selectors;
+                    }
+                }
+                () = self.earlier.notified() => {}
+            }
+        }
+    }
+
+    fn take_overdue(&self, now: Instant) -> Vec<ObjectKey> {
+        let mut selectors = Vec::new();
+        let mut inner = self.inner.lock();
+        while let Some((at, key)) = inner.deadlines.first().cloned().filter(|(at, _)| *at <= now) {
+            inner.deadlines.remove(&(at, key.clone()));
+            let Some(used) = inner.used.get_mut(&key).filter(|used| used.deadline == Some(at)) else {
+                continue;
+            };
+            used.deadline = None;
+            if used.observed.as_ref().and_then(Observed::deadline).is_some_and(|deadline| deadline <= now) {
+                selectors.extend(selectors_of(&key, used));
+            } else {
+                self.arm(&mut inner, &key);
+            }
+        }
+        selectors
+    }
+
+    /// Makes sure that the deadline of a Lease is not missed.
+    fn arm(&self, inner: &mut Inner, key: &ObjectKey) {
+        let Some(used) = inner.used.get_mut(key) else { return };
+        let Some(deadline) = used.observed.as_ref().and_then(Observed::deadline) else { return };
+        if used.deadline.is_none_or(|at| deadline < at) {
+            used.deadline = Some(deadline);
+            let is_next = inner.deadlines.first().is_none_or(|(first, _)| deadline < *first);
+            inner.deadlines.insert((deadline, key.clone()));
+            if is_next {
+                self.earlier.notify_one();
+            }
+        }
+    }
+}
+
+fn selectors_of(lease: &ObjectKey, used: &Used) -> Vec<ObjectKey> {
+    let key = |name: &Text| ObjectKey { namespace: lease.namespace.clone(), name: name.clone() };
+    used.selectors.iter().map(key).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use kube_endpoint_core_model::ResourceVersion;
+    use kube_endpoint_core_model::lease::Record;
+    use kube_endpoint_informer::{Kind, Scope, StreamEvent};
+
+    use super::*;
+
+    const S: fn(u64) -> Duration = Duration::from_secs;
+
+    fn lease(version: u64, holder: &str, renewal: i32) -> Arc<Lease> {
+        let record = Record {
+            holder: holder.into(),
+            duration_seconds: Some(15),
+            transitions: Some(renewal),
+            ..Record::default()
+        };
+        Arc::new(Lease {
+            key: ObjectKey::new("ops", "scheduler"),
+            resource_version: ResourceVersion(version),
+            record,
+        })
+    }
+
+    fn holder(name: &str) -> Standing {
+        Standing::Holder(name.into())
+    }
+
+    fn unknown(name: &str) -> Standing {
+        Standing::Unknown(Some(name.into()))
+    }
+
+    #[test]
+    fn the_first_record_proves_nothing_until_it_changes() {
+        let start = Instant::now();
+        let mut observed = Observed::new(Some(lease(1, "a", 1)), start);
+        assert_eq!(observed.standing(start), unknown("a"));
+        assert!(observed.see(&lease(2, "a", 2), start + S(2)), "what is published may change");
+        assert_eq!(observed.standing(start + S(2)), holder("a"));
+        assert!(!observed.see(&lease(3, "a", 3), start + S(4)), "a renewal changes nothing");
+        assert_eq!(observed.standing(start + S(18)), holder("a"));
+        assert_eq!(observed.standing(start + S(19)), Standing::Overdue);
+        assert!(observed.see(&lease(4, "b", 4), start + S(20)));
+        assert_eq!(observed.standing(start + S(20)), holder("b"));
+    }
+
+    #[test]
+    fn a_holder_that_the_api_server_shows_unchanged_is_dead() {
+        let start = Instant::now();
+        let mut observed = Observed::new(Some(lease(1, "a", 1)), start);
+        assert!(!observed.read(Some((*lease(1, "a", 1)).clone()), start + S(14)), "it is not overdue yet");
+        assert_eq!(observed.standing(start + S(14)), unknown("a"));
+        assert!(!observed.read(Some((*lease(1, "a", 1)).clone()), start + S(15)));
+        assert_eq!(observed.standing(start + S(15)), Standing::Nobody);
+        assert!(observed.see(&lease(2, "a", 2), start + S(60)), "it has come back");
+        assert_eq!(observed.standing(start + S(60)), holder("a"));
+    }
+
+    #[test]
+    fn a_read_that_is_ahead_of_the_watch_counts() {
+        let start = Instant::now();
+        let mut observed = Observed::new(Some(lease(1, "a", 1)), start);
+        assert!(observed.read(Some((*lease(9, "b", 9)).clone()), start + S(16)));
+        assert_eq!(observed.standing(start + S(16)), holder("b"));
+        assert!(!observed.see(&lease(5, "a", 5), start + S(17)), "the watch is behind");
+        assert_eq!(observed.standing(start + S(17)), holder("b"));
+    }
+
+    #[test]
+    fn a_deleted_lease_is_one_that_nobody_renews() {
+        let start = Instant::now();
+        let mut observed = Observed::new(Some(lease(1, "a", 1)), start);
+        observed.see(&lease(2, "a", 2), start);
+        assert!(!observed.read(None, start + S(15)));
+        assert_eq!(observed.standing(start + S(15)), Standing::Nobody);
+        // One that has never been there.
+        let mut absent = Observed::new(None, start);
+        assert_eq!(absent.standing(start), Standing::Unknown(None));
+        assert_eq!(absent.standing(start + S(15)), Standing::Overdue);
+        absent.read(None, start + S(15));
+        assert_eq!(absent.standing(start + S(15)), Standing::Nobody);
+        assert!(absent.see(&lease(1, "a", 1), start + S(16)));
+        assert_eq!(absent.standing(start + S(16)), holder("a"));
+    }
+
+    #[test]
+    fn an_empty_holder_is_no_leader() {
+        let start = Instant::now();
+        let mut observed = Observed::new(Some(lease(1, "", 1)), start);
+        assert_eq!(observed.standing(start), Standing::Nobody);
+        assert!(observed.see(&lease(2, "a", 2), start));
+        assert!(observed.see(&lease(3, "", 2), start));
+        assert_eq!((observed.standing(start), observed.deadline()), (Standing::Nobody, None));
+    }
+
+    #[test]
+    fn a_change_of_metadata_is_no_renewal() {
+        let start = Instant::now();
+        let mut observed = Observed::new(Some(lease(1, "a", 1)), start);
+        assert!(!observed.see(&lease(2, "a", 1), start + S(10)));
+        assert_eq!(observed.standing(start + S(10)), unknown("a"));
+        assert_eq!(observed.standing(start + S(15)), Standing::Overdue);
+    }
+
+    /// A store of EndpointSelectors and Leases, and the Leases that the selectors name.
+    struct Bed {
+        cluster: Cluster,
+        leases: Leases,
+    }
+
+    impl Bed {
+        fn new() -> Self {
+            Self { cluster: Cluster::new([Kind::EndpointSelectors]), leases: Leases::default() }
+        }
+
+        fn name(&self, selector: &str, lease: &str) {
+            let key = ObjectKey::new("ops", selector);
+            let old = self.cluster.endpoint_selector(&key);
+            let new = EndpointSelector {
+                key,
+                readiness: (!lease.is_empty()).then(|| Readiness::Lease { name: lease.into() }),
+                ..EndpointSelector::default()
+            };
+            self.cluster.apply(StreamEvent::Applied(new.clone()));
+            self.leases.selector_changed(&self.cluster, old.as_deref(), Some(&new), Instant::now());
+        }
+
+        fn list(&self, leases: Vec<Arc<Lease>>) {
+            let items = leases.iter().map(|lease| (**lease).clone()).collect();
+            let scope = Scope::Namespace("ops".into());
+            self.cluster.apply_in(&scope, StreamEvent::restarted(items, ResourceVersion(9)));
+            leases.iter().for_each(|lease| drop(self.leases.see(lease, Instant::now())));
+            self.leases.listed(&self.cluster, Instant::now());
+        }
+
+        fn standing(&self) -> Standing {
+            self.leases.standing(&ObjectKey::new("ops", "scheduler"), Instant::now())
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_overdue_lease_is_reported_once_and_a_renewal_moves_the_time() {
+        let bed = Bed::new();
+        bed.name("leader", "scheduler");
+        bed.list(vec![lease(1, "a", 1)]);
+        let start = Instant::now();
+        for renewal in 2..20 {
+            tokio::time::sleep(S(2)).await;
+            bed.leases.see(&lease(renewal, "a", renewal as i32), Instant::now());
+        }
+        let selectors = bed.leases.overdue().await;
+        assert_eq!(selectors, [ObjectKey::new("ops", "leader")]);
+        assert_eq!(start.elapsed(), S(2 * 18 + 15));
+        assert_eq!(bed.standing(), Standing::Overdue);
+        let more = tokio::time::timeout(S(600), bed.leases.overdue()).await;
+        assert!(more.is_err(), "{more:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_that_a_list_does_not_show_is_overdue_too() {
+        let bed = Bed::new();
+        bed.name("leader", "scheduler");
+        assert_eq!(bed.standing(), Standing::Unknown(None));
+        tokio::time::sleep(S(100)).await;
+        assert_eq!(bed.standing(), Standing::Unknown(None), "nobody has listed the namespace");
+        bed.list(Vec::new());
+        assert_eq!(bed.leases.overdue().await, [ObjectKey::new("ops", "leader")]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_selectors_that_name_a_lease_are_told() {
+        let bed = Bed::new();
+        bed.name("leader", "scheduler");
+        bed.name("other", "elsewhere");
+        bed.list(vec![lease(1, "a", 1)]);
+        bed.name("second", "scheduler");
+        let told =
+            |version, holder: &str| bed.leases.see(&lease(version, holder, version as i32), Instant::now());
+        let both = [ObjectKey::new("ops", "leader"), ObjectKey::new("ops", "second")];
+        assert_eq!(told(2, "b"), both);
+        assert!(told(3, "b").is_empty());
+        bed.name("leader", "");
+        assert_eq!(told(4, "c"), both[1..]);
+        bed.name("second", "");
+        assert!(told(5, "d").is_empty());
+        assert!(bed.leases.inner.lock().used.len() == 1);
+    }
+}

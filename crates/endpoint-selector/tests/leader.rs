@@ -1,0 +1,232 @@
+//! Services that send traffic to a leader only: by Lease and by a condition of the pods.
+
+use std::time::Duration;
+
+use kube_endpoint_embedded_apiserver::{Fault, FaultRule, RequestInfo};
+use serde_json::{Value, json};
+
+use crate::harness::{Harness, pod, selector, service};
+
+const LEADER: &str = "shop.example/leader";
+
+fn selector_with(readiness: Value) -> Value {
+    let mut selector = selector("canary");
+    selector["spec"]["readiness"] = readiness;
+    selector
+}
+
+fn lease(holder: &str) -> Value {
+    json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "web"},
+        "spec": {"holderIdentity": holder, "leaseDurationSeconds": 15, "leaseTransitions": 0},
+    })
+}
+
+/// Three ready pods, and a Service that names the EndpointSelector from the start.
+async fn start(readiness: Value, others: impl IntoIterator<Item = Value>) -> Harness {
+    let pods = [("a", 1), ("b", 2), ("c", 3)].map(|(name, number)| pod(name, number, "stable", true));
+    let mut service = service();
+    service["spec"]["selector"] = Value::Null;
+    service["metadata"]["annotations"] =
+        json!({"kube-endpoint-manager.github.io/endpoint-selector": "stable"});
+    let objects = pods.into_iter().chain([service, selector_with(readiness)]).chain(others);
+    Harness::start(objects).await
+}
+
+async fn by_lease(holder: &str) -> Harness {
+    start(json!({"lease": {"name": "web"}}), [lease(holder)]).await
+}
+
+impl Harness {
+    /// Renews the Lease as a holder.
+    async fn renew(&self, holder: &str, renewal: usize) {
+        let path = "/apis/coordination.k8s.io/v1/namespaces/default/leases/web";
+        let time = format!("2026-01-01T00:00:{:02}.{:06}Z", renewal % 60, renewal);
+        let body = json!({"spec": {"holderIdentity": holder, "renewTime": time}});
+        self.send("PATCH", path, "application/merge-patch+json", &body).await;
+    }
+
+    /// Renews the Lease every two seconds.
+    async fn lead(&self, holder: &str, seconds: usize) {
+        for renewal in 0..seconds / 2 {
+            self.renew(holder, renewal + 1).await;
+            self.pass(Duration::from_secs(2)).await;
+        }
+    }
+
+    async fn set_leader(&self, pod: &str, is_true: bool, second: usize) {
+        let time = format!("2026-01-01T00:00:{second:02}Z");
+        let status = if is_true { "True" } else { "False" };
+        let conditions = json!([
+            {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"},
+            {"type": LEADER, "status": status, "lastTransitionTime": time},
+        ]);
+        let path = format!("/api/v1/namespaces/default/pods/{pod}/status");
+        self.send(
+            "PATCH",
+            &path,
+            "application/merge-patch+json",
+            &json!({"status": {"conditions": conditions}}),
+        )
+        .await;
+    }
+
+    fn accepted(&self) -> Value {
+        self.get("endpointselectors", "stable").unwrap()["status"]["conditions"][0]["reason"].clone()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_holder_of_a_lease_is_published_until_it_no_longer_renews() {
+    let harness = by_lease("a_1").await;
+    // The first record proves nothing.
+    assert_eq!(harness.slices(), ["own: 1! 2! 3!"]);
+    harness.lead("a_1", 4).await;
+    assert_eq!(harness.slices(), ["own: 1 2! 3!"]);
+    assert_eq!(harness.accepted(), "HolderRecognised");
+
+    harness.server.clear_request_log();
+    harness.lead("a_1", 60).await;
+    assert_eq!(harness.sent("update", "endpointslices"), 0);
+
+    // Another leader takes one write.
+    harness.renew("b_2", 1).await;
+    harness.pass(Duration::from_millis(50)).await;
+    assert_eq!(harness.slices(), ["own: 1! 2 3!"]);
+    assert_eq!(harness.sent("update", "endpointslices"), 1);
+
+    // The leader dies: it counts for the duration of its Lease.
+    harness.pass(Duration::from_millis(14_900)).await;
+    assert_eq!(harness.slices(), ["own: 1! 2 3!"]);
+    harness.pass(Duration::from_millis(200)).await;
+    assert_eq!(harness.slices(), ["own: 1! 2! 3!"]);
+    harness.lead("c_3", 2).await;
+    assert_eq!(harness.slices(), ["own: 1! 2! 3"]);
+
+    // It releases the Lease.
+    harness.renew("", 1).await;
+    harness.pass(Duration::from_millis(50)).await;
+    assert_eq!(harness.slices(), ["own: 1! 2! 3!"]);
+    harness.nothing_is_remembered().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_is_not_ready_is_not_published() {
+    let harness = by_lease("a_1").await;
+    harness.lead("a_1", 4).await;
+    harness.set_ready("a", false).await;
+    harness.lead("a_1", 2).await;
+    assert_eq!(harness.slices(), ["own: 1! 2! 3!"]);
+    harness.set_ready("a", true).await;
+    harness.lead("a_1", 2).await;
+    assert_eq!(harness.slices(), ["own: 1 2! 3!"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_drops_no_living_leader_and_revives_no_dead_one() {
+    let harness = by_lease("a_1").await;
+    harness.lead("a_1", 4).await;
+    harness.server.clear_request_log();
+    let harness = harness.restart().await;
+    assert_eq!(harness.slices(), ["own: 1 2! 3!"]);
+    harness.lead("a_1", 30).await;
+    assert_eq!(harness.slices(), ["own: 1 2! 3!"]);
+    assert_eq!(harness.sent("update", "endpointslices"), 0, "nothing has changed for the new process");
+    // The leader dies together with the process.
+    let harness = harness.restart().await;
+    assert_eq!(harness.slices(), ["own: 1 2! 3!"]);
+    harness.pass(Duration::from_secs(16)).await;
+    assert_eq!(harness.slices(), ["own: 1! 2! 3!"]);
+    harness.server.clear_request_log();
+    let harness = harness.restart().await;
+    harness.pass(Duration::from_secs(60)).await;
+    assert_eq!(harness.slices(), ["own: 1! 2! 3!"], "the record is that of a dead leader");
+    assert_eq!(harness.sent("update", "endpointslices"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_lease_expires() {
+    let harness = by_lease("a_1").await;
+    harness.lead("a_1", 4).await;
+    let path = "/apis/coordination.k8s.io/v1/namespaces/default/leases/web";
+    harness.send("DELETE", path, "application/json", &json!({})).await;
+    harness.pass(Duration::from_secs(12)).await;
+    assert_eq!(harness.slices(), ["own: 1 2! 3!"]);
+    harness.pass(Duration::from_secs(2)).await;
+    assert_eq!(harness.slices(), ["own: 1! 2! 3!"]);
+}
+
+/// The leader renews, but the watch shows nothing: the API server is asked before it counts as
+/// dead.
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_the_watch_does_not_show_stays() {
+    let harness = by_lease("a_1").await;
+    harness.lead("a_1", 4).await;
+    let watch =
+        |request: &RequestInfo| request.plural() == "leases" && matches!(request.verb, "list" | "watch");
+    let refused = Fault::Refuse { status: 500, retry_after: None };
+    harness.server.add_fault(FaultRule::new(refused, watch));
+    harness.server.close_watches();
+    harness.server.clear_request_log();
+    harness.lead("a_1", 60).await;
+    assert_eq!(harness.slices(), ["own: 1 2! 3!"]);
+    assert!((3..=5).contains(&harness.sent("get", "leases")));
+    // Another leader is found when the Lease is read again.
+    harness.lead("b_2", 18).await;
+    assert_eq!(harness.slices(), ["own: 1! 2 3!"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_taken_over_for_a_holder_that_names_no_pod() {
+    let pods = [("a", 1), ("b", 2)].map(|(name, number)| pod(name, number, "stable", true));
+    let readiness = json!({"lease": {"name": "web"}});
+    let objects = pods.into_iter().chain([service(), selector_with(readiness), lease("host-7_6bb9")]);
+    let harness = Harness::start(objects).await;
+    harness.attach().await;
+    harness.lead("host-7_6bb9", 10).await;
+    assert_eq!(harness.slices(), ["endpointslice: 1 2", "endpointslicemirroring: 1 2", "own: 1! 2!"]);
+    assert_eq!(harness.accepted(), "HolderNotRecognised");
+    assert!(harness.reasons().iter().all(|reason| reason == "TakeOverHeld"), "{:?}", harness.reasons());
+    assert_eq!(harness.gauge("selectors_not_accepted"), 1.0);
+    harness.lead("a_6bb9", 4).await;
+    assert_eq!(harness.slices(), ["own: 1 2!"]);
+    assert_eq!(harness.accepted(), "HolderRecognised");
+    assert_eq!(harness.gauge("selectors_not_accepted"), 0.0);
+    // Nobody leads then, and the selector stays accepted.
+    harness.lead("host-7_6bb9", 4).await;
+    assert_eq!(harness.slices(), ["own: 1! 2!"]);
+    assert_eq!(harness.accepted(), "HolderRecognised");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_newest_condition_is_published_in_one_write() {
+    let harness = start(json!({"condition": LEADER, "pick": "Newest"}), []).await;
+    assert_eq!(harness.slices(), ["own: 1! 2! 3!"]);
+    harness.set_leader("a", true, 1).await;
+    harness.pass(Duration::from_millis(50)).await;
+    assert_eq!(harness.slices(), ["own: 1 2! 3!"]);
+    // The old leader cannot clear its condition.
+    harness.server.clear_request_log();
+    harness.set_leader("b", true, 2).await;
+    harness.pass(Duration::from_millis(50)).await;
+    assert_eq!(harness.slices(), ["own: 1! 2 3!"]);
+    assert_eq!(harness.sent("update", "endpointslices"), 1);
+    harness.set_leader("a", false, 3).await;
+    harness.set_leader("b", false, 3).await;
+    harness.pass(Duration::from_millis(50)).await;
+    assert_eq!(harness.slices(), ["own: 1! 2! 3!"]);
+    harness.nothing_is_remembered().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_pods_with_the_condition_are_published() {
+    let harness = start(json!({"condition": LEADER}), []).await;
+    harness.set_leader("a", true, 1).await;
+    harness.set_leader("b", true, 2).await;
+    harness.pass(Duration::from_millis(50)).await;
+    assert_eq!(harness.slices(), ["own: 1 2 3!"]);
+    // Without readiness each ready pod is published.
+    harness.patch("endpointselectors", "stable", json!({"spec": {"readiness": null}})).await;
+    harness.pass(Duration::from_millis(50)).await;
+    assert_eq!(harness.slices(), ["own: 1 2 3"]);
+}
