@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kube_endpoint_core_model::lease::{Named, named};
 use kube_endpoint_core_model::publish::publish_not_ready;
-use kube_endpoint_core_model::readiness::Chosen;
+use kube_endpoint_core_model::readiness::{Chosen, ready_pod_in};
 use kube_endpoint_core_model::{
     EndpointSelector, EndpointSlice, Lease, ObjectKey, Pick, Pod, Readiness, ReadyPods, Text, Timestamp,
     harmless,
@@ -89,6 +89,7 @@ impl Leads {
     ) -> Option<Self> {
         let Selection::Attached { object, .. } = selection else { return None };
         match object.readiness.as_ref()? {
+            Readiness::Lease { .. } if objects.leases_unread => None,
             Readiness::Lease { name } => Some(Self::by_lease(objects, object, name, pods, now)),
             Readiness::Condition { kind, pick } => Some(Self::by_condition(kind, *pick, pods, slices)),
         }
@@ -154,8 +155,22 @@ impl Leads {
         }
     }
 
-    /// Returns the input of the plan.
-    pub(crate) fn ready_pods(&self) -> ReadyPods {
+    /// Returns the input of the plan. A leader that is not known is the one that the slices show.
+    pub(crate) fn ready_pods_of(
+        objects: &Objects,
+        selection: Selection<'_>,
+        pods: &[Arc<Pod>],
+        slices: &[Arc<EndpointSlice>],
+        now: Option<Timestamp>,
+    ) -> Option<ReadyPods> {
+        match Self::of(objects, selection, pods, slices, now) {
+            Some(leads) => Some(leads.ready_pods()),
+            None => matches!(selection, Selection::Attached { object, .. } if object.names_lease())
+                .then(|| ReadyPods::Leader(ready_pod_in(slices).map(|pod| pod.name.clone()))),
+        }
+    }
+
+    fn ready_pods(&self) -> ReadyPods {
         match &self.by {
             LeadsBy::Lease { .. } => ReadyPods::Leader(self.pods.first().cloned()),
             LeadsBy::Condition { kind, newest } => {
@@ -275,6 +290,11 @@ impl Objects {
     /// Adds a Lease that an EndpointSelector names.
     pub fn add_lease(&mut self, lease: Arc<Lease>) {
         self.named_leases.insert(lease.key.clone(), lease);
+    }
+
+    /// Notes that Leases could not be read: an explanation does not say who leads by them.
+    pub fn note_leases_unread(&mut self) {
+        self.leases_unread = true;
     }
 
     /// Returns the name of the Lease on which the readiness of a Service's pods depends, if any.
