@@ -148,7 +148,8 @@ impl Planned {
         let plan_options = selection.plan_options(options);
         let slices = selecting.map(|service| {
             let existing = managed_by(&plan_options.manager);
-            let ready_pods = Leads::ready_pods_of(objects, selection, pods, &existing, now);
+            let ready_pods =
+                Leads::of(objects, selection, pods, &existing, now).map(|leads| leads.ready_pods());
             let mut plan = slices::plan(
                 &slices::PlanInputs::new(service, pods, &objects.nodes)
                     .with_existing_slices(&existing)
