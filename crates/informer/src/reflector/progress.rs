@@ -425,7 +425,7 @@ impl ScopesReceiver {
     pub(crate) async fn changed(&mut self) {
         // The sender lives as long as the cluster.
         if self.0.changed().await.is_err() {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 }

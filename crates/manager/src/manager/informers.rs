@@ -1,7 +1,7 @@
 //! Starts the tasks that list and watch.
 
 use kube_endpoint_api_client::ApiClient;
-use kube_endpoint_core_model::{EndpointSelector, EndpointSlice, Endpoints, Node, Pod, Service};
+use kube_endpoint_core_model::{EndpointSelector, EndpointSlice, Endpoints, Lease, Node, Pod, Service};
 use kube_endpoint_informer::{Cluster, Kind, Kinds, Object, ReflectorOptions};
 use kube_endpoint_watch_channel as watch;
 
@@ -47,6 +47,8 @@ impl Informers<'_> {
         self.start_one::<EndpointSlice>(&mut tasks, &stop);
         self.start_one::<Endpoints>(&mut tasks, &stop);
         self.start_one::<EndpointSelector>(&mut tasks, &stop);
+        // The EndpointSelectors say which Leases are listed, if any.
+        self.start_with::<Lease>(Kind::EndpointSelectors, &mut tasks, &stop);
         let mut stopped = stop.subscribe();
         let report = move |missing| self.handle.set_not_served(missing);
         tasks.spawn("discovery", async move {
@@ -60,7 +62,12 @@ impl Informers<'_> {
     }
 
     fn start_one<T: Object>(&mut self, tasks: &mut NamedTasks, stop: &watch::Sender<()>) {
-        if !self.kinds.contains(T::KIND) {
+        self.start_with::<T>(T::KIND, tasks, stop);
+    }
+
+    /// Starts an informer that begins when discovery has published `kind`.
+    fn start_with<T: Object>(&mut self, kind: Kind, tasks: &mut NamedTasks, stop: &watch::Sender<()>) {
+        if !self.kinds.contains(kind) {
             return;
         }
         let options = self.options.seed(self.seeds.next());
@@ -73,7 +80,7 @@ impl Informers<'_> {
                 biased;
                 _ = stopped.changed() => return,
                 // This fails if discovery has ended, as in a shutdown.
-                _ = listed.wait_for(|kinds| kinds.contains(T::KIND)) => {}
+                _ = listed.wait_for(|kinds| kinds.contains(kind)) => {}
             }
             let shutdown = async move {
                 let _ = stopped.changed().await;

@@ -11,7 +11,7 @@ use http::request::Builder;
 use kube::client::Body;
 use kube_endpoint_api_client::ApiClient;
 use kube_endpoint_controllers::{Manager, Options, PageSources, Settings};
-use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
+use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule, RequestInfo};
 use kube_endpoint_integration_tests::conformance::{Parts, upstream_settings};
 use serde_json::{Value, json};
 use tower::ServiceExt;
@@ -85,13 +85,39 @@ async fn run_one(kustomization: &str, sources: PageSources) -> (BTreeSet<Attribu
         .await;
     assert_eq!(server.get("endpoints", "shop", "frontend"), None);
 
+    // A Lease whose holder names no pod, and does not renew it. The server has no streaming list of it.
+    let streams = |it: &RequestInfo| {
+        it.verb == "watch" && it.plural() == "leases" && it.query.contains("sendInitialEvents")
+    };
+    let refused = Fault::Refuse { status: 422, retry_after: None };
+    server.add_fault(FaultRule::new(refused, streams).times(1));
+    let kind = |kind: &str, version: &str, spec: Value| json!({"apiVersion": version, "kind": kind, "metadata": {"name": "leader", "namespace": "shop"}, "spec": spec});
+    let lease = json!({"holderIdentity": "nobody", "leaseDurationSeconds": 1});
+    let readiness =
+        json!({"selector": {"matchLabels": {"app": "frontend"}}, "readiness": {"lease": {"name": "leader"}}});
+    let mut follower = kind("Service", "v1", json!({"ports": [{"port": 80, "protocol": "TCP"}]}));
+    follower["metadata"]["annotations"] = json!({ANNOTATION: "leader"});
+    server
+        .load([
+            kind("Lease", "coordination.k8s.io/v1", lease),
+            kind("EndpointSelector", "kube-endpoint-manager.github.io/v1alpha1", readiness),
+            follower,
+        ])
+        .unwrap();
+    let is_read = |it: &RequestInfo| it.verb == "get" && it.plural() == "leases" && it.name == "leader";
+    until(|| server.request_log().iter().any(|it| is_read(&it.request))).await;
+    let status = || server.get("endpointselectors", "shop", "leader").unwrap()["status"].clone();
+    until(|| status()["conditions"][0]["reason"] == "HolderNotRecognised").await;
+    delete_selector(&server, "leader").await;
+    send(&server, Request::delete("/api/v1/namespaces/shop/services/leader"), Body::empty()).await;
+
     // A pod leaves, and the selector is deleted twice: the second event repeats the first.
     let of_app = |pod: &Value| pod["metadata"]["labels"]["app"] == "frontend";
     let mut pod = server.list("pods").into_iter().find(of_app).unwrap();
     pod["status"]["conditions"] = json!([{"type": "Ready", "status": "False"}]);
     server.load([pod]).unwrap();
     for count in [1, 2] {
-        delete_selector(&server).await;
+        delete_selector(&server, "stable").await;
         let is_counted = |event: &Value| {
             event["reason"] == "EndpointSelectorNotFound" && event["count"].as_u64() == Some(count)
         };
@@ -110,9 +136,9 @@ async fn run_one(kustomization: &str, sources: PageSources) -> (BTreeSet<Attribu
     (requests(&server), leading)
 }
 
-async fn delete_selector(server: &EmbeddedApiServer) {
-    let path = "/apis/kube-endpoint-manager.github.io/v1alpha1/namespaces/shop/endpointselectors/stable";
-    send(server, Request::delete(path), Body::empty()).await;
+async fn delete_selector(server: &EmbeddedApiServer, name: &str) {
+    let selectors = "/apis/kube-endpoint-manager.github.io/v1alpha1/namespaces/shop/endpointselectors";
+    send(server, Request::delete(format!("{selectors}/{name}")), Body::empty()).await;
 }
 
 async fn patch(server: &EmbeddedApiServer, path: &str, patch: &Value) {
