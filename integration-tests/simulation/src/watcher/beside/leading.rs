@@ -9,13 +9,14 @@ use kube_endpoint_core_model::well_known::SELECTOR_CONTROLLER;
 use serde_json::Value;
 
 use super::super::Watcher;
+use super::super::world::Since;
 use super::leases::{Tenure, names};
 use super::objects::{Endpoint, Pod, Readiness, Selected, Slice, Source};
 use super::{Beside, Broken, Judged};
 use crate::history::Manager;
 
 const ONE_READY: &str = "at most one pod is ready for a Service with one leader";
-const ONE_SERVING: &str = "at most one pod serves for a Service with one leader";
+const SERVING: &str = "an endpoint of a Service with one leader serves only if it is ready or being deleted";
 const REVIVED: &str = "an endpoint becomes ready only if its pod has held the Lease shortly before";
 const DROPPED: &str = "an endpoint stays ready as long as its pod renews the Lease";
 const LEADER: &str = "within seconds the ready endpoint is the pod that leads";
@@ -83,6 +84,8 @@ pub(super) struct Leading {
     /// The writes of each slice since the last change of what may lead: what that is, and their
     /// number.
     writes: BTreeMap<String, (String, usize)>,
+    /// The last change of a pod in each namespace.
+    pods: BTreeMap<String, Since>,
     led: Led,
 }
 
@@ -122,6 +125,22 @@ impl Calm {
     fn slack(self) -> Duration {
         if self.without_fault { SOON } else { LATE }
     }
+}
+
+impl Leading {
+    /// Notes a change of a pod.
+    pub(super) fn pod_changed(&mut self, key: &str, since: Since) {
+        self.pods.insert(namespace_of(key).to_owned(), since);
+    }
+
+    /// Returns the last change of a pod in the namespace of a Service.
+    fn last_of_pods(&self, service: &str) -> Option<Since> {
+        self.pods.get(namespace_of(service)).copied()
+    }
+}
+
+fn namespace_of(key: &str) -> &str {
+    key.split_once('/').map_or("", |(namespace, _)| namespace)
 }
 
 impl Beside {
@@ -223,27 +242,23 @@ impl Beside {
             let own = self.objects.slices_of(&place.0, SELECTOR_CONTROLLER);
             own.filter(|slice| slice.family == place.1).flat_map(|slice| &slice.endpoints)
         };
-        let count = |is_one: fn(&Endpoint) -> bool| {
-            let pods: Vec<&str> = own().filter(|it| is_one(it)).map(|it| it.pod.as_str()).collect();
-            pods.join(" and ")
-        };
-        let (ready, serving) = (count(|it| it.is_ready), count(|it| it.is_serving));
-        let is_several = |pods: &str| pods.contains(" and ");
+        let ready: Vec<&str> = own().filter(|it| it.is_ready).map(|it| it.pod.as_str()).collect();
+        let serving = own().find(|it| it.is_serving && !it.is_ready && !it.is_terminating);
+        let (ready, is_several) = (ready.join(" and "), ready.len() > 1);
         if self.leading.exclusive.get(place) != Some(&since) {
             // It comes from more than one.
-            if !is_several(&ready) && !is_several(&serving) {
+            if !is_several && serving.is_none() {
                 self.leading.exclusive.insert(place.clone(), since);
             }
             return Ok(());
         }
+        let broken = if is_several {
+            Err((ONE_READY, ready))
+        } else {
+            serving.map_or(Ok(()), |it| Err((SERVING, it.pod.clone())))
+        };
         self.leading.led.exclusive += 1;
-        if is_several(&ready) {
-            return Err((ONE_READY, ready));
-        }
-        if is_several(&serving) {
-            return Err((ONE_SERVING, serving));
-        }
-        Ok(())
+        broken
     }
 
     /// Checks that the pods of endpoints that become ready have held the Lease shortly before.
@@ -275,12 +290,24 @@ impl Beside {
         let (Some(read), Some(before)) = (judged.read, judged.before) else { return Ok(()) };
         let Some(tenure) = self.leases.living(lease, judged.at) else { return Ok(()) };
         let is_long = tenure.from + calm.slack() <= judged.at && judged.at <= tenure.last + RENEWS;
-        if !is_long || tenure.holder.contains(',') {
+        let service = self.objects.services.get(judged.service);
+        let Some(service) = service.filter(|_| is_long && !tenure.holder.contains(',')) else {
             return Ok(());
-        }
+        };
         for endpoint in before.ready() {
             let Some(pod) = self.constant_pod(endpoint, read).filter(|pod| selected.has(pod)) else { continue };
             if !names(&tenure.holder, &endpoint.pod, pod) {
+                continue;
+            }
+            // A process that ends between the writes of two families leaves nobody who knows if the
+            // pod came or left.
+            let mut addresses = pod.addresses.iter().filter(|it| **it != endpoint.address);
+            let is_other = |family: &String| *family != before.family;
+            if service.families.iter().any(is_other)
+                && !addresses.all(|it| service.families.iter().any(|family| {
+                    self.objects.publishes(judged.service, family, it)
+                }))
+            {
                 continue;
             }
             self.leading.led.kept += 1;
@@ -306,8 +333,7 @@ impl Beside {
             }
             _ => format!("{:?}", self.newest(judged.service, selected)),
         };
-        let pods = self.pods_in(judged.service).map(|(_, (_, since))| since.version).max();
-        let state = format!("{leader} {pods:?}");
+        let state = format!("{leader} {:?}", self.leading.last_of_pods(judged.service));
         let (before_state, number) = self.leading.writes.entry(before.uid.clone()).or_default();
         if *before_state != state {
             (*before_state, *number) = (state, 0);
@@ -328,7 +354,7 @@ impl Beside {
         for key in keys {
             let Some((Source::Attached(selected), since)) = self.objects.source(&key) else { continue };
             let service = &self.objects.services[&key];
-            let changed = self.pods_in(&key).map(|(_, (_, since))| since.at).max().max(Some(since.at));
+            let changed = self.leading.last_of_pods(&key).map(|since| since.at).max(Some(since.at));
             if !selected.is_exclusive() || service.publishes_unready || changed > Some(until) {
                 continue;
             }

@@ -127,6 +127,9 @@ impl Beside {
         object: Option<&Value>,
         since: Since,
     ) -> Option<Slice> {
+        if plural == "pods" {
+            self.leading.pod_changed(key, since);
+        }
         self.objects.apply(plural, key, object, since)
     }
 

@@ -89,6 +89,7 @@ pub(super) struct Endpoint {
     pub(super) uid: String,
     pub(super) is_ready: bool,
     pub(super) is_serving: bool,
+    pub(super) is_terminating: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -204,6 +205,7 @@ impl Slice {
             uid: text(endpoint, "/targetRef/uid").to_owned(),
             is_ready: endpoint["conditions"]["ready"].as_bool().unwrap_or(true),
             is_serving: endpoint["conditions"]["serving"].as_bool().unwrap_or(true),
+            is_terminating: endpoint["conditions"]["terminating"] == true,
         };
         Self {
             uid: text(slice, "/metadata/uid").to_owned(),
