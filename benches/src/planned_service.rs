@@ -290,8 +290,10 @@ impl PlannedService {
     /// Computes the trigger time.
     pub fn trigger_time(&mut self, pods: &Pods) -> Option<Timestamp> {
         match pods {
-            Pods::All(pods) => self.trigger_time.compute(&self.service, pods),
-            Pods::Changed(pods) => self.trigger_time.compute_changed(&self.service, pods).unwrap_or(None),
+            Pods::All(pods) => self.trigger_time.compute(&self.service, pods, None),
+            Pods::Changed(pods) => {
+                self.trigger_time.compute_changed(&self.service, pods, None).unwrap_or(None)
+            }
         }
     }
 

@@ -16,6 +16,7 @@ use crate::across::Across;
 use crate::cluster::ClusterFacts;
 use crate::details::{LastWrite, RecentEvent};
 use crate::explanation::{self, Counts, EndpointsSummary, Explanation, Faults, Freshness, SliceSummary};
+use crate::leader::Leads;
 use crate::near::{NearIndex, NearMatch, NearMatches, near_matches};
 use crate::pod::{Judged, Place, PodExplanation, PortNames, Publication, ports_of};
 use crate::selection::{
@@ -73,8 +74,10 @@ pub(crate) fn explain_with(
     let known = options.known;
     let selection = Selection::of(objects, service, known);
     let pods = selection.pods(objects, &key.namespace);
-    let planned = Planned::with_pods(objects, key, &pods, topology, options);
-    let newest = planned::newest_change(objects, service, &pods);
+    let planned = Planned::with_pods(objects, key, &pods, topology, Some(now), options);
+    let leads =
+        Leads::of(objects, selection, &pods, objects.slices_of(key), Some(now)).filter(|_| known.pods);
+    let newest = planned::newest_change(objects, service, &pods, leads.as_ref());
     let policies = service.policies;
     let served =
         Served::by(service, policies, objects.slices_of(key), known.nodes.then(|| objects.client_nodes()));
@@ -86,7 +89,8 @@ pub(crate) fn explain_with(
                 in_endpoints.iter().map(|one| (&one.pod.name, &one.verdict)).collect();
             let ports = port_names(service, &pods);
             let pod = |one: &PodVerdict| {
-                let pod = explain_one(objects, service, one, &in_endpoints, &ports, &places, now)?;
+                let pod =
+                    explain_one(objects, service, one, &in_endpoints, &ports, &places, leads.as_ref(), now)?;
                 let is_due = known.slices && pod.reason.is_none() && !pod.is_held_as_ready();
                 let reason = if is_due { Some(PodReason::NotWritten) } else { pod.reason };
                 Some(PodExplanation { reason, ..pod })
@@ -116,7 +120,10 @@ pub(crate) fn explain_with(
         }
         _ => NearMatches::default(),
     };
-    let selected_by = selected_by(objects, service, selection, &planned, near.metadata, known);
+    let mut selected_by = selected_by(objects, service, selection, &planned, near.metadata, known);
+    if let Some(by) = &mut selected_by {
+        by.leads = leads;
+    }
     let counts = match planned.slices {
         Some(_) => {
             let (slices, manager) = (objects.slices_of(key), &selection.plan_options(options).manager);
@@ -213,6 +220,7 @@ fn selected_by(
         endpoint_selector: name.clone(),
         requirements: Vec::new(),
         state,
+        leads: None,
         not_selected: Vec::new(),
     };
     if let Selection::Attached { selector, .. } = selection {
@@ -285,6 +293,7 @@ fn explain_one(
     in_endpoints: &BTreeMap<&Text, &Verdict>,
     ports_of_pods: &PortNames,
     places: &BTreeMap<Text, Vec<(Text, Place)>>,
+    leads: Option<&Leads>,
     now: Timestamp,
 ) -> Option<PodExplanation> {
     let pod = objects.pod(&one.pod)?;
@@ -298,6 +307,7 @@ fn explain_one(
         in_slices: &one.verdict,
         in_endpoints: in_endpoints.get(&pod.key.name).copied(),
         ports_of_pods,
+        leads,
         now,
     };
     let (publication, reason) = judged.judge();

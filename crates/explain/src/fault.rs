@@ -21,6 +21,7 @@ use kube_endpoint_core_model::{AddressType, IpFamily, ObjectKey, Text, Timestamp
 use serde::Serialize;
 
 use crate::details::write_optional_time;
+use crate::leader::Leads;
 use crate::near::{NearMatch, OtherKeys};
 use crate::refused::Refused;
 use crate::{Elsewhere, NamedPort, Open, Unserved};
@@ -426,6 +427,10 @@ pub enum Fault {
         /// The selector, as kubectl writes it.
         selector: String,
     },
+    /// [`Code::NobodyLeads`](crate::Code::NobodyLeads)
+    NobodyLeads { endpoint_selector: Text, leads: Leads },
+    /// [`Code::ReadinessWithoutEffect`](crate::Code::ReadinessWithoutEffect)
+    ReadinessWithoutEffect { endpoint_selector: Text },
 }
 
 /// An endpoint that is the cluster IP of a Service.

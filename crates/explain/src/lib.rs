@@ -51,6 +51,7 @@ pub mod figures;
 pub mod finding;
 mod hand_over;
 mod hint;
+mod leader;
 pub mod leftovers;
 pub mod lint;
 mod near;
@@ -81,6 +82,7 @@ pub use fault::{
 pub use finding::Problem;
 pub use hand_over::HandOver;
 pub use hint::HintReason;
+pub use leader::{Leads, LeadsBy, NobodyLeads, NotChosen};
 pub use lint::{FailOn, Lint, LintOptions, LintReport, lint};
 pub use near::{
     NearIndex, NearMatch, NearMatches, OtherKey, OtherKeys, near_matches, near_pods, other_keys_of,

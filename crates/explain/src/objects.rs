@@ -50,6 +50,8 @@ pub struct Objects {
     pub(crate) slices: BTreeMap<ObjectKey, Vec<Arc<EndpointSlice>>>,
     pub(crate) endpoints: BTreeMap<ObjectKey, Arc<Endpoints>>,
     pub(crate) endpoint_selectors: BTreeMap<ObjectKey, Arc<EndpointSelector>>,
+    /// Leases that EndpointSelectors may name.
+    pub(crate) named_leases: BTreeMap<ObjectKey, Arc<kube_endpoint_core_model::Lease>>,
     /// True if the cluster does not serve EndpointSelectors.
     pub(crate) serves_no_selectors: bool,
     /// The last writes of slices and Endpoints.
@@ -169,7 +171,10 @@ impl Objects {
                     self.pod_events.entry(key).or_default().push(event);
                 }
             }
-            "Lease" => self.leases.push(Lease::read(&object)),
+            "Lease" => {
+                self.leases.push(Lease::read(&object));
+                self.add_lease(Arc::new(view(&object, &kind)?));
+            }
             _ => {
                 self.skipped.insert(kind);
             }

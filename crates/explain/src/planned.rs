@@ -13,6 +13,7 @@ use kube_endpoint_slice_plan::TopologyState;
 
 use crate::Objects;
 use crate::hand_over::{self, HandOver};
+use crate::leader::Leads;
 use crate::selection::Selection;
 
 /// Options of the explained controllers, and limits of the explanation.
@@ -121,14 +122,17 @@ impl Planned {
         let service = objects.service(key).map(|service| &**service);
         let selection = |service| Selection::of(objects, service, options.known);
         let pods = service.map(|service| selection(service).pods(objects, &key.namespace));
-        Self::with_pods(objects, key, &pods.unwrap_or_default(), topology, options)
+        Self::with_pods(objects, key, &pods.unwrap_or_default(), topology, None, options)
     }
 
+    /// As [`Self::new`] with these pods. With `now`, the holder of a Lease that has not renewed it
+    /// does not count.
     pub(crate) fn with_pods(
         objects: &Objects,
         key: &ObjectKey,
         pods: &[Arc<Pod>],
         topology: &TopologyState,
+        now: Option<Timestamp>,
         options: &Options,
     ) -> Self {
         let service = objects.service(key).map(|service| &**service);
@@ -144,11 +148,14 @@ impl Planned {
         let plan_options = selection.plan_options(options);
         let slices = selecting.map(|service| {
             let existing = managed_by(&plan_options.manager);
+            let ready_pods =
+                Leads::of(objects, selection, pods, &existing, now).map(|leads| leads.ready_pods());
             let mut plan = slices::plan(
                 &slices::PlanInputs::new(service, pods, &objects.nodes)
                     .with_existing_slices(&existing)
                     .with_options(&plan_options)
-                    .with_topology(topology),
+                    .with_topology(topology)
+                    .with_ready_pods(ready_pods.as_ref()),
             );
             if !(known.nodes && known.slices) {
                 plan.sub_plans.iter_mut().for_each(|sub_plan| sub_plan.writes = Writes::default());
@@ -210,14 +217,20 @@ pub(crate) fn differ(old: &Endpoints, new: &Endpoints) -> bool {
         || new.subsets.listed().is_some_and(|wanted| !old.subsets.is_equivalent_to(wanted))
 }
 
-/// Returns the time of the newest change that the outputs should show: of the Service, or of the
-/// readiness, creation or deletion of one of its pods.
-pub(crate) fn newest_change(objects: &Objects, service: &Service, pods: &[Arc<Pod>]) -> Option<Timestamp> {
+/// Returns the time of the newest change that the outputs should show: of the Service, of the
+/// readiness, creation or deletion of one of its pods, or of the leader.
+pub(crate) fn newest_change(
+    objects: &Objects,
+    service: &Service,
+    pods: &[Arc<Pod>],
+    leads: Option<&Leads>,
+) -> Option<Timestamp> {
     let of_pod = |pod: &Arc<Pod>| {
         let ready = pod.ready.and_then(|ready| ready.last_transition);
         ready.max(objects.pods_created.get(&pod.key).copied())
     };
-    pods.iter().map(of_pod).max().flatten().max(service.creation_timestamp)
+    let of_pods = pods.iter().map(of_pod).max().flatten();
+    of_pods.max(service.creation_timestamp).max(leads.and_then(|leads| leads.since))
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use serde::{Serialize, Serializer};
 use crate::details::{PodDetails, RecentEvent};
 use crate::finding::{Found, Problem};
 use crate::hint::HintReason;
+use crate::leader::Leads;
 use crate::pod_reason::{DeadPort, NamedPort, PodReason, Together};
 use crate::{Code, Remedy, Severity};
 
@@ -191,6 +192,8 @@ pub(crate) struct Judged<'a> {
     pub(crate) in_endpoints: Option<&'a Verdict>,
     /// The named ports that pods of the Service have.
     pub(crate) ports_of_pods: &'a PortNames<'a>,
+    /// The pods that an EndpointSelector chooses.
+    pub(crate) leads: Option<&'a Leads>,
     pub(crate) now: Timestamp,
 }
 
@@ -218,6 +221,13 @@ impl Judged<'_> {
                 if self.service.ports.is_empty() && !self.service.is_headless() {
                     return (Publication::LeftOut, Some(PodReason::NoServicePorts));
                 }
+                if !ready
+                    && self.pod.is_ready()
+                    && !*terminating
+                    && let Some(leads) = self.leads
+                {
+                    return (Publication::NotReady, Some(PodReason::NotChosen(leads.against(self.pod))));
+                }
                 if !ready {
                     return (Publication::NotReady, Some(self.not_ready(*serving, *terminating)));
                 }
@@ -232,7 +242,7 @@ impl Judged<'_> {
                     let first_is_missing = first.is_some_and(|first| missing.contains(first));
                     let has = self.pod.pod_ips.to_vec();
                     Some(PodReason::SomeFamiliesMissing { missing, has, first_is_missing })
-                } else if !serving {
+                } else if !serving && !self.pod.is_ready() {
                     Some(PodReason::PublishedNotReady { since: self.not_ready_since() })
                 } else if matches!(self.in_endpoints, Some(Verdict::LeftOut(LeftOut::OverCapacity))) {
                     Some(PodReason::OverCapacity)

@@ -18,6 +18,7 @@ use kube_endpoint_core_model::{IpFamily, Text, Timestamp};
 use serde::Serialize;
 
 use crate::details::{ContainerKind, Ended, Probe, write_optional_time};
+use crate::leader::NotChosen;
 
 pub(crate) use ending::capital;
 pub use ending::{Disruption, SilentNode};
@@ -236,6 +237,8 @@ pub enum PodReason {
         #[serde(serialize_with = "write_optional_time")]
         since: Option<Timestamp>,
     },
+    /// [`Code::NotChosen`](crate::Code::NotChosen)
+    NotChosen(NotChosen),
     /// [`Code::NotWritten`](crate::Code::NotWritten)
     NotWritten,
     /// [`Code::NoServicePorts`](crate::Code::NoServicePorts)
@@ -455,7 +458,7 @@ impl PodReason {
     /// Returns true if the reason is only a consequence of a fault of the Service or its slices,
     /// which counts in its place.
     pub(crate) fn is_consequence(&self) -> bool {
-        matches!(self, Self::NotWritten | Self::NoServicePorts)
+        matches!(self, Self::NotWritten | Self::NotChosen(_) | Self::NoServicePorts)
     }
 
     /// Returns true if nobody expects traffic at a pod with this reason: it has ended, or soon

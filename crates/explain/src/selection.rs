@@ -14,6 +14,7 @@ use kube_endpoint_core_model::{EndpointSelector, LabelSelector, ObjectKey, Pod, 
 use kube_endpoint_slice_plan::PlanOptions;
 use serde::Serialize;
 
+use crate::leader::Leads;
 use crate::{Known, Objects, Options};
 
 /// The maximum number of names in a list of pods.
@@ -106,6 +107,9 @@ pub struct SelectedBy {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub requirements: Vec<String>,
     pub state: Attachment,
+    /// The pods that its readiness chooses, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub leads: Option<Leads>,
     /// The pods of the namespace that meet all requirements but one. The largest groups are first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_selected: Vec<NotSelected>,

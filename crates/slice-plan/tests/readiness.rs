@@ -158,7 +158,7 @@ fn a_state_is_kept_while_the_condition_is_the_same() {
     let (_, state) = cluster.with_inputs(plan_and_keep);
     let state = state.unwrap();
     assert!(cluster.with_inputs(|inputs| state.clone().plan(inputs, &[])).is_some());
-    let mut other = cluster.clone();
+    let mut other = cluster;
     other.ready_pods = None;
     assert!(other.with_inputs(|inputs| state.plan(inputs, &[])).is_none());
     other.ready_pods = Some(ReadyPods::Leader(None));

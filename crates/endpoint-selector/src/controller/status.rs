@@ -319,7 +319,7 @@ mod tests {
         // After a restart, until a sync has seen the holder.
         assert_eq!(reason(&refused, None), "HolderNotRecognised");
         assert_eq!(reason(&refused, Some(Holder::Recognised)), "HolderRecognised");
-        let mut recognised = refused.clone();
+        let mut recognised = refused;
         recognised["conditions"][0]["reason"] = json!("HolderRecognised");
         assert_eq!(reason(&recognised, Some(unknown())), "HolderRecognised");
         // Another generation may name another Lease.

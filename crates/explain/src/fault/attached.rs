@@ -5,7 +5,8 @@ use kube_endpoint_core_model::{ObjectKey, Text};
 
 use super::text::names;
 use super::{Fault, unserved};
-use crate::remedy::Person::{ClusterAdministrator, EndpointsWriter, ServiceOwner};
+use crate::leader::{Leads, LeadsBy, NobodyLeads};
+use crate::remedy::Person::{ClusterAdministrator, EndpointsWriter, PodOwner, ServiceOwner};
 use crate::selection::RESOURCE;
 use crate::{Remedy, Step};
 
@@ -134,6 +135,34 @@ pub(super) fn left_remedy(slices: &[Text], endpoints: Option<&Text>, was_attache
     )
 }
 
+/// Says what to do so that a pod leads.
+fn nobody_leads_remedy(service: &ObjectKey, leads: &Leads) -> Option<Remedy> {
+    let (name, lease) = match &leads.by {
+        LeadsBy::Lease { name, .. } => (name, true),
+        LeadsBy::Condition { kind, .. } => (kind, false),
+    };
+    let sentence = match leads.nobody.as_ref()? {
+        NobodyLeads::NotFound => format!(
+            "Look if the program elects with a Lease of this name in the namespace {}, or correct spec.readiness.lease.name of the EndpointSelector",
+            service.namespace
+        ),
+        NobodyLeads::NotHeld | NobodyLeads::NotRenewed { .. } => {
+            "Look at the logs of the pods: why does none of them get the Lease?".to_owned()
+        }
+        NobodyLeads::NotRecognised | NobodyLeads::Ambiguous => {
+            "Let the program use an identity that has the name, uid, hostname or an address of the pod as one of its parts, such as POD-NAME_SUFFIX".to_owned()
+        }
+        NobodyLeads::NoCondition => format!("Set the condition {name} of the pod that should lead to True"),
+        NobodyLeads::NotReady { pod } => format!("Look why Pod {pod} is not ready"),
+    };
+    let show = match (leads.nobody.as_ref()?, lease) {
+        (NobodyLeads::NotReady { pod }, _) => Step::kubectl_in(&service.namespace, ["describe", "pod", pod]),
+        (_, true) => Step::kubectl_in(&service.namespace, ["get", "lease", name, "-o", "yaml"]),
+        (_, false) => Step::kubectl_in(&service.namespace, ["get", "pods", "-o", "yaml"]),
+    };
+    Some(Remedy::ask(PodOwner, sentence).shown_by([show]))
+}
+
 impl Fault {
     /// Returns the remedy of a fault of an EndpointSelector.
     pub(super) fn selector_remedy(&self, service: &ObjectKey) -> Option<Remedy> {
@@ -159,6 +188,13 @@ impl Fault {
                 endpoint_selector,
                 format!(
                     "Nothing, if all other pods of the namespace are meant; else add a label of the pods to spec.selector.matchLabels of EndpointSelector {endpoint_selector}"
+                ),
+            ),
+            Self::NobodyLeads { leads, .. } => nobody_leads_remedy(service, leads)?,
+            Self::ReadinessWithoutEffect { endpoint_selector } => Remedy::ask(
+                ServiceOwner,
+                format!(
+                    "Unset publishNotReadyAddresses of the Service, or remove spec.readiness from EndpointSelector {endpoint_selector}"
                 ),
             ),
             Self::NoPodMatches { endpoint_selector: Some(name), .. } => correct(

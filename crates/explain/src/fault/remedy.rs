@@ -278,7 +278,9 @@ impl Fault {
             | Self::EndpointSelectorOverridden { .. }
             | Self::HandOverHeld { .. }
             | Self::EndpointSelectorUnserved { .. }
-            | Self::SelectsUnlabelled { .. } => Remedy::default(),
+            | Self::SelectsUnlabelled { .. }
+            | Self::NobodyLeads { .. }
+            | Self::ReadinessWithoutEffect { .. } => Remedy::default(),
             Self::EndpointsWrittenByOthers { by, .. } => {
                 let by = by.as_deref().unwrap_or("the other client");
                 Remedy::ask(

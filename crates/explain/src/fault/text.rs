@@ -75,6 +75,11 @@ impl fmt::Display for Fault {
                 f,
                 "EndpointSelector {endpoint_selector} selects pods without any label, too: {selector}"
             ),
+            Self::NobodyLeads { leads, .. } => leads.fmt(f),
+            Self::ReadinessWithoutEffect { endpoint_selector } => write!(
+                f,
+                "publishNotReadyAddresses publishes all pods, so spec.readiness of EndpointSelector {endpoint_selector} has no effect"
+            ),
             Self::PodsNotCreated { kind, workload, message } => {
                 f.write_str(&selector::refused(kind, workload, message))
             }
@@ -369,6 +374,8 @@ impl Problem for Fault {
             Self::HandOverHeld { .. } => Code::HandOverHeld,
             Self::EndpointSelectorUnserved { .. } => Code::EndpointSelectorUnserved,
             Self::SelectsUnlabelled { .. } => Code::SelectsUnlabelled,
+            Self::NobodyLeads { .. } => Code::NobodyLeads,
+            Self::ReadinessWithoutEffect { .. } => Code::ReadinessWithoutEffect,
         }
     }
 

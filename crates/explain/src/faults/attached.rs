@@ -11,6 +11,7 @@ use super::Looked;
 use crate::Fault;
 use crate::fault::{Behind, NoPods};
 use crate::hand_over::made_by_controller;
+use crate::leader::is_without_effect;
 use crate::selection::{Selection, is_name, overridden};
 
 /// The maximum number of names of other EndpointSelectors in a message.
@@ -62,6 +63,15 @@ impl Looked<'_> {
                         endpoint_selector: name.clone(),
                         selector: selector.to_string(),
                     });
+                }
+                if let Some(leads) = self.selected_by.and_then(|by| by.leads.as_ref()) {
+                    let tolerate = self.options.slices.tolerate_unready_annotation;
+                    if is_without_effect(self.service, tolerate) {
+                        faults.push(Fault::ReadinessWithoutEffect { endpoint_selector: name.clone() });
+                    } else if leads.nobody.is_some() && !self.pods.is_empty() {
+                        let leads = leads.clone();
+                        faults.push(Fault::NobodyLeads { endpoint_selector: name.clone(), leads });
+                    }
                 }
                 if !held.is_empty() {
                     let endpoint_selector = Some(name.clone());

@@ -154,6 +154,7 @@ impl fmt::Display for PodReason {
                 let has: Vec<String> = has.iter().map(IpAddr::to_string).collect();
                 write!(f, "the pod has no {} address, only {}", any_of(missing), has.join(", "))
             }
+            Self::NotChosen(reason) => reason.fmt(f),
             Self::NotWritten => f.write_str(
                 "the pod should receive traffic, and no slice that the Service uses holds it as ready",
             ),
@@ -186,6 +187,7 @@ impl Problem for PodReason {
             Self::OverCapacity => Code::OverCapacity,
             Self::ReadinessUnknown => Code::ReadinessUnknown,
             Self::PublishedNotReady { .. } => Code::PublishedNotReady,
+            Self::NotChosen(_) => Code::NotChosen,
             Self::NotWritten => Code::NotWritten,
             Self::SomeFamiliesMissing { .. } => Code::SomeFamiliesMissing,
             Self::NoServicePorts => Code::NoServicePorts,

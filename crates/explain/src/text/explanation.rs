@@ -80,6 +80,9 @@ impl Explanation {
         let selector = by.requirements.join(", ");
         let selected = format!("Selected by EndpointSelector {}: {selector}.", by.endpoint_selector);
         document.sentence(Vec::new(), &selected, Emphasis::None, layout.columns);
+        if let Some(leads) = &by.leads {
+            document.sentence(Vec::new(), &sentence(&leads.to_string()), Emphasis::None, layout.columns);
+        }
         let others = "Use pods in kubectl port-forward, logs and exec: svc/NAME needs a selector.";
         document.sentence(Vec::new(), others, Emphasis::Dim, layout.columns);
     }
