@@ -125,13 +125,24 @@ pub fn endpoint_conditions(
     }
 }
 
-/// Returns the pod that the slices show ready, if there is exactly one.
-pub fn ready_pod_in(slices: &[Arc<EndpointSlice>]) -> Option<&ObjectReference> {
-    let ready =
-        slices.iter().flat_map(|slice| &slice.endpoints).filter(|it| it.conditions.ready == Some(true));
-    let mut pods = ready.filter_map(|it| it.target_ref.as_ref());
+/// Returns the pod that the slices of each family show serving, if there is exactly one. A leader
+/// that is being deleted serves and is not ready, and with `publishNotReadyAddresses` all endpoints
+/// are ready.
+///
+/// If the families differ, somebody was interrupted between two writes, and nobody knows if the pod
+/// came or left.
+pub fn serving_pod_in(slices: &[Arc<EndpointSlice>]) -> Option<&ObjectReference> {
+    fn serving_in(slice: &EndpointSlice) -> impl Iterator<Item = &ObjectReference> {
+        let serving = slice.endpoints.iter().filter(|it| it.conditions.serving == Some(true));
+        serving.filter_map(|it| it.target_ref.as_ref())
+    }
+    let mut pods = slices.iter().flat_map(|slice| serving_in(slice));
     let first = pods.next()?;
-    pods.all(|pod| pod.uid == first.uid).then_some(first)
+    let has_its_family = |slice: &Arc<EndpointSlice>| {
+        let mut family = slices.iter().filter(|it| it.address_type == slice.address_type);
+        family.any(|it| serving_in(it).next().is_some())
+    };
+    (pods.all(|pod| pod.uid == first.uid) && slices.iter().all(has_its_family)).then_some(first)
 }
 
 /// Returns true if the slices show a pod as the one that is picked. With `publishNotReadyAddresses`
@@ -211,7 +222,7 @@ impl TryFrom<RawReadiness> for Readiness {
 mod tests {
     use super::*;
     use crate::pod::{PrefixedCondition, RareFields, ReadyCondition};
-    use crate::{Endpoint, ObjectKey, ObjectReference, Timestamp};
+    use crate::{AddressType, Endpoint, ObjectKey, ObjectReference, Timestamp};
 
     const LEADER: &str = "shop.example/leader";
 
@@ -315,9 +326,26 @@ mod tests {
     }
 
     #[test]
-    fn slices_show_one_ready_pod_or_none() {
-        assert_eq!(ready_pod_in(&[slice(&["a"]), slice(&["a"])]).map(|pod| &*pod.name), Some("a"));
-        assert_eq!(ready_pod_in(&[slice(&["a"]), slice(&["b"])]), None);
-        assert_eq!(ready_pod_in(&[]), None);
+    fn slices_show_one_serving_pod_or_none() {
+        let of_v6 = |names: &[&str]| {
+            Arc::new(EndpointSlice { address_type: AddressType::IPv6, ..(*slice(names)).clone() })
+        };
+        let check = |slices: &[Arc<EndpointSlice>], want: Option<&str>| {
+            assert_eq!(serving_pod_in(slices).map(|pod| &*pod.name), want, "{slices:?}");
+        };
+        check(&[slice(&["a"]), slice(&["a"])], Some("a"));
+        check(&[slice(&["a"]), slice(&["b"])], None);
+        check(&[], None);
+        check(&[slice(&["a"]), slice(&[]), of_v6(&["a"])], Some("a"));
+        check(&[slice(&["a"]), of_v6(&["b"])], None);
+        check(&[slice(&["a"]), of_v6(&[])], None);
+        // It is being deleted.
+        let mut leaving = (*slice(&["a"])).clone();
+        leaving.endpoints[0].conditions.ready = Some(false);
+        check(&[Arc::new(leaving.clone())], Some("a"));
+        // With publishNotReadyAddresses the other is ready, too.
+        let mut published = leaving;
+        published.endpoints[0].conditions.serving = Some(false);
+        check(&[Arc::new(published), slice(&["a"])], Some("a"));
     }
 }

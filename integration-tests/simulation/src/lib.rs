@@ -37,4 +37,4 @@ pub use report::report;
 pub use runner::{Failure, Run, run_seeds};
 pub use shrink::shrink;
 pub use statistics::Statistics;
-pub use watcher::{Line, LineKind, Tested, Violation};
+pub use watcher::{Led, Line, LineKind, Tested, Violation};

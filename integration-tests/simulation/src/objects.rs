@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::history::{Rule, TargetPort};
+use crate::history::{Readiness, Rule, TargetPort};
 
 /// Returns the namespace of the Service or pod with this number.
 pub(crate) fn namespace(number: u8) -> &'static str {
@@ -207,7 +207,7 @@ pub(crate) fn selector_name(selector: u8) -> String {
 }
 
 /// Returns an EndpointSelector.
-pub(crate) fn endpoint_selector(selector: u8, rule: Rule, app: u8) -> Value {
+pub(crate) fn endpoint_selector(selector: u8, rule: Rule, app: u8, readiness: Readiness) -> Value {
     let expression = |key: &str, operator: &str| json!([{"key": key, "operator": operator}]);
     let app = format!("a{app}");
     let selects = match rule {
@@ -225,11 +225,29 @@ pub(crate) fn endpoint_selector(selector: u8, rule: Rule, app: u8) -> Value {
         // The schema does not check keys of matchLabels.
         Rule::Invalid => json!({"matchLabels": {"not a key": app}}),
     };
-    json!({
+    let readiness = match readiness {
+        Readiness::AllReady => Value::Null,
+        Readiness::Condition => json!({"condition": LEADS}),
+        Readiness::Newest => json!({"condition": LEADS, "pick": "Newest"}),
+        Readiness::Lease => json!({"lease": {"name": lease_name(selector)}}),
+    };
+    let mut object = json!({
         "apiVersion": "kube-endpoint-manager.github.io/v1alpha1", "kind": "EndpointSelector",
         "metadata": {"name": selector_name(selector), "namespace": namespace(selector)},
         "spec": {"selector": selects},
-    })
+    });
+    if !readiness.is_null() {
+        object["spec"]["readiness"] = readiness;
+    }
+    object
+}
+
+/// The type of the condition by which EndpointSelectors choose pods.
+pub(crate) const LEADS: &str = "sim.example/leads";
+
+/// Returns the name of a Lease. It exists in the namespace of its number.
+pub(crate) fn lease_name(lease: u8) -> String {
+    format!("l{lease}")
 }
 
 /// Returns the Service and the Endpoints that an API server makes for itself.

@@ -122,6 +122,7 @@ impl Run<'_> {
         let mut without_effect = std::mem::take(&mut watcher.without_effect);
         statistics.runs = 1;
         statistics.beside = watcher.tested_beside();
+        statistics.leading = watcher.tested_leading();
         for (word, killed) in KILLS.into_iter().zip(killed) {
             statistics.processes.insert(word, killed);
             let planned = history.steps.iter().filter(|step| step.action.word() == word).count();
@@ -165,11 +166,12 @@ impl Run<'_> {
     fn check_now(&self) {
         let running = self.cluster.managers.running();
         let overlap = running.iter().any(|(manager, _)| *manager == Manager::C);
-        let handles: Vec<_> = running.into_iter().map(|(_, handle)| handle).collect();
+        let handles: Vec<_> = running.iter().map(|(_, handle)| handle.clone()).collect();
         let kept: Vec<_> = handles.iter().map(checks::most_kept).collect();
         let mut watcher = self.watcher.lock();
         watcher.check_idle(&handles, overlap);
         watcher.check_published();
+        watcher.check_leading(&running);
         kept.into_iter().for_each(|kept| watcher.check_kept(kept));
     }
 
@@ -262,7 +264,7 @@ impl Run<'_> {
             Process::Restore { .. } => self.cluster.restore(number),
             Process::Compact {} => self.cluster.server.compact(),
             Process::EditLease { delete } => {
-                if self.cluster.server.count("leases") > 0 {
+                if self.cluster.has_lease() {
                     self.watcher.lock().lease_is_edited();
                 }
                 has_effect = self.cluster.edit_lease(delete).await;

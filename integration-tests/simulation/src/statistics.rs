@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::history::{Change, Fault, Process};
-use crate::watcher::Tested;
+use crate::watcher::{Led, Tested};
 
 /// Counts of some runs. They show if each rule was put to the test.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -58,6 +58,8 @@ pub struct Statistics {
     pub compared: usize,
     /// The rules for kube-controller-manager and an add-on beside it.
     pub beside: Tested,
+    /// The rules for Services with one ready pod.
+    pub leading: Led,
 }
 
 impl Statistics {
@@ -100,6 +102,7 @@ impl Statistics {
         }
         self.compared += other.compared;
         self.beside.add(&other.beside);
+        self.leading.add(&other.leading);
     }
 
     /// Counts a fault that ends.
@@ -122,6 +125,11 @@ impl Statistics {
         Change::BESIDE.iter().filter(|word| !self.changes.contains_key(**word)).copied().collect()
     }
 
+    /// Returns the changes of histories with one ready pod that never had an effect.
+    pub fn missing_leading(&self) -> Vec<&'static str> {
+        Change::LEADING.iter().filter(|word| !self.changes.contains_key(**word)).copied().collect()
+    }
+
     /// Returns the words that never had an effect, in histories with one manager at a time. It
     /// counts faults of one API server apart.
     pub fn missing(&self) -> Vec<String> {
@@ -136,7 +144,7 @@ impl Statistics {
             words.iter().filter(is_missing).map(|word| format!("{word}{of}")).collect::<Vec<_>>()
         };
         let mut missing: Vec<String> = maps.into_iter().flat_map(without_effect).collect();
-        missing.retain(|word| !Change::BESIDE.contains(&&**word));
+        missing.retain(|word| ![Change::BESIDE, Change::LEADING].concat().contains(&&**word));
         missing
     }
 }

@@ -8,7 +8,7 @@ use kube_endpoint_controller_runtime::{Cause, Outcome, Runtime, SyncError};
 use kube_endpoint_core_model::lease::{self, Named};
 use kube_endpoint_core_model::maker::{Content, Maker};
 use kube_endpoint_core_model::publish::publish_not_ready;
-use kube_endpoint_core_model::readiness::ready_pod_in;
+use kube_endpoint_core_model::readiness::serving_pod_in;
 use kube_endpoint_core_model::{
     EndpointSelector, EndpointSlice, Endpoints, ObjectKey, Pod, Readiness, ReadyPods, ResourceVersion,
     Service, Text, Writes,
@@ -160,11 +160,11 @@ impl SelectorReconciler {
         named
     }
 
-    /// Returns the pod that own slices show ready, if it still exists.
+    /// Returns the pod that own slices show serving, if it still exists.
     fn published_leader(&self, runtime: &Cx, service: &Service, pods: &[Arc<Pod>]) -> Option<Text> {
         let mut own = runtime.cluster().slices_of(&service.key);
         own.retain(|slice| self.is_own(slice));
-        let leader = ready_pod_in(&own)?;
+        let leader = serving_pod_in(&own)?;
         pods.iter().find(|pod| pod.uid == leader.uid).map(|pod| pod.key.name.clone())
     }
 

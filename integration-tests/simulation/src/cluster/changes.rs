@@ -357,8 +357,8 @@ impl Cluster {
                 let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
                 Self::send(&self.server, "POST", "/api/v1/namespaces", &object).await;
             }
-            Change::EndpointSelector { selector, rule, app } => {
-                let mut object = objects::endpoint_selector(selector, rule, app);
+            Change::EndpointSelector { selector, rule, app, readiness } => {
+                let mut object = objects::endpoint_selector(selector, rule, app, readiness);
                 let name = objects::selector_name(selector);
                 let collection = collection("endpointselectors", namespace(selector));
                 match self.server.get("endpointselectors", namespace(selector), &name) {
@@ -408,6 +408,34 @@ impl Cluster {
                 let path = format!("{}/kubernetes", collection("services", "default"));
                 self.patch(&path, json!({"metadata": {"annotations": names}})).await;
             }
+            Change::Lead { lease, pod, identity, duration, skew } => {
+                self.lead(lease, pod, identity, duration, skew);
+            }
+            Change::Die { lease } => self.candidates.die(lease, &self.server),
+            Change::Release { lease } => self.release(lease),
+            Change::DeleteLease { lease } => {
+                let namespace = namespace(lease);
+                let name = objects::lease_name(lease);
+                let path = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}");
+                Self::delete(&self.server, &path).await;
+            }
+            Change::Condition { pod, is_true, skew } => {
+                let now = self.server.now().saturating_add(jiff::SignedDuration::from_secs(skew));
+                let time = now.unwrap_or(self.server.now()).strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+                self.edit_pod(pod, |pod| {
+                    let status = if is_true { "True" } else { "False" };
+                    let condition =
+                        json!({"type": objects::LEADS, "status": status, "lastTransitionTime": time});
+                    if let Some(conditions) = pod["status"]["conditions"].as_array_mut() {
+                        conditions.retain(|it| it["type"] != objects::LEADS);
+                        conditions.push(condition);
+                    }
+                });
+            }
+            Change::Terminate { pod } => self.edit_pod(pod, |pod| {
+                pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+                pod["metadata"]["deletionGracePeriodSeconds"] = 30.into();
+            }),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! A server with managers on it, and the steps of histories that concern them.
 
+mod candidates;
 mod changes;
 mod connection;
 mod faults;
@@ -21,11 +22,14 @@ use tower::ServiceExt;
 
 use crate::history::{Fault, Setup};
 use crate::watcher::SharedWatcher;
+use candidates::Candidates;
 pub(crate) use changes::path_of;
 pub(crate) use connection::{FIELD_MANAGER, UPSTREAM};
 pub(crate) use managers::Managers;
 
 const START: &str = "2026-01-01T00:00:00Z";
+/// The namespace of the Lease of the managers.
+pub(crate) const MANAGERS: &str = "kube-system";
 /// The user agent of changes; requests of managers have others.
 const USER: &str = "user";
 
@@ -38,6 +42,7 @@ pub(crate) struct Cluster {
     /// The faults that have not ended, by number.
     faults: BTreeMap<usize, ActiveFault>,
     saved: BTreeMap<usize, Checkpoint>,
+    candidates: Candidates,
 }
 
 /// A fault that has not ended.
@@ -78,8 +83,8 @@ impl Cluster {
             Err(error) => panic!("the server cannot hold the initial objects: {error}"),
         };
         let managers = Managers::new(server.clone(), setup.clone(), watcher.clone());
-        let (faults, saved) = Default::default();
-        Self { server, managers, watcher, setup: setup.clone(), faults, saved }
+        let (faults, saved, candidates) = Default::default();
+        Self { server, managers, watcher, setup: setup.clone(), faults, saved, candidates }
     }
 
     /// Returns a server without objects.
@@ -146,9 +151,14 @@ impl Cluster {
         }
     }
 
+    /// Returns true if the Lease of the managers exists.
+    pub(crate) fn has_lease(&self) -> bool {
+        self.server.get("leases", MANAGERS, "kube-endpoint-manager").is_some()
+    }
+
     /// Deletes the Lease, or removes its holder. Returns true if there was a Lease.
     pub(crate) async fn edit_lease(&self, delete: bool) -> bool {
-        let exists = self.server.count("leases") > 0;
+        let exists = self.has_lease();
         let path = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-endpoint-manager";
         if delete {
             Self::delete(&self.server, path).await;
@@ -160,7 +170,7 @@ impl Cluster {
 
     /// Gives the Lease to another process, which does not renew it. Nothing else runs meanwhile.
     pub(crate) fn give_lease_away(&self, seconds: u32) {
-        let Some(mut lease) = self.server.list("leases").into_iter().next() else { return };
+        let Some(mut lease) = self.server.get("leases", MANAGERS, "kube-endpoint-manager") else { return };
         let renewed = self.server.now().saturating_add(SignedDuration::from_secs(seconds.into()));
         lease["spec"]["holderIdentity"] = "another".into();
         lease["spec"]["renewTime"] = renewed.unwrap_or(self.server.now()).to_string().into();

@@ -34,6 +34,34 @@ word_enum! {
     }
 }
 
+word_enum! {
+    /// The pods that an EndpointSelector has ready, of those that it selects.
+    pub enum Readiness {
+        "all-ready" AllReady
+        /// Those with a true condition.
+        "condition" Condition
+        /// The one whose condition has become true last.
+        "newest" Newest
+        /// The one that holds the Lease with the number of the selector.
+        "lease" Lease
+    }
+}
+
+word_enum! {
+    /// The identity with which a pod holds a Lease.
+    pub enum Identity {
+        /// Its name and a suffix.
+        "name" Name
+        "uid" Uid
+        /// Its first address and a port.
+        "address" Address
+        /// A word that is no part of a pod, though a part of the word is its name.
+        "nobody" Nobody
+        /// Its name, and that of the next pod.
+        "two-pods" TwoPods
+    }
+}
+
 text_enum! {
     /// A change of inputs, or of outputs by hand.
     pub enum Change {
@@ -106,7 +134,7 @@ text_enum! {
         "delete-namespace" DeleteNamespace { namespace: u8 }
         "create-namespace" CreateNamespace { namespace: u8 }
         /// Creates or changes an EndpointSelector.
-        "endpoint-selector" EndpointSelector { selector: u8, rule: Rule, app: u8 }
+        "endpoint-selector" EndpointSelector { selector: u8, rule: Rule, app: u8, readiness: Readiness = Readiness::AllReady }
         "delete-endpoint-selector" DeleteEndpointSelector { selector: u8 }
         /// Deletes each EndpointSelector, as the deletion of their CRD does.
         "delete-endpoint-selectors" DeleteEndpointSelectors {}
@@ -121,6 +149,20 @@ text_enum! {
         /// Creates `default/kubernetes` as the API server does, with Endpoints. Somebody lets it
         /// name an EndpointSelector.
         "attach-kubernetes" AttachKubernetes { selector: u8 }
+        /// Lets a pod hold a Lease, and renew it every two seconds until another step about the
+        /// Lease. Its clock is ahead by `skew` seconds.
+        "lead" Lead { lease: u8, pod: u8, identity: Identity, duration: u16, skew: i64 }
+        /// Lets the holder of a Lease die.
+        "die" Die { lease: u8 }
+        /// Lets the holder of a Lease release it.
+        "release" Release { lease: u8 }
+        /// Deletes a Lease. A holder that lives makes it anew when it renews.
+        "delete-lease" DeleteLease { lease: u8 }
+        /// Sets the condition of a pod by which EndpointSelectors choose. The clock of the writer is
+        /// ahead by `skew` seconds.
+        "condition" Condition { pod: u8, is_true: bool, skew: i64 }
+        /// Begins the deletion of a pod, whose conditions stay as they are.
+        "terminate" Terminate { pod: u8 }
     }
 }
 
@@ -136,6 +178,10 @@ impl Change {
         "track-pod",
         "attach-kubernetes",
     ];
+
+    /// The words of the changes in histories of Services with one ready pod only.
+    pub const LEADING: &[&str] =
+        &["lead", "die", "release", "delete-lease", "condition", "terminate"];
 
     /// Returns true if it writes Endpoints.
     pub fn writes_endpoints(&self) -> bool {

@@ -12,7 +12,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-pub use change::{Change, Rule, TargetPort};
+pub use change::{Change, Identity, Readiness, Rule, TargetPort};
 pub use fault::{Fault, Kind, Manager, Selection, Verb, sender};
 pub use process::Process;
 pub use profile::Profile;
@@ -148,8 +148,9 @@ mod tests {
 
     #[test]
     fn a_history_is_read_as_it_is_written() {
-        let beside = (0..40).map(|seed| History::with_profile(Profile::Beside, seed));
-        for history in (0..200).map(History::of).chain(beside) {
+        let others = [Profile::Beside, Profile::Leading];
+        let others = (0..40).flat_map(|seed| others.map(|profile| History::with_profile(profile, seed)));
+        for history in (0..200).map(History::of).chain(others) {
             let text = history.to_string();
             assert_eq!(text.parse::<History>().as_ref(), Ok(&history), "{text}");
         }
@@ -164,8 +165,9 @@ mod tests {
     #[test]
     fn every_change_every_fault_and_every_process_step_occurs_in_300_seeds() {
         let of_seeds = (0..300).flat_map(|seed| History::of(seed).steps);
-        let beside = (0..40).flat_map(|seed| History::with_profile(Profile::Beside, seed).steps);
-        let steps = of_seeds.chain(beside);
+        let others = [Profile::Beside, Profile::Leading];
+        let others = (0..40).flat_map(|seed| others.map(|profile| History::with_profile(profile, seed)));
+        let steps = of_seeds.chain(others.flat_map(|history| history.steps));
         let seen: BTreeSet<&str> = steps.map(|step| step.action.word()).collect();
         let all = [Change::WORDS, Fault::WORDS, Process::WORDS].concat();
         let missing: Vec<&&str> = all.iter().filter(|word| !seen.contains(**word)).collect();

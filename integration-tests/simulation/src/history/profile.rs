@@ -1,6 +1,7 @@
 //! The kinds of histories that seeds make.
 
 mod beside;
+mod leading;
 mod servers;
 mod steps;
 
@@ -52,6 +53,9 @@ word_enum! {
         /// Services change hands between kube-controller-manager and the endpoint selector
         /// controller beside it. No number of a seed alone leads here.
         "beside" Beside
+        /// Services send traffic to the pod that leads, by a Lease or by a condition. The endpoint
+        /// selector controller has one. No number of a seed alone leads here.
+        "leading" Leading
     }
 }
 
@@ -139,7 +143,7 @@ fn setup(profile: Profile, seed: u64, random: &mut Random) -> Setup {
         most_lists: None,
         least_writes: None,
         most_lost: None,
-        beside: profile == Profile::Beside,
+        beside: matches!(profile, Profile::Beside | Profile::Leading),
     }
 }
 
@@ -159,10 +163,10 @@ pub(super) fn history(profile: Profile, seed: u64) -> History {
         _ => (random.between(2, 9) as u8, random.between(4, 24) as u8),
     };
     let mut pieces = Pieces { random, steps: Vec::new(), services, pods, nodes: 4, managers };
-    if setup.beside {
-        pieces.initial_beside();
-    } else {
-        pieces.initial();
+    match profile {
+        Profile::Beside => pieces.initial_beside(),
+        Profile::Leading => pieces.initial_leading(),
+        _ => pieces.initial(),
     }
     match profile {
         Profile::Churn => pieces.churn(),
@@ -182,6 +186,7 @@ pub(super) fn history(profile: Profile, seed: u64) -> History {
         Profile::Lagging => pieces.lagging(&setup),
         Profile::Servers => pieces.servers(),
         Profile::Beside => pieces.beside(),
+        Profile::Leading => pieces.leading(),
     }
     if !setup.beside {
         pieces.restored_backup(Random::new(!seed));

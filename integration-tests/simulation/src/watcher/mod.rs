@@ -36,12 +36,12 @@ use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::cluster::text;
+use crate::cluster::{MANAGERS, text};
 use crate::history::{Action, Change, Fault, Manager, Setup, Step, sender};
 use crate::statistics::Statistics;
 use authors::Authors;
 use beside::Beside;
-pub use beside::Tested;
+pub use beside::{Led, Tested};
 use consumers::Inputs;
 use edits::Edits;
 use positions::Positions;
@@ -105,6 +105,8 @@ pub(crate) struct Watcher {
     pending: Option<PendingChange>,
     positions: BTreeMap<Manager, Arc<Mutex<Positions>>>,
     trouble: Trouble,
+    /// When a fault last began or ended.
+    last_fault: Option<Duration>,
     edits: Edits,
     authors: Authors,
     traffic: Traffic,
@@ -142,6 +144,7 @@ impl SharedWatcher {
             pending: None,
             positions: BTreeMap::new(),
             trouble: Trouble::new(setup.silence()),
+            last_fault: None,
             edits: Edits::default(),
             authors: Authors::new(setup.lease.map(|seconds| Duration::from_secs(seconds.into()))),
             traffic: Traffic::default(),
@@ -206,6 +209,7 @@ impl Watcher {
 
     pub(crate) fn fault_begins(&mut self, fault: &Fault) {
         self.trouble.fault_begins(self.now(), fault);
+        self.last_fault = Some(self.now());
         self.traffic.rates.change();
     }
 
@@ -217,6 +221,7 @@ impl Watcher {
         self.traffic.rates.change();
         let at = self.now();
         self.trouble.fault_ends(at, fault);
+        self.last_fault = Some(at);
         self.transcript.add(at, LineKind::Step, || format!("ends after {hits} hits: {fault}"));
     }
 
@@ -295,8 +300,8 @@ impl Watcher {
         self.trouble.restored(self.now());
         self.world = World::default();
         self.inputs.set_back();
-        let leases = server.list("leases");
-        self.authors.restored(leases.first().map_or_else(String::new, holder_of));
+        let lease = server.get("leases", MANAGERS, "kube-endpoint-manager");
+        self.authors.restored(lease.as_ref().map_or_else(String::new, holder_of));
         let since = Since { version: server.resource_version(), at: self.now() };
         if let Some(beside) = &mut self.beside {
             *beside = Beside::default();
@@ -318,11 +323,13 @@ impl Watcher {
         self.settle_pending(None);
         let plural = change.resource().plural;
         if plural == "leases" {
-            let holder = match change.kind() {
-                ChangeKind::Deleted => String::new(),
-                _ => holder_of(&change.object()),
-            };
-            self.authors.holds(self.now(), holder);
+            let at = self.now();
+            let lease = (change.kind() != ChangeKind::Deleted).then(|| change.object());
+            if change.namespace() == MANAGERS {
+                self.authors.holds(at, lease.as_ref().map_or_else(String::new, holder_of));
+            } else if let (Some(beside), Some(lease)) = (&mut self.beside, &lease) {
+                beside.lease_changed(at, &key(change.namespace(), change.name()), lease);
+            }
         }
         if plural == "events" && change.kind() != ChangeKind::Deleted {
             let event = change.object();
@@ -369,7 +376,7 @@ impl Watcher {
             let agent = &request.user_agent;
             format!("{agent}: {} {} -> {}", request.verb, request.path, logged.status)
         });
-        if request.plural() == "leases" {
+        if request.plural() == "leases" && request.namespace == MANAGERS {
             // The answer may be lost while there are faults.
             if !self.trouble.is_active()
                 && let Some(process) = request.user_agent.split(' ').next()

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::super::pieces::{Pieces, milliseconds, seconds};
-use super::super::{Change, Fault, Kind, Manager, Process, Rule, Verb};
+use super::super::{Change, Fault, Kind, Manager, Process, Readiness, Rule, Verb};
 
 /// The EndpointSelectors. Each namespace has one at least.
 const SELECTORS: [u8; 3] = [0, 1, 3];
@@ -123,7 +123,8 @@ impl Pieces {
             Rule::Nobody,
             Rule::Invalid,
         ]);
-        Change::EndpointSelector { selector, rule, app: self.random.below(2) as u8 }
+        let (app, readiness) = (self.random.below(2) as u8, Readiness::AllReady);
+        Change::EndpointSelector { selector, rule, app, readiness }
     }
 
     fn burst_beside(&mut self, at: Duration, longest_gap: u64, most: u64) {

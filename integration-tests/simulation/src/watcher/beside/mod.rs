@@ -3,11 +3,14 @@
 //!
 //! - `objects`: the objects that decide who publishes a pod, read without the product's code.
 //! - `tracker`: a model of what kube-controller-manager expects of its slices.
+//! - `leases`, `leading`: a model of the Leases, and the rules for Services with one ready pod.
 //! - `quiet`: the rules for times without trouble.
 //!
 //! A rule about a write counts what the process had surely read, as the other rules do. The live
 //! read of a Service before a deletion counts, too.
 
+mod leading;
+mod leases;
 mod objects;
 mod quiet;
 mod tracker;
@@ -24,6 +27,9 @@ use super::world::{FROM_PODS, MIRRORED, Since};
 use super::writes::ManagerWrite;
 use super::{Watcher, rules};
 use crate::history::Manager;
+pub use leading::Led;
+use leading::Leading;
+use leases::Leases;
 use objects::{Endpoint, KUBERNETES, Objects, Pod, Slice, Source};
 use tracker::Tracker;
 
@@ -87,6 +93,8 @@ pub(super) struct Beside {
     /// When a process last read a Service from the server.
     asked: BTreeMap<(String, String), Duration>,
     tested: Tested,
+    leases: Leases,
+    leading: Leading,
 }
 
 /// A write of a slice or of Endpoints that the objects show already.
@@ -119,6 +127,9 @@ impl Beside {
         object: Option<&Value>,
         since: Since,
     ) -> Option<Slice> {
+        if plural == "pods" {
+            self.leading.pod_changed(key, since);
+        }
         self.objects.apply(plural, key, object, since)
     }
 
@@ -283,6 +294,7 @@ impl Watcher {
         let read = self.surely_read(*at, *manager);
         let is_exempt = self.trouble.is_set_back(*at) || self.trouble.is_undone(*at);
         let is_overlapping = self.trouble.is_overlapping();
+        let calm = self.calm(*at);
         let Some(beside) = &mut self.beside else { return };
         let after = beside.objects.slices.get(*key).cloned();
         let service = match write.plural {
@@ -312,6 +324,9 @@ impl Watcher {
             // Two processes that write may undo each other's moves.
             if !is_exempt && !is_overlapping {
                 outcome = outcome.and_then(|()| beside.judge_left(&judged));
+                if written_by == SELECTOR_CONTROLLER {
+                    outcome = outcome.and_then(|()| beside.judge_leading(&judged, calm));
+                }
             }
         }
         if !is_exempt {

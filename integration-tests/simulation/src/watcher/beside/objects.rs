@@ -9,7 +9,7 @@ use super::super::positions::Position;
 use super::super::rules::writer_of_user;
 use super::super::world::{Since, managed_by, service_of};
 use crate::cluster::text;
-use crate::objects::NAMES_SELECTOR;
+use crate::objects::{LEADS, NAMES_SELECTOR};
 
 pub(super) type Labels = BTreeMap<String, String>;
 
@@ -22,7 +22,10 @@ pub(super) struct Pod {
     labels: Labels,
     /// Ready, and not terminating.
     pub(super) is_ready: bool,
+    pub(super) is_terminating: bool,
     pub(super) has_ended: bool,
+    /// The condition by which EndpointSelectors choose: if it is true, and since when.
+    pub(super) leads: Option<(bool, String)>,
     pub(super) node: String,
     pub(super) addresses: Vec<String>,
 }
@@ -38,8 +41,38 @@ pub(super) struct Service {
     pub(super) families: Vec<String>,
 }
 
-/// The selector of an EndpointSelector, or `None` if it is invalid.
-pub(super) type Selector = Option<Vec<Requirement>>;
+/// The pods that an EndpointSelector has ready, of those that it selects and that are ready.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Readiness {
+    All,
+    /// Those with a true condition.
+    Condition,
+    /// The one whose condition has become true last.
+    Newest,
+    /// The one that holds this Lease, by namespace and name.
+    Lease(String),
+}
+
+/// The pods of an EndpointSelector.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Selected {
+    requirements: Vec<Requirement>,
+    pub(super) readiness: Readiness,
+}
+
+impl Selected {
+    pub(super) fn has(&self, pod: &Pod) -> bool {
+        pod.meets(&self.requirements)
+    }
+
+    /// Returns true if at most one pod is ready.
+    pub(super) fn is_exclusive(&self) -> bool {
+        matches!(self.readiness, Readiness::Newest | Readiness::Lease(_))
+    }
+}
+
+/// The pods of an EndpointSelector, or `None` if it is invalid.
+pub(super) type Selector = Option<Selected>;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Requirement {
@@ -55,6 +88,8 @@ pub(super) struct Endpoint {
     pub(super) pod: String,
     pub(super) uid: String,
     pub(super) is_ready: bool,
+    pub(super) is_serving: bool,
+    pub(super) is_terminating: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -82,15 +117,19 @@ fn texts(list: &Value) -> impl Iterator<Item = String> {
 
 impl Pod {
     pub(super) fn of(pod: &Value) -> Self {
-        let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
-        let is_ready = conditions.filter(|it| it["type"] == "Ready").any(|it| it["status"] == "True");
+        let conditions = || pod["status"]["conditions"].as_array().into_iter().flatten();
+        let is_ready = conditions().filter(|it| it["type"] == "Ready").any(|it| it["status"] == "True");
+        let leads = conditions().find(|it| it["type"] == LEADS);
+        let is_terminating = !pod["metadata"]["deletionTimestamp"].is_null();
         let has_ended = matches!(text(pod, "/status/phase"), "Succeeded" | "Failed");
         let addresses = pod["status"]["podIPs"].as_array().into_iter().flatten();
         Self {
             uid: text(pod, "/metadata/uid").to_owned(),
             labels: labels(&pod["metadata"]["labels"]),
-            is_ready: is_ready && !has_ended && pod["metadata"]["deletionTimestamp"].is_null(),
+            is_ready: is_ready && !has_ended && !is_terminating,
+            is_terminating,
             has_ended,
+            leads: leads.map(|it| (it["status"] == "True", text(it, "/lastTransitionTime").to_owned())),
             node: text(pod, "/spec/nodeName").to_owned(),
             addresses: addresses.map(|it| text(it, "/ip").to_owned()).collect(),
         }
@@ -145,7 +184,17 @@ pub(super) fn selector_of(object: &Value) -> Selector {
     });
     let all: Vec<Requirement> = equals.chain(expressions).collect();
     let is_valid = !all.is_empty() && all.iter().all(|it| !it.key.contains(' '));
-    is_valid.then_some(all)
+    let readiness = &object["spec"]["readiness"];
+    let readiness = if let Some(lease) = readiness["lease"]["name"].as_str() {
+        Readiness::Lease(format!("{}/{lease}", text(object, "/metadata/namespace")))
+    } else if readiness["pick"] == "Newest" {
+        Readiness::Newest
+    } else if readiness["condition"].is_string() {
+        Readiness::Condition
+    } else {
+        Readiness::All
+    };
+    is_valid.then_some(Selected { requirements: all, readiness })
 }
 
 impl Slice {
@@ -155,6 +204,8 @@ impl Slice {
             pod: format!("{}/{}", text(endpoint, "/targetRef/namespace"), text(endpoint, "/targetRef/name")),
             uid: text(endpoint, "/targetRef/uid").to_owned(),
             is_ready: endpoint["conditions"]["ready"].as_bool().unwrap_or(true),
+            is_serving: endpoint["conditions"]["serving"].as_bool().unwrap_or(true),
+            is_terminating: endpoint["conditions"]["terminating"] == true,
         };
         Self {
             uid: text(slice, "/metadata/uid").to_owned(),
@@ -182,7 +233,7 @@ pub(super) enum Source {
     /// Those of its own selector.
     Own(Labels),
     /// Those of the EndpointSelector that it names.
-    Attached(Vec<Requirement>),
+    Attached(Selected),
     /// Nobody knows: the EndpointSelector that it names does not exist or is invalid. Those that it
     /// has stay as long as they are ready.
     Unknown,
@@ -195,7 +246,7 @@ impl Source {
     pub(super) fn keeps(&self, pod: &Pod) -> bool {
         match self {
             Self::Own(labels) => pod.has(labels),
-            Self::Attached(requirements) => pod.meets(requirements),
+            Self::Attached(selected) => selected.readiness == Readiness::All && selected.has(pod),
             Self::Unknown => true,
             Self::Nothing => false,
         }

@@ -41,7 +41,7 @@ impl Beside {
         Ok(())
     }
 
-    fn pods_in(&self, service: &str) -> impl Iterator<Item = (&String, &(Pod, super::Since))> {
+    pub(super) fn pods_in(&self, service: &str) -> impl Iterator<Item = (&String, &(Pod, super::Since))> {
         let namespace = service.split_once('/').map_or("", |(namespace, _)| namespace);
         let prefix = format!("{namespace}/");
         let pods = self.objects.pods.range(prefix.clone()..);
@@ -114,14 +114,13 @@ impl Beside {
         own: &[&Slice],
     ) -> Result<bool, Broken> {
         let mut want = Published::new();
-        for (_, (pod, _)) in self.pods_in(key).filter(|(_, (pod, _))| source.keeps(pod)) {
-            if pod.has_ended || !self.objects.nodes.contains_key(&pod.node) {
-                continue;
-            }
+        let Source::Attached(selected) = source else { return Ok(false) };
+        let chosen = self.chosen(key, selected, self.leases.now);
+        for (name, pod) in self.listed(key, selected) {
             for address in &pod.addresses {
                 let family = if address.contains(':') { "IPv6" } else { "IPv4" };
                 if service.families.iter().any(|it| it == family) {
-                    let is_ready = pod.is_ready || service.publishes_unready;
+                    let is_ready = pod.is_ready && chosen.has(name) || service.publishes_unready;
                     want.insert((family.to_owned(), address.clone()), is_ready);
                 }
             }
@@ -129,7 +128,7 @@ impl Beside {
         let entry = |slice: &Slice, it: &Endpoint| ((slice.family.clone(), it.address.clone()), it.is_ready);
         let got = own.iter().flat_map(|slice| slice.endpoints.iter().map(|it| entry(slice, it)));
         let got: Published = got.collect();
-        if want != got {
+        if chosen.is_known() && want != got {
             return Err((PUBLISHED, format!("{got:?} and not {want:?}")));
         }
         let theirs = |manager| self.objects.slices_of(key, manager).filter(|it| !it.is_by_user);
@@ -159,8 +158,10 @@ impl Beside {
 impl Watcher {
     /// Checks the rules for times without trouble.
     pub(in super::super) fn check_quiet_beside(&mut self, until: Duration) {
+        let at = self.now();
         let edits = &self.edits;
         let Some(beside) = &mut self.beside else { return };
+        beside.leases.now = at;
         let judged = beside.judge_quiet(until, |service| edits.is_after(service, until));
         if let Err((service, (rule, detail))) = judged {
             self.fails(rule, &service, detail);
