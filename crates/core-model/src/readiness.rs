@@ -20,7 +20,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use crate::slice::EndpointConditions;
-use crate::{EndpointSlice, ObjectReference, Pod, Text, text};
+use crate::{Endpoint, EndpointSlice, ObjectReference, Pod, Text, text};
 
 /// `spec.readiness` of an EndpointSelector.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,24 +125,19 @@ pub fn endpoint_conditions(
     }
 }
 
-/// Returns the pod that the slices of each family show serving, if there is exactly one. A leader
-/// that is being deleted serves and is not ready, and with `publishNotReadyAddresses` all endpoints
-/// are ready.
+/// Returns the pod that the slices show serving, if there is exactly one. A leader that is being
+/// deleted serves and is not ready, and with `publishNotReadyAddresses` all endpoints are ready.
 ///
-/// If the families differ, somebody was interrupted between two writes, and nobody knows if the pod
-/// came or left.
+/// If only the slices of one family show it serving, although those of the other list it, somebody
+/// was interrupted between two writes, and nobody knows if the pod came or left.
 pub fn serving_pod_in(slices: &[Arc<EndpointSlice>]) -> Option<&ObjectReference> {
-    fn serving_in(slice: &EndpointSlice) -> impl Iterator<Item = &ObjectReference> {
-        let serving = slice.endpoints.iter().filter(|it| it.conditions.serving == Some(true));
-        serving.filter_map(|it| it.target_ref.as_ref())
-    }
-    let mut pods = slices.iter().flat_map(|slice| serving_in(slice));
-    let first = pods.next()?;
-    let has_its_family = |slice: &Arc<EndpointSlice>| {
-        let mut family = slices.iter().filter(|it| it.address_type == slice.address_type);
-        family.any(|it| serving_in(it).next().is_some())
+    let endpoints = || slices.iter().flat_map(|slice| &slice.endpoints);
+    let serves = |endpoint: &&Endpoint| endpoint.conditions.serving == Some(true);
+    let first = endpoints().find(serves)?.target_ref.as_ref()?;
+    let is_first = |endpoint: &Endpoint| {
+        endpoint.target_ref.as_ref().is_some_and(|it| (&it.name, &it.uid) == (&first.name, &first.uid))
     };
-    (pods.all(|pod| pod.uid == first.uid) && slices.iter().all(has_its_family)).then_some(first)
+    endpoints().all(|endpoint| serves(&endpoint) == is_first(endpoint)).then_some(first)
 }
 
 /// Returns true if the slices show a pod as the one that is picked. With `publishNotReadyAddresses`
@@ -222,7 +217,7 @@ impl TryFrom<RawReadiness> for Readiness {
 mod tests {
     use super::*;
     use crate::pod::{PrefixedCondition, RareFields, ReadyCondition};
-    use crate::{AddressType, Endpoint, ObjectKey, ObjectReference, Timestamp};
+    use crate::{AddressType, ObjectKey, Timestamp};
 
     const LEADER: &str = "shop.example/leader";
 
@@ -338,13 +333,17 @@ mod tests {
         check(&[], None);
         check(&[slice(&["a"]), slice(&[]), of_v6(&["a"])], Some("a"));
         check(&[slice(&["a"]), of_v6(&["b"])], None);
-        check(&[slice(&["a"]), of_v6(&[])], None);
+        // The pod has no IPv6 address.
+        check(&[slice(&["a"]), of_v6(&[])], Some("a"));
+        let mut left = (*of_v6(&["a"])).clone();
+        left.endpoints[0].conditions = EndpointConditions { serving: Some(false), ..Default::default() };
+        check(&[slice(&["a"]), Arc::new(left)], None);
         // It is being deleted.
         let mut leaving = (*slice(&["a"])).clone();
         leaving.endpoints[0].conditions.ready = Some(false);
-        check(&[Arc::new(leaving.clone())], Some("a"));
+        check(&[Arc::new(leaving)], Some("a"));
         // With publishNotReadyAddresses the other is ready, too.
-        let mut published = leaving;
+        let mut published = (*slice(&["b"])).clone();
         published.endpoints[0].conditions.serving = Some(false);
         check(&[Arc::new(published), slice(&["a"])], Some("a"));
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kube_endpoint_core_model::lease::{Named, named};
 use kube_endpoint_core_model::publish::publish_not_ready;
-use kube_endpoint_core_model::readiness::{Chosen, ready_pod_in};
+use kube_endpoint_core_model::readiness::{Chosen, serving_pod_in};
 use kube_endpoint_core_model::well_known::SELECTOR_CONTROLLER;
 use kube_endpoint_core_model::{
     EndpointSelector, EndpointSlice, Lease, ObjectKey, Pick, Pod, Readiness, ReadyPods, Text, Timestamp,
@@ -50,6 +50,8 @@ pub enum LeadsBy {
         #[serde(serialize_with = "write_optional_time")]
         renewed: Option<Timestamp>,
     },
+    /// The Lease could not be read, and the pods are those that the slices show.
+    UnreadLease { name: Text },
     Condition {
         kind: Text,
         /// True if only the pod is chosen whose condition changed last.
@@ -90,8 +92,7 @@ impl Leads {
     ) -> Option<Self> {
         let Selection::Attached { object, .. } = selection else { return None };
         match object.readiness.as_ref()? {
-            Readiness::Lease { name } if objects.leases_unread => Some(Self::as_published(name, slices)),
-            Readiness::Lease { name } => Some(Self::by_lease(objects, object, name, pods, now)),
+            Readiness::Lease { name } => Some(Self::by_lease(objects, object, name, pods, slices, now)),
             Readiness::Condition { kind, pick } => Some(Self::by_condition(kind, *pick, pods, slices)),
         }
     }
@@ -101,9 +102,19 @@ impl Leads {
         selector: &EndpointSelector,
         name: &Text,
         pods: &[Arc<Pod>],
+        slices: &[Arc<EndpointSlice>],
         now: Option<Timestamp>,
     ) -> Self {
         let key = ObjectKey { namespace: selector.key.namespace.clone(), name: name.clone() };
+        let published = published(slices);
+        if objects.unread_leases.contains(&key) {
+            return Self {
+                by: LeadsBy::UnreadLease { name: name.clone() },
+                pods: published.into_iter().collect(),
+                since: None,
+                nobody: None,
+            };
+        }
         let lease = objects.named_leases.get(&key);
         let record = lease.map(|lease| lease.record.clone()).unwrap_or_default();
         let unrenewed = now.zip(record.renewed).map(|(now, renewed)| age::since(renewed, now));
@@ -113,10 +124,14 @@ impl Leads {
             _ if record.holder.is_empty() => Err(NobodyLeads::NotHeld),
             Named::Nobody => Err(NobodyLeads::NotRecognised),
             Named::Several => Err(NobodyLeads::Ambiguous),
-            Named::Pod(pod) => match unrenewed.filter(|seconds| *seconds > counts) {
-                Some(seconds) => Err(NobodyLeads::NotRenewed { seconds }),
-                None => Ok(pod),
-            },
+            // Clocks may differ, so the time of a renewal only explains why the slices lack the holder.
+            Named::Pod(pod) if published.as_ref() != Some(&pod.key.name) => {
+                match unrenewed.filter(|seconds| *seconds > counts) {
+                    Some(seconds) => Err(NobodyLeads::NotRenewed { seconds }),
+                    None => Ok(pod),
+                }
+            }
+            Named::Pod(pod) => Ok(pod),
         };
         let pod = found.as_ref().ok();
         Self {
@@ -131,18 +146,6 @@ impl Leads {
                 holder: harmless(&record.holder, LONGEST_IDENTITY).into_owned(),
                 renewed: record.renewed,
             },
-        }
-    }
-
-    /// Returns the leader that the slices show, as the Lease could not be read.
-    fn as_published(name: &Text, slices: &[Arc<EndpointSlice>]) -> Self {
-        let own = slices.iter().filter(|slice| slice.is_managed_by(SELECTOR_CONTROLLER)).cloned();
-        let own: Vec<Arc<EndpointSlice>> = own.collect();
-        Self {
-            by: LeadsBy::Lease { name: name.clone(), holder: String::new(), renewed: None },
-            pods: ready_pod_in(&own).into_iter().map(|pod| pod.name.clone()).collect(),
-            since: None,
-            nobody: None,
         }
     }
 
@@ -171,7 +174,9 @@ impl Leads {
     /// Returns the input of the plan.
     pub(crate) fn ready_pods(&self) -> ReadyPods {
         match &self.by {
-            LeadsBy::Lease { .. } => ReadyPods::Leader(self.pods.first().cloned()),
+            LeadsBy::Lease { .. } | LeadsBy::UnreadLease { .. } => {
+                ReadyPods::Leader(self.pods.first().cloned())
+            }
             LeadsBy::Condition { kind, newest } => {
                 let pick = if *newest { Pick::Newest } else { Pick::All };
                 ReadyPods::Condition { kind: kind.clone(), pick }
@@ -182,7 +187,9 @@ impl Leads {
     /// Returns the reason why a pod that is ready is no ready endpoint.
     pub(crate) fn against(&self, pod: &Pod) -> NotChosen {
         match &self.by {
-            LeadsBy::Lease { name, .. } => NotChosen::NotTheHolder { lease: name.clone() },
+            LeadsBy::Lease { name, .. } | LeadsBy::UnreadLease { name } => {
+                NotChosen::NotTheHolder { lease: name.clone() }
+            }
             LeadsBy::Condition { kind, .. } => {
                 let has = pod.condition(kind).is_some_and(|condition| condition.is_true);
                 match self.pods.first().filter(|_| has) {
@@ -194,6 +201,13 @@ impl Leads {
             }
         }
     }
+}
+
+/// Returns the pod that the slices of the controller show serving.
+fn published(slices: &[Arc<EndpointSlice>]) -> Option<Text> {
+    let own = slices.iter().filter(|slice| slice.is_managed_by(SELECTOR_CONTROLLER)).cloned();
+    let own: Vec<Arc<EndpointSlice>> = own.collect();
+    serving_pod_in(&own).map(|pod| pod.name.clone())
 }
 
 fn not_ready(pod: &Pod) -> Option<NobodyLeads> {
@@ -209,7 +223,7 @@ impl fmt::Display for Leads {
         };
         match (&self.by, self.pods.as_slice(), &self.nobody) {
             (by, _, Some(nobody)) => nobody.fmt(f, by),
-            (LeadsBy::Lease { name, holder, .. }, pods, None) if holder.is_empty() => {
+            (LeadsBy::UnreadLease { name }, pods, None) => {
                 let pod = pods.first().map_or("no pod", |pod| &**pod);
                 write!(f, "Lease {name} could not be read; the slices show that {pod} leads")
             }
@@ -234,6 +248,7 @@ impl NobodyLeads {
     fn fmt(&self, f: &mut fmt::Formatter<'_>, by: &LeadsBy) -> fmt::Result {
         let (lease, holder) = match by {
             LeadsBy::Lease { name, holder, .. } => (&**name, &**holder),
+            LeadsBy::UnreadLease { name } => (&**name, ""),
             LeadsBy::Condition { kind, .. } => (&**kind, ""),
         };
         f.write_str("no pod leads: ")?;
@@ -266,7 +281,7 @@ pub enum NotChosen {
     NotTheHolder { lease: Text },
     /// Its condition is not true.
     WithoutCondition { condition: Text },
-    /// The condition of another pod is newer.
+    /// Another pod with the condition is picked.
     NotTheNewest { condition: Text, newest: Text },
 }
 
@@ -278,7 +293,7 @@ impl fmt::Display for NotChosen {
                 write!(f, "the condition {condition} of the pod is not True")
             }
             Self::NotTheNewest { condition, newest } => {
-                write!(f, "the condition {condition} of Pod {newest} is newer")
+                write!(f, "Pod {newest} is picked among those with the condition {condition}")
             }
         }
     }
@@ -295,9 +310,9 @@ impl Objects {
         self.named_leases.insert(lease.key.clone(), lease);
     }
 
-    /// Notes that Leases could not be read: an explanation does not say who leads by them.
-    pub fn note_leases_unread(&mut self) {
-        self.leases_unread = true;
+    /// Notes that a Lease could not be read: an explanation shows the leader that the slices show.
+    pub fn note_lease_unread(&mut self, lease: ObjectKey) {
+        self.unread_leases.insert(lease);
     }
 
     /// Returns the name of the Lease on which the readiness of a Service's pods depends, if any.

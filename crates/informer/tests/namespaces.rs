@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kube_endpoint_api_client::ApiClient;
-use kube_endpoint_core_model::{EndpointSlice, Node, ObjectKey, ObjectMeta, Pod, ResourceVersion, Service};
+use kube_endpoint_core_model::{
+    EndpointSelector, EndpointSlice, Lease, Node, ObjectKey, ObjectMeta, Pod, ResourceVersion, Service,
+};
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule};
 use kube_endpoint_informer::{
     Change, Cluster, ClusterOptions, Handler, Kind, Kinds, Object, ReflectorOptions, Scope, StreamEvent,
@@ -218,4 +220,75 @@ async fn the_kind_is_synced_and_works_again_when_all_its_namespaces_do() {
     sleep(Duration::from_secs(120)).await;
     assert!(cluster.has_synced());
     assert_eq!(cluster.status(Kind::Pods).failure, None);
+}
+
+fn names_lease(namespace: &str) -> serde_json::Value {
+    json!({
+        "apiVersion": "kube-endpoint-manager.github.io/v1alpha1", "kind": "EndpointSelector",
+        "metadata": {"name": "leader", "namespace": namespace},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}, "readiness": {"lease": {"name": "web"}}},
+    })
+}
+
+fn lease_in(namespace: &str) -> serde_json::Value {
+    json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "web", "namespace": namespace},
+        "spec": {"holderIdentity": "a", "leaseDurationSeconds": 15},
+    })
+}
+
+/// Returns the paths of the watches of Leases since the last call, sorted, each once.
+fn lease_watches(server: &EmbeddedApiServer) -> Vec<String> {
+    let log = server.request_log();
+    server.clear_request_log();
+    let of_leases = log.iter().map(|it| &it.request).filter(|it| it.plural() == "leases" && it.verb == "watch");
+    let mut paths: Vec<String> = of_leases
+        .map(|it| format!("{}{}", it.path, if it.query.contains("fieldSelector") { " selected" } else { "" }))
+        .collect();
+    paths.sort();
+    paths.dedup();
+    paths
+}
+
+#[tokio::test(start_paused = true)]
+async fn leases_are_listed_where_a_selector_names_one() {
+    let server = EmbeddedApiServer::builder().build().unwrap();
+    server.load(["a", "b", "kube-node-lease"].map(lease_in)).unwrap();
+    let cluster = Cluster::new([Kind::EndpointSelectors]);
+    let client = ApiClient::for_tests(server.service());
+    let options = ReflectorOptions::new(1);
+    tokio::spawn(run::<EndpointSelector>(client.clone(), cluster.clone(), options, std::future::pending()));
+    tokio::spawn(run::<Lease>(client, cluster.clone(), options, std::future::pending()));
+    let second = Duration::from_secs(1);
+    sleep(second).await;
+    assert_eq!(lease_watches(&server), [""; 0], "no selector names a Lease");
+    assert!(cluster.status(Kind::Leases).synced && !cluster.has_listed_leases("a"));
+
+    server.load([names_lease("a")]).unwrap();
+    sleep(second).await;
+    assert_eq!(lease_watches(&server), ["/apis/coordination.k8s.io/v1/namespaces/a/leases"]);
+    assert!(cluster.has_listed_leases("a") && !cluster.has_listed_leases("b"));
+    let key = |namespace| ObjectKey::new(namespace, "web");
+    assert_eq!(cluster.lease(&key("a")).unwrap().record.holder, "a");
+    assert_eq!(cluster.lease(&key("b")), None);
+
+    // Beyond twenty namespaces there is one watch for the cluster.
+    server.load((0..20).map(|number| names_lease(&format!("n{number}")))).unwrap();
+    sleep(second).await;
+    assert_eq!(lease_watches(&server), ["/apis/coordination.k8s.io/v1/leases selected"]);
+    assert!(cluster.lease(&key("a")).is_some() && cluster.lease(&key("b")).is_some());
+    assert_eq!(cluster.lease(&key("kube-node-lease")), None, "nodes have theirs there");
+
+    for namespace in ["a".to_owned()].into_iter().chain((0..20).map(|number| format!("n{number}"))) {
+        let path = format!(
+            "/apis/kube-endpoint-manager.github.io/v1alpha1/namespaces/{namespace}/endpointselectors/leader"
+        );
+        let request = http::Request::delete(path).body(kube::client::Body::empty()).unwrap();
+        assert_eq!(tower::ServiceExt::oneshot(server.service(), request).await.unwrap().status(), 200);
+    }
+    sleep(second).await;
+    lease_watches(&server);
+    sleep(Duration::from_secs(1200)).await;
+    assert_eq!(lease_watches(&server), [""; 0]);
+    assert_eq!(cluster.count(Kind::Leases), 0);
 }

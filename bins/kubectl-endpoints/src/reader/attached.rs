@@ -8,7 +8,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use kube::Error;
 use kube::api::ListParams;
 use kube_endpoint_api_client::why_request_failed;
-use kube_endpoint_core_model::{LabelSelector, Service, Text};
+use kube_endpoint_core_model::{LabelSelector, ObjectKey, Service, Text};
 
 use super::failed::{Failed, forbidden};
 use super::{AT_ONCE, Kind, PAGE, Reader, Reading, SINGLE_NODES};
@@ -42,16 +42,23 @@ impl Reader {
             services.filter_map(|service| Some((service.key.namespace.clone(), objects.lease_of(service)?)));
         let named: BTreeSet<(Text, Text)> =
             named.map(|(namespace, name)| (namespace, name.clone())).collect();
-        let gets = named.iter().map(|(namespace, name)| self.get(Kind::Lease, namespace, name));
-        let leases: Result<Vec<_>, Error> = stream::iter(gets).buffer_unordered(AT_ONCE).try_collect().await;
-        match leases {
-            Ok(leases) => leases.into_iter().flatten().try_for_each(|lease| reading.objects.add(lease))?,
-            Err(error) => {
-                let note = forbidden(Err(Failed::Request(error)), Kind::Lease, None)?;
-                reading.objects.note_leases_unread();
-                reading.notes.extend(note.map(|note| format!("{note} Who leads by a Lease is not known.")));
+        let gets = named.into_iter().map(async |(namespace, name)| {
+            let got = self.get(Kind::Lease, &namespace, &name).await;
+            (ObjectKey { namespace, name }, got)
+        });
+        let read: Vec<_> = stream::iter(gets).buffer_unordered(AT_ONCE).collect().await;
+        let mut notes = BTreeSet::new();
+        for (key, got) in read {
+            match got {
+                Ok(lease) => lease.into_iter().try_for_each(|lease| reading.objects.add(lease))?,
+                Err(error) => {
+                    let note = forbidden(Err(Failed::Request(error)), Kind::Lease, Some(&key.namespace))?;
+                    notes.extend(note.map(|note| format!("{note} Who leads by a Lease is not known.")));
+                    reading.objects.note_lease_unread(key);
+                }
             }
         }
+        reading.notes.extend(notes);
         Ok(())
     }
 

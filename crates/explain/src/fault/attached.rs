@@ -138,19 +138,19 @@ pub(super) fn left_remedy(slices: &[Text], endpoints: Option<&Text>, was_attache
 /// Says what to do so that a pod leads.
 fn nobody_leads_remedy(service: &ObjectKey, leads: &Leads) -> Option<Remedy> {
     let (name, lease) = match &leads.by {
-        LeadsBy::Lease { name, .. } => (name, true),
+        LeadsBy::Lease { name, .. } | LeadsBy::UnreadLease { name } => (name, true),
         LeadsBy::Condition { kind, .. } => (kind, false),
     };
     let sentence = match leads.nobody.as_ref()? {
         NobodyLeads::NotFound => format!(
-            "Look if the program elects with a Lease of this name in the namespace {}, or correct spec.readiness.lease.name of the EndpointSelector",
+            "Look if the program runs and elects with a Lease of this name in the namespace {}; if it uses another name, correct spec.readiness.lease.name of the EndpointSelector",
             service.namespace
         ),
         NobodyLeads::NotHeld | NobodyLeads::NotRenewed { .. } => {
             "Look at the logs of the pods: why does none of them get the Lease?".to_owned()
         }
         NobodyLeads::NotRecognised | NobodyLeads::Ambiguous => {
-            "Let the program use an identity that has the name, uid, hostname or an address of the pod as one of its parts, such as POD-NAME_SUFFIX".to_owned()
+            "Let the program use an identity that has the name, uid, hostname or an address of its own pod, and of no other, as one of its parts, such as POD-NAME_SUFFIX".to_owned()
         }
         NobodyLeads::NoCondition => format!("Set the condition {name} of the pod that should lead to True"),
         NobodyLeads::NotReady { pod } => format!("Look why Pod {pod} is not ready"),

@@ -155,10 +155,11 @@ pub(super) fn add_endpoint_selector(cluster: &Cluster, objects: &mut Objects, se
 fn add_lease(cluster: &Cluster, objects: &mut Objects, service: &Service) {
     let Some(name) = objects.lease_of(service).cloned() else { return };
     let namespace = service.key.namespace.clone();
-    if !cluster.has_listed_leases(&namespace) {
-        return objects.note_leases_unread();
+    let key = ObjectKey { namespace, name };
+    if !cluster.has_listed_leases(&key.namespace) {
+        return objects.note_lease_unread(key);
     }
-    cluster.lease(&ObjectKey { namespace, name }).into_iter().for_each(|lease| objects.add_lease(lease));
+    cluster.lease(&key).into_iter().for_each(|lease| objects.add_lease(lease));
 }
 
 /// Adds the EndpointSelectors of a namespace: their names may tell how one is spelled that does not

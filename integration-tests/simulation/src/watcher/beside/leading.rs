@@ -202,7 +202,9 @@ impl Beside {
             }
             let found = (!pod.is_terminating, since.as_str(), serves(key), key);
             // Of equals, the first has the lowest name.
-            if best.is_none_or(|(stays, since, serves, _)| (found.0, found.1, found.2) > (stays, since, serves)) {
+            if best
+                .is_none_or(|(stays, since, serves, _)| (found.0, found.1, found.2) > (stays, since, serves))
+            {
                 best = Some(found);
             }
         }
@@ -295,7 +297,9 @@ impl Beside {
             return Ok(());
         };
         for endpoint in before.ready() {
-            let Some(pod) = self.constant_pod(endpoint, read).filter(|pod| selected.has(pod)) else { continue };
+            let Some(pod) = self.constant_pod(endpoint, read).filter(|pod| selected.has(pod)) else {
+                continue;
+            };
             if !names(&tenure.holder, &endpoint.pod, pod) {
                 continue;
             }
@@ -304,9 +308,9 @@ impl Beside {
             let mut addresses = pod.addresses.iter().filter(|it| **it != endpoint.address);
             let is_other = |family: &String| *family != before.family;
             if service.families.iter().any(is_other)
-                && !addresses.all(|it| service.families.iter().any(|family| {
-                    self.objects.publishes(judged.service, family, it)
-                }))
+                && !addresses.all(|it| {
+                    service.families.iter().any(|family| self.objects.publishes(judged.service, family, it))
+                })
             {
                 continue;
             }
@@ -342,7 +346,8 @@ impl Beside {
         self.leading.led.counted += 1;
         if *number > 1 {
             let ready = |slice: &Slice| slice.ready().map(|it| it.pod.clone()).collect::<Vec<_>>();
-            let detail = format!("{place:?} from {:?} to {:?} for {before_state}", ready(before), ready(after));
+            let detail =
+                format!("{place:?} from {:?} to {:?} for {before_state}", ready(before), ready(after));
             return Err((ONE_WRITE, detail));
         }
         Ok(())
