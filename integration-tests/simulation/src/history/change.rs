@@ -180,8 +180,7 @@ impl Change {
     ];
 
     /// The words of the changes in histories of Services with one ready pod only.
-    pub const LEADING: &[&str] =
-        &["lead", "die", "release", "delete-lease", "condition", "terminate"];
+    pub const LEADING: &[&str] = &["lead", "die", "release", "delete-lease", "condition", "terminate"];
 
     /// Returns true if it writes Endpoints.
     pub fn writes_endpoints(&self) -> bool {

@@ -20,7 +20,10 @@ impl Pieces {
         }
         for pod in 0..self.pods {
             let node = pod % self.nodes;
-            self.change_at(begin, Change::Pod { pod, app: 0, ready: true, node, life: 0, terminating: false });
+            self.change_at(
+                begin,
+                Change::Pod { pod, app: 0, ready: true, node, life: 0, terminating: false },
+            );
         }
         for selector in SELECTORS {
             let change = self.selector_with_readiness(selector);
@@ -167,7 +170,9 @@ impl Pieces {
         match self.random.below(7) {
             0 => Fault::WatchesStall { kind, by, seconds: self.random.between(10, 100) as u32 },
             1 => Fault::WatchesExpire { kind, by },
-            2 => Fault::Refused { verb: Some(Verb::Watch), kind, by, status, retry_after: None, server: None },
+            2 => {
+                Fault::Refused { verb: Some(Verb::Watch), kind, by, status, retry_after: None, server: None }
+            }
             3 => Fault::Refused { verb: Some(Verb::Get), kind, by, status, retry_after: None, server: None },
             4 => Fault::AnswersLate { verb: Some(Verb::Get), kind, by, milliseconds },
             _ => Fault::WatchesLag { kind, by, milliseconds, bunched: self.random.chance(50), server: None },

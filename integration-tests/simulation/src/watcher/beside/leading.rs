@@ -202,7 +202,9 @@ impl Beside {
             }
             let found = (!pod.is_terminating, since.as_str(), serves(key), key);
             // Of equals, the first has the lowest name.
-            if best.is_none_or(|(stays, since, serves, _)| (found.0, found.1, found.2) > (stays, since, serves)) {
+            if best
+                .is_none_or(|(stays, since, serves, _)| (found.0, found.1, found.2) > (stays, since, serves))
+            {
                 best = Some(found);
             }
         }
@@ -225,6 +227,10 @@ impl Beside {
             return Ok(());
         }
         let selected = selected.clone();
+        let follows = |it: &&Endpoint| it.is_serving && !it.is_ready && !it.is_terminating;
+        if let Some(follower) = judged.after.and_then(|after| after.endpoints.iter().find(follows)) {
+            return Err((SERVING, follower.pod.clone()));
+        }
         self.judge_number(&place, since.at)?;
         if let Readiness::Lease(lease) = &selected.readiness {
             self.judge_promoted(judged, lease, calm)?;
@@ -238,27 +244,19 @@ impl Beside {
 
     /// Checks that at most one endpoint is ready, once it has been so.
     fn judge_number(&mut self, place: &Place, since: Duration) -> Result<(), Broken> {
-        let own = || {
-            let own = self.objects.slices_of(&place.0, SELECTOR_CONTROLLER);
-            own.filter(|slice| slice.family == place.1).flat_map(|slice| &slice.endpoints)
-        };
-        let ready: Vec<&str> = own().filter(|it| it.is_ready).map(|it| it.pod.as_str()).collect();
-        let serving = own().find(|it| it.is_serving && !it.is_ready && !it.is_terminating);
+        let own = self.objects.slices_of(&place.0, SELECTOR_CONTROLLER);
+        let own = own.filter(|slice| slice.family == place.1).flat_map(Slice::ready);
+        let ready: Vec<&str> = own.map(|it| it.pod.as_str()).collect();
         let (ready, is_several) = (ready.join(" and "), ready.len() > 1);
         if self.leading.exclusive.get(place) != Some(&since) {
             // It comes from more than one.
-            if !is_several && serving.is_none() {
+            if !is_several {
                 self.leading.exclusive.insert(place.clone(), since);
             }
             return Ok(());
         }
-        let broken = if is_several {
-            Err((ONE_READY, ready))
-        } else {
-            serving.map_or(Ok(()), |it| Err((SERVING, it.pod.clone())))
-        };
         self.leading.led.exclusive += 1;
-        broken
+        if is_several { Err((ONE_READY, ready)) } else { Ok(()) }
     }
 
     /// Checks that the pods of endpoints that become ready have held the Lease shortly before.
@@ -295,7 +293,9 @@ impl Beside {
             return Ok(());
         };
         for endpoint in before.ready() {
-            let Some(pod) = self.constant_pod(endpoint, read).filter(|pod| selected.has(pod)) else { continue };
+            let Some(pod) = self.constant_pod(endpoint, read).filter(|pod| selected.has(pod)) else {
+                continue;
+            };
             if !names(&tenure.holder, &endpoint.pod, pod) {
                 continue;
             }
@@ -304,9 +304,9 @@ impl Beside {
             let mut addresses = pod.addresses.iter().filter(|it| **it != endpoint.address);
             let is_other = |family: &String| *family != before.family;
             if service.families.iter().any(is_other)
-                && !addresses.all(|it| service.families.iter().any(|family| {
-                    self.objects.publishes(judged.service, family, it)
-                }))
+                && !addresses.all(|it| {
+                    service.families.iter().any(|family| self.objects.publishes(judged.service, family, it))
+                })
             {
                 continue;
             }
@@ -342,7 +342,8 @@ impl Beside {
         self.leading.led.counted += 1;
         if *number > 1 {
             let ready = |slice: &Slice| slice.ready().map(|it| it.pod.clone()).collect::<Vec<_>>();
-            let detail = format!("{place:?} from {:?} to {:?} for {before_state}", ready(before), ready(after));
+            let detail =
+                format!("{place:?} from {:?} to {:?} for {before_state}", ready(before), ready(after));
             return Err((ONE_WRITE, detail));
         }
         Ok(())
