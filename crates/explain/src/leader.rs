@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use kube_endpoint_core_model::lease::{Named, named};
 use kube_endpoint_core_model::publish::publish_not_ready;
-use kube_endpoint_core_model::readiness::Chosen;
+use kube_endpoint_core_model::readiness::{Chosen, ready_pod_in};
+use kube_endpoint_core_model::well_known::SELECTOR_CONTROLLER;
 use kube_endpoint_core_model::{
     EndpointSelector, EndpointSlice, Lease, ObjectKey, Pick, Pod, Readiness, ReadyPods, Text, Timestamp,
     harmless,
@@ -89,6 +90,7 @@ impl Leads {
     ) -> Option<Self> {
         let Selection::Attached { object, .. } = selection else { return None };
         match object.readiness.as_ref()? {
+            Readiness::Lease { name } if objects.leases_unread => Some(Self::as_published(name, slices)),
             Readiness::Lease { name } => Some(Self::by_lease(objects, object, name, pods, now)),
             Readiness::Condition { kind, pick } => Some(Self::by_condition(kind, *pick, pods, slices)),
         }
@@ -129,6 +131,18 @@ impl Leads {
                 holder: harmless(&record.holder, LONGEST_IDENTITY).into_owned(),
                 renewed: record.renewed,
             },
+        }
+    }
+
+    /// Returns the leader that the slices show, as the Lease could not be read.
+    fn as_published(name: &Text, slices: &[Arc<EndpointSlice>]) -> Self {
+        let own = slices.iter().filter(|slice| slice.is_managed_by(SELECTOR_CONTROLLER)).cloned();
+        let own: Vec<Arc<EndpointSlice>> = own.collect();
+        Self {
+            by: LeadsBy::Lease { name: name.clone(), holder: String::new(), renewed: None },
+            pods: ready_pod_in(&own).into_iter().map(|pod| pod.name.clone()).collect(),
+            since: None,
+            nobody: None,
         }
     }
 
@@ -195,8 +209,13 @@ impl fmt::Display for Leads {
         };
         match (&self.by, self.pods.as_slice(), &self.nobody) {
             (by, _, Some(nobody)) => nobody.fmt(f, by),
-            (LeadsBy::Lease { name, holder, .. }, [pod], None) => {
-                write!(f, "Pod {pod} leads: it holds Lease {name} as {holder:?}")?;
+            (LeadsBy::Lease { name, holder, .. }, pods, None) if holder.is_empty() => {
+                let pod = pods.first().map_or("no pod", |pod| &**pod);
+                write!(f, "Lease {name} could not be read; the slices show that {pod} leads")
+            }
+            (LeadsBy::Lease { name, holder, .. }, pods, None) => {
+                let pod = pods.first().map(|pod| &**pod).unwrap_or_default();
+                write!(f, "Pod {pod} leads: it holds Lease {name} as \"{holder}\"")?;
                 since(f)
             }
             (LeadsBy::Condition { kind, newest: true }, [pod], None) => {
@@ -207,7 +226,6 @@ impl fmt::Display for Leads {
                 let names: Vec<&str> = pods.iter().map(|pod| &**pod).collect();
                 write!(f, "the condition {kind} is True of {}", names.join(", "))
             }
-            (LeadsBy::Lease { .. }, _, None) => Ok(()),
         }
     }
 }
@@ -224,14 +242,14 @@ impl NobodyLeads {
             Self::NotHeld => write!(f, "nobody holds Lease {lease}"),
             Self::NotRenewed { seconds } => write!(
                 f,
-                "{holder:?} has not renewed Lease {lease} for {}, if the clocks agree",
+                "\"{holder}\" has not renewed Lease {lease} for {}, if the clocks agree",
                 age::seconds(*seconds)
             ),
             Self::NotRecognised => {
-                write!(f, "{holder:?}, the holder of Lease {lease}, names none of the selected pods")
+                write!(f, "\"{holder}\", the holder of Lease {lease}, names none of the selected pods")
             }
             Self::Ambiguous => {
-                write!(f, "{holder:?}, the holder of Lease {lease}, names several of the selected pods")
+                write!(f, "\"{holder}\", the holder of Lease {lease}, names several of the selected pods")
             }
             Self::NoCondition => write!(f, "the condition {lease} is True of no selected pod"),
             Self::NotReady { pod } => write!(f, "{pod}, which should, is not ready"),
@@ -275,6 +293,11 @@ impl Objects {
     /// Adds a Lease that an EndpointSelector names.
     pub fn add_lease(&mut self, lease: Arc<Lease>) {
         self.named_leases.insert(lease.key.clone(), lease);
+    }
+
+    /// Notes that Leases could not be read: an explanation does not say who leads by them.
+    pub fn note_leases_unread(&mut self) {
+        self.leases_unread = true;
     }
 
     /// Returns the name of the Lease on which the readiness of a Service's pods depends, if any.

@@ -50,6 +50,8 @@ pub struct Objects {
     pub(crate) slices: BTreeMap<ObjectKey, Vec<Arc<EndpointSlice>>>,
     pub(crate) endpoints: BTreeMap<ObjectKey, Arc<Endpoints>>,
     pub(crate) endpoint_selectors: BTreeMap<ObjectKey, Arc<EndpointSelector>>,
+    /// True if the Leases that EndpointSelectors name could not be read.
+    pub(crate) leases_unread: bool,
     /// Leases that EndpointSelectors may name.
     pub(crate) named_leases: BTreeMap<ObjectKey, Arc<kube_endpoint_core_model::Lease>>,
     /// True if the cluster does not serve EndpointSelectors.

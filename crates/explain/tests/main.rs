@@ -10,6 +10,7 @@ mod explanations;
 mod fault_manifests;
 mod faults;
 mod laws;
+mod leader;
 mod other_objects;
 mod refused;
 mod render;

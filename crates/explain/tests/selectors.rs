@@ -14,12 +14,12 @@ use serde_json::{Value, json};
 
 use crate::faults::now;
 
-fn key() -> ObjectKey {
+pub(crate) fn key() -> ObjectKey {
     ObjectKey::new("default", "web")
 }
 
 /// Returns a Service that names the EndpointSelector `web-stable`. Its fields may have a selector.
-fn service(spec: &Value) -> Value {
+pub(crate) fn service(spec: &Value) -> Value {
     let mut service = json!({"kind": "Service", "metadata": {"name": "web", "uid": "s", "resourceVersion": "1",
             "annotations": {"kube-endpoint-manager.github.io/endpoint-selector": "web-stable"}},
         "spec": {"clusterIP": "10.96.0.10", "ipFamilies": ["IPv4"],
@@ -39,7 +39,7 @@ fn stable() -> Value {
         "matchExpressions": [{"key": "track", "operator": "NotIn", "values": ["canary", "shadow"]}]}))
 }
 
-fn pod(number: usize, labels: &Value, ready: bool) -> Value {
+pub(crate) fn pod(number: usize, labels: &Value, ready: bool) -> Value {
     let (ip, status) = (format!("10.1.0.{number}"), if ready { "True" } else { "False" });
     json!({"kind": "Pod", "metadata": {"name": format!("web-{number}"), "labels": labels, "resourceVersion": "1"},
         "spec": {"nodeName": "node-a", "containers": [{"name": "app"}]},
@@ -48,9 +48,19 @@ fn pod(number: usize, labels: &Value, ready: bool) -> Value {
 }
 
 fn slice(name: &str, manager: &str, pods: &[usize]) -> Value {
+    slice_with(name, manager, pods, pods)
+}
+
+/// Returns an own slice with these pods, of which some are ready.
+pub(crate) fn own_with(manager: &str, pods: &[usize], ready: &[usize]) -> Value {
+    slice_with("web-own", manager, pods, ready)
+}
+
+fn slice_with(name: &str, manager: &str, pods: &[usize], ready: &[usize]) -> Value {
     let endpoint = |number: &usize| {
+        let is_ready = ready.contains(number);
         json!({"addresses": [format!("10.1.0.{number}")], "nodeName": "node-a",
-            "conditions": {"ready": true, "serving": true, "terminating": false},
+            "conditions": {"ready": is_ready, "serving": is_ready, "terminating": false},
             "targetRef": {"kind": "Pod", "namespace": "default", "name": format!("web-{number}")}})
     };
     let mut labels =
@@ -89,7 +99,7 @@ fn explained(objects: &Objects) -> Explanation {
 }
 
 /// Returns all texts about a Service: what each command of the plugin prints.
-fn told(objects: &Objects) -> String {
+pub(crate) fn told(objects: &Objects) -> String {
     let options = Options::default();
     let all = LintOptions { include_info: true, ..LintOptions::default() };
     let rendering = render(objects, &options);

@@ -31,6 +31,27 @@ impl Reader {
                 note.iter().for_each(|note| reading.not_read(kind, note));
             }
         }
+        self.named_leases(reading).await
+    }
+
+    /// Reads the Leases on which the readiness of pods of attached Services depends.
+    async fn named_leases(&self, reading: &mut Reading) -> Result<()> {
+        let objects = &reading.objects;
+        let services = objects.services().filter_map(|key| objects.service(key));
+        let named =
+            services.filter_map(|service| Some((service.key.namespace.clone(), objects.lease_of(service)?)));
+        let named: BTreeSet<(Text, Text)> =
+            named.map(|(namespace, name)| (namespace, name.clone())).collect();
+        let gets = named.iter().map(|(namespace, name)| self.get(Kind::Lease, namespace, name));
+        let leases: Result<Vec<_>, Error> = stream::iter(gets).buffer_unordered(AT_ONCE).try_collect().await;
+        match leases {
+            Ok(leases) => leases.into_iter().flatten().try_for_each(|lease| reading.objects.add(lease))?,
+            Err(error) => {
+                let note = forbidden(Err(Failed::Request(error)), Kind::Lease, None)?;
+                reading.objects.note_leases_unread();
+                reading.notes.extend(note.map(|note| format!("{note} Who leads by a Lease is not known.")));
+            }
+        }
         Ok(())
     }
 
@@ -45,7 +66,10 @@ impl Reader {
         let namespace = &*service.key.namespace;
         let kind = Kind::EndpointSelector;
         match self.get(kind, namespace, name).await {
-            Ok(Some(object)) => reading.objects.add(object)?,
+            Ok(Some(object)) => {
+                reading.objects.add(object)?;
+                self.named_leases(reading).await?;
+            }
             // The names of the others may tell how it is spelled.
             Ok(None) => self.selectors(reading, Some(namespace)).await?,
             Err(error) => {

@@ -147,7 +147,18 @@ pub(super) fn add_endpoint_selector(cluster: &Cluster, objects: &mut Objects, se
     let selector = cluster.endpoint_selector(&key);
     let exists = selector.is_some();
     selector.into_iter().for_each(|selector| objects.add_endpoint_selector(selector));
+    add_lease(cluster, objects, service);
     exists
+}
+
+/// Adds the Lease that the EndpointSelector of a Service names, if it is known.
+fn add_lease(cluster: &Cluster, objects: &mut Objects, service: &Service) {
+    let Some(name) = objects.lease_of(service).cloned() else { return };
+    let namespace = service.key.namespace.clone();
+    if !cluster.has_listed_leases(&namespace) {
+        return objects.note_leases_unread();
+    }
+    cluster.lease(&ObjectKey { namespace, name }).into_iter().for_each(|lease| objects.add_lease(lease));
 }
 
 /// Adds the EndpointSelectors of a namespace: their names may tell how one is spelled that does not

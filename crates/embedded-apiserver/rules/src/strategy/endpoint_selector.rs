@@ -13,6 +13,7 @@ use super::Strategy;
 use super::structural::{Pattern, Schema, prune, validate};
 
 const LONGEST_NAME: usize = 63;
+const LONGEST_LEASE_NAME: usize = 253;
 
 const KEY: Pattern = Pattern {
     text: r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$",
@@ -32,7 +33,7 @@ const PREFIXED_KEY: Pattern = Pattern {
 
 const NAME: Pattern = Pattern {
     text: r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$",
-    matches: |name| dns1123_subdomain(name).is_empty(),
+    matches: |name| dns1123_subdomain(name.get(..LONGEST_LEASE_NAME).unwrap_or(name)).is_empty(),
 };
 
 const LABEL_VALUE: Schema = Schema::Text { longest: 63, pattern: Some(VALUE) };
@@ -52,7 +53,7 @@ const SELECTOR: Schema = Schema::Object {
     required: &[],
 };
 const LEASE: Schema = Schema::Object {
-    fields: &[("name", Schema::Text { longest: 253, pattern: Some(NAME) })],
+    fields: &[("name", Schema::Text { longest: LONGEST_LEASE_NAME, pattern: Some(NAME) })],
     required: &["name"],
 };
 const READINESS: Schema = Schema::Object {

@@ -1,0 +1,112 @@
+//! Tests explanations of Services that follow a leader.
+#![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
+
+use kube_endpoint_core_model::well_known::SELECTOR_CONTROLLER;
+use kube_endpoint_explain::{Code, Objects, Options, Severity, explain};
+use serde_json::{Value, json};
+
+use crate::faults::now;
+use crate::selectors::{key, own_with, pod, service, told};
+
+const LEADER: &str = "shop.example/leader";
+
+fn selector(readiness: &Value) -> Value {
+    json!({"apiVersion": "kube-endpoint-manager.github.io/v1alpha1", "kind": "EndpointSelector",
+        "metadata": {"name": "web-stable", "generation": 1, "resourceVersion": "1"},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}, "readiness": readiness},
+        "status": {"observedGeneration": 1}})
+}
+
+fn lease(holder: &str, renewed: &str) -> Value {
+    json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "web"},
+        "spec": {"holderIdentity": holder, "leaseDurationSeconds": 15,
+            "acquireTime": "2026-01-01T00:00:10.000000Z", "renewTime": renewed}})
+}
+
+/// Returns three ready pods, of which slices show `ready`.
+fn cluster(ready: &[usize], others: impl IntoIterator<Item = Value>) -> Objects {
+    let node = json!({"kind": "Node", "metadata": {"name": "node-a", "labels": {}},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+    let app = json!({"app": "web"});
+    let pods = [1, 2, 3].map(|number| pod(number, &app, true));
+    let slice = own_with(SELECTOR_CONTROLLER, &[1, 2, 3], ready);
+    let objects = [node, service(&json!({})), slice].into_iter().chain(pods).chain(others);
+    Objects::read(objects).unwrap()
+}
+
+fn by_lease(ready: &[usize], lease: Option<Value>) -> Objects {
+    cluster(ready, [selector(&json!({"lease": {"name": "web"}}))].into_iter().chain(lease))
+}
+
+/// Returns the message of a finding about the Service.
+fn fault(objects: &Objects, code: Code) -> Option<String> {
+    let explanation =
+        explain(objects, &key(), &objects.topology(0.0), now(), None, &Options::default()).unwrap();
+    let advice = explanation.to_do.iter().find(|advice| advice.code == code && advice.pods == 0)?;
+    assert_eq!(explanation.verdict.severity, Severity::Error);
+    Some(advice.message.clone())
+}
+
+/// The time of a renewal that counts.
+fn recent() -> String {
+    now().to_string()
+}
+
+#[test]
+fn the_leader_by_a_lease_is_named() {
+    insta::assert_snapshot!(told(&by_lease(&[2], Some(lease("web-2_6bb9", &recent())))));
+}
+
+#[test]
+fn nobody_leads_by_a_lease() {
+    let check = |lease: Option<Value>| fault(&by_lease(&[], lease), Code::NobodyLeads).unwrap();
+    let messages = [
+        check(None),
+        check(Some(lease("", &recent()))),
+        check(Some(lease("host-7_6bb9", &recent()))),
+        check(Some(lease("web-1_web-2", &recent()))),
+        check(Some(lease("web-1_6bb9", "2026-01-01T00:00:11.000000Z"))),
+        check(Some(lease(&"x\n".repeat(200), &recent()))),
+    ];
+    insta::assert_snapshot!(messages.join("\n"));
+}
+
+#[test]
+fn a_lease_that_could_not_be_read_is_not_missing() {
+    let mut objects = by_lease(&[2], None);
+    objects.note_leases_unread();
+    assert_eq!(fault(&objects, Code::NobodyLeads), None);
+    insta::assert_snapshot!(told(&objects));
+}
+
+#[test]
+fn a_leader_that_is_not_ready_leads_nobody() {
+    let pod = pod(1, &json!({"app": "web"}), false);
+    let mut objects = by_lease(&[], Some(lease("web-1_6bb9", &recent())));
+    objects.add(pod).unwrap();
+    insta::assert_snapshot!(fault(&objects, Code::NobodyLeads).unwrap(), @"no pod leads: web-1, which should, is not ready");
+}
+
+fn with_condition(number: usize, second: usize) -> Value {
+    let mut pod = pod(number, &json!({"app": "web"}), true);
+    let condition = json!({"type": LEADER, "status": "True",
+        "lastTransitionTime": format!("2026-01-01T00:00:{second:02}Z")});
+    pod["status"]["conditions"].as_array_mut().unwrap().push(condition);
+    pod
+}
+
+#[test]
+fn the_newest_condition_is_named() {
+    let readiness = json!({"condition": LEADER, "pick": "Newest"});
+    let objects = cluster(&[2], [selector(&readiness), with_condition(1, 1), with_condition(2, 2)]);
+    insta::assert_snapshot!(told(&objects));
+}
+
+#[test]
+fn all_pods_with_a_condition_are_named() {
+    let objects = cluster(
+        &[1, 2],
+        [selector(&json!({"condition": LEADER})), with_condition(1, 1), with_condition(2, 2)],
+    );
+    insta::assert_snapshot!(told(&objects));
+}
