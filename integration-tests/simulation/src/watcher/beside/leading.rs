@@ -227,6 +227,10 @@ impl Beside {
             return Ok(());
         }
         let selected = selected.clone();
+        let follows = |it: &&Endpoint| it.is_serving && !it.is_ready && !it.is_terminating;
+        if let Some(follower) = judged.after.and_then(|after| after.endpoints.iter().find(follows)) {
+            return Err((SERVING, follower.pod.clone()));
+        }
         self.judge_number(&place, since.at)?;
         if let Readiness::Lease(lease) = &selected.readiness {
             self.judge_promoted(judged, lease, calm)?;
@@ -240,27 +244,19 @@ impl Beside {
 
     /// Checks that at most one endpoint is ready, once it has been so.
     fn judge_number(&mut self, place: &Place, since: Duration) -> Result<(), Broken> {
-        let own = || {
-            let own = self.objects.slices_of(&place.0, SELECTOR_CONTROLLER);
-            own.filter(|slice| slice.family == place.1).flat_map(|slice| &slice.endpoints)
-        };
-        let ready: Vec<&str> = own().filter(|it| it.is_ready).map(|it| it.pod.as_str()).collect();
-        let serving = own().find(|it| it.is_serving && !it.is_ready && !it.is_terminating);
+        let own = self.objects.slices_of(&place.0, SELECTOR_CONTROLLER);
+        let own = own.filter(|slice| slice.family == place.1).flat_map(Slice::ready);
+        let ready: Vec<&str> = own.map(|it| it.pod.as_str()).collect();
         let (ready, is_several) = (ready.join(" and "), ready.len() > 1);
         if self.leading.exclusive.get(place) != Some(&since) {
             // It comes from more than one.
-            if !is_several && serving.is_none() {
+            if !is_several {
                 self.leading.exclusive.insert(place.clone(), since);
             }
             return Ok(());
         }
-        let broken = if is_several {
-            Err((ONE_READY, ready))
-        } else {
-            serving.map_or(Ok(()), |it| Err((SERVING, it.pod.clone())))
-        };
         self.leading.led.exclusive += 1;
-        broken
+        if is_several { Err((ONE_READY, ready)) } else { Ok(()) }
     }
 
     /// Checks that the pods of endpoints that become ready have held the Lease shortly before.
