@@ -88,9 +88,9 @@ pub(crate) fn explain_with(
             let in_endpoints: BTreeMap<&Text, &Verdict> =
                 in_endpoints.iter().map(|one| (&one.pod.name, &one.verdict)).collect();
             let ports = port_names(service, &pods);
+            let of_service = OfService { service, in_endpoints, ports, places, leads: leads.as_ref(), now };
             let pod = |one: &PodVerdict| {
-                let pod =
-                    explain_one(objects, service, one, &in_endpoints, &ports, &places, leads.as_ref(), now)?;
+                let pod = explain_one(objects, &of_service, one)?;
                 let is_due = known.slices && pod.reason.is_none() && !pod.is_held_as_ready();
                 let reason = if is_due { Some(PodReason::NotWritten) } else { pod.reason };
                 Some(PodExplanation { reason, ..pod })
@@ -286,16 +286,20 @@ fn port_names<'a>(service: &Service, pods: &'a [Arc<Pod>]) -> PortNames<'a> {
     pods.flat_map(|pod| pod.ports.iter()).map(|port| (&*port.name, &*port.protocol)).collect()
 }
 
-fn explain_one(
-    objects: &Objects,
-    service: &Service,
-    one: &PodVerdict,
-    in_endpoints: &BTreeMap<&Text, &Verdict>,
-    ports_of_pods: &PortNames,
-    places: &BTreeMap<Text, Vec<(Text, Place)>>,
-    leads: Option<&Leads>,
+/// What the explanations of the pods of a Service share.
+struct OfService<'a> {
+    service: &'a Service,
+    /// The verdicts of the plan for Endpoints.
+    in_endpoints: BTreeMap<&'a Text, &'a Verdict>,
+    /// The named ports of the pods.
+    ports: PortNames<'a>,
+    places: BTreeMap<Text, Vec<(Text, Place)>>,
+    leads: Option<&'a Leads>,
     now: Timestamp,
-) -> Option<PodExplanation> {
+}
+
+fn explain_one(objects: &Objects, shared: &OfService<'_>, one: &PodVerdict) -> Option<PodExplanation> {
+    let OfService { service, in_endpoints, ports, places, leads, now } = shared;
     let pod = objects.pod(&one.pod)?;
     let node = pod.node_name.as_deref().and_then(|name| objects.nodes.node(name));
     let judged = Judged {
@@ -306,9 +310,9 @@ fn explain_one(
         node: node.as_deref(),
         in_slices: &one.verdict,
         in_endpoints: in_endpoints.get(&pod.key.name).copied(),
-        ports_of_pods,
-        leads,
-        now,
+        ports_of_pods: ports,
+        leads: *leads,
+        now: *now,
     };
     let (publication, reason) = judged.judge();
     let of_pod = places.get(&pod.key.name).into_iter().flatten();

@@ -241,7 +241,8 @@ fn lease_in(namespace: &str) -> serde_json::Value {
 fn lease_watches(server: &EmbeddedApiServer) -> Vec<String> {
     let log = server.request_log();
     server.clear_request_log();
-    let of_leases = log.iter().map(|it| &it.request).filter(|it| it.plural() == "leases" && it.verb == "watch");
+    let of_leases =
+        log.iter().map(|it| &it.request).filter(|it| it.plural() == "leases" && it.verb == "watch");
     let mut paths: Vec<String> = of_leases
         .map(|it| format!("{}{}", it.path, if it.query.contains("fieldSelector") { " selected" } else { "" }))
         .collect();
