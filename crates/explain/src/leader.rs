@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kube_endpoint_core_model::lease::{Named, named};
 use kube_endpoint_core_model::publish::publish_not_ready;
-use kube_endpoint_core_model::readiness::{Chosen, ready_pod_in};
+use kube_endpoint_core_model::readiness::{Chosen, serving_pod_in};
 use kube_endpoint_core_model::well_known::SELECTOR_CONTROLLER;
 use kube_endpoint_core_model::{
     EndpointSelector, EndpointSlice, Lease, ObjectKey, Pick, Pod, Readiness, ReadyPods, Text, Timestamp,
@@ -140,7 +140,7 @@ impl Leads {
         let own: Vec<Arc<EndpointSlice>> = own.collect();
         Self {
             by: LeadsBy::Lease { name: name.clone(), holder: String::new(), renewed: None },
-            pods: ready_pod_in(&own).into_iter().map(|pod| pod.name.clone()).collect(),
+            pods: serving_pod_in(&own).into_iter().map(|pod| pod.name.clone()).collect(),
             since: None,
             nobody: None,
         }
