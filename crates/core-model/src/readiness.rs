@@ -73,8 +73,8 @@ impl ReadyPods {
         }
     }
 
-    /// Returns the pods that may be ready, among those that are published. `slices` are those that the controller maintains for the
-    /// Service.
+    /// Returns the pods that may be ready, among those that are published. `slices` are those that
+    /// the controller maintains for the Service.
     ///
     /// [`Pick::Newest`] picks among the ready pods with a true condition. Those that are not being
     /// deleted come first, then those whose condition changed last, then the one that the slices

@@ -20,7 +20,7 @@ use crate::{Objects, age};
 /// The most characters of an identity in a sentence.
 const LONGEST_IDENTITY: usize = 100;
 
-/// What the readiness of an EndpointSelector chooses. Prints as a sentence.
+/// The choice of an EndpointSelector's readiness. Prints as a sentence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -124,7 +124,8 @@ impl Leads {
             _ if record.holder.is_empty() => Err(NobodyLeads::NotHeld),
             Named::Nobody => Err(NobodyLeads::NotRecognised),
             Named::Several => Err(NobodyLeads::Ambiguous),
-            // Clocks may differ, so the time of a renewal only explains why the slices lack the holder.
+            // Clocks may differ, so the time of a renewal only explains why the slices lack the
+            // holder.
             Named::Pod(pod) if published.as_ref() != Some(&pod.key.name) => {
                 match unrenewed.filter(|seconds| *seconds > counts) {
                     Some(seconds) => Err(NobodyLeads::NotRenewed { seconds }),

@@ -23,7 +23,7 @@ fn lease(holder: &str, renewed: &str) -> Value {
             "acquireTime": "2026-01-01T00:00:10.000000Z", "renewTime": renewed}})
 }
 
-/// Returns three ready pods, of which slices show `ready`.
+/// Returns three ready pods. The slices show those of `ready`.
 fn cluster(ready: &[usize], others: impl IntoIterator<Item = Value>) -> Objects {
     let node = json!({"kind": "Node", "metadata": {"name": "node-a", "labels": {}},
         "status": {"conditions": [{"type": "Ready", "status": "True"}]}});

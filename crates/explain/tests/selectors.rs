@@ -51,7 +51,7 @@ fn slice(name: &str, manager: &str, pods: &[usize]) -> Value {
     slice_with(name, manager, pods, pods)
 }
 
-/// Returns an own slice with these pods, of which some are ready.
+/// Returns an own slice with these pods. Those of `ready` are ready.
 pub(crate) fn own_with(manager: &str, pods: &[usize], ready: &[usize]) -> Value {
     slice_with("web-own", manager, pods, ready)
 }

@@ -389,7 +389,8 @@ impl Cluster {
 
     /// Returns true if reflectors have listed each awaited kind and the cluster has called handlers
     /// for its objects; for pods only if a handler wants them ([`Handler::wants_pods`]). Stays true
-    /// once it is true. Nobody awaits Leases, since the store of another kind shows which are needed.
+    /// once it is true. Nobody awaits Leases, since the store of another kind shows which are
+    /// needed.
     pub fn has_synced(&self) -> bool {
         self.inner.progress.has_synced()
     }

@@ -143,8 +143,8 @@ pub trait Handler: Send + Sync {
     fn on_endpoints(&self, _change: &Change<Endpoints>) {}
     /// A Lease changed. There is a call for each renewal.
     fn on_lease(&self, _change: &Change<Lease>) {}
-    /// The cluster applied a complete list of nodes, EndpointSlices, Endpoints or Leases, which covers
-    /// `scope`, and called the handlers for every change in it. It made no call for an object that
-    /// was created and deleted while the watch was down.
+    /// The cluster applied a complete list of nodes, EndpointSlices, Endpoints or Leases, which
+    /// covers `scope`, and called the handlers for every change in it. It made no call for an
+    /// object that was created and deleted while the watch was down.
     fn on_relisted(&self, _kind: Kind, _scope: &Scope) {}
 }

@@ -18,9 +18,10 @@ use crate::topology::HintedState;
 /// busy to answer, the sync ends there, with all sub-plans.
 ///
 /// After each single write, each pod that is ready before the sub-plan and after it is a ready
-/// endpoint of some slice. But if at most one pod may be ready ([`ReadyPods::is_exclusive`](kube_endpoint_core_model::ReadyPods::is_exclusive)), no
-/// two slices of a family have a ready endpoint after any write: a leader that moves to another
-/// slice is missing for one write.
+/// endpoint of some slice. But if at most one pod may be ready
+/// ([`ReadyPods::is_exclusive`](kube_endpoint_core_model::ReadyPods::is_exclusive)), no two slices
+/// of a family have a ready endpoint after any write: a leader that moves to another slice is
+/// missing for one write.
 ///
 /// `Display` prints all of it, for people. `Serialize` writes all of it, for programs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

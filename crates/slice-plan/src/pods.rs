@@ -126,8 +126,8 @@ impl<'a> Candidates<'a> {
         all
     }
 
-    /// Makes the endpoints not ready whose pods an EndpointSelector does not choose. It chooses among
-    /// the published pods.
+    /// Makes the endpoints not ready whose pods an EndpointSelector does not choose. It chooses
+    /// among the published pods.
     fn choose(&mut self, ready_pods: &ReadyPods, slices: &[Arc<EndpointSlice>], publishes_unready: bool) {
         let pod_of = |candidate: &Candidate<'a>| match candidate.source {
             Source::Pod(pod) => Some(pod),

@@ -93,7 +93,7 @@ fn history(steps: &[(Step, Leader)]) -> TestCaseResult {
     Ok(())
 }
 
-/// Six pods in two slices, of which the first pod leads.
+/// Six pods in two slices. The first pod leads.
 fn six_pods() -> ClusterState {
     let mut cluster = web(&["a"]).pods(&[("a", 6)]);
     cluster.options.max_endpoints_per_slice = 3;

@@ -22,10 +22,10 @@ use tokio::time::{Instant, sleep_until};
 pub(super) enum Standing {
     /// This holder lives.
     Holder(Text),
-    /// Nobody knows if this holder lives, if there is one. What is published stays.
+    /// Nobody knows if this holder lives, if there is one. The published leader stays.
     Unknown(Option<Text>),
-    /// The holder has not changed the Lease for its duration, as far as the watch tells. Read the
-    /// Lease, and call [`Leases::read`]. What is published stays until then.
+    /// The holder has not changed the Lease for its duration, as the watch tells. Read the Lease,
+    /// and call [`Leases::read`]. The published leader stays until then.
     Overdue,
     /// Nobody leads.
     Nobody,

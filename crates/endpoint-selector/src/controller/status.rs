@@ -25,6 +25,8 @@ const RECOGNISED: &str = "HolderRecognised";
 const NOT_RECOGNISED: &str = "HolderNotRecognised";
 /// The most characters of an identity in a message.
 const LONGEST_IDENTITY: usize = 100;
+/// The most characters of a message. The API server refuses one of more than 32,768 bytes.
+const LONGEST_MESSAGE: usize = 1000;
 /// The delays between attempts to write the statuses that could not be written.
 const DELAYS: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
 
@@ -33,7 +35,7 @@ const DELAYS: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs
 pub(super) struct Statuses {
     outdated: Mutex<BTreeSet<ObjectKey>>,
     added: Notify,
-    /// What syncs have found out about the holders of Leases, with the generation of the selector.
+    /// The findings of syncs about the holders of Leases, with the generation of the selector.
     holders: Mutex<BTreeMap<ObjectKey, (i64, Holder)>>,
 }
 
@@ -177,7 +179,8 @@ impl Accepted {
         let accepted = |reason| Self { is_true: true, reason, message: String::new() };
         let refused = |reason, message| Self { is_true: false, reason, message };
         if let Err(error) = &selector.selector {
-            return refused("InvalidSelector", error.to_string());
+            // A key of a label may have any length.
+            return refused("InvalidSelector", harmless(&error.to_string(), LONGEST_MESSAGE).into_owned());
         }
         if !selector.names_lease() {
             return accepted("Accepted");

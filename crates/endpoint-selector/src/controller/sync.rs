@@ -102,8 +102,8 @@ impl SelectorReconciler {
         error.map_or(Ok(outcome), Err)
     }
 
-    /// Returns the pods that may be ready endpoints, or `None` if all may. Also returns the error of
-    /// a read on which that depends: until a retry succeeds, the leader stays.
+    /// Returns the pods that may be ready endpoints, or `None` if all may. Also returns the error
+    /// of a read on which that depends: until a retry succeeds, the leader stays.
     async fn ready_pods(
         &self,
         runtime: &Cx,

@@ -76,7 +76,7 @@ impl WatchedNamespaces {
     /// namespaces name some.
     ///
     /// A watch of a namespace brings no renewals of nodes. One watch for the cluster costs less
-    /// than many, but asks for the right to read all Leases, so there is none if the namespaces are
+    /// than many, but asks for the right to read all Leases. It is not used if the namespaces are
     /// named.
     pub(crate) fn lease_scopes(&self, namespaces: impl ExactSizeIterator<Item = Text>) -> Vec<Scope> {
         if namespaces.len() > MOST_LEASE_NAMESPACES && self.namespaces.is_empty() {

@@ -11,7 +11,7 @@ use super::sync_error::sync_error;
 use super::{KeptSlices, SliceReconciler, SliceSync};
 use crate::{Plan, PlanInputs, TopologyState, plan, plan_and_keep};
 
-/// What follows a plan.
+/// The end of one plan.
 enum Step {
     Ended(Outcome),
     /// Another plan; see [`Plan::again`].

@@ -85,7 +85,8 @@ async fn run_one(kustomization: &str, sources: PageSources) -> (BTreeSet<Attribu
         .await;
     assert_eq!(server.get("endpoints", "shop", "frontend"), None);
 
-    // A Lease whose holder names no pod, and does not renew it. The server has no streaming list of it.
+    // A Lease whose holder names no pod, and does not renew it. The server has no streaming list of
+    // it.
     let streams = |it: &RequestInfo| {
         it.verb == "watch" && it.plural() == "leases" && it.query.contains("sendInitialEvents")
     };

@@ -349,7 +349,8 @@ impl Beside {
         Ok(())
     }
 
-    /// Checks the ready endpoints of Services with one leader, if nothing has changed since `until`.
+    /// Checks the ready endpoints of Services with one leader, if nothing has changed since
+    /// `until`.
     fn judge_leaders(&mut self, at: Duration, until: Duration) -> Result<(), (String, Broken)> {
         let keys: Vec<String> = self.objects.services.keys().cloned().collect();
         for key in keys {
