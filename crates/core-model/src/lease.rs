@@ -79,7 +79,8 @@ pub enum Named<'a> {
 /// compared as an address, one of the pod's addresses. It also names a pod if a part is the node of
 /// the pod, the pod is in the network of that node, and no other of the pods is.
 ///
-/// A part of a name never counts: `web-1` does not name `web-10`.
+/// A part of a name never counts: `web-1` does not name `web-10`. A pod that has ended counts only
+/// if the identity names no other.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -93,16 +94,11 @@ pub enum Named<'a> {
 /// ```
 pub fn named<'a>(identity: &str, pods: &'a [Arc<Pod>]) -> Named<'a> {
     let tokens = Tokens::of(identity);
-    let mut found = Named::Nobody;
-    for pod in pods {
-        if tokens.name(pod) || tokens.name_node_of(pod, pods) {
-            if found != Named::Nobody {
-                return Named::Several;
-            }
-            found = Named::Pod(pod);
-        }
+    match tokens.find(pods, |pod| !pod.is_terminal()) {
+        // Nothing has replaced the pod yet.
+        Named::Nobody => tokens.find(pods, Pod::is_terminal),
+        found => found,
     }
-    found
 }
 
 /// The parts of an identity.
@@ -121,6 +117,20 @@ impl<'a> Tokens<'a> {
         let wide = identity.split(is_blank_or("_/,@"));
         let addresses = wide.chain(texts.iter().copied()).filter_map(address_in).collect();
         Self { texts, addresses }
+    }
+
+    /// Finds the one pod that the parts name among those that `counts`.
+    fn find<'p>(&self, pods: &'p [Arc<Pod>], counts: impl Fn(&Pod) -> bool) -> Named<'p> {
+        let mut found = Named::Nobody;
+        for pod in pods.iter().filter(|pod| counts(pod)) {
+            if self.name(pod) || self.name_node_of(pod, pods) {
+                if found != Named::Nobody {
+                    return Named::Several;
+                }
+                found = Named::Pod(pod);
+            }
+        }
+        found
     }
 
     fn has(&self, text: &str) -> bool {
@@ -299,6 +309,19 @@ mod tests {
         });
         assert_eq!(name("10.0.0.2", std::slice::from_ref(&ended)), "nobody");
         assert_eq!(name("a", &[ended]), "a");
+    }
+
+    /// The template of a Deployment sets the hostname, and a pod was evicted.
+    #[test]
+    fn a_pod_that_has_ended_does_not_make_an_identity_ambiguous() {
+        let with_hostname = |name: &str| pod(name, |pod| pod.hostname = Some("scheduler".into()));
+        let ended = pod("a", |pod| {
+            pod.hostname = Some("scheduler".into());
+            pod.phase = crate::pod::PodPhase::Failed;
+        });
+        let pods = [ended, with_hostname("b")];
+        assert_eq!(name("scheduler_6bb9", &pods), "b");
+        assert_eq!(name("scheduler_6bb9", &[with_hostname("b"), with_hostname("c")]), "several");
     }
 
     #[test]

@@ -189,7 +189,16 @@ impl Reconciler for SelectorReconciler {
                 self.add_services_of(runtime, &selectors, None);
             }
         };
-        tokio::join!(self.slices.background(runtime), self.statuses.write(runtime, &self.metrics), overdue);
+        let settled = async {
+            runtime.cluster().relist(Kind::Leases, Instant::now()).await;
+            self.leases.settle();
+        };
+        tokio::join!(
+            settled,
+            self.slices.background(runtime),
+            self.statuses.write(runtime, &self.metrics),
+            overdue
+        );
     }
 
     fn on_service(&self, runtime: &Runtime<Self>, change: &Change<Service>) {

@@ -230,3 +230,29 @@ async fn all_pods_with_the_condition_are_published() {
     harness.pass(Duration::from_millis(50)).await;
     assert_eq!(harness.slices(), ["own: 1 2 3"]);
 }
+
+/// Two numbers of a named port make two slices, so a change of leader takes two plans. A pod on an
+/// unknown node, which each plan reports, delays neither.
+#[tokio::test(start_paused = true)]
+async fn a_leader_in_another_slice_is_published_beside_a_pod_without_a_node() {
+    let with_port = |name: &str, number: u8, port: u16| {
+        let mut pod = pod(name, number, "stable", true);
+        pod["spec"]["containers"][0]["ports"] = json!([{"name": "http", "containerPort": port}]);
+        pod
+    };
+    let mut lost = with_port("lost", 9, 8080);
+    lost["spec"]["nodeName"] = json!("missing");
+    let mut service = service();
+    service["spec"]["selector"] = Value::Null;
+    service["spec"]["ports"][0]["targetPort"] = json!("http");
+    service["metadata"]["annotations"] =
+        json!({"kube-endpoint-manager.github.io/endpoint-selector": "stable"});
+    let objects = [with_port("a", 1, 8080), with_port("b", 2, 9090), lost, service, lease("a_1")];
+    let selector = selector_with(json!({"lease": {"name": "web"}}));
+    let harness = Harness::start(objects.into_iter().chain([selector])).await;
+    harness.lead("a_1", 60).await;
+    assert_eq!(harness.slices(), ["own: 1", "own: 2!"]);
+    harness.renew("b_2", 1).await;
+    harness.pass(Duration::from_millis(100)).await;
+    assert_eq!(harness.slices(), ["own: 1!", "own: 2"]);
+}

@@ -286,7 +286,7 @@ fn port_names<'a>(service: &Service, pods: &'a [Arc<Pod>]) -> PortNames<'a> {
     pods.flat_map(|pod| pod.ports.iter()).map(|port| (&*port.name, &*port.protocol)).collect()
 }
 
-/// What the explanations of the pods of a Service share.
+/// The inputs that the explanations of a Service's pods share.
 struct OfService<'a> {
     service: &'a Service,
     /// The verdicts of the plan for Endpoints.

@@ -286,6 +286,20 @@ pub enum NotChosen {
     NotTheNewest { condition: Text, newest: Text },
 }
 
+impl NotChosen {
+    /// Returns a sentence that says what to do.
+    pub(crate) fn remedy(&self) -> String {
+        match self {
+            Self::NotTheHolder { .. } => {
+                "Nothing, if another pod should lead; else look at the pod's log: why does it not get the Lease?".to_owned()
+            }
+            Self::WithoutCondition { condition } | Self::NotTheNewest { condition, .. } => {
+                format!("Nothing, if another pod should lead; else set the condition {condition} of the pod to True now")
+            }
+        }
+    }
+}
+
 impl fmt::Display for NotChosen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

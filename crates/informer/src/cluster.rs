@@ -21,6 +21,7 @@ use crate::store::pod_log::PodCursor;
 use crate::store::pod_service_index::PodServiceIndex;
 use crate::store::serial_queue::SerialQueue;
 use crate::store::table::Table;
+use crate::store::watched_namespaces::NODE_LEASES;
 use crate::{ClusterOptions, Handler, Kind, Kinds, Object, Origin, Scope, StreamEvent, WatchedNamespaces};
 
 /// All stores and indexes. Clones share them.
@@ -338,7 +339,7 @@ impl Cluster {
 
     /// Returns true if the reflectors have listed the Leases of a namespace.
     pub fn has_listed_leases(&self, namespace: &str) -> bool {
-        self.inner.progress.is_covered(Kind::Leases, namespace)
+        namespace != NODE_LEASES && self.inner.progress.is_covered(Kind::Leases, namespace)
     }
 
     /// Returns all nodes, sorted by name.

@@ -273,6 +273,15 @@ async fn leases_are_listed_where_a_selector_names_one() {
     assert_eq!(cluster.lease(&key("a")).unwrap().record.holder, "a");
     assert_eq!(cluster.lease(&key("b")), None);
 
+    // The selector goes and comes back before the reflectors notice.
+    let selector = cluster.endpoint_selector(&ObjectKey::new("a", "leader")).unwrap();
+    cluster.apply(StreamEvent::Deleted((*selector).clone()));
+    cluster.apply(StreamEvent::Applied((*selector).clone()));
+    assert!(!cluster.has_listed_leases("a"));
+    sleep(second).await;
+    assert!(cluster.has_listed_leases("a") && cluster.lease(&key("a")).is_some());
+    lease_watches(&server);
+
     // Beyond twenty namespaces there is one watch for the cluster.
     server.load((0..20).map(|number| names_lease(&format!("n{number}")))).unwrap();
     sleep(second).await;

@@ -86,11 +86,26 @@ impl Observed {
         }
     }
 
-    /// Takes what the API server has answered. Returns true if the record has changed.
-    fn read(&mut self, lease: Option<Lease>, now: Instant) -> bool {
+    /// Takes another first version of the Lease. Returns true if the endpoints may change.
+    fn replace(&mut self, lease: &Arc<Lease>, now: Instant) -> bool {
+        let is_newer = self.lease.as_ref().is_none_or(|it| it.resource_version < lease.resource_version);
+        let same = self.lease.as_ref().is_some_and(|it| it.record == lease.record);
+        if is_newer && !same {
+            *self = Self::new(Some(Arc::clone(lease)), now);
+        }
+        is_newer && !same
+    }
+
+    /// Takes the answer of the API server. A change proves something only if `is_settled`. Returns
+    /// true if the record has changed.
+    fn read(&mut self, lease: Option<Lease>, now: Instant, is_settled: bool) -> bool {
         if let Some(lease) = lease.map(Arc::new) {
             let before = self.since;
-            self.see(&lease, now);
+            if is_settled {
+                self.see(&lease, now);
+            } else {
+                self.replace(&lease, now);
+            }
             if self.since != before {
                 return true;
             }
@@ -118,6 +133,8 @@ struct Inner {
     /// The times at which a Lease has to be looked at, each at or before its deadline. A renewal
     /// moves no entry.
     deadlines: BTreeSet<(Instant, ObjectKey)>,
+    /// True from [`Leases::settle`] on.
+    is_settled: bool,
 }
 
 /// The Leases that EndpointSelectors name.
@@ -193,9 +210,12 @@ impl Leases {
     /// deleted Lease is one that nobody renews.
     pub(super) fn see(&self, lease: &Arc<Lease>, now: Instant) -> Vec<ObjectKey> {
         let mut inner = self.inner.lock();
+        let is_settled = inner.is_settled;
         let Some(used) = inner.used.get_mut(&lease.key) else { return Vec::new() };
         let matters = match &mut used.observed {
-            Some(observed) => observed.see(lease, now),
+            Some(observed) if is_settled => observed.see(lease, now),
+            // The watch may still bring changes from before this process began.
+            Some(observed) => observed.replace(lease, now),
             observed => {
                 *observed = Some(Observed::new(Some(Arc::clone(lease)), now));
                 true
@@ -204,6 +224,13 @@ impl Leases {
         let selectors = if matters { selectors_of(&lease.key, used) } else { Vec::new() };
         self.arm(&mut inner, &lease.key);
         selectors
+    }
+
+    /// Lets changes prove that a holder lives. Call it when the store shows a list that began after
+    /// the controller: the watch of a standby may have been behind, and brings the last renewals of
+    /// a leader that has died since.
+    pub(super) fn settle(&self) {
+        self.inner.lock().is_settled = true;
     }
 
     /// Returns the standing of the holder of a Lease.
@@ -217,11 +244,12 @@ impl Leases {
     /// whose endpoints may change with it.
     pub(super) fn read(&self, key: &ObjectKey, lease: Option<Lease>, now: Instant) -> Vec<ObjectKey> {
         let mut inner = self.inner.lock();
+        let is_settled = inner.is_settled;
         let Some(used) = inner.used.get_mut(key) else { return Vec::new() };
         let Some(observed) = &mut used.observed else { return Vec::new() };
-        let before = observed.holder().cloned();
-        let changed = observed.read(lease, now);
-        let matters = observed.is_dead || (changed && observed.holder() != before.as_ref());
+        let (before, was_first) = (observed.holder().cloned(), observed.is_first);
+        let changed = observed.read(lease, now, is_settled);
+        let matters = observed.is_dead || (changed && (was_first || observed.holder() != before.as_ref()));
         let selectors = if matters { selectors_of(key, used) } else { Vec::new() };
         self.arm(&mut inner, key);
         selectors
@@ -338,9 +366,12 @@ mod tests {
     fn a_holder_that_the_api_server_shows_unchanged_is_dead() {
         let start = Instant::now();
         let mut observed = Observed::new(Some(lease(1, "a", 1)), start);
-        assert!(!observed.read(Some((*lease(1, "a", 1)).clone()), start + S(14)), "it is not overdue yet");
+        assert!(
+            !observed.read(Some((*lease(1, "a", 1)).clone()), start + S(14), true),
+            "it is not overdue yet"
+        );
         assert_eq!(observed.standing(start + S(14)), unknown("a"));
-        assert!(!observed.read(Some((*lease(1, "a", 1)).clone()), start + S(15)));
+        assert!(!observed.read(Some((*lease(1, "a", 1)).clone()), start + S(15), true));
         assert_eq!(observed.standing(start + S(15)), Standing::Nobody);
         assert!(observed.see(&lease(2, "a", 2), start + S(60)), "it has come back");
         assert_eq!(observed.standing(start + S(60)), holder("a"));
@@ -350,7 +381,7 @@ mod tests {
     fn a_read_that_is_ahead_of_the_watch_counts() {
         let start = Instant::now();
         let mut observed = Observed::new(Some(lease(1, "a", 1)), start);
-        assert!(observed.read(Some((*lease(9, "b", 9)).clone()), start + S(16)));
+        assert!(observed.read(Some((*lease(9, "b", 9)).clone()), start + S(16), true));
         assert_eq!(observed.standing(start + S(16)), holder("b"));
         assert!(!observed.see(&lease(5, "a", 5), start + S(17)), "the watch is behind");
         assert_eq!(observed.standing(start + S(17)), holder("b"));
@@ -361,13 +392,13 @@ mod tests {
         let start = Instant::now();
         let mut observed = Observed::new(Some(lease(1, "a", 1)), start);
         observed.see(&lease(2, "a", 2), start);
-        assert!(!observed.read(None, start + S(15)));
+        assert!(!observed.read(None, start + S(15), true));
         assert_eq!(observed.standing(start + S(15)), Standing::Nobody);
         // One that has never been there.
         let mut absent = Observed::new(None, start);
         assert_eq!(absent.standing(start), Standing::Unknown(None));
         assert_eq!(absent.standing(start + S(15)), Standing::Overdue);
-        absent.read(None, start + S(15));
+        absent.read(None, start + S(15), true);
         assert_eq!(absent.standing(start + S(15)), Standing::Nobody);
         assert!(absent.see(&lease(1, "a", 1), start + S(16)));
         assert_eq!(absent.standing(start + S(16)), holder("a"));
@@ -400,7 +431,9 @@ mod tests {
 
     impl Bed {
         fn new() -> Self {
-            Self { cluster: Cluster::new([Kind::EndpointSelectors]), leases: Leases::default() }
+            let leases = Leases::default();
+            leases.settle();
+            Self { cluster: Cluster::new([Kind::EndpointSelectors]), leases }
         }
 
         fn name(&self, selector: &str, lease: &str) {
@@ -455,6 +488,24 @@ mod tests {
         assert_eq!(bed.standing(), Standing::Unknown(None), "nobody has listed the namespace");
         bed.list(Vec::new());
         assert_eq!(bed.leases.overdue().await, [ObjectKey::new("ops", "leader")]);
+    }
+
+    /// The watch of a standby was behind, and brings the last renewals of a dead leader.
+    #[tokio::test(start_paused = true)]
+    async fn changes_prove_nothing_until_a_list_is_newer_than_the_process() {
+        let bed = Bed::new();
+        bed.leases.inner.lock().is_settled = false;
+        bed.name("leader", "scheduler");
+        bed.list(vec![lease(1, "a", 1)]);
+        bed.leases.see(&lease(2, "a", 2), Instant::now());
+        assert_eq!(bed.standing(), unknown("a"));
+        let key = ObjectKey::new("ops", "scheduler");
+        bed.leases.read(&key, Some((*lease(3, "a", 3)).clone()), Instant::now());
+        assert_eq!(bed.standing(), unknown("a"));
+        bed.leases.settle();
+        assert_eq!(bed.standing(), unknown("a"));
+        bed.leases.see(&lease(4, "a", 4), Instant::now());
+        assert_eq!(bed.standing(), holder("a"));
     }
 
     #[tokio::test(start_paused = true)]

@@ -88,7 +88,11 @@ impl Statuses {
             let mut holders = self.holders.lock();
             let before = holders.get(&selector.key);
             // A holder that leaves later is none that was never recognised.
-            if before == Some(&found) || before == Some(&(selector.generation, Holder::Recognised)) {
+            let is_older = before.is_some_and(|(generation, _)| *generation > selector.generation);
+            if is_older
+                || before == Some(&found)
+                || before == Some(&(selector.generation, Holder::Recognised))
+            {
                 return;
             }
             holders.insert(selector.key.clone(), found);

@@ -136,7 +136,7 @@ pub(super) fn left_remedy(slices: &[Text], endpoints: Option<&Text>, was_attache
 }
 
 /// Says what to do so that a pod leads.
-fn nobody_leads_remedy(service: &ObjectKey, leads: &Leads) -> Option<Remedy> {
+fn nobody_leads_remedy(service: &ObjectKey, selector: &Text, leads: &Leads) -> Option<Remedy> {
     let (name, lease) = match &leads.by {
         LeadsBy::Lease { name, .. } | LeadsBy::UnreadLease { name } => (name, true),
         LeadsBy::Condition { kind, .. } => (kind, false),
@@ -158,7 +158,7 @@ fn nobody_leads_remedy(service: &ObjectKey, leads: &Leads) -> Option<Remedy> {
     let show = match (leads.nobody.as_ref()?, lease) {
         (NobodyLeads::NotReady { pod }, _) => Step::kubectl_in(&service.namespace, ["describe", "pod", pod]),
         (_, true) => Step::kubectl_in(&service.namespace, ["get", "lease", name, "-o", "yaml"]),
-        (_, false) => Step::kubectl_in(&service.namespace, ["get", "pods", "-o", "yaml"]),
+        (_, false) => Step::kubectl_in(&service.namespace, ["get", RESOURCE, selector, "-o", "yaml"]),
     };
     Some(Remedy::ask(PodOwner, sentence).shown_by([show]))
 }
@@ -190,7 +190,9 @@ impl Fault {
                     "Nothing, if all other pods of the namespace are meant; else add a label of the pods to spec.selector.matchLabels of EndpointSelector {endpoint_selector}"
                 ),
             ),
-            Self::NobodyLeads { leads, .. } => nobody_leads_remedy(service, leads)?,
+            Self::NobodyLeads { endpoint_selector, leads } => {
+                nobody_leads_remedy(service, endpoint_selector, leads)?
+            }
             Self::ReadinessWithoutEffect { endpoint_selector } => Remedy::ask(
                 ServiceOwner,
                 format!(

@@ -112,10 +112,7 @@ impl PodReason {
                 ServiceOwner,
                 "Nothing, if clients read EndpointSlices, which hold all pods; Endpoints hold at most 1000",
             ),
-            Self::NotChosen(_) => Remedy::ask(
-                ServiceOwner,
-                "Nothing, if another pod should lead; spec.readiness of the EndpointSelector chooses",
-            ),
+            Self::NotChosen(reason) => Remedy::ask(ServiceOwner, reason.remedy()),
             Self::NotWritten => {
                 let selector = format!("{LABEL_SERVICE_NAME}={}", service.name);
                 Remedy::new("Look at what the explanation says about the slices of the Service")

@@ -412,13 +412,25 @@ impl Progress {
     }
 }
 
+/// The progress of a scope. Equal only to itself.
+#[derive(Clone)]
+pub(crate) struct ScopeProgress(Arc<StreamProgress>);
+
+impl PartialEq for ScopeProgress {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
 /// Receives the scopes of a kind.
 pub(crate) struct ScopesReceiver(watch::Receiver<Streams>);
 
 impl ScopesReceiver {
-    /// Returns the current scopes, which then count as seen.
-    pub(crate) fn current(&mut self) -> Vec<Scope> {
-        self.0.borrow_and_update().iter().map(|stream| stream.scope.clone()).collect()
+    /// Returns the current scopes, which then count as seen. A scope that went and came back has
+    /// another progress.
+    pub(crate) fn current(&mut self) -> Vec<(Scope, ScopeProgress)> {
+        let streams = self.0.borrow_and_update();
+        streams.iter().map(|it| (it.scope.clone(), ScopeProgress(Arc::clone(&it.progress)))).collect()
     }
 
     /// Waits for scopes that have not been seen.

@@ -17,6 +17,7 @@ use crate::error::ListWatchError;
 use crate::metrics::RelistReason;
 use crate::reflector::Reflector;
 use crate::reflector::history::StorageWentBack;
+use crate::reflector::progress::ScopeProgress;
 use crate::reflector::state::{Listing, Next, State};
 use crate::reflector::status::{KindFailure, ListWatchVerb, whole_millis};
 use crate::{ApiClient, Cluster, Object, ReflectorOptions, Scope, StreamEvent};
@@ -68,27 +69,29 @@ pub async fn run<T: Object>(
     let mut shutdown = pin!(shutdown);
     let mut scopes = cluster.inner.progress.watch_scopes(T::KIND);
     let mut reflectors = FuturesUnordered::new();
-    let mut running: BTreeMap<Scope, AbortHandle> = BTreeMap::new();
+    let mut running: BTreeMap<Scope, (ScopeProgress, AbortHandle)> = BTreeMap::new();
     let mut number = 0;
     loop {
         let wanted = scopes.current();
-        running.retain(|scope, reflector| {
-            let stays = wanted.contains(scope);
+        running.retain(|scope, (progress, reflector)| {
+            let stays = wanted.iter().any(|(other, same)| other == scope && same == progress);
             if !stays {
                 reflector.abort();
                 // Nobody needs these objects any more.
                 cluster.apply_in(scope, StreamEvent::<T>::restarted(Vec::new(), ResourceVersion::default()));
+                let failure = cluster.inner.progress.failure(T::KIND);
+                cluster.metrics(T::KIND).set_failing(failure.map(|failure| failure.reason));
             }
             stays
         });
-        for scope in wanted {
+        for (scope, progress) in wanted {
             if let Entry::Vacant(entry) = running.entry(scope.clone()) {
                 let mut reflector = Reflector::<T>::new(client.clone(), &cluster, scope, number, options);
                 number += 1;
                 // Boxed, since the future is large and there is at least one for each kind.
                 let (reflector, handle) = abortable(Box::pin(async move { reflector.forever().await }));
                 reflectors.push(reflector);
-                entry.insert(handle);
+                entry.insert((progress, handle));
             }
         }
         loop {

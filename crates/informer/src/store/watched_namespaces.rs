@@ -68,6 +68,8 @@ impl WatchedNamespaces {
     }
 }
 
+/// The namespace of the Leases of nodes, which nobody lists.
+pub(crate) const NODE_LEASES: &str = "kube-node-lease";
 /// The most namespaces whose Leases have lists and watches of their own.
 const MOST_LEASE_NAMESPACES: usize = 20;
 
@@ -78,11 +80,12 @@ impl WatchedNamespaces {
     /// A watch of a namespace brings no renewals of nodes. One watch for the cluster costs less
     /// than many, but asks for the right to read all Leases. It is not used if the namespaces are
     /// named.
-    pub(crate) fn lease_scopes(&self, namespaces: impl ExactSizeIterator<Item = Text>) -> Vec<Scope> {
+    pub(crate) fn lease_scopes(&self, namespaces: impl Iterator<Item = Text>) -> Vec<Scope> {
+        let namespaces: Vec<Text> = namespaces.filter(|namespace| **namespace != *NODE_LEASES).collect();
         if namespaces.len() > MOST_LEASE_NAMESPACES && self.namespaces.is_empty() {
             return vec![Scope::All];
         }
-        namespaces.map(Scope::Namespace).collect()
+        namespaces.into_iter().map(Scope::Namespace).collect()
     }
 }
 

@@ -86,9 +86,12 @@ impl SliceSync {
         let failed = carried_out.err().unwrap_or_default();
         self.keep_hints(runtime, key, plan.hinted, &topology);
         runtime.record_events(key, &**service, plan.events, writes, false);
+        // The next plan has the same errors. Until then nobody leads.
+        if plan.again && is_complete {
+            return Ok(Step::Again);
+        }
         if failed.is_empty() && plan.errors.is_empty() {
-            let again = plan.again && is_complete;
-            return Ok(if again { Step::Again } else { Step::Ended(Outcome::Done) });
+            return Ok(Step::Ended(Outcome::Done));
         }
         Err(sync_error(service, &plan.errors, failed, &obsolete))
     }
