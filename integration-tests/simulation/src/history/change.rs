@@ -158,8 +158,8 @@ text_enum! {
         "release" Release { lease: u8 }
         /// Deletes a Lease. A holder that lives makes it anew when it renews.
         "delete-lease" DeleteLease { lease: u8 }
-        /// Sets the condition of a pod by which EndpointSelectors choose. The writer's clock is ahead
-        /// by `skew` seconds.
+        /// Sets a pod's condition by which EndpointSelectors choose. The writer's clock is ahead by
+        /// `skew` seconds.
         "condition" Condition { pod: u8, is_true: bool, skew: i64 }
         /// Begins the deletion of a pod, whose conditions stay as they are.
         "terminate" Terminate { pod: u8 }
