@@ -112,10 +112,18 @@ impl<'a> Tokens<'a> {
         let is_blank_or = |others: &'static str| {
             move |character: char| character.is_whitespace() || others.contains(character)
         };
-        let texts: Vec<_> = identity.split(is_blank_or("_/:,@")).filter(|text| !text.is_empty()).collect();
-        // An IPv6 address has colons, and a port may follow it.
-        let wide = identity.split(is_blank_or("_/,@"));
-        let addresses = wide.chain(texts.iter().copied()).filter_map(address_in).collect();
+        let (mut texts, mut addresses) = (Vec::new(), Vec::new());
+        for part in identity.split(is_blank_or("_/,@")).filter(|part| !part.is_empty()) {
+            // An IPv6 address has colons, and a port may follow it. Its groups name nobody.
+            if let Some(address) = address_in(part) {
+                addresses.push(address);
+                texts.push(part);
+                continue;
+            }
+            let narrow = || part.split(':').filter(|text| !text.is_empty());
+            addresses.extend(narrow().filter_map(address_in));
+            texts.extend(narrow());
+        }
         Self { texts, addresses }
     }
 
@@ -279,6 +287,7 @@ mod tests {
         {
             check(identity, "nobody");
         }
+        assert_eq!(name("fd00:1::beef_x", &[pod("beef", |_| {})]), "nobody");
         check("web-1_web-2", "several");
         check("web-1_web-1_0c3f-11", "web-1");
     }

@@ -87,6 +87,31 @@ pub struct ServiceState {
     /// The slices of others that stay after a take-over: a sync has asked the API server who made
     /// them.
     kept: BTreeSet<(Text, ResourceVersion)>,
+    /// The pod that the holder of a Lease names.
+    named: Option<NamedPod>,
+}
+
+/// The pod that the identity of a holder named when a sync saw it first.
+#[derive(Debug, PartialEq)]
+struct NamedPod {
+    identity: Text,
+    uid: Text,
+    /// The version of the Lease at which another pod of the same name came. It leads when the Lease
+    /// has changed since.
+    replaced_at: Option<ResourceVersion>,
+}
+
+impl NamedPod {
+    /// Returns true if a pod leads that the identity names now.
+    fn leads(&mut self, identity: &Text, version: ResourceVersion, uid: &Text) -> bool {
+        let is_new = self.identity != *identity || self.replaced_at.is_some_and(|at| at != version);
+        if is_new || self.uid == *uid {
+            *self = Self { identity: identity.clone(), uid: uid.clone(), replaced_at: None };
+            return true;
+        }
+        self.replaced_at = Some(version);
+        false
+    }
 }
 
 /// Returns the histograms of this controller for an exporter.

@@ -256,3 +256,31 @@ async fn a_leader_in_another_slice_is_published_beside_a_pod_without_a_node() {
     harness.pass(Duration::from_millis(100)).await;
     assert_eq!(harness.slices(), ["own: 1!", "own: 2"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_of_the_same_name_does_not_inherit_the_lease() {
+    let harness = by_lease("a_1").await;
+    harness.lead("a_1", 4).await;
+    harness.delete_now("pods", "a").await;
+    let mut again = pod("a", 7, "stable", true);
+    again["metadata"]["uid"] = json!("uid-a-2");
+    harness.load([again]);
+    harness.pass(Duration::from_secs(1)).await;
+    assert_eq!(harness.slices(), ["own: 2! 3! 7!"]);
+    // It gets the Lease, with an identity that may be the same.
+    harness.renew("a_1", 9).await;
+    harness.pass(Duration::from_millis(50)).await;
+    assert_eq!(harness.slices(), ["own: 2! 3! 7"]);
+    harness.lead("a_2", 4).await;
+    assert_eq!(harness.slices(), ["own: 2! 3! 7"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stranger_that_has_left_is_not_told_any_more() {
+    let harness = by_lease("host-7_6bb9").await;
+    harness.lead("host-7_6bb9", 4).await;
+    assert_eq!(harness.accepted(), "HolderNotRecognised");
+    harness.renew("", 1).await;
+    harness.pass(Duration::from_secs(1)).await;
+    assert_eq!(harness.accepted(), "Accepted");
+}

@@ -78,6 +78,8 @@ pub enum NobodyLeads {
     NoCondition,
     /// The pod that leads is not ready.
     NotReady { pod: Text },
+    /// The pod that leads is being deleted.
+    Ending { pod: Text },
 }
 
 impl Leads {
@@ -120,13 +122,17 @@ impl Leads {
         let unrenewed = now.zip(record.renewed).map(|(now, renewed)| age::since(renewed, now));
         let counts = i64::try_from(record.duration().as_secs()).unwrap_or(i64::MAX);
         let found = match named(&record.holder, pods) {
-            _ if lease.is_none() => Err(NobodyLeads::NotFound),
+            // A deleted Lease expires like one that nobody renews.
+            _ if lease.is_none() => match pods.iter().find(|pod| published.as_ref() == Some(&pod.key.name)) {
+                Some(pod) => Ok(pod),
+                None => Err(NobodyLeads::NotFound),
+            },
             _ if record.holder.is_empty() => Err(NobodyLeads::NotHeld),
             Named::Nobody => Err(NobodyLeads::NotRecognised),
             Named::Several => Err(NobodyLeads::Ambiguous),
             // Clocks may differ, so the time of a renewal only explains why the slices lack the
             // holder.
-            Named::Pod(pod) if published.as_ref() != Some(&pod.key.name) => {
+            Named::Pod(pod) if published.as_ref() != Some(&pod.key.name) && not_ready(pod).is_none() => {
                 match unrenewed.filter(|seconds| *seconds > counts) {
                     Some(seconds) => Err(NobodyLeads::NotRenewed { seconds }),
                     None => Ok(pod),
@@ -164,7 +170,7 @@ impl Leads {
             },
             nobody: match with_condition() {
                 _ if any_ready => None,
-                Some(pod) => Some(NobodyLeads::NotReady { pod: pod.key.name.clone() }),
+                Some(pod) => not_ready(pod),
                 None => Some(NobodyLeads::NoCondition),
             },
             pods: chosen.iter().map(|pod| pod.key.name.clone()).collect(),
@@ -212,8 +218,11 @@ fn published(slices: &[Arc<EndpointSlice>]) -> Option<Text> {
 }
 
 fn not_ready(pod: &Pod) -> Option<NobodyLeads> {
-    let is_ready = pod.is_ready() && !pod.is_terminating() && !pod.is_terminal();
-    (!is_ready).then(|| NobodyLeads::NotReady { pod: pod.key.name.clone() })
+    let name = || pod.key.name.clone();
+    if pod.is_terminating() {
+        return Some(NobodyLeads::Ending { pod: name() });
+    }
+    (!pod.is_ready() || pod.is_terminal()).then(|| NobodyLeads::NotReady { pod: name() })
 }
 
 impl fmt::Display for Leads {
@@ -227,6 +236,9 @@ impl fmt::Display for Leads {
             (LeadsBy::UnreadLease { name }, pods, None) => {
                 let pod = pods.first().map_or("no pod", |pod| &**pod);
                 write!(f, "Lease {name} could not be read; the slices show that {pod} leads")
+            }
+            (LeadsBy::Lease { name, holder, .. }, [pod, ..], None) if holder.is_empty() => {
+                write!(f, "Lease {name} does not exist; Pod {pod} leads until it expires")
             }
             (LeadsBy::Lease { name, holder, .. }, pods, None) => {
                 let pod = pods.first().map(|pod| &**pod).unwrap_or_default();
@@ -269,6 +281,7 @@ impl NobodyLeads {
             }
             Self::NoCondition => write!(f, "the condition {lease} is True of no selected pod"),
             Self::NotReady { pod } => write!(f, "{pod}, which should, is not ready"),
+            Self::Ending { pod } => write!(f, "{pod}, which did, is being deleted"),
         }
     }
 }

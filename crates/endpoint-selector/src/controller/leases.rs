@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use kube_endpoint_core_model::lease::DEFAULT_DURATION;
-use kube_endpoint_core_model::{EndpointSelector, Lease, ObjectKey, Readiness, Text};
+use kube_endpoint_core_model::{EndpointSelector, Lease, ObjectKey, Readiness, ResourceVersion, Text};
 use kube_endpoint_informer::Cluster;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -20,8 +20,8 @@ use tokio::time::{Instant, sleep_until};
 /// The standing of the holder of a Lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// This holder lives.
-    Holder(Text),
+    /// This holder lives. The version is that of its last change of the Lease.
+    Holder(Text, ResourceVersion),
     /// Nobody knows if this holder lives, if there is one. The published leader stays.
     Unknown(Option<Text>),
     /// The holder has not changed the Lease for its duration, as the watch tells. Read the Lease,
@@ -42,11 +42,13 @@ struct Observed {
     is_first: bool,
     /// True if the API server has confirmed that the record has not changed for its duration.
     is_dead: bool,
+    /// True if a sync waits for the next change.
+    is_awaited: bool,
 }
 
 impl Observed {
     fn new(lease: Option<Arc<Lease>>, now: Instant) -> Self {
-        Self { lease, since: now, is_first: true, is_dead: false }
+        Self { lease, since: now, is_first: true, is_dead: false, is_awaited: false }
     }
 
     fn holder(&self) -> Option<&Text> {
@@ -65,8 +67,8 @@ impl Observed {
             }
         }
         let same_holder = self.holder() == Some(&lease.record.holder);
-        let matters = self.is_first || self.is_dead || !same_holder;
-        *self = Self { lease: Some(Arc::clone(lease)), since: now, is_first: false, is_dead: false };
+        let matters = self.is_first || self.is_dead || self.is_awaited || !same_holder;
+        *self = Self { is_first: false, ..Self::new(Some(Arc::clone(lease)), now) };
         matters
     }
 
@@ -81,7 +83,10 @@ impl Observed {
         match (self.deadline(), self.holder()) {
             (None, _) => Standing::Nobody,
             (Some(deadline), _) if deadline <= now => Standing::Overdue,
-            (_, Some(holder)) if !self.is_first => Standing::Holder(holder.clone()),
+            (_, Some(holder)) if !self.is_first => {
+                let version = self.lease.as_ref().map(|lease| lease.resource_version);
+                Standing::Holder(holder.clone(), version.unwrap_or_default())
+            }
             (_, holder) => Standing::Unknown(holder.cloned()),
         }
     }
@@ -240,6 +245,14 @@ impl Leases {
         observed.map_or(Standing::Unknown(None), |observed| observed.standing(now))
     }
 
+    /// Makes [`Self::see`] return the selectors at the next change, even if it is a renewal.
+    pub(super) fn tell_next_change(&self, lease: &ObjectKey) {
+        let mut inner = self.inner.lock();
+        if let Some(observed) = inner.used.get_mut(lease).and_then(|used| used.observed.as_mut()) {
+            observed.is_awaited = true;
+        }
+    }
+
     /// Takes the answer of the API server to a read of an overdue Lease. Returns the selectors
     /// whose endpoints may change with it.
     pub(super) fn read(&self, key: &ObjectKey, lease: Option<Lease>, now: Instant) -> Vec<ObjectKey> {
@@ -318,7 +331,6 @@ fn selectors_of(lease: &ObjectKey, used: &Used) -> Vec<ObjectKey> {
 mod tests {
     use std::time::Duration;
 
-    use kube_endpoint_core_model::ResourceVersion;
     use kube_endpoint_core_model::lease::Record;
     use kube_endpoint_informer::{Kind, Scope, StreamEvent};
 
@@ -340,8 +352,16 @@ mod tests {
         })
     }
 
+    /// A standing without the version.
     fn holder(name: &str) -> Standing {
-        Standing::Holder(name.into())
+        Standing::Holder(name.into(), ResourceVersion::default())
+    }
+
+    fn without_version(standing: Standing) -> Standing {
+        match standing {
+            Standing::Holder(name, _) => holder(&name),
+            standing => standing,
+        }
     }
 
     fn unknown(name: &str) -> Standing {
@@ -354,12 +374,12 @@ mod tests {
         let mut observed = Observed::new(Some(lease(1, "a", 1)), start);
         assert_eq!(observed.standing(start), unknown("a"));
         assert!(observed.see(&lease(2, "a", 2), start + S(2)), "what is published may change");
-        assert_eq!(observed.standing(start + S(2)), holder("a"));
+        assert_eq!(without_version(observed.standing(start + S(2))), holder("a"));
         assert!(!observed.see(&lease(3, "a", 3), start + S(4)), "a renewal changes nothing");
-        assert_eq!(observed.standing(start + S(18)), holder("a"));
+        assert_eq!(without_version(observed.standing(start + S(18))), holder("a"));
         assert_eq!(observed.standing(start + S(19)), Standing::Overdue);
         assert!(observed.see(&lease(4, "b", 4), start + S(20)));
-        assert_eq!(observed.standing(start + S(20)), holder("b"));
+        assert_eq!(without_version(observed.standing(start + S(20))), holder("b"));
     }
 
     #[test]
@@ -374,7 +394,7 @@ mod tests {
         assert!(!observed.read(Some((*lease(1, "a", 1)).clone()), start + S(15), true));
         assert_eq!(observed.standing(start + S(15)), Standing::Nobody);
         assert!(observed.see(&lease(2, "a", 2), start + S(60)), "it has come back");
-        assert_eq!(observed.standing(start + S(60)), holder("a"));
+        assert_eq!(without_version(observed.standing(start + S(60))), holder("a"));
     }
 
     #[test]
@@ -382,9 +402,9 @@ mod tests {
         let start = Instant::now();
         let mut observed = Observed::new(Some(lease(1, "a", 1)), start);
         assert!(observed.read(Some((*lease(9, "b", 9)).clone()), start + S(16), true));
-        assert_eq!(observed.standing(start + S(16)), holder("b"));
+        assert_eq!(without_version(observed.standing(start + S(16))), holder("b"));
         assert!(!observed.see(&lease(5, "a", 5), start + S(17)), "the watch is behind");
-        assert_eq!(observed.standing(start + S(17)), holder("b"));
+        assert_eq!(without_version(observed.standing(start + S(17))), holder("b"));
     }
 
     #[test]
@@ -401,7 +421,7 @@ mod tests {
         absent.read(None, start + S(15), true);
         assert_eq!(absent.standing(start + S(15)), Standing::Nobody);
         assert!(absent.see(&lease(1, "a", 1), start + S(16)));
-        assert_eq!(absent.standing(start + S(16)), holder("a"));
+        assert_eq!(without_version(absent.standing(start + S(16))), holder("a"));
     }
 
     #[test]
@@ -457,7 +477,7 @@ mod tests {
         }
 
         fn standing(&self) -> Standing {
-            self.leases.standing(&ObjectKey::new("ops", "scheduler"), Instant::now())
+            without_version(self.leases.standing(&ObjectKey::new("ops", "scheduler"), Instant::now()))
         }
     }
 

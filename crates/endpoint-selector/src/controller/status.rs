@@ -44,6 +44,8 @@ pub(super) struct Statuses {
 pub(super) enum Holder {
     /// Its identity has named a pod.
     Recognised,
+    /// There is none now, and none has named a pod so far.
+    Absent,
     /// No identity has named a pod so far. This is the current one.
     NotRecognised { identity: String, names_several: bool },
 }
@@ -61,7 +63,7 @@ impl Holder {
 
     fn message(&self) -> String {
         match self {
-            Self::Recognised => String::new(),
+            Self::Recognised | Self::Absent => String::new(),
             Self::NotRecognised { identity, names_several } => {
                 let names = if *names_several { "more than one pod" } else { "no pod" };
                 format!(
@@ -196,6 +198,7 @@ impl Accepted {
             Some(Holder::Recognised) => accepted(RECOGNISED),
             _ if was(RECOGNISED) => accepted(RECOGNISED),
             Some(holder @ Holder::NotRecognised { .. }) => refused(NOT_RECOGNISED, holder.message()),
+            Some(Holder::Absent) => accepted("Accepted"),
             // A process before this one has found it out.
             None => match before.filter(|_| was(NOT_RECOGNISED)) {
                 Some(before) => refused(NOT_RECOGNISED, before.message.to_string()),
@@ -325,6 +328,7 @@ mod tests {
         insta::assert_json_snapshot!(refused);
         // After a restart, until a sync has seen the holder.
         assert_eq!(reason(&refused, None), "HolderNotRecognised");
+        assert_eq!(reason(&refused, Some(Holder::Absent)), "Accepted", "it has left");
         assert_eq!(reason(&refused, Some(Holder::Recognised)), "HolderRecognised");
         let mut recognised = refused;
         recognised["conditions"][0]["reason"] = json!("HolderRecognised");

@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use super::events::{self, Situation};
 use super::leases::{Standing, lease_of};
 use super::status::Holder;
-use super::{SelectorReconciler, ServiceState, selector_of};
+use super::{NamedPod, SelectorReconciler, ServiceState, selector_of};
 use crate::hand_over::{Slices, can_hand_back, is_published, shrunk, take_over};
 
 type Cx = Runtime<SelectorReconciler>;
@@ -133,8 +133,21 @@ impl SelectorReconciler {
         }
         let pods = runtime.cluster().pods_of(&service.key);
         let leader = match &standing {
-            Standing::Holder(identity) => match self.named(selector, identity, &pods) {
-                Named::Pod(pod) => Some(pod.key.name.clone()),
+            Standing::Holder(identity, version) => match self.named(selector, identity, &pods) {
+                Named::Pod(pod) => {
+                    let leads = runtime.with_state(&service.key, |state| {
+                        let first = || NamedPod {
+                            identity: identity.clone(),
+                            uid: pod.uid.clone(),
+                            replaced_at: None,
+                        };
+                        state.named.get_or_insert_with(first).leads(identity, *version, &pod.uid)
+                    });
+                    if !leads {
+                        self.leases.tell_next_change(&lease);
+                    }
+                    leads.then(|| pod.key.name.clone())
+                }
                 Named::Nobody | Named::Several => None,
             },
             Standing::Unknown(identity) => {
@@ -144,7 +157,10 @@ impl SelectorReconciler {
                 self.published_leader(runtime, service, &pods)
             }
             Standing::Overdue => self.published_leader(runtime, service, &pods),
-            Standing::Nobody => None,
+            Standing::Nobody => {
+                self.statuses.found(selector, Holder::Absent);
+                None
+            }
         };
         (Some(ReadyPods::Leader(leader)), error)
     }

@@ -154,9 +154,14 @@ fn nobody_leads_remedy(service: &ObjectKey, selector: &Text, leads: &Leads) -> O
         }
         NobodyLeads::NoCondition => format!("Set the condition {name} of the pod that should lead to True"),
         NobodyLeads::NotReady { pod } => format!("Look why Pod {pod} is not ready"),
+        NobodyLeads::Ending { .. } => {
+            "Nothing, if another pod is about to lead; else look at the logs of the others: why does none take over?".to_owned()
+        }
     };
     let show = match (leads.nobody.as_ref()?, lease) {
-        (NobodyLeads::NotReady { pod }, _) => Step::kubectl_in(&service.namespace, ["describe", "pod", pod]),
+        (NobodyLeads::NotReady { pod } | NobodyLeads::Ending { pod }, _) => {
+            Step::kubectl_in(&service.namespace, ["describe", "pod", pod])
+        }
         (_, true) => Step::kubectl_in(&service.namespace, ["get", "lease", name, "-o", "yaml"]),
         (_, false) => Step::kubectl_in(&service.namespace, ["get", RESOURCE, selector, "-o", "yaml"]),
     };

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use kube_endpoint_core_model::endpoint_selector::Condition;
 use kube_endpoint_core_model::well_known::{
     ENDPOINTSLICE_CONTROLLER, MIRRORING_CONTROLLER, SELECTOR_CONTROLLER,
 };
@@ -135,5 +136,9 @@ impl Looked<'_> {
 fn refused(object: &EndpointSelector) -> Option<&Text> {
     let seen = object.status.observed_generation == Some(object.generation);
     let accepted = object.status.conditions.iter().find(|condition| *condition.kind == *"Accepted");
-    accepted.filter(|condition| seen && *condition.status == *"False").map(|condition| &condition.message)
+    // Another finding tells about a Lease without a leader.
+    let refused = |condition: &&Condition| {
+        seen && *condition.status == *"False" && *condition.reason != *"HolderNotRecognised"
+    };
+    accepted.filter(refused).map(|condition| &condition.message)
 }
