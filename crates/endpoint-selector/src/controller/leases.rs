@@ -104,6 +104,7 @@ impl Observed {
     /// Takes the answer of the API server. A change proves something only if `is_settled`. Returns
     /// true if the record has changed.
     fn read(&mut self, lease: Option<Lease>, now: Instant, is_settled: bool) -> bool {
+        let exists = lease.is_some();
         if let Some(lease) = lease.map(Arc::new) {
             let before = self.since;
             if is_settled {
@@ -117,6 +118,9 @@ impl Observed {
         }
         // The watch may have brought a change meanwhile.
         self.is_dead = self.deadline().is_some_and(|deadline| deadline <= now);
+        if self.is_dead && !exists {
+            self.lease = None;
+        }
         false
     }
 }
@@ -243,6 +247,13 @@ impl Leases {
         let inner = self.inner.lock();
         let observed = inner.used.get(lease).and_then(|used| used.observed.as_ref());
         observed.map_or(Standing::Unknown(None), |observed| observed.standing(now))
+    }
+
+    /// Returns true if the Lease exists with a holder, alive or dead.
+    pub(super) fn has_holder(&self, lease: &ObjectKey) -> bool {
+        let inner = self.inner.lock();
+        let observed = inner.used.get(lease).and_then(|used| used.observed.as_ref());
+        observed.and_then(Observed::holder).is_some_and(|holder| !holder.is_empty())
     }
 
     /// Makes [`Self::see`] return the selectors at the next change, even if it is a renewal.

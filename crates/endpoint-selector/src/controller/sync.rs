@@ -158,7 +158,9 @@ impl SelectorReconciler {
             }
             Standing::Overdue => self.published_leader(runtime, service, &pods),
             Standing::Nobody => {
-                self.statuses.found(selector, Holder::Absent);
+                if !self.leases.has_holder(&lease) {
+                    self.statuses.found(selector, Holder::Absent);
+                }
                 None
             }
         };
