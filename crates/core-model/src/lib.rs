@@ -58,6 +58,7 @@ pub mod publish;
 pub mod quantity;
 pub mod readiness;
 pub mod repack;
+pub mod retirement;
 pub mod service;
 pub mod slice;
 pub mod slice_labels;

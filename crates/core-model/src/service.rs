@@ -9,8 +9,8 @@ use serde::{Deserialize, Deserializer};
 use crate::meta::or_default;
 use crate::traffic_policies::{RawStatus, is_virtual, read_is_local};
 use crate::well_known::{
-    ANNOTATION_ENDPOINT_SELECTOR, ANNOTATION_TOLERATE_UNREADY, ANNOTATION_TOPOLOGY_AWARE_HINTS,
-    ANNOTATION_TOPOLOGY_MODE, CLUSTER_IP_NONE,
+    ANNOTATION_ENDPOINT_SELECTOR, ANNOTATION_ENDPOINTS, ANNOTATION_TOLERATE_UNREADY,
+    ANNOTATION_TOPOLOGY_AWARE_HINTS, ANNOTATION_TOPOLOGY_MODE, CLUSTER_IP_NONE,
 };
 use crate::{
     Intern, Interner, IpFamily, ObjectKey, ResourceVersion, StringMap, Text, Timestamp, TrafficPolicies,
@@ -190,12 +190,19 @@ impl Service {
         self.selector.is_some() && self.service_type != ServiceType::ExternalName
     }
 
+    /// Returns true for `default/kubernetes`, whose endpoints the API server writes.
+    pub fn is_of_the_api_server(&self) -> bool {
+        *self.key.name == *"kubernetes" && *self.key.namespace == *"default"
+    }
+
     /// Returns the name of the EndpointSelector that selects its pods, or `None` if the Service is
     /// not attached to one. A Service with a selector of its own, an ExternalName and
     /// `default/kubernetes`, whose endpoints the API server writes, are never attached.
     pub fn endpoint_selector(&self) -> Option<&Text> {
-        let is_of_the_api_server = *self.key.name == *"kubernetes" && *self.key.namespace == *"default";
-        if self.selector.is_some() || self.service_type == ServiceType::ExternalName || is_of_the_api_server {
+        if self.selector.is_some()
+            || self.service_type == ServiceType::ExternalName
+            || self.is_of_the_api_server()
+        {
             return None;
         }
         self.annotations.get(ANNOTATION_ENDPOINT_SELECTOR).filter(|name| !name.is_empty())
@@ -234,6 +241,7 @@ pub(crate) fn is_read(annotation: &str) -> bool {
             | ANNOTATION_TOPOLOGY_AWARE_HINTS
             | ANNOTATION_TOLERATE_UNREADY
             | ANNOTATION_ENDPOINT_SELECTOR
+            | ANNOTATION_ENDPOINTS
     )
 }
 

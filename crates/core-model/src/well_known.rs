@@ -37,6 +37,8 @@ pub const ANNOTATION_LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-co
 pub const SELECTOR_GROUP: &str = "kube-endpoint-manager.github.io";
 /// Annotation of a Service without a selector: name of the EndpointSelector that selects its pods.
 pub const ANNOTATION_ENDPOINT_SELECTOR: &str = "kube-endpoint-manager.github.io/endpoint-selector";
+/// Annotation of a Service: says if the endpoints controller publishes v1 Endpoints for it.
+pub const ANNOTATION_ENDPOINTS: &str = "kube-endpoint-manager.github.io/endpoints";
 /// Label of a slice: name of the EndpointSelector that selects its pods.
 pub const LABEL_ENDPOINT_SELECTOR: &str = "kube-endpoint-manager.github.io/endpoint-selector";
 /// Value of [`LABEL_MANAGED_BY`] on slices of Services that name an EndpointSelector.
