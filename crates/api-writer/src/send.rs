@@ -52,6 +52,11 @@ impl Formats {
         Self::new("application/json", "application/json")
     }
 
+    /// A list of which only the metadata of the objects is to be returned.
+    pub(crate) fn list_of_metadata() -> Self {
+        Self::new("application/json", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1")
+    }
+
     /// An object in an encoding, whose metadata is to be returned.
     pub(crate) fn metadata(content_type: ContentType) -> Self {
         const fn formats(content_type: ContentType) -> Formats {

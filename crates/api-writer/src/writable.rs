@@ -21,9 +21,17 @@ pub trait Writable: Clone + Serialize + ObjectToWrite + Send + Sync + 'static {
 
     /// The path of all objects of the kind in a namespace.
     fn collection_path(namespace: &str) -> String {
-        let root = if Self::API_VERSION.contains('/') { "/apis" } else { "/api" };
-        [root, "/", Self::API_VERSION, "/namespaces/", namespace, "/", Self::PLURAL].concat()
+        [root::<Self>(), "/", Self::API_VERSION, "/namespaces/", namespace, "/", Self::PLURAL].concat()
     }
+
+    /// The path of all objects of the kind.
+    fn cluster_path() -> String {
+        [root::<Self>(), "/", Self::API_VERSION, "/", Self::PLURAL].concat()
+    }
+}
+
+fn root<T: Writable>() -> &'static str {
+    if T::API_VERSION.contains('/') { "/apis" } else { "/api" }
 }
 
 impl Writable for EndpointSlice {

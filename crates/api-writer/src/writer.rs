@@ -2,6 +2,7 @@
 
 mod answer;
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -9,8 +10,10 @@ use http::{HeaderValue, Method};
 use kube_endpoint_api_client::{ApiClient, ContentType};
 use kube_endpoint_core_model::maker::{KUBE_CONTROLLER_MANAGER, KUBE_ENDPOINT_MANAGER, Provenance};
 use kube_endpoint_core_model::protobuf::Encoded;
+use kube_endpoint_core_model::retirement::ServerVersion;
 use kube_endpoint_core_model::{Lease, ObjectKey, ObjectMeta, ResourceVersion, Service};
 use kube_endpoint_tracker::{Content, PendingWrite};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
@@ -25,7 +28,7 @@ use crate::sync_context::SyncContext;
 use crate::tracked::Operation;
 use crate::writable::Writable;
 
-pub use answer::PartialObjectMetadata;
+pub use answer::{MetadataPage, PartialObjectMetadata};
 use answer::{stored_version, unreadable};
 
 /// Writes objects through one client with one rate limiter. Clones share both.
@@ -280,6 +283,38 @@ impl ApiWriter {
     pub async fn lease(&self, key: &ObjectKey) -> Result<Option<Lease>, WriteError> {
         let path = format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases/{}", key.namespace, key.name);
         self.read_json(&path, Formats::json()).await
+    }
+
+    /// Reads the version of the server.
+    ///
+    /// # Errors
+    ///
+    /// Any [`WriteError`]; `Unknown` also if the answer is no version.
+    pub async fn server_version(&self) -> Result<ServerVersion, WriteError> {
+        let version = self.read_json("/version", Formats::json()).await?;
+        version.ok_or_else(|| WriteError::Unknown("the server does not tell its version".to_owned()))
+    }
+
+    /// Reads a page of the metadata of all objects of a kind, in one namespace if one is given.
+    /// `after` is the token of the page before.
+    ///
+    /// # Errors
+    ///
+    /// Any [`WriteError`]; `Refused` with code 410 if the token is too old.
+    pub async fn list_metadata<T: Writable, M: DeserializeOwned>(
+        &self,
+        namespace: Option<&str>,
+        limit: usize,
+        after: Option<&str>,
+    ) -> Result<MetadataPage<M>, WriteError> {
+        let mut path = namespace.map_or_else(T::cluster_path, T::collection_path);
+        let _ = write!(path, "?limit={limit}");
+        if let Some(token) = after {
+            path.push_str("&continue=");
+            path.extend(utf8_percent_encode(token, NON_ALPHANUMERIC));
+        }
+        let page = self.read_json(&path, Formats::list_of_metadata()).await?;
+        page.ok_or_else(|| WriteError::NotFound(format!("the server does not serve {path}")))
     }
 
     /// Reads an object from the server in a form of the caller's. Returns `None` if it does not

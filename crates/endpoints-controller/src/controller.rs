@@ -2,6 +2,7 @@
 //!
 //! Upstream: `pkg/controller/endpoint/endpoints_controller.go`.
 
+mod retired;
 mod sync;
 
 use std::time::Duration;
@@ -15,6 +16,7 @@ use kube_endpoint_informer::{Change, Kind, Kinds, PodEvent};
 use kube_endpoint_workqueue::default_controller_rate_limiter;
 
 use crate::{ControllerOptions, LeftoversAtStart, PlanState};
+use retired::{Retired, Retirement};
 
 /// Component of the events that this controller records.
 pub const EVENT_COMPONENT: &str = "endpoint-controller";
@@ -28,9 +30,9 @@ const SPACING: Spacing = Spacing::new(Duration::from_micros(100), Duration::from
 pub type EndpointsController = Controller<EndpointsReconciler>;
 
 /// Syncs Services for the endpoints controller; see [`Reconciler`].
-#[derive(Debug)]
 pub struct EndpointsReconciler {
     options: ControllerOptions,
+    retirement: Retirement,
 }
 
 /// The state that the controller keeps for a Service.
@@ -40,6 +42,8 @@ pub struct ServiceState {
     leftover: Leftover,
     /// The state that the plan of the last sync left, if all its writes succeeded.
     kept: Option<KeptPlan<PlanState>>,
+    /// Set if the Service is, or was to be, without Endpoints.
+    retired: Option<Box<Retired>>,
 }
 
 /// Why the controller may delete Endpoints that have no Service. The strongest reason counts.
@@ -64,7 +68,7 @@ impl Reconciler for EndpointsReconciler {
     type Options = ControllerOptions;
 
     fn new(options: ControllerOptions) -> Self {
-        Self { options }
+        Self { options, retirement: Retirement::new() }
     }
 
     fn kinds() -> Kinds {
@@ -90,6 +94,7 @@ impl Reconciler for EndpointsReconciler {
     /// the Service while no controller ran, or may create it later: the sync finds out who made the
     /// Endpoints.
     fn start(&self, runtime: &Runtime<Self>) {
+        self.retirement.start();
         let cluster = runtime.cluster();
         let keys = match &self.options.leftovers_at_start {
             LeftoversAtStart::All => cluster.endpoints_keys(),
@@ -123,7 +128,15 @@ impl Reconciler for EndpointsReconciler {
         let key = endpoints.key();
         // This compares without a lock. A sync that takes the state meanwhile finds none, and plans
         // from all pods.
-        let Some(mut kept) = runtime.with_state(&key, |state| state.kept.take()) else { return };
+        let (kept, is_retired) = runtime.with_state(&key, |state| {
+            (state.kept.take(), state.retired.as_ref().is_some_and(|retired| retired.is_retired()))
+        });
+        if is_retired {
+            // They may have come back, which matters also without a repair.
+            runtime.add(key, Cause::ForeignWrite.since(change.arrived));
+            return;
+        }
+        let Some(mut kept) = kept else { return };
         kept.state.settle(endpoints);
         runtime.with_state(&key, |state| {
             state.kept.get_or_insert(kept);
@@ -134,6 +147,11 @@ impl Reconciler for EndpointsReconciler {
         // Upstream syncs after deletions only.
         let matters = self.options.repair || write != ForeignWrite::Applied;
         matters.then_some(Duration::ZERO)
+    }
+
+    fn release(&self, runtime: &Runtime<Self>, key: &ObjectKey) {
+        runtime.forget_state(key);
+        self.retirement.forgotten(key);
     }
 
     async fn sync(&self, runtime: &Runtime<Self>, key: &ObjectKey) -> Result<Outcome, SyncError> {

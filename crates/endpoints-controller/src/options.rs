@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use kube_endpoint_controller_runtime::RuntimeOptions;
 use kube_endpoint_core_model::ObjectKey;
+use kube_endpoint_core_model::retirement::RetiredNamespaces;
 
 use crate::PlanOptions;
 
@@ -22,8 +23,22 @@ pub struct ControllerOptions {
     /// The Endpoints that the controller deletes when it starts, if it made them and their Service
     /// is gone.
     pub leftovers_at_start: LeftoversAtStart,
+    /// The Services without Endpoints.
+    pub retirement: RetirementOptions,
     /// Options that all controllers share.
     pub runtime: RuntimeOptions,
+}
+
+/// See [`ControllerOptions::retirement`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RetirementOptions {
+    /// The namespaces whose Services have none (`--endpoints-retired-namespaces`). The annotation
+    /// `kube-endpoint-manager.github.io/endpoints` of a Service comes before this.
+    pub namespaces: RetiredNamespaces,
+    /// True if somebody has decided that it does not matter if the API server reads Endpoints
+    /// itself (`--endpoints-retired-accept`). Otherwise the controller retires nothing on a server
+    /// that [needs Endpoints](kube_endpoint_core_model::retirement::ServerVersion::needs_endpoints).
+    pub is_accepted: bool,
 }
 
 /// See [`ControllerOptions::leftovers_at_start`].
@@ -45,6 +60,7 @@ impl Default for ControllerOptions {
             batch_period: Duration::ZERO,
             repair: true,
             leftovers_at_start: LeftoversAtStart::All,
+            retirement: RetirementOptions::default(),
             runtime: RuntimeOptions::default(),
         }
     }

@@ -3,7 +3,7 @@
 use kube_endpoint_api_client::ContentType;
 use kube_endpoint_core_model::protobuf::{self, Envelope};
 use kube_endpoint_core_model::{Interner, ObjectMeta, ResourceVersion};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use crate::error::WriteError;
 use crate::send::Answer;
@@ -37,6 +37,41 @@ impl PartialObjectMetadata {
     /// The resource version.
     pub fn version(&self) -> ResourceVersion {
         self.metadata.resource_version
+    }
+}
+
+/// A page of a list, of which only the metadata of the objects was asked for. `M` reads the
+/// metadata of one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MetadataPage<M> {
+    pub items: Vec<M>,
+    /// The token of the next page; `None` after the last one.
+    pub next: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct RawPage<M> {
+    metadata: RawPageMeta,
+    items: Vec<RawItem<M>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct RawPageMeta {
+    #[serde(rename = "continue")]
+    token: String,
+}
+
+#[derive(Deserialize)]
+struct RawItem<M> {
+    metadata: M,
+}
+
+impl<'de, M: Deserialize<'de>> Deserialize<'de> for MetadataPage<M> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let RawPage { metadata, items } = RawPage::deserialize(deserializer)?;
+        let items = items.into_iter().map(|item| item.metadata).collect();
+        Ok(Self { items, next: Some(metadata.token).filter(|token| !token.is_empty()) })
     }
 }
 

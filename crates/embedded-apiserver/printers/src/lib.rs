@@ -31,4 +31,4 @@ pub mod represent;
 pub mod table;
 mod version;
 
-pub use version::{GIT_VERSION, version};
+pub use version::{MINOR_VERSION, git_version, version};

@@ -96,7 +96,7 @@ pub fn v3(group: &str, version: &str) -> Option<Value> {
 }
 
 fn info() -> Value {
-    json!({"title": "Kubernetes", "version": crate::version()["gitVersion"]})
+    json!({"title": "Kubernetes", "version": crate::git_version(crate::MINOR_VERSION)})
 }
 
 fn kind(resource: &Resource) -> Value {

@@ -2,21 +2,25 @@
 
 use serde_json::{Value, json};
 
-/// The version that the server names.
-pub const GIT_VERSION: &str = "v1.36.2+embedded";
+/// The minor version of the Kubernetes release whose behaviour the server implements.
+pub const MINOR_VERSION: u32 = 36;
 
-/// Returns the document of `/version`, shaped like `version.Info` of apimachinery. The version is
-/// that of the Kubernetes release whose behaviour the server implements; the build metadata shows
-/// that it is not a kube-apiserver.
-pub fn version() -> Value {
+/// Returns the version that the server names.
+pub fn git_version(minor: u32) -> String {
+    format!("v1.{minor}.2+embedded")
+}
+
+/// Returns the document of `/version`, shaped like `version.Info` of apimachinery. The build
+/// metadata shows that the server is not a kube-apiserver.
+pub fn version(minor: u32) -> Value {
     json!({
         "major": "1",
-        "minor": "36",
+        "minor": minor.to_string(),
         "emulationMajor": "1",
-        "emulationMinor": "36",
+        "emulationMinor": minor.to_string(),
         "minCompatibilityMajor": "1",
-        "minCompatibilityMinor": "35",
-        "gitVersion": GIT_VERSION,
+        "minCompatibilityMinor": minor.saturating_sub(1).to_string(),
+        "gitVersion": git_version(minor),
         "gitCommit": "",
         "gitTreeState": "clean",
         "buildDate": "1970-01-01T00:00:00Z",
@@ -39,7 +43,7 @@ fn go_arch(arch: &str) -> &str {
 mod tests {
     #[test]
     fn the_version_reads_as_semver_with_build_metadata() {
-        let version = super::version();
+        let version = super::version(super::MINOR_VERSION);
         let text = version["gitVersion"].as_str().unwrap();
         let (numbers, build) = text.strip_prefix('v').unwrap().split_once('+').unwrap();
         assert_eq!(numbers.split('.').filter_map(|n| n.parse::<u32>().ok()).count(), 3);

@@ -64,6 +64,7 @@ pub struct Builder {
     requires_token: bool,
     sharded_list_and_watch: bool,
     tracks_managers: bool,
+    minor_version: u32,
     service_ranges: Vec<String>,
     reviews: Reviews,
     faults: Vec<FaultRule>,
@@ -93,6 +94,7 @@ impl Default for Builder {
             requires_token: false,
             sharded_list_and_watch: false,
             tracks_managers: false,
+            minor_version: kube_endpoint_apiserver_printers::MINOR_VERSION,
             service_ranges: SERVICE_RANGES.map(str::to_owned).to_vec(),
             reviews: Reviews::default(),
             faults: Vec::new(),
@@ -238,6 +240,12 @@ impl Builder {
         self
     }
 
+    /// Sets the minor version that `/version` names. The behaviour stays that of the default, 36.
+    pub fn minor_version(mut self, minor: u32) -> Self {
+        self.minor_version = minor;
+        self
+    }
+
     /// Adds a fault that is active from the start.
     pub fn fault(mut self, rule: FaultRule) -> Self {
         self.faults.push(rule);
@@ -268,6 +276,7 @@ impl Builder {
                 requires_token: self.requires_token,
                 sharded_list_and_watch: self.sharded_list_and_watch,
                 tracks_managers: self.tracks_managers,
+                minor_version: self.minor_version,
                 families,
             },
             faults,

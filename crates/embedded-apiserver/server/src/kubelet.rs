@@ -11,7 +11,7 @@ use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use kube_endpoint_apiserver_printers::GIT_VERSION;
+use kube_endpoint_apiserver_printers::git_version;
 use kube_endpoint_apiserver_rules::kubelet::{self, NODE_NAME, Next, Unfit};
 use kube_endpoint_apiserver_rules::resource::{NODES, PODS, Resource};
 use kube_endpoint_apiserver_rules::strategy::{Addresses, ClusterIps, RangeError};
@@ -315,7 +315,13 @@ impl Inner {
         let objects = nodes.objects.get_or_insert_with(|| {
             if stored().len() == 0 {
                 // If this fails, somebody else has made it.
-                let _ = self.create(&NODES, "", kubelet::node(GIT_VERSION, self.now()), false, NODE_NAME);
+                let _ = self.create(
+                    &NODES,
+                    "",
+                    kubelet::node(&git_version(self.settings.minor_version), self.now()),
+                    false,
+                    NODE_NAME,
+                );
             }
             stored()
         });

@@ -49,7 +49,7 @@ pub(crate) async fn route(inner: &Arc<Inner>, incoming: Incoming<'_>) -> Result<
     }
     match incoming.info.resource {
         Some(resource) => resource_request(inner, resource, incoming).await,
-        None => non_resource_request(&incoming),
+        None => non_resource_request(&incoming, inner.settings.minor_version),
     }
 }
 
@@ -148,11 +148,11 @@ async fn resource_verb(
 }
 
 /// Handles non-resource requests: discovery, health, version.
-fn non_resource_request(incoming: &Incoming<'_>) -> Result<Answer, Status> {
+fn non_resource_request(incoming: &Incoming<'_>, minor_version: u32) -> Result<Answer, Status> {
     let path = incoming.info.path.trim_end_matches('/');
     let segments: Vec<&str> = path.split('/').skip(1).collect();
     let accept = incoming.headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let found = document(&segments, accept, incoming);
+    let found = document(&segments, accept, incoming, minor_version);
     let is_health = matches!(segments.first(), Some(&("healthz" | "livez" | "readyz")));
     if found.is_some() && !is_health && !matches!(incoming.info.verb, "get" | "head") {
         return Err(not_allowed());
@@ -165,7 +165,7 @@ fn non_resource_request(incoming: &Incoming<'_>) -> Result<Answer, Status> {
     }
 }
 
-fn document(segments: &[&str], accept: &str, incoming: &Incoming<'_>) -> Option<Answer> {
+fn document(segments: &[&str], accept: &str, incoming: &Incoming<'_>, minor_version: u32) -> Option<Answer> {
     let found = |value: Value| Some(answer::json(StatusCode::OK, &value));
     match segments {
         [] | [""] => found(json!({"paths": [
@@ -178,7 +178,7 @@ fn document(segments: &[&str], accept: &str, incoming: &Incoming<'_>) -> Option<
         ["healthz" | "livez" | "readyz"] | ["healthz" | "livez" | "readyz", "ping" | "log"] => {
             Some(answer::text(StatusCode::OK, "ok"))
         }
-        ["version"] => found(kube_endpoint_apiserver_printers::version()),
+        ["version"] => found(kube_endpoint_apiserver_printers::version(minor_version)),
         [root @ ("api" | "apis")] => {
             let core = *root == "api";
             if let Some(version) = discovery::aggregated_version(accept) {

@@ -35,6 +35,8 @@ pub(crate) struct Settings {
     pub(crate) sharded_list_and_watch: bool,
     /// True if the server keeps managedFields up to date.
     pub(crate) tracks_managers: bool,
+    /// The minor version that `/version` names.
+    pub(crate) minor_version: u32,
     /// The IP families of Services.
     pub(crate) families: Families,
 }

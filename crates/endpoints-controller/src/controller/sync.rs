@@ -5,8 +5,10 @@ use std::sync::Arc;
 use kube_endpoint_api_writer::{Deleted, EventSubject, FailedWrite, Operation};
 use kube_endpoint_controller_runtime::{Cause, Completion, Outcome, Planned, Runtime, SyncError};
 use kube_endpoint_core_model::maker::{Content, Maker};
+use kube_endpoint_core_model::retirement::Wanted;
 use kube_endpoint_core_model::{Endpoints, ObjectKey, PlannedEvent, Service, Text};
 
+use super::retired::failed_delete;
 use super::{EndpointsReconciler, Leftover};
 use crate::plan::{PlanInputs, plan, plan_and_keep};
 
@@ -24,20 +26,25 @@ impl EndpointsReconciler {
         match runtime.cluster().service(key) {
             // An ExternalName gets no endpoints, and without a selector another client makes them.
             Some(service) if !service.selects_pods() => {
-                runtime.with_state(key, |state| state.kept = None);
+                runtime.with_state(key, |state| (state.kept, state.retired) = (None, None));
+                self.retirement.forgotten(key);
                 Ok(Outcome::Done)
             }
-            Some(service) => self.sync_service(runtime, &service, existing).await,
+            Some(service) => match self.wanted(runtime, &service).await? {
+                Wanted::Published => self.sync_service(runtime, &service, existing).await,
+                Wanted::Retired { until } => self.retire(runtime, &service, existing, until).await,
+            },
             None => {
                 let forgotten = runtime.forget_state(key);
+                self.retirement.forgotten(key);
                 let leftover = leftover.max(forgotten.leftover);
                 if leftover == Leftover::No {
                     return Ok(Outcome::Done);
                 }
-                let result = self.delete_endpoints(runtime, key, existing, leftover).await;
+                let result = self.delete_endpoints(runtime, key, existing, Why::Leftover(leftover)).await;
                 // A failed delete leaves the Endpoints to the next sync, and so does a delete after
                 // which there are others.
-                if !matches!(result, Ok(Deleted::Now | Deleted::Before)) {
+                if matches!(result, Err(_) | Ok(Deletion::Deleted(Deleted::Replaced | Deleted::Recorded))) {
                     runtime.with_state(key, |state| state.leftover = leftover.max(state.leftover));
                 }
                 Ok(result.map(|_| Outcome::Done)?)
@@ -103,17 +110,17 @@ impl EndpointsReconciler {
         }
     }
 
-    /// Deletes Endpoints that are left over. `cached` may be older than the object on the API
-    /// server: a sync on an older cache may have made the Endpoints anew after somebody deleted
-    /// their Service. So this asks the server who made the Endpoints that exist now, and deletes
-    /// only that version of them. Returns [`Deleted::Before`] if there is nothing to delete.
-    async fn delete_endpoints(
+    /// Deletes Endpoints that are left over or retired. `cached` may be older than the object on
+    /// the API server: a sync on an older cache may have made the Endpoints anew after somebody
+    /// deleted their Service. So this asks the server about the Service, and who made the Endpoints
+    /// that exist now, and deletes only that version of them.
+    pub(super) async fn delete_endpoints(
         &self,
         runtime: &Cx,
         key: &ObjectKey,
         cached: Option<Arc<Endpoints>>,
-        leftover: Leftover,
-    ) -> Result<Deleted, FailedWrite> {
+        why: Why<'_>,
+    ) -> Result<Deletion, FailedWrite> {
         let writer = runtime.writer();
         let cached = cached.filter(|cached| cached.metadata.deletion_timestamp.is_none());
         let tracker = writer.tracker();
@@ -121,7 +128,7 @@ impl EndpointsReconciler {
         // does not trust the cache.
         let unresolved = cached.is_none() && tracker.take_unresolved(key).is_some();
         if cached.is_none() && !unresolved {
-            return Ok(Deleted::Before);
+            return Ok(Deletion::None);
         }
         let keep_unresolved = || {
             if unresolved {
@@ -130,23 +137,24 @@ impl EndpointsReconciler {
         };
         let failed = |error| {
             keep_unresolved();
-            FailedWrite { operation: Operation::Delete, object: key.clone(), error }
+            failed_delete(key, error)
         };
         // The stores of the two kinds change one after the other: the Service may exist again (or,
         // at the start, still), and the Endpoints may belong to it. In this case the cache will
         // show the Service.
-        if writer.writer().service(key).await.map_err(failed)?.is_some() {
-            return Ok(Deleted::Before);
+        let asked = writer.writer().service(key).await.map_err(failed)?;
+        if !self.is_still(runtime, why, asked.as_ref()) {
+            return Ok(Deletion::OwnerChanged);
         }
         let deleted = match (writer.writer().provenance::<Endpoints>(key).await.map_err(failed)?, &cached) {
             (Some(found), _) => {
                 let maker = found.maker(Content::Endpoints, &writer.writer().controllers());
-                if !leftover.deletes(&maker) {
+                if !why.deletes(&maker) {
                     tracing::debug!(
-                        endpoints = %key, ?maker, ?leftover,
-                        "kept Endpoints that have no Service: no controller made them, or they do not tell who did"
+                        endpoints = %key, ?maker, ?why,
+                        "kept Endpoints that nobody needs here: no controller made them, or they do not tell who did"
                     );
-                    return Ok(Deleted::Before);
+                    return Ok(Deletion::Kept(maker));
                 }
                 let mut seen = Endpoints::default();
                 seen.metadata.namespace = key.namespace.clone();
@@ -158,7 +166,7 @@ impl EndpointsReconciler {
             }
             // The delete confirms that they are gone.
             (None, Some(cached)) => writer.delete::<Endpoints>(key, &cached.metadata).await?,
-            (None, None) => return Ok(Deleted::Before),
+            (None, None) => return Ok(Deletion::None),
         };
         if deleted == Deleted::Before {
             runtime.requeue_after_missing_delete(key);
@@ -169,8 +177,48 @@ impl EndpointsReconciler {
         if deleted != Deleted::Recorded {
             runtime.wrote(Operation::Delete);
         }
-        Ok(deleted)
+        Ok(Deletion::Deleted(deleted))
     }
+
+    /// Returns true if the reason for a deletion holds for the Service that the API server has.
+    fn is_still(&self, runtime: &Cx, why: Why<'_>, asked: Option<&Service>) -> bool {
+        match why {
+            Why::Leftover(_) => asked.is_none(),
+            Why::Retired(service) => asked.is_some_and(|asked| {
+                let wanted = self.options.retirement.namespaces.wanted(asked, runtime.clock().now());
+                asked.uid == service.uid && asked.selects_pods() && wanted != Wanted::Published
+            }),
+        }
+    }
+}
+
+/// Why a sync deletes Endpoints.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Why<'a> {
+    /// Their Service does not exist.
+    Leftover(Leftover),
+    /// The Service is to have none.
+    Retired(&'a Service),
+}
+
+impl Why<'_> {
+    fn deletes(self, maker: &Maker) -> bool {
+        match self {
+            Self::Leftover(leftover) => leftover.deletes(maker),
+            Self::Retired(_) => maker.is_controller(),
+        }
+    }
+}
+
+/// The result of a deletion that did not fail.
+pub(super) enum Deletion {
+    /// There is nothing to delete.
+    None,
+    /// The Service has changed on the API server. The cache will show it.
+    OwnerChanged,
+    /// The Endpoints stay, because they have this maker.
+    Kept(Maker),
+    Deleted(Deleted),
 }
 
 impl Leftover {

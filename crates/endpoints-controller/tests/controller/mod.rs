@@ -8,5 +8,6 @@ mod fights;
 mod harness;
 mod pauses;
 mod repair;
+mod retired;
 mod spacing;
 mod syncs;
