@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kube_endpoint_controllers::{
     ApiClient, Clock, CommandLine, ConnectError, Manager, Options, PageSources, ServeError, Settings, Traces,
-    connect, connect_for_lease,
+    check_retirement, connect, connect_for_lease,
 };
 
 use crate::signals::{exit_on_second_signal, shutdown_signal};
@@ -76,6 +76,7 @@ async fn run_traced(
         () = &mut shutdown => return Ok(()),
         clients = clients(options, settings) => clients.map_err(invalid_input)?,
     };
+    check_retirement(&client, settings).await.map_err(invalid_input)?;
     let clock = Clock::reading(jiff::Timestamp::now);
     let mut manager = Manager::with_lease_client(client.clone(), lease_client, settings, clock, seed)
         .map_err(invalid_input)?;
@@ -130,7 +131,9 @@ mod embedded {
     use jiff::Timestamp;
     use kube_endpoint_controllers::embedded::Embedded;
     use kube_endpoint_controllers::options::EmbeddedSample;
-    use kube_endpoint_controllers::{LinePrinter, Manager, Options, PageSources, Settings, print_writes};
+    use kube_endpoint_controllers::{
+        LinePrinter, Manager, Options, PageSources, Settings, check_retirement, print_writes,
+    };
 
     use super::{RunError, failed, invalid_input, names, no_signals};
     use crate::signals::exit_on_second_signal;
@@ -157,6 +160,7 @@ mod embedded {
         let embedded = Embedded::start(&options.embedded, plays_kubelet, now, seed).await;
         let embedded = embedded.map_err(invalid_input)?;
         let client = embedded.client();
+        check_retirement(&client, settings).await.map_err(invalid_input)?;
         let mut manager = Manager::new(client.clone(), settings, now, seed).map_err(invalid_input)?;
         if let Some(pages) = pages {
             manager.serve(&client, settings, pages, Timestamp::now).await.map_err(invalid_input)?;

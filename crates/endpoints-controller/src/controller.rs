@@ -2,6 +2,7 @@
 //!
 //! Upstream: `pkg/controller/endpoint/endpoints_controller.go`.
 
+mod retire_all;
 mod retired;
 mod sync;
 
@@ -16,6 +17,7 @@ use kube_endpoint_informer::{Change, Kind, Kinds, PodEvent};
 use kube_endpoint_workqueue::default_controller_rate_limiter;
 
 use crate::{ControllerOptions, LeftoversAtStart, PlanState};
+pub use retire_all::RetireAll;
 use retired::{Retired, Retirement};
 
 /// Component of the events that this controller records.

@@ -40,7 +40,7 @@ mod options;
 pub mod plan;
 
 #[cfg(feature = "controller")]
-pub use controller::EndpointsController;
+pub use controller::{EndpointsController, RetireAll};
 #[cfg(feature = "controller")]
 pub use kube_endpoint_controller_runtime::RuntimeOptions;
 #[cfg(feature = "controller")]

@@ -7,7 +7,9 @@ use kube_endpoint_serving::FrontProxyOptions;
 use serde_json::{Map, Value, json};
 
 use crate::go_duration;
-use crate::settings::{LeaderElectionSettings, LoggingFormat, ServingSettings, Settings, TracingSettings};
+use crate::settings::{
+    LeaderElectionSettings, LoggingFormat, RetirementSettings, ServingSettings, Settings, TracingSettings,
+};
 
 /// Returns the settings without secrets: it shows the paths of files without their content, and
 /// URLs without user and password.
@@ -30,6 +32,7 @@ pub(crate) fn configz(settings: &Settings) -> Value {
         endpoint_selector_workers,
         endpoint_slice_batch_period,
         endpoints_batch_period,
+        retirement: RetirementSettings { all, namespaces: retired_namespaces, accepted },
         mirroring_batch_period,
         min_resync_period,
         topology_node_tolerance,
@@ -63,6 +66,9 @@ pub(crate) fn configz(settings: &Settings) -> Value {
         "concurrentEndpointSelectorSyncs": endpoint_selector_workers,
         "endpointsliceUpdatesBatchPeriod": duration(endpoint_slice_batch_period),
         "endpointUpdatesBatchPeriod": duration(endpoints_batch_period),
+        "endpointsDefault": if *all { "retired" } else { "published" },
+        "endpointsRetiredNamespaces": retired_namespaces,
+        "endpointsRetiredAccept": accepted,
         "mirroringEndpointsliceUpdatesBatchPeriod": duration(mirroring_batch_period),
         "minResyncPeriod": duration(min_resync_period),
         "topologyNodeTolerance": topology_node_tolerance,

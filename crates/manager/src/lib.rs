@@ -63,6 +63,7 @@ pub mod options;
 #[cfg(any(feature = "_controllers", feature = "ui"))]
 mod plan_options;
 mod process_metrics;
+mod retirement;
 mod serve;
 mod settings;
 mod similar;
@@ -94,10 +95,11 @@ pub use metrics::metrics_recorder;
 pub use open_files::{TooFewOpenFiles, raise_open_files_limit};
 pub use options::Options;
 pub use process_metrics::with_cpu_time;
+pub use retirement::{RetirementRefused, check_retirement};
 pub use serve::{PageSources, ServeError, Serving};
 pub use settings::{
-    CipherSuites, InvalidOption, LeaderElectionSettings, LoggingFormat, OpenPaths, ServingSettings, Settings,
-    TlsVersion, TracingSettings,
+    CipherSuites, InvalidOption, LeaderElectionSettings, LoggingFormat, OpenPaths, RetirementSettings,
+    ServingSettings, Settings, TlsVersion, TracingSettings,
 };
 pub use slis::Slis;
 pub use status::{

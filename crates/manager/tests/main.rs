@@ -8,6 +8,7 @@ mod failover;
 mod foreign_server;
 mod lifecycle;
 mod other_controller;
+mod retirement;
 mod selectors;
 mod serving;
 #[cfg(feature = "ui")]

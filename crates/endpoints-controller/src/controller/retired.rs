@@ -9,6 +9,7 @@ use kube_endpoint_core_model::maker::Maker;
 use kube_endpoint_core_model::retirement::{ServerVersion, Wanted};
 use kube_endpoint_core_model::well_known::{ANNOTATION_ENDPOINTS, ANNOTATION_LEADER};
 use kube_endpoint_core_model::{Endpoints, ObjectKey, PlannedEvent, Service, Text, Timestamp};
+use metrics::gauge;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -17,6 +18,8 @@ use super::sync::{Deletion, Why};
 
 type Cx = Runtime<EndpointsReconciler>;
 
+/// The gauge of retired Services.
+const RETIRED: &str = "endpoints_controller_retired_services";
 /// Endpoints that come back this soon after the controller deleted them have another writer, such
 /// as the endpoints controller of kube-controller-manager. They stay.
 const CAME_BACK: Duration = Duration::from_secs(600);
@@ -124,7 +127,7 @@ impl Retirement {
     pub(super) fn new() -> Self {
         Self {
             retired: KeyGauge::new(
-                "endpoints_controller_retired_services",
+                RETIRED,
                 "Services for which the controller writes no Endpoints, because an annotation or a flag retires them",
             ),
             kept: KeyGauge::new(
@@ -138,6 +141,21 @@ impl Retirement {
     pub(super) fn start(&self) {
         self.retired.start();
         self.kept.start();
+    }
+
+    /// Sets the number of retired Services, if all of them are.
+    pub(super) fn set_retired(&self, services: usize) {
+        gauge!(RETIRED).set(services as f64);
+    }
+
+    /// Counts no Service any more that is to have no Endpoints and has some.
+    pub(super) fn keep_none(&self) {
+        self.kept.clear();
+    }
+
+    /// Counts a Service that is to have no Endpoints and has some, or no longer.
+    pub(super) fn keep(&self, key: &ObjectKey, has_endpoints: bool) {
+        self.kept.put(key, has_endpoints);
     }
 
     /// Counts a Service in no gauge.

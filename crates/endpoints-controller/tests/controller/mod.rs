@@ -8,6 +8,7 @@ mod fights;
 mod harness;
 mod pauses;
 mod repair;
+mod retire_all;
 mod retired;
 mod spacing;
 mod syncs;

@@ -7,9 +7,7 @@ use kube_endpoint_endpoints_controller::{ControllerOptions, RetirementOptions};
 use kube_endpoint_testing::{USER_AGENT, server_builder};
 use serde_json::{Value, json};
 
-use crate::controller::harness::{
-    Harness, addresses, changed, endpoints, labelled, pod, server, written_by,
-};
+use crate::controller::harness::{Harness, addresses, changed, endpoints, labelled, pod, server, written_by};
 
 const ANNOTATION: &str = "kube-endpoint-manager.github.io/endpoints";
 const DELETES: [&str; 1] = ["delete endpoints 200"];

@@ -87,9 +87,20 @@ impl Blueprint {
         Ok(blueprint)
     }
 
-    /// Returns true if the settings select a controller and the build contains it.
+    /// Returns true if the settings select a controller, the build contains it, and no Endpoints
+    /// of all Services are retired instead.
     pub(super) fn runs(&self, name: ControllerName) -> bool {
+        self.is_selected(name) && !(name == ControllerName::Endpoints && self.settings.retirement.all)
+    }
+
+    fn is_selected(&self, name: ControllerName) -> bool {
         self.settings.controllers.contains(&name) && name.is_built_in()
+    }
+
+    /// Returns true if the manager deletes the Endpoints of controllers, in place of the endpoints
+    /// controller.
+    pub(super) fn retires_all(&self) -> bool {
+        self.is_selected(ControllerName::Endpoints) && self.settings.retirement.all
     }
 
     /// Returns the controllers that run.
@@ -122,6 +133,7 @@ impl Blueprint {
         let fence = if elects { WriteFence::closed() } else { WriteFence::default() };
         let cluster = Cluster::with_options(self.kinds, self.settings.cluster());
         let [endpoints, slices, mirroring, selectors] = ControllerName::ALL.map(|name| self.runs(name));
+        let retires_all = self.retires_all();
         #[cfg_attr(
             not(feature = "_controllers"),
             expect(unused_mut, reason = "unchanged in a build without controllers")
@@ -144,12 +156,14 @@ impl Blueprint {
             endpoint_slice: slices.then(|| build.endpoint_slice_controller()).transpose()?,
             #[cfg(feature = "endpoints")]
             endpoints: endpoints.then(|| build.endpoints_controller(start)).transpose()?,
+            #[cfg(feature = "endpoints")]
+            retire_all: retires_all.then(|| build.retire_all()).transpose()?,
             #[cfg(feature = "mirroring")]
             mirroring: mirroring.then(|| build.mirroring_controller()).transpose()?,
             #[cfg(feature = "selectors")]
             endpoint_selector: selectors.then(|| build.endpoint_selector_controller()).transpose()?,
         };
-        let _ = (endpoints, slices, mirroring, selectors);
+        let _ = (endpoints, slices, mirroring, selectors, retires_all);
         #[cfg(not(feature = "endpoints"))]
         let _ = start;
         let Build { cluster, fence, event_tasks, recorders, .. } = build;
@@ -263,12 +277,27 @@ impl Build<'_> {
         options.workers = self.settings.endpoints_workers;
         options.batch_period = self.settings.endpoints_batch_period;
         options.repair = gates.is_on(Gate::EndpointsRepair);
+        options.retirement.namespaces =
+            self.settings.retirement.namespaces.iter().map(String::as_str).collect();
+        options.retirement.is_accepted = self.settings.retirement.accepted.is_some();
         options.leftovers_at_start = match start {
             Start::Process => LeftoversAtStart::All,
             Start::Again { services } => LeftoversAtStart::Of(services),
         };
         options.runtime = self.runtime_options();
         Ok(EndpointsController::new(self.context(writer, events), options))
+    }
+
+    #[cfg(feature = "endpoints")]
+    fn retire_all(&mut self) -> Result<kube_endpoint_endpoints_controller::RetireAll, ManagerError> {
+        let component = kube_endpoint_endpoints_controller::controller::EVENT_COMPONENT;
+        let (writer, events) = self.writer(ControllerName::Endpoints, component)?;
+        let settings = self.settings;
+        Ok(kube_endpoint_endpoints_controller::RetireAll::new(
+            self.context(writer, events),
+            settings.retirement.accepted.is_some(),
+            settings.service_selector.clone(),
+        ))
     }
 
     #[cfg(feature = "mirroring")]

@@ -9,6 +9,9 @@ pub struct RunningControllers {
     pub endpoint_slice: Option<kube_endpoint_endpointslice_controller::EndpointSliceController>,
     #[cfg(feature = "endpoints")]
     pub endpoints: Option<kube_endpoint_endpoints_controller::EndpointsController>,
+    /// Runs in place of the endpoints controller if all Services lose their Endpoints.
+    #[cfg(feature = "endpoints")]
+    pub retire_all: Option<kube_endpoint_endpoints_controller::RetireAll>,
     #[cfg(feature = "mirroring")]
     pub mirroring: Option<kube_endpoint_mirroring::MirroringController>,
     #[cfg(feature = "selectors")]
@@ -25,6 +28,10 @@ impl RunningControllers {
         #[cfg(feature = "endpoints")]
         if let Some(controller) = self.endpoints.clone() {
             tasks.spawn("endpoints controller", controller.run());
+        }
+        #[cfg(feature = "endpoints")]
+        if let Some(retire_all) = self.retire_all.clone() {
+            tasks.spawn("deletion of Endpoints", retire_all.run());
         }
         #[cfg(feature = "mirroring")]
         if let Some(controller) = self.mirroring.clone() {
@@ -46,6 +53,10 @@ impl RunningControllers {
         #[cfg(feature = "endpoints")]
         if let Some(controller) = &self.endpoints {
             controller.shut_down();
+        }
+        #[cfg(feature = "endpoints")]
+        if let Some(retire_all) = &self.retire_all {
+            retire_all.shut_down();
         }
         #[cfg(feature = "mirroring")]
         if let Some(controller) = &self.mirroring {

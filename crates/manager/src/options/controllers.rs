@@ -2,11 +2,20 @@
 
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use super::values::{number, whole};
 use crate::gates::Gates;
 use crate::go_duration;
+
+/// The value of `--endpoints-default`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum EndpointsDefault {
+    /// The endpoints controller writes Endpoints.
+    Published,
+    /// No Service has Endpoints of a controller.
+    Retired,
+}
 
 /// Flags of the controllers, as in kube-controller-manager.
 #[derive(Clone, Debug, Args)]
@@ -57,6 +66,21 @@ pub struct ControllerOptions {
     /// as 500ms
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = go_duration::parse)]
     pub endpoint_updates_batch_period: Duration,
+
+    /// `retired` deletes all v1 Endpoints that controllers made, and does not run the endpoints
+    /// controller
+    #[arg(long, value_name = "DEFAULT", value_enum, default_value_t = EndpointsDefault::Published)]
+    pub endpoints_default: EndpointsDefault,
+
+    /// Namespaces whose Services have no v1 Endpoints, unless their annotation
+    /// kube-endpoint-manager.github.io/endpoints is `published`
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub endpoints_retired_namespaces: Vec<String>,
+
+    /// Why nothing needs the Endpoints that are retired, although the API server reads Endpoints
+    /// itself: up to 1.33 for aggregated APIs and webhooks, up to 1.36 for services/NAME/proxy
+    #[arg(long, value_name = "REASON")]
+    pub endpoints_retired_accept: Option<String>,
 
     /// How long a sync of mirrored slices waits after a change of a slice, to batch further
     /// changes, such as 500ms

@@ -19,7 +19,7 @@ use clap::{ArgMatches, Command, Parser};
 use tracing_subscriber::filter::LevelFilter;
 
 pub use api_server::ApiServerOptions;
-pub use controllers::ControllerOptions;
+pub use controllers::{ControllerOptions, EndpointsDefault};
 #[cfg(feature = "embedded")]
 pub use embedded::{EmbeddedOptions, EmbeddedSample};
 pub use leader_election::LeaderElectionOptions;

@@ -3,6 +3,7 @@
 mod error;
 mod leader_election;
 mod rate;
+mod retirement;
 mod serving;
 mod sharding;
 mod tracing;
@@ -25,6 +26,7 @@ use error::in_range;
 pub use kube_endpoint_serving::{CipherSuites, OpenPaths, TlsVersion};
 pub use leader_election::LeaderElectionSettings;
 use rate::request_rate;
+pub use retirement::RetirementSettings;
 pub use serving::ServingSettings;
 
 /// The most workers of each controller of slices (upstream `maxConcurrentServiceEndpointSyncs`,
@@ -73,6 +75,8 @@ pub struct Settings {
     pub endpoint_slice_batch_period: Duration,
     /// Delay between a pod change and the sync of its Endpoints, to batch further changes.
     pub endpoints_batch_period: Duration,
+    /// The Services without v1 Endpoints.
+    pub retirement: RetirementSettings,
     /// Delay between a change of a mirrored slice and its sync, to batch further changes.
     pub mirroring_batch_period: Duration,
     /// Shortest time between two resyncs of all Services and Endpoints. Each resync waits up to
@@ -125,6 +129,7 @@ impl Default for Settings {
             endpoint_selector_workers: 5,
             endpoint_slice_batch_period: Duration::ZERO,
             endpoints_batch_period: Duration::ZERO,
+            retirement: RetirementSettings::default(),
             mirroring_batch_period: Duration::ZERO,
             min_resync_period: Duration::from_secs(12 * 3600),
             topology_node_tolerance: 0.1,
@@ -234,6 +239,7 @@ impl TryFrom<&Options> for Settings {
             )?,
             endpoint_slice_batch_period: controllers.endpointslice_updates_batch_period,
             endpoints_batch_period: controllers.endpoint_updates_batch_period,
+            retirement: RetirementSettings::new(controllers)?,
             mirroring_batch_period: controllers.mirroring_endpointslice_updates_batch_period,
             min_resync_period: min_resync_period(controllers.min_resync_period)?,
             shutdown_timeout: controllers.controller_shutdown_timeout,
@@ -365,6 +371,23 @@ mod tests {
     }
 
     #[test]
+    fn retirement_is_settled_by_its_flags() {
+        let check = |words: &[&str], want: (bool, &[&str], Option<&str>)| {
+            let got = settings(words).unwrap().retirement;
+            let namespaces: Vec<&str> = got.namespaces.iter().map(String::as_str).collect();
+            assert_eq!((got.all, &namespaces[..], got.accepted.as_deref()), want, "{words:?}");
+        };
+        check(&[], (false, &[], None));
+        check(&["--endpoints-default=published"], (false, &[], None));
+        check(&["--endpoints-default=retired"], (true, &[], None));
+        check(&["--endpoints-retired-namespaces=b, a,b"], (false, &["a", "b"], None));
+        check(
+            &["--endpoints-default=retired", "--endpoints-retired-accept=nobody proxies"],
+            (true, &[], Some("nobody proxies")),
+        );
+    }
+
+    #[test]
     fn traces_are_settled_by_their_flags() {
         let check = |words: &[&str], want: Option<(&str, u32)>| {
             let want = want.map(|(endpoint, rate)| TracingSettings {
@@ -428,6 +451,11 @@ mod tests {
             &["--concurrent-endpoint-syncs=0"],
             &["--concurrent-endpoint-syncs=1001"],
             &["--feature-gates=InOrderInformers=false"],
+            &["--endpoints-default=off"],
+            &["--endpoints-retired-namespaces=a,B"],
+            &["--endpoints-retired-namespaces=a", "--endpoints-default=retired"],
+            &["--endpoints-retired-accept="],
+            &["--endpoints-retired-accept= "],
         ]
         .map(|words| settings(words).unwrap_err());
         insta::assert_snapshot!(errors.join("\n"));

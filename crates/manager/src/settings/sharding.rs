@@ -35,12 +35,17 @@ impl Settings {
 
 /// Returns the namespaces, sorted and each once.
 pub(super) fn namespaces(names: &[String]) -> Result<Vec<String>, InvalidOption> {
+    namespace_names("--namespaces", names)
+}
+
+/// Returns the names of namespaces in an option, sorted and each once.
+pub(super) fn namespace_names(option: &str, names: &[String]) -> Result<Vec<String>, InvalidOption> {
     let names = names.iter().map(|name| name.trim()).filter(|name| !name.is_empty());
     let mut namespaces: Vec<String> = names.map(str::to_owned).collect();
     let valid = |name: &String| is_object_name(name) && !name.contains('.') && name.len() <= 63;
     if let Some(name) = namespaces.iter().find(|name| !valid(name)) {
         let why = "write names of namespaces: lower-case letters, digits and `-`, at most 63 characters long";
-        return Err(InvalidOption::new("--namespaces", name, why));
+        return Err(InvalidOption::new(option, name, why));
     }
     namespaces.sort_unstable();
     namespaces.dedup();

@@ -1,0 +1,312 @@
+//! Takes the place of the controller where no Service is to have Endpoints: deletes those that
+//! controllers made, once.
+//!
+//! It lists their metadata, in pages. Before it deletes an object it reads the Service: the mirrored
+//! slices of a Service without a selector may be all that it has. It lists again after a failure,
+//! and after a change that came between.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube_endpoint_api_writer::EventRecorder;
+use kube_endpoint_api_writer::{Deleted, FailedWrite, MetadataPage, TrackedWriter, WriteError};
+use kube_endpoint_controller_runtime::ControllerContext;
+use kube_endpoint_core_model::maker::{Content, Provenance};
+use kube_endpoint_core_model::retirement::EndpointsSetting;
+use kube_endpoint_core_model::well_known::ANNOTATION_LEADER;
+use kube_endpoint_core_model::{
+    Backoff, Endpoints, LabelSelector, ObjectKey, PlannedEvent, Service, StringMap, Text,
+};
+use kube_endpoint_informer::{Cluster, Kind};
+use serde::Deserialize;
+use tokio::sync::Notify;
+use tokio::time::sleep;
+
+use super::retired::Retirement;
+
+/// The most objects in a page.
+const PAGE: usize = 500;
+/// The pauses between two lists, if the first left something to do.
+const PAUSES: Backoff = Backoff::new(Duration::from_secs(2), Duration::from_secs(60));
+/// How often the gauge of retired Services follows the cache.
+const COUNTED: Duration = Duration::from_secs(60);
+
+/// Deletes the Endpoints that controllers made. Clones share it.
+#[derive(Clone)]
+pub struct RetireAll(Arc<Inner>);
+
+struct Inner {
+    cluster: Cluster,
+    writer: TrackedWriter,
+    events: EventRecorder,
+    /// True if somebody has decided that it does not matter if the API server reads Endpoints.
+    is_accepted: bool,
+    /// The Services of this process, if others have a part.
+    service_selector: Option<LabelSelector>,
+    gauges: Retirement,
+    stopped: Notify,
+}
+
+/// The metadata of Endpoints.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Listed {
+    name: Text,
+    namespace: Text,
+    #[serde(default)]
+    labels: StringMap,
+    #[serde(default)]
+    annotations: StringMap,
+    #[serde(default)]
+    deletion_timestamp: Option<Text>,
+    #[serde(flatten)]
+    provenance: Provenance,
+}
+
+/// The result of one list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Pass {
+    deleted: usize,
+    /// Objects that a controller made and that stay, because their Service has no selector.
+    kept: usize,
+    /// Objects that another list has to look at again.
+    left: usize,
+    /// True if the API server does not need Endpoints itself.
+    is_allowed: bool,
+}
+
+/// The reason why a list ended early.
+#[derive(Debug)]
+enum Stopped {
+    /// The API server needs Endpoints itself, for this reason.
+    Refused(String),
+    Failed(WriteError),
+}
+
+impl fmt::Display for Stopped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(why) => {
+                write!(f, "{why}; set --endpoints-default=published, or --endpoints-retired-accept=REASON")
+            }
+            Self::Failed(error) => error.fmt(f),
+        }
+    }
+}
+
+impl From<WriteError> for Stopped {
+    fn from(error: WriteError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl RetireAll {
+    /// Takes the place of a controller with this context. Events and writes are as those of the
+    /// controller. `is_accepted` is
+    /// [`RetirementOptions::is_accepted`](crate::RetirementOptions::is_accepted).
+    pub fn new(
+        context: ControllerContext,
+        is_accepted: bool,
+        service_selector: Option<LabelSelector>,
+    ) -> Self {
+        let ControllerContext { cluster, writer, events, clock: _, seed } = context;
+        // Nobody lists the objects that this deletes, so their echoes never come.
+        let tracker = cluster.ledger(Kind::Endpoints).tracker();
+        let writer = TrackedWriter::new(writer, tracker, seed);
+        let gauges = Retirement::new();
+        Self(Arc::new(Inner {
+            cluster,
+            writer,
+            events,
+            is_accepted,
+            service_selector,
+            gauges,
+            stopped: Notify::new(),
+        }))
+    }
+
+    /// Lets [`Self::run`] return.
+    pub fn shut_down(&self) {
+        self.0.stopped.notify_one();
+    }
+
+    /// Deletes the Endpoints, and then only counts Services, until [`Self::shut_down`].
+    pub async fn run(self) {
+        let inner = &*self.0;
+        inner.gauges.start();
+        tokio::select! {
+            biased;
+            () = inner.stopped.notified() => {}
+            () = inner.delete_all() => {}
+            () = inner.count() => {}
+        }
+    }
+}
+
+impl Inner {
+    /// Lists until nothing is left to do, and then waits for ever.
+    async fn delete_all(&self) {
+        let mut total = 0;
+        for attempt in 0.. {
+            self.writer.writer().fence().opened().await;
+            self.gauges.keep_none();
+            let mut pass = Pass { is_allowed: self.is_accepted, ..Pass::default() };
+            match self.list(&mut pass).await {
+                Ok(()) if pass.left == 0 => {
+                    total += pass.deleted;
+                    tracing::info!(
+                        deleted = total,
+                        without_selector = pass.kept,
+                        "no Service has Endpoints of a controller any more, apart from Services without a selector"
+                    );
+                    break;
+                }
+                Ok(()) => {}
+                Err(error @ Stopped::Refused(_)) => tracing::error!(%error, "the Endpoints stay"),
+                Err(error) => {
+                    tracing::warn!(%error, "Endpoints that are to be deleted may be left; trying again")
+                }
+            }
+            total += pass.deleted;
+            sleep(PAUSES.delay(attempt)).await;
+        }
+        std::future::pending().await
+    }
+
+    /// Keeps the gauge of retired Services up to date.
+    async fn count(&self) {
+        loop {
+            if self.cluster.has_synced_kinds([Kind::Services]) {
+                let services = self.cluster.services().into_iter();
+                let retired = services.filter(|key| {
+                    self.cluster
+                        .service(key)
+                        .is_some_and(|service| service.selects_pods() && self.is_selected(&service.labels))
+                });
+                self.gauges.set_retired(retired.count());
+            }
+            sleep(COUNTED).await;
+        }
+    }
+
+    fn is_selected(&self, labels: &StringMap) -> bool {
+        self.service_selector.as_ref().is_none_or(|selector| selector.matches(labels))
+    }
+
+    async fn list(&self, pass: &mut Pass) -> Result<(), Stopped> {
+        let names = self.cluster.watched_namespaces().names();
+        let scopes: Vec<Option<&Text>> =
+            if names.len() == 0 { vec![None] } else { names.map(Some).collect() };
+        for namespace in scopes {
+            let mut token = None;
+            loop {
+                let page = self.writer.writer().list_metadata::<Endpoints, Listed>(
+                    namespace.map(|name| &**name),
+                    PAGE,
+                    token.as_deref(),
+                );
+                let MetadataPage { items, next } = page.await?;
+                for listed in &items {
+                    self.delete(listed, pass).await?;
+                }
+                token = next;
+                if token.is_none() {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes an object, if it is to be deleted.
+    async fn delete(&self, listed: &Listed, pass: &mut Pass) -> Result<(), Stopped> {
+        let key = ObjectKey { namespace: listed.namespace.clone(), name: listed.name.clone() };
+        let writer = self.writer.writer();
+        let maker = listed.provenance.maker(Content::Endpoints, &writer.controllers());
+        let is_candidate = maker.is_controller()
+            && listed.deletion_timestamp.is_none()
+            && !listed.annotations.contains_key(ANNOTATION_LEADER)
+            && self.cluster.watched_namespaces().contains(Kind::Endpoints, &key.namespace);
+        if !is_candidate {
+            return Ok(());
+        }
+        let service = writer.service(&key).await?;
+        if !self.is_selected(service.as_ref().map_or(&listed.labels, |service| &service.labels)) {
+            return Ok(());
+        }
+        if let Some(service) = &service {
+            if service.is_of_the_api_server() {
+                return Ok(());
+            }
+            if !service.selects_pods() {
+                pass.kept += 1;
+                return Ok(());
+            }
+        }
+        let result = self.delete_listed(&key, listed, pass).await;
+        let is_left = !matches!(result, Ok(true));
+        self.gauges.keep(&key, is_left);
+        if result? {
+            self.report(service);
+        }
+        Ok(())
+    }
+
+    /// Deletes the object that a list has shown. Returns false if another list has to look at it
+    /// again.
+    async fn delete_listed(
+        &self,
+        key: &ObjectKey,
+        listed: &Listed,
+        pass: &mut Pass,
+    ) -> Result<bool, Stopped> {
+        if !pass.is_allowed {
+            if let Some(why) = self.writer.writer().server_version().await?.needs_endpoints(true) {
+                return Err(Stopped::Refused(why));
+            }
+            pass.is_allowed = true;
+        }
+        let mut seen = Endpoints::default();
+        seen.metadata.namespace = key.namespace.clone();
+        seen.metadata.name = key.name.clone();
+        seen.metadata.uid = listed.provenance.uid().clone();
+        seen.metadata.resource_version = listed.provenance.version();
+        let deleted = self.writer.delete_unchanged(key, &seen).await;
+        self.writer.tracker().forget(key);
+        match deleted {
+            Ok(Deleted::Now | Deleted::Recorded) => {
+                pass.deleted += 1;
+                Ok(true)
+            }
+            Ok(Deleted::Before) => Ok(true),
+            Ok(Deleted::Replaced) | Err(FailedWrite { error: WriteError::Conflict(_), .. }) => {
+                pass.left += 1;
+                Ok(false)
+            }
+            Err(FailedWrite { error, .. }) if error.ends_deletes() => Err(error.into()),
+            Err(failed) => {
+                tracing::warn!(endpoints = %key, error = %failed.error, "Endpoints could not be deleted");
+                pass.left += 1;
+                Ok(false)
+            }
+        }
+    }
+
+    /// Reports that a Service does not get what its annotation asks for.
+    fn report(&self, service: Option<Service>) {
+        if let Some(service) = service
+            && service.endpoints_setting() == Ok(Some(EndpointsSetting::Published))
+        {
+            self.events.record(
+                (&service).into(),
+                &PlannedEvent::warning(
+                    "EndpointsNotPublished",
+                    "the annotation asks for Endpoints, but no Service has any while the manager runs with \
+                     --endpoints-default=retired; use --endpoints-retired-namespaces if some are to have them"
+                        .to_owned(),
+                ),
+            );
+        }
+    }
+}
