@@ -45,6 +45,23 @@ impl Operation {
     }
 }
 
+/// The answer to a create or an update.
+struct Stored {
+    version: ResourceVersion,
+    /// True if another client changed the object in the meantime.
+    is_foreign: bool,
+    /// The time from the sending of the request.
+    took: Duration,
+}
+
+impl Stored {
+    fn of(write: PendingWrite<'_>, version: ResourceVersion, position: ResourceVersion) -> Self {
+        let sent_at = write.sent_at();
+        let took = sent_at.map(|at| Instant::now().into_std().saturating_duration_since(at));
+        Self { version, is_foreign: write.answered(version, position), took: took.unwrap_or_default() }
+    }
+}
+
 /// The result of a delete that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deleted {
@@ -138,7 +155,8 @@ impl TrackedWriter {
     }
 
     /// Carries writes out in order: creates, updates, deletes. `position` returns the position of
-    /// the cache; `done` is called after each write that succeeded.
+    /// the cache; `done` is called after each write that succeeded, with the time from the sending
+    /// of a create or an update to its answer.
     ///
     /// The first create or update that fails ends the list, with two exceptions. With `without`, a
     /// create that fails does not keep others from being tried, unless the answer took long or
@@ -150,7 +168,7 @@ impl TrackedWriter {
         owner: &ObjectKey,
         writes: Writes<T>,
         position: impl Fn() -> ResourceVersion,
-        mut done: impl FnMut(Operation),
+        mut done: impl FnMut(Operation, Duration),
         without: Option<impl FnOnce(Vec<T>, Writes<T>) -> Writes<T>>,
     ) -> Carried<T> {
         let mut carried = Carried::default();
@@ -161,10 +179,10 @@ impl TrackedWriter {
             let mut object = Arc::new(object);
             let began = Instant::now();
             match self.create_named(owner, &mut object, &position).await {
-                Ok(foreign) => {
-                    carried.changed_meanwhile |= foreign;
+                Ok(Stored { is_foreign, took, .. }) => {
+                    carried.changed_meanwhile |= is_foreign;
                     created += 1;
-                    done(Operation::Create);
+                    done(Operation::Create, took);
                 }
                 Err(failed) => {
                     let error = &failed.error;
@@ -188,12 +206,12 @@ impl TrackedWriter {
         for object in update {
             let object = Arc::new(object);
             match self.update(owner, &object, &position).await {
-                Ok((version, foreign)) => {
-                    carried.changed_meanwhile |= foreign;
+                Ok(Stored { version, is_foreign, took }) => {
+                    carried.changed_meanwhile |= is_foreign;
                     if version == object.metadata().resource_version {
                         carried.unchanged.push(Arc::unwrap_or_clone(object));
                     }
-                    done(Operation::Update);
+                    done(Operation::Update, took);
                 }
                 Err(failed) => {
                     carried.failed.push(failed);
@@ -206,7 +224,7 @@ impl TrackedWriter {
                 Ok(deleted) => {
                     carried.cache_behind |= deleted == Deleted::Before;
                     carried.changed_meanwhile |= deleted == Deleted::Replaced;
-                    done(Operation::Delete);
+                    done(Operation::Delete, Duration::ZERO);
                 }
                 Err(failed) => {
                     let ends = failed.error.ends_deletes();
@@ -220,14 +238,13 @@ impl TrackedWriter {
         carried
     }
 
-    /// Creates an object; one without a name is named from its `generateName`. Returns true if
-    /// another client changed it in the meantime.
+    /// Creates an object; one without a name is named from its `generateName`.
     async fn create_named<T: Writable>(
         &self,
         owner: &ObjectKey,
         object: &mut Arc<T>,
         position: impl Fn() -> ResourceVersion,
-    ) -> Result<bool, FailedWrite> {
+    ) -> Result<Stored, FailedWrite> {
         if !object.metadata().name.is_empty() {
             return self.create(owner, object, &position).await;
         }
@@ -237,7 +254,7 @@ impl TrackedWriter {
         metadata.name = lost.unwrap_or_else(|| self.names.generate_name(&metadata.generate_name));
         let key = metadata.key();
         let error = match self.create(owner, object, &position).await {
-            Ok(foreign) => return Ok(foreign),
+            Ok(stored) => return Ok(stored),
             Err(failed) => failed.error,
         };
         let failed = |error| Err(FailedWrite { operation: Operation::Create, object: key.clone(), error });
@@ -270,8 +287,7 @@ impl TrackedWriter {
         }
     }
 
-    /// Creates an object under the name that it carries. Returns true if another client changed it
-    /// in the meantime.
+    /// Creates an object under the name that it carries.
     ///
     /// # Errors
     ///
@@ -282,11 +298,11 @@ impl TrackedWriter {
         owner: &ObjectKey,
         object: &Arc<T>,
         position: impl Fn() -> ResourceVersion,
-    ) -> Result<bool, FailedWrite> {
+    ) -> Result<Stored, FailedWrite> {
         let key = object.metadata().key();
         let mut write = self.tracker.write(owner, &key, Verb::Create, position());
         let mut error = match self.writer.create(object, &mut write).await {
-            Ok(version) => return Ok(write.answered(version, position())),
+            Ok(version) => return Ok(Stored::of(write, version, position())),
             Err(error) => error,
         };
         failed(write, &error);
@@ -302,8 +318,7 @@ impl TrackedWriter {
         Err(FailedWrite { operation: Operation::Create, object: key, error })
     }
 
-    /// Replaces an object. Returns the version that was stored, and true if another client changed
-    /// the object in the meantime.
+    /// Replaces an object.
     ///
     /// # Errors
     ///
@@ -315,12 +330,12 @@ impl TrackedWriter {
         owner: &ObjectKey,
         object: &Arc<T>,
         position: impl Fn() -> ResourceVersion,
-    ) -> Result<(ResourceVersion, bool), FailedWrite> {
+    ) -> Result<Stored, FailedWrite> {
         let key = object.metadata().key();
         let verb = Verb::Update(object.metadata().resource_version);
         let mut write = self.tracker.write(owner, &key, verb, position());
         let mut error = match self.writer.update(object, &mut write).await {
-            Ok(version) => return Ok((version, write.answered(version, position()))),
+            Ok(version) => return Ok(Stored::of(write, version, position())),
             Err(error) => error,
         };
         let mut gone = false;

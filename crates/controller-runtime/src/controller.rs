@@ -94,6 +94,9 @@ impl<R: Reconciler> Controller<R> {
             move |key, reason| {
                 let runtime = Arc::clone(&syncing);
                 async move {
+                    if let Some(outcome) = runtime.wait_for_spacing(&key, reason) {
+                        return Ok(outcome);
+                    }
                     let sync = observed(&runtime, &key, reason.causes);
                     measured(sync, reason.since, |took| runtime.published(took)).await
                 }

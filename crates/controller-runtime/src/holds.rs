@@ -9,10 +9,11 @@
 use std::time::Duration;
 
 use kube_endpoint_core_model::{Backoff, ObjectKey};
+use kube_endpoint_workqueue::Reason;
 use rand::RngExt;
 use tokio::time::Instant;
 
-use crate::{Cause, Outcome, Reconciler, Runtime, Spacing};
+use crate::{Cause, Outcome, Reconciler, Runtime, Spacing, spacing};
 
 /// The longest wait of a sync for the cache: the event that it waits for may have arrived already,
 /// or may never arrive.
@@ -38,8 +39,8 @@ pub enum Hold {
     ForeignWrite,
     /// The API server accepted an update and kept what it had.
     UndoneUpdate,
-    /// The controller wrote for a Service with many pods a short time ago. This delays changes of
-    /// pods.
+    /// The controller wrote a short time ago, for a Service with many pods or to an API server that
+    /// answers late. This delays changes of pods.
     Spacing,
 }
 
@@ -100,14 +101,18 @@ impl Holds {
         self.0.iter_mut().find(|held| held.why == why)
     }
 
-    /// Begins a wait, or moves its end. A wait that blocks nothing keeps the earlier of two ends,
-    /// as the queue does for its sync.
+    /// Begins a wait, or moves its end. A wait that only starts a sync keeps the earlier of two
+    /// ends, as the queue does for its sync, and spacing the later one.
     pub(crate) fn set(&mut self, why: Hold, now: Instant, until: Instant) {
         let Some(held) = self.find(why) else {
             return self.0.push(Held { why, since: now, until: Some(until) });
         };
-        let pending = held.until.filter(|end| why.only_starts_sync() && *end > now);
-        held.until = Some(pending.map_or(until, |end| end.min(until)));
+        let pending = held.until.filter(|end| *end > now);
+        held.until = Some(match pending {
+            Some(end) if why.only_starts_sync() => end.min(until),
+            Some(end) if why == Hold::Spacing => end.max(until),
+            _ => until,
+        });
     }
 
     /// Forgets a wait whose reason is gone.
@@ -246,10 +251,18 @@ impl<R: Reconciler> Runtime<R> {
     /// Begins the spacing: changes of pods wait for its end. Call this before the first write of a
     /// sync.
     pub(crate) fn space_writes(&self, key: &ObjectKey) {
-        if self.spacing == Spacing::NONE {
-            return;
+        let Some(spacing) = self.spacing.filter(|spacing| *spacing != Spacing::NONE) else { return };
+        self.space_for(key, spacing.of(self.cluster().pod_count_of(key)));
+    }
+
+    /// Makes the spacing longer after writes the slowest of which took this long.
+    pub(crate) fn space_after(&self, key: &ObjectKey, took: Duration) {
+        if self.spacing.is_some() {
+            self.space_for(key, spacing::after(took));
         }
-        let spacing = self.spacing.of(self.cluster().pod_count_of(key));
+    }
+
+    fn space_for(&self, key: &ObjectKey, spacing: Duration) {
         if !spacing.is_zero() {
             let now = Instant::now();
             self.keys.with_rare(key, |state| state.holds.set(Hold::Spacing, now, now + spacing));
@@ -258,12 +271,26 @@ impl<R: Reconciler> Runtime<R> {
 
     /// Returns how long a change of a pod has to wait for the end of the spacing.
     pub(crate) fn left_of_spacing(&self, key: &ObjectKey) -> Duration {
-        if self.spacing == Spacing::NONE {
+        if self.spacing.is_none() {
             return Duration::ZERO;
         }
         let now = Instant::now();
         let left = self.keys.with_kept_rare(key, |state| state.holds.left(Hold::Spacing, now));
         left.flatten().unwrap_or_default()
+    }
+
+    /// Puts a sync off that only changes of pods cause, if the spacing has not ended: these changes
+    /// arrived during the write that began it.
+    pub(crate) fn wait_for_spacing(&self, key: &ObjectKey, reason: Reason) -> Option<Outcome> {
+        if !reason.causes.is_within(Cause::Pod.into()) {
+            return None;
+        }
+        let left = self.left_of_spacing(key);
+        if left.is_zero() {
+            return None;
+        }
+        self.add_after(key.clone(), left, reason);
+        Some(Outcome::Spaced)
     }
 
     /// Adds a random part of up to `share` to a time.
@@ -295,6 +322,10 @@ mod tests {
         for (delay, want) in [(300, 300), (1, 1), (60, 1)] {
             holds.set(Hold::ForeignWrite, now, now + secs(delay));
             assert_eq!(holds.left(Hold::ForeignWrite, now), Some(secs(want)), "the earliest end counts");
+        }
+        for (delay, want) in [(5, 100), (200, 200)] {
+            holds.set(Hold::Spacing, now, now + secs(delay));
+            assert_eq!(holds.left(Hold::Spacing, now), Some(secs(want)), "the latest end counts");
         }
     }
 

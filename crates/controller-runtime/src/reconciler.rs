@@ -186,6 +186,9 @@ pub enum Outcome {
     Stale,
     /// The API server asked for a pause. The runtime repeats the sync after it.
     Paused,
+    /// Changes of pods arrived during a write, and are written together with later ones
+    /// ([`RuntimeOptions::write_spacing`]). The runtime repeats the sync.
+    Spaced,
     /// The process may not write now. The runtime repeats the sync when it may.
     Fenced,
 }
@@ -197,6 +200,7 @@ impl Outcome {
             Self::Done => "done",
             Self::Stale => "stale",
             Self::Paused => "paused",
+            Self::Spaced => "spaced",
             Self::Fenced => "fenced",
         }
     }

@@ -67,7 +67,8 @@ pub struct Runtime<R: Reconciler> {
     pub(crate) recent_foreign_writes: RecentForeignWrites,
     pub(crate) other_controller: Mutex<Option<OtherController>>,
     pub(crate) writes_after_failed_create: bool,
-    pub(crate) spacing: Spacing,
+    /// `None` if the gate `WriteSpacing` is off.
+    pub(crate) spacing: Option<Spacing>,
     pub(crate) random: Mutex<ChaCha8Rng>,
 }
 
@@ -75,7 +76,7 @@ impl<R: Reconciler> Runtime<R> {
     pub(crate) fn new(context: ControllerContext, reconciler: R) -> Self {
         let ControllerContext { cluster, writer, events, clock, seed } = context;
         let config = reconciler.config();
-        let spacing = if config.options.write_spacing { config.spacing } else { Spacing::NONE };
+        let spacing = config.options.write_spacing.then_some(config.spacing);
         let queue = WorkQueue::new(config.queue_name, config.rate_limiter);
         let metrics = Metrics::register(config.queue_name);
         let outage = Member::new(&config.options, &queue, &metrics);
@@ -119,8 +120,8 @@ impl<R: Reconciler> Runtime<R> {
     }
 
     /// Starts syncs of the Services that a change of a pod concerns, if they are `wanted`, after a
-    /// delay in which more changes may arrive. The sync of a Service with many pods also waits for
-    /// the end of [`Config::spacing`](crate::Config::spacing).
+    /// delay in which more changes may arrive. A sync also waits for the end of the
+    /// [spacing](crate::RuntimeOptions::write_spacing) of its Service.
     pub fn add_services_of(&self, event: &PodEvent, delay: Duration, wanted: impl Fn(&ObjectKey) -> bool) {
         for service in event.services_to_sync().filter(|service| wanted(service)) {
             let delay = delay.max(self.left_of_spacing(service));

@@ -1,6 +1,7 @@
 //! Runs one sync of a key, and decides from its result when the key is synced again.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use kube_endpoint_api_writer::{Carried, FailedWrite, Operation, Writable, WriteError};
 use kube_endpoint_core_model::{Admission, ObjectKey, Timestamp, Writes};
@@ -198,7 +199,9 @@ impl<R: Reconciler> Runtime<R> {
             if busy {
                 continue;
             }
-            let wrote = |operation| {
+            let mut slowest = Duration::ZERO;
+            let wrote = |operation, took| {
+                slowest = slowest.max(took);
                 self.wrote(operation);
                 progress(Progress::Wrote(operation));
             };
@@ -207,6 +210,7 @@ impl<R: Reconciler> Runtime<R> {
             });
             let Carried { changed_meanwhile, cache_behind, unchanged, failed } =
                 self.writer.carry_out(key, writes, || self.position(&key.namespace), wrote, without).await;
+            self.space_after(key, slowest);
             if self.writer.tracker().take_went_back() {
                 // A second read has to confirm that the server's storage went back.
                 self.suspect(&key.namespace);

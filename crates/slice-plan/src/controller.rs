@@ -141,7 +141,7 @@ impl SliceSync {
     pub fn observe(&self, attempt: &Attempt<'_, ObjectKey, Outcome, SyncError>) {
         self.metrics.synced(match attempt.result {
             // The sync is not over yet.
-            Ok(Outcome::Paused | Outcome::Fenced) => return,
+            Ok(Outcome::Paused | Outcome::Spaced | Outcome::Fenced) => return,
             Ok(Outcome::Stale) => SyncResult::Stale,
             Ok(Outcome::Done) => SyncResult::Success,
             Err(_) => SyncResult::Error,

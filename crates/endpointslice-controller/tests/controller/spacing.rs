@@ -43,7 +43,7 @@ async fn no_change_waits_longer_than_a_tenth_of_a_second() {
 #[tokio::test(start_paused = true)]
 async fn another_change_of_a_large_service_is_written_at_once() {
     let written = written_at(ControllerOptions::default(), 1000, true).await;
-    assert_eq!(written, [0, 45, 50, 95, 145, 195], "a sync that was due stays due");
+    assert_eq!(written, [0, 45, 95, 145, 195], "it takes the changes of pods along");
 }
 
 #[tokio::test(start_paused = true)]
@@ -57,4 +57,22 @@ async fn without_the_gate_each_change_is_written_at_once() {
     let options = changed(|options| options.runtime.write_spacing = false);
     let written = written_at(options, 1000, false).await;
     assert_eq!(written.len(), 20, "{written:?}");
+}
+
+/// An API server that answers late gets fewer writes, also for a small Service.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_answers_late_gets_fewer_writes() {
+    let check = async |late: u64, on: bool, want: &[u128]| {
+        let server = server(numbered_pods(pod, 0..20, true).chain([service("web")]));
+        let options = changed(|options| options.runtime.write_spacing = on);
+        let harness = Harness::start(&server, options).await;
+        harness.pass(Duration::from_secs(5)).await;
+        harness.answer_late(Duration::from_millis(late));
+        let written = harness.written_at(numbered_pods(pod, 0..20, false), None).await;
+        assert_eq!(written, want, "{late} ms");
+    };
+    check(20, true, &[0, 120, 240]).await;
+    check(40, true, &[0, 240]).await;
+    check(500, true, &[0, 1500]).await;
+    check(40, false, &[0, 40, 80, 120, 160, 200]).await;
 }

@@ -25,7 +25,7 @@ pub(crate) struct LastWrite {
 /// The beginning of a write.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Begun {
-    at: Instant,
+    pub(crate) at: Instant,
     /// [`LastWrite::unversioned`] at this time.
     unversioned: u64,
 }
