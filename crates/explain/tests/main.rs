@@ -14,6 +14,7 @@ mod leader;
 mod other_objects;
 mod refused;
 mod render;
+mod retired;
 mod selectors;
 mod shop;
 mod statuses;
