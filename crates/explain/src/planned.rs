@@ -102,7 +102,7 @@ impl Options {
         }
     }
 
-    /// Returns true if a Service is to have no Endpoints. Without a time, a rehearsal has not ended.
+    /// Returns true if a Service is to have no Endpoints. Without a time, no rehearsal has ended.
     pub(crate) fn retires(&self, service: &Service, now: Option<Timestamp>) -> bool {
         let now = now.unwrap_or(Timestamp::MIN);
         self.retired.as_ref().is_some_and(|retired| retired.wanted(service, now) != Wanted::Published)

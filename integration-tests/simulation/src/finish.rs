@@ -185,7 +185,7 @@ impl Cluster {
         let objects = kinds.into_iter().flat_map(|(plural, kind)| {
             self.server.list(plural).into_iter().map(move |mut object| {
                 (object["apiVersion"], object["kind"]) = ("v1".into(), kind.into());
-                // The clock of new controllers is at the beginning, where rehearsals have not ended.
+                // New controllers begin at the first hour, where no rehearsal has ended.
                 let annotations = object["metadata"]["annotations"].as_object_mut();
                 if let Some(annotations) = annotations {
                     let is_rehearsal =
