@@ -89,8 +89,17 @@ impl Cluster {
         self.server.list("services").iter().filter(is_retired).map(name_of).collect()
     }
 
-    /// Checks that retired Services have no Endpoints, apart from those that a user has written.
+    /// Checks that retired Services have no Endpoints, apart from those that a user has written, and
+    /// that the others that select pods have some.
     fn has_no_retired_endpoints(&self) -> Checked {
+        let retired = self.retired();
+        for (name, selects) in self.selecting() {
+            let (namespace, service) = name.split_once('/').unwrap_or_default();
+            let is_published = selects && !retired.contains(&name);
+            if is_published && self.server.get("endpoints", namespace, service).is_none() {
+                return Err(("Services that are not retired have Endpoints", name));
+            }
+        }
         for name in self.retired() {
             let (namespace, service) = name.split_once('/').unwrap_or_default();
             let found = self.server.get("endpoints", namespace, service);
