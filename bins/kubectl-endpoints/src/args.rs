@@ -104,6 +104,11 @@ pub(crate) enum Command {
     /// Print who writes EndpointSlices and Endpoints, whether kube-controller-manager's loops are
     /// off, and what would change; exit code 0: fine, 1: something to do, 2: not all is known
     Doctor(WholeCluster),
+    /// Print who still reads v1 Endpoints, and what could not be seen; exit code 0: no reader was
+    /// seen, 1: a namespace has to keep its Endpoints, 2: not known, or error
+    ///
+    /// Only reads. Per namespace the verdict is refuse, unknown or no reader seen.
+    Retire(Retire),
     /// Serve the manager's status page on loopback, with your credentials
     ///
     /// Only GET of the page's paths, only for the browser that opens the printed address.
@@ -145,6 +150,21 @@ impl Scope {
     pub(crate) fn namespace<'n>(&self, namespace: &'n str) -> Option<&'n str> {
         (!self.all_namespaces).then_some(namespace)
     }
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Retire {
+    /// All namespaces
+    #[arg(long, short = 'A')]
+    pub(crate) all_namespaces: bool,
+    /// Audit log of an API server, with one event as JSON a line; `-` is standard input; may be
+    /// repeated
+    #[arg(long, value_name = "FILE")]
+    pub(crate) audit_log: Vec<PathBuf>,
+    /// Answer of an API server to /metrics; one for each API server [default: ask the server of the
+    /// kubeconfig]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) metrics: Vec<PathBuf>,
 }
 
 /// The least severity of a problem that makes lint fail.

@@ -18,7 +18,7 @@ use crate::args::{Command, CommandLine, Compatibility, Format, Global, Kind, Sco
 use crate::connect::{Connection, connect};
 use crate::output::{Output, json, print, print_note};
 use crate::reader::{Reader, Reading, may_tell_more};
-use crate::{FAILED, cleanup, completion, doctor, junit, manifests, top, ui};
+use crate::{FAILED, cleanup, completion, doctor, junit, manifests, retire, top, ui};
 
 /// How often a diff reads a cluster, and how long it waits in between: controllers finish writes
 /// under way in that time.
@@ -54,6 +54,7 @@ pub(crate) async fn run(command_line: &CommandLine) -> anyhow::Result<u8> {
         }
         Command::Top { scope } => run_top(global, output, &options, scope).await,
         Command::Doctor(_) => Box::pin(run_doctor(global, output, &options)).await,
+        Command::Retire(args) => Box::pin(retire::run(global, output, args)).await,
         Command::Ui(args) => ui::run(global, args).await,
         Command::Completion { shell } => completion::print_script(*shell),
         Command::Cleanup { scope, yes } => run_cleanup(global, output, scope, *yes).await,

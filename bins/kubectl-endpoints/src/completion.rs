@@ -239,7 +239,7 @@ fn values(arg: &Arg, prefix: &str) -> Wanted {
         prefix: prefix.to_owned(),
     };
     match arg.get_id().as_str() {
-        "kubeconfig" | "filename" | "certificate_authority" => Wanted::File,
+        "kubeconfig" | "filename" | "audit_log" | "metrics" | "certificate_authority" => Wanted::File,
         "manager_namespace" => name(Names::Namespaces, "", prefix),
         "namespace" => name(Names::Namespaces, "", prefix),
         "context" => name(Names::Contexts, "", prefix),
@@ -331,7 +331,7 @@ mod tests {
     #[test]
     fn commands_flags_and_values_are_completed() {
         for (line, want) in [
-            ("", "explain render diff lint top cleanup doctor ui completion"),
+            ("", "explain render diff lint top cleanup doctor retire ui completion"),
             ("ex", "explain"),
             ("x", ""),
             ("-n shop l", "lint"),
@@ -370,6 +370,8 @@ mod tests {
             ("--context ", r#"Contexts "" """#),
             ("lint --kubeconfig ", "file"),
             ("render -f a", "file"),
+            ("retire --audit-log a", "file"),
+            ("retire --metrics=", "file"),
         ] {
             assert_eq!(text(line), want, "{line:?}");
         }

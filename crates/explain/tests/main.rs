@@ -14,6 +14,7 @@ mod leader;
 mod other_objects;
 mod refused;
 mod render;
+mod retire;
 mod retired;
 mod selectors;
 mod shop;

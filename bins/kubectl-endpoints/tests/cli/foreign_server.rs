@@ -60,6 +60,7 @@ async fn nothing_is_made_of_the_answers_of_a_server_of_something_else() {
             &["diff"],
             &["cleanup"],
             &["doctor"],
+            &["retire"],
         ] {
             let output = shop.run(arguments).await;
             assert_eq!(output.status.code(), Some(2), "{head} {arguments:?}: {}", stdout(&output));

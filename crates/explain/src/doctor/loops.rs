@@ -164,7 +164,7 @@ pub(super) fn manager_runs(facts: &Facts, of: &Loop) -> bool {
 
 /// Returns true if the flags of all pods of kube-endpoint-manager turn all loops off that
 /// kube-controller-manager has: it serves EndpointSelectors beside it.
-pub(super) fn runs_beside(pods: &[Instance]) -> bool {
+pub(crate) fn runs_beside(pods: &[Instance]) -> bool {
     !pods.is_empty() && !pods.iter().any(|pod| LOOPS.iter().any(|of| turns_on(pod, of)))
 }
 

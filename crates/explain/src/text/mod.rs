@@ -8,6 +8,7 @@ mod doctor;
 mod document;
 mod explanation;
 mod reports;
+mod retire;
 mod table;
 
 pub use document::{Colors, Document, Emphasis, Layout, Line, Span};

@@ -1,0 +1,437 @@
+//! Reads audit logs of API servers: they tell who asked for Endpoints, and only for requests that
+//! they show.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+
+use kube_endpoint_core_model::{ObjectKey, Text, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use super::evidence::{EvidenceKind, Findings, Names, Requests, Source, Unseen, as_text, seconds};
+use super::programs::{Known, remedy_for_agent};
+
+/// The most clients, each with the namespace that it asks for, that a log holds. A log of a cluster
+/// has some hundreds.
+const CLIENTS: usize = 20_000;
+/// The longest user or user agent that is kept, in bytes: clients choose their user agents.
+const LONGEST_NAME: usize = 300;
+const READS: [&str; 3] = ["get", "list", "watch"];
+const PROXY_REMEDY: &str = "Use kubectl port-forward, an Ingress or a Gateway, or update the API servers to 1.37, which need no \
+     Endpoints for it.";
+
+/// The events of audit logs, added up line by line, so that a log may be larger than memory.
+#[derive(Clone, Debug, Default)]
+pub struct AuditLog {
+    events: u64,
+    /// Lines that are not JSON.
+    damaged: u64,
+    /// Lines that are JSON and no audit event.
+    others: u64,
+    from: Option<Timestamp>,
+    to: Option<Timestamp>,
+    /// The verbs of all requests.
+    verbs: BTreeSet<String>,
+    /// The verbs of requests for Endpoints.
+    of_endpoints: BTreeSet<String>,
+    shows_proxy: bool,
+    clients: BTreeMap<Client, BTreeMap<String, Count>>,
+    /// Events of clients that came after [`CLIENTS`] others.
+    left_out: u64,
+}
+
+/// A client, and what it asked for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Client {
+    user: String,
+    agent: String,
+    target: Target,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Target {
+    /// The Endpoints of a namespace, or of all if it is empty.
+    Endpoints(String),
+    /// The Service of a request to `services/NAME/proxy`.
+    Proxy(ObjectKey),
+}
+
+/// Requests with one verb. Each request may have an event when it starts and one when it ends.
+#[derive(Clone, Debug, Default)]
+struct Count {
+    started: u64,
+    ended: u64,
+    refused: u64,
+    not_found: u64,
+    first: Option<Timestamp>,
+    last: Option<Timestamp>,
+    names: Names,
+}
+
+impl Count {
+    fn requests(&self) -> u64 {
+        self.started.max(self.ended)
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawEvent<'l> {
+    #[serde(borrow)]
+    kind: Cow<'l, str>,
+    #[serde(borrow)]
+    api_version: Cow<'l, str>,
+    #[serde(borrow, default)]
+    stage: Cow<'l, str>,
+    #[serde(borrow, default)]
+    verb: Cow<'l, str>,
+    #[serde(borrow, default)]
+    user: RawUser<'l>,
+    #[serde(borrow, default)]
+    impersonated_user: Option<RawUser<'l>>,
+    #[serde(borrow, default)]
+    user_agent: Cow<'l, str>,
+    #[serde(borrow, default)]
+    object_ref: Option<RawReference<'l>>,
+    #[serde(default)]
+    response_status: Option<RawStatus>,
+    #[serde(borrow, default)]
+    request_received_timestamp: Option<Cow<'l, str>>,
+}
+
+#[derive(Default, Deserialize)]
+struct RawUser<'l> {
+    #[serde(borrow, default)]
+    username: Cow<'l, str>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct RawReference<'l> {
+    #[serde(borrow)]
+    resource: Cow<'l, str>,
+    #[serde(borrow)]
+    api_group: Cow<'l, str>,
+    #[serde(borrow)]
+    namespace: Cow<'l, str>,
+    #[serde(borrow)]
+    name: Cow<'l, str>,
+    #[serde(borrow)]
+    subresource: Cow<'l, str>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RawStatus {
+    code: i64,
+}
+
+impl AuditLog {
+    /// Adds a line. A damaged one only counts; an empty one does not.
+    pub fn add(&mut self, line: &[u8]) {
+        let line = line.trim_ascii();
+        if line.is_empty() {
+            return;
+        }
+        match serde_json::from_slice::<RawEvent<'_>>(line) {
+            Ok(event) if event.kind == "Event" && event.api_version.starts_with("audit.k8s.io/") => {
+                self.add_event(&event);
+            }
+            Ok(_) => self.others += 1,
+            Err(_) if serde_json::from_slice::<serde::de::IgnoredAny>(line).is_ok() => self.others += 1,
+            Err(_) => self.damaged += 1,
+        }
+    }
+
+    /// Adds a line that is too long to be read.
+    pub fn add_damaged(&mut self) {
+        self.damaged += 1;
+    }
+
+    /// Returns the number of lines that were added, without empty ones.
+    pub fn lines(&self) -> u64 {
+        self.events + self.damaged + self.others
+    }
+
+    /// Returns the number of events.
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    fn add_event(&mut self, event: &RawEvent<'_>) {
+        self.events += 1;
+        let at = event.request_received_timestamp.as_ref().and_then(|at| at.parse::<Timestamp>().ok());
+        self.from = earlier(self.from, at);
+        self.to = self.to.max(at);
+        insert(&mut self.verbs, &event.verb);
+        // The first event of a request does not tell as whom the client asks, nor the answer.
+        if event.stage == "RequestReceived" {
+            return;
+        }
+        let Some(object) = event.object_ref.as_ref().filter(|object| object.api_group.is_empty()) else {
+            return;
+        };
+        let target = match (&*object.resource, &*object.subresource) {
+            ("endpoints", _) => {
+                insert(&mut self.of_endpoints, &event.verb);
+                Target::Endpoints(object.namespace.clone().into_owned())
+            }
+            ("services", "proxy") => {
+                self.shows_proxy = true;
+                Target::Proxy(ObjectKey::new(&*object.namespace, service_name(&object.name)))
+            }
+            _ => return,
+        };
+        let user = event.impersonated_user.as_ref().unwrap_or(&event.user);
+        let client = Client { user: shortened(&user.username), agent: shortened(&event.user_agent), target };
+        if self.clients.len() >= CLIENTS && !self.clients.contains_key(&client) {
+            self.left_out += 1;
+            return;
+        }
+        let count =
+            self.clients.entry(client).or_default().entry(event.verb.clone().into_owned()).or_default();
+        match &*event.stage {
+            "ResponseStarted" => count.started += 1,
+            _ => {
+                count.ended += 1;
+                let code = event.response_status.as_ref().map_or(0, |status| status.code);
+                count.refused += u64::from(code == 401 || code == 403);
+                count.not_found += u64::from(code == 404);
+            }
+        }
+        count.first = earlier(count.first, at);
+        count.last = count.last.max(at);
+        if !object.name.is_empty() {
+            count.names.add(&object.name);
+        }
+    }
+
+    /// Returns true if the log shows that somebody asks for Endpoints, so that its policy does not
+    /// drop reads of them.
+    fn shows_reads(&self) -> bool {
+        READS.iter().any(|verb| self.of_endpoints.contains(*verb))
+    }
+
+    /// Returns true if the log shows requests to `services/NAME/proxy`.
+    pub(super) fn shows_proxy(&self) -> bool {
+        self.shows_proxy
+    }
+
+    pub(super) fn summary(&self) -> AuditSummary {
+        AuditSummary {
+            events: self.events,
+            damaged: self.damaged,
+            others: self.others,
+            from: self.from,
+            to: self.to,
+            verbs: self.verbs.iter().cloned().collect(),
+            verbs_of_endpoints: self.of_endpoints.iter().cloned().collect(),
+            shows_services_proxy: self.shows_proxy,
+        }
+    }
+}
+
+/// The extent of an audit log. A policy may drop requests, and a log begins and ends.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct AuditSummary {
+    pub events: u64,
+    /// The number of lines that are not JSON.
+    pub damaged: u64,
+    /// The number of lines that are JSON and no audit event.
+    pub others: u64,
+    /// The times of the first and the last request.
+    #[serde(serialize_with = "as_text")]
+    pub from: Option<Timestamp>,
+    #[serde(serialize_with = "as_text")]
+    pub to: Option<Timestamp>,
+    /// The verbs of all requests.
+    pub verbs: Vec<String>,
+    /// The verbs of requests for Endpoints.
+    pub verbs_of_endpoints: Vec<String>,
+    /// True if it has requests to `services/NAME/proxy`.
+    pub shows_services_proxy: bool,
+}
+
+/// Says what audit logs tell. `proxy_reads` is true if API servers read Endpoints for requests to
+/// `services/NAME/proxy`; `services` are those that exist, if that is known.
+pub(super) fn evidence(
+    log: Option<&AuditLog>,
+    known: &Known,
+    proxy_reads: bool,
+    services: Option<&BTreeSet<ObjectKey>>,
+) -> Findings {
+    let mut findings = Findings::default();
+    let Some(log) = log else {
+        findings.hidden(
+            "No audit log was given, so nobody knows who asks for Endpoints",
+            "Give the audit log of each API server: --audit-log FILE. Where there is none, only a rehearsal tells: the annotation \
+             kube-endpoint-manager.github.io/endpoints: retired-until=TIME of a Service.",
+        );
+        return findings;
+    };
+    limits(log, &mut findings);
+    let mut notes: BTreeMap<&'static str, (BTreeSet<&str>, BTreeSet<&str>)> = BTreeMap::new();
+    for (client, verbs) in &log.clients {
+        match (&client.target, known.of_request(&client.user, &client.agent)) {
+            (Target::Endpoints(_), Some(program)) => {
+                let (users, all) = notes.entry(program).or_default();
+                users.insert(&client.user);
+                all.extend(verbs.keys().map(String::as_str));
+            }
+            (Target::Endpoints(namespace), None) => of_endpoints(client, verbs, namespace, &mut findings),
+            (Target::Proxy(service), _) => {
+                let is_gone = services.is_some_and(|services| !services.contains(service));
+                of_proxy(client, verbs, service, proxy_reads, is_gone, &mut findings);
+            }
+        }
+    }
+    for (program, (users, verbs)) in notes {
+        let users: Vec<&str> = users.into_iter().collect();
+        let verbs: Vec<&str> = verbs.into_iter().collect();
+        let what = format!("{program} is known: {} of Endpoints as {}", verbs.join(", "), users.join(", "));
+        findings.add(EvidenceKind::Note, Source::AuditLog, None, what, "");
+    }
+    if log.left_out > 0 {
+        let what = format!(
+            "{} more events are of other clients than the {CLIENTS} that this report holds",
+            log.left_out
+        );
+        let remedy = "Give a part of the log, or one of a single API server.";
+        findings.add(EvidenceKind::Reader, Source::AuditLog, None, what, remedy);
+    }
+    findings
+}
+
+/// Says what the log cannot show.
+fn limits(log: &AuditLog, findings: &mut Findings) {
+    if !log.shows_reads() {
+        findings.hidden(
+            "The audit log has no get, list or watch of Endpoints at all, not even those of kube-controller-manager, so \
+             its policy seems to drop them",
+            "Log requests for endpoints at the level Metadata, and give a log that has been written since.",
+        );
+    }
+    let period = match (log.from, log.to) {
+        (Some(_), Some(_)) => {
+            format!("The audit log shows requests from {} to {}", seconds(log.from), seconds(log.to))
+        }
+        _ => "The audit log does not tell its period".to_owned(),
+    };
+    let what = format!("{period}, and only those that its policy logs and that reached its API servers");
+    findings.unseen.push(Unseen::new(what, false, ""));
+    if log.damaged > 0 {
+        let lines = if log.damaged == 1 { "1 line".to_owned() } else { format!("{} lines", log.damaged) };
+        let what = format!("{lines} of the audit log could not be read");
+        findings.unseen.push(Unseen::new(what, false, ""));
+    }
+}
+
+fn of_endpoints(client: &Client, verbs: &BTreeMap<String, Count>, namespace: &str, findings: &mut Findings) {
+    let namespace = Some(Text::from(namespace)).filter(|namespace| !namespace.is_empty());
+    let is_read = |verb: &str| READS.contains(&verb);
+    let is_refused = |count: &Count| count.refused >= count.requests();
+    let of = |wanted: &dyn Fn(&str, &Count) -> bool| -> BTreeMap<&str, &Count> {
+        verbs
+            .iter()
+            .map(|(verb, count)| (&**verb, count))
+            .filter(|(verb, count)| wanted(verb, count))
+            .collect()
+    };
+    let read = of(&|verb, count| is_read(verb) && !is_refused(count));
+    let written = of(&|verb, count| !is_read(verb) && !is_refused(count));
+    let refused = of(&|_, count| is_refused(count));
+    for (kind, counts, how, remedy) in [
+        (EvidenceKind::Reader, read, "", remedy_for_agent(&client.agent)),
+        (EvidenceKind::Writer, written, "", "Let it write EndpointSlices."),
+        (EvidenceKind::Note, refused, ", and the API server refused it", ""),
+    ] {
+        if counts.is_empty() {
+            continue;
+        }
+        let place = if namespace.is_some() { "" } else { " of all namespaces" };
+        let what = format!("{}: {} of Endpoints{place}{how}", named(client), in_words(&counts));
+        let evidence = findings.add(kind, Source::AuditLog, namespace.as_ref(), what, remedy);
+        evidence.requests = Some(requests(client, &counts));
+    }
+}
+
+fn of_proxy(
+    client: &Client,
+    verbs: &BTreeMap<String, Count>,
+    service: &ObjectKey,
+    proxy_reads: bool,
+    is_gone: bool,
+    findings: &mut Findings,
+) {
+    let counts: BTreeMap<&str, &Count> = verbs.iter().map(|(verb, count)| (&**verb, count)).collect();
+    let all = |number: fn(&Count) -> u64| counts.values().all(|count| number(count) >= count.requests());
+    let because = if !proxy_reads {
+        Some("for which API servers of this version read no Endpoints")
+    } else if all(|count| count.refused) {
+        Some("and the API server refused it")
+    } else if is_gone && all(|count| count.not_found) {
+        Some("a Service that does not exist")
+    } else {
+        None
+    };
+    let (kind, remedy) =
+        if because.is_some() { (EvidenceKind::Note, "") } else { (EvidenceKind::Reader, PROXY_REMEDY) };
+    let because = because.map(|because| format!(", {because}")).unwrap_or_default();
+    let name = &service.name;
+    let what = format!("{}: {} to services/{name}/proxy{because}", named(client), in_words(&counts));
+    let evidence = findings.add(kind, Source::AuditLog, Some(&service.namespace), what, remedy);
+    evidence.requests = Some(requests(client, &counts));
+}
+
+fn named(client: &Client) -> String {
+    let or = |text: &str, other: &str| if text.is_empty() { other.to_owned() } else { text.to_owned() };
+    format!("{} ({})", or(&client.user, "a user without a name"), or(&client.agent, "no user agent"))
+}
+
+/// Returns verbs with the number of requests, the names that they had, and their period.
+fn in_words(counts: &BTreeMap<&str, &Count>) -> String {
+    let verb = |(verb, count): (&&str, &&Count)| {
+        let times =
+            if count.requests() == 1 { String::new() } else { format!(" {} times", count.requests()) };
+        let names = count.names.to_string();
+        let names = if names.is_empty() { names } else { format!(" ({names})") };
+        format!("{verb}{times}{names}")
+    };
+    counts.iter().map(verb).collect::<Vec<_>>().join(", ")
+}
+
+fn requests(client: &Client, counts: &BTreeMap<&str, &Count>) -> Requests {
+    Requests {
+        user: client.user.clone(),
+        agent: client.agent.clone(),
+        verbs: counts.iter().map(|(verb, count)| ((*verb).to_owned(), count.requests())).collect(),
+        first: counts.values().fold(None, |first, count| earlier(first, count.first)),
+        last: counts.values().filter_map(|count| count.last).max(),
+    }
+}
+
+/// Returns the name of a Service in `SCHEME:NAME:PORT`, `NAME:PORT` or `NAME`.
+fn service_name(name: &str) -> &str {
+    let parts: Vec<&str> = name.split(':').collect();
+    match &*parts {
+        [_, name, _] | [name, _] | [name] => name,
+        _ => name,
+    }
+}
+
+fn earlier(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> {
+    one.into_iter().chain(other).min()
+}
+
+fn insert(verbs: &mut BTreeSet<String>, verb: &str) {
+    if !verbs.contains(verb) && verbs.len() < 100 {
+        verbs.insert(shortened(verb));
+    }
+}
+
+fn shortened(name: &str) -> String {
+    let end =
+        (0..=LONGEST_NAME.min(name.len())).rev().find(|at| name.is_char_boundary(*at)).unwrap_or_default();
+    name.get(..end).unwrap_or_default().to_owned()
+}

@@ -1,0 +1,155 @@
+//! Prints the report of `retire`.
+
+use super::document::{Document, Emphasis, Layout, plain, span};
+use super::explanation::number;
+use super::table::Table;
+use crate::retire::{Evidence, EvidenceKind, Report, Source, Unseen, Verdict, seconds};
+
+impl Verdict {
+    fn word(self) -> (&'static str, Emphasis) {
+        match self {
+            Self::Refuse => ("refuse", Emphasis::Bad),
+            Self::Unknown => ("unknown", Emphasis::Warning),
+            Self::NoReaderSeen => ("no reader seen", Emphasis::Good),
+        }
+    }
+}
+
+impl EvidenceKind {
+    fn word(self) -> (&'static str, Emphasis) {
+        match self {
+            Self::Reader => ("reader", Emphasis::Bad),
+            Self::Refused => ("stays", Emphasis::Bad),
+            Self::Writer => ("writer", Emphasis::Warning),
+            Self::Possible => ("possible", Emphasis::None),
+            Self::Note => ("note", Emphasis::Dim),
+        }
+    }
+}
+
+impl Source {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Server => "version",
+            Self::Metrics => "metrics",
+            Self::AuditLog => "audit log",
+            Self::Endpoints => "Endpoints",
+            Self::Rbac => "RBAC",
+            Self::Pods => "pods",
+            Self::Configuration => "configuration",
+        }
+    }
+}
+
+impl Report {
+    /// Returns the text. A wide one lists who may read Endpoints, too.
+    pub fn text(&self, layout: Layout) -> Document {
+        let mut document = Document::default();
+        let (word, emphasis) = match self.exit_code() {
+            0 => ("NO READER SEEN", Emphasis::Good),
+            1 => ("REFUSE", Emphasis::Bad),
+            _ => ("UNKNOWN", Emphasis::Warning),
+        };
+        let of = |verdict| self.namespaces.iter().filter(|of| of.verdict == verdict).count();
+        let counts = [Verdict::Refuse, Verdict::Unknown, Verdict::NoReaderSeen]
+            .map(|verdict| format!("{} {}", verdict.word().0, of(verdict)));
+        let server = self.server.as_deref().unwrap_or("not known");
+        let head = format!(
+            "{}: {}. Server version {server}.",
+            number(self.namespaces.len(), "namespace"),
+            counts.join(", ")
+        );
+        document.sentence(vec![span(word, emphasis), plain("  ")], &head, Emphasis::None, layout.columns);
+        let mut table = Table::new(2, &["NAMESPACE", "VERDICT", "ENDPOINTS"]);
+        for of in &self.namespaces {
+            let (word, emphasis) = of.verdict.word();
+            let endpoints = of.endpoints.map_or("not known".to_owned(), |count| count.to_string());
+            table.row([span(&*of.namespace, Emphasis::Strong), span(word, emphasis), plain(endpoints)]);
+        }
+        if !self.namespaces.is_empty() {
+            document.heading("Verdicts");
+            table.add_to(&mut document);
+        }
+        add("All namespaces", &self.evidence, &mut document, layout);
+        for of in &self.namespaces {
+            add(&format!("Namespace {}", of.namespace), &of.evidence, &mut document, layout);
+        }
+        self.audit_log(&mut document, layout);
+        self.not_seen(&mut document, layout);
+        document
+    }
+
+    fn audit_log(&self, document: &mut Document, layout: Layout) {
+        let Some(log) = &self.audit_log else { return };
+        document.heading("Audit log");
+        let or_none = |verbs: &[String]| if verbs.is_empty() { "none".to_owned() } else { verbs.join(", ") };
+        let mut lines = vec![
+            format!("{} events, from {} to {}.", log.events, seconds(log.from), seconds(log.to)),
+            format!("Verbs that it shows: {}.", or_none(&log.verbs)),
+            format!("Verbs of Endpoints that it shows: {}.", or_none(&log.verbs_of_endpoints)),
+        ];
+        let shows = if log.shows_services_proxy { "shows" } else { "does not show" };
+        lines.push(format!("It {shows} requests to services/NAME/proxy."));
+        if log.others > 0 {
+            lines.push(format!("{} lines are JSON, but no audit event.", log.others));
+        }
+        for line in lines {
+            document.sentence(vec![plain("  ")], &line, Emphasis::None, layout.columns);
+        }
+    }
+
+    fn not_seen(&self, document: &mut Document, layout: Layout) {
+        for (heading, decides, emphasis) in
+            [("Could hide a reader", true, Emphasis::Warning), ("Not seen in any case", false, Emphasis::Dim)]
+        {
+            let unseen: Vec<&Unseen> =
+                self.not_seen.iter().filter(|unseen| unseen.decides == decides).collect();
+            if !unseen.is_empty() {
+                document.heading(heading);
+            }
+            for Unseen { what, remedy, .. } in unseen {
+                document.sentence(vec![plain("  ")], &format!("{what}."), emphasis, layout.columns);
+                if let Some(remedy) = remedy {
+                    document.sentence(vec![plain("    ")], remedy, Emphasis::None, layout.columns);
+                }
+            }
+        }
+    }
+}
+
+fn add(heading: &str, evidence: &[Evidence], document: &mut Document, layout: Layout) {
+    let is_shown = |piece: &&Evidence| layout.wide || piece.kind != EvidenceKind::Possible;
+    let hidden = evidence.iter().filter(|piece| !is_shown(piece)).count();
+    if evidence.is_empty() {
+        return;
+    }
+    document.heading(heading);
+    let mut shown = evidence.iter().filter(is_shown).peekable();
+    while let Some(piece) = shown.next() {
+        let (word, emphasis) = piece.kind.word();
+        let first = vec![plain("  "), span(format!("{word:<10}"), emphasis)];
+        // Many begin with a name, which keeps its case.
+        let from = format!("{} ({}).", piece.what, piece.source.word());
+        document.sentence(first, &from, Emphasis::None, layout.columns);
+        if let Some(requests) = &piece.requests {
+            let period = format!("From {} to {}.", seconds(requests.first), seconds(requests.last));
+            document.sentence(vec![plain(" ".repeat(12))], &period, Emphasis::Dim, layout.columns);
+        }
+        // The last of several pieces with one remedy shows it.
+        let is_same =
+            shown.peek().is_some_and(|next| (next.kind, &next.remedy) == (piece.kind, &piece.remedy));
+        if let Some(remedy) = piece.remedy.as_deref().filter(|_| !is_same) {
+            document.sentence(vec![plain(" ".repeat(12))], remedy, Emphasis::Strong, layout.columns);
+        }
+    }
+    if hidden > 0 {
+        let who = if hidden == 1 { "1 subject".to_owned() } else { format!("{hidden} subjects") };
+        let line = format!("{who} or programs may read Endpoints; -o wide lists them.");
+        document.sentence(
+            vec![plain("  "), plain(format!("{:<10}", "possible"))],
+            &line,
+            Emphasis::Dim,
+            layout.columns,
+        );
+    }
+}
