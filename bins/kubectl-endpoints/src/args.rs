@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use kube_endpoint_core_model::LabelSelector;
+use kube_endpoint_explain::retire::convert::MANAGER;
 use kube_endpoint_explain::{Code, Severity};
 
 use crate::ui::UiArgs;
@@ -100,6 +101,18 @@ pub(crate) enum Command {
         /// Delete them
         #[arg(long)]
         yes: bool,
+    },
+    /// Print the EndpointSlices that replace Endpoints which somebody wrote, for kubectl to apply;
+    /// exit code 2: they are not converted
+    ///
+    /// Standard error says which two commands follow. The list is YAML, or JSON with -o json.
+    Retire {
+        /// The Endpoints, by NAME or NAMESPACE/NAME
+        #[arg(long, required = true, value_name = "[NAMESPACE/]NAME")]
+        convert: String,
+        /// The manager of the slices, in the label endpointslice.kubernetes.io/managed-by
+        #[arg(long, requires = "convert", default_value = MANAGER, value_name = "NAME")]
+        managed_by: String,
     },
     /// Print who writes EndpointSlices and Endpoints, whether kube-controller-manager's loops are
     /// off, and what would change; exit code 0: fine, 1: something to do, 2: not all is known

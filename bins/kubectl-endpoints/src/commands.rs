@@ -18,7 +18,7 @@ use crate::args::{Command, CommandLine, Compatibility, Format, Global, Kind, Sco
 use crate::connect::{Connection, connect};
 use crate::output::{Output, json, print, print_note};
 use crate::reader::{Reader, Reading, may_tell_more};
-use crate::{FAILED, cleanup, completion, doctor, junit, manifests, top, ui};
+use crate::{FAILED, cleanup, completion, doctor, junit, manifests, retire, top, ui};
 
 /// How often a diff reads a cluster, and how long it waits in between: controllers finish writes
 /// under way in that time.
@@ -56,6 +56,7 @@ pub(crate) async fn run(command_line: &CommandLine) -> anyhow::Result<u8> {
         Command::Doctor(_) => Box::pin(run_doctor(global, output, &options)).await,
         Command::Ui(args) => ui::run(global, args).await,
         Command::Completion { shell } => completion::print_script(*shell),
+        Command::Retire { convert, managed_by } => retire::convert(global, output, convert, managed_by).await,
         Command::Cleanup { scope, yes } => run_cleanup(global, output, scope, *yes).await,
     }
 }

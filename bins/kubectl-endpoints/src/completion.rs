@@ -243,6 +243,8 @@ fn values(arg: &Arg, prefix: &str) -> Wanted {
         "manager_namespace" => name(Names::Namespaces, "", prefix),
         "namespace" => name(Names::Namespaces, "", prefix),
         "context" => name(Names::Contexts, "", prefix),
+        // Endpoints have the names of their Services.
+        "convert" if !prefix.contains('/') => name(Names::Services, "", prefix),
         "subject" => match prefix.split_once('/') {
             None => name(Names::Services, "", prefix),
             Some((kind, prefix)) => {
@@ -331,7 +333,7 @@ mod tests {
     #[test]
     fn commands_flags_and_values_are_completed() {
         for (line, want) in [
-            ("", "explain render diff lint top cleanup doctor ui completion"),
+            ("", "explain render diff lint top cleanup retire doctor ui completion"),
             ("ex", "explain"),
             ("x", ""),
             ("-n shop l", "lint"),
@@ -365,6 +367,7 @@ mod tests {
             ("explain pod/fr", r#"Pods "pod/" "fr""#),
             ("explain pod fr", r#"Pods "" "fr""#),
             ("explain svc ", r#"Services "" """#),
+            ("retire --convert d", r#"Services "" "d""#),
             ("explain -n ", r#"Namespaces "" """#),
             ("explain --namespace=sh", r#"Namespaces "" "sh""#),
             ("--context ", r#"Contexts "" """#),

@@ -19,6 +19,7 @@ mod manifests;
 mod output;
 mod progress;
 mod reader;
+mod retire;
 mod top;
 mod ui;
 

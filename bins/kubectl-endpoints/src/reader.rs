@@ -156,7 +156,7 @@ impl Reader {
     }
 
     /// Reads one object. Returns `None` if it does not exist.
-    async fn get(&self, kind: Kind, namespace: &str, name: &str) -> Result<Option<Value>, Error> {
+    pub(crate) async fn get(&self, kind: Kind, namespace: &str, name: &str) -> Result<Option<Value>, Error> {
         if !can_be_a_name(name) {
             return Ok(None);
         }

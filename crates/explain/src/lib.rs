@@ -32,6 +32,7 @@
 //! - [`doctor`] tells who writes the outputs of a cluster, and what would change.
 //! - [`figures`] counts writes, readiness and fill while a cluster runs.
 //! - [`leftovers`] tells which slices and Endpoints belong to Services that do not exist any more.
+//! - [`retire`] converts Endpoints that a user wrote into EndpointSlices.
 //! - [`text`] prints all of these for a terminal. All of them serialise, too.
 
 mod across;
@@ -63,6 +64,7 @@ mod rank;
 mod refused;
 mod remedy;
 pub mod render;
+pub mod retire;
 mod sarif;
 mod selection;
 pub mod text;

@@ -4,6 +4,7 @@
 mod alarms;
 mod causes;
 mod consumers;
+mod converted;
 mod doctor;
 mod evidence;
 mod explanations;

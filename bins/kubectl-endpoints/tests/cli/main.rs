@@ -16,6 +16,7 @@ mod large;
 mod outputs;
 mod render;
 mod requests;
+mod retire;
 mod sarif;
 mod selectors;
 mod server;

@@ -1,0 +1,3 @@
+//! Helps to leave v1 Endpoints behind.
+
+pub mod convert;
