@@ -93,8 +93,9 @@ pub(crate) enum Command {
     /// Print orphaned EndpointSlices and stale Endpoints, and delete them with --yes; exit code 0:
     /// none remain, 1: some, 2: error
     ///
-    /// Only objects that a controller made, and whose Service or owner does not exist any more. It
-    /// keeps what somebody else wrote, whatever the labels say.
+    /// Only objects that a controller made, and whose Service or owner does not exist any more, or
+    /// whose Service has no selector any more and is served by others. It keeps what somebody else
+    /// wrote, whatever the labels say.
     Cleanup {
         #[command(flatten)]
         scope: Scope,

@@ -247,6 +247,17 @@ impl Reader {
         .await
     }
 
+    /// Lists objects. Returns a note if the server forbids that.
+    pub(crate) async fn list_objects(
+        &self,
+        kind: Kind,
+        namespace: Option<&str>,
+        params: ListParams,
+        each: impl FnMut(Value) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Option<String>> {
+        forbidden(self.list(kind, namespace, params, each).await, kind, namespace)
+    }
+
     /// Lists the metadata of objects. Returns a note if the server forbids that.
     pub(crate) async fn list_metadata(
         &self,

@@ -12,6 +12,7 @@ mod fault_manifests;
 mod faults;
 mod laws;
 mod leader;
+mod leftovers;
 mod other_objects;
 mod refused;
 mod render;

@@ -1,4 +1,5 @@
-//! Tests that `retire --convert` prints slices which the API server takes, and what to do with them.
+//! Tests that `retire --convert` prints slices which the API server takes, and what to do with
+//! them.
 
 use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
 use serde_json::{Value, json};

@@ -141,7 +141,7 @@ fn what_must_not_be_converted_is_refused() {
     deleted(&mut ending);
     check(Some(&ending), Some(&written), MANAGER);
     let lock = changed(&|it| {
-        it["metadata"]["annotations"]["control-plane.alpha.kubernetes.io/leader"] = "{}".into()
+        it["metadata"]["annotations"]["control-plane.alpha.kubernetes.io/leader"] = "{}".into();
     });
     check(Some(&plain), Some(&lock), MANAGER);
     check(None, Some(&lock), MANAGER);
