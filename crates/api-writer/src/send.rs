@@ -52,7 +52,7 @@ impl Formats {
         Self::new("application/json", "application/json")
     }
 
-    /// A list of which only the metadata of the objects is to be returned.
+    /// A list that is to have the metadata of the objects only.
     pub(crate) fn list_of_metadata() -> Self {
         Self::new("application/json", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1")
     }

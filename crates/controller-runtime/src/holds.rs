@@ -255,7 +255,7 @@ impl<R: Reconciler> Runtime<R> {
         self.space_for(key, spacing.of(self.cluster().pod_count_of(key)));
     }
 
-    /// Makes the spacing longer after writes the slowest of which took this long.
+    /// Makes the spacing longer if the slowest write of a sync took this long.
     pub(crate) fn space_after(&self, key: &ObjectKey, took: Duration) {
         if self.spacing.is_some() {
             self.space_for(key, spacing::after(took));

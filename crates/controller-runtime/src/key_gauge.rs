@@ -7,8 +7,8 @@ use kube_endpoint_core_model::ObjectKey;
 use metrics::{Gauge, Unit, describe_gauge, gauge};
 use parking_lot::Mutex;
 
-/// The number of keys of which something holds, as a gauge. A standby registers none, so that a sum
-/// over all replicas counts each key once.
+/// A gauge that counts the keys in some state. A standby registers none, so that a sum over all
+/// replicas counts each key once.
 pub struct KeyGauge {
     name: &'static str,
     help: &'static str,

@@ -65,11 +65,14 @@ impl Service {
 
 /// The namespaces whose Services have no Endpoints unless they say otherwise.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RetiredNamespaces(BTreeSet<Text>);
+pub struct RetiredNamespaces {
+    names: BTreeSet<Text>,
+    all: bool,
+}
 
 impl<T: Into<Text>> FromIterator<T> for RetiredNamespaces {
     fn from_iter<I: IntoIterator<Item = T>>(names: I) -> Self {
-        Self(names.into_iter().map(Into::into).collect())
+        Self { names: names.into_iter().map(Into::into).collect(), all: false }
     }
 }
 
@@ -84,9 +87,14 @@ pub enum Wanted {
 }
 
 impl RetiredNamespaces {
+    /// Returns all namespaces.
+    pub fn all() -> Self {
+        Self { names: BTreeSet::new(), all: true }
+    }
+
     /// Returns true if these include a namespace.
     pub fn contains(&self, namespace: &str) -> bool {
-        self.0.contains(namespace)
+        self.all || self.names.contains(namespace)
     }
 
     /// Says if a Service has Endpoints at a time. Its annotation decides, or else its namespace. An
@@ -203,6 +211,9 @@ mod tests {
             check("old", Some(invalid), retired);
         }
         check("default", Some("retired"), Wanted::Published);
+        let all = RetiredNamespaces::all();
+        assert_eq!(all.wanted(&service("shop", None), now), retired);
+        assert_eq!(all.wanted(&service("default", None), now), Wanted::Published);
     }
 
     #[test]

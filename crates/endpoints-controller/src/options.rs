@@ -37,7 +37,9 @@ pub struct RetirementOptions {
     pub namespaces: RetiredNamespaces,
     /// True if somebody has decided that it does not matter if the API server reads Endpoints
     /// itself (`--endpoints-retired-accept`). Otherwise the controller retires nothing on a server
-    /// that [needs Endpoints](kube_endpoint_core_model::retirement::ServerVersion::needs_endpoints).
+    /// that [`needs_endpoints`].
+    ///
+    /// [`needs_endpoints`]: kube_endpoint_core_model::retirement::ServerVersion::needs_endpoints
     pub is_accepted: bool,
 }
 

@@ -185,6 +185,7 @@ pub(crate) fn explain_with(
         nearly_matching: nearly_matching.groups,
         slices,
         endpoints,
+        endpoints_retired: service.selects_pods() && options.retires(service, Some(now)),
         freshness: Freshness {
             last_write,
             last_write_seconds: last_write.map(|time| age::since(time, now)),

@@ -40,6 +40,9 @@ pub struct Explanation {
     pub slices: Vec<SliceSummary>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub endpoints: Option<EndpointsSummary>,
+    /// True if an annotation or a flag retires its Endpoints.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub endpoints_retired: bool,
     /// The last write and the newest change.
     pub freshness: Freshness,
     /// Events about the Service, the latest first.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use kube_endpoint_core_model::retirement::{RetiredNamespaces, Wanted};
 use kube_endpoint_core_model::well_known::{ANNOTATION_TRIGGER_TIME, MIRRORING_CONTROLLER};
 use kube_endpoint_core_model::{
     EndpointSlice, Endpoints, ObjectKey, Pod, Service, Timestamp, Writes, slice_labels,
@@ -26,6 +27,9 @@ pub struct Options {
     pub endpoints: endpoints::PlanOptions,
     /// Options of the mirroring controller.
     pub mirroring: mirroring::PlanOptions,
+    /// The namespaces whose Services have no Endpoints; `None` if the controllers do not know the
+    /// annotation that retires them, as those of kube-controller-manager.
+    pub retired: Option<RetiredNamespaces>,
     /// Seconds after which an unpublished change is late, and so a fault instead of a write under
     /// way.
     pub late_after: i64,
@@ -75,6 +79,7 @@ impl Default for Options {
             slices: slices::PlanOptions::default(),
             endpoints: endpoints::PlanOptions::default(),
             mirroring: mirroring::PlanOptions::default(),
+            retired: Some(RetiredNamespaces::default()),
             late_after: 30,
             known: Known::ALL,
             other_namespaces: true,
@@ -92,8 +97,15 @@ impl Options {
                 .with_headless_label_repair(false),
             endpoints: endpoints::PlanOptions::upstream(),
             mirroring: mirroring::PlanOptions::default().with_headless_label_repair(false),
+            retired: None,
             ..Self::default()
         }
+    }
+
+    /// Returns true if a Service is to have no Endpoints. Without a time, no rehearsal has ended.
+    pub(crate) fn retires(&self, service: &Service, now: Option<Timestamp>) -> bool {
+        let now = now.unwrap_or(Timestamp::MIN);
+        self.retired.as_ref().is_some_and(|retired| retired.wanted(service, now) != Wanted::Published)
     }
 
     /// Sets [`known`](Self::known).
@@ -108,7 +120,7 @@ impl Options {
 pub struct Planned {
     /// The plan of its slices, if it selects pods, itself or by an EndpointSelector.
     pub slices: Option<slices::Plan>,
-    /// The plan of its Endpoints, if it selects pods.
+    /// The plan of its Endpoints, if it selects pods and is to have some.
     pub endpoints: Option<endpoints::Plan>,
     /// The plan of the slices that mirror its Endpoints.
     pub mirroring: Option<mirroring::Plan>,
@@ -139,6 +151,7 @@ impl Planned {
         let known = options.known;
         let selection = service.map_or(Selection::None, |service| Selection::of(objects, service, known));
         let selecting = service.filter(|_| selection.selects_pods() && known.pods);
+        let publishing = selecting.filter(|service| service.selects_pods() && !options.retires(service, now));
         let existing = objects.endpoints_of(key);
         let managed_by = |manager: &str| -> Vec<Arc<EndpointSlice>> {
             let mut is_planned = slice_labels::planned_by(manager);
@@ -170,7 +183,7 @@ impl Planned {
         let hand_over = hand_over.unwrap_or_default();
         let to_mirror = existing.filter(|_| hand_over.endpoints.is_empty());
         Self {
-            endpoints: selecting.filter(|service| service.selects_pods()).map(|service| {
+            endpoints: publishing.map(|service| {
                 let mut plan = endpoints::plan(
                     &endpoints::PlanInputs::new(service, pods)
                         .with_existing(existing)

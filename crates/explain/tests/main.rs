@@ -16,6 +16,7 @@ mod leftovers;
 mod other_objects;
 mod refused;
 mod render;
+mod retired;
 mod selectors;
 mod shop;
 mod statuses;

@@ -7,7 +7,8 @@ use kube_endpoint_informer::Kind;
 /// Returns the controllers of a manager, each with the number of keys that are queued or being
 /// synced, and the counts of its state.
 pub(crate) fn controllers(handle: &ManagerHandle) -> [(&'static str, usize, StateCounts); 4] {
-    let RunningControllers { endpoint_slice, endpoints, mirroring, endpoint_selector } = handle.controllers();
+    let RunningControllers { endpoint_slice, endpoints, retire_all: _, mirroring, endpoint_selector } =
+        handle.controllers();
     let counts = |found: Option<(usize, StateCounts)>| found.unwrap_or_default();
     let slices = counts(endpoint_slice.as_ref().map(|it| (it.pending(), it.state_counts())));
     let endpoints = counts(endpoints.as_ref().map(|it| (it.pending(), it.state_counts())));

@@ -1,8 +1,27 @@
 //! The objects of the simulated cluster, identified by numbers.
 
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use crate::history::{Readiness, Rule, TargetPort};
+use crate::history::{Readiness, Retirement, Rule, TargetPort};
+
+/// The annotation of a Service that says if it has Endpoints.
+pub(crate) const RETIREMENT: &str = "kube-endpoint-manager.github.io/endpoints";
+/// How long a rehearsal lasts.
+const REHEARSAL: SignedDuration = SignedDuration::from_mins(5);
+
+/// Returns the value of this annotation, or null to remove it.
+pub(crate) fn retirement(setting: Retirement, now: Timestamp) -> Value {
+    match setting {
+        Retirement::None => Value::Null,
+        Retirement::Rehearsal => {
+            let end = now.saturating_add(REHEARSAL).unwrap_or(now);
+            format!("retired-until={end}").into()
+        }
+        Retirement::Mistyped => "retierd".into(),
+        Retirement::Retired | Retirement::Published => setting.word().into(),
+    }
+}
 
 /// Returns the namespace of the Service or pod with this number.
 pub(crate) fn namespace(number: u8) -> &'static str {

@@ -56,6 +56,9 @@ pub struct Statistics {
     pub questions: usize,
     /// Endpoints in the outputs that the final check compared with those of new controllers.
     pub compared: usize,
+    /// The retired Services at the end whose Endpoints the final check missed, and those that it
+    /// found, because a user wrote them.
+    pub retired: [usize; 2],
     /// The rules for kube-controller-manager and an add-on beside it.
     pub beside: Tested,
     /// The rules for Services with one ready pod.
@@ -101,6 +104,9 @@ impl Statistics {
             *most = (*most).max(other);
         }
         self.compared += other.compared;
+        for (sum, other) in self.retired.iter_mut().zip(other.retired) {
+            *sum += other;
+        }
         self.beside.add(&other.beside);
         self.leading.add(&other.leading);
     }
@@ -130,6 +136,11 @@ impl Statistics {
         Change::LEADING.iter().filter(|word| !self.changes.contains_key(**word)).copied().collect()
     }
 
+    /// Returns the changes of histories of Services without Endpoints that never had an effect.
+    pub fn missing_retired(&self) -> Vec<&'static str> {
+        Change::RETIRED.iter().filter(|word| !self.changes.contains_key(**word)).copied().collect()
+    }
+
     /// Returns the words that never had an effect, in histories with one manager at a time. It
     /// counts faults of one API server apart.
     pub fn missing(&self) -> Vec<String> {
@@ -144,7 +155,8 @@ impl Statistics {
             words.iter().filter(is_missing).map(|word| format!("{word}{of}")).collect::<Vec<_>>()
         };
         let mut missing: Vec<String> = maps.into_iter().flat_map(without_effect).collect();
-        missing.retain(|word| ![Change::BESIDE, Change::LEADING].concat().contains(&&**word));
+        missing
+            .retain(|word| ![Change::BESIDE, Change::LEADING, Change::RETIRED].concat().contains(&&**word));
         missing
     }
 }

@@ -4,5 +4,6 @@
 mod beside;
 mod leading;
 mod named;
+mod retired;
 mod seeds;
 mod transcripts;

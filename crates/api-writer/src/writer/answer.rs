@@ -40,8 +40,7 @@ impl PartialObjectMetadata {
     }
 }
 
-/// A page of a list, of which only the metadata of the objects was asked for. `M` reads the
-/// metadata of one.
+/// A page of a list that has the metadata of the objects only. `M` reads the metadata of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetadataPage<M> {
     pub items: Vec<M>,

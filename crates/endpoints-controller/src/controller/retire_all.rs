@@ -1,9 +1,9 @@
 //! Takes the place of the controller where no Service is to have Endpoints: deletes those that
 //! controllers made, once.
 //!
-//! It lists their metadata, in pages. Before it deletes an object it reads the Service: the mirrored
-//! slices of a Service without a selector may be all that it has. It lists again after a failure,
-//! and after a change that came between.
+//! It lists their metadata, in pages. Before it deletes an object it reads the Service: a Service
+//! without a selector may have nothing but the slices mirrored from them. It lists again after a
+//! failure, and after a change that came between.
 
 use std::fmt;
 use std::sync::Arc;

@@ -258,7 +258,7 @@ impl EndpointsReconciler {
         Ok(Outcome::Done)
     }
 
-    /// Returns true if another client made these Endpoints soon after the controller deleted others.
+    /// Returns true if another client made these Endpoints soon after the controller deleted some.
     fn came_back(&self, runtime: &Cx, key: &ObjectKey, existing: &Endpoints) -> bool {
         let now = Instant::now();
         runtime.with_state(key, |state| {

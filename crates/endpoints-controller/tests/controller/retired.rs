@@ -201,7 +201,8 @@ async fn a_service_is_read_before_its_endpoints_are_deleted() {
     harness.nothing_is_remembered().await;
 }
 
-/// A create whose answer is lost, of which the cache shows nothing when the Service is retired.
+/// The answer to a create is lost, and the cache does not show the object when the Service is
+/// retired.
 #[tokio::test(start_paused = true)]
 async fn a_create_without_an_answer_is_deleted_too() {
     let harness = Harness::start(&server([pod("a", 1, true)]), ControllerOptions::default()).await;

@@ -246,7 +246,7 @@ impl Fault {
             }
             Self::EndpointsBehind { is_alone: true, others_written: false, .. } => Remedy::ask(
                 ClusterAdministrator,
-                "Nothing, if the endpoints controller is switched off (--controllers=*,-endpoints-controller) and no client reads Endpoints; else it is broken: start it, or look at the errors that it logs",
+                "Nothing, if no client reads Endpoints and the endpoints controller is switched off (--controllers=*,-endpoints-controller) or retires them (--endpoints-default=retired, --endpoints-retired-namespaces); else it is broken: start it, or look at the errors that it logs",
             )
             .shown_by([unserved::doctor()]),
             Self::EndpointsBehind { others_written: true, .. } => Remedy::ask(

@@ -52,7 +52,8 @@ impl Looked<'_> {
             let written = last.and_then(by_controller);
             let behind = self.aged(Behind::of(&writes), self.refused(OutputKind::Endpoints, written));
             let is_alone = self.planned.slice_writes().all(Writes::is_empty);
-            let others_written = behind.is_late && self.others_are_written(written);
+            // If there are none at all, a flag may retire those of the namespace.
+            let others_written = behind.is_late && existing.is_some() && self.others_are_written(written);
             faults.push(Fault::EndpointsBehind { behind, is_alone, others_written });
         }
         if plan.truncated {

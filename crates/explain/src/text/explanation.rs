@@ -199,7 +199,11 @@ impl Explanation {
             let written = if written.is_empty() { written } else { format!(", written {written}{by}") };
             document.heading("Endpoints");
             let counts = format!("  {} ready, {} not ready", endpoints.ready, endpoints.not_ready);
-            document.line([plain(counts + truncated + &written)]);
+            let retired = if self.endpoints_retired { ", although they are retired" } else { "" };
+            document.line([plain(counts + truncated + &written + retired)]);
+        } else if self.endpoints_retired {
+            document.heading("Endpoints");
+            document.line([plain("  none: they are retired".to_owned())]);
         }
         let fresh = &self.freshness;
         if let (Some(write), Some(change)) = (fresh.last_write_seconds, fresh.newest_change_seconds) {

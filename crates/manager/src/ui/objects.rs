@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use kube_endpoint_core_model::retirement::RetiredNamespaces;
 use kube_endpoint_core_model::{ObjectKey, Service, StringMap, Text};
 use kube_endpoint_explain::{Known, Objects, Options, near_pods, needs_all_nodes};
 use kube_endpoint_informer::{Cluster, Kind};
@@ -19,6 +20,11 @@ pub(super) fn options(settings: &Settings) -> Options {
     options.slices = plan_options::slices(settings);
     options.endpoints = plan_options::endpoints(settings);
     options.mirroring = plan_options::mirroring(settings);
+    let retirement = &settings.retirement;
+    options.retired = Some(match retirement.all {
+        true => RetiredNamespaces::all(),
+        false => retirement.namespaces.iter().map(String::as_str).collect(),
+    });
     // Readers may see some namespaces only.
     options.other_namespaces = false;
     options

@@ -396,6 +396,11 @@ impl Cluster {
                 let patch = json!({"metadata": {"annotations": names}});
                 self.patch(&service_path("services", service), patch).await;
             }
+            Change::Retire { service, setting } => {
+                let value = objects::retirement(setting, self.server.now());
+                let patch = json!({"metadata": {"annotations": {objects::RETIREMENT: value}}});
+                self.patch(&service_path("services", service), patch).await;
+            }
             Change::TrackPod { pod, track } => self.edit_pod(pod, |pod| match track {
                 0 => drop(pod["metadata"]["labels"].as_object_mut().and_then(|it| it.remove("track"))),
                 _ => pod["metadata"]["labels"]["track"] = format!("t{track}").into(),

@@ -38,7 +38,7 @@ pub(crate) struct Cluster {
     pub(crate) server: EmbeddedApiServer,
     pub(crate) managers: Arc<Managers>,
     pub(crate) watcher: SharedWatcher,
-    setup: Setup,
+    pub(crate) setup: Setup,
     /// The faults that have not ended, by number.
     faults: BTreeMap<usize, ActiveFault>,
     saved: BTreeMap<usize, Checkpoint>,

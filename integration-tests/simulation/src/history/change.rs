@@ -62,6 +62,19 @@ word_enum! {
     }
 }
 
+word_enum! {
+    /// The annotation of a Service about its Endpoints.
+    pub enum Retirement {
+        "none" None
+        "retired" Retired
+        /// Retired for five minutes.
+        "rehearsal" Rehearsal
+        "published" Published
+        /// A value that means nothing.
+        "mistyped" Mistyped
+    }
+}
+
 text_enum! {
     /// A change of inputs, or of outputs by hand.
     pub enum Change {
@@ -163,6 +176,8 @@ text_enum! {
         "condition" Condition { pod: u8, is_true: bool, skew: i64 }
         /// Begins the deletion of a pod, whose conditions stay as they are.
         "terminate" Terminate { pod: u8 }
+        /// Sets or removes the annotation of a Service that says if it has Endpoints.
+        "retire" Retire { service: u8, setting: Retirement }
     }
 }
 
@@ -181,6 +196,9 @@ impl Change {
 
     /// The words of the changes in histories of Services with one ready pod only.
     pub const LEADING: &[&str] = &["lead", "die", "release", "delete-lease", "condition", "terminate"];
+
+    /// The words of the changes in histories of Services without Endpoints only.
+    pub const RETIRED: &[&str] = &["retire"];
 
     /// Returns true if it writes Endpoints.
     pub fn writes_endpoints(&self) -> bool {

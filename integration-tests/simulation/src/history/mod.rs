@@ -12,7 +12,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-pub use change::{Change, Identity, Readiness, Rule, TargetPort};
+pub use change::{Change, Identity, Readiness, Retirement, Rule, TargetPort};
 pub use fault::{Fault, Kind, Manager, Selection, Verb, sender};
 pub use process::Process;
 pub use profile::Profile;

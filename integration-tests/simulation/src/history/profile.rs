@@ -2,6 +2,7 @@
 
 mod beside;
 mod leading;
+mod retired;
 mod servers;
 mod steps;
 
@@ -56,6 +57,8 @@ word_enum! {
         /// Services send traffic to the pod that leads, by a Lease or by a condition. The endpoint
         /// selector controller has one. No number of a seed alone leads here.
         "leading" Leading
+        /// Services lose their Endpoints and get them back. No number of a seed alone leads here.
+        "retired" Retired
     }
 }
 
@@ -144,6 +147,7 @@ fn setup(profile: Profile, seed: u64, random: &mut Random) -> Setup {
         least_writes: None,
         most_lost: None,
         beside: matches!(profile, Profile::Beside | Profile::Leading),
+        retired: profile == Profile::Retired && seed % 3 == 0,
     }
 }
 
@@ -187,6 +191,7 @@ pub(super) fn history(profile: Profile, seed: u64) -> History {
         Profile::Servers => pieces.servers(),
         Profile::Beside => pieces.beside(),
         Profile::Leading => pieces.leading(),
+        Profile::Retired => pieces.retired(),
     }
     if !setup.beside {
         pieces.restored_backup(Random::new(!seed));

@@ -61,6 +61,9 @@ text_struct! {
         /// True if kube-controller-manager runs too, and the managers run the endpoint selector
         /// controller beside it.
         beside: bool = false,
+        /// True if the Services of the namespace `team` have no Endpoints unless they say
+        /// otherwise.
+        retired: bool = false,
     }
 }
 
@@ -133,6 +136,9 @@ impl Setup {
         settings.endpoint_slice_batch_period = batch;
         settings.endpoints_batch_period = batch;
         settings.mirroring_batch_period = batch;
+        if self.retired {
+            settings.retirement.namespaces = vec!["team".to_owned()];
+        }
         settings.leader_election = identity.zip(self.lease).map(|(identity, lease)| LeaderElectionSettings {
             identity: Some(identity),
             lease_duration: Duration::from_secs(lease.into()),
@@ -168,6 +174,7 @@ mod tests {
         assert!(!short.json);
         assert_eq!((short.servers, short.most_lists), (1, None));
         assert_eq!((short.least_writes, short.most_lost, short.beside), (None, None, false));
+        assert!(!short.retired);
         assert_eq!(short.to_string().parse::<Setup>().unwrap(), short);
         let long: Setup =
             format!("{text} without=EndpointsRepair,SlowRetries most_refused=0").parse().unwrap();

@@ -68,6 +68,9 @@ pub(crate) fn no_ready_pod_leaves_endpoints(
     if service.is_deleting || since.version > read.services || ports_since.version > read.services {
         return Ok(());
     }
+    if world.is_retired(key, service) && write.object.is_none() {
+        return Ok(());
+    }
     let is_truncated = |it: &&Value| {
         it["metadata"]["annotations"]["endpoints.kubernetes.io/over-capacity"].as_str().is_some()
     };

@@ -139,7 +139,7 @@ impl SharedWatcher {
             without_effect: Vec::new(),
             transcript: Transcript::new(is_transcript_wanted),
             violation: None,
-            world: World::default(),
+            world: World::new(setup.retired),
             inputs: Inputs::default(),
             pending: None,
             positions: BTreeMap::new(),
@@ -298,7 +298,7 @@ impl Watcher {
     pub(crate) fn restored(&mut self, server: &EmbeddedApiServer) {
         self.pending = None;
         self.trouble.restored(self.now());
-        self.world = World::default();
+        self.world = self.world.emptied();
         self.inputs.set_back();
         let lease = server.get("leases", MANAGERS, "kube-endpoint-manager");
         self.authors.restored(lease.as_ref().map_or_else(String::new, holder_of));

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::cluster::text;
+use crate::objects::RETIREMENT;
 
 /// The `managed-by` label of slices made from pods.
 pub(crate) const FROM_PODS: &str = "endpointslice-controller.k8s.io";
@@ -55,6 +56,8 @@ pub(crate) struct Service {
     pub(crate) app: Option<String>,
     pub(crate) families: Value,
     pub(crate) is_deleting: bool,
+    /// The annotation that says if it has Endpoints.
+    pub(crate) retirement: String,
 }
 
 /// The parts of Endpoints that mirroring and the rules need.
@@ -118,6 +121,10 @@ impl Service {
             app: service["spec"]["selector"]["app"].as_str().map(str::to_owned),
             families: service["spec"]["ipFamilies"].clone(),
             is_deleting: !service["metadata"]["deletionTimestamp"].is_null(),
+            retirement: service["metadata"]["annotations"][RETIREMENT]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned(),
         }
     }
 }
@@ -194,6 +201,8 @@ pub(crate) struct World {
     /// Pods and Services that do not exist any more, and since when.
     pub(crate) gone_pods: BTreeMap<String, Since>,
     pub(crate) gone_services: BTreeMap<String, Since>,
+    /// True if Services of the namespace `team` have no Endpoints unless they say otherwise.
+    retires_team: bool,
     slices_of: BTreeMap<String, BTreeSet<String>>,
 }
 
@@ -206,6 +215,24 @@ fn put<T: PartialEq>(objects: &mut BTreeMap<String, (T, Since)>, key: &str, obje
 }
 
 impl World {
+    /// Creates a world without objects.
+    pub(crate) fn new(retires_team: bool) -> Self {
+        Self { retires_team, ..Self::default() }
+    }
+
+    /// Returns a world without objects in which the same is retired.
+    pub(crate) fn emptied(&self) -> Self {
+        Self::new(self.retires_team)
+    }
+
+    /// Returns true if a Service is to have no Endpoints, or was until a rehearsal ended.
+    pub(crate) fn is_retired(&self, key: &str, service: &Service) -> bool {
+        let setting = &service.retirement;
+        setting == "retired"
+            || setting.starts_with("retired-until=")
+            || self.retires_team && key.starts_with("team/") && setting != "published"
+    }
+
     /// Applies a change. `object` is `None` for a deletion.
     pub(crate) fn apply(&mut self, plural: &str, key: &str, object: Option<&Value>, since: Since) {
         match (plural, object) {
