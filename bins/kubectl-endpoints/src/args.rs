@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use kube_endpoint_core_model::LabelSelector;
+use kube_endpoint_explain::retire::convert::MANAGER;
 use kube_endpoint_explain::{Code, Severity};
 
 use crate::ui::UiArgs;
@@ -92,8 +93,9 @@ pub(crate) enum Command {
     /// Print orphaned EndpointSlices and stale Endpoints, and delete them with --yes; exit code 0:
     /// none remain, 1: some, 2: error
     ///
-    /// Only objects that a controller made, and whose Service or owner does not exist any more. It
-    /// keeps what somebody else wrote, whatever the labels say.
+    /// Only objects that a controller made, and whose Service or owner does not exist any more, or
+    /// whose Service has no selector any more and is served by others. It keeps what somebody else
+    /// wrote, whatever the labels say.
     Cleanup {
         #[command(flatten)]
         scope: Scope,
@@ -107,7 +109,9 @@ pub(crate) enum Command {
     /// Print who still reads v1 Endpoints, and what could not be seen; exit code 0: no reader was
     /// seen, 1: a namespace has to keep its Endpoints, 2: not known, or error
     ///
-    /// Only reads. Per namespace the verdict is refuse, unknown or no reader seen.
+    /// Only reads. Per namespace the verdict is refuse, unknown or no reader seen. With --convert it
+    /// prints the EndpointSlices that replace Endpoints which somebody wrote, for kubectl to apply,
+    /// and on standard error which two commands follow.
     Retire(Retire),
     /// Serve the manager's status page on loopback, with your credentials
     ///
@@ -165,6 +169,17 @@ pub(crate) struct Retire {
     /// kubeconfig]
     #[arg(long, value_name = "FILE")]
     pub(crate) metrics: Vec<PathBuf>,
+    /// Convert these Endpoints, by NAME or NAMESPACE/NAME, and print no report; the list is YAML, or
+    /// JSON with -o json
+    #[arg(
+        long,
+        value_name = "[NAMESPACE/]NAME",
+        conflicts_with_all = ["all_namespaces", "audit_log", "metrics"]
+    )]
+    pub(crate) convert: Option<String>,
+    /// The manager of the converted slices, in the label endpointslice.kubernetes.io/managed-by
+    #[arg(long, requires = "convert", default_value = MANAGER, value_name = "NAME")]
+    pub(crate) managed_by: String,
 }
 
 /// The least severity of a problem that makes lint fail.

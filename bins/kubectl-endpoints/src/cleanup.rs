@@ -1,23 +1,28 @@
 //! `cleanup`: finds leftovers, and deletes them with `--yes`.
 //!
 //! It looks for possible leftovers in lists of metadata, and confirms each by reading its Service
-//! and its owners one by one before it reports it. Before it deletes an object, it reads them once
+//! and its owners one by one before it reports it; for Endpoints whose Service has no selector any
+//! more, it reads all slices of the Service. Before it deletes an object, it reads them once
 //! more, and the uid and the version of the object are preconditions: an object that has changed
 //! since the list stays.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
+use anyhow::{anyhow, bail};
 use kube::Error;
 use kube::api::{DeleteParams, ListParams, Preconditions};
 use kube_endpoint_api_client::why_request_failed;
 use kube_endpoint_core_model::well_known::{
-    ENDPOINTSLICE_CONTROLLER, LABEL_MANAGED_BY, MIRRORING_CONTROLLER, SELECTOR_CONTROLLER,
+    ENDPOINTSLICE_CONTROLLER, LABEL_MANAGED_BY, LABEL_SERVICE_NAME, MIRRORING_CONTROLLER, SELECTOR_CONTROLLER,
 };
-use kube_endpoint_core_model::{LabelSelector, ObjectKey, StringMap};
+use kube_endpoint_core_model::{
+    EndpointSlice, Endpoints, LabelSelector, ObjectKey, Service, StringMap, causes,
+};
 use kube_endpoint_explain::leftovers::{
-    Cleanup, CleanupItem, Judgement, Managed, Outcome, OutputKind, Presence, Reference,
+    Cleanup, CleanupItem, Judgement, Managed, Outcome, OutputKind, Presence, Reference, Remains,
 };
-
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::reader::{Kind, Reader};
@@ -89,39 +94,45 @@ async fn candidates(
 ) -> anyhow::Result<Vec<Managed>> {
     let mut managed = Vec::new();
     let mut uids: HashMap<Reference, String> = HashMap::new();
+    let mut without_selector: HashSet<ObjectKey> = HashSet::new();
     let managers = [ENDPOINTSLICE_CONTROLLER, MIRRORING_CONTROLLER, SELECTOR_CONTROLLER].join(",");
     let managers = format!("{LABEL_MANAGED_BY} in ({managers})");
     // Services come last, so that a slice whose Service is younger than the list of slices is no
     // leftover.
     let mut endpoints_known = true;
-    for kind in [Kind::EndpointSlice, Kind::Endpoints, Kind::Service] {
+    for kind in [Kind::EndpointSlice, Kind::Endpoints] {
         let params = match kind {
             Kind::EndpointSlice => ListParams::default().labels(&managers),
             _ => ListParams::default(),
         };
         let read = reader.list_metadata(kind, namespace, params, |metadata| {
-            let output = match kind {
-                Kind::EndpointSlice => Some(OutputKind::EndpointSlice),
-                Kind::Endpoints => Some(OutputKind::Endpoints),
-                _ => None,
-            };
-            if let Some(output) = output.filter(|_| is_selected(selector, &metadata)) {
+            let output =
+                if kind == Kind::Endpoints { OutputKind::Endpoints } else { OutputKind::EndpointSlice };
+            if is_selected(selector, &metadata) {
                 managed.extend(Managed::read(output, &metadata)?);
             }
-            if kind != Kind::EndpointSlice {
-                let text = |field: &str| metadata[field].as_str().unwrap_or_default().to_owned();
-                let key = ObjectKey::new(text("namespace"), text("name"));
-                uids.insert(Reference { is_service: kind == Kind::Service, key }, text("uid"));
+            if kind == Kind::Endpoints {
+                let (key, uid) = identity(&metadata);
+                uids.insert(Reference { is_service: false, key }, uid);
             }
             Ok(())
         });
         if let Some(note) = read.await? {
-            if kind == Kind::Service {
-                anyhow::bail!("without Services nothing can be said. {note}");
-            }
             endpoints_known &= kind != Kind::Endpoints;
             not_read.push(format!("{note} They are not cleaned up."));
         }
+    }
+    // The metadata does not tell if a Service has a selector.
+    let read = reader.list_objects(Kind::Service, namespace, ListParams::default(), |object| {
+        let (key, uid) = identity(&object["metadata"]);
+        if Service::deserialize(&object)?.selector.is_none() {
+            without_selector.insert(key.clone());
+        }
+        uids.insert(Reference { is_service: true, key }, uid);
+        Ok(())
+    });
+    if let Some(note) = read.await? {
+        anyhow::bail!("without Services nothing can be said. {note}");
     }
     if let Some(namespace) = namespace.filter(|_| managed.is_empty() && uids.is_empty()) {
         reader.check_namespace(namespace).await?;
@@ -131,11 +142,20 @@ async fn candidates(
         None if reference.is_service || endpoints_known => Presence::Absent,
         None => Presence::Unknown(String::new()),
     };
-    managed.retain(|object| object.judge(look) != Judgement::InUse);
+    managed.retain(|object| {
+        object.judge(look) != Judgement::InUse
+            || object.is_made_from_pods() && without_selector.contains(&object.key)
+    });
     managed.sort_by(|one, two| {
         (&one.key.namespace, one.kind, &one.key.name).cmp(&(&two.key.namespace, two.kind, &two.key.name))
     });
     Ok(managed)
+}
+
+/// Returns the key and the uid of an object.
+fn identity(metadata: &Value) -> (ObjectKey, String) {
+    let text = |field: &str| metadata[field].as_str().unwrap_or_default().to_owned();
+    (ObjectKey::new(text("namespace"), text("name")), text("uid"))
 }
 
 /// Reads the objects on which the decision depends, and judges the object.
@@ -150,9 +170,46 @@ async fn confirm(reader: &Reader, object: &Managed) -> Judgement {
         };
         found.insert(reference, presence);
     }
-    object.judge(|reference| {
+    let judgement = object.judge(|reference| {
         found.get(reference).cloned().unwrap_or_else(|| Presence::Unknown("it was not read".to_owned()))
-    })
+    });
+    if judgement != Judgement::InUse || !object.is_made_from_pods() {
+        return judgement;
+    }
+    match remains(reader, &object.key).await {
+        Ok(Some(remains)) => object.judge_without_selector(remains),
+        Ok(None) => Judgement::InUse,
+        Err(error) => Judgement::Unchecked(format!(
+            "whether clients need them cannot be found out: {}",
+            causes(&*error)
+        )),
+    }
+}
+
+/// Reads what controllers left for a Service. Returns `None` if it has a selector, or does not
+/// exist any more.
+async fn remains(reader: &Reader, key: &ObjectKey) -> anyhow::Result<Option<Remains>> {
+    let get = async |kind: Kind| {
+        let read = reader.get(kind, &key.namespace, &key.name).await;
+        read.map_err(|error| anyhow!("{kind} {key}: {}", why_request_failed(&error)))
+    };
+    let Some(service) = get(Kind::Service).await? else { return Ok(None) };
+    let service = Service::deserialize(&service)?;
+    if service.selector.is_some() || service.is_of_the_api_server() {
+        return Ok(None);
+    }
+    let endpoints = get(Kind::Endpoints).await?;
+    let endpoints = endpoints.as_ref().map(Endpoints::deserialize).transpose()?;
+    let mut slices: Vec<Arc<EndpointSlice>> = Vec::new();
+    let of_service = ListParams::default().labels(&format!("{LABEL_SERVICE_NAME}={}", key.name));
+    let listed = reader.list_objects(Kind::EndpointSlice, Some(&*key.namespace), of_service, |slice| {
+        slices.push(Arc::new(EndpointSlice::deserialize(slice)?));
+        Ok(())
+    });
+    match listed.await? {
+        Some(note) => bail!(note),
+        None => Ok(Some(Remains::of(&service, endpoints.as_ref(), &slices))),
+    }
 }
 
 /// Deletes an object, if it is still the one in the list.

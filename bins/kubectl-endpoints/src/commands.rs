@@ -54,7 +54,10 @@ pub(crate) async fn run(command_line: &CommandLine) -> anyhow::Result<u8> {
         }
         Command::Top { scope } => run_top(global, output, &options, scope).await,
         Command::Doctor(_) => Box::pin(run_doctor(global, output, &options)).await,
-        Command::Retire(args) => Box::pin(retire::run(global, output, args)).await,
+        Command::Retire(args) => match &args.convert {
+            Some(subject) => retire::convert::run(global, output, subject, &args.managed_by).await,
+            None => Box::pin(retire::run(global, output, args)).await,
+        },
         Command::Ui(args) => ui::run(global, args).await,
         Command::Completion { shell } => completion::print_script(*shell),
         Command::Cleanup { scope, yes } => run_cleanup(global, output, scope, *yes).await,

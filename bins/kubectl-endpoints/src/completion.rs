@@ -243,6 +243,8 @@ fn values(arg: &Arg, prefix: &str) -> Wanted {
         "manager_namespace" => name(Names::Namespaces, "", prefix),
         "namespace" => name(Names::Namespaces, "", prefix),
         "context" => name(Names::Contexts, "", prefix),
+        // Endpoints have the names of their Services.
+        "convert" if !prefix.contains('/') => name(Names::Services, "", prefix),
         "subject" => match prefix.split_once('/') {
             None => name(Names::Services, "", prefix),
             Some((kind, prefix)) => {
@@ -365,6 +367,7 @@ mod tests {
             ("explain pod/fr", r#"Pods "pod/" "fr""#),
             ("explain pod fr", r#"Pods "" "fr""#),
             ("explain svc ", r#"Services "" """#),
+            ("retire --convert d", r#"Services "" "d""#),
             ("explain -n ", r#"Namespaces "" """#),
             ("explain --namespace=sh", r#"Namespaces "" "sh""#),
             ("--context ", r#"Contexts "" """#),

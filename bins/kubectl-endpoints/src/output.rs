@@ -87,6 +87,12 @@ impl Output {
         };
         print(&printed)
     }
+
+    /// Prints objects for kubectl: YAML, or JSON if that is the chosen format.
+    pub(crate) fn print_objects(self, list: &Value) -> anyhow::Result<()> {
+        self.check_format()?;
+        print(&if self.format == Format::Json { json(list)? } else { yaml(list)? })
+    }
 }
 
 /// Returns a value as JSON. Its own escapes stand for characters that a terminal would obey.

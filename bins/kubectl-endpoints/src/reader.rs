@@ -156,7 +156,7 @@ impl Reader {
     }
 
     /// Reads one object. Returns `None` if it does not exist.
-    async fn get(&self, kind: Kind, namespace: &str, name: &str) -> Result<Option<Value>, Error> {
+    pub(crate) async fn get(&self, kind: Kind, namespace: &str, name: &str) -> Result<Option<Value>, Error> {
         if !can_be_a_name(name) {
             return Ok(None);
         }
@@ -245,6 +245,17 @@ impl Reader {
             each(json).map_err(Failed::Object)
         })
         .await
+    }
+
+    /// Lists objects. Returns a note if the server forbids that.
+    pub(crate) async fn list_objects(
+        &self,
+        kind: Kind,
+        namespace: Option<&str>,
+        params: ListParams,
+        each: impl FnMut(Value) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Option<String>> {
+        forbidden(self.list(kind, namespace, params, each).await, kind, namespace)
     }
 
     /// Lists the metadata of objects. Returns a note if the server forbids that.

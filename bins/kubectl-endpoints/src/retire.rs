@@ -1,6 +1,7 @@
 //! `retire`: reads who still reads v1 Endpoints. It writes nothing.
 
 mod cluster;
+pub(crate) mod convert;
 mod files;
 
 use anyhow::bail;

@@ -253,7 +253,7 @@ impl Requirement {
             let of_dns = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
             text.len() <= 253 && text.split('.').all(|label| ends_with(label, of_dns, |byte| byte == b'-'))
         };
-        if name.is_empty() || !is_name(name) || prefix.is_some_and(|prefix| !is_subdomain(prefix)) {
+        if name.is_empty() || !is_label_value(name) || prefix.is_some_and(|prefix| !is_subdomain(prefix)) {
             return Err(InvalidLabelSelector::Key(key.to_owned()));
         }
         Ok(Self { key: key.to_owned(), condition })
@@ -269,7 +269,8 @@ fn ends_with(text: &str, outer: impl Fn(u8) -> bool, inner: impl Fn(u8) -> bool)
         && bytes.last().is_some_and(|byte| outer(*byte))
 }
 
-fn is_name(text: &str) -> bool {
+/// Returns true if a text can be the value of a label and is not empty.
+pub fn is_label_value(text: &str) -> bool {
     text.len() <= 63 && ends_with(text, |byte| byte.is_ascii_alphanumeric(), |byte| b"-_.".contains(&byte))
 }
 
@@ -311,7 +312,7 @@ fn tokens(text: &str) -> Vec<Token<'_>> {
 
 /// Returns a value of a label, which may be empty.
 fn checked_value(text: &str) -> Result<String, InvalidLabelSelector> {
-    if text.is_empty() || is_name(text) {
+    if text.is_empty() || is_label_value(text) {
         return Ok(text.to_owned());
     }
     Err(InvalidLabelSelector::Value(text.to_owned()))

@@ -127,7 +127,7 @@ codes! {
     EndpointsTruncated "EP056" "endpoints-truncated" Warning "The Endpoints object holds only some of the addresses."
     EndpointsBehind "EP057" "endpoints-behind" Warning "The Endpoints object differs from what it should be."
     OrphanedEndpoints "EP058" "orphaned-endpoints" Warning "The Service of an Endpoints object does not exist."
-    SlicesLeftBehind "EP059" "slices-left-behind" Warning "Slices made from pods remain, although the Service selects no pods."
+    SlicesLeftBehind "EP059" "slices-left-behind" Warning "Slices or Endpoints made from pods remain, although the Service selects no pods."
     SliceTerminating "EP060" "slice-terminating" Warning "A slice of the Service is being deleted and still there."
     EndpointsWrittenByOthers "EP061" "endpoints-written-by-others" Warning "The Service has a selector, and another client wrote its Endpoints."
     SliceUnused "EP062" "slice-unused" Warning "kube-proxy uses no endpoint of a slice, because of its ports or addresses."

@@ -371,9 +371,14 @@ pub enum Fault {
     /// [`Code::SlicesLeftBehind`](crate::Code::SlicesLeftBehind)
     SlicesLeftBehind {
         slices: Vec<Text>,
-        /// The Endpoints that a controller made, and from which slices are mirrored.
+        /// The Endpoints that a controller made.
         #[serde(skip_serializing_if = "Option::is_none")]
         endpoints: Option<Text>,
+        /// The slices that are mirrored from these Endpoints, and go with them.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        mirrored: Vec<Text>,
+        /// True if clients get something from them that no other slice has.
+        is_needed: bool,
         /// True if some of the slices are those of an EndpointSelector.
         was_attached: bool,
         /// True if the Service is an alias, so that no client uses the slices.

@@ -27,6 +27,7 @@ use crate::cluster::ClusterFacts;
 use crate::consumers::kube_proxy::TrafficPolicies;
 use crate::explanation::Counts;
 use crate::hand_over::made_by_controller;
+use crate::leftovers::Remains;
 use crate::near::NearMatches;
 use crate::pod::PodExplanation;
 use crate::selection::Selection;
@@ -181,26 +182,30 @@ impl Looked<'_> {
     }
 
     /// Looks for slices that were made from pods when the Service selected pods, and for Endpoints
-    /// of this time, from which kube-controller-manager mirrors slices.
+    /// of this time, from which slices are mirrored.
     fn of_left_slices(&self, faults: &mut Vec<Fault>) {
         let is_of_pods = |slice: &&Arc<EndpointSlice>| {
             [ENDPOINTSLICE_CONTROLLER, SELECTOR_CONTROLLER].iter().any(|it| slice.is_managed_by(it))
         };
-        let slices = self.objects.slices_of(&self.service.key).iter();
-        let (of_pods, others): (Vec<_>, Vec<_>) = slices.partition(is_of_pods);
-        let is_alias = self.served.by == ServedBy::Nobody;
-        let is_left = !is_alias && self.options.known.endpoints && others.into_iter().any(is_mirrored);
         let key = &self.service.key;
-        let endpoints = is_left && made_by_controller(self.objects, key);
-        if of_pods.is_empty() && !endpoints {
+        let slices = self.objects.slices_of(key);
+        let of_pods: Vec<_> = slices.iter().filter(is_of_pods).collect();
+        // If an alias has a selector, the endpoints controller goes on with its Endpoints.
+        let is_left = self.service.selector.is_none() && self.options.known.endpoints;
+        let endpoints = self.objects.endpoints_of(key);
+        let endpoints = endpoints.filter(|_| is_left && made_by_controller(self.objects, key));
+        if of_pods.is_empty() && endpoints.is_none() {
             return;
         }
+        let remains = Remains::of(self.service, endpoints, slices);
         let was_attached = of_pods.iter().any(|slice| slice.is_managed_by(SELECTOR_CONTROLLER));
         faults.push(Fault::SlicesLeftBehind {
             slices: of_pods.into_iter().map(|slice| slice.metadata.name.clone()).collect(),
-            endpoints: endpoints.then(|| key.name.clone()),
+            endpoints: endpoints.map(|_| key.name.clone()),
+            mirrored: if endpoints.is_some() { remains.mirrored } else { Vec::new() },
+            is_needed: !remains.missed.is_empty(),
             was_attached,
-            is_alias,
+            is_alias: self.served.by == ServedBy::Nobody,
         });
     }
 

@@ -1,10 +1,13 @@
 //! Finds leftovers: slices and Endpoints that a controller made, and whose Service or owner does
-//! not exist any more.
+//! not exist any more, and Endpoints that a controller made from the pods of a Service that has no
+//! selector any more.
 //!
 //! An object that no controller made is never a leftover. Its label is no proof, because users copy
 //! labels: [`Provenance::maker`] decides who made it. [`Managed::judge`] decides about one object.
 //! The caller hands in which objects exist, so that it can look for candidates with a list and
 //! confirm them with single reads.
+
+mod remains;
 
 use std::fmt;
 
@@ -16,6 +19,8 @@ use kube_endpoint_core_model::well_known::{
 use kube_endpoint_core_model::{ObjectKey, Text};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+pub use remains::{Remains, Served};
 
 /// A slice or Endpoints whose label names one of the controllers, or Endpoints without the label
 /// that one of them made.
@@ -97,6 +102,12 @@ pub enum Reason {
         /// True if another object of that name exists.
         is_replaced: bool,
     },
+    /// Its Service has no selector any more.
+    NoSelector {
+        service: Text,
+        /// The slices that are mirrored from it. The garbage collector deletes them with it.
+        mirrored: Vec<Text>,
+    },
 }
 
 impl fmt::Display for Reason {
@@ -110,8 +121,27 @@ impl fmt::Display for Reason {
                 f,
                 "its owner, {owner} (uid {uid}), does not exist; the {owner} that exists has another uid"
             ),
+            Self::NoSelector { service, mirrored } => {
+                f.write_str(&made_for(service))?;
+                match mirrored.as_slice() {
+                    [] => Ok(()),
+                    [slice] => write!(f, "; the slice that is mirrored from them goes with them: {slice}"),
+                    slices => {
+                        write!(
+                            f,
+                            "; the slices that are mirrored from them go with them: {}",
+                            slices.join(", ")
+                        )
+                    }
+                }
+            }
         }
     }
+}
+
+/// Says why Endpoints are left over.
+fn made_for(service: &Text) -> String {
+    format!("a controller made them for the selector that the Service {service} no longer has")
 }
 
 /// The decision about one object.
@@ -248,6 +278,36 @@ impl Managed {
             (None, Some(gone)) => self.left_over(gone),
             (None, None) => Judgement::InUse,
         }
+    }
+
+    /// Returns true for Endpoints that a controller made from pods. They are left over if their
+    /// Service has no selector any more.
+    pub fn is_made_from_pods(&self) -> bool {
+        self.kind == OutputKind::Endpoints && self.maker.is_controller() && !self.is_lock && !self.is_deleted
+    }
+
+    /// Judges Endpoints that are [made from pods](Self::is_made_from_pods), and that
+    /// [`Self::judge`] finds in use, for a Service without a selector.
+    pub fn judge_without_selector(&self, remains: Remains) -> Judgement {
+        let Remains { endpoint_selector, mirrored, missed } = remains;
+        let service = self.key.name.clone();
+        if let Some(selector) = endpoint_selector {
+            return Judgement::Kept(format!(
+                "{}; the controller of EndpointSelector {selector}, which the Service names, deletes them once its own \
+                 slices have a ready endpoint",
+                made_for(&service)
+            ));
+        }
+        if missed.is_empty() {
+            return Judgement::Leftover(Reason::NoSelector { service, mirrored });
+        }
+        let missed: Vec<String> = missed.iter().map(ToString::to_string).collect();
+        Judgement::Kept(format!(
+            "{}, but no slice besides those that controllers left serves {}; restore the \
+             selector, or write EndpointSlices for the Service, and run the command again",
+            made_for(&service),
+            missed.join(" and ")
+        ))
     }
 
     /// Judges an object that nobody uses.

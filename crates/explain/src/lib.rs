@@ -32,7 +32,8 @@
 //! - [`doctor`] tells who writes the outputs of a cluster, and what would change.
 //! - [`figures`] counts writes, readiness and fill while a cluster runs.
 //! - [`leftovers`] tells which slices and Endpoints belong to Services that do not exist any more.
-//! - [`retire`] tells who still reads v1 Endpoints.
+//! - [`retire`] tells who still reads v1 Endpoints, and converts those that a user wrote into
+//!   EndpointSlices.
 //! - [`text`] prints all of these for a terminal. All of them serialise, too.
 
 mod across;

@@ -6,6 +6,7 @@
 //! it could hide a reader, a namespace without one is [`Verdict::Unknown`].
 
 mod audit;
+pub mod convert;
 mod evidence;
 mod metrics;
 mod pods;

@@ -4,6 +4,7 @@
 mod alarms;
 mod causes;
 mod consumers;
+mod converted;
 mod doctor;
 mod evidence;
 mod explanations;
@@ -11,6 +12,7 @@ mod fault_manifests;
 mod faults;
 mod laws;
 mod leader;
+mod leftovers;
 mod other_objects;
 mod refused;
 mod render;

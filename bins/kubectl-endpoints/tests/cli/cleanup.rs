@@ -1,6 +1,8 @@
 //! Tests that `cleanup` lists, confirms and deletes leftovers, and nothing else.
 
-use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
+use std::time::Duration;
+
+use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule, RequestInfo};
 use serde_json::{Value, json};
 
 use crate::server::{Shop, stderr, stdout};
@@ -152,6 +154,130 @@ async fn what_has_the_label_and_was_made_by_somebody_else_is_kept() {
         assert_eq!(output.status.code(), Some(0));
     }
     assert_eq!(names(&shop, "endpoints"), ["restored", "unknown"]);
+}
+
+/// Returns a Service without a selector, the Endpoints that a controller made for it, and a slice
+/// that is mirrored from these.
+fn without_selector(name: &str) -> Vec<Value> {
+    let made = json!({"endpoints.kubernetes.io/managed-by": "endpoint-controller"});
+    let mut service = service(name, &format!("{name}-uid"));
+    service["spec"] = json!({"clusterIP": "10.96.0.9", "ports": [{"name": "http", "port": 80}]});
+    let mut left = endpoints(name, made);
+    left["metadata"]["uid"] = format!("{name}-endpoints").into();
+    left["subsets"] = json!([{"addresses": [{"ip": "10.1.0.1", "targetRef": {"kind": "Pod", "name": "p"}}],
+        "ports": [{"name": "http", "port": 8080, "protocol": "TCP"}]}]);
+    let owner =
+        json!([{"apiVersion": "v1", "kind": "Endpoints", "name": name, "uid": format!("{name}-endpoints")}]);
+    let mut mirrored = slice(&format!("{name}-mirrored"), name, owner);
+    mirrored["metadata"]["labels"]["endpointslice.kubernetes.io/managed-by"] =
+        "endpointslicemirroring-controller.k8s.io".into();
+    vec![service, left, with_endpoint(mirrored, "10.1.0.1")]
+}
+
+fn with_endpoint(mut slice: Value, address: &str) -> Value {
+    slice["ports"] = json!([{"name": "http", "port": 8080, "protocol": "TCP"}]);
+    slice["endpoints"] = json!([{"addresses": [address], "conditions": {"ready": true}}]);
+    slice
+}
+
+/// Returns a slice that somebody wrote.
+fn written(service: &str) -> Value {
+    let mut slice = with_endpoint(slice(&format!("{service}-own"), service, json!([])), "10.9.0.1");
+    slice["metadata"]["labels"]["endpointslice.kubernetes.io/managed-by"] = "me".into();
+    slice
+}
+
+/// kube-controller-manager and kube-endpoint-manager leave Endpoints when a Service loses its
+/// selector.
+#[tokio::test(flavor = "multi_thread")]
+async fn endpoints_of_a_lost_selector_go_with_their_mirrored_slices_if_others_serve_the_service() {
+    let mut objects = without_selector("free");
+    objects.push(written("free"));
+    objects.extend(without_selector("needed"));
+    // The slices that were made from pods are left over, too.
+    objects.push(with_endpoint(slice("needed-pods", "needed", owned_by("needed", "needed-uid")), "10.1.0.1"));
+    let mut attached = without_selector("attached");
+    attached[0]["metadata"]["annotations"] =
+        json!({"kube-endpoint-manager.github.io/endpoint-selector": "leader"});
+    objects.extend(attached);
+    objects.push(written("attached"));
+    let mut of_user = without_selector("of-user");
+    of_user[1]["metadata"]["managedFields"] = written_by("kubectl-edit", "f:subsets");
+    objects.extend(of_user);
+    objects.push(written("of-user"));
+    let mut selecting = without_selector("selecting");
+    selecting[0]["spec"]["selector"] = json!({"app": "selecting"});
+    objects.extend(selecting);
+    objects.push(written("selecting"));
+    // With the garbage collector.
+    let shop = Shop::of(EmbeddedApiServer::builder().load(objects).build().unwrap()).await;
+    let output = shop.run(&["cleanup"]).await;
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(shop.server.request_log().iter().all(|logged| !logged.request.is_write()));
+    let output = shop.run(&["cleanup", "--yes"]).await;
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    insta::assert_snapshot!(stdout(&output), @r"
+    kept       Endpoints shop/attached
+               A controller made them for the selector that the Service attached no
+               longer has; the controller of EndpointSelector leader, which the
+               Service names, deletes them once its own slices have a ready
+               endpoint.
+    deleted    Endpoints shop/free
+               A controller made them for the selector that the Service free no
+               longer has; the slice that is mirrored from them goes with them:
+               free-mirrored.
+    kept       Endpoints shop/needed
+               A controller made them for the selector that the Service needed no
+               longer has, but no slice besides those that controllers left serves
+               port http over IPv4; restore the selector, or write EndpointSlices
+               for the Service, and run the command again.
+
+    1 deleted. 2 kept.
+    ");
+    assert_eq!(names(&shop, "endpoints"), ["attached", "needed", "of-user", "selecting"]);
+    // The garbage collector follows.
+    let is_gone = || !names(&shop, "endpointslices").contains(&"free-mirrored".to_owned());
+    tokio::time::timeout(Duration::from_secs(60), async {
+        while !is_gone() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await
+    .unwrap();
+    let all = names(&shop, "endpointslices");
+    assert!(all.contains(&"free-own".to_owned()) && all.contains(&"needed-mirrored".to_owned()), "{all:?}");
+}
+
+/// The selector comes back between the lists and the deletion.
+#[tokio::test(flavor = "multi_thread")]
+async fn endpoints_of_a_service_that_has_its_selector_back_are_in_use() {
+    let mut objects = without_selector("web");
+    objects.push(written("web"));
+    let shop = Shop::with(objects, Vec::new()).await;
+    let mut selecting = without_selector("web").remove(0);
+    selecting["spec"]["selector"] = json!({"app": "web"});
+    shop.server.load([selecting]).unwrap();
+    shop.server.add_fault(FaultRule::on(Fault::ServeOlder { versions: 1 }, "list", "services"));
+    let output = shop.run(&["cleanup", "--yes"]).await;
+    assert_eq!((stdout(&output), output.status.code()), ("Nothing is left over.\n".to_owned(), Some(0)));
+    let requests = shop.requests();
+    assert!(requests.contains(&"get /api/v1/namespaces/shop/services/web".to_owned()), "{requests:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn endpoints_are_kept_if_nobody_can_tell_who_else_serves_the_service() {
+    let mut objects = without_selector("web");
+    objects.push(written("web"));
+    let refuse = Fault::Refuse { status: 403, retry_after: None };
+    let only_of_service = |request: &RequestInfo| {
+        request.plural() == "endpointslices" && request.query.contains("service-name")
+    };
+    let shop = Shop::with(objects, vec![FaultRule::new(refuse, only_of_service)]).await;
+    let output = shop.run(&["cleanup", "--yes"]).await;
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("Whether clients need them cannot be found out: You may not"), "{text}");
+    assert!(shop.server.request_log().iter().all(|logged| !logged.request.is_write()));
 }
 
 /// The list of Services is older than the Service.

@@ -17,6 +17,7 @@ mod outputs;
 mod render;
 mod requests;
 mod retire;
+mod retire_convert;
 mod sarif;
 mod selectors;
 mod server;

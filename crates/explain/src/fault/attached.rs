@@ -104,35 +104,46 @@ pub(super) fn unserved_remedy() -> Remedy {
 }
 
 /// Says which outputs remain of the time when a Service selected pods.
-pub(super) fn left(slices: &[Text], endpoints: Option<&Text>) -> String {
+pub(super) fn left(slices: &[Text], endpoints: Option<&Text>, is_mirrored: bool) -> String {
     let slices = (!slices.is_empty()).then(|| format!("slices made from pods remain: {}", names(slices)));
+    let mirrored = if is_mirrored { ", which are mirrored to slices" } else { "" };
     let what = match (slices, endpoints) {
-        (Some(slices), Some(name)) => {
-            format!("{slices}; so do the Endpoints {name}, which are mirrored to slices")
-        }
+        (Some(slices), Some(name)) => format!("{slices}; so do the Endpoints {name}{mirrored}"),
         (Some(slices), None) => slices,
-        (None, Some(name)) => {
-            format!("Endpoints made from pods remain, which are mirrored to slices: {name}")
-        }
+        (None, Some(name)) => format!("Endpoints made from pods remain{mirrored}: {name}"),
         (None, None) => String::new(),
     };
     format!("the Service selects no pods, and {what}")
 }
 
-pub(super) fn left_remedy(slices: &[Text], endpoints: Option<&Text>, was_attached: bool) -> Remedy {
+/// Names what controllers left.
+pub(super) fn what_is_left(slices: &[Text], endpoints: Option<&Text>) -> String {
+    match (slices, endpoints) {
+        (_, None) => "the slices".to_owned(),
+        ([], Some(name)) => format!("the Endpoints {name}"),
+        (_, Some(name)) => format!("the slices and the Endpoints {name}"),
+    }
+}
+
+pub(super) fn left_remedy(
+    namespace: &str,
+    slices: &[Text],
+    endpoints: Option<&Text>,
+    is_needed: bool,
+    was_attached: bool,
+) -> Remedy {
     let restore = match was_attached {
         true => format!("Restore the annotation {ANNOTATION_ENDPOINT_SELECTOR}"),
         false => "Restore the selector".to_owned(),
     };
-    let what = match (slices, endpoints) {
-        (_, None) => "the slices".to_owned(),
-        ([], Some(name)) => format!("the Endpoints {name}"),
-        (_, Some(name)) => format!("the slices and the Endpoints {name}"),
+    let what = what_is_left(slices, endpoints);
+    let sentence = match is_needed {
+        true => format!("{restore}, or delete {what} once other endpoints are written for the Service"),
+        false => format!("{restore}, or delete {what}: no client needs them any more"),
     };
-    Remedy::ask(
-        if slices.is_empty() { EndpointsWriter } else { ServiceOwner },
-        format!("{restore}, or delete {what} once other endpoints are written for the Service"),
-    )
+    // It tells who made the Endpoints, and deletes them with --yes if they can go.
+    let cleanup = endpoints.map(|_| Step::kubectl(["endpoints", "cleanup", "-n", namespace]));
+    Remedy::ask(if slices.is_empty() { EndpointsWriter } else { ServiceOwner }, sentence).shown_by(cleanup)
 }
 
 /// Says what to do so that a pod leads.

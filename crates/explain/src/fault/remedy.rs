@@ -171,12 +171,16 @@ impl Fault {
                 ServiceOwner,
                 format!("Nothing, if {manager} is meant to add endpoints to this Service"),
             ),
-            Self::SlicesLeftBehind { slices, is_alias: true, .. } => {
+            Self::SlicesLeftBehind { slices, endpoints, is_alias: true, .. } => {
+                // The slices that are mirrored from the Endpoints go with these.
+                let with_them = endpoints.iter().map(|name| in_namespace(&["delete", "endpoints", name]));
                 let delete = each(slices, |names| in_namespace(&[&["delete", "endpointslice"], names].concat()));
-                Remedy::new("Delete the slices, which no client of an alias uses").then(delete)
+                let what = attached::what_is_left(slices, endpoints.as_ref());
+                Remedy::new(format!("Delete {what}, which no client of an alias uses"))
+                    .then(delete.into_iter().chain(with_them))
             }
-            Self::SlicesLeftBehind { slices, endpoints, was_attached, .. } => {
-                attached::left_remedy(slices, endpoints.as_ref(), *was_attached)
+            Self::SlicesLeftBehind { slices, endpoints, is_needed, was_attached, .. } => {
+                attached::left_remedy(namespace, slices, endpoints.as_ref(), *is_needed, *was_attached)
             }
             Self::SlicesBehind(behind) | Self::EndpointsBehind { behind, .. } if !behind.is_late => {
                 Remedy::new("Wait a few seconds")

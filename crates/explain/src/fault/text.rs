@@ -292,8 +292,8 @@ impl fmt::Display for Fault {
                     "the Endpoints {endpoints} have the label of the endpoints controller, and the Service does not exist"
                 )
             }
-            Self::SlicesLeftBehind { slices, endpoints, .. } => {
-                f.write_str(&attached::left(slices, endpoints.as_ref()))
+            Self::SlicesLeftBehind { slices, endpoints, mirrored, .. } => {
+                f.write_str(&attached::left(slices, endpoints.as_ref(), !mirrored.is_empty()))
             }
             Self::SliceTerminating { slice, finalizers } => {
                 write!(f, "slice {slice} is being deleted and held by {}", names(finalizers))

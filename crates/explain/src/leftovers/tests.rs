@@ -1,5 +1,8 @@
 //! Tests which objects are left over, by their metadata and by the existing objects.
 
+use std::sync::Arc;
+
+use kube_endpoint_core_model::{EndpointSlice, Service};
 use serde_json::json;
 
 use super::*;
@@ -153,6 +156,76 @@ fn what_a_controller_did_not_make_is_kept() {
     check(kind, &copied, None, None, &format!("{wrote}; {controller}"));
     copied["managedFields"] = Value::Null;
     check(kind, &copied, None, None, &format!("{unknown}; {controller}"));
+}
+
+#[test]
+fn endpoints_of_a_service_without_a_selector_are_judged_by_the_other_slices() {
+    let service = |annotations: &Value| -> Service {
+        serde_json::from_value(json!({"metadata": {"name": "web", "namespace": "n", "annotations": annotations},
+            "spec": {"clusterIP": "10.96.0.9", "ipFamilies": ["IPv4", "IPv6"],
+                "ports": [{"name": "http", "port": 80, "protocol": "TCP"}, {"name": "dns", "port": 53, "protocol": "UDP"}]}}))
+        .unwrap()
+    };
+    let slice = |name: &str,
+                 manager: &str,
+                 family: &str,
+                 ports: &[&str],
+                 ready: bool|
+     -> Arc<EndpointSlice> {
+        let ports: Vec<Value> = ports
+            .iter()
+            .map(|name| json!({"name": name, "port": 80, "protocol": if *name == "dns" { "UDP" } else { "TCP" }}))
+            .collect();
+        let address = if family == "IPv4" { "10.1.0.1" } else { "fd00::1" };
+        Arc::new(
+            serde_json::from_value(json!({"metadata": {"name": name, "namespace": "n",
+            "labels": {LABEL_SERVICE_NAME: "web", LABEL_MANAGED_BY: manager}},
+            "addressType": family, "ports": ports,
+            "endpoints": [{"addresses": [address], "conditions": {"ready": ready}}]}))
+            .unwrap(),
+        )
+    };
+    let mirrored =
+        |name: &str, family: &str| slice(name, MIRRORING_CONTROLLER, family, &["http", "dns"], true);
+    let of_others = |family: &str, ports: &[&str]| slice("own", "me", family, ports, true);
+    let mut texts = Vec::new();
+    let mut check = |annotations: &Value, slices: &[Arc<EndpointSlice>]| {
+        let managed = Managed::read(OutputKind::Endpoints, &endpoints(&json!({}))).unwrap().unwrap();
+        assert!(managed.is_made_from_pods());
+        texts.push(match managed.judge_without_selector(Remains::of(&service(annotations), None, slices)) {
+            Judgement::Leftover(reason) => format!("leftover: {reason}"),
+            Judgement::Kept(why) => format!("kept: {why}"),
+            other => panic!("{other:?}"),
+        });
+    };
+    let none = json!({});
+    check(&none, &[]);
+    check(&none, &[mirrored("m", "IPv4"), of_others("IPv4", &["http", "dns"])]);
+    check(&none, &[mirrored("m", "IPv4"), mirrored("n", "IPv4"), of_others("IPv4", &["http", "dns"])]);
+    check(&none, &[mirrored("m", "IPv4"), of_others("IPv4", &["http"])]);
+    check(&none, &[mirrored("m", "IPv4"), of_others("IPv6", &["http", "dns"])]);
+    check(&none, &[mirrored("m", "IPv4"), slice("own", "me", "IPv4", &["http", "dns"], false)]);
+    check(
+        &none,
+        &[mirrored("m", "IPv4"), slice("p", ENDPOINTSLICE_CONTROLLER, "IPv4", &["http", "dns"], true)],
+    );
+    check(&none, &[slice("p", ENDPOINTSLICE_CONTROLLER, "IPv4", &["http", "dns"], true)]);
+    check(&none, &[slice("m", MIRRORING_CONTROLLER, "IPv4", &["http", "dns"], false)]);
+    check(&none, &[mirrored("m", "IPv4"), slice("p", SELECTOR_CONTROLLER, "IPv4", &["http", "dns"], true)]);
+    let attached = json!({"kube-endpoint-manager.github.io/endpoint-selector": "db"});
+    check(&attached, &[mirrored("m", "IPv4"), of_others("IPv4", &["http", "dns"])]);
+    insta::assert_snapshot!(texts.join("\n"));
+
+    let is_made = |extra: Value| {
+        Managed::read(OutputKind::Endpoints, &endpoints(&extra)).unwrap().unwrap().is_made_from_pods()
+    };
+    assert!(is_made(json!({"labels": {}})));
+    assert!(!is_made(json!({"managedFields": written_by("kubectl-create", "f:subsets")})));
+    assert!(!is_made(json!({"managedFields": null})));
+    assert!(!is_made(json!({"annotations": {ANNOTATION_LEADER: "{}"}})));
+    assert!(!is_made(json!({"deletionTimestamp": "2026-01-01T00:00:00Z"})));
+    let of_service = self::slice(ENDPOINTSLICE_CONTROLLER, "web", &json!([]));
+    assert!(!Managed::read(OutputKind::EndpointSlice, &of_service).unwrap().unwrap().is_made_from_pods());
 }
 
 #[test]
