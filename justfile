@@ -57,6 +57,10 @@ deny:
 simulate COUNT *ARGS:
     cargo run --release --package kube-endpoint-simulation --bin simulate -- {{ COUNT }} {{ ARGS }}
 
+# Judge all small worlds on all cores, half an hour on two: `just worlds`, `just worlds --from 4000000`
+worlds *ARGS:
+    cargo run --release --package kube-endpoint-simulation --bin worlds -- {{ ARGS }}
+
 # Break the product with each patch in integration-tests/simulation/mutants, and find a history that notices: `just mutants --recorded`, `just mutants no-fence`
 mutants *ARGS:
     cargo run --package kube-endpoint-simulation --bin mutants -- {{ ARGS }}

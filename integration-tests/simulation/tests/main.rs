@@ -7,3 +7,4 @@ mod named;
 mod retired;
 mod seeds;
 mod transcripts;
+mod worlds;
