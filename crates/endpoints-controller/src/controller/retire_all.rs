@@ -165,13 +165,13 @@ impl Inner {
                 Ok(()) => {}
                 Err(error @ Stopped::Refused(_)) => tracing::error!(%error, "the Endpoints stay"),
                 Err(error) => {
-                    tracing::warn!(%error, "Endpoints that are to be deleted may be left; trying again")
+                    tracing::warn!(%error, "Endpoints that are to be deleted may be left; trying again");
                 }
             }
             total += pass.deleted;
             sleep(PAUSES.delay(attempt)).await;
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     /// Keeps the gauge of retired Services up to date.

@@ -147,7 +147,7 @@ fn setup(profile: Profile, seed: u64, random: &mut Random) -> Setup {
         least_writes: None,
         most_lost: None,
         beside: matches!(profile, Profile::Beside | Profile::Leading),
-        retired: profile == Profile::Retired && seed % 3 == 0,
+        retired: profile == Profile::Retired && seed.is_multiple_of(3),
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
 
+use kube_endpoint_core_model::well_known::LABEL_HEADLESS;
 use kube_endpoint_core_model::{EndpointSlice, ResourceVersion, Writes};
 use kube_endpoint_explain::consumers::kube_proxy::{KubeProxy, Through, TrafficPolicies, Unused};
 use kube_endpoint_slice_plan::{Plan, PlanInputs, PlanOptions, plan};
@@ -42,6 +43,8 @@ impl Judged {
 
 const SAME: &str = "the same inputs have the same plan";
 const CONVERGES: &str = "a second plan writes nothing";
+const LISTED: &str = "in the end the slices list each pod once, with its conditions, and nothing else";
+const MARKED: &str = "in the end no slice has what somebody edited";
 const REACHED: &str = "each ready pod gets traffic in the end";
 const KEPT: &str = "no write takes traffic from a ready pod";
 const WRONGLY_SENT: &str = "no write sends traffic to a pod that is not ready";
@@ -125,6 +128,7 @@ impl World {
         {
             return broken(CONVERGES, format!("{left:?}"));
         }
+        self.check_end(last)?;
         // A pod on a node that does not exist is not published until the node does.
         let ready = self.sockets(|pod| pod.state == PodState::Ready && pod.node_exists);
         let [at_first, at_last] = [&before, last].map(|slices| self.traffic(slices));
@@ -148,6 +152,44 @@ impl World {
             judged.kept += kept.len() as u64;
         }
         Ok(judged)
+    }
+}
+
+impl World {
+    /// Checks the slices after a plan, without kube-proxy.
+    fn check_end(&self, slices: &Slices) -> Result<(), Broken> {
+        let mut want = Vec::new();
+        for (number, pod) in self.pods.iter().enumerate().filter(|(_, pod)| pod.node_exists) {
+            let conditions = match pod.state {
+                PodState::Ready => [true, true, false],
+                PodState::Unready => [false, false, false],
+                PodState::Terminating => [false, true, true],
+                PodState::Absent | PodState::Failed => continue,
+            };
+            let families = families_of(self.families).iter();
+            want.extend(families.map(|family| (address(number, *family), conditions.map(Some))));
+        }
+        let endpoints = slices.iter().flat_map(|slice| &slice.endpoints);
+        let mut got: Vec<(String, [Option<bool>; 3])> = endpoints
+            .flat_map(|endpoint| {
+                let conditions = &endpoint.conditions;
+                let all = [conditions.ready, conditions.serving, conditions.terminating];
+                endpoint.addresses.iter().map(move |address| (address.to_string(), all))
+            })
+            .collect();
+        (want.sort_unstable(), got.sort_unstable());
+        if want != got {
+            return Err(Broken { law: LISTED, detail: format!("{got:?} and not {want:?}") });
+        }
+        let is_edited = |slice: &&Arc<EndpointSlice>| {
+            !slice.is_owned_by(self.service())
+                || slice.metadata.labels.contains_key(LABEL_HEADLESS)
+                || slice.endpoints.iter().any(|endpoint| endpoint.hints.is_some())
+        };
+        match slices.iter().find(is_edited) {
+            Some(slice) => Err(Broken { law: MARKED, detail: slice.metadata.name.to_string() }),
+            None => Ok(()),
+        }
     }
 }
 
