@@ -109,9 +109,10 @@ pub(crate) enum Command {
     /// Print who still reads v1 Endpoints, and what could not be seen; exit code 0: no reader was
     /// seen, 1: a namespace has to keep its Endpoints, 2: not known, or error
     ///
-    /// Only reads. Per namespace the verdict is refuse, unknown or no reader seen. With --convert it
-    /// prints the EndpointSlices that replace Endpoints which somebody wrote, for kubectl to apply,
-    /// and on standard error which two commands follow.
+    /// Only reads. Per namespace the verdict is refuse, unknown or no reader seen.
+    ///
+    /// With --convert it prints the EndpointSlices that replace Endpoints which somebody wrote, and
+    /// on standard error the two commands that follow.
     Retire(Retire),
     /// Serve the manager's status page on loopback, with your credentials
     ///
@@ -169,8 +170,8 @@ pub(crate) struct Retire {
     /// kubeconfig]
     #[arg(long, value_name = "FILE")]
     pub(crate) metrics: Vec<PathBuf>,
-    /// Convert these Endpoints, by NAME or NAMESPACE/NAME, and print no report; the list is YAML, or
-    /// JSON with -o json
+    /// Convert these Endpoints, by NAME or NAMESPACE/NAME, and print no report; YAML, or JSON with
+    /// -o json
     #[arg(
         long,
         value_name = "[NAMESPACE/]NAME",

@@ -10,7 +10,7 @@
 //! - `watcher`: checks the rules for all times, from every change of the store and every request.
 //! - `finish`: checks the rules for the end, when nothing changes any more.
 //! - `mutants`: patches that break the product, which the rules must notice.
-//! - [`worlds`]: small Services in all states, each of which one plan has to put right.
+//! - [`worlds`]: small Services in all states. One plan has to put each of them right.
 //! - [`shrink`] makes a failing history shorter; [`run_seeds`] plays many on all cores.
 //!
 //! The rule for the end is *eventually stable reconciliation*: once inputs stop changing, the

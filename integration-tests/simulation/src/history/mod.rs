@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn a_history_is_read_as_it_is_written() {
-        let others = [Profile::Beside, Profile::Leading];
+        let others = [Profile::Beside, Profile::Leading, Profile::Retired];
         let others = (0..40).flat_map(|seed| others.map(|profile| History::with_profile(profile, seed)));
         for history in (0..200).map(History::of).chain(others) {
             let text = history.to_string();
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn every_change_every_fault_and_every_process_step_occurs_in_300_seeds() {
         let of_seeds = (0..300).flat_map(|seed| History::of(seed).steps);
-        let others = [Profile::Beside, Profile::Leading];
+        let others = [Profile::Beside, Profile::Leading, Profile::Retired];
         let others = (0..40).flat_map(|seed| others.map(|profile| History::with_profile(profile, seed)));
         let steps = of_seeds.chain(others.flat_map(|history| history.steps));
         let seen: BTreeSet<&str> = steps.map(|step| step.action.word()).collect();

@@ -50,7 +50,7 @@ word_enum! {
 }
 
 word_enum! {
-    /// What somebody has done to the first slice of each family.
+    /// An edit of the first slice of each family.
     pub enum Edit {
         "none" None
         /// Its label `headless` makes kube-proxy ignore it.
