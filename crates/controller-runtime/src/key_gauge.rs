@@ -31,15 +31,6 @@ impl KeyGauge {
         gauge.set(self.keys.lock().len() as f64);
     }
 
-    /// Counts no key any more.
-    pub fn clear(&self) {
-        let mut keys = self.keys.lock();
-        keys.clear();
-        if let Some(gauge) = self.gauge.get() {
-            gauge.set(0.0);
-        }
-    }
-
     /// Counts a key, or no longer.
     pub fn put(&self, key: &ObjectKey, counts: bool) {
         let mut keys = self.keys.lock();

@@ -31,8 +31,8 @@ use serde::de::IgnoredAny;
 
 use crate::meta::or_default;
 use crate::well_known::{
-    ANNOTATION_TRIGGER_TIME, ENDPOINT_CONTROLLER, ENDPOINTSLICE_CONTROLLER, LABEL_ENDPOINTS_MANAGED_BY,
-    LABEL_MANAGED_BY, MIRRORING_CONTROLLER, SELECTOR_CONTROLLER,
+    ANNOTATION_LEADER, ANNOTATION_TRIGGER_TIME, ENDPOINT_CONTROLLER, ENDPOINTSLICE_CONTROLLER,
+    LABEL_ENDPOINTS_MANAGED_BY, LABEL_MANAGED_BY, MIRRORING_CONTROLLER, SELECTOR_CONTROLLER,
 };
 use crate::{ResourceVersion, StringMap, Text, Timestamp, text};
 
@@ -90,6 +90,8 @@ pub struct Provenance {
     #[serde(deserialize_with = "or_default")]
     labels: StringMap,
     #[serde(deserialize_with = "or_default")]
+    annotations: StringMap,
+    #[serde(deserialize_with = "or_default")]
     managed_fields: Vec<Entry>,
 }
 
@@ -144,6 +146,11 @@ impl Provenance {
     /// Returns the uid of the object, a precondition of its deletion.
     pub fn uid(&self) -> &Text {
         &self.uid
+    }
+
+    /// Returns true if the object is the lock of a leader election.
+    pub fn is_lock(&self) -> bool {
+        self.annotations.contains_key(ANNOTATION_LEADER)
     }
 
     /// Returns the version of the object, a precondition of its deletion.

@@ -97,12 +97,15 @@ impl RetiredNamespaces {
         self.all || self.names.contains(namespace)
     }
 
-    /// Says if a Service has Endpoints at a time. Its annotation decides, or else its namespace. An
-    /// invalid annotation counts as none. `default/kubernetes`, whose Endpoints the API server
+    /// Says if a Service has Endpoints at a time. Its annotation decides, or else its namespace; if
+    /// all namespaces are retired, no annotation counts. An invalid annotation counts as none. `default/kubernetes`, whose Endpoints the API server
     /// writes, always has them.
     pub fn wanted(&self, service: &Service, now: Timestamp) -> Wanted {
         if service.is_of_the_api_server() {
             return Wanted::Published;
+        }
+        if self.all {
+            return Wanted::Retired { until: None };
         }
         match service.endpoints_setting() {
             Ok(Some(EndpointsSetting::Published)) => Wanted::Published,
@@ -213,6 +216,7 @@ mod tests {
         check("default", Some("retired"), Wanted::Published);
         let all = RetiredNamespaces::all();
         assert_eq!(all.wanted(&service("shop", None), now), retired);
+        assert_eq!(all.wanted(&service("shop", Some("published")), now), retired);
         assert_eq!(all.wanted(&service("default", None), now), Wanted::Published);
     }
 

@@ -71,7 +71,7 @@ fn endpoints_that_are_retired_are_not_missing() {
     let mut by_flag = Options::default();
     by_flag.retired = Some(RetiredNamespaces::all());
     check(None, &by_flag, true);
-    check(Some("published"), &by_flag, false);
+    check(Some("published"), &by_flag, true);
     // kube-controller-manager does not know the annotation.
     check(Some("retired"), &Options::upstream(), false);
 }

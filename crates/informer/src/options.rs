@@ -36,9 +36,6 @@ pub struct ReflectorOptions {
     /// The reflector checks an open watch after this long without an event or a bookmark: a list of
     /// one object shows if the server's version is lower than the position of the watch.
     pub silence: Duration,
-    /// The label selector of the lists and watches. The stores then hold the objects that it
-    /// selects.
-    pub label_selector: Option<&'static str>,
     /// The seed of backoff jitter and watch timeouts. Each kind draws from a random stream of its
     /// own.
     pub seed: u64,
@@ -55,7 +52,6 @@ impl ReflectorOptions {
             watch_timeout: Duration::from_secs(5 * 60),
             idle_timeout: Duration::from_secs(150),
             silence: Duration::from_secs(90),
-            label_selector: None,
             seed,
         }
     }
@@ -88,11 +84,6 @@ impl ReflectorOptions {
     /// Sets [`silence`](Self::silence).
     pub fn silence(self, silence: Duration) -> Self {
         Self { silence, ..self }
-    }
-
-    /// Sets [`label_selector`](Self::label_selector).
-    pub fn label_selector(self, label_selector: Option<&'static str>) -> Self {
-        Self { label_selector, ..self }
     }
 
     /// Sets [`seed`](Self::seed).

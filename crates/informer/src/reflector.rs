@@ -68,7 +68,6 @@ impl<'a, T: Object> Reflector<'a, T> {
         let mut random = ChaCha8Rng::seed_from_u64(options.seed);
         random.set_stream(T::KIND as u64 + (number << 8));
         let mut target = Target::new(&T::RESOURCE, &scope);
-        target.label_selector = options.label_selector;
         if T::KIND.is_namespaced() {
             target.shard_selector = cluster.watched_namespaces().shard().and_then(Shard::selector);
         }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use kube_endpoint_controllers::{ApiClient, Manager, Settings, check_retirement};
-use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
+use kube_endpoint_controllers::{ApiClient, Manager, RetirementRefused, Settings, check_retirement};
+use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
@@ -27,12 +27,21 @@ fn endpoints(name: &str, manager: Option<&str>) -> Value {
     })
 }
 
+/// Returns Endpoints that a user wrote with the label of the controller.
+fn copied() -> Value {
+    let mut copied = endpoints("copied", Some("kubectl-create"));
+    copied["subsets"][0]["addresses"][0]["ip"] = "192.0.2.2".into();
+    copied
+}
+
 fn server(minor: u32) -> EmbeddedApiServer {
     let objects = [
         service("web", json!({"app": "web"})),
         endpoints("web", Some("kube-controller-manager")),
         service("by-hand", Value::Null),
         endpoints("by-hand", None),
+        service("copied", Value::Null),
+        copied(),
     ];
     EmbeddedApiServer::builder().track_managers().minor_version(minor).load(objects).build().unwrap()
 }
@@ -53,25 +62,17 @@ async fn endpoints_of_controllers_go_and_those_of_users_are_mirrored() {
     let look = async move {
         sleep(Duration::from_secs(20)).await;
         let keys: Vec<String> = watched.endpoints_keys().iter().map(ToString::to_string).collect();
-        assert_eq!(keys, ["default/by-hand"], "the cache holds what mirroring reads");
+        assert_eq!(keys, ["default/by-hand", "default/copied"]);
         let by_hand = watching
             .list("endpointslices")
             .iter()
-            .filter(|slice| slice["metadata"]["labels"]["kubernetes.io/service-name"] == "by-hand")
+            .filter(|slice| slice["metadata"]["labels"]["kubernetes.io/service-name"] != "web")
             .count();
-        assert_eq!(by_hand, 1);
+        assert_eq!(by_hand, 2, "a copied label does not keep Endpoints from being mirrored");
     };
     manager.run(look).await.unwrap();
     assert!(server.get("endpoints", "default", "web").is_none());
     assert!(server.get("endpoints", "default", "by-hand").is_some());
-    let selector = "labelSelector=endpoints.kubernetes.io%2Fmanaged-by%21%3Dendpoint-controller";
-    let log = server.request_log();
-    let watches: Vec<&str> = log
-        .iter()
-        .filter(|it| it.request.verb == "watch" && it.request.path.ends_with("/endpoints"))
-        .map(|it| it.request.query.as_str())
-        .collect();
-    assert!(watches.len() == 1 && watches[0].contains(selector), "{watches:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -80,7 +81,7 @@ async fn a_whole_cluster_is_refused_where_the_server_reads_endpoints() {
         let server = server(minor);
         let client = ApiClient::for_tests(server.service());
         let checked = check_retirement(&client, settings).await;
-        assert_eq!(checked.is_err(), refused, "{minor}");
+        assert_eq!(checked.is_err(), refused, "{minor} {checked:?}");
         checked.err().map(|error| error.to_string())
     };
     let error = check(36, &retired(), true).await;
@@ -95,7 +96,29 @@ async fn a_whole_cluster_is_refused_where_the_server_reads_endpoints() {
     check(36, &elsewhere, false).await;
     elsewhere.namespaces.push("default".into());
     check(36, &elsewhere, true).await;
-    // Nothing is left that could be lost.
+    // Before Kubernetes 1.33 there was no label.
+    let mut unlabelled = endpoints("web", Some("kube-controller-manager"));
+    unlabelled["metadata"]["labels"] = Value::Null;
+    let objects = [service("web", json!({"app": "web"})), unlabelled];
+    let old = EmbeddedApiServer::builder().minor_version(32).load(objects).build().unwrap();
+    check_retirement(&ApiClient::for_tests(old.service()), &retired()).await.unwrap_err();
+    // A server that starts later, and one that never answers or refuses to tell.
+    let late = server(36);
+    late.add_fault(FaultRule::new(Fault::LoseRequest, |_| true).times(5));
+    let needed = check_retirement(&ApiClient::for_tests(late.service()), &retired()).await.unwrap_err();
+    assert!(matches!(needed, RetirementRefused::Needed(_)), "{needed}");
+    for fault in [Fault::LoseRequest, Fault::Refuse { status: 403, retry_after: None }] {
+        let silent = server(37);
+        silent.add_fault(FaultRule::new(fault, |_| true));
+        let unknown =
+            check_retirement(&ApiClient::for_tests(silent.service()), &retired()).await.unwrap_err();
+        assert!(matches!(unknown, RetirementRefused::Unknown(_)), "{unknown}");
+    }
+    // Only Endpoints that stay are left: nothing can be lost.
+    let rest =
+        [service("by-hand", Value::Null), endpoints("by-hand", Some("kube-controller-manager")), copied()];
+    let rest = EmbeddedApiServer::builder().load(rest).build().unwrap();
+    check_retirement(&ApiClient::for_tests(rest.service()), &retired()).await.unwrap();
     let empty = EmbeddedApiServer::builder().build().unwrap();
     check_retirement(&ApiClient::for_tests(empty.service()), &retired()).await.unwrap();
 }

@@ -26,6 +26,7 @@ pub(super) fn audit_log(files: &[PathBuf]) -> anyhow::Result<Option<AuditLog>> {
     let mut all: Option<AuditLog> = None;
     for file in files {
         let log = all.get_or_insert_default();
+        log.begin();
         let before = (log.lines(), log.events());
         if is_stdin(&file) {
             add_log(std::io::stdin().lock(), "standard input", log)?;

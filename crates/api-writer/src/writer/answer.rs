@@ -51,7 +51,8 @@ pub struct MetadataPage<M> {
 #[derive(Deserialize)]
 struct RawPage<M> {
     metadata: RawPageMeta,
-    items: Vec<RawItem<M>>,
+    /// An empty list may be null.
+    items: Option<Vec<RawItem<M>>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -69,7 +70,7 @@ struct RawItem<M> {
 impl<'de, M: Deserialize<'de>> Deserialize<'de> for MetadataPage<M> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let RawPage { metadata, items } = RawPage::deserialize(deserializer)?;
-        let items = items.into_iter().map(|item| item.metadata).collect();
+        let items = items.into_iter().flatten().map(|item| item.metadata).collect();
         Ok(Self { items, next: Some(metadata.token).filter(|token| !token.is_empty()) })
     }
 }

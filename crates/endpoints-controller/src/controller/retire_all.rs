@@ -5,8 +5,9 @@
 //! without a selector may have nothing but the slices mirrored from them. It lists again after a
 //! failure, and after a change that came between.
 
+use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use kube_endpoint_api_writer::EventRecorder;
@@ -14,7 +15,7 @@ use kube_endpoint_api_writer::{Deleted, FailedWrite, MetadataPage, TrackedWriter
 use kube_endpoint_controller_runtime::ControllerContext;
 use kube_endpoint_core_model::maker::{Content, Provenance};
 use kube_endpoint_core_model::retirement::EndpointsSetting;
-use kube_endpoint_core_model::well_known::ANNOTATION_LEADER;
+use kube_endpoint_core_model::well_known::{ANNOTATION_ENDPOINTS, ANNOTATION_LEADER};
 use kube_endpoint_core_model::{
     Backoff, Endpoints, LabelSelector, ObjectKey, PlannedEvent, Service, StringMap, Text,
 };
@@ -23,7 +24,7 @@ use serde::Deserialize;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
-use super::retired::Retirement;
+use super::retired::{Retirement, Situation, invalid};
 
 /// The most objects in a page.
 const PAGE: usize = 500;
@@ -45,6 +46,8 @@ struct Inner {
     /// The Services of this process, if others have a part.
     service_selector: Option<LabelSelector>,
     gauges: Retirement,
+    /// The Services whose Endpoints were deleted, once all of them are.
+    done: OnceLock<BTreeSet<ObjectKey>>,
     stopped: Notify,
 }
 
@@ -65,9 +68,10 @@ struct Listed {
 }
 
 /// The result of one list.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 struct Pass {
-    deleted: usize,
+    /// The Services whose Endpoints this and earlier lists have deleted.
+    done: BTreeSet<ObjectKey>,
     /// Objects that a controller made and that stay, because their Service has no selector.
     kept: usize,
     /// Objects that another list has to look at again.
@@ -122,6 +126,7 @@ impl RetireAll {
             is_accepted,
             service_selector,
             gauges,
+            done: OnceLock::new(),
             stopped: Notify::new(),
         }))
     }
@@ -146,20 +151,34 @@ impl RetireAll {
 
 impl Inner {
     /// Lists until nothing is left to do, and then waits for ever.
+    ///
+    /// It deletes the Endpoints of one Service once: those that come back have another writer.
     async fn delete_all(&self) {
-        let mut total = 0;
+        let is_dry_run = self.writer.writer().dry_run().is_some();
+        let mut done = BTreeSet::new();
         for attempt in 0.. {
             self.writer.writer().fence().opened().await;
-            self.gauges.keep_none();
-            let mut pass = Pass { is_allowed: self.is_accepted, ..Pass::default() };
-            match self.list(&mut pass).await {
-                Ok(()) if pass.left == 0 => {
-                    total += pass.deleted;
+            let is_allowed = self.is_accepted || is_dry_run;
+            let mut pass = Pass { is_allowed, done, ..Pass::default() };
+            let listed = self.list(&mut pass).await;
+            let (left, without_selector) = (pass.left, pass.kept);
+            done = pass.done;
+            match listed {
+                Ok(()) if left == 0 && is_dry_run => {
                     tracing::info!(
-                        deleted = total,
-                        without_selector = pass.kept,
-                        "no Service has Endpoints of a controller any more, apart from Services without a selector"
+                        endpoints = done.len(),
+                        without_selector,
+                        "these Endpoints would be deleted"
                     );
+                    break;
+                }
+                Ok(()) if left == 0 => {
+                    tracing::info!(
+                        deleted = done.len(),
+                        without_selector,
+                        "deleted the Endpoints of controllers, apart from those of Services without a selector"
+                    );
+                    let _ = self.done.set(done);
                     break;
                 }
                 Ok(()) => {}
@@ -168,25 +187,74 @@ impl Inner {
                     tracing::warn!(%error, "Endpoints that are to be deleted may be left; trying again");
                 }
             }
-            total += pass.deleted;
             sleep(PAUSES.delay(attempt)).await;
         }
         std::future::pending::<()>().await;
     }
 
-    /// Keeps the gauge of retired Services up to date.
+    /// Keeps the gauges up to date, and reports Services that get something else than they ask for,
+    /// or have Endpoints. If mirroring runs, the cache has these.
     async fn count(&self) {
+        self.cluster.synced_kinds([Kind::Services]).await;
+        let mut reported = BTreeSet::new();
         loop {
-            if self.cluster.has_synced_kinds([Kind::Services]) {
-                let services = self.cluster.services().into_iter();
-                let retired = services.filter(|key| {
-                    self.cluster
-                        .service(key)
-                        .is_some_and(|service| service.selects_pods() && self.is_selected(&service.labels))
-                });
-                self.gauges.set_retired(retired.count());
+            let services = self.cluster.services();
+            let services = services.iter().filter_map(|key| self.cluster.service(key));
+            let retired: Vec<Arc<Service>> = services
+                .filter(|service| service.selects_pods() && self.is_selected(&service.labels))
+                .filter(|service| !service.is_of_the_api_server())
+                .collect();
+            self.gauges.set_retired(retired.len());
+            for service in &retired {
+                self.report_annotation(service, &mut reported);
+            }
+            if self.cluster.has_synced_kinds([Kind::Endpoints]) {
+                let with = retired.iter().filter(|service| self.report_endpoints(service, &mut reported));
+                self.gauges.set_kept(with.count());
             }
             sleep(COUNTED).await;
+        }
+    }
+
+    /// Returns true if a Service has Endpoints. Once all were deleted, it records an event about
+    /// them.
+    fn report_endpoints(&self, service: &Service, reported: &mut BTreeSet<(Text, Text)>) -> bool {
+        let Some(endpoints) = self.cluster.endpoints(&service.key) else { return false };
+        let metadata = &endpoints.metadata;
+        if metadata.deletion_timestamp.is_some() {
+            return false;
+        }
+        let Some(done) = self.done.get() else { return true };
+        let found = if metadata.annotations.contains_key(ANNOTATION_LEADER) {
+            Situation::Lock
+        } else if done.contains(&service.key) {
+            Situation::CameBack
+        } else {
+            Situation::Kept { by: "another client".to_owned() }
+        };
+        if reported.insert((service.uid.clone(), metadata.uid.clone()))
+            && let Some(event) = found.event()
+        {
+            self.events.record(service.into(), &event);
+        }
+        true
+    }
+
+    /// Records an event about an annotation that asks for something else, or means nothing.
+    fn report_annotation(&self, service: &Service, reported: &mut BTreeSet<(Text, Text)>) {
+        let Some(value) = service.annotations.get(ANNOTATION_ENDPOINTS) else { return };
+        let event = match service.endpoints_setting() {
+            Err(_) => invalid(value),
+            Ok(Some(EndpointsSetting::Published)) => PlannedEvent::warning(
+                "EndpointsNotPublished",
+                "the annotation asks for Endpoints, but no Service has any while the manager runs with \
+                 --endpoints-default=retired; use --endpoints-retired-namespaces if some are to have them"
+                    .to_owned(),
+            ),
+            Ok(_) => return,
+        };
+        if reported.insert((service.uid.clone(), value.clone())) {
+            self.events.record(service.into(), &event);
         }
     }
 
@@ -224,7 +292,8 @@ impl Inner {
         let key = ObjectKey { namespace: listed.namespace.clone(), name: listed.name.clone() };
         let writer = self.writer.writer();
         let maker = listed.provenance.maker(Content::Endpoints, &writer.controllers());
-        let is_candidate = maker.is_controller()
+        let is_candidate = !pass.done.contains(&key)
+            && maker.is_controller()
             && listed.deletion_timestamp.is_none()
             && !listed.annotations.contains_key(ANNOTATION_LEADER)
             && self.cluster.watched_namespaces().contains(Kind::Endpoints, &key.namespace);
@@ -244,23 +313,11 @@ impl Inner {
                 return Ok(());
             }
         }
-        let result = self.delete_listed(&key, listed, pass).await;
-        let is_left = !matches!(result, Ok(true));
-        self.gauges.keep(&key, is_left);
-        if result? {
-            self.report(service);
-        }
-        Ok(())
+        self.delete_listed(&key, listed, pass).await
     }
 
-    /// Deletes the object that a list has shown. Returns false if another list has to look at it
-    /// again.
-    async fn delete_listed(
-        &self,
-        key: &ObjectKey,
-        listed: &Listed,
-        pass: &mut Pass,
-    ) -> Result<bool, Stopped> {
+    /// Deletes the object that a list has shown.
+    async fn delete_listed(&self, key: &ObjectKey, listed: &Listed, pass: &mut Pass) -> Result<(), Stopped> {
         if !pass.is_allowed {
             if let Some(why) = self.writer.writer().server_version().await?.needs_endpoints(true) {
                 return Err(Stopped::Refused(why));
@@ -275,38 +332,16 @@ impl Inner {
         let deleted = self.writer.delete_unchanged(key, &seen).await;
         self.writer.tracker().forget(key);
         match deleted {
-            Ok(Deleted::Now | Deleted::Recorded) => {
-                pass.deleted += 1;
-                Ok(true)
+            Ok(Deleted::Now | Deleted::Recorded | Deleted::Before) => {
+                pass.done.insert(key.clone());
             }
-            Ok(Deleted::Before) => Ok(true),
-            Ok(Deleted::Replaced) | Err(FailedWrite { error: WriteError::Conflict(_), .. }) => {
-                pass.left += 1;
-                Ok(false)
-            }
-            Err(FailedWrite { error, .. }) if error.ends_deletes() => Err(error.into()),
+            Ok(Deleted::Replaced) | Err(FailedWrite { error: WriteError::Conflict(_), .. }) => pass.left += 1,
+            Err(FailedWrite { error, .. }) if error.ends_deletes() => return Err(error.into()),
             Err(failed) => {
                 tracing::warn!(endpoints = %key, error = %failed.error, "Endpoints could not be deleted");
                 pass.left += 1;
-                Ok(false)
             }
         }
-    }
-
-    /// Reports that a Service does not get what its annotation asks for.
-    fn report(&self, service: Option<Service>) {
-        if let Some(service) = service
-            && service.endpoints_setting() == Ok(Some(EndpointsSetting::Published))
-        {
-            self.events.record(
-                (&service).into(),
-                &PlannedEvent::warning(
-                    "EndpointsNotPublished",
-                    "the annotation asks for Endpoints, but no Service has any while the manager runs with \
-                     --endpoints-default=retired; use --endpoints-retired-namespaces if some are to have them"
-                        .to_owned(),
-                ),
-            );
-        }
+        Ok(())
     }
 }

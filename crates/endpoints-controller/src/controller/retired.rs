@@ -8,7 +8,9 @@ use kube_endpoint_controller_runtime::{Cause, KeyGauge, Outcome, Runtime, SyncEr
 use kube_endpoint_core_model::maker::Maker;
 use kube_endpoint_core_model::retirement::{ServerVersion, Wanted};
 use kube_endpoint_core_model::well_known::{ANNOTATION_ENDPOINTS, ANNOTATION_LEADER};
-use kube_endpoint_core_model::{Endpoints, ObjectKey, PlannedEvent, Service, Text, Timestamp};
+use kube_endpoint_core_model::{
+    Endpoints, ObjectKey, PlannedEvent, ResourceVersion, Service, Text, Timestamp, harmless,
+};
 use metrics::gauge;
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -20,6 +22,8 @@ type Cx = Runtime<EndpointsReconciler>;
 
 /// The gauge of retired Services.
 const RETIRED: &str = "endpoints_controller_retired_services";
+/// The gauge of those whose Endpoints stay.
+const KEPT: &str = "endpoints_controller_retired_services_with_endpoints";
 /// Endpoints that come back this soon after the controller deleted them have another writer, such
 /// as the endpoints controller of kube-controller-manager. They stay.
 const CAME_BACK: Duration = Duration::from_secs(600);
@@ -37,6 +41,10 @@ pub(super) struct Retired {
     deleted: Option<Instant>,
     /// The uid of the Endpoints that came back.
     came_back: Option<Text>,
+    /// The version of Endpoints of which the API server has said that no controller made them.
+    kept: Option<ResourceVersion>,
+    /// The value of the annotation, if it means nothing.
+    invalid: Option<Text>,
 }
 
 impl Retired {
@@ -48,12 +56,10 @@ impl Retired {
 
 /// The situation of a Service, as the last sync found it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-enum Situation {
+pub(super) enum Situation {
     /// It has Endpoints, as by default.
     #[default]
     Published,
-    /// It has Endpoints, because nobody can tell what its annotation asks for.
-    Invalid { value: Text },
     /// It has Endpoints, because the API server needs them.
     Refused { why: String },
     /// It has no Endpoints.
@@ -69,26 +75,18 @@ enum Situation {
 impl Situation {
     /// Returns true if the controller writes no Endpoints for the Service.
     fn is_retired(&self) -> bool {
-        !matches!(self, Self::Published | Self::Invalid { .. } | Self::Refused { .. })
+        !matches!(self, Self::Published | Self::Refused { .. })
     }
 
     /// Returns true if the Service is to have no Endpoints, and has some.
     fn stays(&self) -> bool {
-        !matches!(self, Self::Published | Self::Invalid { .. } | Self::Retired)
+        !matches!(self, Self::Published | Self::Retired)
     }
 
     /// Returns the event that reports it.
-    fn event(&self) -> Option<PlannedEvent> {
+    pub(super) fn event(&self) -> Option<PlannedEvent> {
         Some(match self {
             Self::Published | Self::Retired => return None,
-            Self::Invalid { value } => PlannedEvent::warning(
-                "EndpointsAnnotationInvalid",
-                format!(
-                    "the annotation {ANNOTATION_ENDPOINTS} has the value \"{}\", and counts as absent; write retired, \
-                     retired-until=TIME with a time such as 2026-12-24T18:00:00Z, or published",
-                    kube_endpoint_core_model::harmless(value, 60)
-                ),
-            ),
             Self::Refused { why } => PlannedEvent::warning(
                 "EndpointsNotRetired",
                 format!(
@@ -98,8 +96,7 @@ impl Situation {
             ),
             Self::CameBack => PlannedEvent::warning(
                 "EndpointsCameBack",
-                "another client created the Endpoints again within ten minutes, so they stay and nobody updates them \
-                 here; find it by their managedFields, which may be those of a second endpoints controller"
+                "another client created the Endpoints again, so they stay and nobody updates them here; find it by their managedFields, which may be those of a second endpoints controller"
                     .to_owned(),
             ),
             Self::Kept { by } => PlannedEvent::warning(
@@ -116,11 +113,23 @@ impl Situation {
     }
 }
 
+/// Returns the event about an annotation that means nothing.
+pub(super) fn invalid(value: &Text) -> PlannedEvent {
+    PlannedEvent::warning(
+        "EndpointsAnnotationInvalid",
+        format!(
+            "the annotation {ANNOTATION_ENDPOINTS} has the value \"{}\", and counts as absent; write retired, \
+             retired-until=TIME with a time such as 2026-12-24T18:00:00Z, or published",
+            harmless(value, 60)
+        ),
+    )
+}
+
 /// The gauges about retired Services, and what the controller knows of the API server.
 pub(super) struct Retirement {
     retired: KeyGauge,
     kept: KeyGauge,
-    version: Mutex<Option<(Instant, ServerVersion)>>,
+    version: Mutex<Option<(Instant, Result<ServerVersion, WriteError>)>>,
 }
 
 impl Retirement {
@@ -131,7 +140,7 @@ impl Retirement {
                 "Services for which the controller writes no Endpoints, because an annotation or a flag retires them",
             ),
             kept: KeyGauge::new(
-                "endpoints_controller_retired_services_with_endpoints",
+                KEPT,
                 "Services that an annotation or a flag retires and whose Endpoints stay: they came back, somebody else wrote them, or the API server needs them",
             ),
             version: Mutex::default(),
@@ -148,14 +157,9 @@ impl Retirement {
         gauge!(RETIRED).set(services as f64);
     }
 
-    /// Counts no Service any more that is to have no Endpoints and has some.
-    pub(super) fn keep_none(&self) {
-        self.kept.clear();
-    }
-
-    /// Counts a Service that is to have no Endpoints and has some, or no longer.
-    pub(super) fn keep(&self, key: &ObjectKey, has_endpoints: bool) {
-        self.kept.put(key, has_endpoints);
+    /// Sets the number of those that have Endpoints, if all are retired.
+    pub(super) fn set_kept(&self, services: usize) {
+        gauge!(KEPT).set(services as f64);
     }
 
     /// Counts a Service in no gauge.
@@ -178,13 +182,9 @@ impl EndpointsReconciler {
     pub(super) async fn wanted(&self, runtime: &Cx, service: &Service) -> Result<Wanted, SyncError> {
         let options = &self.options.retirement;
         let wanted = options.namespaces.wanted(service, runtime.clock().now());
+        self.report_invalid(runtime, service);
         if wanted == Wanted::Published {
-            let invalid = || service.annotations.get(ANNOTATION_ENDPOINTS).cloned().unwrap_or_default();
-            let situation = match service.endpoints_setting() {
-                Ok(_) => Situation::Published,
-                Err(_) => Situation::Invalid { value: invalid() },
-            };
-            self.found(runtime, service, situation);
+            self.found(runtime, service, Situation::Published);
             return Ok(wanted);
         }
         if options.is_accepted {
@@ -207,22 +207,46 @@ impl EndpointsReconciler {
         Ok(Wanted::Published)
     }
 
+    /// Records an event about an annotation that means nothing, once for each value.
+    fn report_invalid(&self, runtime: &Cx, service: &Service) {
+        let value = match service.endpoints_setting() {
+            Ok(_) => None,
+            Err(_) => service.annotations.get(ANNOTATION_ENDPOINTS).cloned(),
+        };
+        let is_new = runtime.with_state(&service.key, |state| match (&value, &mut state.retired) {
+            (None, None) => false,
+            (None, Some(retired)) => {
+                retired.invalid = None;
+                false
+            }
+            (Some(_), retired) => {
+                let retired = retired.get_or_insert_default();
+                std::mem::replace(&mut retired.invalid, value.clone()) != value
+            }
+        });
+        if let Some(value) = value.filter(|_| is_new) {
+            runtime.record_event(service, &invalid(&value));
+        }
+    }
+
     /// Returns the version of the API server, which it told at most ten minutes ago unless it has
     /// not answered since.
     async fn server_version(&self, runtime: &Cx) -> Result<ServerVersion, WriteError> {
-        let known = *self.retirement.version.lock();
-        if let Some((at, version)) = known
+        let known = self.retirement.version.lock().clone();
+        if let Some((at, answer)) = &known
             && at.elapsed() < VERSION_COUNTS
         {
-            return Ok(version);
+            return answer.clone();
         }
-        match (runtime.writer().writer().server_version().await, known) {
-            (Ok(version), _) => {
-                *self.retirement.version.lock() = Some((Instant::now(), version));
-                Ok(version)
+        let answer = runtime.writer().writer().server_version().await;
+        match (&answer, known) {
+            // A refusal is an answer, too.
+            (Ok(_) | Err(WriteError::Refused { .. }), _) => {
+                *self.retirement.version.lock() = Some((Instant::now(), answer.clone()));
+                answer
             }
-            (Err(_), Some((_, version))) => Ok(version),
-            (Err(error), None) => Err(error),
+            (Err(_), Some((_, before))) => before,
+            (Err(_), None) => answer,
         }
     }
 
@@ -239,19 +263,19 @@ impl EndpointsReconciler {
         let existing = existing.filter(|existing| existing.metadata.deletion_timestamp.is_none());
         let situation = match &existing {
             Some(existing) if existing.metadata.annotations.contains_key(ANNOTATION_LEADER) => {
-                Situation::Lock
+                Some(Situation::Lock)
             }
-            Some(existing) if self.came_back(runtime, key, existing) => Situation::CameBack,
-            _ => match self.delete_retired(runtime, service, existing).await? {
-                Some(situation) => situation,
-                // The cache will show a change of the Service.
-                None => return Ok(Outcome::Done),
-            },
+            Some(existing) if self.came_back(runtime, key, existing) => Some(Situation::CameBack),
+            // Each change of a pod starts a sync, and nobody has to be asked again.
+            Some(existing) if self.is_kept(runtime, key, existing) => None,
+            _ => self.delete_retired(runtime, service, existing).await?,
         };
-        self.found(runtime, service, situation);
+        if let Some(situation) = situation {
+            self.found(runtime, service, situation);
+        }
         if let Some(until) = until {
             let left = until.duration_since(runtime.clock().now());
-            // A time that has passed is none.
+            // The time may have passed during this sync.
             let left = left.try_into().unwrap_or(Duration::ZERO);
             runtime.add_after(key.clone(), LONGEST_NAP.min(left), Cause::Service);
         }
@@ -273,7 +297,14 @@ impl EndpointsReconciler {
         })
     }
 
-    /// Returns the situation afterwards, or `None` if the Service has changed on the API server.
+    /// Returns true if a sync has found out that no controller made these Endpoints.
+    fn is_kept(&self, runtime: &Cx, key: &ObjectKey, existing: &Endpoints) -> bool {
+        let version = Some(existing.metadata.resource_version);
+        runtime.with_state(key, |state| state.retired.as_ref().is_some_and(|it| it.kept == version))
+    }
+
+    /// Returns the situation afterwards, or `None` if the Service has changed on the API server,
+    /// which the cache will show, or its time has come.
     async fn delete_retired(
         &self,
         runtime: &Cx,
@@ -281,17 +312,22 @@ impl EndpointsReconciler {
         existing: Option<Arc<Endpoints>>,
     ) -> Result<Option<Situation>, FailedWrite> {
         let key = &service.key;
+        let version = existing.as_ref().map(|existing| existing.metadata.resource_version);
         Ok(Some(match self.delete_endpoints(runtime, key, existing, Why::Retired(service)).await? {
             Deletion::None => Situation::Retired,
             Deletion::OwnerChanged => return Ok(None),
-            Deletion::Kept(maker) => Situation::Kept {
-                by: match maker {
-                    Maker::Controller(by) | Maker::SomebodyElse(by) => by.to_string(),
-                    Maker::Unknown => "an unknown client".to_owned(),
-                },
-            },
+            Deletion::Lock => Situation::Lock,
+            Deletion::Kept(maker) => {
+                runtime.with_state(key, |state| state.retired.get_or_insert_default().kept = version);
+                Situation::Kept {
+                    by: match maker {
+                        Maker::Controller(by) | Maker::SomebodyElse(by) => by.to_string(),
+                        Maker::Unknown => "an unknown client".to_owned(),
+                    },
+                }
+            }
             Deletion::Deleted(deleted) => {
-                if matches!(deleted, Deleted::Now | Deleted::Recorded) {
+                if deleted == Deleted::Now {
                     runtime.with_state(key, |state| {
                         let retired = state.retired.get_or_insert_default();
                         (retired.deleted, retired.came_back) = (Some(Instant::now()), None);
@@ -314,11 +350,16 @@ impl EndpointsReconciler {
         let key = &service.key;
         let before = runtime.with_state(key, |state| {
             if situation == Situation::Published {
-                return state.retired.take().map(|retired| retired.situation);
+                let mut retired = state.retired.take()?;
+                let before = std::mem::take(&mut retired.situation);
+                if let Some(invalid) = retired.invalid.take() {
+                    state.retired = Some(Box::new(Retired { invalid: Some(invalid), ..Retired::default() }));
+                }
+                return Some(before);
             }
             let retired = state.retired.get_or_insert_default();
             if !situation.is_retired() {
-                (retired.deleted, retired.came_back) = (None, None);
+                (retired.deleted, retired.came_back, retired.kept) = (None, None, None);
             }
             Some(std::mem::replace(&mut retired.situation, situation.clone()))
         });
@@ -344,14 +385,14 @@ mod tests {
     #[test]
     fn events_say_what_stays_and_what_to_do() {
         let situations = [
-            Situation::Invalid { value: "retired\ntomorrow".into() },
-            Situation::Invalid { value: "x".repeat(100_000).into() },
             Situation::Refused { why: ServerVersion { major: 1, minor: 33 }.needs_endpoints(false).unwrap() },
             Situation::CameBack,
             Situation::Kept { by: "kubectl-create".into() },
             Situation::Lock,
         ];
-        let events = situations.iter().filter_map(Situation::event).map(|event| event.to_string());
+        let invalid = ["retired\ntomorrow".into(), "x".repeat(100_000).into()].map(|value| invalid(&value));
+        let events = invalid.into_iter().chain(situations.iter().filter_map(Situation::event));
+        let events = events.map(|event| event.to_string());
         insta::assert_snapshot!(events.collect::<Vec<_>>().join("\n"));
         for quiet in [Situation::Published, Situation::Retired] {
             assert_eq!(quiet.event(), None);

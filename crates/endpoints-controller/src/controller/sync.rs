@@ -148,6 +148,10 @@ impl EndpointsReconciler {
         }
         let deleted = match (writer.writer().provenance::<Endpoints>(key).await.map_err(failed)?, &cached) {
             (Some(found), _) => {
+                // The cache may not show the lock yet.
+                if matches!(why, Why::Retired(_)) && found.is_lock() {
+                    return Ok(Deletion::Lock);
+                }
                 let maker = found.maker(Content::Endpoints, &writer.writer().controllers());
                 if !why.deletes(&maker) {
                     tracing::debug!(
@@ -216,6 +220,8 @@ pub(super) enum Deletion {
     None,
     /// The Service has changed on the API server. The cache will show it.
     OwnerChanged,
+    /// The Endpoints stay, because they are the lock of a leader election.
+    Lock,
     /// The Endpoints stay, because they have this maker.
     Kept(Maker),
     Deleted(Deleted),

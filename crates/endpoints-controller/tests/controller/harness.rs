@@ -102,7 +102,7 @@ fn controller(
     controller
 }
 
-fn watch<T: Object>(environment: &mut Environment, client: &ApiClient, cluster: &Cluster) {
+pub(crate) fn watch<T: Object>(environment: &mut Environment, client: &ApiClient, cluster: &Cluster) {
     let (client, cluster) = (client.clone(), cluster.clone());
     let options = ReflectorOptions::new(1);
     environment.spawn(async move {

@@ -5,15 +5,15 @@ use std::time::Duration;
 use kube_endpoint_api_client::ApiClient;
 use kube_endpoint_api_writer::{ApiWriter, Clock, EventRecorder, RequestLimiter};
 use kube_endpoint_controller_runtime::ControllerContext;
-use kube_endpoint_core_model::Service;
+use kube_endpoint_core_model::{Endpoints, Service};
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule};
 use kube_endpoint_endpoints_controller::RetireAll;
 use kube_endpoint_endpoints_controller::controller::EVENT_COMPONENT;
-use kube_endpoint_informer::{Cluster, ClusterOptions, Kind, ReflectorOptions, WatchedNamespaces};
+use kube_endpoint_informer::{Cluster, ClusterOptions, Kind, WatchedNamespaces};
 use kube_endpoint_testing::{Environment, Simulation, USER_AGENT, server_builder};
 use serde_json::{Value, json};
 
-use crate::controller::harness::{endpoints, labelled, service, written_by};
+use crate::controller::harness::{endpoints, labelled, service, watch, written_by};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -35,18 +35,16 @@ fn start(
     Simulation::begin(server, [], |environment: &mut Environment| {
         let client = ApiClient::for_tests(environment.service());
         let options = ClusterOptions { watched_namespaces, ..ClusterOptions::default() };
-        let cluster = Cluster::with_options([Kind::Services], options);
+        let cluster = Cluster::with_options([Kind::Services, Kind::Endpoints], options);
         let writer = ApiWriter::new(client.clone(), RequestLimiter::unlimited(), USER_AGENT);
         let clock = Clock::starting_at(environment.now());
         let (events, sending) = EventRecorder::new(EVENT_COMPONENT, writer.clone(), clock, 1);
         let context = ControllerContext { cluster: cluster.clone(), writer, events, clock, seed: 1 };
         let all = RetireAll::new(context, is_accepted, selector);
         environment.spawn(sending);
-        environment.spawn(async move {
-            let never = std::future::pending();
-            let _ = kube_endpoint_informer::run::<Service>(client, cluster, ReflectorOptions::new(1), never)
-                .await;
-        });
+        watch::<Service>(environment, &client, &cluster);
+        // As mirroring does.
+        watch::<Endpoints>(environment, &client, &cluster);
         environment.run(all.clone().run());
         all
     })
@@ -105,7 +103,8 @@ async fn what_controllers_made_goes_and_everything_else_stays() {
     assert_eq!(simulation.writes(), ["delete endpoints 200"; 5]);
     insta::assert_snapshot!(simulation.events(EVENT_COMPONENT).join("\n"));
     assert_eq!(gauge(&simulation, ""), Some(6.0));
-    assert_eq!(gauge(&simulation, "_with_endpoints"), Some(0.0));
+    // That of the user, and the lock.
+    assert_eq!(gauge(&simulation, "_with_endpoints"), Some(2.0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -187,6 +186,7 @@ async fn faults_are_survived() {
         let simulation = start(&server, false, WatchedNamespaces::default(), None);
         simulation.pass(SECOND * 300).await;
         assert_eq!(server.count("endpoints"), 0, "{case}");
+        simulation.pass(SECOND * 60).await;
         assert_eq!(gauge(&simulation, "_with_endpoints"), Some(0.0), "{case}");
         let lists = lists(&server);
         assert!(lists > 1, "{case}: the fault happened");
@@ -200,4 +200,38 @@ async fn it_ends_when_it_is_told_to() {
     simulation.pass(SECOND).await;
     simulation.controller.shut_down();
     simulation.stopped().await;
+}
+
+/// Another endpoints controller runs, and changes its objects all the time.
+#[tokio::test(start_paused = true)]
+async fn endpoints_that_come_back_stay_and_are_reported_once() {
+    let server =
+        server(37, [service("web"), named("web", USER_AGENT), service("other"), named("other", USER_AGENT)]);
+    // The first delete of one of them fails, so that a second list follows.
+    let conflict = Fault::Refuse { status: 409, retry_after: None };
+    server
+        .add_fault(FaultRule::new(conflict, |it| it.verb == "delete" && it.path.ends_with("/web")).times(1));
+    let simulation = start(&server, false, WatchedNamespaces::default(), None);
+    simulation.pass(SECOND).await;
+    assert_eq!(names(&server), ["web"]);
+    simulation.load([named("other", "kube-controller-manager")]);
+    simulation.pass(SECOND * 600).await;
+    assert_eq!(names(&server), ["other"]);
+    assert_eq!(simulation.writes(), ["delete endpoints 200", "delete endpoints 409", "delete endpoints 200"]);
+    assert_eq!(gauge(&simulation, "_with_endpoints"), Some(1.0));
+    let came_back = simulation.events(EVENT_COMPONENT);
+    assert!(came_back.len() == 1 && came_back[0].contains("EndpointsCameBack"), "{came_back:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn annotations_that_mean_something_else_are_reported_also_later() {
+    let server = server(37, [service("web")]);
+    let simulation = start(&server, false, WatchedNamespaces::default(), None);
+    simulation.pass(SECOND * 10).await;
+    let annotation = |value: &str| json!({"metadata": {"annotations": {"kube-endpoint-manager.github.io/endpoints": value}}});
+    for value in ["published", "rubbish", "retired"] {
+        simulation.patch("services", "web", annotation(value)).await;
+        simulation.pass(SECOND * 200).await;
+    }
+    insta::assert_snapshot!(simulation.events(EVENT_COMPONENT).join("\n"));
 }

@@ -146,6 +146,14 @@ async fn endpoints_that_no_controller_made_and_locks_stay() {
         let harness = Harness::start(&server, ControllerOptions::default()).await;
         harness.pass(Duration::from_secs(3600)).await;
         assert_eq!(harness.writes(), [""; 0], "{kept}");
+        harness.server.clear_request_log();
+        for number in 2..9 {
+            harness.load([pod("b", number, true)]);
+            harness.pass(Duration::from_secs(1)).await;
+        }
+        let asked = harness.server.request_log().iter().filter(|it| it.request.verb == "get").count();
+        // The runtime asks once who writes beside it.
+        assert!(asked <= 1, "the server is not asked again for each change of a pod: {asked}");
         assert_eq!(gauge(&harness, "_with_endpoints"), Some(1.0));
         assert!(harness.events()[0].contains("EndpointsKept"), "{:?}", harness.events());
         harness.nothing_is_remembered().await;
@@ -183,6 +191,70 @@ async fn a_server_that_needs_endpoints_keeps_them_unless_somebody_accepts_that()
         assert_eq!(harness.writes().len(), usize::from(!is_accepted), "they follow the pods");
         harness.nothing_is_remembered().await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_does_not_tell_its_version_is_not_asked_at_each_sync() {
+    let server = server([pod("a", 1, true), service("web")]);
+    let forbidden = Fault::Refuse { status: 403, retry_after: None };
+    server.add_fault(FaultRule::new(forbidden, |request| request.path == "/version"));
+    let harness = published(&server, ControllerOptions::default()).await;
+    harness.patch("services", "web", annotated("retired")).await;
+    for number in 2..9 {
+        harness.load([pod("b", number, true)]);
+        harness.pass(Duration::from_secs(1)).await;
+    }
+    let versions = || server.request_log().iter().filter(|it| it.request.path == "/version").count();
+    assert_eq!(versions(), 1);
+    assert_eq!(server.count("endpoints"), 1, "they stay, and follow the pods");
+    server.clear_faults();
+    harness.pass(Duration::from_secs(600)).await;
+    harness.load([pod("c", 20, true)]);
+    harness.pass(Duration::from_secs(1)).await;
+    assert_eq!(server.count("endpoints"), 0);
+    harness.nothing_is_remembered().await;
+}
+
+/// The time comes while the server is asked for the Service.
+#[tokio::test(start_paused = true)]
+async fn a_rehearsal_that_ends_during_its_sync_ends() {
+    let harness = started().await;
+    let slow = Fault::Delay(Duration::from_secs(3));
+    harness.server.add_fault(FaultRule::on(slow, "get", "services").times(1));
+    let end = harness.server.now() + Duration::from_secs(1);
+    harness.patch("services", "web", annotated(&format!("retired-until={end}"))).await;
+    harness.load([pod("b", 2, true)]);
+    harness.pass(Duration::from_secs(60)).await;
+    assert_eq!(addresses(&harness.get("endpoints", "web").unwrap()), ["10.1.0.1", "10.1.0.2"]);
+    harness.nothing_is_remembered().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mistyped_annotation_in_a_retired_namespace_is_reported() {
+    let options = changed(|options| {
+        options.retirement.namespaces = ["default"].into_iter().collect();
+    });
+    let mut mistyped = service("web");
+    mistyped["metadata"]["annotations"] = json!({ANNOTATION: "Published"});
+    let harness = Harness::start(&server([pod("a", 1, true), mistyped]), options).await;
+    harness.load([pod("b", 2, true)]);
+    harness.pass(Duration::from_secs(60)).await;
+    assert_eq!(harness.server.count("endpoints"), 0);
+    assert_eq!(harness.events().len(), 1, "{:?}", harness.events());
+    harness.nothing_is_remembered().await;
+}
+
+/// A program takes Endpoints of a controller as its lock, and the cache does not show it.
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_the_cache_does_not_show_stays() {
+    let harness = started().await;
+    harness.stall_watch("endpoints", Duration::from_secs(30)).await;
+    let lock = json!({"metadata": {"annotations": {"control-plane.alpha.kubernetes.io/leader": "{}"}}});
+    harness.patch("endpoints", "web", lock).await;
+    harness.patch("services", "web", annotated("retired")).await;
+    harness.pass(Duration::from_secs(120)).await;
+    assert_eq!(harness.server.count("endpoints"), 1);
+    harness.nothing_is_remembered().await;
 }
 
 /// Somebody takes the annotation back, and the cache does not show it yet.

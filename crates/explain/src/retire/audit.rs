@@ -24,6 +24,8 @@ const PROXY_REMEDY: &str = "Use kubectl port-forward, an Ingress or a Gateway, o
 pub struct AuditLog {
     events: u64,
     /// Lines that are not JSON.
+    /// The number of logs that were begun.
+    logs: usize,
     damaged: u64,
     /// Lines that are JSON and no audit event.
     others: u64,
@@ -126,6 +128,16 @@ struct RawStatus {
 }
 
 impl AuditLog {
+    /// Begins the log of another API server.
+    pub fn begin(&mut self) {
+        self.logs += 1;
+    }
+
+    /// Returns the number of logs that were begun, and one at least.
+    pub(super) fn logs(&self) -> usize {
+        self.logs.max(1)
+    }
+
     /// Adds a line. A damaged one only counts; an empty one does not.
     pub fn add(&mut self, line: &[u8]) {
         let line = line.trim_ascii();
@@ -322,8 +334,10 @@ fn limits(log: &AuditLog, findings: &mut Findings) {
     findings.unseen.push(Unseen::new(what, false, ""));
     if log.damaged > 0 {
         let lines = if log.damaged == 1 { "1 line".to_owned() } else { format!("{} lines", log.damaged) };
-        let what = format!("{lines} of the audit log could not be read");
-        findings.unseen.push(Unseen::new(what, false, ""));
+        findings.hidden(
+            format!("{lines} of the audit log could not be read"),
+            "Give a log that is whole; lines that are cut off may hold a reader.",
+        );
     }
 }
 

@@ -53,9 +53,10 @@ impl Metrics {
         metrics
     }
 
-    /// Returns true if these are metrics of an API server.
+    /// Returns true if these are metrics of an API server, and complete: a server writes them by
+    /// name, and `process_start_time_seconds` is one of the last.
     pub fn is_of_api_server(&self) -> bool {
-        self.is_of_api_server
+        self.is_of_api_server && self.started.is_some()
     }
 }
 

@@ -36,7 +36,8 @@ impl Known {
             Some(API_SERVER)
         } else if program == CONTROLLER_MANAGER || is_controller(user) {
             Some(CONTROLLER_MANAGER)
-        } else if program == MANAGER || self.managers.contains(user) {
+        } else if program == MANAGER || agent.is_empty() && self.managers.contains(user) {
+            // Before its lists and watches had a user agent.
             Some(MANAGER)
         } else if program == PLUGIN {
             Some(PLUGIN)
@@ -316,6 +317,8 @@ mod tests {
             (&account("shop:endpoint-controller"), "", None),
             (&account("kube-system:attachdetach-controller"), "", None),
             (&account("kem:kem"), "", Some("kube-endpoint-manager")),
+            (&account("kem:kem"), "another-program/1", None),
+            ("jane", "", None),
             ("jane", "kubectl-endpoints/0.1", Some("kubectl-endpoints")),
             ("jane", "kubectl/v1.36", None),
             ("system:apiserver", "kube-apiserver/v1", Some("kube-apiserver")),

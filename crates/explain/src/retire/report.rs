@@ -188,8 +188,10 @@ fn findings(facts: &Facts) -> Findings {
     add(audit::evidence(log, &known, proxy_reads, facts.services.as_ref().ok()));
     if let Some(all) = api_servers.filter(|all| *all > 1 && log.is_some()) {
         let what = format!("There are {all} API servers, and the audit log of each has only requests to it");
-        let remedy = "Give the logs of all of them.";
-        add(Findings { unseen: vec![Unseen::new(what, false, remedy)], ..Findings::default() });
+        let remedy = "Give the logs of all of them: --audit-log FILE for each.";
+        // A client that lists at another server is in the log of that one only.
+        let decides = log.is_some_and(|log| log.logs() < all);
+        add(Findings { unseen: vec![Unseen::new(what, decides, remedy)], ..Findings::default() });
     }
     let shows_proxy = log.is_some_and(AuditLog::shows_proxy);
     add(server::evidence(&facts.server, &facts.called, shows_proxy, proxied));

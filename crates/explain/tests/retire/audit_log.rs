@@ -118,8 +118,8 @@ fn damaged_lines_are_skipped_and_counted_and_other_json_is_no_event() {
     assert_eq!((summary.damaged, summary.others), (2, 2));
     assert_eq!(summary.events, recorded.lines().count() as u64);
     assert!(report.not_seen.iter().any(|unseen| unseen.what == "2 lines of the audit log could not be read"));
-    // The rest of the log counts.
-    assert_eq!(verdict(&facts, "shop"), Verdict::NoReaderSeen);
+    // A line that is cut off may be that of a reader.
+    assert_eq!(verdict(&facts, "shop"), Verdict::Unknown);
 }
 
 #[test]

@@ -28,23 +28,19 @@ pub(crate) struct Target {
     /// The shard that the reflector asks the server to select, as `shardSelector`.
     pub(crate) shard_selector: Option<String>,
     field_selector: Option<&'static str>,
-    pub(crate) label_selector: Option<&'static str>,
 }
 
 impl Target {
     /// Returns the target of a resource in a scope.
     pub(crate) fn new(resource: &Resource, scope: &Scope) -> Self {
         let field_selector = resource.cluster_field_selector.filter(|_| *scope == Scope::All);
-        Self { path: resource.path_in(scope), shard_selector: None, field_selector, label_selector: None }
+        Self { path: resource.path_in(scope), shard_selector: None, field_selector }
     }
 
     /// Appends the selectors. `separator` comes before the first of them.
     fn push_selectors(&self, path: &mut String, mut separator: char) {
-        let selectors = [
-            ("shardSelector", self.shard_selector.as_deref()),
-            ("fieldSelector", self.field_selector),
-            ("labelSelector", self.label_selector),
-        ];
+        let selectors =
+            [("shardSelector", self.shard_selector.as_deref()), ("fieldSelector", self.field_selector)];
         for (name, selector) in selectors {
             if let Some(selector) = selector {
                 let _ = write!(path, "{separator}{name}=");
@@ -218,11 +214,6 @@ mod tests {
         check(list_path(&pods, 1, None), "/api/v1/namespaces/a-b/pods?limit=1");
         check(list_path(&slices, 0, None), "/apis/discovery.k8s.io/v1/namespaces/a-b/endpointslices");
         pods.shard_selector = Some("f(a, '0x0')".to_owned());
-        let labelled = Target { label_selector: Some("a!=b"), ..pods.clone() };
-        check(
-            list_path(&labelled, 0, None),
-            "/api/v1/namespaces/a-b/pods?shardSelector=f%28a%2C%20%270x0%27%29&labelSelector=a%21%3Db",
-        );
         check(list_path(&pods, 0, None), "/api/v1/namespaces/a-b/pods?shardSelector=f%28a%2C%20%270x0%27%29");
         check(
             list_path(&pods, 5, Some("t")),

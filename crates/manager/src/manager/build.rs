@@ -99,7 +99,7 @@ impl Blueprint {
 
     /// Returns true if the manager deletes the Endpoints of controllers, in place of the endpoints
     /// controller.
-    pub(super) fn retires_all(&self) -> bool {
+    fn retires_all(&self) -> bool {
         self.is_selected(ControllerName::Endpoints) && self.settings.retirement.all
     }
 

@@ -12,17 +12,12 @@ use super::ManagerHandle;
 use super::build::Seeds;
 use super::tasks::NamedTasks;
 
-/// Selects the Endpoints that no controller made.
-const OF_OTHERS: &str = "endpoints.kubernetes.io/managed-by!=endpoint-controller";
-
 /// The parts from which a manager starts its informers.
 pub(super) struct Informers<'a> {
     pub(super) client: ApiClient,
     pub(super) cluster: Cluster,
     pub(super) kinds: Kinds,
     pub(super) dry_run: bool,
-    /// True if no Service is to have Endpoints of a controller.
-    pub(super) retires_all: bool,
     /// True if something explains pods.
     pub(super) explains: bool,
     pub(super) controllers: Vec<ControllerName>,
@@ -75,9 +70,7 @@ impl Informers<'_> {
         if !self.kinds.contains(kind) {
             return;
         }
-        // Only mirroring reads them then, which ignores what controllers made.
-        let others = (self.retires_all && T::KIND == Kind::Endpoints).then_some(OF_OTHERS);
-        let options = self.options.seed(self.seeds.next()).label_selector(others);
+        let options = self.options.seed(self.seeds.next());
         let (client, cluster, mut stopped) = (self.client.clone(), self.cluster.clone(), stop.subscribe());
         let mut again = stop.subscribe();
         let mut listed = self.listed.subscribe();

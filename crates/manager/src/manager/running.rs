@@ -239,7 +239,6 @@ fn start_informers(
         cluster,
         kinds: blueprint.kinds,
         dry_run: blueprint.settings.dry_run,
-        retires_all: blueprint.retires_all(),
         explains: blueprint.explains,
         controllers: blueprint.names(),
         options: blueprint.reflectors(),
