@@ -98,8 +98,8 @@ impl RetiredNamespaces {
     }
 
     /// Says if a Service has Endpoints at a time. Its annotation decides, or else its namespace; if
-    /// all namespaces are retired, no annotation counts. An invalid annotation counts as none. `default/kubernetes`, whose Endpoints the API server
-    /// writes, always has them.
+    /// all namespaces are retired, no annotation counts. An invalid one counts as none.
+    /// `default/kubernetes`, whose Endpoints the API server writes, always has them.
     pub fn wanted(&self, service: &Service, now: Timestamp) -> Wanted {
         if service.is_of_the_api_server() {
             return Wanted::Published;

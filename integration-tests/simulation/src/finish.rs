@@ -89,8 +89,8 @@ impl Cluster {
         self.server.list("services").iter().filter(is_retired).map(name_of).collect()
     }
 
-    /// Checks that retired Services have no Endpoints, apart from those of users, and that the others
-    /// that select pods have some.
+    /// Checks that retired Services have no Endpoints, apart from those of users. The others that
+    /// select pods have some.
     fn has_no_retired_endpoints(&self) -> Checked {
         let retired = self.retired();
         for (name, selects) in self.selecting() {

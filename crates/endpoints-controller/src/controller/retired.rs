@@ -41,7 +41,7 @@ pub(super) struct Retired {
     deleted: Option<Instant>,
     /// The uid of the Endpoints that came back.
     came_back: Option<Text>,
-    /// The version of Endpoints of which the API server has said that no controller made them.
+    /// A version of the Endpoints. No controller made them, as the API server has told.
     kept: Option<ResourceVersion>,
     /// The value of the annotation, if it means nothing.
     invalid: Option<Text>,

@@ -177,7 +177,8 @@ impl World {
                 endpoint.addresses.iter().map(move |address| (address.to_string(), all))
             })
             .collect();
-        (want.sort_unstable(), got.sort_unstable());
+        want.sort_unstable();
+        got.sort_unstable();
         if want != got {
             return Err(Broken { law: LISTED, detail: format!("{got:?} and not {want:?}") });
         }
