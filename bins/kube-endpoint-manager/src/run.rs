@@ -4,8 +4,8 @@ use std::hash::BuildHasher;
 use std::time::Duration;
 
 use kube_endpoint_controllers::{
-    ApiClient, Clock, CommandLine, ConnectError, ControllerName, Manager, Options, PageSources, ServeError,
-    Settings, Traces, check_retirement, connect, connect_for_lease,
+    ApiClient, Clock, CommandLine, ConnectError, Manager, Options, PageSources, ServeError, Settings, Traces,
+    check_retirement, connect, connect_for_lease,
 };
 
 use crate::signals::{exit_on_second_signal, shutdown_signal};
@@ -117,8 +117,8 @@ fn random_seed() -> u64 {
 }
 
 fn names(settings: &Settings) -> String {
-    let runs = |name: &&ControllerName| **name != ControllerName::Endpoints || !settings.retirement.all;
-    let names: Vec<&str> = settings.controllers.iter().filter(runs).map(|name| name.as_str()).collect();
+    let running = settings.controllers.iter().filter(|name| settings.runs(**name));
+    let names: Vec<&str> = running.map(|name| name.as_str()).collect();
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 

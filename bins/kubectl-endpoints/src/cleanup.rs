@@ -13,9 +13,8 @@ use anyhow::{anyhow, bail};
 use kube::Error;
 use kube::api::{DeleteParams, ListParams, Preconditions};
 use kube_endpoint_api_client::why_request_failed;
-use kube_endpoint_core_model::well_known::{
-    ENDPOINTSLICE_CONTROLLER, LABEL_MANAGED_BY, LABEL_SERVICE_NAME, MIRRORING_CONTROLLER, SELECTOR_CONTROLLER,
-};
+use kube_endpoint_core_model::maker::Content;
+use kube_endpoint_core_model::well_known::{LABEL_MANAGED_BY, LABEL_SERVICE_NAME};
 use kube_endpoint_core_model::{
     EndpointSlice, Endpoints, LabelSelector, ObjectKey, Service, StringMap, causes,
 };
@@ -95,8 +94,7 @@ async fn candidates(
     let mut managed = Vec::new();
     let mut uids: HashMap<Reference, String> = HashMap::new();
     let mut without_selector: HashSet<ObjectKey> = HashSet::new();
-    let managers = [ENDPOINTSLICE_CONTROLLER, MIRRORING_CONTROLLER, SELECTOR_CONTROLLER].join(",");
-    let managers = format!("{LABEL_MANAGED_BY} in ({managers})");
+    let managers = format!("{LABEL_MANAGED_BY} in ({})", Content::Slice.managers().join(","));
     // Services come last, so that a slice whose Service is younger than the list of slices is no
     // leftover.
     let mut endpoints_known = true;

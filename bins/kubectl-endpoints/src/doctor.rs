@@ -24,10 +24,11 @@ use kube_endpoint_explain::leftovers::OutputKind;
 use kube_endpoint_explain::{Diff, Options, diff};
 
 use crate::reader::{Reader, Reading};
+use crate::source::{ENDPOINTS, LEASES, MUTATING, PAGE, PODS, SERVICES, SLICES, Source, VALIDATING};
 
 mod source;
 
-use source::{ENDPOINTS, EVENTS, LEASES, MUTATING, PAGE, PODS, SERVICES, SLICES, Source, VALIDATING};
+use source::EVENTS;
 
 /// The most pages of metadata of a kind.
 const PAGES: usize = 4;

@@ -20,6 +20,7 @@ mod output;
 mod progress;
 mod reader;
 mod retire;
+mod source;
 mod top;
 mod ui;
 

@@ -107,6 +107,13 @@ pub struct FailedWrite {
     pub error: WriteError,
 }
 
+impl FailedWrite {
+    /// A delete that failed.
+    pub fn delete(object: &ObjectKey, error: WriteError) -> Self {
+        Self { operation: Operation::Delete, object: object.clone(), error }
+    }
+}
+
 impl fmt::Display for FailedWrite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "failed to {} {}: {}", self.operation.as_str(), self.object, self.error)

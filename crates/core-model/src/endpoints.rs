@@ -3,9 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 pub use crate::address_list::AddressList;
+use crate::maker::Provenance;
 use crate::meta::{is_default, or_default};
 pub use crate::subsets::{Subsets, SubsetsSummary};
-use crate::well_known::{ENDPOINT_CONTROLLER, LABEL_ENDPOINTS_MANAGED_BY};
+use crate::well_known::{ANNOTATION_LEADER, ENDPOINT_CONTROLLER, LABEL_ENDPOINTS_MANAGED_BY};
 use crate::{Intern, Interner, ObjectKey, ObjectMeta, ObjectReference, Text, text};
 
 /// A v1 Endpoints object.
@@ -18,9 +19,27 @@ pub struct Endpoints {
 }
 
 impl Endpoints {
+    /// Returns an object without content, with the uid and the version that a read has shown. They
+    /// are the preconditions of its deletion.
+    pub fn of_version(key: &ObjectKey, provenance: &Provenance) -> Self {
+        let metadata = ObjectMeta {
+            namespace: key.namespace.clone(),
+            name: key.name.clone(),
+            uid: provenance.uid().clone(),
+            resource_version: provenance.version(),
+            ..ObjectMeta::default()
+        };
+        Self { metadata, ..Self::default() }
+    }
+
     /// Returns namespace and name.
     pub fn key(&self) -> ObjectKey {
         self.metadata.key()
+    }
+
+    /// Returns true if the object is the lock of a leader election.
+    pub fn is_lock(&self) -> bool {
+        self.metadata.annotations.contains_key(ANNOTATION_LEADER)
     }
 
     /// Drops the addresses of an object that the endpoints controller has written, and keeps a

@@ -133,8 +133,8 @@ impl Content {
         }
     }
 
-    /// Returns the values of the label on objects of the controllers.
-    fn labelled(self) -> &'static [&'static str] {
+    /// Returns the values of the label `managed-by` on objects of the controllers.
+    pub const fn managers(self) -> &'static [&'static str] {
         match self {
             Self::Endpoints => &[ENDPOINT_CONTROLLER],
             Self::Slice => &[ENDPOINTSLICE_CONTROLLER, MIRRORING_CONTROLLER, SELECTOR_CONTROLLER],
@@ -170,7 +170,7 @@ impl Provenance {
     /// - An object whose `managedFields` are absent does not tell.
     pub fn maker(&self, content: Content, controllers: &[&str]) -> Maker {
         match self.labels.get(content.label()) {
-            Some(by) if !content.labelled().contains(&&**by) => return Maker::SomebodyElse(by.clone()),
+            Some(by) if !content.managers().contains(&&**by) => return Maker::SomebodyElse(by.clone()),
             None if content == Content::Slice => return Maker::Unknown,
             _ => {}
         }

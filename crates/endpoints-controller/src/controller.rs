@@ -11,7 +11,6 @@ use std::time::Duration;
 use kube_endpoint_controller_runtime::{
     Cause, Config, Controller, ForeignWrite, KeptPlan, Outcome, Reconciler, Runtime, Spacing, SyncError,
 };
-use kube_endpoint_core_model::well_known::ANNOTATION_LEADER;
 use kube_endpoint_core_model::{Endpoints, ObjectKey, Service};
 use kube_endpoint_informer::{Change, Kind, Kinds, PodEvent};
 use kube_endpoint_workqueue::default_controller_rate_limiter;
@@ -104,7 +103,7 @@ impl Reconciler for EndpointsReconciler {
         };
         for key in keys {
             let Some(endpoints) = cluster.endpoints(&key) else { continue };
-            let is_lock = endpoints.metadata.annotations.contains_key(ANNOTATION_LEADER);
+            let is_lock = endpoints.is_lock();
             let is_ours = || runtime.owns_leftover(&key, &endpoints.metadata.labels);
             if cluster.service(&key).is_none() && !is_lock && is_ours() {
                 runtime.with_state(&key, |state| state.leftover = state.leftover.max(Leftover::AtStart));

@@ -15,6 +15,7 @@ mod two_at_once;
 mod webhooks;
 
 pub use examine::examine;
+pub(crate) use facts::key_of;
 pub use facts::{Counts, Facts, Instance, Lease, Read, Unread};
 pub(crate) use loops::runs_beside;
 pub use outputs::Outputs;

@@ -13,8 +13,7 @@ use std::fmt;
 
 use kube_endpoint_core_model::maker::{CONTROLLERS, Content, Maker, Provenance};
 use kube_endpoint_core_model::well_known::{
-    ANNOTATION_LEADER, ENDPOINT_CONTROLLER, ENDPOINTSLICE_CONTROLLER, LABEL_ENDPOINTS_MANAGED_BY,
-    LABEL_MANAGED_BY, LABEL_SERVICE_NAME, MIRRORING_CONTROLLER, SELECTOR_CONTROLLER,
+    LABEL_ENDPOINTS_MANAGED_BY, LABEL_MANAGED_BY, LABEL_SERVICE_NAME, MIRRORING_CONTROLLER,
 };
 use kube_endpoint_core_model::{ObjectKey, Text};
 use serde::{Deserialize, Serialize};
@@ -164,7 +163,6 @@ struct RawMetadata {
     uid: Text,
     resource_version: Text,
     labels: kube_endpoint_core_model::StringMap,
-    annotations: kube_endpoint_core_model::StringMap,
     owner_references: Vec<Owner>,
     deletion_timestamp: Option<Text>,
 }
@@ -178,19 +176,15 @@ impl Managed {
     /// An error if the value is no metadata.
     pub fn read(kind: OutputKind, metadata: &Value) -> Result<Option<Self>, serde_json::Error> {
         let raw = RawMetadata::deserialize(metadata)?;
-        let (content, label, managers) = match kind {
-            OutputKind::EndpointSlice => (
-                Content::Slice,
-                LABEL_MANAGED_BY,
-                &[ENDPOINTSLICE_CONTROLLER, MIRRORING_CONTROLLER, SELECTOR_CONTROLLER][..],
-            ),
-            OutputKind::Endpoints => {
-                (Content::Endpoints, LABEL_ENDPOINTS_MANAGED_BY, &[ENDPOINT_CONTROLLER][..])
-            }
+        let (content, label) = match kind {
+            OutputKind::EndpointSlice => (Content::Slice, LABEL_MANAGED_BY),
+            OutputKind::Endpoints => (Content::Endpoints, LABEL_ENDPOINTS_MANAGED_BY),
         };
-        let maker = Provenance::deserialize(metadata)?.maker(content, &CONTROLLERS);
+        let provenance = Provenance::deserialize(metadata)?;
+        let maker = provenance.maker(content, &CONTROLLERS);
         let manager = raw.labels.get(label);
-        if !maker.is_controller() && !manager.is_some_and(|manager| managers.contains(&&**manager)) {
+        let is_of_controller = |manager: &Text| content.managers().contains(&&**manager);
+        if !maker.is_controller() && !manager.is_some_and(is_of_controller) {
             return Ok(None);
         }
         let service = match kind {
@@ -204,7 +198,7 @@ impl Managed {
             resource_version: raw.resource_version,
             service: service.filter(|name| !name.is_empty()),
             owners: raw.owner_references,
-            is_lock: raw.annotations.contains_key(ANNOTATION_LEADER),
+            is_lock: provenance.is_lock(),
             is_deleted: raw.deletion_timestamp.is_some(),
             is_mirrored: manager.is_some_and(|manager| **manager == *MIRRORING_CONTROLLER),
             maker,

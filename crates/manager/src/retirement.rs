@@ -2,19 +2,14 @@
 
 use std::time::Duration;
 
-use http::Request;
-use http::header::ACCEPT;
-use kube::client::Body;
-use kube_endpoint_api_client::{Answered, ApiClient};
-use kube_endpoint_core_model::Service;
+use kube_endpoint_api_client::ApiClient;
+use kube_endpoint_api_writer::{ApiWriter, MetadataPage, RequestLimiter, WriteError};
 use kube_endpoint_core_model::maker::{CONTROLLERS, Content, Provenance};
-use kube_endpoint_core_model::retirement::ServerVersion;
+use kube_endpoint_core_model::{Endpoints, ObjectKey, Text};
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use tokio::time::{sleep, timeout};
 
 use crate::Settings;
-use crate::controller_name::ControllerName;
 
 /// The time limit for an answer.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -22,12 +17,8 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_secs(2);
 /// How often the server is asked for one thing: for more than a minute.
 const ATTEMPTS: usize = 30;
-/// The most bytes of an answer: a page has the metadata of 500 objects.
-const LONGEST_ANSWER: usize = 64 << 20;
-/// The form of an object.
-const JSON: &str = "application/json";
-/// The form of a list that has the metadata of the objects only.
-const METADATA: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+/// The most objects in a page.
+const PAGE: usize = 500;
 
 /// `--endpoints-default=retired` is refused on this cluster.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -46,29 +37,11 @@ pub enum RetirementRefused {
     Unknown(String),
 }
 
-#[derive(Deserialize)]
-struct Page {
-    metadata: PageMeta,
-    /// An empty list may be null.
-    items: Option<Vec<Item>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct PageMeta {
-    #[serde(rename = "continue")]
-    token: String,
-}
-
-#[derive(Deserialize)]
-struct Item {
-    metadata: Metadata,
-}
-
+/// The metadata of Endpoints.
 #[derive(Deserialize)]
 struct Metadata {
-    name: String,
-    namespace: String,
+    name: Text,
+    namespace: Text,
     #[serde(flatten)]
     provenance: Provenance,
 }
@@ -86,31 +59,27 @@ struct Metadata {
 /// [`RetirementRefused`] if the API server reads Endpoints itself, there are some, and the settings
 /// accept no reason; or if the server does not answer within a minute, or refuses to tell.
 pub async fn check_retirement(client: &ApiClient, settings: &Settings) -> Result<(), RetirementRefused> {
-    let retirement = &settings.retirement;
-    let concerns =
-        retirement.all && settings.controllers.contains(&ControllerName::Endpoints) && !settings.dry_run;
-    if !concerns {
+    if !settings.retires_all() || settings.dry_run {
         return Ok(());
     }
-    if let Some(reason) = &retirement.accepted {
+    if let Some(reason) = &settings.retirement.accepted {
         tracing::info!(
             reason,
             "all Endpoints that controllers made are retired, even if the API server reads some"
         );
         return Ok(());
     }
-    let unknown = RetirementRefused::Unknown;
-    let version: Option<ServerVersion> = read(client, "/version", JSON).await.map_err(unknown)?;
-    let version = version.ok_or_else(|| unknown("it does not serve /version".to_owned()))?;
+    let agent = format!("kube-endpoint-manager/{} retirement", env!("CARGO_PKG_VERSION"));
+    // It only reads.
+    let server = ApiWriter::new(client.clone(), RequestLimiter::unlimited(), agent);
+    let version = read("/version", async || server.server_version().await).await?;
     let Some(why) = version.needs_endpoints(true) else { return Ok(()) };
-    let namespaces =
-        settings.namespaces.iter().map(|namespace| format!("/api/v1/namespaces/{namespace}/endpoints"));
-    let mut lists: Vec<String> = namespaces.collect();
-    if lists.is_empty() {
-        lists.push("/api/v1/endpoints".to_owned());
+    let mut scopes: Vec<Option<&str>> = settings.namespaces.iter().map(|name| Some(&**name)).collect();
+    if scopes.is_empty() {
+        scopes.push(None);
     }
-    for list in lists {
-        if has_endpoints_to_delete(client, &list).await.map_err(unknown)? {
+    for namespace in scopes {
+        if has_endpoints_to_delete(&server, namespace).await? {
             return Err(RetirementRefused::Needed(why));
         }
     }
@@ -118,68 +87,54 @@ pub async fn check_retirement(client: &ApiClient, settings: &Settings) -> Result
     Ok(())
 }
 
-/// Returns true if a list has Endpoints that a controller made and whose Service selects pods or
-/// does not exist.
-async fn has_endpoints_to_delete(client: &ApiClient, list: &str) -> Result<bool, String> {
-    let mut token = String::new();
+/// Returns true if a namespace, or one of all, has Endpoints that a controller made and whose
+/// Service selects pods or does not exist.
+async fn has_endpoints_to_delete(
+    server: &ApiWriter,
+    namespace: Option<&str>,
+) -> Result<bool, RetirementRefused> {
+    let mut token: Option<String> = None;
     loop {
-        let after = if token.is_empty() { String::new() } else { format!("&continue={token}") };
-        let page: Option<Page> = read(client, &format!("{list}?limit=500{after}"), METADATA).await?;
-        let page = page.ok_or_else(|| format!("it does not serve {list}"))?;
-        for Item { metadata } in page.items.iter().flatten() {
-            let made = &metadata.provenance;
-            if !made.maker(Content::Endpoints, &CONTROLLERS).is_controller() || made.is_lock() {
+        let page = async || server.list_metadata::<Endpoints, _>(namespace, PAGE, token.as_deref()).await;
+        let MetadataPage { items, next } = read("the list of Endpoints", page).await?;
+        for Metadata { name, namespace, provenance } in items {
+            if !provenance.maker(Content::Endpoints, &CONTROLLERS).is_controller() || provenance.is_lock() {
                 continue;
             }
-            let path = format!("/api/v1/namespaces/{}/services/{}", metadata.namespace, metadata.name);
-            let service: Option<Service> = read(client, &path, JSON).await?;
+            let key = ObjectKey { namespace, name };
+            let service = read(&format!("the Service {key}"), async || server.service(&key).await).await?;
             if service.is_none_or(|service| service.selects_pods()) {
                 return Ok(true);
             }
         }
-        token = page.metadata.token;
-        if token.is_empty() {
+        token = next;
+        if token.is_none() {
             return Ok(false);
         }
     }
 }
 
-/// Reads an object, or a list. Returns `None` if it does not exist. Asks again
-/// while there is no answer, or the server fails.
-async fn read<T: DeserializeOwned>(
-    client: &ApiClient,
-    path: &str,
-    accept: &str,
-) -> Result<Option<T>, String> {
-    let mut failure = String::new();
-    for attempt in 0..ATTEMPTS {
-        if attempt > 0 {
-            sleep(PAUSE).await;
-        }
-        let request = Request::get(path).header(ACCEPT, accept);
-        let request = request.body(Body::empty()).map_err(|error| error.to_string())?;
-        let asked = async {
-            let answer = client.send(request).await.map_err(|error| error.to_string())?;
-            Answered::read(answer, LONGEST_ANSWER).await
-        };
-        let answered = timeout(TIMEOUT, asked).await;
-        failure = match answered.unwrap_or_else(|_| Err(format!("{path}: no answer within {TIMEOUT:?}"))) {
-            Ok(answered) if answered.status().is_success() => {
-                return serde_json::from_slice(answered.body())
-                    .map(Some)
-                    .map_err(|error| format!("{path}: {error}"));
-            }
-            Ok(answered) if answered.status() == http::StatusCode::NOT_FOUND => return Ok(None),
-            Ok(answered) if !answered.status().is_server_error() && answered.status().as_u16() != 429 => {
-                return Err(format!("{path}: {answered}"));
-            }
-            Ok(answered) => format!("{path}: {answered}"),
+/// Reads `what` from the server with `ask`. Asks again while there is no answer, or the server
+/// fails.
+async fn read<T>(what: &str, ask: impl AsyncFn() -> Result<T, WriteError>) -> Result<T, RetirementRefused> {
+    let mut attempt = 1;
+    loop {
+        let answer = timeout(TIMEOUT, ask()).await;
+        let late = || Err(WriteError::Unknown(format!("{what}: no answer within {TIMEOUT:?}")));
+        let error = match answer.unwrap_or_else(|_| late()) {
+            Ok(answer) => return Ok(answer),
             Err(error) => error,
         };
+        let may_pass =
+            matches!(error, WriteError::Busy { .. } | WriteError::Failed { .. } | WriteError::Unknown(_));
+        if !may_pass || attempt == ATTEMPTS {
+            return Err(RetirementRefused::Unknown(error.to_string()));
+        }
         tracing::warn!(
-            error = failure,
+            %error,
             "the API server does not tell what --endpoints-default=retired depends on; asking again"
         );
+        sleep(PAUSE).await;
+        attempt += 1;
     }
-    Err(failure)
 }

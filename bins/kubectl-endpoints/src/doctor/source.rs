@@ -1,78 +1,16 @@
 //! Reads single pages of lists.
 
-use kube::api::{Api, ApiResource, DynamicObject, ListParams, ObjectList};
+use kube::api::{ListParams, ObjectList};
 use kube::{Client, Error};
-use kube_endpoint_api_client::why_request_failed;
-use kube_endpoint_explain::doctor::{Permission, Read, Unread};
+use kube_endpoint_explain::doctor::{Read, Unread};
 use serde_json::Value;
 
 use crate::reader::check_kind;
+use crate::source::{PAGE, Source};
 
-/// The number of objects of a page, as in kubectl.
-pub(super) const PAGE: u32 = 500;
-
-/// A kind that the reader of the other commands does not know.
-#[derive(Clone, Copy)]
-pub(super) struct Source {
-    group: &'static str,
-    kind: &'static str,
-    plural: &'static str,
-}
-
-pub(super) const LEASES: Source = Source { group: "coordination.k8s.io", kind: "Lease", plural: "leases" };
-pub(super) const PODS: Source = Source { group: "", kind: "Pod", plural: "pods" };
-pub(super) const SERVICES: Source = Source { group: "", kind: "Service", plural: "services" };
-pub(super) const EVENTS: Source = Source { group: "", kind: "Event", plural: "events" };
-pub(super) const ENDPOINTS: Source = Source { group: "", kind: "Endpoints", plural: "endpoints" };
-pub(super) const SLICES: Source =
-    Source { group: "discovery.k8s.io", kind: "EndpointSlice", plural: "endpointslices" };
-pub(super) const VALIDATING: Source = Source {
-    group: "admissionregistration.k8s.io",
-    kind: "ValidatingWebhookConfiguration",
-    plural: "validatingwebhookconfigurations",
-};
-pub(super) const MUTATING: Source = Source {
-    group: "admissionregistration.k8s.io",
-    kind: "MutatingWebhookConfiguration",
-    plural: "mutatingwebhookconfigurations",
-};
+pub(super) const EVENTS: Source = Source::v1("", "Event", "events");
 
 impl Source {
-    fn api(self, client: &Client, namespace: Option<&str>) -> Api<DynamicObject> {
-        let Self { group, kind, plural } = self;
-        let api_version = if group.is_empty() { "v1".to_owned() } else { format!("{group}/v1") };
-        let resource = ApiResource {
-            group: group.to_owned(),
-            version: "v1".to_owned(),
-            api_version,
-            kind: kind.to_owned(),
-            plural: plural.to_owned(),
-        };
-        match namespace {
-            Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
-            None => Api::all_with(client.clone(), &resource),
-        }
-    }
-
-    /// Returns the reason why a list of this kind failed.
-    fn unread(self, error: &Error, namespace: Option<&str>) -> Unread {
-        match error {
-            Error::Api(status) if status.code == 403 => {
-                let permission = Permission {
-                    verb: "list",
-                    group: self.group,
-                    resource: self.plural,
-                    name: "",
-                    namespace: "",
-                    function: "",
-                };
-                let place = namespace.map(|namespace| format!(" in {namespace}")).unwrap_or_default();
-                Unread::Forbidden(format!("{permission}{place}"))
-            }
-            error => Unread::Failed(why_request_failed(error)),
-        }
-    }
-
     /// Reads a page of objects.
     pub(super) async fn page(
         self,
@@ -81,7 +19,7 @@ impl Source {
         params: ListParams,
     ) -> Read<Vec<Value>> {
         let page = self.list(client, namespace, params).await;
-        page.map_err(|error| self.unread(&error, namespace))
+        page.map_err(|error| self.unread("list", &error, namespace))
     }
 
     /// Reads a page of objects of all namespaces. The page is empty if the server does not serve
@@ -89,7 +27,7 @@ impl Source {
     pub(super) async fn page_if_served(self, client: &Client) -> Read<Vec<Value>> {
         match self.list(client, None, ListParams::default()).await {
             Err(Error::Api(status)) if status.code == 404 => Ok(Vec::new()),
-            page => page.map_err(|error| self.unread(&error, None)),
+            page => page.map_err(|error| self.unread("list", &error, None)),
         }
     }
 
@@ -111,7 +49,7 @@ impl Source {
             check_kind(Some(&page.types), &["PartialObjectMetadataList", &format!("{}List", self.kind)])?;
             Page::of(&page)
         };
-        read().await.map_err(|error| self.unread(&error, None))
+        read().await.map_err(|error| self.unread("list", &error, None))
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use kube::api::{Api, ApiResource, DynamicObject, ListParams, ObjectList};
+use kube::api::{Api, DynamicObject, ListParams, ObjectList};
 use kube::{Client, Error};
 use kube_endpoint_api_client::why_request_failed;
 use kube_endpoint_core_model::ObjectKey;
@@ -18,81 +18,31 @@ use serde_json::Value;
 
 use crate::progress::Progress;
 use crate::reader::check_kind;
+use crate::source::{ENDPOINTS, LEASES, MUTATING, PAGE, PODS, SERVICES, SLICES, Source, VALIDATING};
 
-/// The number of objects of a page, as in kubectl.
-const PAGE: u32 = 500;
 /// CustomResourceDefinitions may have a megabyte each.
 const FEW: u32 = 20;
 /// The number of concurrent requests.
 const AT_ONCE: usize = 8;
 
-const CORE: &str = "";
 const RBAC: &str = "rbac.authorization.k8s.io";
 const MONITORING: &str = "monitoring.coreos.com";
-const ADMISSION: &str = "admissionregistration.k8s.io";
 
-/// A kind of object.
-#[derive(Clone, Copy)]
-struct Kind {
-    group: &'static str,
-    version: &'static str,
-    kind: &'static str,
-    plural: &'static str,
-}
-
-const fn kind(group: &'static str, kind: &'static str, plural: &'static str) -> Kind {
-    Kind { group, version: "v1", kind, plural }
-}
-
-const ENDPOINTS: Kind = kind(CORE, "Endpoints", "endpoints");
-const SERVICES: Kind = kind(CORE, "Service", "services");
-const PODS: Kind = kind(CORE, "Pod", "pods");
-const LEASES: Kind = kind("coordination.k8s.io", "Lease", "leases");
-const SLICES: Kind = kind("discovery.k8s.io", "EndpointSlice", "endpointslices");
-const CLUSTER_ROLES: Kind = kind(RBAC, "ClusterRole", "clusterroles");
-const ROLES: Kind = kind(RBAC, "Role", "roles");
-const CLUSTER_ROLE_BINDINGS: Kind = kind(RBAC, "ClusterRoleBinding", "clusterrolebindings");
-const ROLE_BINDINGS: Kind = kind(RBAC, "RoleBinding", "rolebindings");
-const PROMETHEUSES: Kind = kind(MONITORING, "Prometheus", "prometheuses");
-const PROMETHEUS_AGENTS: Kind =
-    Kind { version: "v1alpha1", ..kind(MONITORING, "PrometheusAgent", "prometheusagents") };
-const SERVICE_MONITORS: Kind = kind(MONITORING, "ServiceMonitor", "servicemonitors");
+const CLUSTER_ROLES: Source = Source::v1(RBAC, "ClusterRole", "clusterroles");
+const ROLES: Source = Source::v1(RBAC, "Role", "roles");
+const CLUSTER_ROLE_BINDINGS: Source = Source::v1(RBAC, "ClusterRoleBinding", "clusterrolebindings");
+const ROLE_BINDINGS: Source = Source::v1(RBAC, "RoleBinding", "rolebindings");
+const PROMETHEUSES: Source = Source::v1(MONITORING, "Prometheus", "prometheuses");
+const PROMETHEUS_AGENTS: Source =
+    Source { version: "v1alpha1", ..Source::v1(MONITORING, "PrometheusAgent", "prometheusagents") };
+const SERVICE_MONITORS: Source = Source::v1(MONITORING, "ServiceMonitor", "servicemonitors");
 /// The kinds that make API servers call Services.
-const CALLERS: [Kind; 4] = [
-    kind("apiregistration.k8s.io", "APIService", "apiservices"),
-    kind(ADMISSION, "ValidatingWebhookConfiguration", "validatingwebhookconfigurations"),
-    kind(ADMISSION, "MutatingWebhookConfiguration", "mutatingwebhookconfigurations"),
-    kind("apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions"),
+const CALLERS: [Source; 4] = [
+    Source::v1("apiregistration.k8s.io", "APIService", "apiservices"),
+    VALIDATING,
+    MUTATING,
+    Source::v1("apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions"),
 ];
-
-impl Kind {
-    fn api(self, client: &Client, namespace: Option<&str>) -> Api<DynamicObject> {
-        let Self { group, version, kind, plural } = self;
-        let api_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
-        let resource = ApiResource {
-            group: group.to_owned(),
-            version: version.to_owned(),
-            api_version,
-            kind: kind.to_owned(),
-            plural: plural.to_owned(),
-        };
-        match namespace {
-            Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
-            None => Api::all_with(client.clone(), &resource),
-        }
-    }
-
-    fn unread(self, verb: &str, error: &Error, namespace: Option<&str>) -> Unread {
-        match error {
-            Error::Api(status) if status.code == 403 => {
-                let group = if self.group.is_empty() { String::new() } else { format!(".{}", self.group) };
-                let place = namespace.map(|namespace| format!(" in {namespace}")).unwrap_or_default();
-                Unread::Forbidden(format!("{verb} {}{group}{place}", self.plural))
-            }
-            error => Unread::Failed(why_request_failed(error)),
-        }
-    }
-}
 
 /// A cluster, and the namespace of the report; `None` for all.
 pub(super) struct Cluster<'c> {
@@ -105,7 +55,7 @@ impl Cluster<'_> {
     /// server cannot continue it, this begins anew with a single page, as client-go does.
     async fn pages<T: Clone, A>(
         &self,
-        kind: Kind,
+        kind: Source,
         limit: u32,
         list: impl AsyncFn(&ListParams) -> Result<ObjectList<T>, Error>,
         new: impl Fn() -> A,
@@ -139,7 +89,7 @@ impl Cluster<'_> {
     /// Lists objects.
     async fn objects<A>(
         &self,
-        kind: Kind,
+        kind: Source,
         limit: u32,
         namespace: Option<&str>,
         new: impl Fn() -> A,
@@ -157,7 +107,7 @@ impl Cluster<'_> {
     /// Lists the metadata of objects of the namespace of the report, or of all.
     async fn metadata<A>(
         &self,
-        kind: Kind,
+        kind: Source,
         new: impl Fn() -> A,
         add: impl Fn(&mut A, &Value) -> Result<(), serde_json::Error>,
     ) -> Read<A> {
@@ -309,13 +259,18 @@ impl Cluster<'_> {
             Configuration::ConfigMap { object, key } => {
                 let api = Api::<ConfigMap>::namespaced(self.client.clone(), &object.namespace);
                 let got = api.get_opt(&object.name).await;
-                (got.map(|got| got?.data?.remove(key)), kind(CORE, "ConfigMap", "configmaps"), object, key)
+                (
+                    got.map(|got| got?.data?.remove(key)),
+                    Source::v1("", "ConfigMap", "configmaps"),
+                    object,
+                    key,
+                )
             }
             Configuration::Secret { object, key } => {
                 let api = Api::<Secret>::namespaced(self.client.clone(), &object.namespace);
                 let got = api.get_opt(&object.name).await;
                 let text = got.map(|got| String::from_utf8(got?.data?.remove(key)?.0).ok());
-                (text, kind(CORE, "Secret", "secrets"), object, key)
+                (text, Source::v1("", "Secret", "secrets"), object, key)
             }
             Configuration::Operator | Configuration::Elsewhere(_) => return Ok(String::new()),
         };

@@ -2,8 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
 use kube_endpoint_explain::retire::{AuditLog, Metrics};
@@ -28,17 +27,16 @@ pub(super) fn audit_log(files: &[PathBuf]) -> anyhow::Result<Option<AuditLog>> {
         let log = all.get_or_insert_default();
         log.begin();
         let before = (log.lines(), log.events());
-        if is_stdin(&file) {
-            add_log(std::io::stdin().lock(), "standard input", log)?;
-        } else {
-            let name = format!("the audit log {}", file.display());
-            add_log(open(file, &name)?, &name, log)?;
-        }
         let name = if is_stdin(&file) {
             "standard input".to_owned()
         } else {
             format!("the audit log {}", file.display())
         };
+        if is_stdin(&file) {
+            add_log(std::io::stdin().lock(), &name, log)?;
+        } else {
+            add_log(open(file, &name)?, &name, log)?;
+        }
         let (lines, events) = (log.lines() - before.0, log.events() - before.1);
         ensure!(lines > 0, "{name} is empty; give an audit log that has events");
         if events == 0 {

@@ -389,7 +389,7 @@ impl SelectorReconciler {
     /// annotation. If not, the cache will show it and start another sync.
     async fn is_unchanged(&self, runtime: &Cx, service: &Service) -> Result<bool, SyncError> {
         let asked = runtime.writer().writer().service(&service.key).await;
-        let asked = asked.map_err(|error| SyncError::from(failed_delete(&service.key, error)))?;
+        let asked = asked.map_err(|error| SyncError::from(FailedWrite::delete(&service.key, error)))?;
         Ok(asked.is_some_and(|asked| {
             asked.uid == service.uid
                 && asked.selector == service.selector
@@ -409,7 +409,7 @@ impl SelectorReconciler {
         let (mut deleted, mut kept, mut failed) = (0, Vec::new(), Vec::new());
         for slice in slices {
             let made = writer.provenance::<EndpointSlice>(&slice.key()).await;
-            let made = made.map_err(|error| SyncError::from(failed_delete(&slice.key(), error)))?;
+            let made = made.map_err(|error| SyncError::from(FailedWrite::delete(&slice.key(), error)))?;
             // Another version, or none: the cache will show it.
             let Some(made) = made.filter(|made| made.version() == slice.metadata.resource_version) else {
                 continue;
@@ -442,7 +442,7 @@ impl SelectorReconciler {
     /// mirrors what the endpoints controller left.
     async fn delete_endpoints(&self, runtime: &Cx, key: &ObjectKey) -> Result<LeftEndpoints, SyncError> {
         let writer = runtime.writer().writer();
-        let failed = |error| SyncError::from(failed_delete(key, error));
+        let failed = |error| SyncError::from(FailedWrite::delete(key, error));
         let forbidden = |error: &WriteError| (error.code() == Some(403)).then(|| error.to_string());
         let made = match writer.provenance::<Endpoints>(key).await {
             Ok(None) => return Ok(LeftEndpoints::Gone),
@@ -459,11 +459,7 @@ impl SelectorReconciler {
             dry_run.record_delete::<Endpoints>(key, key);
             return Ok(LeftEndpoints::Deleted);
         }
-        let mut seen = Endpoints::default();
-        seen.metadata.namespace = key.namespace.clone();
-        seen.metadata.name = key.name.clone();
-        seen.metadata.uid = made.uid().clone();
-        seen.metadata.resource_version = made.version();
+        let seen = Endpoints::of_version(key, &made);
         // No reflector of Endpoints need run, so nothing would end the wait for an echo.
         let tracker = self.endpoints.get_or_init(|| runtime.cluster().ledger(Kind::Endpoints).tracker());
         let mut write = tracker.write(key, key, Verb::Delete, made.version());
@@ -486,8 +482,4 @@ impl SelectorReconciler {
             },
         }
     }
-}
-
-fn failed_delete(object: &ObjectKey, error: WriteError) -> FailedWrite {
-    FailedWrite { operation: Operation::Delete, object: object.clone(), error }
 }

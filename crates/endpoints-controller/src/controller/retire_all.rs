@@ -10,12 +10,13 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use kube_endpoint_api_writer::EventRecorder;
-use kube_endpoint_api_writer::{Deleted, FailedWrite, MetadataPage, TrackedWriter, WriteError};
+use kube_endpoint_api_writer::{
+    Deleted, EventRecorder, FailedWrite, MetadataPage, TrackedWriter, WriteError,
+};
 use kube_endpoint_controller_runtime::ControllerContext;
 use kube_endpoint_core_model::maker::{Content, Provenance};
 use kube_endpoint_core_model::retirement::EndpointsSetting;
-use kube_endpoint_core_model::well_known::{ANNOTATION_ENDPOINTS, ANNOTATION_LEADER};
+use kube_endpoint_core_model::well_known::ANNOTATION_ENDPOINTS;
 use kube_endpoint_core_model::{
     Backoff, Endpoints, LabelSelector, ObjectKey, PlannedEvent, Service, StringMap, Text,
 };
@@ -59,8 +60,6 @@ struct Listed {
     namespace: Text,
     #[serde(default)]
     labels: StringMap,
-    #[serde(default)]
-    annotations: StringMap,
     #[serde(default)]
     deletion_timestamp: Option<Text>,
     #[serde(flatten)]
@@ -115,7 +114,6 @@ impl RetireAll {
         service_selector: Option<LabelSelector>,
     ) -> Self {
         let ControllerContext { cluster, writer, events, clock: _, seed } = context;
-        // Nobody lists the objects that this deletes, so their echoes never come.
         let tracker = cluster.ledger(Kind::Endpoints).tracker();
         let writer = TrackedWriter::new(writer, tracker, seed);
         let gauges = Retirement::new();
@@ -225,7 +223,7 @@ impl Inner {
             return false;
         }
         let Some(done) = self.done.get() else { return true };
-        let found = if metadata.annotations.contains_key(ANNOTATION_LEADER) {
+        let found = if endpoints.is_lock() {
             Situation::Lock
         } else if done.contains(&service.key) {
             Situation::CameBack
@@ -295,7 +293,7 @@ impl Inner {
         let is_candidate = !pass.done.contains(&key)
             && maker.is_controller()
             && listed.deletion_timestamp.is_none()
-            && !listed.annotations.contains_key(ANNOTATION_LEADER)
+            && !listed.provenance.is_lock()
             && self.cluster.watched_namespaces().contains(Kind::Endpoints, &key.namespace);
         if !is_candidate {
             return Ok(());
@@ -324,12 +322,9 @@ impl Inner {
             }
             pass.is_allowed = true;
         }
-        let mut seen = Endpoints::default();
-        seen.metadata.namespace = key.namespace.clone();
-        seen.metadata.name = key.name.clone();
-        seen.metadata.uid = listed.provenance.uid().clone();
-        seen.metadata.resource_version = listed.provenance.version();
+        let seen = Endpoints::of_version(key, &listed.provenance);
         let deleted = self.writer.delete_unchanged(key, &seen).await;
+        // No sync of the key follows, so nothing would end the wait for an echo.
         self.writer.tracker().forget(key);
         match deleted {
             Ok(Deleted::Now | Deleted::Recorded | Deleted::Before) => {

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube_endpoint_api_writer::{Deleted, FailedWrite, Operation, WriteError};
+use kube_endpoint_api_writer::{Deleted, FailedWrite, WriteError};
 use kube_endpoint_controller_runtime::{Cause, KeyGauge, Outcome, Runtime, SyncError};
 use kube_endpoint_core_model::maker::Maker;
 use kube_endpoint_core_model::retirement::{ServerVersion, Wanted};
-use kube_endpoint_core_model::well_known::{ANNOTATION_ENDPOINTS, ANNOTATION_LEADER};
+use kube_endpoint_core_model::well_known::ANNOTATION_ENDPOINTS;
 use kube_endpoint_core_model::{
     Endpoints, ObjectKey, PlannedEvent, ResourceVersion, Service, Text, Timestamp, harmless,
 };
@@ -96,14 +96,13 @@ impl Situation {
             ),
             Self::CameBack => PlannedEvent::warning(
                 "EndpointsCameBack",
-                "another client created the Endpoints again, so they stay and nobody updates them here; find it by their managedFields, which may be those of a second endpoints controller"
+                "another client created the Endpoints again, so they stay and nobody updates them here; find it by \
+                 their managedFields, which may be those of a second endpoints controller"
                     .to_owned(),
             ),
             Self::Kept { by } => PlannedEvent::warning(
                 "EndpointsKept",
-                format!(
-                    "{by} wrote the Endpoints, so they stay; delete them if nothing reads them"
-                ),
+                format!("{by} wrote the Endpoints, so they stay; delete them if nothing reads them"),
             ),
             Self::Lock => PlannedEvent::warning(
                 "EndpointsKept",
@@ -141,7 +140,8 @@ impl Retirement {
             ),
             kept: KeyGauge::new(
                 KEPT,
-                "Services that an annotation or a flag retires and whose Endpoints stay: they came back, somebody else wrote them, or the API server needs them",
+                "Services that an annotation or a flag retires and whose Endpoints stay: they came back, somebody else \
+                 wrote them, or the API server needs them",
             ),
             version: Mutex::default(),
         }
@@ -262,9 +262,7 @@ impl EndpointsReconciler {
         runtime.with_state(key, |state| state.kept = None);
         let existing = existing.filter(|existing| existing.metadata.deletion_timestamp.is_none());
         let situation = match &existing {
-            Some(existing) if existing.metadata.annotations.contains_key(ANNOTATION_LEADER) => {
-                Some(Situation::Lock)
-            }
+            Some(existing) if existing.is_lock() => Some(Situation::Lock),
             Some(existing) if self.came_back(runtime, key, existing) => Some(Situation::CameBack),
             // Each change of a pod starts a sync, and nobody has to be asked again.
             Some(existing) if self.is_kept(runtime, key, existing) => None,
@@ -371,11 +369,6 @@ impl EndpointsReconciler {
             runtime.record_event(service, &event);
         }
     }
-}
-
-/// Returns the failure of a delete of Endpoints.
-pub(super) fn failed_delete(key: &ObjectKey, error: WriteError) -> FailedWrite {
-    FailedWrite { operation: Operation::Delete, object: key.clone(), error }
 }
 
 #[cfg(test)]

@@ -8,7 +8,6 @@ use kube_endpoint_core_model::maker::{Content, Maker};
 use kube_endpoint_core_model::retirement::Wanted;
 use kube_endpoint_core_model::{Endpoints, ObjectKey, PlannedEvent, Service, Text};
 
-use super::retired::failed_delete;
 use super::{EndpointsReconciler, Leftover};
 use crate::plan::{PlanInputs, plan, plan_and_keep};
 
@@ -137,7 +136,7 @@ impl EndpointsReconciler {
         };
         let failed = |error| {
             keep_unresolved();
-            failed_delete(key, error)
+            FailedWrite::delete(key, error)
         };
         // The stores of the two kinds change one after the other: the Service may exist again (or,
         // at the start, still), and the Endpoints may belong to it. In this case the cache will
@@ -160,12 +159,7 @@ impl EndpointsReconciler {
                     );
                     return Ok(Deletion::Kept(maker));
                 }
-                let mut seen = Endpoints::default();
-                seen.metadata.namespace = key.namespace.clone();
-                seen.metadata.name = key.name.clone();
-                seen.metadata.uid = found.uid().clone();
-                seen.metadata.resource_version = found.version();
-                let deleted = writer.delete_unchanged(key, &seen).await;
+                let deleted = writer.delete_unchanged(key, &Endpoints::of_version(key, &found)).await;
                 deleted.inspect_err(|_| keep_unresolved())?
             }
             // The delete confirms that they are gone.

@@ -159,7 +159,8 @@ impl Instance {
     }
 }
 
-fn key_of(metadata: &Value) -> ObjectKey {
+/// Returns namespace and name of an object, by its metadata or a reference to it.
+pub(crate) fn key_of(metadata: &Value) -> ObjectKey {
     let text = |field: &str| metadata[field].as_str().unwrap_or_default();
     ObjectKey::new(text("namespace"), text("name"))
 }

@@ -11,10 +11,9 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
+use kube_endpoint_core_model::maker::Content;
 use kube_endpoint_core_model::service::ServiceType;
-use kube_endpoint_core_model::well_known::{
-    ENDPOINTSLICE_CONTROLLER, MIRRORING_CONTROLLER, SELECTOR_CONTROLLER,
-};
+use kube_endpoint_core_model::well_known::MIRRORING_CONTROLLER;
 use kube_endpoint_core_model::{AddressType, EndpointSlice, Endpoints, IpFamily, Service, Text};
 use kube_endpoint_mirroring::{PlanInputs, plan};
 
@@ -56,8 +55,7 @@ impl Remains {
     /// slices that name it.
     pub fn of(service: &Service, endpoints: Option<&Endpoints>, slices: &[Arc<EndpointSlice>]) -> Self {
         let is_left = |slice: &&Arc<EndpointSlice>| {
-            let managers = [ENDPOINTSLICE_CONTROLLER, MIRRORING_CONTROLLER, SELECTOR_CONTROLLER];
-            managers.iter().any(|manager| slice.is_managed_by(manager))
+            Content::Slice.managers().iter().any(|manager| slice.is_managed_by(manager))
         };
         let (left, others): (Vec<_>, Vec<_>) = slices.iter().partition(is_left);
         let mirrored = left.iter().filter(|slice| slice.is_managed_by(MIRRORING_CONTROLLER));

@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use kube_endpoint_core_model::well_known::{
+    ANNOTATION_LEADER, ENDPOINT_CONTROLLER, ENDPOINTSLICE_CONTROLLER, SELECTOR_CONTROLLER,
+};
 use kube_endpoint_core_model::{EndpointSlice, Service};
 use serde_json::json;
 

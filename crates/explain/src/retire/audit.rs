@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use kube_endpoint_core_model::{ObjectKey, Text, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::evidence::{EvidenceKind, Findings, Names, Requests, Source, Unseen, as_text, seconds};
+use super::evidence::{EvidenceKind, Findings, Names, READS, Requests, Source, Unseen, as_text, seconds};
 use super::programs::{Known, remedy_for_agent};
 
 /// The most clients, each with the namespace that it asks for, that a log holds. A log of a cluster
@@ -15,17 +15,16 @@ use super::programs::{Known, remedy_for_agent};
 const CLIENTS: usize = 20_000;
 /// The longest user or user agent that is kept, in bytes: clients choose their user agents.
 const LONGEST_NAME: usize = 300;
-const READS: [&str; 3] = ["get", "list", "watch"];
 const PROXY_REMEDY: &str = "Use kubectl port-forward, an Ingress or a Gateway, or update the API servers to 1.37, which need no \
      Endpoints for it.";
 
 /// The events of audit logs, added up line by line, so that a log may be larger than memory.
 #[derive(Clone, Debug, Default)]
 pub struct AuditLog {
-    events: u64,
-    /// Lines that are not JSON.
     /// The number of logs that were begun.
     logs: usize,
+    events: u64,
+    /// Lines that are not JSON.
     damaged: u64,
     /// Lines that are JSON and no audit event.
     others: u64,

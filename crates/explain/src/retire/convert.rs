@@ -16,8 +16,7 @@ use kube_endpoint_core_model::label_selector::is_label_value;
 use kube_endpoint_core_model::maker::{CONTROLLERS, Content, Maker, Provenance};
 use kube_endpoint_core_model::service::ServiceType;
 use kube_endpoint_core_model::well_known::{
-    ENDPOINTSLICE_CONTROLLER, LABEL_ENDPOINTS_MANAGED_BY, LABEL_HEADLESS, LABEL_MANAGED_BY,
-    LABEL_SERVICE_NAME, LABEL_SKIP_MIRROR, MIRRORING_CONTROLLER, SELECTOR_CONTROLLER,
+    LABEL_ENDPOINTS_MANAGED_BY, LABEL_HEADLESS, LABEL_MANAGED_BY, LABEL_SERVICE_NAME, LABEL_SKIP_MIRROR,
 };
 use kube_endpoint_core_model::{
     AddressType, Endpoint, EndpointSlice, Endpoints, ObjectKey, ObjectMeta, Service, Text,
@@ -188,7 +187,7 @@ fn check<'a>(inputs: &Inputs<'a>) -> Result<(&'a Endpoints, &'a Service), Refusa
     if !is_label_value(inputs.manager) {
         return Err(Refusal::InvalidManager(inputs.manager.to_owned()));
     }
-    if [ENDPOINTSLICE_CONTROLLER, MIRRORING_CONTROLLER, SELECTOR_CONTROLLER].contains(&inputs.manager) {
+    if Content::Slice.managers().contains(&inputs.manager) {
         return Err(Refusal::ManagerOfController(inputs.manager.to_owned()));
     }
     let endpoints = inputs.endpoints.ok_or_else(|| Refusal::NoEndpoints(key.clone()))?;
@@ -328,7 +327,7 @@ impl Conversion {
     ///
     /// # Errors
     ///
-    /// This does not fail: the objects serialise to JSON.
+    /// If a slice does not serialise to JSON, which does not happen.
     pub fn to_list(&self) -> Result<Value, serde_json::Error> {
         let items: Result<Vec<Value>, _> =
             self.slices.iter().map(|slice| typed(slice, "discovery.k8s.io/v1", "EndpointSlice")).collect();

@@ -5,6 +5,9 @@ use serde::{Serialize, Serializer};
 
 use crate::doctor::Unread;
 
+/// The verbs of requests that read.
+pub(super) const READS: [&str; 3] = ["get", "list", "watch"];
+
 /// The meaning of a piece of evidence for leaving Endpoints behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]

@@ -3,7 +3,7 @@
 use kube_endpoint_core_model::Timestamp;
 
 use super::evidence::{EvidenceKind, Findings, Source, Unseen};
-use crate::doctor::{Read, Unread};
+use crate::doctor::Read;
 
 const WATCHES: &str = "apiserver_longrunning_requests";
 const DEPRECATED: &str = "apiserver_requested_deprecated_apis";
@@ -29,9 +29,8 @@ impl Metrics {
     pub fn add(&mut self, line: &str) {
         self.is_of_api_server |= line.starts_with("apiserver_");
         let Some((name, labels, value)) = parts(line) else { return };
-        let has = |wanted: &[(&str, &str)]| {
-            wanted.iter().all(|(key, value)| label(labels, key).as_deref() == Some(*value))
-        };
+        let has =
+            |wanted: &[(&str, &str)]| wanted.iter().all(|(key, value)| label(labels, key) == Some(*value));
         let count = if value.is_finite() && value > 0.0 { value.round() as u64 } else { 0 };
         match name {
             WATCHES if has(&[("group", ""), ("resource", "endpoints"), ("verb", "WATCH")]) => {
@@ -78,8 +77,8 @@ fn parts(line: &str) -> Option<(&str, &str, f64)> {
     Some((name, labels, value.split_whitespace().next()?.parse().ok()?))
 }
 
-/// Returns the value of a label.
-fn label<'l>(labels: &'l str, key: &str) -> Option<std::borrow::Cow<'l, str>> {
+/// Returns the value of a label, with the escapes that it may have.
+fn label<'l>(labels: &'l str, key: &str) -> Option<&'l str> {
     let mut rest = labels;
     loop {
         let (name, after) = rest.split_once("=\"")?;
@@ -91,7 +90,7 @@ fn label<'l>(labels: &'l str, key: &str) -> Option<std::borrow::Cow<'l, str>> {
         });
         let (value, next) = after.split_at(end?.0);
         if name.trim_start_matches([',', ' ']) == key {
-            return Some(value.into());
+            return Some(value);
         }
         rest = next.strip_prefix('"')?;
     }
@@ -120,30 +119,26 @@ pub(super) fn evidence(
             return findings;
         }
     };
-    are_all(metrics, api_servers, &mut findings);
+    extent(metrics, api_servers, &mut findings);
     watches(metrics, known, &mut findings);
     requests(metrics, &mut findings);
     findings
 }
 
-/// Returns true if these are the metrics of all API servers.
-fn are_all(metrics: &[Metrics], api_servers: Option<usize>, findings: &mut Findings) -> bool {
+/// Says if these may not be the metrics of all API servers.
+fn extent(metrics: &[Metrics], api_servers: Option<usize>, findings: &mut Findings) {
     let remedy = "Give the metrics of each API server: --metrics FILE, written by `kubectl get --raw /metrics` with the address of \
          that server.";
     match api_servers {
         Some(all) if all > metrics.len() => {
             let read = metrics.len();
             findings.hidden(format!("The metrics are those of {read} of {all} API servers"), remedy);
-            false
         }
-        Some(_) => true,
-        None => {
-            findings.hidden(
-                "The number of API servers is not known, so the metrics may be those of some of them only",
-                "Ask for the permission to list leases.coordination.k8s.io in kube-system.",
-            );
-            false
-        }
+        Some(_) => {}
+        None => findings.hidden(
+            "The number of API servers is not known, so the metrics may be those of some of them only",
+            "Ask for the permission to list leases.coordination.k8s.io in kube-system.",
+        ),
     }
 }
 
@@ -195,10 +190,7 @@ fn requests(metrics: &[Metrics], findings: &mut Findings) {
 
 /// Returns true if the metrics of all API servers show that nobody has sent requests to
 /// `services/NAME/proxy` since they started; `Err` with the number of requests if somebody has.
-pub(super) fn nobody_proxied(
-    metrics: &Result<Vec<Metrics>, Unread>,
-    api_servers: Option<usize>,
-) -> Result<bool, u64> {
+pub(super) fn nobody_proxied(metrics: &Read<Vec<Metrics>>, api_servers: Option<usize>) -> Result<bool, u64> {
     let Ok(metrics) = metrics else { return Ok(false) };
     match metrics.iter().map(|of| of.proxied).sum() {
         0 => Ok(api_servers.is_some_and(|all| all <= metrics.len()) && !metrics.is_empty()),

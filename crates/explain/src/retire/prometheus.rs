@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::Pods;
 use super::evidence::{EvidenceKind, Findings, Source};
 use super::programs::PROMETHEUS_REMEDY;
-use crate::doctor::Read;
+use crate::doctor::{Read, key_of};
 
 const CONFIG_FLAG: &str = "config.file";
 /// Where the images of Prometheus have their configuration.
@@ -118,8 +118,7 @@ impl PrometheusObjects {
 
     /// Adds a Prometheus, a PrometheusAgent or a ServiceMonitor.
     pub fn add(&mut self, kind: &str, object: &Value) {
-        let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
-        let key = ObjectKey::new(text("namespace"), text("name"));
+        let key = key_of(&object["metadata"]);
         let role = object["spec"]["serviceDiscoveryRole"].as_str();
         match kind {
             "ServiceMonitor" if role == Some("Endpoints") => self.monitors.push(key),

@@ -6,10 +6,9 @@ use kube_endpoint_core_model::{ObjectKey, Text};
 use serde_json::Value;
 
 use super::Pods;
-use super::evidence::{EvidenceKind, Findings, Source, Unseen};
+use super::evidence::{EvidenceKind, Findings, READS, Source, Unseen};
 use super::programs::Known;
-
-const READS: [&str; 3] = ["get", "list", "watch"];
+use crate::doctor::key_of;
 
 /// Roles and bindings, added up one by one.
 #[derive(Clone, Debug, Default)]
@@ -64,11 +63,11 @@ impl Rbac {
             if !has("apiGroups", "") || !has("resources", "endpoints") {
                 continue;
             }
-            let verbs: Vec<&str> = READS.into_iter().filter(|verb| has("verbs", verb)).collect();
+            let verbs: Vec<&'static str> = READS.into_iter().filter(|verb| has("verbs", verb)).collect();
             if verbs.is_empty() {
                 continue;
             }
-            allowed.verbs.extend(READS.into_iter().filter(|verb| verbs.contains(verb)));
+            allowed.verbs.extend(verbs);
             let names: BTreeSet<String> = texts(&rule["resourceNames"]).map(str::to_owned).collect();
             allowed.names = match allowed.names.take() {
                 Some(mut known) if !names.is_empty() => {
@@ -92,17 +91,14 @@ impl Rbac {
     /// Adds a RoleBinding or a ClusterRoleBinding.
     pub fn add_binding(&mut self, binding: &Value) {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let key = key_of(&binding["metadata"]);
+        let namespace = key_of(&binding["metadata"]).namespace;
         let role = &binding["roleRef"];
-        let namespace = if role["kind"] == "Role" { key.namespace.clone() } else { Text::default() };
+        let of_role = if role["kind"] == "Role" { namespace.clone() } else { Text::default() };
         let subjects = binding["subjects"].as_array().into_iter().flatten();
-        let subject = |subject: &Value| Subject {
-            kind: text(&subject["kind"]),
-            key: ObjectKey::new(text(&subject["namespace"]), text(&subject["name"])),
-        };
+        let subject = |subject: &Value| Subject { kind: text(&subject["kind"]), key: key_of(subject) };
         self.bindings.push(Binding {
-            namespace: key.namespace,
-            role: ObjectKey { namespace, name: text(&role["name"]).as_str().into() },
+            namespace,
+            role: ObjectKey { namespace: of_role, name: text(&role["name"]).into() },
             subjects: subjects.map(subject).collect(),
         });
     }
@@ -110,11 +106,6 @@ impl Rbac {
 
 fn texts(list: &Value) -> impl Iterator<Item = &str> {
     list.as_array().into_iter().flatten().filter_map(Value::as_str)
-}
-
-fn key_of(metadata: &Value) -> ObjectKey {
-    let text = |field: &str| metadata[field].as_str().unwrap_or_default();
-    ObjectKey::new(text("namespace"), text("name"))
 }
 
 /// Says who may read Endpoints.

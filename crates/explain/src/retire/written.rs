@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use kube_endpoint_core_model::Text;
 use kube_endpoint_core_model::maker::{CONTROLLERS, Content, Maker, Provenance};
-use kube_endpoint_core_model::well_known::{ANNOTATION_LEADER, LABEL_HEADLESS};
-use kube_endpoint_core_model::{ObjectKey, Text};
+use kube_endpoint_core_model::well_known::LABEL_HEADLESS;
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::evidence::{EvidenceKind, Findings, Names, Source};
+use crate::doctor::key_of;
 
 /// An annotation of Endpoints in which Patroni keeps its leader.
 const PATRONI_LEADER: &str = "leader";
@@ -37,8 +38,7 @@ impl EndpointsObjects {
     ///
     /// An error if the value is no metadata.
     pub fn add(&mut self, metadata: &Value) -> Result<(), serde_json::Error> {
-        let text = |field: &str| metadata[field].as_str().unwrap_or_default();
-        let key = ObjectKey::new(text("namespace"), text("name"));
+        let key = key_of(metadata);
         let of = self.of.entry(key.namespace.clone()).or_default();
         of.count += 1;
         if *key.namespace == *"default" && *key.name == *"kubernetes" {
@@ -50,11 +50,12 @@ impl EndpointsObjects {
             of.headless.add(&key.name);
         }
         let is_patronis = has("annotations", PATRONI_LEADER) && has("annotations", "ttl");
-        if has("annotations", ANNOTATION_LEADER) || is_patronis {
+        let provenance = Provenance::deserialize(metadata)?;
+        if provenance.is_lock() || is_patronis {
             of.locks.add(&key.name);
             return Ok(());
         }
-        match Provenance::deserialize(metadata)?.maker(Content::Endpoints, &CONTROLLERS) {
+        match provenance.maker(Content::Endpoints, &CONTROLLERS) {
             Maker::Controller(_) => {}
             Maker::SomebodyElse(name) => of.written.entry(name.to_string()).or_default().add(&key.name),
             Maker::Unknown => of.unknown.add(&key.name),

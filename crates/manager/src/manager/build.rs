@@ -87,30 +87,14 @@ impl Blueprint {
         Ok(blueprint)
     }
 
-    /// Returns true if the settings select a controller, the build contains it, and no Endpoints
-    /// of all Services are retired instead.
-    pub(super) fn runs(&self, name: ControllerName) -> bool {
-        self.is_selected(name) && !(name == ControllerName::Endpoints && self.settings.retirement.all)
-    }
-
-    fn is_selected(&self, name: ControllerName) -> bool {
-        self.settings.controllers.contains(&name) && name.is_built_in()
-    }
-
-    /// Returns true if the manager deletes the Endpoints of controllers, in place of the endpoints
-    /// controller.
-    fn retires_all(&self) -> bool {
-        self.is_selected(ControllerName::Endpoints) && self.settings.retirement.all
-    }
-
     /// Returns the controllers that run.
     pub(super) fn names(&self) -> Vec<ControllerName> {
-        self.settings.controllers.iter().copied().filter(|name| self.runs(*name)).collect()
+        self.settings.controllers.iter().copied().filter(|name| self.settings.runs(*name)).collect()
     }
 
     /// Returns the kinds that the controllers publish.
     pub(super) fn outputs(&self) -> Vec<Kind> {
-        let endpoints = self.runs(ControllerName::Endpoints);
+        let endpoints = self.settings.runs(ControllerName::Endpoints);
         let outputs =
             [(Kind::EndpointSlices, self.kinds.contains(Kind::EndpointSlices)), (Kind::Endpoints, endpoints)];
         outputs.into_iter().filter_map(|(kind, written)| written.then_some(kind)).collect()
@@ -132,8 +116,9 @@ impl Blueprint {
         let elects = self.settings.leader_election.is_some();
         let fence = if elects { WriteFence::closed() } else { WriteFence::default() };
         let cluster = Cluster::with_options(self.kinds, self.settings.cluster());
-        let [endpoints, slices, mirroring, selectors] = ControllerName::ALL.map(|name| self.runs(name));
-        let retires_all = self.retires_all();
+        let [endpoints, slices, mirroring, selectors] =
+            ControllerName::ALL.map(|name| self.settings.runs(name));
+        let retires_all = self.settings.retires_all();
         #[cfg_attr(
             not(feature = "_controllers"),
             expect(unused_mut, reason = "unchanged in a build without controllers")

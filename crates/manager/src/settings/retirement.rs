@@ -1,7 +1,9 @@
 //! The Services without v1 Endpoints.
 
+use super::Settings;
 use super::error::InvalidOption;
 use super::sharding::namespace_names;
+use crate::controller_name::ControllerName;
 use crate::options::{ControllerOptions, EndpointsDefault};
 
 /// The Services for which the endpoints controller writes no v1 Endpoints, apart from those whose
@@ -34,5 +36,23 @@ impl RetirementSettings {
             return Err(InvalidOption::new("--endpoints-retired-accept", reason, why));
         }
         Ok(Self { all, namespaces, accepted })
+    }
+}
+
+impl Settings {
+    /// Returns true if a controller runs. Where all Endpoints are retired, the endpoints controller
+    /// does not.
+    pub fn runs(&self, name: ControllerName) -> bool {
+        self.is_selected(name) && !(name == ControllerName::Endpoints && self.retirement.all)
+    }
+
+    /// Returns true if the manager deletes the Endpoints of controllers, in place of the endpoints
+    /// controller.
+    pub fn retires_all(&self) -> bool {
+        self.is_selected(ControllerName::Endpoints) && self.retirement.all
+    }
+
+    fn is_selected(&self, name: ControllerName) -> bool {
+        self.controllers.contains(&name) && name.is_built_in()
     }
 }

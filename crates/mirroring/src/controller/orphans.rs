@@ -182,5 +182,5 @@ impl MirroringReconciler {
 
 fn failed_delete(orphans: &[Arc<EndpointSlice>], error: WriteError) -> Vec<FailedWrite> {
     let object = orphans.first().map_or_else(ObjectKey::default, |orphan| orphan.key());
-    vec![FailedWrite { operation: Operation::Delete, object, error }]
+    vec![FailedWrite::delete(&object, error)]
 }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use kube_endpoint_core_model::endpoints::EndpointSubset;
 use kube_endpoint_core_model::port::PortSet;
 use kube_endpoint_core_model::well_known::{
-    ANNOTATION_LEADER, ENDPOINT_CONTROLLER, LABEL_ENDPOINTS_MANAGED_BY, LABEL_SKIP_MIRROR,
+    ENDPOINT_CONTROLLER, LABEL_ENDPOINTS_MANAGED_BY, LABEL_SKIP_MIRROR,
 };
 use kube_endpoint_core_model::{AddressType, EndpointSlice, Endpoints, Service, Writes};
 
@@ -72,7 +72,7 @@ pub fn mirrorable(endpoints: &Endpoints) -> Result<(), NotMirrored> {
     if endpoints.metadata.labels.get(LABEL_SKIP_MIRROR).is_some_and(|value| **value == *"true") {
         return Err(NotMirrored::SkipLabel);
     }
-    if endpoints.metadata.annotations.contains_key(ANNOTATION_LEADER) {
+    if endpoints.is_lock() {
         return Err(NotMirrored::LeaderElection);
     }
     Ok(())

@@ -58,7 +58,6 @@ fn main() -> anyhow::Result<()> {
                         total.add(judged);
                     }
                     bar.inc(BATCH);
-                    bar.set_prefix(first.to_string());
                 }
             });
         }

@@ -55,13 +55,6 @@ static OPTIONS: LazyLock<[PlanOptions; 2]> =
 
 type Slices = Vec<Arc<EndpointSlice>>;
 
-/// The sockets that get traffic in a state.
-#[derive(Debug, Default)]
-struct Traffic {
-    /// Those that a client gets, here or elsewhere.
-    reached: BTreeSet<SocketAddr>,
-}
-
 impl World {
     fn plan(&self, slices: &[Arc<EndpointSlice>]) -> Plan {
         let options = &OPTIONS[usize::from(self.limit == Limit::Hundred)];
@@ -75,17 +68,17 @@ impl World {
 
     /// Returns the sockets to which kube-proxy sends the clients of the node that exists, or would
     /// send those of another zone.
-    fn traffic(&self, slices: &Slices) -> Traffic {
+    fn traffic(&self, slices: &Slices) -> BTreeSet<SocketAddr> {
         let proxy = KubeProxy { node: NODE, zone: ZONE, ..KubeProxy::default() };
-        let mut traffic = Traffic::default();
+        let mut traffic = BTreeSet::new();
         for family in families_of(self.families) {
             let policies = TrafficPolicies::default();
             let slices = slices.iter().map(|slice| &**slice);
             let routes = proxy.routes(self.service(), policies, slices, *family, Through::ClusterIp);
             for port in routes.ports {
-                traffic.reached.extend(port.backends);
+                traffic.extend(port.backends);
                 let elsewhere = port.unused.iter().filter(|(_, why)| *why == Unused::OtherZone);
-                traffic.reached.extend(elsewhere.map(|(socket, _)| *socket));
+                traffic.extend(elsewhere.map(|(socket, _)| *socket));
             }
         }
         traffic
@@ -132,20 +125,20 @@ impl World {
         // A pod on a node that does not exist is not published until the node does.
         let ready = self.sockets(|pod| pod.state == PodState::Ready && pod.node_exists);
         let [at_first, at_last] = [&before, last].map(|slices| self.traffic(slices));
-        if let Some(missing) = ready.difference(&at_last.reached).next() {
+        if let Some(missing) = ready.difference(&at_last).next() {
             return broken(REACHED, missing.to_string());
         }
-        let kept: BTreeSet<SocketAddr> = ready.intersection(&at_first.reached).copied().collect();
+        let kept: BTreeSet<SocketAddr> = ready.intersection(&at_first).copied().collect();
         let wrong =
             self.sockets(|pod| matches!(pod.state, PodState::Absent | PodState::Unready | PodState::Failed));
         for (number, slices) in states.iter().enumerate() {
             let traffic = self.traffic(slices);
             let after =
                 |socket: &SocketAddr| format!("{socket} after write {} of {}", number + 1, states.len());
-            if let Some(lost) = kept.difference(&traffic.reached).next() {
+            if let Some(lost) = kept.difference(&traffic).next() {
                 return broken(KEPT, after(lost));
             }
-            let sent = wrong.intersection(&traffic.reached).find(|it| !at_first.reached.contains(it));
+            let sent = wrong.intersection(&traffic).find(|it| !at_first.contains(it));
             if let Some(sent) = sent {
                 return broken(WRONGLY_SENT, after(sent));
             }

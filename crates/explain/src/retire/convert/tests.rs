@@ -1,5 +1,7 @@
 //! Tests what is converted, the names, and the reasons for a refusal.
 
+use kube_endpoint_core_model::well_known::MIRRORING_CONTROLLER;
+
 use super::*;
 
 const MIRRORED_AT_MOST: usize = DEFAULT_MAX_ENDPOINTS_PER_SUBSET;
