@@ -72,11 +72,14 @@ async fn run_traced(
     let mut shutdown = std::pin::pin!(shutdown);
     let (client, lease_client) = tokio::select! {
         biased;
-        // A credential plugin may take long.
+        // A credential plugin, or a server that does not answer, may take long.
         () = &mut shutdown => return Ok(()),
-        clients = clients(options, settings) => clients.map_err(invalid_input)?,
+        clients = async {
+            let clients = clients(options, settings).await.map_err(invalid_input)?;
+            check_retirement(&clients.0, settings).await.map_err(invalid_input)?;
+            Ok(clients)
+        } => clients?,
     };
-    check_retirement(&client, settings).await.map_err(invalid_input)?;
     let clock = Clock::reading(jiff::Timestamp::now);
     let mut manager = Manager::with_lease_client(client.clone(), lease_client, settings, clock, seed)
         .map_err(invalid_input)?;

@@ -118,6 +118,21 @@ fn sigterm_ends_a_start_that_waits_for_a_credential_plugin() {
     assert!(process.stop().success());
 }
 
+#[test]
+fn sigterm_ends_a_start_that_waits_for_the_api_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = [
+        "--master=http://127.0.0.1:1",
+        "--leader-elect=false",
+        "--secure-port=0",
+        "--endpoints-default=retired",
+    ];
+    let mut process = Process::start(folder.path(), &arguments);
+    process.wait_for_line("asking again");
+    // Waiting until the last attempt would end with an error.
+    assert!(process.stop().success());
+}
+
 #[tokio::test]
 async fn manifests_replace_the_sample() {
     let folder = tempfile::tempdir().unwrap();
