@@ -16,7 +16,7 @@ use rcgen::{
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -260,6 +260,8 @@ pub(crate) struct Client<'a> {
     pub(crate) identity: Option<&'a Identity>,
     pub(crate) versions: Option<&'static SupportedProtocolVersion>,
     pub(crate) protocol: Option<&'static str>,
+    /// The number of bytes that the system receives before the client reads them.
+    pub(crate) receive_buffer: Option<u32>,
 }
 
 impl Client<'_> {
@@ -282,7 +284,11 @@ impl Client<'_> {
             }
         };
         config.alpn_protocols = vec![self.protocol.unwrap_or("http/1.1").as_bytes().to_vec()];
-        let stream = TcpStream::connect(address).await?;
+        let socket = TcpSocket::new_v4()?;
+        if let Some(size) = self.receive_buffer {
+            socket.set_recv_buffer_size(size)?;
+        }
+        let stream = socket.connect(address).await?;
         TlsConnector::from(Arc::new(config)).connect("127.0.0.1".try_into().unwrap(), stream).await
     }
 
