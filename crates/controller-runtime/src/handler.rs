@@ -124,7 +124,7 @@ impl<R: Reconciler> Runtime<R> {
         };
         let (before, now) = (managed(old), managed(new));
         let changed_hands = old.is_some() && new.is_some() && before != now;
-        let foreign = observed == Observation::Foreign;
+        let foreign = matches!(observed, Observation::Foreign | Observation::Overtaken { .. });
         let sync = |key| self.on_foreign_write(key, ForeignWrite::Applied, &[latest]);
         if changed_hands && let Some(before) = &before {
             sync(before);
@@ -137,6 +137,13 @@ impl<R: Reconciler> Runtime<R> {
             && let Some(now) = &now
         {
             sync(now);
+        }
+        if let Observation::Overtaken { owner } = &observed
+            && before.as_ref() != Some(owner)
+            && now.as_ref() != Some(owner)
+        {
+            // The cache has never shown that the object was this owner's.
+            sync(owner);
         }
         if let Some(owner) = &owner {
             self.outputs_changed(owner);
@@ -220,7 +227,7 @@ impl<R: Reconciler> Runtime<R> {
         }
         if deleted && answer.delay >= LONGEST_WAIT {
             // The garbage collector may delete it, because the owner exists only in the cache.
-            self.doubt_inputs(&key.namespace);
+            self.doubt_caches(&key.namespace);
         }
         self.hold(key, Hold::ForeignWrite, delay);
     }

@@ -1,5 +1,6 @@
 //! Runs one sync of a key, and decides from its result when the key is synced again.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -109,7 +110,7 @@ impl<R: Reconciler> Runtime<R> {
                 tracing::debug!(queue = self.queue.name(), %key, %error, "the server has another state than the cache");
                 // A change of the outputs does not change the answer, so it does not end this wait.
                 if self.requeue_after_answer(key) {
-                    self.doubt_inputs(&key.namespace);
+                    self.doubt_caches(&key.namespace);
                     self.count_failure(key, &error, NextTry::Comparison);
                 }
                 return Ok(Outcome::Stale);
@@ -339,12 +340,12 @@ impl<R: Reconciler> Runtime<R> {
         self.cluster().request_version_check(R::Output::INFORMER_KIND, namespace);
     }
 
-    /// Requests a comparison of the caches of Services and Endpoints with the API server. Call this
-    /// when they may show another state of a namespace: the API server's answers keep differing, or
-    /// another client keeps deleting the outputs. The server's storage may have gone back, and may
-    /// have passed the positions of all caches since. Then no event shows this.
-    pub(crate) fn doubt_inputs(&self, namespace: &str) {
-        for kind in [Kind::Services, Kind::Endpoints] {
+    /// Requests a comparison of the caches of Services, Endpoints and the outputs with the API
+    /// server. Call this when they may show another state of a namespace: the API server's answers
+    /// keep differing, or another client keeps deleting the outputs. The server's storage may have
+    /// gone back, and may have passed the positions of all caches since. Then no event shows this.
+    pub(crate) fn doubt_caches(&self, namespace: &str) {
+        for kind in BTreeSet::from([Kind::Services, Kind::Endpoints, R::Output::INFORMER_KIND]) {
             self.cluster().request_version_check(kind, namespace);
         }
     }

@@ -24,7 +24,7 @@ pub(crate) mod pending;
 use pending::{PendingWrite, Verb};
 
 /// The meaning of an event of a managed object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Observation {
     /// The event of our own write: nothing to do.
     Own,
@@ -34,6 +34,12 @@ pub enum Observation {
     /// A change by another client, or an own write that the server or a webhook stored with another
     /// content: the owner must be synced.
     Foreign,
+    /// A change by another client after an own write that the cache has not shown: the object may
+    /// not be the owner's any more, and nothing else tells that it was. The owner must be synced.
+    Overtaken {
+        /// The owner of the write.
+        owner: ObjectKey,
+    },
 }
 
 /// The own writes of one controller whose echo is outstanding. The `owner` of a write is the

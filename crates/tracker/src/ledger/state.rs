@@ -179,11 +179,23 @@ impl Book {
             Phase::Written { version: written, .. } if version < *written => return Observation::Own,
             Phase::Written { version: written, .. } => {
                 let is_own = version == *written && tracked.differs != Some(version);
-                if is_own { Observation::Own } else { Observation::Foreign }
+                let is_overtaken = version > *written;
+                if is_own {
+                    Observation::Own
+                } else if is_overtaken && let Some(owner) = self.owner_of(object) {
+                    Observation::Overtaken { owner }
+                } else {
+                    Observation::Foreign
+                }
             }
         };
         self.objects.remove(object);
         observed
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "an object has one owner")]
+    fn owner_of(&self, object: &ObjectKey) -> Option<ObjectKey> {
+        self.owners.iter().find(|(_, owner)| owner.objects.contains(object)).map(|(key, _)| key.clone())
     }
 
     pub(crate) fn observe_deleted(&mut self, object: &ObjectKey, uid: &Text) -> Observation {

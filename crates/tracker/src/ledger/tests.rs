@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::Observation::{self, Foreign, InFlight, Own};
+use crate::Observation::{self, Foreign, InFlight, Overtaken, Own};
 use crate::{PendingWrite, Verb};
 
 fn key(name: &str) -> &'static ObjectKey {
@@ -138,7 +138,7 @@ fn the_content_of_a_write_that_is_over_is_not_expected() {
     assert_eq!(fixture.echo(5, "x"), "unknown");
     assert!(!fixture.send("a").answered(version(5), version(1)));
     assert_eq!(fixture.echo(6, "x"), "unknown");
-    assert_eq!(fixture.observe(6), Foreign);
+    assert_eq!(fixture.observe(6), Overtaken { owner: owner() });
     assert!(fixture.ledger.is_empty());
 }
 

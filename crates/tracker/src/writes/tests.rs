@@ -1,7 +1,7 @@
 use std::time::Instant;
 
 use super::*;
-use Observation::{Foreign, InFlight, Own};
+use Observation::{Foreign, InFlight, Overtaken, Own};
 
 mod handles;
 mod model;
@@ -104,10 +104,11 @@ fn an_own_echo_starts_no_sync_and_a_foreign_change_does() {
 }
 
 #[test]
-fn a_foreign_change_that_hides_our_echo_is_foreign() {
+fn a_foreign_change_that_hides_our_echo_names_the_owner() {
     let fixture = Fixture::new();
     fixture.write("a", 10);
-    assert_eq!(fixture.sees("a", 15), Foreign);
+    assert_eq!(fixture.sees("a", 15), Overtaken { owner: owner() });
+    assert_eq!(fixture.sees("a", 16), Foreign);
 }
 
 #[test]
@@ -232,7 +233,7 @@ fn a_slice_handed_to_another_service_does_not_block_the_first() {
     fixture.write("a", 10);
     let other = ObjectKey::new("n", "other");
     let seen = fixture.0.observe_applied(Some(&other), &slice("a"), &"uid-a".into(), at(11));
-    assert_eq!(seen, Foreign);
+    assert_eq!(seen, Overtaken { owner: owner() });
     assert!(!fixture.stale(11, &[]));
     assert!(fixture.0.is_empty());
 }
