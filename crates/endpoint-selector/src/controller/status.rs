@@ -153,15 +153,19 @@ impl Statuses {
             );
             match runtime.writer().writer().merge_patch("endpointselectors", &path, &patch).await {
                 Ok(()) => {}
-                // A new version of it, or its deletion, comes as an event.
-                Err(error) if matches!(error.code(), Some(404 | 409)) => {}
+                // Its deletion comes as an event.
+                Err(error) if error.code() == Some(404) => {}
                 Err(error) => {
                     if next_round.is_none() {
                         let delay = DELAYS.delay(rounds);
-                        tracing::warn!(
-                            selector = %key, %error, retry_in = ?delay,
-                            "cannot write the status of an EndpointSelector"
-                        );
+                        // A conflict is usual when the selector has changed. The event of the new
+                        // version may have come before the answer, so this waits for no event.
+                        if error.code() != Some(409) {
+                            tracing::warn!(
+                                selector = %key, %error, retry_in = ?delay,
+                                "cannot write the status of an EndpointSelector"
+                            );
+                        }
                         next_round = Some(Instant::now() + delay);
                         rounds += 1;
                     }
