@@ -57,6 +57,10 @@ deny:
 simulate COUNT *ARGS:
     cargo run --release --package kube-endpoint-simulation --bin simulate -- {{ COUNT }} {{ ARGS }}
 
+# Play the named histories, and those of ten seeds, with a fault at each request, on all cores: `just sweep`, `just sweep --resume`, `just sweep sieve`
+sweep *ARGS:
+    cargo run --release --package kube-endpoint-simulation --bin sweep -- {{ ARGS }}
+
 # Judge all small worlds on all cores, half an hour on two: `just worlds`, `just worlds --from 4000000`
 worlds *ARGS:
     cargo run --release --package kube-endpoint-simulation --bin worlds -- {{ ARGS }}

@@ -10,6 +10,7 @@
 //! - `watcher`: checks the rules for all times, from every change of the store and every request.
 //! - `finish`: checks the rules for the end, when nothing changes any more.
 //! - `mutants`: patches that break the product, which the rules must notice.
+//! - [`sweep`]: a fault at each request of a history, one after another.
 //! - [`worlds`]: small Services in all states. One plan has to put each of them right.
 //! - [`shrink`] makes a failing history shorter; [`run_seeds`] plays many on all cores.
 //!
@@ -29,6 +30,7 @@ mod report;
 mod runner;
 mod shrink;
 mod statistics;
+pub mod sweep;
 pub mod text;
 mod watcher;
 pub mod worlds;

@@ -1,13 +1,13 @@
 //! Plays a history and checks the rules during it and after it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
 use crate::checks;
 use crate::cluster::Cluster;
-use crate::history::{Action, History, Manager, Process, Step};
+use crate::history::{Action, History, Manager, Place, Process, Step};
 use crate::statistics::Statistics;
 use crate::watcher::{Line, SharedWatcher, Violation};
 
@@ -32,6 +32,8 @@ pub struct Outcome {
     pub without_effect: Vec<String>,
     /// The lines of the transcript, if the caller wants them.
     pub transcript: Vec<Line>,
+    /// The number of requests of the managers to each place until the last step, up to three.
+    pub places: BTreeMap<Place, u8>,
 }
 
 /// Plays a history on a runtime of its own, with a paused clock.
@@ -106,14 +108,15 @@ struct Run<'a> {
     is_eventful: bool,
     /// The number of hours in a row before it without an event and an active fault.
     idle_hours: u32,
+    places: BTreeMap<Place, u8>,
 }
 
 impl Run<'_> {
     async fn play(history: &History, is_transcript_wanted: bool) -> Outcome {
         let watcher = SharedWatcher::new(&history.setup, is_transcript_wanted);
         let cluster = Cluster::new(&history.setup, watcher.clone(), Vec::new());
-        let mut run =
-            Run { history, cluster, watcher, began: Instant::now(), is_eventful: true, idle_hours: 0 };
+        let (began, places) = (Instant::now(), BTreeMap::new());
+        let mut run = Run { history, cluster, watcher, began, is_eventful: true, idle_hours: 0, places };
         run.act().await;
         let killed = run.cluster.managers.killed_at_writes();
         run.cluster.managers.abort();
@@ -131,7 +134,8 @@ impl Run<'_> {
             }
         }
         let transcript = watcher.transcript.take();
-        Outcome { violation: watcher.violation(), statistics, without_effect, transcript }
+        let places = run.places;
+        Outcome { violation: watcher.violation(), statistics, without_effect, transcript, places }
     }
 
     async fn act(&mut self) {
@@ -263,6 +267,7 @@ impl Run<'_> {
             Process::ServerClock { seconds } => self.cluster.server.jump_clock(seconds),
             Process::Restore { .. } => self.cluster.restore(number),
             Process::Compact {} => self.cluster.server.compact(),
+            Process::AtRequest { .. } => managers.strikes.arm(process),
             Process::EditLease { delete } => {
                 if self.cluster.has_lease() {
                     self.watcher.lock().lease_is_edited();
@@ -273,13 +278,16 @@ impl Run<'_> {
         let mut watcher = self.watcher.lock();
         if !has_effect {
             watcher.without_effect.push(process.to_string());
-        } else if !KILLS.contains(&process.word()) {
+        } else if !KILLS.contains(&process.word()) && process.word() != Process::AT_REQUEST {
             *watcher.statistics.processes.entry(process.word()).or_default() += 1;
         }
     }
 
     async fn finish(&mut self) {
         self.cluster.end_all();
+        let (not_struck, places) = self.cluster.managers.strikes.end();
+        self.watcher.lock().without_effect.extend(not_struck);
+        self.places = places;
         self.cluster.managers.stop(Manager::C, None);
         self.start_managers();
         self.cluster.complete().await;

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::history::{History, Profile};
 use crate::mutants::NOTHING_PANICS;
-use crate::play::simulate;
+use crate::play::{Outcome, simulate};
 use crate::statistics::Statistics;
 use crate::watcher::Violation;
 
@@ -70,6 +70,19 @@ pub fn run_seeds(
     all
 }
 
+/// Plays a history. A panic counts as a rule that does not hold.
+pub(crate) fn simulate_or_panic(history: &History) -> Outcome {
+    catch_unwind(AssertUnwindSafe(|| simulate(history))).unwrap_or_else(|_| {
+        let violation = Violation {
+            at: Duration::ZERO,
+            rule: NOTHING_PANICS,
+            object: String::new(),
+            detail: "see the standard error output".to_owned(),
+        };
+        Outcome { violation: Some(violation), ..Outcome::default() }
+    })
+}
+
 impl Run {
     fn play(&mut self, seed: u64, profile: Option<Profile>) {
         let began = Instant::now();
@@ -77,21 +90,9 @@ impl Run {
             Some(profile) => History::with_profile(profile, seed),
             None => History::of(seed),
         };
-        match catch_unwind(AssertUnwindSafe(|| simulate(&history))) {
-            Ok(outcome) => {
-                self.statistics.add(&outcome.statistics);
-                self.failures.extend(outcome.violation.map(|violation| Failure { seed, violation }));
-            }
-            Err(_) => {
-                let violation = Violation {
-                    at: Duration::ZERO,
-                    rule: NOTHING_PANICS,
-                    object: String::new(),
-                    detail: "see the standard error output".to_owned(),
-                };
-                self.failures.push(Failure { seed, violation });
-            }
-        }
+        let outcome = simulate_or_panic(&history);
+        self.statistics.add(&outcome.statistics);
+        self.failures.extend(outcome.violation.map(|violation| Failure { seed, violation }));
         self.slowest = self.slowest.max_by_time((seed, began.elapsed()));
     }
 

@@ -6,5 +6,6 @@ mod leading;
 mod named;
 mod retired;
 mod seeds;
+mod sweep;
 mod transcripts;
 mod worlds;

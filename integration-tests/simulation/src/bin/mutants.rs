@@ -16,8 +16,8 @@ use kube_endpoint_simulation::mutants::{
 };
 
 /// Builds each mutant in a copy of the sources, and plays histories until a rule fails: first the
-/// seed or the named history that docs/reliability.md names, then 30 seeds, the other named
-/// histories, and more seeds.
+/// seed, the named history or the small worlds that docs/reliability.md names, then 30 seeds, the
+/// other named histories, small worlds, and more seeds.
 #[derive(Parser)]
 struct Options {
     /// Only these mutants.
@@ -43,6 +43,9 @@ const SEEDS_AT_ONCE: u64 = 10;
 
 /// So many seeds are played before the named histories, which are few; the other seeds after them.
 const FEW_SEEDS: u64 = 30;
+
+/// The size of the sample of small worlds.
+const WORLDS: u64 = 100_000;
 
 /// The fate of a mutant.
 enum Fate {
@@ -70,6 +73,7 @@ impl Player<'_> {
             Catcher::Named(name) => {
                 ["--file".to_owned(), history_file(self.sources, name).to_string_lossy().into_owned()]
             }
+            Catcher::Worlds => ["--worlds".to_owned(), WORLDS.to_string()],
         };
         let [option, value] = &arguments;
         Ok(Played::run(program, &["--no-shrink", option, value], self.limit)?)
@@ -140,6 +144,9 @@ impl Player<'_> {
             return Ok(fate);
         }
         if let Some(fate) = self.try_named()? {
+            return Ok(fate);
+        }
+        if let Some(fate) = self.try_one(Catcher::Worlds)? {
             return Ok(fate);
         }
         let fate = self.try_seeds(few..options.seeds)?;

@@ -8,6 +8,7 @@ use anyhow::{Context, bail};
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
 use kube_endpoint_simulation::text::Field;
+use kube_endpoint_simulation::worlds::{World, Worlds};
 use kube_endpoint_simulation::{History, Profile, report, run_seeds, simulate_with_transcript};
 
 /// Plays the histories of many seeds on all cores.
@@ -28,6 +29,9 @@ struct Options {
     /// Play the history in this file.
     #[arg(long)]
     file: Option<PathBuf>,
+    /// Judge so many small worlds instead, spread evenly, until a law does not hold.
+    #[arg(long)]
+    worlds: Option<u64>,
     /// Print the history and every request, change and step of it, instead of a summary. For one
     /// seed or file.
     #[arg(long)]
@@ -51,6 +55,9 @@ fn history(seed: u64, profile: Option<Profile>) -> History {
 
 fn main() -> anyhow::Result<()> {
     let options = Options::parse();
+    if let Some(count) = options.worlds {
+        return judge_worlds(count);
+    }
     let one = match (&options.file, options.seed) {
         (Some(file), _) => {
             let text =
@@ -64,6 +71,18 @@ fn main() -> anyhow::Result<()> {
         Some(history) => play_one(&history, &options),
         None => play_many(&options),
     }
+}
+
+fn judge_worlds(count: u64) -> anyhow::Result<()> {
+    for number in Worlds::sample(count) {
+        let world = World::of(number);
+        if let Err(broken) = world.judge() {
+            println!("world {number}: {}: {}\n{world}", broken.law, broken.detail);
+            bail!("a law did not hold");
+        }
+    }
+    println!("all laws held in {count} worlds");
+    Ok(())
 }
 
 fn play_one(history: &History, options: &Options) -> anyhow::Result<()> {

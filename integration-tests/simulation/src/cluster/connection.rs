@@ -1,6 +1,7 @@
 //! The connection of one manager process to the servers: it names the process in the user agent,
 //! moves from one server to another, delays requests by the latency of the network, carries out a
-//! sent request even if nobody waits for the answer, and ends the process at a write.
+//! sent request even if nobody waits for the answer, ends the process at a write, and begins the
+//! faults of single requests.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,12 +11,13 @@ use std::time::Duration;
 
 use http::header::{HeaderValue, USER_AGENT};
 use http::{Method, Request, Response};
-use kube_endpoint_embedded_apiserver::{Body, ServiceError};
+use kube_endpoint_embedded_apiserver::{Body, EmbeddedApiServer, ServiceError};
 use parking_lot::Mutex;
 use tokio::task::AbortHandle;
 use tower::{Service, ServiceExt};
 
 use super::servers::{Servers, is_whole_list};
+use super::strikes::{Strikes, place_of};
 use crate::history::Manager;
 use crate::random::Random;
 use crate::watcher::SharedWatcher;
@@ -92,7 +94,7 @@ impl Link {
 
     /// Returns the server to which the next request goes. It may differ from the one before, and
     /// does if the connection `broke`.
-    fn next_server(&self, count: u8, broke: bool) -> u8 {
+    pub(super) fn next_server(&self, count: u8, broke: bool) -> u8 {
         if count == 1 {
             return 1;
         }
@@ -134,12 +136,14 @@ pub(crate) const UPSTREAM: &str = "kube-controller-manager";
 /// The servers as a process sees them.
 #[derive(Clone)]
 pub(super) struct Connection {
+    pub(super) server: EmbeddedApiServer,
     pub(super) servers: Arc<Servers>,
+    pub(super) strikes: Arc<Strikes>,
     pub(super) link: Arc<Link>,
     pub(super) watcher: SharedWatcher,
 }
 
-type Answer = Result<Response<Body>, ServiceError>;
+pub(super) type Answer = Result<Response<Body>, ServiceError>;
 
 impl Service<Request<kube::client::Body>> for Connection {
     type Response = Response<Body>;
@@ -162,9 +166,22 @@ impl Connection {
         }
         let agent =
             request.headers().get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
-        if let Ok(agent) = HeaderValue::from_str(&format!("{} {agent}", self.link.name)) {
+        let agent = format!("{} {agent}", self.link.name);
+        if let Ok(agent) = HeaderValue::from_str(&agent) {
             request.headers_mut().insert(USER_AGENT, agent);
         }
+        if self.link.manager == Manager::K {
+            return self.pass_on(request).await;
+        }
+        let (place, request) = place_of(request).await;
+        match place.and_then(|place| self.strikes.count(place)) {
+            Some(due) => self.strike(due, request).await,
+            None => self.pass_on(request).await,
+        }
+    }
+
+    /// Sends a request on, as the network does.
+    pub(super) async fn pass_on(self, mut request: Request<kube::client::Body>) -> Answer {
         let kind = kind_of(request.uri().path());
         if request.method() != Method::GET {
             name_field_manager(&mut request, self.link.manager);

@@ -14,6 +14,7 @@ use tokio::task::{JoinError, JoinHandle};
 
 use super::connection::{Connection, KillAt, Link};
 use super::servers::Servers;
+use super::strikes::Strikes;
 use crate::history::{Manager, Setup};
 use crate::random::Random;
 use crate::watcher::{Recorder, SharedWatcher};
@@ -45,6 +46,7 @@ pub(crate) struct Managers {
     setup: Setup,
     watcher: SharedWatcher,
     pub(crate) servers: Arc<Servers>,
+    pub(crate) strikes: Arc<Strikes>,
     slots: Mutex<BTreeMap<Manager, Slot>>,
     killed_at_writes: Arc<[AtomicUsize; 2]>,
 }
@@ -57,6 +59,7 @@ impl Managers {
             setup,
             watcher,
             servers,
+            strikes: Arc::default(),
             slots: Mutex::default(),
             killed_at_writes: Arc::default(),
         })
@@ -98,8 +101,13 @@ impl Managers {
         let latency = Duration::from_millis(self.setup.latency.into());
         let killed = Arc::clone(&self.killed_at_writes);
         let link = Arc::new(Link::new(manager, name.clone(), Random::new(seed), latency, killed));
-        let (servers, watcher) = (Arc::clone(&self.servers), self.watcher.clone());
-        let connection = Connection { servers, link: Arc::clone(&link), watcher };
+        let connection = Connection {
+            server: self.server.clone(),
+            servers: Arc::clone(&self.servers),
+            strikes: Arc::clone(&self.strikes),
+            link: Arc::clone(&link),
+            watcher: self.watcher.clone(),
+        };
         let settings = self.setup.settings_of(manager, name);
         let now = self.server.now();
         let now = now.saturating_add(SignedDuration::from_secs(clock)).unwrap_or(now);

@@ -6,6 +6,8 @@ mod connection;
 mod faults;
 mod managers;
 mod servers;
+mod strike;
+mod strikes;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,6 +1,7 @@
 //! The actions on processes, clocks and the server's storage.
 
 use super::fault::Manager;
+use super::strike::{Place, Strike};
 use crate::text::text_enum;
 
 text_enum! {
@@ -33,5 +34,13 @@ text_enum! {
         "compact" Compact {}
         /// Removes the holder of the Lease, or deletes the Lease.
         "edit-lease" EditLease { delete: bool }
+        /// A fault at one of the next requests of the managers to a place, before or after the
+        /// server handles it. No seed alone leads here.
+        "at-request" AtRequest { place: Place, nth: u8, handled: bool, strike: Strike }
     }
+}
+
+impl Process {
+    /// The word of faults at single requests, which only a sweep places.
+    pub const AT_REQUEST: &str = "at-request";
 }

@@ -1,7 +1,7 @@
 //! Mutants: patches that break the product on purpose, to show that the simulation notices.
 //!
 //! A patch file has one sentence after `# ` about the broken behaviour, then a unified diff for
-//! `git apply`. The table in docs/reliability.md names a seed or a history that catches each of
+//! `git apply`. The table in docs/reliability.md names what catches each of
 //! them ([`recorded`]).
 
 mod played;
@@ -55,15 +55,25 @@ pub fn mutants() -> io::Result<Vec<Mutant>> {
     Ok(all)
 }
 
-/// A history that catches a mutant.
+/// What catches a mutant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Catcher {
+    /// The history of a seed.
     Seed(u64),
+    /// A named history.
     Named(String),
+    /// A sample of the small worlds.
+    Worlds,
 }
+
+/// The cell of a table for [`Catcher::Worlds`].
+const WORLDS: &str = "small worlds";
 
 impl Catcher {
     fn read(cell: &str) -> Option<Self> {
+        if cell == WORLDS {
+            return Some(Self::Worlds);
+        }
         let name = cell.strip_prefix('`').and_then(|rest| rest.strip_suffix('`'));
         name.map(|name| Self::Named(name.to_owned())).or_else(|| cell.parse().ok().map(Self::Seed))
     }
@@ -74,6 +84,7 @@ impl fmt::Display for Catcher {
         match self {
             Self::Seed(seed) => seed.fmt(f),
             Self::Named(name) => write!(f, "`{name}`"),
+            Self::Worlds => f.write_str(WORLDS),
         }
     }
 }
@@ -83,7 +94,7 @@ pub fn history_file(sources: &Path, name: &str) -> PathBuf {
     sources.join(format!("integration-tests/simulation/tests/histories/{name}.txt"))
 }
 
-/// Returns for each mutant the catching history and the rule in the table of docs/reliability.md.
+/// Returns for each mutant what catches it and the rule in the table of docs/reliability.md.
 ///
 /// # Errors
 ///
@@ -139,9 +150,14 @@ mod tests {
     #[test]
     fn the_table_is_read() {
         let page = "text\n| mutant | what it breaks | caught by seed or history | rule |\n|---|---|---|---|\n\
-                    | `one` | It breaks. | 7 | a rule |\n| `two` | It breaks. | `a-history` | another rule |\n\n| `x` | | | |";
+                    | `one` | It breaks. | 7 | a rule |\n| `two` | It breaks. | `a-history` | another rule |\n\
+                    | `three` | It breaks. | small worlds | a law |\n\n| `x` | | | |";
         let named = Catcher::Named("a-history".to_owned());
-        let want = [("one", Catcher::Seed(7), "a rule"), ("two", named, "another rule")];
+        let want = [
+            ("one", Catcher::Seed(7), "a rule"),
+            ("two", named, "another rule"),
+            ("three", Catcher::Worlds, "a law"),
+        ];
         let want = want.map(|(name, catcher, rule)| (name.to_owned(), (catcher, rule.to_owned())));
         assert_eq!(rows(page), BTreeMap::from(want));
     }
@@ -154,7 +170,7 @@ mod tests {
                 Some((Catcher::Named(name), _)) => {
                     assert!(history_file(&repository(), name).is_file(), "{}: {name}", mutant.name);
                 }
-                Some((Catcher::Seed(_), _)) => {}
+                Some((Catcher::Seed(_) | Catcher::Worlds, _)) => {}
                 None => panic!("{} has no row", mutant.name),
             }
         }

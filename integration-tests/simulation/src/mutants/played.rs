@@ -80,8 +80,14 @@ fn read(file: &mut File) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Returns the seed and the rule of a printed violation: `seed SEED: TIME RULE: OBJECT: DETAIL`.
+/// Returns the seed and the rule of a printed violation, `seed SEED: TIME RULE: OBJECT: DETAIL`, or
+/// the number and the law of a world, `world NUMBER: LAW: DETAIL`.
 fn violation(line: &str) -> Option<(u64, String)> {
+    if let Some(world) = line.strip_prefix("world ") {
+        let (number, broken) = world.split_once(": ")?;
+        let (law, _) = broken.split_once(": ")?;
+        return Some((number.parse().ok()?, law.to_owned()));
+    }
     let (seed, violation) = line.strip_prefix("seed ")?.split_once(": ")?;
     let (time, rest) = violation.split_once(' ')?;
     Duration::read(time)?;
@@ -106,6 +112,7 @@ mod tests {
         let crashed = |said: &str| Played::Crashed(said.to_owned());
         check("echo 'seed 7: 00:01:02.500 a rule: default/s0: a: b'; exit 1", &failed(7, "a rule"));
         check("echo text; echo 'seed 12: 30:00:00.000 a rule: : '; exit 1", &failed(12, "a rule"));
+        check("echo 'world 9: a law: detail: more'; exit 1", &failed(9, "a law"));
         check("echo 'all rules held'", &Played::Held);
         check("echo 'Error: no such file' >&2; exit 1", &crashed("exit status: 1: Error: no such file"));
         check("echo 'seed 7: soon: it fails'; exit 1", &crashed("exit status: 1: "));

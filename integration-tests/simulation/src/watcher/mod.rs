@@ -37,7 +37,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::cluster::{MANAGERS, text};
-use crate::history::{Action, Change, Fault, Manager, Setup, Step, sender};
+use crate::history::{Action, Change, Fault, Manager, Process, Setup, Step, sender};
 use crate::statistics::Statistics;
 use authors::Authors;
 use beside::Beside;
@@ -233,6 +233,26 @@ impl Watcher {
     /// Records an action on a process, a clock or the storage.
     pub(crate) fn hinder(&mut self) {
         self.trouble.hinder(self.now());
+    }
+
+    /// Records that a fault strikes a single request.
+    pub(crate) fn strikes(&mut self, what: &str) {
+        self.traffic.rates.change();
+        let at = self.now();
+        self.trouble.happens(at);
+        self.trouble.hinder(at);
+        self.transcript.add(at, LineKind::Step, || format!("strikes: {what}"));
+    }
+
+    /// Records that the server refuses an event about a Service. As in client-go, nobody sends it
+    /// again, so it counts as sent.
+    pub(crate) fn event_is_refused(&mut self, service: &str) {
+        self.reported.insert(service.to_owned());
+    }
+
+    /// Records that such a fault has changed something.
+    pub(crate) fn has_struck(&mut self) {
+        *self.statistics.processes.entry(Process::AT_REQUEST).or_default() += 1;
     }
 
     /// Records a suspension of processes that ends now.

@@ -44,14 +44,18 @@ impl Judged {
 const SAME: &str = "the same inputs have the same plan";
 const CONVERGES: &str = "a second plan writes nothing";
 const LISTED: &str = "in the end the slices list each pod once, with its conditions, and nothing else";
+const WITHIN_LIMIT: &str = "no slice grows beyond the limit";
 const MARKED: &str = "in the end no slice has what somebody edited";
 const REACHED: &str = "each ready pod gets traffic in the end";
 const KEPT: &str = "no write takes traffic from a ready pod";
 const WRONGLY_SENT: &str = "no write sends traffic to a pod that is not ready";
 
-/// The options, for slices of two endpoints and of a hundred.
+/// The limits of a slice.
+const LIMITS: [usize; 2] = [2, 100];
+
+/// The options for each limit.
 static OPTIONS: LazyLock<[PlanOptions; 2]> =
-    LazyLock::new(|| [2, 100].map(|limit| PlanOptions::default().with_max_endpoints_per_slice(limit)));
+    LazyLock::new(|| LIMITS.map(|limit| PlanOptions::default().with_max_endpoints_per_slice(limit)));
 
 type Slices = Vec<Arc<EndpointSlice>>;
 
@@ -121,7 +125,7 @@ impl World {
         {
             return broken(CONVERGES, format!("{left:?}"));
         }
-        self.check_end(last)?;
+        self.check_end(&before, last)?;
         // A pod on a node that does not exist is not published until the node does.
         let ready = self.sockets(|pod| pod.state == PodState::Ready && pod.node_exists);
         let [at_first, at_last] = [&before, last].map(|slices| self.traffic(slices));
@@ -150,7 +154,7 @@ impl World {
 
 impl World {
     /// Checks the slices after a plan, without kube-proxy.
-    fn check_end(&self, slices: &Slices) -> Result<(), Broken> {
+    fn check_end(&self, before: &Slices, slices: &Slices) -> Result<(), Broken> {
         let mut want = Vec::new();
         for (number, pod) in self.pods.iter().enumerate().filter(|(_, pod)| pod.node_exists) {
             let conditions = match pod.state {
@@ -174,6 +178,15 @@ impl World {
         got.sort_unstable();
         if want != got {
             return Err(Broken { law: LISTED, detail: format!("{got:?} and not {want:?}") });
+        }
+        // As upstream, a plan splits no slice that was over the limit before.
+        let limit = LIMITS[usize::from(self.limit == Limit::Hundred)];
+        let is_too_large = |slice: &&Arc<EndpointSlice>| {
+            let before = before.iter().find(|it| it.metadata.name == slice.metadata.name);
+            slice.endpoints.len() > before.map_or(limit, |before| before.endpoints.len().max(limit))
+        };
+        if let Some(slice) = slices.iter().find(is_too_large) {
+            return Err(Broken { law: WITHIN_LIMIT, detail: slice.metadata.name.to_string() });
         }
         let is_edited = |slice: &&Arc<EndpointSlice>| {
             !slice.is_owned_by(self.service())

@@ -1,0 +1,30 @@
+//! Plays a sample of the fault sweep. `just sweep` plays all of it.
+
+use kube_endpoint_simulation::report;
+use kube_endpoint_simulation::sweep::{Sweep, play};
+
+/// The number of points.
+const SAMPLE: usize = 2000;
+/// The seed that chooses them.
+const SEED: u64 = 1;
+/// The number of failures after which the test stops.
+const MOST_FAILURES: usize = 3;
+
+#[test]
+fn all_rules_hold_with_a_fault_at_each_of_2000_requests() {
+    let sweep = Sweep::of("", |_| ()).unwrap();
+    let swept = play(&sweep, &sweep.sample(SAMPLE, SEED), MOST_FAILURES, |_, _| ());
+    let reports: Vec<String> = swept
+        .failures
+        .iter()
+        .map(|it| format!("point {} in {}: {}", it.number, it.name, report(&it.history, &it.violation)))
+        .collect();
+    assert!(reports.is_empty(), "{}", reports.join("\n\n"));
+    println!("{} points: {swept:#?}", sweep.points());
+    let [points, struck] = swept.points();
+    assert_eq!(points, SAMPLE);
+    assert!(struck > SAMPLE * 9 / 10, "{swept:#?}");
+    for (strike, [_, struck]) in &swept.by_strike {
+        assert!(*struck > 100, "{strike}: {struck}");
+    }
+}
