@@ -55,6 +55,24 @@ pub fn shows_leader(slices: &[Value]) -> bool {
     endpoints.any(|endpoint| endpoint["conditions"]["ready"] == true)
 }
 
+/// Sends a merge patch.
+async fn patch(client: &Client, path: &str, patch: &Value) -> kube::Result<()> {
+    let request = Request::patch(path).header("content-type", "application/merge-patch+json");
+    let request = request.body(patch.to_string().into_bytes()).map_err(kube::Error::HttpError)?;
+    client.request::<Value>(request).await.map(drop)
+}
+
+/// Makes a pod of the inputs ready or not ready.
+///
+/// # Errors
+///
+/// The error of the request.
+pub async fn set_ready(client: &Client, pod: &str, is_ready: bool) -> kube::Result<()> {
+    let status = if is_ready { "True" } else { "False" };
+    let body = json!({"status": {"conditions": [{"type": "Ready", "status": status}]}});
+    patch(client, &format!("/api/v1/namespaces/default/pods/{pod}/status"), &body).await
+}
+
 /// Renews [`LEADERS_LEASE`], as the program of its holder would at this time.
 ///
 /// # Errors
@@ -62,10 +80,17 @@ pub fn shows_leader(slices: &[Value]) -> bool {
 /// The error of the request.
 pub async fn renew_leaders_lease(client: &Client, now: jiff::Timestamp) -> kube::Result<()> {
     // A MicroTime has six digits after the point.
-    let patch = json!({"spec": {"renewTime": format!("{now:.6}")}});
-    let request = Request::patch(LEADERS_LEASE).header("content-type", "application/merge-patch+json");
-    let request = request.body(patch.to_string().into_bytes()).map_err(kube::Error::HttpError)?;
-    client.request::<Value>(request).await.map(drop)
+    patch(client, LEADERS_LEASE, &json!({"spec": {"renewTime": format!("{now:.6}")}})).await
+}
+
+/// Makes the changes that a replica reads while it is recorded.
+///
+/// # Errors
+///
+/// The error of a request.
+pub async fn change(client: &Client, now: jiff::Timestamp) -> kube::Result<()> {
+    set_ready(client, "p2", true).await?;
+    renew_leaders_lease(client, now).await
 }
 
 /// Returns all objects of [`KINDS`] on a server.

@@ -2,8 +2,8 @@
 //! with the product.
 //!
 //! Do not change this file when the product changes: replicas of 0.1 that run on a cluster do not
-//! change either. Delete it when a version no longer has to run beside 0.1, which docs/compatibility.md
-//! says, and add such a file for each minor version that leaves something else.
+//! change either. Add such a file for each minor version that leaves something else. Delete this
+//! one when docs/compatibility.md no longer lets a version run beside 0.1.
 
 use std::collections::BTreeMap;
 

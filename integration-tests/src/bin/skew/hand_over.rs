@@ -19,8 +19,6 @@ use crate::load::{Load, POD, objects, services_of};
 
 /// The time limit for the end of a process.
 const TO_END: Duration = Duration::from_secs(20);
-/// How long a change may wait if the leader hands over to a standby.
-const LONGEST_GAP: Duration = Duration::from_secs(1);
 /// How long nobody leads if no other process stands by, besides the start of the next one.
 const WITHOUT_LEADER: Duration = Duration::from_secs(2);
 /// How long the outputs may take to become those of a plan from scratch.
@@ -77,8 +75,8 @@ pub(crate) struct Figures {
     pub(crate) this_would_write: usize,
 }
 
-/// Plays each end both ways, in one chain: each process starts on what the other version left. After
-/// a hand-over that went wrong the chain begins anew.
+/// Plays each end both ways, in one chain: each process starts on what the other version left.
+/// After a hand-over that went wrong the chain begins anew.
 pub(crate) async fn hand_overs(builds: &Builds) -> Vec<Row> {
     let mut rows = Vec::new();
     let mut scene = None;
@@ -197,12 +195,12 @@ async fn hand_over(builds: &Builds, scene: &mut Scene, end: End, to_this: bool) 
     if to_this && !this_would_write.is_empty() {
         faults.push(format!("outputs are not those of a new process: {}", few(this_would_write)));
     }
+    // On a busy machine too, a standby takes a released Lease before it would have expired.
+    let lease = scene.size.lease;
     let limit = match end {
-        End::Released => Some(LONGEST_GAP),
+        End::Released => Some(lease.duration),
         End::NobodyStandsBy => None,
-        End::Killed | End::Suspended => {
-            Some(scene.size.longest_gap_after_kill() + scene.size.lease.retry_period)
-        }
+        End::Killed | End::Suspended => Some(lease.duration * 2),
     };
     if let Some(limit) = limit.filter(|limit| longest_wait > *limit) {
         faults.push(format!("a change waited {longest_wait:.2?}, and {limit:?} is the limit"));

@@ -1,11 +1,11 @@
-//! The objects and changes beside the load of a scene: those of `fixtures/left-behind`, as far as
-//! both versions know them.
+//! The objects and changes beside the load of a scene: those of `fixtures/left-behind` that both
+//! versions know.
 
 use std::time::Duration;
 
 use kube::Client;
-use kube_endpoint_integration_tests::left_behind::{inputs, renew_leaders_lease};
-use serde_json::{Value, json};
+use kube_endpoint_integration_tests::left_behind::{inputs, renew_leaders_lease, set_ready};
+use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -71,15 +71,9 @@ impl Load {
     }
 }
 
+/// The next change comes soon, so it does not matter if one fails.
 #[expect(clippy::disallowed_methods, reason = "a real process reads this time")]
 async fn change(client: &Client, is_ready: bool) {
-    let status = if is_ready { "True" } else { "False" };
-    let patch = json!({"status": {"conditions": [{"type": "Ready", "status": status}]}});
-    let request = http::Request::patch(format!("/api/v1/namespaces/default/pods/{POD}/status"));
-    let request = request.header("content-type", "application/merge-patch+json");
-    if let Ok(request) = request.body(patch.to_string().into_bytes()) {
-        // The next change comes soon.
-        let _ = client.request::<Value>(request).await;
-    }
+    let _ = set_ready(client, POD, is_ready).await;
     let _ = renew_leaders_lease(client, jiff::Timestamp::now()).await;
 }

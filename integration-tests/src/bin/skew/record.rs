@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
+use kube::Client;
 use kube_endpoint_integration_tests::left_behind::{
-    ALL_CONTROLLERS, inputs, read, record_of, renew_leaders_lease, shows_leader,
+    ALL_CONTROLLERS, change, inputs, read, record_of, shows_leader,
 };
 use kube_endpoint_integration_tests::processes::{Scene, Size};
 use rustix::process::Signal;
@@ -16,7 +17,7 @@ use crate::builds::Builds;
 
 /// The time limit for the outputs, and for the end of the process.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long the process goes on, after its last output, to write what else it may.
+/// How long the process goes on, to write what else it may.
 const REST: Duration = Duration::from_secs(5);
 
 /// Runs the other binary on the inputs, ends it, and writes all objects to a file. Returns its
@@ -26,18 +27,12 @@ pub(crate) async fn record(builds: &Builds) -> anyhow::Result<PathBuf> {
     let size = Size { services: 0, ..Size::SMALL };
     let mut scene = Box::pin(Scene::start_on(&builds.apiserver, size, inputs())).await;
     let replica = scene.start_replica_of(&builds.other.program, &[ALL_CONTROLLERS]);
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        let slices: Vec<Value> =
-            read(&scene.client).await?.into_iter().filter(|it| it["kind"] == "EndpointSlice").collect();
-        if shows_leader(&slices) {
-            break;
-        }
-        ensure!(Instant::now() < deadline, "no slice shows the leader after {PATIENCE:?}: {slices:#?}");
-        // The first record that the process sees proves nothing.
-        renew_leaders_lease(&scene.client, jiff::Timestamp::now()).await?;
-        tokio::time::sleep(Duration::from_secs(1)).await;
-    }
+    let services = inputs().iter().filter(|it| it["kind"] == "Service").count();
+    wait_for(&scene.client, "each Service has a slice", |slices| slices.len() == services).await?;
+    tokio::time::sleep(REST).await;
+    // The replica has seen the Lease, so its renewal proves that the leader lives.
+    change(&scene.client, jiff::Timestamp::now()).await?;
+    wait_for(&scene.client, "a slice shows the leader", shows_leader).await?;
     tokio::time::sleep(REST).await;
     scene.signal(replica, Signal::TERM);
     let status = scene.replicas[replica].process.wait(PATIENCE).await;
@@ -46,4 +41,18 @@ pub(crate) async fn record(builds: &Builds) -> anyhow::Result<PathBuf> {
     let text = serde_json::to_string_pretty(&read(&scene.client).await?)? + "\n";
     std::fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
     Ok(path.canonicalize()?)
+}
+
+/// Waits until the slices on the server meet a condition.
+async fn wait_for(client: &Client, what: &str, is_met: impl Fn(&[Value]) -> bool) -> anyhow::Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let mut slices = read(client).await?;
+        slices.retain(|object| object["kind"] == "EndpointSlice");
+        if is_met(&slices) {
+            return Ok(());
+        }
+        ensure!(Instant::now() < deadline, "not within {PATIENCE:?}: {what}; the slices: {slices:#?}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
 }
