@@ -15,9 +15,7 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
 
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, LoggedRequest, PolicyRule, User};
-use kube_endpoint_integration_tests::processes::{
-    Line, SCRAPER, ServerConfig, objects, user_name, user_token,
-};
+use kube_endpoint_integration_tests::processes::{Line, SCRAPER, ServerConfig, user_name, user_token};
 use tokio::io::{AsyncBufReadExt, BufReader, stdin};
 
 #[tokio::main]
@@ -47,7 +45,7 @@ fn server(config: &ServerConfig) -> Result<EmbeddedApiServer, Box<dyn Error>> {
     std::thread::spawn(move || write_log(log, &lines));
     let mut builder = EmbeddedApiServer::builder()
         .track_managers()
-        .load(objects(config.services, config.pods_per_service))
+        .load(config.objects.iter().cloned())
         .require_token()
         .policy_rule(PolicyRule {
             subjects: vec![user_name(SCRAPER)],

@@ -20,13 +20,13 @@ pub struct Flips {
 impl Flips {
     /// Starts the load. Each flip concerns the next Service, and each time a Service's turn comes,
     /// its next pod. The load repeats a flip that fails, because the server is away, until it
-    /// succeeds.
-    pub fn start(client: Client, size: Size) -> Self {
+    /// succeeds. `done` is the number of flips of an earlier load, with which this one goes on.
+    pub fn start(client: Client, size: Size, done: usize) -> Self {
         let (stop, mut stopped) = oneshot::channel();
         let task = tokio::spawn(async move {
             let mut ticks = tokio::time::interval(Duration::from_secs(1) / size.flips_per_second);
             ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-            let mut flips = 0;
+            let mut flips = done;
             loop {
                 tokio::select! {
                     biased;
@@ -41,7 +41,7 @@ impl Flips {
         Self { stop, task }
     }
 
-    /// Stops the load, and returns the number of changed pods.
+    /// Stops the load, and returns the number of changed pods, with those of an earlier load.
     ///
     /// # Panics
     ///

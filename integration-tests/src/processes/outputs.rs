@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use kube::Client;
-use kube_endpoint_controllers::Gates;
+use kube_endpoint_controllers::{Gates, Settings};
 use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
 use serde_json::Value;
 
@@ -93,17 +93,26 @@ impl Outputs {
                 })
             })
             .collect();
-        let run = move || {
-            let runtime =
-                tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
-            runtime.unwrap().block_on(async {
-                let server = EmbeddedApiServer::builder().load(objects).build().unwrap();
-                writes_within(&server, &settings(Gates::default()), Duration::from_secs(60)).await
-            })
-        };
-        // A runtime cannot start inside another.
-        std::thread::spawn(run).join().unwrap()
+        writes_of_a_new_manager(objects, settings(Gates::default()))
     }
+}
+
+/// Returns the writes of a manager that starts with these objects, in memory and under a paused
+/// clock.
+///
+/// # Panics
+///
+/// If the server does not load the objects.
+pub fn writes_of_a_new_manager(objects: Vec<Value>, settings: Settings) -> Vec<String> {
+    let run = move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+        runtime.unwrap().block_on(async {
+            let server = EmbeddedApiServer::builder().load(objects).build().unwrap();
+            writes_within(&server, &settings, Duration::from_secs(60)).await
+        })
+    };
+    // A runtime cannot start inside another.
+    std::thread::spawn(run).join().unwrap()
 }
 
 fn compare(name: &str, kind: &str, wanted: &Addresses, found: &Addresses, differences: &mut Vec<String>) {

@@ -8,10 +8,12 @@ use std::time::{Duration, Instant};
 use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use rustix::process::Signal;
+use serde_json::Value;
 use tempfile::TempDir;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::binary::binary;
+use super::cluster::objects;
 use super::flips::Flips;
 use super::outputs::Outputs;
 use super::process::{POLL, Process, raise_file_limit};
@@ -54,6 +56,8 @@ pub struct Scene {
     pub size: Size,
     witness: Witness,
     flips: Option<Flips>,
+    /// Number of pods that the load has changed.
+    flipped: usize,
     next_user: usize,
     sibling: PathBuf,
     // The folder is dropped last, because the processes have files in it.
@@ -69,16 +73,21 @@ impl Scene {
     ///
     /// If the server does not start.
     pub async fn start(apiserver: &str, size: Size) -> Self {
+        let objects = objects(size.services, size.pods_per_service);
+        Self::start_on(apiserver.as_ref(), size, objects).await
+    }
+
+    /// As [`Self::start`], with these objects on the server.
+    ///
+    /// # Panics
+    ///
+    /// If the server does not start.
+    pub async fn start_on(apiserver: &Path, size: Size, objects: Vec<Value>) -> Self {
         let cores = CORES.acquire_many(if size.shares_cores { 1 } else { 2 }).await.unwrap();
         raise_file_limit();
         let folder = tempfile::tempdir().unwrap();
-        let config = ServerConfig {
-            services: size.services,
-            pods_per_service: size.pods_per_service,
-            users: USERS,
-            log: folder.path().join("requests.jsonl"),
-        };
-        let sibling = PathBuf::from(apiserver);
+        let config = ServerConfig { objects, users: USERS, log: folder.path().join("requests.jsonl") };
+        let sibling = apiserver.to_owned();
         let server = ServerProcess::start(&sibling, folder.path(), config);
         let kubeconfig = Kubeconfig::read_from(server.kubeconfig(TEST_USER)).unwrap();
         let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
@@ -90,6 +99,7 @@ impl Scene {
             client,
             size,
             flips: None,
+            flipped: 0,
             next_user: TEST_USER + 1,
             sibling,
             folder,
@@ -132,10 +142,18 @@ impl Scene {
     ///
     /// If it does not start.
     pub fn start_replica_with(&mut self, arguments: &[&str], change: impl FnOnce(&mut Command)) -> usize {
-        let log = self.folder.path().join(format!("{}.log", user_name(self.next_user)));
-        let mut command = self.command(arguments);
+        let mut command = self.command(&binary(&self.sibling), arguments);
         change(&mut command);
-        self.start_command(command, &log)
+        self.start_command(command, &self.next_log())
+    }
+
+    /// As [`Self::start_replica`], of another binary.
+    ///
+    /// # Panics
+    ///
+    /// If it does not start.
+    pub fn start_replica_of(&mut self, program: &Path, arguments: &[&str]) -> usize {
+        self.start_command(self.command(program, arguments), &self.next_log())
     }
 
     /// As [`Self::start_replica`], with its output in a file of the caller's, such as `/dev/full`.
@@ -144,7 +162,12 @@ impl Scene {
     ///
     /// If it does not start.
     pub fn start_replica_logging_to(&mut self, arguments: &[&str], log: &Path) -> usize {
-        self.start_command(self.command(arguments), log)
+        self.start_command(self.command(&binary(&self.sibling), arguments), log)
+    }
+
+    /// Returns the file for the output of the next replica.
+    fn next_log(&self) -> PathBuf {
+        self.folder.path().join(format!("{}.log", user_name(self.next_user)))
     }
 
     fn start_command(&mut self, command: Command, log: &Path) -> usize {
@@ -156,8 +179,8 @@ impl Scene {
     }
 
     /// Returns the command of the next replica.
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(binary(&self.sibling));
+    fn command(&self, program: &Path, arguments: &[&str]) -> Command {
+        let mut command = Command::new(program);
         command
             .current_dir(self.folder.path())
             .env_remove("KUBECONFIG")
@@ -179,9 +202,9 @@ impl Scene {
         command
     }
 
-    /// Starts the load.
+    /// Starts the load, or goes on with it.
     pub fn start_flips(&mut self) {
-        self.flips = Some(Flips::start(self.client.clone(), self.size));
+        self.flips = Some(Flips::start(self.client.clone(), self.size, self.flipped));
     }
 
     /// Ends the load, waits until the outputs are complete and checks them: they agree with the
@@ -191,11 +214,21 @@ impl Scene {
     ///
     /// If a check fails.
     pub async fn finish(&mut self) {
-        if let Some(flips) = self.flips.take() {
-            assert!(flips.stop().await > 0, "no pod has changed");
-        }
-        let outputs = self.settled().await;
+        let outputs = self.rest().await;
         assert_eq!(outputs.writes_of_a_new_manager(), Vec::<String>::new());
+    }
+
+    /// Ends the load, and waits until the outputs agree with the pods.
+    ///
+    /// # Panics
+    ///
+    /// If the load has changed no pod, or the outputs stay different.
+    pub async fn rest(&mut self) -> Outputs {
+        if let Some(flips) = self.flips.take() {
+            let before = std::mem::replace(&mut self.flipped, flips.stop().await);
+            assert!(self.flipped > before, "no pod has changed");
+        }
+        self.settled().await
     }
 
     /// Waits until the outputs agree with the pods.
@@ -342,6 +375,11 @@ impl Scene {
         .await;
     }
 
+    /// Returns the last lines of the log of each replica.
+    pub fn last_lines(&self, count: usize) -> String {
+        self.replicas.iter().map(|it| it.process.last_lines(count)).collect()
+    }
+
     /// Removes a replica from the scene, and kills it if it still runs.
     pub fn remove(&mut self, replica: usize) {
         self.replicas.remove(replica);
@@ -359,8 +397,7 @@ impl Scene {
 impl Drop for Scene {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let logs: String = self.replicas.iter().map(|it| it.process.last_lines(20)).collect();
-            eprintln_logs(&logs);
+            eprintln_logs(&self.last_lines(20));
         }
     }
 }

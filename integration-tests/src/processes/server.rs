@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::process::Process;
 use super::witness::Witness;
@@ -14,9 +15,8 @@ use super::witness::Witness;
 /// The configuration of the server process, as JSON in a file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ServerConfig {
-    pub services: usize,
-    /// Number of pods of each Service.
-    pub pods_per_service: usize,
+    /// The initial objects.
+    pub objects: Vec<Value>,
     /// Number of users, named by [`user_name`].
     pub users: usize,
     /// The path of its request log.

@@ -23,7 +23,7 @@ impl HandOver {
     /// Waits until the outputs are complete, then starts the load.
     async fn begin(cluster: Cluster) -> Self {
         cluster.settled().await;
-        let flips = Flips::start(cluster.client.clone(), SIZE);
+        let flips = Flips::start(cluster.client.clone(), SIZE, 0);
         Self { cluster, flips }
     }
 
