@@ -24,7 +24,7 @@ bugs! {
         "A Service was deleted while no process ran, and its endpoints stayed for ever.",
         "At its start a controller deletes the Endpoints that a controller made and that have no Service; slices go with their owners.";
     karmada_4737 in "mirroring/tests/controller/follows.rs::changes_made_while_stopped_are_mirrored_at_the_start",
-        "What a slice was made from was deleted before the process was restarted, and the slice stayed.",
+        "The object that a slice was made from was deleted before the process was restarted, and the slice stayed.",
         "At its start mirroring syncs each Service that has Endpoints or mirrored slices.";
     istio_36510 = "service-and-endpoints-deleted-together",
         "The Service had gone before its slice did; nobody knew then whose endpoints these were, and they stayed.",

@@ -19,7 +19,7 @@ bugs! {
         "The controller publishes the other pods, and this one when its node exists.";
     linkerd2_10003 = "pods-leave-beside-one-on-an-unknown-node",
         "One pod could not be looked up, the whole update was dropped, and addresses that had left stayed.",
-        "What is wrong with one pod has an effect on that pod only.";
+        "A pod that cannot be published has no effect on the others.";
     karmada_3546 = "node-of-pods-removed",
         "When a place failed as a whole, its endpoints stayed, and clients went on using them.",
         "A minute after a node is gone, its pods leave (gate `MissingNodeResync`).";
