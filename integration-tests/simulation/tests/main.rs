@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod beside;
+mod bugs;
 mod leading;
 mod named;
 mod retired;
