@@ -198,13 +198,6 @@ impl Api {
         Ok(())
     }
 
-    /// Deletes all pods of the namespace with a grace period of zero.
-    pub(super) async fn delete_pods(&self) -> Result<(), ConformanceError> {
-        let path = Kind::Pod.collection(&self.namespace);
-        self.send(Method::DELETE, path, Some((&delete_options(Some(0)), JSON))).await?;
-        Ok(())
-    }
-
     /// Returns the items of a kind.
     ///
     /// # Errors

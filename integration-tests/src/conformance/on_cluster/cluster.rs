@@ -22,7 +22,7 @@ const NEEDED: [(&str, &str, &str); 9] = [
     ("namespaces", "", "create delete list"),
     ("nodes", "", "create delete list patch watch"),
     ("nodes/status", "", "patch"),
-    ("pods", "", "create delete deletecollection list patch watch"),
+    ("pods", "", "create delete list patch watch"),
     ("pods/status", "", "patch"),
     ("services", "", "create delete list patch watch"),
     ("endpoints", "", "create delete list patch update watch"),

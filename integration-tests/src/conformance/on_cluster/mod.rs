@@ -51,8 +51,12 @@ pub async fn run(wanted: &Wanted, progress: &(dyn Fn(&str) + Sync)) -> Result<Re
         () = interrupted() => Err(Unfit::Interrupted),
         played = play(&cluster, wanted, progress) => played,
     };
-    tidy::tidy(&cluster.api("default")).await.map_err(Unfit::NotTidied)?;
-    played
+    let left_over = tidy::tidy(&cluster.api("default")).await.err().map(|error| error.to_string());
+    match played {
+        Ok(report) => Ok(Report { left_over, ..report }),
+        Err(Unfit::Interrupted) => Err(left_over.map_or(Unfit::Interrupted, Unfit::NotTidied)),
+        Err(error) => Err(error),
+    }
 }
 
 async fn play(cluster: &Cluster, wanted: &Wanted, progress: &(dyn Fn(&str) + Sync)) -> Result<Report, Unfit> {
@@ -94,6 +98,7 @@ async fn play(cluster: &Cluster, wanted: &Wanted, progress: &(dyn Fn(&str) + Syn
         judged,
         recordings,
         hand_over,
+        left_over: None,
     })
 }
 

@@ -39,9 +39,9 @@ pub enum Unfit {
     #[error("interrupted; the namespaces and nodes of this run are deleted")]
     Interrupted,
     #[error(
-        "not all that this run has created is deleted: {0}. Run 'kubectl delete namespaces,nodes -l {LABEL}'"
+        "interrupted; not all that this run has created is deleted: {0}. Run 'kubectl delete namespaces,nodes -l {LABEL}'"
     )]
-    NotTidied(#[source] ConformanceError),
+    NotTidied(String),
     /// A request failed that does not belong to a recording.
     #[error(transparent)]
     Request(#[from] ConformanceError),

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use kube_endpoint_controllers::harmless;
 
+use super::super::on_cluster::LABEL;
 use super::{HandOver, Judged, Outcome, Played, Recording, Report, Written, counted};
 
 /// The most characters of a cell.
@@ -54,6 +55,13 @@ impl Report {
             }
             HandOver::Played(played) => hand_over_played(played),
         };
+        if let Some(reason) = &self.left_over {
+            let _ = writeln!(
+                page,
+                "\n## Left over\n\nNot all that the run has created is deleted: {}.\nRun `kubectl delete namespaces,nodes -l {LABEL}`.",
+                line(reason)
+            );
+        }
         page
     }
 

@@ -42,6 +42,8 @@ pub struct Report {
     pub judged: Judged,
     pub recordings: Vec<Recording>,
     pub hand_over: HandOver,
+    /// The reason why not all that the run has created is deleted, if so.
+    pub left_over: Option<String>,
 }
 
 /// The result of one recording.
@@ -141,7 +143,9 @@ impl Report {
             HandOver::Failed(_) => true,
             HandOver::Played(played) => played.parts().iter().any(|(_, failed)| failed.is_some()),
         };
-        !hand_over_failed && !self.recordings.iter().any(|it| matches!(it.outcome, Outcome::Failed(_)))
+        self.left_over.is_none()
+            && !hand_over_failed
+            && !self.recordings.iter().any(|it| matches!(it.outcome, Outcome::Failed(_)))
     }
 
     /// Returns the numbers of recordings that passed, failed and were skipped.

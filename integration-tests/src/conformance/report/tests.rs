@@ -16,7 +16,7 @@ fn failure(step: &str, report: &str, is_refused: bool) -> Failure {
 fn report(judged: Judged, recordings: Vec<Recording>, hand_over: HandOver) -> Report {
     let server = Server { version: "v1.32.13".to_owned(), platform: "linux/amd64".to_owned() };
     let started = "2026-11-27T12:00:00Z".parse().unwrap();
-    Report { started, server, own_nodes: 0, judged, recordings, hand_over }
+    Report { started, server, own_nodes: 0, judged, recordings, hand_over, left_over: None }
 }
 
 /// A run in which something of each kind happened.
@@ -86,6 +86,8 @@ fn what_failed_decides() {
     let differs_then_refused = vec![failure("s", "differs", false), failure("t", "422", true)];
     assert!(!passed(Outcome::of(differs_then_refused), skipped()));
     assert!(!passed(Outcome::Passed, HandOver::Failed("it ended".to_owned())));
+    let left_over = Some("DELETE x: 504".to_owned());
+    assert!(!Report { left_over, ..report(Judged::ThisProgram, Vec::new(), skipped()) }.passed());
     let written = vec![Written { object: "Endpoints x/y".to_owned(), change: String::new() }];
     let bad = [
         Played { taken_over: written.clone(), ..good.clone() },
