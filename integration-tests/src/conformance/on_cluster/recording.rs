@@ -12,48 +12,54 @@ use super::{ConformanceError, Judged, tidy};
 use crate::conformance::play::{compare, create_namespace, expected, play_steps};
 use crate::conformance::report::{Outcome, Recording};
 use crate::conformance::settle::settled;
-use crate::conformance::{Api, Kind, Pace, Parts, Scenario, Snapshot, Step, normal, unified_diff};
+use crate::conformance::{Api, Failure, Kind, Pace, Parts, Scenario, Snapshot, Step, normal, unified_diff};
 
-/// Plays a recording, and deletes what it has created.
-pub(super) async fn play(
-    cluster: &Cluster,
-    judged: &Judged,
-    scenario: &Scenario,
-) -> Result<Recording, ConformanceError> {
+/// Plays a recording, and deletes what it has created. If that fails, the end of the run tries
+/// again.
+pub(super) async fn play(cluster: &Cluster, judged: &Judged, scenario: &Scenario) -> Recording {
     let api = cluster.api(&cluster.namespace(&scenario.name));
     let start = Instant::now();
-    create_namespace(&api).await?;
-    let parts = cluster.parts();
-    let (failures, differs) = match judged {
-        Judged::ThisProgram => {
-            let ours = cluster.start_ours(vec![api.namespace().to_owned()]).await?;
-            let judge = async |step: &Step| compare(&api, step, parts, &Pace::REAL).await;
-            let failures = play_steps(&api, scenario, &Pace::REAL, judge).await;
-            ours.stop().await;
-            (failures, Vec::new())
-        }
-        Judged::Plan { .. } => {
-            let differs = RefCell::new(Vec::new());
-            let judge = async |step: &Step| {
-                let seen = Seen::settled(&api, step, parts).await?;
-                let want = expected(step, parts);
-                if seen.form == want {
-                    return Ok(None);
-                }
-                differs.borrow_mut().push((step.name.clone(), unified_diff(&want, &seen.form)));
-                Ok(seen.due)
-            };
-            let failures = play_steps(&api, scenario, &Pace::REAL, judge).await;
-            (failures, differs.into_inner())
-        }
-    };
-    tidy::tidy(&api).await?;
-    Ok(Recording {
+    let differs = RefCell::new(Vec::new());
+    let failures = play_in(cluster, &api, judged, scenario, &differs).await.unwrap_or_else(|error| {
+        vec![Failure { step: "before the first".to_owned(), report: error.to_string(), is_refused: false }]
+    });
+    let _ = tidy::tidy(&api).await;
+    Recording {
         name: scenario.name.clone(),
         outcome: Outcome::of(failures),
-        differs,
+        differs: differs.into_inner(),
         took: start.elapsed(),
-    })
+    }
+}
+
+/// Plays a recording in the namespace of `api`. Returns the steps that failed, and adds to
+/// `differs` those with other outputs than recorded.
+async fn play_in(
+    cluster: &Cluster,
+    api: &Api,
+    judged: &Judged,
+    scenario: &Scenario,
+    differs: &RefCell<Vec<(String, String)>>,
+) -> Result<Vec<Failure>, ConformanceError> {
+    create_namespace(api).await?;
+    let parts = cluster.parts();
+    if *judged == Judged::ThisProgram {
+        let ours = cluster.start_ours(vec![api.namespace().to_owned()]).await?;
+        let judge = async |step: &Step| compare(api, step, parts, &Pace::REAL).await;
+        let failures = play_steps(api, scenario, &Pace::REAL, judge).await;
+        ours.stop().await;
+        return Ok(failures);
+    }
+    let judge = async |step: &Step| {
+        let seen = Seen::settled(api, step, parts).await?;
+        let want = expected(step, parts);
+        if seen.form == want {
+            return Ok(None);
+        }
+        differs.borrow_mut().push((step.name.clone(), unified_diff(&want, &seen.form)));
+        Ok(seen.due)
+    };
+    Ok(play_steps(api, scenario, &Pace::REAL, judge).await)
 }
 
 /// The outputs of a namespace beside the plan.
