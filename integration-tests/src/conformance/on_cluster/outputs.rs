@@ -9,6 +9,7 @@ use tokio::time::{Instant, sleep};
 
 use super::ConformanceError;
 use super::cluster::name_of;
+use crate::conformance::normal::TRIGGER_TIME;
 use crate::conformance::report::Written;
 use crate::conformance::{Api, Kind, unified_diff};
 
@@ -73,6 +74,8 @@ impl Outputs {
             .map(|(name, old, new)| Written {
                 object: name.clone(),
                 change: unified_diff(&content(old), &content(new)),
+                is_trigger_time_alone: without_trigger_time(content(old))
+                    == without_trigger_time(content(new)),
             })
             .collect()
     }
@@ -88,6 +91,19 @@ impl Output {
         }
         Self { version, content: json!(object) }
     }
+}
+
+/// Returns an output without the annotation that tells why it was written.
+fn without_trigger_time(mut content: Value) -> Value {
+    let annotations = content.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut);
+    let is_empty = annotations.is_some_and(|annotations| {
+        Map::remove(annotations, TRIGGER_TIME);
+        annotations.is_empty()
+    });
+    if is_empty && let Some(metadata) = content["metadata"].as_object_mut() {
+        Map::remove(metadata, "annotations");
+    }
+    content
 }
 
 #[cfg(test)]
@@ -122,5 +138,15 @@ mod tests {
         let want = [("changed", false), ("deleted", false), ("same", true), ("created", false)];
         assert_eq!(written, want.map(|(name, is_empty)| (name.to_owned(), is_empty)));
         assert!(before.written_since(&before).is_empty());
+        let stamped = |version: &str, annotations: Value| {
+            outputs(
+                json!([{"metadata": {"name": "x", "resourceVersion": version, "annotations": annotations}}]),
+            )
+        };
+        let before = stamped("1", json!({TRIGGER_TIME: "2026-01-01T00:00:00Z"}));
+        let is_alone =
+            |annotations| stamped("2", annotations).written_since(&before)[0].is_trigger_time_alone;
+        assert!(is_alone(json!({TRIGGER_TIME: "2026-01-01T00:00:01Z"})));
+        assert!(is_alone(json!({})) && !is_alone(json!({"other": "annotation"})));
     }
 }

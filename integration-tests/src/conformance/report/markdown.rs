@@ -130,22 +130,28 @@ fn details(recording: &Recording) -> String {
 fn hand_over_played(played: &Played) -> String {
     let counts = [
         format!("{} by {}", counted(played.outputs, "output"), played.upstream),
+        format!("{} on their own outputs", counted(played.again.len(), "write")),
         format!("{} by this program", counted(played.taken_over.len(), "write")),
         format!(
             "{}, {} by this program",
             counted(played.changed_pods, "changed pod"),
             counted(played.written, "written output")
         ),
-        format!("{} by kube-controller-manager's loops", counted(played.back.len(), "write")),
+        format!(
+            "{} by kube-controller-manager's loops, {} of the trigger time alone",
+            counted(played.back.len(), "write"),
+            played.back.iter().filter(|it| it.is_trigger_time_alone).count()
+        ),
     ];
     let failed = played.parts();
-    let results = std::iter::once(("kube-controller-manager's loops write", None)).chain(failed);
+    let before = ["kube-controller-manager's loops write", "they start again"].map(|part| (part, None));
+    let results = before.into_iter().chain(failed);
     let rows = results.zip(counts).map(|((part, failed), count)| {
         let result = failed.map_or("passed".to_owned(), |reason| format!("**failed**: {reason}"));
         vec![part.to_owned(), count, result]
     });
     let mut text = table(&["part", "count", "result"], rows);
-    text += "\nA write counts if it changed the version of an output.\n";
+    text += "\nA write counts if it changed the version of an output. One that changed the trigger time alone is no failure of the loops.\n";
     for left_out in &played.left_out {
         let _ = writeln!(text, "\nLeft out: {}", line(left_out));
     }
@@ -169,7 +175,7 @@ fn changes(who: &str, written: &[Written]) -> String {
     if !written.is_empty() {
         let _ = writeln!(text, "\n### Written by {who}");
     }
-    for Written { object, change } in written.iter().take(MOST_CHANGES) {
+    for Written { object, change, .. } in written.iter().take(MOST_CHANGES) {
         let _ = writeln!(text, "\n{}:\n\n{}", line(object), fenced("diff", change).trim_end());
     }
     if let Some(more) = written.len().checked_sub(MOST_CHANGES).filter(|more| *more > 0) {

@@ -95,6 +95,8 @@ pub struct Played {
     pub outputs: usize,
     /// The recordings whose objects the server does not accept, each with the reason.
     pub left_out: Vec<String>,
+    /// The outputs that they wrote when they started again, on their own outputs.
+    pub again: Vec<Written>,
     /// The outputs that this program wrote when it took over.
     pub taken_over: Vec<Written>,
     /// How many pods changed afterwards.
@@ -110,18 +112,21 @@ pub struct Played {
 impl Played {
     /// Returns the parts of the hand-over, each with the reason why it failed, if it did.
     fn parts(&self) -> [(&'static str, Option<String>); 3] {
-        let none = |written: &[Written], who: &str| {
-            (!written.is_empty()).then(|| format!("{who} wrote {}", counted(written.len(), "output")))
+        let none = |count: usize, who: &str| {
+            (count > 0).then(|| format!("{who} wrote {}", counted(count, "output")))
         };
+        // The loops write some objects at each sync, such as the Endpoints of a Service with the
+        // label of headless ones. That shows nothing about their content.
+        let changed_back = self.back.iter().filter(|it| !it.is_trigger_time_alone).count();
         let changed = match (self.written, &*self.still_due) {
             (0, _) => Some("this program wrote nothing".to_owned()),
             (_, "") => None,
             _ => Some("the outputs are not those of the plan".to_owned()),
         };
         [
-            ("this program takes over", none(&self.taken_over, "this program")),
+            ("this program takes over", none(self.taken_over.len(), "this program")),
             ("pods change", changed),
-            ("kube-controller-manager's loops come back", none(&self.back, "they")),
+            ("kube-controller-manager's loops come back", none(changed_back, "they")),
         ]
     }
 }
@@ -133,6 +138,8 @@ pub struct Written {
     pub object: String,
     /// The difference, or an empty text if the write changed only the version.
     pub change: String,
+    /// True if the write changed nothing but the trigger time, which tells why it was written.
+    pub is_trigger_time_alone: bool,
 }
 
 impl Report {

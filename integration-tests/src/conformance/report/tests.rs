@@ -26,11 +26,13 @@ fn mixed() -> Report {
     let written = |number: usize| Written {
         object: format!("Endpoints x/web-{number}"),
         change: "--- want\n+++ got\n@@ -1 +1 @@\n+\"endpoints.kubernetes.io/managed-by\"\n".to_owned(),
+        is_trigger_time_alone: false,
     };
     let played = Played {
         upstream: "kube-controller-manager".to_owned(),
         outputs: 60,
         left_out: vec!["traffic-distribution: 422 Invalid".to_owned()],
+        again: Vec::new(),
         taken_over: (0..7).map(written).collect(),
         changed_pods: 50,
         written: 41,
@@ -88,13 +90,20 @@ fn what_failed_decides() {
     assert!(!passed(Outcome::Passed, HandOver::Failed("it ended".to_owned())));
     let left_over = Some("DELETE x: 504".to_owned());
     assert!(!Report { left_over, ..report(Judged::ThisProgram, Vec::new(), skipped()) }.passed());
-    let written = vec![Written { object: "Endpoints x/y".to_owned(), change: String::new() }];
+    let written = vec![Written {
+        object: "Endpoints x/y".to_owned(),
+        change: String::new(),
+        is_trigger_time_alone: false,
+    }];
     let bad = [
         Played { taken_over: written.clone(), ..good.clone() },
         Played { back: written, ..good.clone() },
         Played { still_due: "+ create".to_owned(), ..good.clone() },
         Played { written: 0, ..good },
     ];
+    let trigger_time = Written { object: "x".to_owned(), change: String::new(), is_trigger_time_alone: true };
+    let harmless = Played { back: vec![trigger_time], written: 1, ..Played::default() };
+    assert!(passed(Outcome::Passed, HandOver::Played(harmless)));
     assert!(bad.into_iter().all(|played| !passed(Outcome::Passed, HandOver::Played(played))));
 }
 
