@@ -26,7 +26,7 @@ use upstream::Upstream;
 /// The label of all namespaces and nodes that a run creates.
 pub const LABEL: &str = "kube-endpoint-manager.github.io/conformance";
 
-/// What to play, and where.
+/// The scenarios to play, and the cluster.
 #[derive(Debug)]
 pub struct Wanted {
     /// The kubeconfig of a test cluster; its current context counts.

@@ -130,18 +130,14 @@ fn details(recording: &Recording) -> String {
 fn hand_over_played(played: &Played) -> String {
     let counts = [
         format!("{} by {}", counted(played.outputs, "output"), played.upstream),
-        format!("{} on their own outputs", counted(played.again.len(), "write")),
-        format!("{} by this program", counted(played.taken_over.len(), "write")),
+        format!("{} on their own outputs", writes(&played.again)),
+        format!("{} by this program", writes(&played.taken_over)),
         format!(
             "{}, {} by this program",
             counted(played.changed_pods, "changed pod"),
             counted(played.written, "written output")
         ),
-        format!(
-            "{} by kube-controller-manager's loops, {} of the trigger time alone",
-            counted(played.back.len(), "write"),
-            played.back.iter().filter(|it| it.is_trigger_time_alone).count()
-        ),
+        format!("{} by kube-controller-manager's loops", writes(&played.back)),
     ];
     let failed = played.parts();
     let before = ["kube-controller-manager's loops write", "they start again"].map(|part| (part, None));
@@ -151,13 +147,15 @@ fn hand_over_played(played: &Played) -> String {
         vec![part.to_owned(), count, result]
     });
     let mut text = table(&["part", "count", "result"], rows);
-    text += "\nA write counts if it changed the version of an output. One that changed the trigger time alone is no failure of the loops.\n";
+    text += "\nA write counts if it changed the version of an output. One that changed the trigger time alone is no failure.\n";
     for left_out in &played.left_out {
         let _ = writeln!(text, "\nLeft out: {}", line(left_out));
     }
-    for (who, written) in
-        [("this program", &played.taken_over), ("kube-controller-manager's loops", &played.back)]
-    {
+    for (who, written) in [
+        ("the loops at their second start", &played.again),
+        ("this program", &played.taken_over),
+        ("kube-controller-manager's loops", &played.back),
+    ] {
         text += &changes(who, written);
     }
     if !played.still_due.is_empty() {
@@ -168,6 +166,15 @@ fn hand_over_played(played: &Played) -> String {
         );
     }
     text
+}
+
+/// Returns how many writes there were, and how many of them changed the trigger time alone.
+fn writes(written: &[Written]) -> String {
+    let writes = counted(written.len(), "write");
+    match written.iter().filter(|it| it.is_trigger_time_alone).count() {
+        0 => writes,
+        alone => format!("{writes} ({alone} of the trigger time alone)"),
+    }
 }
 
 fn changes(who: &str, written: &[Written]) -> String {

@@ -20,7 +20,7 @@ pub struct Server {
     pub platform: String,
 }
 
-/// What the outputs were compared with, and who wrote them.
+/// The writer of the outputs, and the values to compare them with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Judged {
     /// This program's controllers wrote, and the recordings say what.
@@ -57,6 +57,7 @@ pub struct Recording {
     pub took: Duration,
 }
 
+/// The outcome of one recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     Passed,
@@ -112,21 +113,21 @@ pub struct Played {
 impl Played {
     /// Returns the parts of the hand-over, each with the reason why it failed, if it did.
     fn parts(&self) -> [(&'static str, Option<String>); 3] {
-        let none = |count: usize, who: &str| {
+        // At each start both write the Endpoints of a Service that has a label of their own, such as
+        // that of headless ones. That shows nothing about the content.
+        let none = |written: &[Written], who: &str| {
+            let count = written.iter().filter(|it| !it.is_trigger_time_alone).count();
             (count > 0).then(|| format!("{who} wrote {}", counted(count, "output")))
         };
-        // The loops write some objects at each sync, such as the Endpoints of a Service with the
-        // label of headless ones. That shows nothing about their content.
-        let changed_back = self.back.iter().filter(|it| !it.is_trigger_time_alone).count();
         let changed = match (self.written, &*self.still_due) {
             (0, _) => Some("this program wrote nothing".to_owned()),
             (_, "") => None,
             _ => Some("the outputs are not those of the plan".to_owned()),
         };
         [
-            ("this program takes over", none(self.taken_over.len(), "this program")),
+            ("this program takes over", none(&self.taken_over, "this program")),
             ("pods change", changed),
-            ("kube-controller-manager's loops come back", none(changed_back, "they")),
+            ("kube-controller-manager's loops come back", none(&self.back, "they")),
         ]
     }
 }
