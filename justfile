@@ -53,6 +53,11 @@ check-features *FEATURES:
 deny:
     cargo deny --locked check --hide-inclusion-graph licenses bans sources
 
+# Play the recordings and the hand-over on a test cluster, and report: `just conformance --kubeconfig FILE`, with `--upstream 'COMMAND' --report r.md --junit r.xml`
+[positional-arguments]
+conformance *ARGS:
+    cargo run --package kube-endpoint-integration-tests --bin conformance -- "$@"
+
 # Play simulated histories of so many seeds on all cores: `just simulate 20000`, `just simulate 1 --seed 17 --transcript`
 simulate COUNT *ARGS:
     cargo run --release --package kube-endpoint-simulation --bin simulate -- {{ COUNT }} {{ ARGS }}

@@ -1,19 +1,9 @@
 //! Plays each recording on its own server and controllers in this process, under a paused clock,
 //! once in protobuf and once in JSON.
-//!
-//! If `CONFORMANCE_KUBECONFIG` is set, the test also plays the recordings against that cluster, one
-//! after another and in real time. This project's controllers must run there with
-//! `--compatibility=upstream`, the behaviour in the recordings, and the cluster must have no ready
-//! nodes of its own, because hints depend on all nodes. `CONFORMANCE_SCENARIOS` selects recordings
-//! by name, separated by commas.
 
 use std::error::Error;
-use std::io::Write;
-use std::path::Path;
-use std::time::Duration;
 
 use kube_endpoint_controllers::ContentType;
-use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
 use kube_endpoint_integration_tests::conformance::{
     Api, Kind, Op, Parts, Scenario, TestBed, play, recordings, upstream_settings,
 };
@@ -75,7 +65,7 @@ async fn check(name: &str) -> Outcome {
     for content_type in ContentType::ALL {
         let mut settings = upstream_settings(Parts::ALL);
         settings.content_type = content_type;
-        let mut bed = TestBed::in_process_with(&settings).await?;
+        let bed = TestBed::in_process_with(&settings).await?;
         check_in(&bed, &Scenario::recorded(name)?)
             .await
             .map_err(|error| format!("{content_type:?}: {error}"))?;
@@ -141,45 +131,4 @@ async fn run_operations(name: &str, refused: &mut Vec<String>) -> Outcome {
 
 fn is_of_endpoints(op: &Op) -> bool {
     matches!(op, Op::Delete { kind: Kind::Endpoints, .. })
-}
-
-/// This runs without controllers and compares no outputs: it tests the connection to a cluster and
-/// the clean-up.
-#[tokio::test]
-async fn a_scenario_cleans_up_the_cluster() {
-    let server = EmbeddedApiServer::builder().build().unwrap();
-    let before = (server.count("namespaces"), server.count("nodes"));
-    let listener = server.listen(([127, 0, 0, 1], 0).into()).await.unwrap();
-    let mut kubeconfig = tempfile::NamedTempFile::new().unwrap();
-    kubeconfig.write_all(server.kubeconfig(listener.address()).as_bytes()).unwrap();
-    let bed = TestBed::of_kubeconfig(kubeconfig.path()).await.unwrap();
-    let scenario = Scenario::recorded("hostname-subdomain").unwrap();
-    let failures = Box::pin(play(&bed, &scenario, Parts::NONE)).await.unwrap();
-    assert!(failures.is_empty(), "{failures:?}");
-    let created = server.request_log().iter().filter(|logged| logged.request.method == "POST").count();
-    assert!(created > 5, "only {created} objects were created");
-    for _ in 0..100 {
-        if (server.count("namespaces"), server.count("nodes")) == before && server.count("pods") == 0 {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    panic!("namespaces {}, nodes {}", server.count("namespaces"), server.count("nodes"));
-}
-
-#[tokio::test]
-async fn the_cluster_of_conformance_kubeconfig_passes() {
-    let Some(kubeconfig) = std::env::var_os("CONFORMANCE_KUBECONFIG") else { return };
-    let bed = TestBed::of_kubeconfig(Path::new(&kubeconfig)).await.unwrap();
-    let some = std::env::var("CONFORMANCE_SCENARIOS").ok();
-    let is_wanted =
-        |name: &str| some.as_ref().is_none_or(|some| some.split(',').any(|wanted| wanted == name));
-    let mut failed = Vec::new();
-    for name in LISTED.iter().filter(|name| is_wanted(name)) {
-        let scenario = Scenario::recorded(name).unwrap();
-        if let Err(reason) = Box::pin(check_in(&bed, &scenario)).await {
-            failed.push(format!("{name}\n{reason}"));
-        }
-    }
-    assert!(failed.is_empty(), "{}", failed.join("\n"));
 }

@@ -65,7 +65,7 @@ async fn nothing_would_change_after_any_step() {
     for file in recordings().unwrap() {
         let scenario = Scenario::read(&file).unwrap();
         let bed = TestBed::in_process(Parts::ALL).await.unwrap();
-        let server = bed.server().unwrap();
+        let server = bed.server();
         let check = |_: &_| {
             steps.set(steps.get() + 1);
             let objects = objects(server);
@@ -105,7 +105,7 @@ async fn a_missed_step_is_found() {
     let scenario = Scenario::recorded("ready-and-not-ready").unwrap();
     let bed = TestBed::in_process(Parts::NONE).await.unwrap();
     let failures = Box::pin(play_and_check(&bed, &scenario, Parts::NONE, |_| {
-        changes(&objects(bed.server().unwrap()), &Options::upstream())
+        changes(&objects(bed.server()), &Options::upstream())
     }))
     .await
     .unwrap();

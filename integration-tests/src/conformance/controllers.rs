@@ -11,13 +11,22 @@ use super::{ConformanceError, Part, Parts};
 pub struct Controllers {
     manager: Option<JoinHandle<()>>,
     /// Dropping it shuts the manager down.
-    _running: oneshot::Sender<()>,
+    running: oneshot::Sender<()>,
 }
 
 impl Controllers {
     /// Returns true if the manager is still running.
     pub fn are_alive(&self) -> bool {
         self.manager.as_ref().is_none_or(|manager| !manager.is_finished())
+    }
+
+    /// Stops them, and waits until they have made their last write.
+    pub async fn stop(self) {
+        drop(self.running);
+        if let Some(manager) = self.manager {
+            // The task of a manager that panicked has ended, too.
+            let _ = manager.await;
+        }
     }
 }
 
@@ -70,7 +79,7 @@ pub async fn start_controllers_with(
 ) -> Result<Controllers, ConformanceError> {
     let (running, stopped) = oneshot::channel::<()>();
     if settings.controllers.is_empty() {
-        return Ok(Controllers { manager: None, _running: running });
+        return Ok(Controllers { manager: None, running });
     }
     let failed = |reason: String| ConformanceError::NotStarted { what: "the controllers", reason };
     let manager = Manager::new(client, settings, now, SEED).map_err(|error| failed(error.to_string()))?;
@@ -84,5 +93,5 @@ pub async fn start_controllers_with(
         }
     });
     cluster.synced().await;
-    Ok(Controllers { manager: Some(manager), _running: running })
+    Ok(Controllers { manager: Some(manager), running })
 }

@@ -37,9 +37,6 @@ pub enum ConformanceError {
         /// The malformed part, and its place.
         source: serde_json::Error,
     },
-    /// A kubeconfig allows no client.
-    #[error("kubeconfig {}: {reason}", path.display())]
-    Kubeconfig { path: PathBuf, reason: String },
     /// The server or the controllers of a test bed did not start.
     #[error("starting {what}: {reason}")]
     NotStarted {
@@ -58,6 +55,12 @@ impl ConformanceError {
             }
             _ => false,
         }
+    }
+
+    /// Returns true if the server does not accept the object: it is invalid there, or a policy
+    /// forbids it.
+    pub(super) fn is_refused_input(&self) -> bool {
+        [400, 403, 422].into_iter().any(|code| self.is_status(code))
     }
 
     /// Returns true if the server refused a pod because its namespace has no service account yet.

@@ -3,16 +3,19 @@
 //!
 //! A [`Scenario`] is a list of steps: requests to make, and the outputs that Kubernetes' own
 //! controllers wrote afterwards, in a [normal form](normal) without the values that may differ
-//! between two correct runs. [`play()`] plays a scenario on a [`TestBed`]: a server and the
-//! controllers that run on it. The README beside the recordings describes the format.
+//! between two correct runs. [`play()`] plays a scenario on a [`TestBed`]: a server in this process
+//! and the controllers that run on it. [`on_cluster`] plays scenarios on a cluster. The README
+//! beside the recordings describes the format.
 
 mod controllers;
 mod diff;
 mod error;
 pub mod normal;
+pub mod on_cluster;
 mod ops;
 mod parts;
 mod play;
+pub mod report;
 mod scenario;
 mod settle;
 mod snapshot;

@@ -93,12 +93,33 @@ impl Op {
 pub struct Api {
     client: Client,
     namespace: String,
+    label: Option<&'static str>,
+    shares_nodes: bool,
 }
 
 impl Api {
     /// Sends requests through `client`, those about namespaced kinds to `namespace`.
     pub fn new(client: Client, namespace: impl Into<String>) -> Self {
-        Self { client, namespace: namespace.into() }
+        Self { client, namespace: namespace.into(), label: None, shares_nodes: false }
+    }
+
+    /// Marks the namespaces and nodes that it creates with this label, so that they can be told
+    /// from those of others. Its nodes also have a taint, which keeps most pods of others away.
+    #[must_use]
+    pub fn with_label(self, label: &'static str) -> Self {
+        Self { label: Some(label), ..self }
+    }
+
+    /// Takes a node that exists for the one that it is to create.
+    #[must_use]
+    pub(super) fn sharing_nodes(self) -> Self {
+        Self { shares_nodes: true, ..self }
+    }
+
+    /// Sends requests about namespaced kinds to another namespace.
+    #[must_use]
+    pub(super) fn in_namespace(self, namespace: &str) -> Self {
+        Self { namespace: namespace.to_owned(), ..self }
     }
 
     /// Returns the namespace that `$NS` stands for.
@@ -149,8 +170,17 @@ impl Api {
         name_namespace(&mut object, &self.namespace);
         if kind.is_namespaced() {
             object["metadata"]["namespace"] = json!(self.namespace);
+        } else if let Some(label) = self.label {
+            object["metadata"]["labels"][label] = json!("");
+            if kind == Kind::Node {
+                object["spec"]["taints"] = json!([{"key": label, "effect": "NoSchedule"}]);
+            }
         }
-        let made = self.send(Method::POST, kind.collection(&self.namespace), Some((&object, JSON))).await?;
+        let made = self.send(Method::POST, kind.collection(&self.namespace), Some((&object, JSON))).await;
+        let made = match made {
+            Err(error) if self.shares_nodes && kind == Kind::Node && error.is_status(409) => return Ok(()),
+            made => made?,
+        };
         if let Some(status) = status {
             let name = made["metadata"]["name"].as_str().unwrap_or_default();
             self.patch(&self.path(kind, name, Some("status")), &json!({ "status": status }), None).await?;
@@ -168,13 +198,6 @@ impl Api {
         Ok(())
     }
 
-    /// Deletes all pods of the namespace with a grace period of zero.
-    pub(super) async fn delete_pods(&self) -> Result<(), ConformanceError> {
-        let path = Kind::Pod.collection(&self.namespace);
-        self.send(Method::DELETE, path, Some((&delete_options(Some(0)), JSON))).await?;
-        Ok(())
-    }
-
     /// Returns the items of a kind.
     ///
     /// # Errors
@@ -182,6 +205,53 @@ impl Api {
     /// An error if the server refuses the request.
     pub async fn list(&self, kind: Kind) -> Result<Vec<Value>, ConformanceError> {
         self.list_path(kind.collection(&self.namespace)).await
+    }
+
+    /// Returns the objects of a kind that have a label.
+    ///
+    /// # Errors
+    ///
+    /// An error if the server refuses the request.
+    pub(super) async fn labelled(&self, kind: Kind, label: &str) -> Result<Vec<Value>, ConformanceError> {
+        let label = label.replace('/', "%2F");
+        self.list_path(format!("{}?labelSelector={label}", kind.collection(&self.namespace))).await
+    }
+
+    /// Removes the finalizers of an object.
+    ///
+    /// # Errors
+    ///
+    /// An error if the server refuses the request.
+    pub(super) async fn remove_finalizers(&self, kind: Kind, name: &str) -> Result<(), ConformanceError> {
+        let patch = json!({"metadata": {"finalizers": null}});
+        self.patch(&self.path(kind, name, None), &patch, None).await
+    }
+
+    /// Merges `patch` into the status of a pod.
+    ///
+    /// # Errors
+    ///
+    /// An error if the server refuses the request.
+    pub(super) async fn patch_pod_status(&self, name: &str, patch: &Value) -> Result<(), ConformanceError> {
+        self.patch(&self.path(Kind::Pod, name, Some("status")), patch, None).await
+    }
+
+    /// Returns the answer to a GET of a path.
+    ///
+    /// # Errors
+    ///
+    /// An error if the server refuses the request.
+    pub(super) async fn get(&self, path: &str) -> Result<Value, ConformanceError> {
+        self.send(Method::GET, path.to_owned(), None).await
+    }
+
+    /// Returns the answer to a POST of JSON.
+    ///
+    /// # Errors
+    ///
+    /// An error if the server refuses the request.
+    pub(super) async fn post(&self, path: &str, body: &Value) -> Result<Value, ConformanceError> {
+        self.send(Method::POST, path.to_owned(), Some((body, JSON))).await
     }
 
     async fn list_path(&self, path: String) -> Result<Vec<Value>, ConformanceError> {

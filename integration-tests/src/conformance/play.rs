@@ -6,15 +6,18 @@ use futures::{StreamExt, TryStreamExt, stream};
 use tokio::time::sleep;
 
 use super::{
-    Api, ConformanceError, Kind, Op, Parts, Repeated, Scenario, Step, TestBed, normal, settle, unified_diff,
+    Api, ConformanceError, Op, Pace, Parts, Repeated, Scenario, Step, TestBed, normal, settle, unified_diff,
 };
 
 /// A step whose outputs differ from the recording.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     pub step: String,
     /// The refused request, or a diff of the expected and the actual outputs.
     pub report: String,
+    /// True if the server does not accept an operation of the step: it is invalid there, or a
+    /// policy forbids it.
+    pub is_refused: bool,
 }
 
 impl std::fmt::Display for Failure {
@@ -27,12 +30,11 @@ impl std::fmt::Display for Failure {
 /// Plays `scenario` in its own namespace and compares the outputs of `parts` after each step.
 ///
 /// Returns the steps that failed. A refused request ends the scenario, because later steps depend
-/// on it. If the server outlives the scenario, this deletes the scenario's nodes and namespace
-/// afterwards, even on failure.
+/// on it.
 ///
 /// # Errors
 ///
-/// An error if creating the namespace or cleaning it up fails.
+/// An error if creating the namespace fails.
 pub async fn play(
     bed: &TestBed,
     scenario: &Scenario,
@@ -51,66 +53,84 @@ pub async fn play_and_check(
     bed: &TestBed,
     scenario: &Scenario,
     parts: Parts,
-    mut check: impl FnMut(&Step) -> Option<String>,
+    check: impl Fn(&Step) -> Option<String>,
 ) -> Result<Vec<Failure>, ConformanceError> {
-    let api = Api::new(bed.client(), bed.namespace_for(&scenario.name));
+    let api = Api::new(bed.client(), format!("conf-{}", scenario.name));
+    create_namespace(&api).await?;
+    let judge = async |step: &Step| Ok(compare(&api, step, parts, bed.pace()).await?.or_else(|| check(step)));
+    Ok(play_steps(&api, scenario, bed.pace(), judge).await)
+}
+
+/// Creates the namespace of `api`.
+pub(super) async fn create_namespace(api: &Api) -> Result<(), ConformanceError> {
     let namespace =
         serde_json::json!({"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": api.namespace()}});
-    api.create(namespace).await?;
-    let mut nodes = Vec::new();
+    api.create(namespace).await
+}
+
+/// Plays the steps of a scenario in the namespace of `api`, and calls `judge` after each. Returns
+/// the steps that failed: those for which `judge` returns a report, and the one that could not be
+/// played, which ends the scenario.
+pub(super) async fn play_steps(
+    api: &Api,
+    scenario: &Scenario,
+    pace: &Pace,
+    judge: impl AsyncFn(&Step) -> Result<Option<String>, ConformanceError>,
+) -> Vec<Failure> {
     let mut failures = Vec::new();
     for step in &scenario.steps {
-        match play_step(bed, &api, step, parts, &mut nodes).await {
-            Ok(None) => {
-                let report = check(step);
-                failures.extend(report.map(|report| Failure { step: step.name.clone(), report }));
-            }
-            Ok(Some(report)) => failures.push(Failure { step: step.name.clone(), report }),
+        let failure = |report, is_refused| Failure { step: step.name.clone(), report, is_refused };
+        if let Err(error) = run_step(api, step, pace).await {
+            failures.push(failure(error.to_string(), error.is_refused_input()));
+            break;
+        }
+        match judge(step).await {
+            Ok(report) => failures.extend(report.map(|report| failure(report, false))),
             Err(error) => {
-                failures.push(Failure { step: step.name.clone(), report: error.to_string() });
+                failures.push(failure(error.to_string(), false));
                 break;
             }
         }
     }
-    if bed.outlives_scenarios() {
-        clean_up(&api, &nodes).await?;
-    }
-    Ok(failures)
+    failures
 }
 
-/// Plays one step. Returns a report if the outputs differ from the recording.
-async fn play_step(
-    bed: &TestBed,
+/// Returns a report if the outputs after a step differ from the recording.
+pub(super) async fn compare(
     api: &Api,
     step: &Step,
     parts: Parts,
-    nodes: &mut Vec<String>,
+    pace: &Pace,
 ) -> Result<Option<String>, ConformanceError> {
-    for repeated in &step.ops {
-        run(bed, api, repeated, nodes).await?;
-    }
-    let mut want = step.expect.clone();
-    normal::in_order(&mut want);
-    parts.mask(&mut want);
-    let got = settle(api, step, parts, &want, bed.pace()).await?;
+    let want = expected(step, parts);
+    let got = settle(api, step, parts, &want, pace).await?;
     Ok((got != want).then(|| unified_diff(&want, &got)))
 }
 
-async fn run(
-    bed: &TestBed,
-    api: &Api,
-    repeated: &Repeated,
-    nodes: &mut Vec<String>,
-) -> Result<(), ConformanceError> {
-    let ops = repeated.expand()?;
-    nodes.extend(ops.iter().filter_map(|op| op.created_node()).map(str::to_owned));
+/// Returns the recorded outputs of `parts` after a step.
+pub(super) fn expected(step: &Step, parts: Parts) -> serde_json::Value {
+    let mut want = step.expect.clone();
+    normal::in_order(&mut want);
+    parts.mask(&mut want);
+    want
+}
+
+/// Carries out the operations of a step.
+pub(super) async fn run_step(api: &Api, step: &Step, pace: &Pace) -> Result<(), ConformanceError> {
+    for repeated in &step.ops {
+        run(api, repeated, pace).await?;
+    }
+    Ok(())
+}
+
+async fn run(api: &Api, repeated: &Repeated, pace: &Pace) -> Result<(), ConformanceError> {
     // Each future owns its operation: the compiler cannot prove a borrow across `buffer_unordered`
     // to be valid.
-    let runs = ops.into_iter().map(|op| {
+    let runs = repeated.expand()?.into_iter().map(|op| {
         let api = api.clone();
         async move { run_when_allowed(&api, &op).await }
     });
-    stream::iter(runs).buffer_unordered(bed.pace().at_once).try_collect::<()>().await?;
+    stream::iter(runs).buffer_unordered(pace.at_once).try_collect::<()>().await?;
     sleep(repeated.pause()).await;
     Ok(())
 }
@@ -130,18 +150,3 @@ async fn run_when_allowed(api: &Api, op: &Op) -> Result<(), ConformanceError> {
 /// Number of retries, and their interval, while a service account is missing.
 const SERVICE_ACCOUNT_TRIES: u32 = 50;
 const SERVICE_ACCOUNT_PAUSE: Duration = Duration::from_millis(200);
-
-/// Deletes the objects of a scenario. Ignores those that are already gone.
-async fn clean_up(api: &Api, nodes: &[String]) -> Result<(), ConformanceError> {
-    let gone_is_fine = |result: Result<(), ConformanceError>| match result {
-        Err(error) if error.is_status(404) || error.is_status(409) => Ok(()),
-        other => other,
-    };
-    let pods = api.delete_pods().await;
-    let mut results = vec![pods];
-    for node in nodes {
-        results.push(gone_is_fine(api.delete(Kind::Node, node, None).await));
-    }
-    results.push(gone_is_fine(api.delete(Kind::Namespace, api.namespace(), None).await));
-    results.into_iter().collect()
-}

@@ -41,23 +41,41 @@ pub async fn settle(
     want: &Value,
     pace: &Pace,
 ) -> Result<Value, ConformanceError> {
+    let read = async || {
+        let mut form = normal::normal_form(&Snapshot::take(api).await?, api.namespace(), &step.compare);
+        parts.mask(&mut form);
+        Ok(form)
+    };
+    settled(step, pace, read, |form| form == want).await
+}
+
+/// Waits until what `read` returns is wanted and has not changed for the step's quiet time, or
+/// until its limit has passed. Returns the last reading.
+///
+/// # Errors
+///
+/// An error of `read`.
+pub(super) async fn settled<T: PartialEq>(
+    step: &Step,
+    pace: &Pace,
+    read: impl AsyncFn() -> Result<T, ConformanceError>,
+    is_wanted: impl Fn(&T) -> bool,
+) -> Result<T, ConformanceError> {
     let (quiet, limit) = (step.quiet(), step.limit());
     let start = Instant::now();
-    let (mut last, mut since) = (Value::Null, start);
+    let (mut last, mut since) = (read().await?, Instant::now());
     loop {
-        let snapshot = Snapshot::take(api).await?;
-        let mut form = normal::normal_form(&snapshot, api.namespace(), &step.compare);
-        parts.mask(&mut form);
         let now = Instant::now();
-        if form != last {
-            (last, since) = (form, now);
-        }
         let (waited, same) = (now - start, now - since);
-        let is_settled = same >= quiet && (last == *want || waited > limit);
+        let is_settled = same >= quiet && (is_wanted(&last) || waited > limit);
         if is_settled || waited > limit + quiet {
             return Ok(last);
         }
         sleep(pace.poll.max(waited.mul_f64(pace.growth))).await;
+        let read = read().await?;
+        if read != last {
+            (last, since) = (read, Instant::now());
+        }
     }
 }
 

@@ -1,12 +1,9 @@
-//! The server and the controllers for scenarios.
-
-use std::path::Path;
+//! A server in this process, and the controllers for scenarios on it.
 
 use http::Request;
 use http::header::{AUTHORIZATION, HeaderValue};
 use jiff::Timestamp;
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
+use kube::Client;
 use kube_endpoint_controllers::{ApiClient, Settings};
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, User};
 use serde_json::Value;
@@ -35,12 +32,11 @@ fn controllers_client(server: &EmbeddedApiServer) -> ApiClient {
     }))
 }
 
-/// A server and the controllers that run on it. Dropping it stops those in this process.
+/// A server in this process and the controllers that run on it. Dropping it stops them.
 pub struct TestBed {
     client: Client,
-    pace: Pace,
-    outlives_scenarios: bool,
-    embedded: Option<(EmbeddedApiServer, Controllers)>,
+    server: EmbeddedApiServer,
+    controllers: Controllers,
 }
 
 impl TestBed {
@@ -84,23 +80,7 @@ impl TestBed {
             })?;
         let controllers = start_controllers_with(controllers_client(&server), settings, server.now()).await?;
         let client = Client::new(server.service(), "default");
-        let embedded = Some((server, controllers));
-        Ok(Self { client, pace: Pace::IN_PROCESS, outlives_scenarios: false, embedded })
-    }
-
-    /// Returns the cluster of a kubeconfig's current context, on which the controllers already run.
-    ///
-    /// # Errors
-    ///
-    /// [`ConformanceError::Kubeconfig`] if the file allows no client.
-    pub async fn of_kubeconfig(path: &Path) -> Result<Self, ConformanceError> {
-        let failed = |reason: String| ConformanceError::Kubeconfig { path: path.to_owned(), reason };
-        let kubeconfig = Kubeconfig::read_from(path).map_err(|error| failed(error.to_string()))?;
-        let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
-            .await
-            .map_err(|error| failed(error.to_string()))?;
-        let client = Client::try_from(config).map_err(|error| failed(error.to_string()))?;
-        Ok(Self { client, pace: Pace::REAL, outlives_scenarios: true, embedded: None })
+        Ok(Self { client, server, controllers })
     }
 
     /// Returns a client for the server.
@@ -108,41 +88,18 @@ impl TestBed {
         self.client.clone()
     }
 
-    /// Returns the server, if it is in this process.
-    pub fn server(&self) -> Option<&EmbeddedApiServer> {
-        self.embedded.as_ref().map(|(server, _)| server)
+    /// Returns the server.
+    pub fn server(&self) -> &EmbeddedApiServer {
+        &self.server
     }
 
-    /// Returns true if the controllers are still running. It assumes that those of a cluster are.
-    pub fn controllers_are_alive(&mut self) -> bool {
-        self.embedded.as_mut().is_none_or(|(_, controllers)| controllers.are_alive())
+    /// Returns true if the controllers are still running.
+    pub fn controllers_are_alive(&self) -> bool {
+        self.controllers.are_alive()
     }
 
     /// Returns how often to poll, and how many requests to send at once.
     pub fn pace(&self) -> &Pace {
-        &self.pace
-    }
-
-    /// Returns true if several scenarios use the server, so that each must clean up after itself.
-    pub fn outlives_scenarios(&self) -> bool {
-        self.outlives_scenarios
-    }
-
-    /// Returns the namespace for a scenario. It is unique if the server outlives the scenario,
-    /// otherwise constant.
-    #[expect(clippy::disallowed_methods, reason = "names on a real server must be unique")]
-    pub fn namespace_for(&self, scenario: &str) -> String {
-        let name: String = scenario
-            .chars()
-            .map(|c| if c.is_ascii_lowercase() || c.is_ascii_digit() { c } else { '-' })
-            .take(40)
-            .collect();
-        let name = name.trim_matches('-');
-        if self.outlives_scenarios {
-            let now = jiff::Timestamp::now().as_millisecond();
-            format!("conf-{name}-{:x}", now & 0xf_ffff)
-        } else {
-            format!("conf-{name}")
-        }
+        &Pace::IN_PROCESS
     }
 }

@@ -13,6 +13,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod common;
+mod conformance;
 mod failover;
 mod handshakes;
 mod lease;

@@ -75,7 +75,7 @@ async fn of_scenario(scenario: &Scenario) -> BTreeSet<Attributes> {
     let bed = TestBed::in_process(Parts::ALL).await.unwrap();
     let failures = play(&bed, scenario, Parts::ALL).await.unwrap();
     assert!(failures.is_empty(), "{}: {failures:?}", scenario.name);
-    requests(bed.server().unwrap())
+    requests(bed.server())
 }
 
 /// Returns the requests of the controllers in a run in which connections break, the server answers
@@ -98,7 +98,7 @@ async fn of_faults() -> BTreeSet<Attributes> {
     let left = json!({"apiVersion": "v1", "kind": "Endpoints",
         "metadata": {"name": "left", "namespace": "default", "managedFields": managed_fields}});
     let bed = TestBed::in_process_on([node, pod, left], &upstream_settings(Parts::ALL)).await.unwrap();
-    let server = bed.server().unwrap();
+    let server = bed.server();
     for plural in ["endpoints", "endpointslices"] {
         for verb in ["create", "update"] {
             let refused = |status| Fault::Refuse { status, retry_after: None };
