@@ -72,9 +72,13 @@ impl Child {
         }
     }
 
+    /// Returns how the program ended, or `None` if it runs.
+    pub(crate) fn status(&mut self) -> anyhow::Result<Option<ExitStatus>> {
+        Ok(self.process.try_wait()?)
+    }
+
     fn obituary(&self, status: ExitStatus) -> String {
-        let output = std::fs::read(self.output.path()).unwrap_or_default();
-        let lines = last_lines(&String::from_utf8_lossy(&output), LAST_LINES);
+        let lines = last_lines(&String::from_utf8_lossy(&self.output()), LAST_LINES);
         let how = format!("{} ended by itself ({status})", self.name);
         if lines.is_empty() {
             format!("{how}, without output")
@@ -93,22 +97,46 @@ impl Child {
         procfs::memory(self.process.id())
     }
 
+    /// Returns the number of open file descriptors.
+    pub(crate) fn descriptors(&self) -> anyhow::Result<usize> {
+        procfs::descriptors(self.process.id())
+    }
+
+    /// Returns the number of threads.
+    pub(crate) fn threads(&self) -> anyhow::Result<usize> {
+        procfs::threads(self.process.id())
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Returns the output so far.
+    pub(crate) fn output(&self) -> Vec<u8> {
+        std::fs::read(self.output.path()).unwrap_or_default()
+    }
+
     /// Asks the program to end and waits for it.
-    pub(crate) async fn stop(mut self) -> anyhow::Result<()> {
+    pub(crate) async fn stop(self) -> anyhow::Result<()> {
+        self.stop_with_output().await.map(|_| ())
+    }
+
+    /// Asks the program to end, waits for it, and returns its output.
+    pub(crate) async fn stop_with_output(mut self) -> anyhow::Result<Vec<u8>> {
         self.check()?;
-        self.terminate();
+        self.signal(Signal::TERM);
         for _ in 0..STOP_TIMEOUT.as_millis() / POLL.as_millis() {
             if self.process.try_wait()?.is_some() {
-                return Ok(());
+                return Ok(self.output());
             }
             tokio::time::sleep(POLL).await;
         }
         bail!("{} did not end within {} s after SIGTERM and was killed", self.name, STOP_TIMEOUT.as_secs())
     }
 
-    fn terminate(&self) {
+    pub(crate) fn signal(&self, signal: Signal) {
         // It may have ended just now.
-        let _ = kill_process(Pid::from_child(&self.process), Signal::TERM);
+        let _ = kill_process(Pid::from_child(&self.process), signal);
     }
 }
 
@@ -117,7 +145,7 @@ impl Drop for Child {
         if !matches!(self.process.try_wait(), Ok(None)) {
             return;
         }
-        self.terminate();
+        self.signal(Signal::TERM);
         for _ in 0..100 {
             if !matches!(self.process.try_wait(), Ok(None)) {
                 return;

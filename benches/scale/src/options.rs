@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::measure::{Plan, Work};
+use crate::soak::SoakOptions;
 use crate::workload::Workload;
 
 /// Measures endpoint controllers as whole processes, beside one another if wanted.
@@ -34,7 +35,10 @@ pub(crate) enum Command {
     /// Measure how CPU, memory and planning grow with a cluster, on the embedded API server; write
     /// JSON and plots
     Growth(GrowthOptions),
-    /// Make the plots anew from the JSON of `growth`
+    /// Run two replicas of a controller for hours, with changes, restarts and faults of the network;
+    /// write figures and plots
+    Soak(SoakOptions),
+    /// Make the plots anew from the file of `growth` or `soak`
     Plot(PlotOptions),
     /// Run the embedded API server until standard input is closed
     #[command(hide = true)]
@@ -287,21 +291,21 @@ pub(crate) enum SeriesName {
 
 #[derive(Debug, Args)]
 pub(crate) struct PlotOptions {
-    /// The file that `growth` wrote
+    /// The file that `growth` or `soak` wrote
     pub(crate) file: PathBuf,
     /// Where to write the plots
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: PathBuf,
 }
 
-fn rate(text: &str) -> Result<f64, String> {
+pub(crate) fn rate(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(rate) if rate > 0.0 && rate <= 100_000.0 => Ok(rate),
         _ => Err("write a number above 0, at most 100000".into()),
     }
 }
 
-fn prefix(text: &str) -> Result<String, String> {
+pub(crate) fn prefix(text: &str) -> Result<String, String> {
     let good = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let is_name = text.bytes().all(good)
         && text.bytes().next().is_some_and(|first| first.is_ascii_lowercase())

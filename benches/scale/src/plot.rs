@@ -16,12 +16,15 @@ const COLOURS: [RGBColor; 4] =
 const GRID: RGBColor = RGBColor(222, 226, 230);
 const TEXT: RGBColor = RGBColor(33, 37, 41);
 
-/// A chart. Its x axis is logarithmic.
+/// A chart.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Chart {
     pub(crate) name: String,
     pub(crate) title: String,
     pub(crate) x: String,
+    /// True if the x axis is linear from 0 and has many points; otherwise it is logarithmic.
+    #[serde(default)]
+    pub(crate) x_is_linear: bool,
     /// The quantity on the y axis, with its unit.
     pub(crate) y: String,
     /// True if the y axis is logarithmic; otherwise it begins at 0.
@@ -41,7 +44,11 @@ pub(crate) struct Line {
 /// Draws a chart.
 pub(crate) fn svg(chart: &Chart) -> anyhow::Result<String> {
     let points = || chart.lines.iter().flat_map(|line| &line.points);
-    let all_positive = points().all(|(x, y)| *x > 0.0 && *y > 0.0 && x.is_finite() && y.is_finite());
+    let positive =
+        |value: f64, is_linear: bool| value.is_finite() && (value > 0.0 || is_linear && value == 0.0);
+    let all_positive = points().all(|(x, y)| {
+        positive(*x, chart.x_is_linear) && positive(*y, !chart.y_is_logarithmic && chart.x_is_linear)
+    });
     if points().next().is_none() || !all_positive {
         anyhow::bail!("the chart {} needs points, with numbers above 0", chart.name);
     }
@@ -60,13 +67,29 @@ pub(crate) fn svg(chart: &Chart) -> anyhow::Result<String> {
     drawn.map_err(|error| anyhow::anyhow!("cannot draw the chart {}: {error}", chart.name))
 }
 
-fn draw<Y>(chart: &Chart, y: Y) -> Result<String, Box<dyn std::error::Error + Send + Sync>>
+type Drawn = Result<String, Box<dyn std::error::Error + Send + Sync>>;
+
+fn draw<Y>(chart: &Chart, y: Y) -> Drawn
 where
     Y: AsRangedCoord<Value = f64>,
     Y::CoordDescType: ValueFormatter<f64>,
 {
     let xs = || chart.lines.iter().flat_map(|line| line.points.iter().map(|point| point.0));
     let (low, high) = (xs().fold(f64::INFINITY, f64::min), xs().fold(0.0, f64::max));
+    if chart.x_is_linear {
+        draw_on(chart, 0.0..high, y)
+    } else {
+        draw_on(chart, (low / 1.15..high * 1.15).log_scale(), y)
+    }
+}
+
+fn draw_on<X, Y>(chart: &Chart, x: X, y: Y) -> Drawn
+where
+    X: AsRangedCoord<Value = f64>,
+    X::CoordDescType: ValueFormatter<f64>,
+    Y: AsRangedCoord<Value = f64>,
+    Y::CoordDescType: ValueFormatter<f64>,
+{
     let mut text = String::new();
     {
         let root = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
@@ -77,7 +100,7 @@ where
             .margin_right(24)
             .x_label_area_size(46)
             .y_label_area_size(70)
-            .build_cartesian_2d((low / 1.15..high * 1.15).log_scale(), y)?;
+            .build_cartesian_2d(x, y)?;
         context
             .configure_mesh()
             .x_desc(&chart.x)
@@ -98,7 +121,9 @@ where
                 .draw_series(LineSeries::new(points(), colour.stroke_width(2)))?
                 .label(&line.name)
                 .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2)));
-            context.draw_series(points().map(|point| Circle::new(point, 3, colour.filled())))?;
+            if !chart.x_is_linear {
+                context.draw_series(points().map(|point| Circle::new(point, 3, colour.filled())))?;
+            }
         }
         context
             .configure_series_labels()
@@ -131,6 +156,7 @@ mod tests {
             name: "cpu-by-services".into(),
             title: "CPU of a change".into(),
             x: "Services".into(),
+            x_is_linear: false,
             y: "milliseconds".into(),
             y_is_logarithmic,
             lines: vec![
@@ -161,6 +187,14 @@ mod tests {
         check(Vec::new());
         check(vec![Line { name: "a".into(), points: vec![(0.0, 1.0)] }]);
         check(vec![Line { name: "a".into(), points: vec![(1.0, f64::NAN)] }]);
+    }
+
+    #[test]
+    fn a_linear_x_axis_begins_at_0_and_has_no_dots() {
+        let lines = vec![Line { name: "first".into(), points: vec![(0.0, 0.0), (2.0, 1.0)] }];
+        let chart = Chart { x_is_linear: true, lines, ..chart(false) };
+        let svg = svg(&chart).unwrap();
+        assert!(svg.contains("<polyline") && !svg.contains("<circle"), "{svg}");
     }
 
     #[test]

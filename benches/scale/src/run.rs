@@ -20,8 +20,13 @@ const DEFAULT_PROGRAM: &str = "kube-endpoint-manager";
 /// speed.
 const DEFAULT_FLAGS: &str = "--kubeconfig={kubeconfig} --kube-api-qps=5000 --kube-api-burst=10000 --leader-elect=false --secure-port=0";
 
-/// Returns the default command: the program beside this one.
+/// Returns the default command.
 pub(crate) fn default_command() -> anyhow::Result<String> {
+    command_with(DEFAULT_FLAGS)
+}
+
+/// Returns the command of the program beside this one.
+pub(crate) fn command_with(flags: &str) -> anyhow::Result<String> {
     let program = std::env::current_exe()?.with_file_name(DEFAULT_PROGRAM);
     if !program.is_file() {
         bail!(
@@ -31,7 +36,7 @@ pub(crate) fn default_command() -> anyhow::Result<String> {
         );
     }
     let program = program.to_str().with_context(|| format!("the path {} is not UTF-8", program.display()))?;
-    Ok(format!("{} {DEFAULT_FLAGS}", shlex::try_quote(program)?))
+    Ok(format!("{} {flags}", shlex::try_quote(program)?))
 }
 
 /// Measures one or two controllers.

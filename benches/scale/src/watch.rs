@@ -1,6 +1,6 @@
 //! Watches EndpointSlices and Endpoints, and counts events and bytes.
 
-mod event;
+pub(crate) mod event;
 mod seen;
 
 use std::sync::Arc;

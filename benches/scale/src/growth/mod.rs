@@ -123,6 +123,7 @@ mod tests {
             name: "a".into(),
             title: "CPU of a change".into(),
             x: "Services".into(),
+            x_is_linear: false,
             y: "milliseconds".into(),
             y_is_logarithmic: false,
             lines: vec![line("CPU", 1.5), line("other", 3.0)],

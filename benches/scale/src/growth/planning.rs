@@ -39,6 +39,7 @@ pub(super) fn time_by_endpoints(limit: usize) -> Chart {
         name: "planning-by-endpoints".into(),
         title: "CPU of planning after one pod has changed".into(),
         x: "endpoints of the Service".into(),
+        x_is_linear: false,
         y: "microseconds".into(),
         y_is_logarithmic: true,
         lines: lines.into(),

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 /// Splits pieces of a stream into lines.
 #[derive(Default)]
-pub(super) struct Lines {
+pub(crate) struct Lines {
     buffer: Vec<u8>,
     /// The index at which the next line begins.
     start: usize,
@@ -16,7 +16,7 @@ pub(super) struct Lines {
 
 impl Lines {
     /// Appends the next piece.
-    pub(super) fn push(&mut self, piece: &[u8]) {
+    pub(crate) fn push(&mut self, piece: &[u8]) {
         self.buffer.drain(..self.start);
         self.searched -= self.start;
         self.start = 0;
@@ -24,7 +24,7 @@ impl Lines {
     }
 
     /// Returns the next whole line, without its end.
-    pub(super) fn next_line(&mut self) -> Option<&[u8]> {
+    pub(crate) fn next_line(&mut self) -> Option<&[u8]> {
         let Some(end) = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n') else {
             self.searched = self.buffer.len();
             return None;
@@ -37,66 +37,66 @@ impl Lines {
 }
 
 #[derive(Deserialize)]
-pub(super) struct Event<'a> {
+pub(crate) struct Event<'a> {
     #[serde(rename = "type", borrow)]
-    pub(super) kind: Cow<'a, str>,
+    pub(crate) kind: Cow<'a, str>,
     #[serde(borrow)]
-    pub(super) object: Object<'a>,
+    pub(crate) object: Object<'a>,
 }
 
 #[derive(Deserialize)]
-pub(super) struct Object<'a> {
+pub(crate) struct Object<'a> {
     #[serde(default, borrow)]
-    pub(super) metadata: Metadata<'a>,
+    pub(crate) metadata: Metadata<'a>,
     #[serde(default, borrow)]
-    pub(super) endpoints: Option<Vec<Endpoint<'a>>>,
+    pub(crate) endpoints: Option<Vec<Endpoint<'a>>>,
     #[serde(default)]
-    pub(super) subsets: Option<Vec<Subset>>,
+    pub(crate) subsets: Option<Vec<Subset>>,
     #[serde(default)]
-    pub(super) message: Option<String>,
+    pub(crate) message: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Metadata<'a> {
+pub(crate) struct Metadata<'a> {
     #[serde(default, borrow)]
-    pub(super) name: Cow<'a, str>,
+    pub(crate) name: Cow<'a, str>,
     #[serde(default, borrow)]
-    pub(super) namespace: Cow<'a, str>,
+    pub(crate) namespace: Cow<'a, str>,
     #[serde(default, borrow)]
-    pub(super) resource_version: Cow<'a, str>,
+    pub(crate) resource_version: Cow<'a, str>,
     #[serde(default)]
-    pub(super) labels: Option<Labels>,
+    pub(crate) labels: Option<Labels>,
 }
 
 #[derive(Deserialize)]
-pub(super) struct Labels {
+pub(crate) struct Labels {
     #[serde(rename = "kubernetes.io/service-name")]
-    pub(super) service: Option<String>,
+    pub(crate) service: Option<String>,
 }
 
 #[derive(Deserialize)]
-pub(super) struct Endpoint<'a> {
+pub(crate) struct Endpoint<'a> {
     #[serde(default)]
-    pub(super) conditions: Conditions,
+    pub(crate) conditions: Conditions,
     #[serde(rename = "targetRef", default, borrow)]
-    pub(super) target: Option<Target<'a>>,
+    pub(crate) target: Option<Target<'a>>,
 }
 
 #[derive(Default, Deserialize)]
-pub(super) struct Conditions {
-    pub(super) ready: Option<bool>,
+pub(crate) struct Conditions {
+    pub(crate) ready: Option<bool>,
 }
 
 #[derive(Deserialize)]
-pub(super) struct Target<'a> {
+pub(crate) struct Target<'a> {
     #[serde(default, borrow)]
-    pub(super) name: Option<Cow<'a, str>>,
+    pub(crate) name: Option<Cow<'a, str>>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Subset {
+pub(crate) struct Subset {
     #[serde(default)]
     addresses: Option<Vec<serde::de::IgnoredAny>>,
     #[serde(default)]
@@ -105,7 +105,7 @@ pub(super) struct Subset {
 
 impl Subset {
     /// Returns all addresses, ready or not.
-    pub(super) fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         [&self.addresses, &self.not_ready_addresses].into_iter().flatten().map(Vec::len).sum()
     }
 }
