@@ -121,7 +121,7 @@ impl<'a> Rehearsal<'a> {
             match run_step(&api.clone().sharing_nodes(), first, &Pace::REAL).await {
                 Ok(()) => self.apis.push(api),
                 Err(error) if error.is_refused_input() => {
-                    left_out.push(format!("{}: {error}", scenario.name))
+                    left_out.push(format!("{}: {error}", scenario.name));
                 }
                 Err(error) => return Err(error),
             }

@@ -113,8 +113,8 @@ pub struct Played {
 impl Played {
     /// Returns the parts of the hand-over, each with the reason why it failed, if it did.
     fn parts(&self) -> [(&'static str, Option<String>); 3] {
-        // At each start both write the Endpoints of a Service that has a label of their own, such as
-        // that of headless ones. That shows nothing about the content.
+        // At each start both write the Endpoints of a Service that has a label of their own, such
+        // as that of headless ones. That shows nothing about the content.
         let none = |written: &[Written], who: &str| {
             let count = written.iter().filter(|it| !it.is_trigger_time_alone).count();
             (count > 0).then(|| format!("{who} wrote {}", counted(count, "output")))
