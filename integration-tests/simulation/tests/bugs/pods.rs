@@ -1,5 +1,7 @@
 //! Pods, their conditions and their nodes.
 
+use super::row::play_with_transcript;
+
 bugs! {
     "Pods and nodes";
     kubernetes_109414 = "address-of-failed-pod-reused",
@@ -20,10 +22,18 @@ bugs! {
     linkerd2_10003 = "pods-leave-beside-one-on-an-unknown-node",
         "One pod could not be looked up, the whole update was dropped, and addresses that had left stayed.",
         "A pod that cannot be published has no effect on the others.";
-    karmada_3546 = "node-of-pods-removed",
+    karmada_3546 with "node-of-pods-removed",
         "When a place failed as a whole, its endpoints stayed, and clients went on using them.",
         "A minute after a node is gone, its pods leave (gate `MissingNodeResync`).";
     ingress_gce_2508 = "node-without-a-zone",
         "A node without a zone kept all endpoints of a Service from being added.",
         "Its pods are published without a zone and without hints.";
+}
+
+/// A minute after the node went, and while nothing else changes, a slice is written.
+#[test]
+fn karmada_3546() {
+    let lines = play_with_transcript("node-of-pods-removed");
+    let quiet = lines.iter().filter(|line| ("00:01".."00:05").contains(&line.as_str()));
+    assert!(quiet.filter(|line| line.contains(" endpointslices ")).count() > 0);
 }
