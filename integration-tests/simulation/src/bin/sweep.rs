@@ -48,7 +48,7 @@ fn main() -> anyhow::Result<()> {
     let options = Options::parse();
     let style = ProgressStyle::with_template("{bar:40} {pos}/{len} {msg}, {per_sec}, {eta} left")?;
     let bar = ProgressBar::no_length().with_style(style.clone()).with_message("histories");
-    let sweep = Sweep::of(&options.history, |_| bar.inc(1))?;
+    let sweep = Sweep::of(&options.history, 1, |_| bar.inc(1))?;
     bar.finish_and_clear();
     ensure!(!sweep.targets.is_empty(), "no history has {:?} in its name", options.history);
     if options.count {

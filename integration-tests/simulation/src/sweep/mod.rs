@@ -122,17 +122,19 @@ pub struct Sweep {
 }
 
 impl Sweep {
-    /// Plays the named histories whose name contains `filter`, and those of the first [`SEEDS`]
-    /// seeds as `seed-N`, and finds their requests. Calls `done` after each.
+    /// Plays the named histories, and those of the first [`SEEDS`] seeds as `seed-N`, and finds their
+    /// requests. It takes those whose name contains `filter`, and of these each `step`-th. Calls
+    /// `done` after each.
     ///
     /// # Errors
     ///
     /// The error of reading or parsing a file, or the first rule that does not hold in a history
     /// without a fault more.
-    pub fn of(filter: &str, done: impl Fn(&str) + Sync) -> anyhow::Result<Self> {
+    pub fn of(filter: &str, step: usize, done: impl Fn(&str) + Sync) -> anyhow::Result<Self> {
         let mut all = named()?;
         all.extend((0..SEEDS).map(|seed| (format!("seed-{seed}"), History::of(seed))));
         all.retain(|(name, _)| name.contains(filter));
+        let all: Vec<_> = all.into_iter().step_by(step).collect();
         let targets = run::in_parallel(all.len(), |number| {
             let (name, history) = &all[number];
             let target = Target::new(name.clone(), history);
