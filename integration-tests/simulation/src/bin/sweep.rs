@@ -6,13 +6,14 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
 use kube_endpoint_simulation::report;
 use kube_endpoint_simulation::sweep::{Failure, Sweep, Swept, play};
+use tokio::time::Instant;
 
 /// Plays the named histories, and those of ten seeds, once for each fault at each of their
 /// requests.
