@@ -23,7 +23,7 @@ impl Cluster {
     fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("requests.jsonl");
-        let config = ServerConfig { services: 0, pods_per_service: 0, users: 2, log };
+        let config = ServerConfig { objects: Vec::new(), users: 2, log };
         let server = ServerProcess::start(APISERVER.as_ref(), folder.path(), config);
         Self { server, folder }
     }
