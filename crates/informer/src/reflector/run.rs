@@ -119,9 +119,20 @@ impl<T: Object> Reflector<'_, T> {
     /// Sends the request of a state, or waits for its delay. Returns the next state.
     async fn step(&mut self, mut state: State<T>) -> State<T> {
         match state {
-            State::BackingOff { delay, next } => {
-                tokio::time::sleep(delay).await;
-                *next
+            State::BackingOff { delay, least, next } => {
+                // Who requests a list has heard from the server.
+                let requested = async {
+                    tokio::time::sleep(least).await;
+                    self.cluster.inner.progress.relist_requested(T::KIND, &self.scope).await;
+                };
+                tokio::select! {
+                    biased;
+                    () = tokio::time::sleep(delay) => return *next,
+                    () = requested => {}
+                }
+                let relist = RelistReason::Requested;
+                self.report_relist(relist);
+                next.transition(Next::Relist(relist), self.streaming_list, self.options.page_size)
             }
             State::Listing(mut listing) => match self.list_page(&mut listing).await {
                 Ok(None) => State::Listing(listing),
@@ -160,7 +171,9 @@ impl<T: Object> Reflector<'_, T> {
                             ?end,
                             "the watch ended"
                         );
-                        state.transition(next, self.streaming_list, self.options.page_size).delayed(pause)
+                        state
+                            .transition(next, self.streaming_list, self.options.page_size)
+                            .delayed(pause, Duration::ZERO)
                     }
                     next @ Next::Relist(reason) => {
                         self.report_relist(reason);
@@ -215,7 +228,8 @@ impl<T: Object> Reflector<'_, T> {
             }
             Next::Relist(reason) => self.relist_delay(reason, verb, error),
         };
-        state.transition(next, self.streaming_list, self.options.page_size).delayed(delay)
+        let least = error.retry_after().unwrap_or_default();
+        state.transition(next, self.streaming_list, self.options.page_size).delayed(delay, least)
     }
 
     /// Counts a failure and reports it. The delay grows with each one and is not shorter than what

@@ -51,9 +51,11 @@ pub(crate) enum State<T> {
         /// The version of the list, or of the last event or bookmark.
         from: ResourceVersion,
     },
-    /// Waits before it continues with another state.
+    /// Waits before it continues with another state. A requested relist cuts the wait short.
     BackingOff {
         delay: Duration,
+        /// The part of the delay that the server asked for, which nothing cuts short.
+        least: Duration,
         /// The state after the wait.
         next: Box<State<T>>,
     },
@@ -236,9 +238,9 @@ impl<T> State<T> {
         }
     }
 
-    /// Returns this state after a delay.
-    pub(crate) fn delayed(self, delay: Duration) -> Self {
-        if delay.is_zero() { self } else { Self::BackingOff { delay, next: Box::new(self) } }
+    /// Returns this state after a delay, of which the server asked for `least`.
+    pub(crate) fn delayed(self, delay: Duration, least: Duration) -> Self {
+        if delay.is_zero() { self } else { Self::BackingOff { delay, least, next: Box::new(self) } }
     }
 }
 

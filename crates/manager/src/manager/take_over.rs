@@ -11,6 +11,9 @@
 //! the lease shows all of them. It need not if the last list of its cache began after that, or if
 //! there was no leader before.
 //!
+//! A kind that the controllers only read may be older than both if its requests fail: the network
+//! was broken, and the next attempt is a while off. The new leader then lists this kind.
+//!
 //! In all cases, the new leader first asks the API server for its version of each kind. If a cache
 //! has read a higher version, the server's storage went back, and the caches show objects that the
 //! server has lost. The new leader then lists all kinds, which confirms this, and its controllers
@@ -31,7 +34,7 @@ use kube_endpoint_watch_channel as watch;
 use tokio::time::{Instant, sleep, timeout};
 
 /// The longest wait for a cache that is behind. After it the new leader lists the kind, if the
-/// controllers write it.
+/// controllers write it, and otherwise goes on with the cache as it is.
 const LONGEST_LAG: Duration = Duration::from_secs(10);
 /// The time limit for a list.
 const LONGEST_LIST: Duration = Duration::from_secs(60);
@@ -170,7 +173,8 @@ impl TakeOver {
     /// Waits until the cache of a kind has read up to the version that the previous leader left.
     /// Returns this version if this process can hand it on to the next leader. If the version is
     /// unknown, waits for a list of an output that began at `wrote_until` or later: the previous
-    /// leader wrote nothing after that. Without a previous leader it waits for nothing.
+    /// leader wrote nothing after that. Without a previous leader it waits for nothing, except for
+    /// a list of an input whose last request failed.
     async fn catch_up(
         &self,
         kind: Kind,
@@ -178,6 +182,10 @@ impl TakeOver {
         wrote_until: Option<Instant>,
     ) -> Option<ResourceVersion> {
         let is_output = self.outputs.contains(&kind);
+        if !is_output && self.cluster.status(kind).failure.is_some() {
+            // Perhaps the server refuses this kind for good.
+            let _ = timeout(LONGEST_LAG, self.cluster.relist(kind, Instant::now())).await;
+        }
         let Some(version) = version else {
             if let Some(wrote_until) = wrote_until.filter(|_| is_output) {
                 self.relist(kind, wrote_until).await;

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use kube::client::Body;
 use kube_endpoint_controllers::ReflectorOptions;
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule, RequestInfo};
 use serde_json::{Value, json};
 use tokio::time::sleep;
+use tower::ServiceExt;
 
 use super::replica::{
     EditRelease, add_services, assert_right, leader_and_standby, pod, seconds, server_with, settings,
@@ -147,6 +149,51 @@ async fn a_kind_whose_last_write_is_unknown_is_listed() {
 #[tokio::test(start_paused = true)]
 async fn nothing_is_made_twice_after_the_leader_is_killed() {
     play(false, Arc::new(|_| ()), ALL).await;
+}
+
+/// The network between the standby and the server fails, and is back when the leader dies. Meanwhile
+/// the leader published changes, which the standby must not undo from what it had read before.
+#[tokio::test(start_paused = true)]
+async fn inputs_whose_watch_failed_are_read_before_anything_is_written() {
+    for kinds in [&["pods"][..], &["services"], INPUTS] {
+        let server = server_with(10).await;
+        let mut settings = settings();
+        if let Some(election) = &mut settings.leader_election {
+            election.lease_duration = seconds(5);
+            election.renew_deadline = seconds(3);
+            election.retry_period = seconds(1);
+        }
+        let (leader, standby) = leader_and_standby(&server, &settings, Arc::new(|_| ())).await;
+        let fails = move |request: &RequestInfo| {
+            request.user_agent.starts_with("b ") && kinds.contains(&request.plural())
+        };
+        let fault = server.add_fault(FaultRule::new(Fault::LoseRequest, fails));
+        server.break_watches(fails);
+        sleep(seconds(120)).await;
+        server.load([pod(0, false)]).unwrap();
+        for name in ["s8", "s9"] {
+            let path = format!("/api/v1/namespaces/default/services/{name}");
+            let answer =
+                server.service().oneshot(http::Request::delete(path).body(Body::empty()).unwrap()).await;
+            assert!(answer.unwrap().status().is_success());
+        }
+        sleep(seconds(5)).await;
+        // The standby has just tried, and would not try again for 15 s or longer.
+        let tries = || standby.requests(&server).iter().filter(|it| fails(&it.request)).count();
+        server.clear_request_log();
+        while tries() < kinds.len() {
+            sleep(Duration::from_millis(100)).await;
+        }
+        server.clear_request_log();
+        leader.kill().await;
+        server.remove_fault(fault);
+        let took = standby.led().await;
+        assert!(took < seconds(8), "{kinds:?} {took:?}");
+        sleep(seconds(60)).await;
+        assert_right(&server, 8, |number| number != 0);
+        let writes = standby.writes(&server);
+        assert!(writes.is_empty(), "{kinds:?}: everything is right already: {writes:#?}");
+    }
 }
 
 /// A proxy in front of the API server may answer so, in the form of an API server.

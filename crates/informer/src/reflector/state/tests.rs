@@ -67,7 +67,7 @@ fn summary(state: &State<Endpoints>) -> String {
             format!("watching from {from}")
         }
         State::Checking { from } => format!("comparing with {from}"),
-        State::BackingOff { delay, next } => format!("{delay:?}, then {}", summary(next)),
+        State::BackingOff { delay, next, .. } => format!("{delay:?}, then {}", summary(next)),
     }
 }
 
@@ -206,10 +206,10 @@ async fn transitions_keep_what_is_still_valid() {
     check(listing(Some("t"), 500), too_large, true, "listing, limit 500, token -");
     check(listing(None, 0), too_large, true, "listing, limit 0, token -");
     assert_eq!(
-        summary(&connected().transition(Next::Retry, true, 1).delayed(seven)),
+        summary(&connected().transition(Next::Retry, true, 1).delayed(seven, Duration::ZERO)),
         "7s, then watching from 9"
     );
-    assert_eq!(summary(&streaming().delayed(Duration::ZERO)), "streaming");
+    assert_eq!(summary(&streaming().delayed(Duration::ZERO, Duration::ZERO)), "streaming");
 }
 
 #[test]
