@@ -58,7 +58,10 @@ pub(crate) fn svg(chart: &Chart) -> anyhow::Result<String> {
     };
     let ((_, _), (low, high)) = (bounds(|it| it.0), bounds(|it| it.1));
     let drawn = if chart.y_is_logarithmic {
-        let decades = 10_f64.powf(low.log10().floor())..10_f64.powf(high.log10().ceil()).max(low * 10.0);
+        // The legend is above the lines.
+        let room = if chart.x_is_linear { 10.0 } else { 1.0 };
+        let top = 10_f64.powf(high.log10().ceil()).max(low * 10.0) * room;
+        let decades = 10_f64.powf(low.log10().floor())..top;
         draw(chart, decades.log_scale())
     } else {
         // The legend is above the lines.

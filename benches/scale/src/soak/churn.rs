@@ -137,7 +137,7 @@ impl Churn {
                 self.objects.lock().manual.push((name, *namespace));
                 Ok("Endpoints of a user created")
             }
-            Change::ChangeManual(name, namespace) => {
+            Change::EditManual(name, namespace) => {
                 let path = self.path(*namespace, &format!("endpoints/{name}"));
                 // Another change may have deleted them.
                 let gone = [http::StatusCode::NOT_FOUND];

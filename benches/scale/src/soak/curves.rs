@@ -58,9 +58,9 @@ pub(crate) fn of(lines: &[Line]) -> Vec<Chart> {
             "From a change of a pod to the slice that shows it",
             "milliseconds",
             vec![
-                line("median", &latency(0.5)),
-                line("99th percentile", &latency(0.99)),
                 line("maximum", &latency(1.0)),
+                line("99th percentile", &latency(0.99)),
+                line("median", &latency(0.5)),
             ],
         ),
     ];
@@ -81,11 +81,11 @@ mod tests {
         assert_eq!(charts.iter().map(shape).collect::<Vec<_>>(), want);
         let last = |chart: usize, line: usize| *charts[chart].lines[line].points.last().unwrap();
         assert_eq!(last(0, 1), (40.0, 31.0));
-        assert_eq!(last(2, 0), (40.0, 30.0));
+        assert_eq!((last(2, 0), last(2, 2)), ((40.0, 30.0), (40.0, 30.0)));
         let longest: Vec<Line> = std::iter::repeat_n(lines(), 7).flatten().collect();
         let charts = of(&longest);
         assert_eq!(charts[0].lines[0].points.len(), POINTS);
-        let largest = charts[2].lines[2].points.iter().map(|point| point.1).fold(0.0, f64::max);
+        let largest = charts[2].lines[0].points.iter().map(|point| point.1).fold(0.0, f64::max);
         assert_eq!(largest, 9_000.0);
     }
 }

@@ -20,7 +20,7 @@ pub(crate) enum Change {
     AddService(usize),
     RemoveService(String, usize),
     AddManual(usize),
-    ChangeManual(String, usize),
+    EditManual(String, usize),
     RemoveManual(String, usize),
 }
 
@@ -117,7 +117,7 @@ impl Objects {
                 let at = below(self.manual.len());
                 if below(3) > 0 {
                     let (name, namespace) = self.manual[at].clone();
-                    Change::ChangeManual(name, namespace)
+                    Change::EditManual(name, namespace)
                 } else {
                     let (name, namespace) = self.manual.swap_remove(at);
                     Change::RemoveManual(name, namespace)
@@ -149,7 +149,7 @@ mod tests {
                     Change::Selector(service) => objects.selectors[*service].busy = false,
                     Change::AddService(service) => objects.extra.push((name, *service)),
                     Change::AddManual(namespace) => objects.manual.push((name, *namespace)),
-                    Change::RemoveService(..) | Change::ChangeManual(..) | Change::RemoveManual(..) => {}
+                    Change::RemoveService(..) | Change::EditManual(..) | Change::RemoveManual(..) => {}
                 }
                 assert!(objects.extra.len() <= 20 && objects.manual.len() <= 20);
                 change

@@ -4,9 +4,9 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::Context;
+use kube_endpoint_watch_channel as watch;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 /// The bytes that it reads at a time.
@@ -78,9 +78,10 @@ async fn forward(client: TcpStream, server: &str, rules: watch::Receiver<Rule>) 
         let down = pump(from_server, to_client, rules.clone());
         tokio::try_join!(up, down).map(|_| ())
     };
+    let fault = async { drop(broken.wait_for(|rule| rule.refuse || rule.cuts != cuts).await) };
     tokio::select! {
         biased;
-        _ = broken.wait_for(|rule| rule.refuse || rule.cuts != cuts) => Ok(()),
+        () = fault => Ok(()),
         end = both => end,
     }
 }

@@ -1,7 +1,7 @@
 //! Watches EndpointSlices and Endpoints directly at the server, over its restarts, and measures when
 //! slices show the changes of pods.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ pub(crate) struct Published {
     pub(crate) endpoints_writes: usize,
     pub(crate) last_event: Instant,
     /// Changes that no slice shows yet: the new readiness by the name of the pod, and the time.
-    pub(crate) waiting: HashMap<String, (bool, Instant)>,
+    pub(crate) waiting: BTreeMap<String, (bool, Instant)>,
     pub(crate) calm_ms: Vec<f64>,
     pub(crate) disturbed_ms: Vec<f64>,
     /// The present fault, or the end of the last one.
@@ -47,7 +47,7 @@ impl Published {
             slice_writes: 0,
             endpoints_writes: 0,
             last_event: Instant::now(),
-            waiting: HashMap::new(),
+            waiting: BTreeMap::new(),
             calm_ms: Vec::new(),
             disturbed_ms: Vec::new(),
             disturbed_until: None,
