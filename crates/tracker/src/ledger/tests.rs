@@ -138,7 +138,7 @@ fn the_content_of_a_write_that_is_over_is_not_expected() {
     assert_eq!(fixture.echo(5, "x"), "unknown");
     assert!(!fixture.send("a").answered(version(5), version(1)));
     assert_eq!(fixture.echo(6, "x"), "unknown");
-    assert_eq!(fixture.observe(6), Overtaken { owner: owner() });
+    assert_eq!(fixture.observe(6), Overtaken { owner: ObjectKey::new("n", "web") });
     assert!(fixture.ledger.is_empty());
 }
 
