@@ -35,8 +35,8 @@ pub(crate) enum Command {
     /// Measure how CPU, memory and planning grow with a cluster, on the embedded API server; write
     /// JSON and plots
     Growth(GrowthOptions),
-    /// Run two replicas of a controller for hours, with changes, restarts and faults of the network;
-    /// write figures and plots
+    /// Run two replicas of a controller for hours, with changes, restarts and faults of the
+    /// network; write figures and plots
     Soak(SoakOptions),
     /// Make the plots anew from the file of `growth` or `soak`
     Plot(PlotOptions),

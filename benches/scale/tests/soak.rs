@@ -72,6 +72,7 @@ fn a_soak_survives_faults_and_restarts_and_ends_with_nothing_to_write() {
     let again = folder.path().join("again");
     let plot = scale().arg("plot").arg(&file).arg("-o").arg(&again).output().unwrap();
     assert!(plot.status.success(), "{plot:?}");
+    assert_eq!(String::from_utf8(plot.stdout).unwrap(), table);
     for name in ["soak-memory.svg", "soak-descriptors.svg", "soak-latency.svg"] {
         let svg = std::fs::read_to_string(folder.path().join(name)).unwrap();
         assert!(svg.starts_with("<svg"));

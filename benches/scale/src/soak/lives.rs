@@ -101,7 +101,8 @@ fn slope(points: &[(f64, f64)]) -> f64 {
 mod tests {
     use super::*;
 
-    /// Returns an hour of a process whose memory grows after its start by 10 MB, and then by `an_hour`.
+    /// Returns an hour of a process whose memory grows by 10 MB after its start, and then by
+    /// `an_hour`.
     fn life(an_hour: f64, seconds: u32) -> Life {
         let sample = |at: u32| {
             let at = f64::from(at);

@@ -137,7 +137,7 @@ mod tests {
         Objects::new(&workload(), &Names { prefix: "soak".into() })
     }
 
-    /// Chooses changes, each of which ends at once.
+    /// Chooses changes. Each ends at once.
     fn chosen(seed: u64, count: usize) -> Vec<Change> {
         let (mut objects, mut random) = (objects(), ChaCha8Rng::seed_from_u64(seed));
         (0..count)

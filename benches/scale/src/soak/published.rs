@@ -1,5 +1,5 @@
-//! Watches EndpointSlices and Endpoints directly at the server, over its restarts, and measures when
-//! slices show the changes of pods.
+//! Watches EndpointSlices and Endpoints directly at the server, over its restarts, and measures
+//! when slices show the changes of pods.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 const SLICES: &str = "/apis/discovery.k8s.io/v1/endpointslices";
 const ENDPOINTS: &str = "/api/v1/endpoints";
 
-/// What the watches have seen.
+/// The outputs and changes that the watches have seen.
 #[derive(Debug)]
 pub(crate) struct Published {
     prefix: String,

@@ -114,8 +114,8 @@ impl Replica {
     }
 }
 
-/// Returns `HOST:PORT` of the server of a kubeconfig, and a function that makes this kubeconfig with
-/// another one.
+/// Returns `HOST:PORT` of the server of a kubeconfig, and a function that makes this kubeconfig
+/// with another one.
 fn through_proxy(path: &Path) -> anyhow::Result<(String, impl Fn(&str) -> anyhow::Result<String>)> {
     let mut kubeconfig =
         read_kubeconfig(Some(path)).with_context(|| format!("kubeconfig {}", path.display()))?;

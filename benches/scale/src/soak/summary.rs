@@ -1,4 +1,4 @@
-//! What a soak found, in a table, and what it must not find.
+//! The findings of a soak in a table, and those that it must not have.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::report::aligned;
 use crate::statistics::{median, percentile};
 use crate::workload::{counted, thousands};
 
-/// What the lines of a file say.
+/// The summary of the lines of a file.
 pub(crate) struct Summary {
     start: Option<Start>,
     samples: Vec<Sample>,

@@ -238,7 +238,7 @@ impl<T> State<T> {
         }
     }
 
-    /// Returns this state after a delay, of which the server asked for `least`.
+    /// Returns this state after a delay. The server asked for `least` of it.
     pub(crate) fn delayed(self, delay: Duration, least: Duration) -> Self {
         if delay.is_zero() { self } else { Self::BackingOff { delay, least, next: Box::new(self) } }
     }

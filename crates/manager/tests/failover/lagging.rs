@@ -151,8 +151,9 @@ async fn nothing_is_made_twice_after_the_leader_is_killed() {
     play(false, Arc::new(|_| ()), ALL).await;
 }
 
-/// The network between the standby and the server fails, and is back when the leader dies. Meanwhile
-/// the leader published changes, which the standby must not undo from what it had read before.
+/// The network between the standby and the server fails, and is back when the leader dies.
+/// Meanwhile the leader published changes, which the standby must not undo from what it had read
+/// before.
 #[tokio::test(start_paused = true)]
 async fn inputs_whose_watch_failed_are_read_before_anything_is_written() {
     for kinds in [&["pods"][..], &["services"], INPUTS] {

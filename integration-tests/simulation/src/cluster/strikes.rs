@@ -126,8 +126,8 @@ fn controller_of(headers: &HeaderMap) -> String {
 /// Returns the name of the object in the body of a create, which is JSON or protobuf.
 fn name_in(body: &[u8]) -> Option<String> {
     if let Some(envelope) = body.strip_prefix(b"k8s\0") {
-        // runtime.Unknown has the object in field 2; the object has its metadata, and these have the
-        // name, in field 1.
+        // runtime.Unknown has the object in field 2; the object has its metadata, and these have
+        // the name, in field 1.
         let name = field(field(field(envelope, 2)?, 1)?, 1)?;
         return String::from_utf8(name.to_vec()).ok();
     }

@@ -4,7 +4,7 @@ use super::fault::{Kind, Verb};
 use crate::text::{Field, word_enum};
 
 word_enum! {
-    /// What happens at a request.
+    /// A fault at one request.
     pub enum Strike {
         /// The process that sends it ends as SIGKILL does, and restarts two seconds later.
         "killed" Killed

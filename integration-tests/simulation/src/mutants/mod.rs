@@ -55,7 +55,7 @@ pub fn mutants() -> io::Result<Vec<Mutant>> {
     Ok(all)
 }
 
-/// What catches a mutant.
+/// A history, or the small worlds, that catch a mutant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Catcher {
     /// The history of a seed.

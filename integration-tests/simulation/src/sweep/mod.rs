@@ -23,10 +23,10 @@ pub use run::{Failure, Swept, play};
 /// The seeds whose histories are swept: the first ones of ten profiles.
 pub const SEEDS: u64 = 10;
 
-/// The named histories that are not swept: they show limits, up to which a rule holds only if nothing
-/// else goes wrong (docs/reliability.md, "The same, without a Lease, a write or a question"). In one,
-/// chance decides from which of two storages a process reads; in the other, only a renewal of the
-/// Lease shows that the storage went back.
+/// The named histories that are not swept: they show limits, at which a rule holds only if nothing
+/// else goes wrong (docs/reliability.md, "The same, without a Lease, a write or a question"). In
+/// one, chance decides from which of two storages a process reads; in the other, only a renewal of
+/// the Lease shows that the storage went back.
 const NOT_SWEPT: &[&str] = &["pod-deletion-that-an-old-watch-skips", "servers-with-two-storages"];
 
 /// A history and its requests.
@@ -122,9 +122,9 @@ pub struct Sweep {
 }
 
 impl Sweep {
-    /// Plays the named histories, and those of the first [`SEEDS`] seeds as `seed-N`, and finds their
-    /// requests. It takes those whose name contains `filter`, and of these each `step`-th. Calls
-    /// `done` after each.
+    /// Plays the named histories, and those of the first [`SEEDS`] seeds as `seed-N`, and finds
+    /// their requests. It takes those whose name contains `filter`, and of these each `step`-th.
+    /// Calls `done` after each.
     ///
     /// # Errors
     ///
