@@ -7,7 +7,7 @@ use std::process::{Child, Command};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube_endpoint_integration_tests::conformance::on_cluster::LABEL;
 use kube_endpoint_integration_tests::conformance::{Api, Kind};
-use kube_endpoint_integration_tests::processes::{ServerConfig, ServerProcess, binary};
+use kube_endpoint_integration_tests::processes::{ServerConfig, ServerProcess, binary, objects};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -23,7 +23,7 @@ impl Cluster {
     fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("requests.jsonl");
-        let config = ServerConfig { objects: Vec::new(), users: 2, log };
+        let config = ServerConfig { objects: objects(0, 0), users: 2, log };
         let server = ServerProcess::start(APISERVER.as_ref(), folder.path(), config);
         Self { server, folder }
     }
