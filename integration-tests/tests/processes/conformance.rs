@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
+use std::time::Duration;
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube_endpoint_integration_tests::conformance::on_cluster::LABEL;
@@ -50,14 +51,22 @@ impl Cluster {
         Api::new(kube::Client::try_from(config.unwrap()).unwrap(), "default")
     }
 
-    /// Returns the names of the namespaces and nodes of runs.
+    /// Returns the names of the namespaces and nodes of runs that are left after a minute. The
+    /// server deletes a namespace some time after the request.
     async fn left(&self) -> Vec<String> {
         let api = self.api().await;
         let mut left = Vec::new();
-        for kind in [Kind::Namespace, Kind::Node] {
-            let objects = api.list(kind).await.unwrap();
-            let of_runs = objects.iter().filter(|it| !it["metadata"]["labels"][LABEL].is_null());
-            left.extend(of_runs.map(|it| it["metadata"]["name"].to_string()));
+        for _ in 0..60 {
+            left.clear();
+            for kind in [Kind::Namespace, Kind::Node] {
+                let objects = api.list(kind).await.unwrap();
+                let of_runs = objects.iter().filter(|it| !it["metadata"]["labels"][LABEL].is_null());
+                left.extend(of_runs.map(|it| it["metadata"]["name"].to_string()));
+            }
+            if left.is_empty() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
         }
         left
     }
