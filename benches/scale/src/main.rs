@@ -75,8 +75,8 @@ async fn command(options: Options) -> anyhow::Result<()> {
         Some(Command::Clean(options)) => run::clean(&options).await,
         Some(Command::Growth(options)) => growth::run(&options).await,
         Some(Command::Plot(options)) => match soak::plot(&options)? {
-            true => Ok(()),
-            false => growth::plot(&options),
+            Some(summary) => print(&summary),
+            None => growth::plot(&options),
         },
         Some(Command::Soak(options)) => soak::run(&options).await,
         Some(Command::Serve { kubeconfig, tls }) => {

@@ -101,8 +101,7 @@ fn slope(points: &[(f64, f64)]) -> f64 {
 mod tests {
     use super::*;
 
-    /// Returns an hour of a process whose memory grows by 10 MB after its start, and then by
-    /// `an_hour`.
+    /// Returns a process whose memory grows by 10 MB when it starts, and then by `an_hour`.
     fn life(an_hour: f64, seconds: u32) -> Life {
         let sample = |at: u32| {
             let at = f64::from(at);

@@ -119,12 +119,12 @@ pub(crate) async fn run(options: &SoakOptions) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Makes plots and the summary again if the file is one of a soak. Returns false if it is not.
-pub(crate) fn plot(options: &PlotOptions) -> anyhow::Result<bool> {
-    let Ok(lines) = record::read(&options.file) else { return Ok(false) };
+/// Makes plots again if the file is one of a soak, and returns its summary. Otherwise returns
+/// `None`.
+pub(crate) fn plot(options: &PlotOptions) -> anyhow::Result<Option<String>> {
+    let Ok(lines) = record::read(&options.file) else { return Ok(None) };
     draw(&lines, &options.output)?;
-    print(&Summary::of(&lines).text())?;
-    Ok(true)
+    Ok(Some(Summary::of(&lines).text()))
 }
 
 fn draw(lines: &[Line], folder: &Path) -> anyhow::Result<()> {

@@ -137,7 +137,7 @@ mod tests {
         Objects::new(&workload(), &Names { prefix: "soak".into() })
     }
 
-    /// Chooses changes. Each ends at once.
+    /// Chooses changes that each end at once.
     fn chosen(seed: u64, count: usize) -> Vec<Change> {
         let (mut objects, mut random) = (objects(), ChaCha8Rng::seed_from_u64(seed));
         (0..count)

@@ -16,7 +16,7 @@ pub(crate) struct SoakOptions {
     /// The API server of a test cluster [default: the embedded one]
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// The controller. Two replicas of it run; {kubeconfig} becomes the path of a kubeconfig
+    /// The controller that runs in two replicas; {kubeconfig} becomes the path of a kubeconfig
     /// [default: kube-endpoint-manager beside this program, with --secure-port=0]
     #[arg(long, value_name = "COMMAND")]
     pub(crate) command: Option<String>,

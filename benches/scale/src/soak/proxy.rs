@@ -12,7 +12,7 @@ use tokio::task::AbortHandle;
 /// The bytes that it reads at a time.
 const PIECE: usize = 64 << 10;
 
-/// The treatment of connections and bytes by the proxy. The default forwards everything at once.
+/// The treatment of connections and bytes. The default forwards everything at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Rule {
     /// It closes all connections, and each new one at once.

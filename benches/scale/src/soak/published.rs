@@ -24,7 +24,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 const SLICES: &str = "/apis/discovery.k8s.io/v1/endpointslices";
 const ENDPOINTS: &str = "/api/v1/endpoints";
 
-/// The outputs and changes that the watches have seen.
+/// The writes and latencies that the watches have seen.
 #[derive(Debug)]
 pub(crate) struct Published {
     prefix: String,

@@ -87,7 +87,7 @@ pub(crate) struct Exit {
     pub(crate) how: String,
 }
 
-/// The findings after the last fault.
+/// The state after the last fault.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct End {
     pub(crate) at: f64,

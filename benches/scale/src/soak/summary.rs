@@ -1,4 +1,4 @@
-//! The findings of a soak in a table, and those that it must not have.
+//! A table of what a soak found, and the problems among it.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::report::aligned;
 use crate::statistics::{median, percentile};
 use crate::workload::{counted, thousands};
 
-/// The summary of the lines of a file.
+/// The lines of a file, by kind.
 pub(crate) struct Summary {
     start: Option<Start>,
     samples: Vec<Sample>,
