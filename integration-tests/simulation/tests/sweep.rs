@@ -3,17 +3,17 @@
 use kube_endpoint_simulation::report;
 use kube_endpoint_simulation::sweep::{Sweep, play};
 
-/// Each third history: the first play of each finds its points.
-const STEP: usize = 3;
-/// The number of points. 2,000 would take seven minutes of CPU time.
-const SAMPLE: usize = 400;
+/// Each fifth history: the first play of each finds its points.
+const STEP: usize = 5;
+/// The number of points. 2,000 would take a quarter of an hour of CPU time.
+const SAMPLE: usize = 200;
 /// The seed that chooses them.
 const SEED: u64 = 1;
 /// The number of failures after which the test stops.
 const MOST_FAILURES: usize = 3;
 
 #[test]
-fn all_rules_hold_with_a_fault_at_each_of_400_requests() {
+fn all_rules_hold_with_a_fault_at_each_of_200_requests() {
     let sweep = Sweep::of("", STEP, |_| ()).unwrap();
     let swept = play(&sweep, &sweep.sample(SAMPLE, SEED), MOST_FAILURES, |_, _| ());
     let reports: Vec<String> = swept
@@ -27,6 +27,6 @@ fn all_rules_hold_with_a_fault_at_each_of_400_requests() {
     assert_eq!(points, SAMPLE);
     assert!(struck > SAMPLE * 9 / 10, "{swept:#?}");
     for (strike, [_, struck]) in &swept.by_strike {
-        assert!(*struck > 20, "{strike}: {struck}");
+        assert!(*struck > 8, "{strike}: {struck}");
     }
 }
