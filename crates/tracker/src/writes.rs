@@ -144,7 +144,7 @@ impl WriteTracker {
         let book = self.book();
         let is_unseen = |key: &ObjectKey| {
             let phase = book.objects.get(key).map(|object| &object.phase);
-            matches!(phase, Some(Phase::Written { version, created: true }) if *version <= position)
+            matches!(phase, Some(Phase::Written { version, created: true, .. }) if *version <= position)
         };
         let mut unseen: Vec<ObjectKey> = book
             .owners

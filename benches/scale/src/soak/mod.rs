@@ -1,5 +1,5 @@
 //! `scale soak`: runs two replicas of a controller for a long time, with changes of the cluster,
-//! restarts of both sides and faults of the network. See docs/reliability.md.
+//! restarts of both sides and faults of the network. See docs/performance.md.
 
 mod churn;
 mod curves;

@@ -63,8 +63,8 @@ pub(crate) enum Phase {
     /// A write is in flight. `seen` is the latest state of the object that the cache has shown
     /// since, and `uid` that of the object that exists since the last event.
     InFlight { seen: Option<Seen>, uid: Option<Text> },
-    /// The server answered a create or an update with this version.
-    Written { version: ResourceVersion, created: bool },
+    /// The server answered a create or an update of the owner's with this version.
+    Written { owner: ObjectKey, version: ResourceVersion, created: bool },
     /// The server deleted the object.
     Deleted { uid: Text },
 }
@@ -110,7 +110,7 @@ impl Book {
             self.remove(owner, object);
             return seen > echo || differs;
         }
-        written.phase = Phase::Written { version, created };
+        written.phase = Phase::Written { owner: owner.clone(), version, created };
         self.answered(owner, object).objects.insert(object.clone());
         // After a restore a watch may have skipped the event, and a bookmark may have moved the
         // cache to just this version. Without a restore this costs a sync, if the echo comes
@@ -177,25 +177,16 @@ impl Book {
             Phase::Deleted { uid: deleted } if deleted == uid => return Observation::Own,
             Phase::Deleted { .. } => Observation::Foreign,
             Phase::Written { version: written, .. } if version < *written => return Observation::Own,
-            Phase::Written { version: written, .. } => {
-                let is_own = version == *written && tracked.differs != Some(version);
-                let is_overtaken = version > *written;
-                if is_own {
-                    Observation::Own
-                } else if is_overtaken && let Some(owner) = self.owner_of(object) {
-                    Observation::Overtaken { owner }
-                } else {
-                    Observation::Foreign
-                }
+            Phase::Written { owner, version: written, .. } if version > *written => {
+                Observation::Overtaken { owner: owner.clone() }
+            }
+            Phase::Written { .. } => {
+                let is_own = tracked.differs != Some(version);
+                if is_own { Observation::Own } else { Observation::Foreign }
             }
         };
         self.objects.remove(object);
         observed
-    }
-
-    #[expect(clippy::disallowed_methods, reason = "an object has one owner")]
-    fn owner_of(&self, object: &ObjectKey) -> Option<ObjectKey> {
-        self.owners.iter().find(|(_, owner)| owner.objects.contains(object)).map(|(key, _)| key.clone())
     }
 
     pub(crate) fn observe_deleted(&mut self, object: &ObjectKey, uid: &Text) -> Observation {

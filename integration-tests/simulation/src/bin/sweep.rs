@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io;
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -65,6 +64,10 @@ fn main() -> anyhow::Result<()> {
         None if options.resume => (saved.read()?..sweep.points()).collect(),
         None => (options.from..sweep.points()).collect(),
     };
+    if options.sample.is_none() {
+        // An error comes now and not when all points have been played.
+        saved.write(numbers.first().copied().unwrap_or(sweep.points()))?;
+    }
     let bar = ProgressBar::new(numbers.len() as u64).with_style(style).with_message("points, no failures");
     let done = Mutex::new((BTreeSet::new(), Instant::now()));
     let next_of = |done: &BTreeSet<usize>| numbers.iter().copied().find(|number| !done.contains(number));
@@ -83,12 +86,13 @@ fn main() -> anyhow::Result<()> {
         }
     });
     bar.finish();
+    let printed = print_result(&swept, &options);
     if options.sample.is_none()
         && let Ok((done, _)) = done.into_inner()
     {
         saved.write(next_of(&done).unwrap_or(sweep.points()))?;
     }
-    print_result(&swept, &options)
+    printed
 }
 
 fn print_failure(Failure { number, name, history, violation, .. }: &Failure) {
@@ -126,8 +130,10 @@ impl Saved<'_> {
         format!("of {} in {:?}", self.points, self.options.history)
     }
 
-    fn write(&self, next: usize) -> io::Result<()> {
-        fs::write(&self.file, format!("{next} {}", self.of()))
+    fn write(&self, next: usize) -> anyhow::Result<()> {
+        let written = fs::create_dir_all("target")
+            .and_then(|()| fs::write(&self.file, format!("{next} {}", self.of())));
+        written.with_context(|| format!("writing {}", self.file.display()))
     }
 
     fn read(&self) -> anyhow::Result<usize> {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use http::Request;
 use http::header::{HeaderValue, USER_AGENT};
-use http::{Request, Version};
 use kube::client::Body;
 use kube_endpoint_embedded_apiserver::{Fault as ServerFault, FaultRule, RequestInfo, ServiceError};
 use tokio::time::Instant;
@@ -113,7 +113,6 @@ impl Connection {
         *refused.method_mut() = request.method().clone();
         *refused.uri_mut() = request.uri().clone();
         *refused.headers_mut() = request.headers().clone();
-        *refused.version_mut() = Version::HTTP_2;
         let agent = refused.headers().get(USER_AGENT).and_then(|agent| agent.to_str().ok());
         let agent = HeaderValue::from_str(&format!("{}{REFUSED}", agent.unwrap_or_default()));
         if let Ok(agent) = agent {
