@@ -290,6 +290,10 @@ impl Run<'_> {
         self.places = places;
         self.cluster.managers.stop(Manager::C, None);
         self.start_managers();
+        // Also a server that was an hour behind shows everything in the end.
+        if let Some(at) = self.cluster.managers.servers.catch_up_at() {
+            sleep_until(at).await;
+        }
         self.cluster.complete().await;
         tokio::time::sleep(self.history.setup.recovery()).await;
         self.check_now();

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tokio::time::Instant;
+
 use crate::handle::EmbeddedApiServer;
 use crate::server::Inner;
 use crate::service::ApiService;
@@ -82,5 +84,11 @@ impl Replica {
     /// number of these changes.
     pub fn remove_lag(&self, id: usize) -> usize {
         self.caches.remove(id)
+    }
+
+    /// Returns the time at which the watch caches have read all changes so far, or `None` if no
+    /// change is late.
+    pub fn catches_up_at(&self) -> Option<Instant> {
+        self.caches.last_arrival()
     }
 }

@@ -134,6 +134,13 @@ impl WatchCaches {
         self.0.lock().tables.get(table)?.missing.front().map(|(arrival, _)| *arrival)
     }
 
+    /// Returns the time of the last arrival in all caches, or `None` if all have arrived.
+    pub(crate) fn last_arrival(&self) -> Option<Instant> {
+        let (state, now) = (self.0.lock(), Instant::now());
+        let last = state.tables.iter().filter_map(|behind| behind.missing.back());
+        last.map(|(arrival, _)| *arrival).filter(|arrival| *arrival > now).max()
+    }
+
     /// Fills the caches anew with the state of the store at a version.
     pub(crate) fn fill(&self, version: u64) {
         let mut state = self.0.lock();

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use kube_endpoint_embedded_apiserver::{ApiService, EmbeddedApiServer, Lag, Replica, RequestInfo};
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use crate::history::{Manager, sender};
 
@@ -67,6 +68,12 @@ impl Servers {
     pub(super) fn remove_lag(&self, fault: usize) -> usize {
         let ended = self.lags.lock().remove(&fault).unwrap_or_default();
         ended.into_iter().map(|(view, id)| self.replicas[&view].remove_lag(id)).sum()
+    }
+
+    /// Returns the time at which all servers have read all changes so far, or `None` if no change
+    /// is late.
+    pub(crate) fn catch_up_at(&self) -> Option<Instant> {
+        self.replicas.values().filter_map(Replica::catches_up_at).max()
     }
 
     /// Fills the caches of a server anew.
