@@ -41,6 +41,18 @@ pub struct Manager {
     other_tasks: Vec<(String, BoxFuture<'static, ()>)>,
     #[cfg(feature = "ui")]
     pub(crate) ui: Option<crate::ui::Ui>,
+    cycle: CycleBreaker,
+}
+
+/// Drops the handlers of the stores when the manager ends, also if it never runs or its future is
+/// dropped. The stores hold the controllers as handlers, and they hold the stores: without this,
+/// all objects stayed in memory.
+struct CycleBreaker(ManagerHandle);
+
+impl Drop for CycleBreaker {
+    fn drop(&mut self) {
+        self.0.cluster().remove_handlers();
+    }
 }
 
 impl Manager {
@@ -115,6 +127,7 @@ impl Manager {
             blueprint,
             parts,
             election,
+            cycle: CycleBreaker(handle.clone()),
             handle,
             other_tasks: vec![("certificates".to_owned(), Box::pin(certificates.warn(clock)))],
             #[cfg(feature = "ui")]
@@ -174,6 +187,9 @@ impl Manager {
     /// `shutdown`, the manager waits up to a second for the answers to the writes that it has sent,
     /// and releases the lease. It abandons the queued keys, since the next leader syncs all keys.
     ///
+    /// Dropping the future ends everything at once and keeps the lease, as the death of the process
+    /// does.
+    ///
     /// # Errors
     ///
     /// If a task panics or ends before the shutdown, or another process may hold the lease. The
@@ -193,9 +209,6 @@ impl Manager {
         if let Some(audit) = audit {
             audit.flush(AUDIT_TIMEOUT).await;
         }
-        // This breaks a cycle: the cluster holds the controllers as handlers, and they hold the
-        // cluster.
-        handle.cluster().remove_handlers();
         result
     }
 }

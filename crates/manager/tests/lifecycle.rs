@@ -2,11 +2,13 @@
 //! rate limits, and its shutdown.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube_endpoint_controllers::ApiClient;
 use kube_endpoint_controllers::{ControllerName, Manager, ManagerError, Settings};
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule, LoggedRequest};
+use kube_endpoint_informer::{Cluster, Handler};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -146,6 +148,42 @@ async fn an_idle_manager_stops_immediately() {
     let running = Running::start(&server, &Settings::default());
     sleep(seconds(30)).await;
     assert!(running.stop().await < seconds(1));
+}
+
+/// A handler that holds the stores, as the controllers do.
+struct Holder(#[expect(dead_code, reason = "it only keeps the stores in memory")] Cluster);
+
+impl Handler for Holder {}
+
+#[tokio::test(start_paused = true)]
+async fn a_manager_that_is_dropped_leaves_nothing_in_memory() {
+    let server = server_with(1).await;
+    let manager = || {
+        let client = ApiClient::for_tests(server.service());
+        let manager = Manager::new(client, &Settings::default(), server.now(), 1).unwrap();
+        let (sent, made) = std::sync::mpsc::channel();
+        manager.add_handler(move |cluster| {
+            let holder = Arc::new(Holder(cluster.clone()));
+            sent.send(Arc::downgrade(&holder)).unwrap();
+            holder
+        });
+        (manager, made.recv().unwrap())
+    };
+    let (unused, holder) = manager();
+    assert!(holder.upgrade().is_some());
+    drop(unused);
+    assert!(holder.upgrade().is_none(), "a manager that never ran");
+
+    let (running, holder) = manager();
+    let handle = running.handle();
+    let running = tokio::spawn(running.run(std::future::pending()));
+    sleep(seconds(30)).await;
+    assert!(handle.has_synced() && holder.upgrade().is_some());
+    running.abort();
+    assert!(running.await.unwrap_err().is_cancelled());
+    // Its own tasks end at their next turn.
+    sleep(seconds(1)).await;
+    assert!(holder.upgrade().is_none(), "a manager whose future was dropped");
 }
 
 #[tokio::test(start_paused = true)]

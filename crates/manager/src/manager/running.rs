@@ -14,7 +14,7 @@ use super::election::{Election, Happening};
 use super::informers::Informers;
 use super::take_over::TakeOver;
 use super::tasks::NamedTasks;
-use super::{Manager, ManagerError, ManagerHandle};
+use super::{CycleBreaker, Manager, ManagerError, ManagerHandle};
 
 /// The shortest time between two starts because the server's storage went back. At its end the
 /// manager starts again if it has seen new evidence. Otherwise it lists all kinds once more, in
@@ -38,12 +38,14 @@ pub(super) struct Running {
     other_tasks: NamedTasks,
     /// The time at which the manager lists all kinds once more.
     listed_again_at: Option<Instant>,
+    /// Dropped last, when no task uses the handlers.
+    _cycle: CycleBreaker,
 }
 
 impl Running {
     /// Starts the informers, and without leader election also the controllers.
     pub(super) fn start(manager: Manager) -> Self {
-        let Manager { mut blueprint, parts, handle, .. } = manager;
+        let Manager { mut blueprint, parts, handle, cycle, .. } = manager;
         let Parts { cluster, fence, controllers, event_tasks, recorders } = parts;
         let (take_over, informers, stop_informers) = start_informers(&mut blueprint, cluster, handle.clone());
         let report = handle.clone();
@@ -72,6 +74,7 @@ impl Running {
             event_tasks,
             other_tasks,
             listed_again_at: None,
+            _cycle: cycle,
         }
     }
 
@@ -82,8 +85,7 @@ impl Running {
         self.informers.abort().await;
         self.event_tasks.abort().await;
         let before = self.handle.cluster();
-        // This breaks a cycle: the cluster holds the controllers as handlers, and they hold the
-        // cluster.
+        // Otherwise the old stores and controllers would keep each other in memory.
         before.remove_handlers();
         // Controllers that have not begun, such as those of a standby, have not looked for
         // leftovers yet. They do so when they begin.
