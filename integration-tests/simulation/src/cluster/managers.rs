@@ -169,7 +169,7 @@ impl Managers {
     /// Records what the process reads, and when its controllers start again.
     fn watch(&self, manager: Manager, running: &Running) {
         let positions = self.watcher.lock().started(manager, &running.link.name);
-        let (watcher, began) = (self.watcher.clone(), self.watcher.lock().began());
+        let watcher = self.watcher.clone();
         let is_first = AtomicBool::new(true);
         let is_addon = self.setup.beside && manager != Manager::K;
         running.handle.add_handler(move |cluster| {
@@ -177,7 +177,7 @@ impl Managers {
                 watcher.lock().starts_again(manager);
             }
             let (cluster, positions) = (cluster.clone(), Arc::clone(&positions));
-            Arc::new(Recorder { cluster, began, positions, is_addon })
+            Arc::new(Recorder::new(cluster, manager, watcher.clone(), positions, is_addon))
         });
     }
 

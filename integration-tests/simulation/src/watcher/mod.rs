@@ -44,8 +44,8 @@ use beside::Beside;
 pub use beside::{Led, Tested};
 use consumers::Inputs;
 use edits::Edits;
-use positions::Positions;
 pub(crate) use positions::Recorder;
+use positions::{Position, Positions};
 use rules::Write;
 pub(crate) use rules::writer_of_user;
 use traffic::{Questions, Traffic, asked_about, service_in};
@@ -104,6 +104,8 @@ pub(crate) struct Watcher {
     inputs: Inputs,
     pending: Option<PendingChange>,
     positions: BTreeMap<Manager, Arc<Mutex<Positions>>>,
+    /// True once a step has set a storage back, or made servers answer as if it were.
+    may_read_older: bool,
     trouble: Trouble,
     /// When a fault last began or ended.
     last_fault: Option<Duration>,
@@ -143,6 +145,7 @@ impl SharedWatcher {
             inputs: Inputs::default(),
             pending: None,
             positions: BTreeMap::new(),
+            may_read_older: false,
             trouble: Trouble::new(setup.silence()),
             last_fault: None,
             edits: Edits::default(),
@@ -199,6 +202,19 @@ impl Watcher {
             self.trouble.happens(at);
         }
         self.transcript.add(at, LineKind::Step, || step.action.to_string());
+        self.may_read_older |= matches!(
+            step.action,
+            Action::Fault(_, Fault::OlderLists { .. } | Fault::OtherStorage { .. })
+                | Action::Process(Process::Restore { .. })
+        );
+    }
+
+    /// Records that the caches of a process show an older state than before.
+    fn reads_older(&mut self, manager: Manager, before: Position, now: Position) {
+        if !self.may_read_older {
+            let detail = format!("{now:?} after {before:?}");
+            self.fails("the caches of a process never go back", manager.word(), detail);
+        }
     }
 
     /// Records that a change of the history had an effect.

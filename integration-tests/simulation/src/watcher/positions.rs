@@ -8,7 +8,9 @@ use std::time::Duration;
 use kube_endpoint_core_model::{EndpointSelector, Endpoints, Node, ObjectKey, Service};
 use kube_endpoint_informer::{Change, Cluster, Handler, Kind, PodEvent};
 use parking_lot::Mutex;
-use tokio::time::Instant;
+
+use super::SharedWatcher;
+use crate::history::Manager;
 
 /// The longest time from the reading of a plan's inputs to the answer to its last write.
 pub(crate) const LONGEST_PLAN: Duration = Duration::from_secs(120);
@@ -28,6 +30,12 @@ pub(crate) struct Position {
 }
 
 impl Position {
+    /// Returns true if the process has listed each kind.
+    fn is_complete(self) -> bool {
+        let Self { pods, services, nodes, endpoints, selectors } = self;
+        ![pods, services, nodes, endpoints, selectors].contains(&0)
+    }
+
     /// Returns the lower version of each kind.
     fn at_most(self, other: Self) -> Self {
         Self {
@@ -45,13 +53,9 @@ impl Position {
 pub(crate) struct Positions(VecDeque<(Duration, Position)>);
 
 impl Positions {
-    /// Records a position if the process has listed all kinds, and the last record is not from the
-    /// same second or higher: a list may show an older state.
+    /// Records a position of a process that has listed all kinds, if the last record is not from
+    /// the same second or higher: a list may show an older state.
     pub(crate) fn record(&mut self, at: Duration, position: Position) {
-        let Position { pods, services, nodes, endpoints, selectors } = position;
-        if [pods, services, nodes, endpoints, selectors].contains(&0) {
-            return;
-        }
         if self
             .0
             .back()
@@ -74,17 +78,30 @@ impl Positions {
     }
 }
 
-/// Records positions whenever a store changes.
+/// Records positions whenever a store changes, and checks that none goes back.
 pub(crate) struct Recorder {
-    pub(crate) cluster: Cluster,
-    pub(crate) began: Instant,
-    pub(crate) positions: Arc<Mutex<Positions>>,
+    cluster: Cluster,
+    manager: Manager,
+    watcher: SharedWatcher,
+    positions: Arc<Mutex<Positions>>,
     /// True if the process runs the endpoint selector controller, which does not read Endpoints.
     /// The others do not read EndpointSelectors.
-    pub(crate) is_addon: bool,
+    is_addon: bool,
+    /// The last position.
+    last: Mutex<Position>,
 }
 
 impl Recorder {
+    pub(crate) fn new(
+        cluster: Cluster,
+        manager: Manager,
+        watcher: SharedWatcher,
+        positions: Arc<Mutex<Positions>>,
+        is_addon: bool,
+    ) -> Self {
+        Self { cluster, manager, watcher, positions, is_addon, last: Mutex::default() }
+    }
+
     fn record(&self) {
         let unread = if self.is_addon { Kind::Endpoints } else { Kind::EndpointSelectors };
         // Nothing that a process does not read keeps it from knowing the state.
@@ -96,7 +113,15 @@ impl Recorder {
             endpoints: at(Kind::Endpoints),
             selectors: at(Kind::EndpointSelectors),
         };
-        self.positions.lock().record(self.began.elapsed(), position);
+        if !position.is_complete() {
+            return;
+        }
+        let before = std::mem::replace(&mut *self.last.lock(), position);
+        let mut watcher = self.watcher.lock();
+        if before.at_most(position) != before {
+            watcher.reads_older(self.manager, before, position);
+        }
+        self.positions.lock().record(watcher.began().elapsed(), position);
     }
 }
 
@@ -133,7 +158,7 @@ mod tests {
     #[test]
     fn what_was_read_two_minutes_ago_was_read_by_every_plan() {
         let mut positions = Positions::default();
-        for (second, version) in [(0, 0), (10, 5), (11, 6), (100, 7), (131, 8), (140, 9)] {
+        for (second, version) in [(10, 5), (11, 6), (100, 7), (131, 8), (140, 9)] {
             positions.record(Duration::from_secs(second), position(version));
         }
         let check = |second, want: Option<u64>| {
