@@ -201,7 +201,7 @@ impl<R: Reconciler> Runtime<R> {
             return Err(self.requeue_when_cache_changes(key));
         }
         self.keys.with_kept_rare(key, |state| state.holds.clear(Hold::OwnWrites));
-        self.writer.tracker().settle_updates(key, |object| {
+        self.writer.tracker().settle(key, |object| {
             let mut metadata = outputs.iter().map(|output| output.metadata());
             metadata.find(|it| it.key() == *object).map(|it| it.resource_version)
         });

@@ -170,8 +170,8 @@ impl<R: Reconciler> Runtime<R> {
     }
 
     /// Carries out sub-plans in order. After a sub-plan that failed it carries out the others, as
-    /// upstream does, unless the API server is too busy. After a failure it keeps the trigger time
-    /// for the retry.
+    /// upstream does, unless the API server is too busy or an object exists that the plans do not
+    /// know. After a failure it keeps the trigger time for the retry.
     ///
     /// # Errors
     ///
@@ -188,16 +188,16 @@ impl<R: Reconciler> Runtime<R> {
             return Ok(Completion::Recorded);
         }
         let mut failures = Vec::new();
-        let (mut answered, mut busy) = (false, false);
+        let (mut answered, mut ends) = (false, false);
         for (index, writes) in sub_plans.into_iter().enumerate() {
-            if !(busy || answered || writes.is_empty()) {
+            if !(ends || answered || writes.is_empty()) {
                 // Before the first write: another client may be faster than its answer.
                 self.keys.with_kept_rare(key, |state| state.foreign.answered(Instant::now()));
                 self.space_writes(key);
                 answered = true;
             }
             self.note(|details| details.plans(&writes));
-            if busy {
+            if ends {
                 continue;
             }
             let mut slowest = Duration::ZERO;
@@ -233,7 +233,13 @@ impl<R: Reconciler> Runtime<R> {
             if failed.iter().any(|failed| matches!(failed.error, WriteError::NamespaceTerminating(_))) {
                 return Ok(Completion::NamespaceTerminating);
             }
-            busy = failed.iter().any(|failed| matches!(failed.error, WriteError::Busy { .. }));
+            ends = failed.iter().any(|failed| match failed.error {
+                WriteError::Busy { .. } => true,
+                // A name that was generated for one sub-plan exists, perhaps from another one,
+                // which would create its object again.
+                WriteError::AlreadyExists(_) => R::Output::GENERATES_NAMES,
+                _ => false,
+            });
             failures.extend(failed);
         }
         self.count_conflicts(key, &failures);

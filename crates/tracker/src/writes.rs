@@ -170,14 +170,16 @@ impl WriteTracker {
         Some(taken)
     }
 
-    /// Drops the owner's updates whose outcome the cache shows. Call this before a plan is made,
-    /// with a function that returns the version that the plan sees. If an update was carried out,
-    /// it made the version that follows the one that it replaced. A cache that shows any other
-    /// version is therefore past the update.
-    pub fn settle_updates(&self, owner: &ObjectKey, cached: impl Fn(&ObjectKey) -> Option<ResourceVersion>) {
+    /// Drops the owner's creates and updates whose outcome the cache shows. Call this before a plan
+    /// is made, with a function that returns the version that the plan sees: an event does not do
+    /// this, since a plan that is being carried out may have been made before it. If an update was
+    /// carried out, it made the version that follows the one that it replaced. A cache that shows
+    /// any other version is therefore past the update.
+    pub fn settle(&self, owner: &ObjectKey, cached: impl Fn(&ObjectKey) -> Option<ResourceVersion>) {
         let mut book = self.book();
         let Some(entry) = book.owners.get_mut(owner) else { return };
         entry.updates.retain(|object, replaced| cached(object) == Some(*replaced));
+        entry.unresolved.retain(|name| cached(&ObjectKey::new(&*owner.namespace, &**name)).is_none());
         book.drop_settled(owner);
     }
 
@@ -205,12 +207,6 @@ impl WriteTracker {
         version: ResourceVersion,
     ) -> Observation {
         let mut book = self.book();
-        if let Some(owner) = owner
-            && let Some(entry) = book.owners.get_mut(owner)
-        {
-            // It exists, so a create of that name need not be tried again.
-            entry.unresolved.remove(&object.name);
-        }
         let observed = book.observe_applied(object, uid, version);
         book.drop_observed(owner, object);
         observed

@@ -24,6 +24,7 @@ mod finish;
 pub mod history;
 pub mod mutants;
 mod objects;
+mod parallel;
 mod play;
 mod random;
 mod report;

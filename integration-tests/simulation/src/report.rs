@@ -3,7 +3,8 @@
 use std::fmt::Write;
 
 use crate::history::History;
-use crate::play::{simulate, simulate_with_transcript};
+use crate::play::simulate_with_transcript;
+use crate::runner::{or_panic, simulate_or_panic};
 use crate::shrink::shrink;
 use crate::watcher::{LineKind, Violation};
 
@@ -15,9 +16,10 @@ const LONGEST_TIMELINE: usize = 120;
 /// Makes a failing history shorter and describes it: the rule, the history as text, and the steps
 /// with the writes between them.
 pub fn report(history: &History, violation: &Violation) -> String {
-    let is_same = |shorter: &History| simulate(shorter).violation.is_some_and(|it| it.rule == violation.rule);
+    let is_same =
+        |shorter: &History| simulate_or_panic(shorter).violation.is_some_and(|it| it.rule == violation.rule);
     let shrunk = shrink(history, TRIES, is_same);
-    let outcome = simulate_with_transcript(&shrunk);
+    let outcome = or_panic(|| simulate_with_transcript(&shrunk));
     let violation = outcome.violation.as_ref().unwrap_or(violation);
     let mut text = format!("seed {}: {violation}\n\n{shrunk}\ntimeline:\n", history.setup.seed);
     let until = crate::text::Field::write(&violation.at);

@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -10,6 +9,7 @@ use tokio::time::Instant;
 
 use crate::history::{History, Profile};
 use crate::mutants::NOTHING_PANICS;
+use crate::parallel::on_all_cores;
 use crate::play::{Outcome, simulate};
 use crate::statistics::Statistics;
 use crate::watcher::Violation;
@@ -41,28 +41,13 @@ pub fn run_seeds(
     done: impl Fn(usize) + Sync,
 ) -> Run {
     let began = Instant::now();
-    let next = AtomicU64::new(seeds.start);
-    let failed = AtomicUsize::new(0);
     let all = Mutex::new(Run::default());
-    let threads = std::thread::available_parallelism().map_or(2, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                let mut part = Run::default();
-                while failed.load(Ordering::Relaxed) < most_failures {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if !seeds.contains(&seed) {
-                        break;
-                    }
-                    part.play(seed, profile);
-                    let failures = failed.load(Ordering::Relaxed);
-                    let now = part.failures.iter().filter(|failure| failure.seed == seed).count();
-                    failed.fetch_add(now, Ordering::Relaxed);
-                    done(failures + now);
-                }
-                all.lock().add(part);
-            });
-        }
+    let is_enough = || all.lock().failures.len() >= most_failures;
+    on_all_cores(seeds, is_enough, |seed| {
+        let one = Run::of(seed, profile);
+        let mut all = all.lock();
+        all.add(one);
+        done(all.failures.len());
     });
     let mut all = all.into_inner();
     all.failures.sort_by_key(|failure| failure.seed);
@@ -72,7 +57,12 @@ pub fn run_seeds(
 
 /// Plays a history. A panic counts as a rule that does not hold.
 pub(crate) fn simulate_or_panic(history: &History) -> Outcome {
-    catch_unwind(AssertUnwindSafe(|| simulate(history))).unwrap_or_else(|_| {
+    or_panic(|| simulate(history))
+}
+
+/// Returns the outcome of a play, which may panic.
+pub(crate) fn or_panic(play: impl FnOnce() -> Outcome) -> Outcome {
+    catch_unwind(AssertUnwindSafe(play)).unwrap_or_else(|_| {
         let violation = Violation {
             at: Duration::ZERO,
             rule: NOTHING_PANICS,
@@ -84,31 +74,27 @@ pub(crate) fn simulate_or_panic(history: &History) -> Outcome {
 }
 
 impl Run {
-    fn play(&mut self, seed: u64, profile: Option<Profile>) {
+    /// Plays the history of a seed.
+    fn of(seed: u64, profile: Option<Profile>) -> Self {
         let began = Instant::now();
         let history = match profile {
             Some(profile) => History::with_profile(profile, seed),
             None => History::of(seed),
         };
         let outcome = simulate_or_panic(&history);
-        self.statistics.add(&outcome.statistics);
-        self.failures.extend(outcome.violation.map(|violation| Failure { seed, violation }));
-        self.slowest = self.slowest.max_by_time((seed, began.elapsed()));
+        Self {
+            statistics: outcome.statistics,
+            failures: outcome.violation.map(|violation| Failure { seed, violation }).into_iter().collect(),
+            slowest: (seed, began.elapsed()),
+            ..Self::default()
+        }
     }
 
     fn add(&mut self, other: Self) {
         self.statistics.add(&other.statistics);
         self.failures.extend(other.failures);
-        self.slowest = self.slowest.max_by_time(other.slowest);
-    }
-}
-
-trait MaxByTime {
-    fn max_by_time(self, other: Self) -> Self;
-}
-
-impl MaxByTime for (u64, Duration) {
-    fn max_by_time(self, other: Self) -> Self {
-        if other.1 > self.1 { other } else { self }
+        if other.slowest.1 > self.slowest.1 {
+            self.slowest = other.slowest;
+        }
     }
 }

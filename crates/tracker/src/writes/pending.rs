@@ -22,9 +22,9 @@ pub enum Verb {
 
 /// A write that the ledger knows from [`Self::begin`] on. If it is dropped before an answer is
 /// recorded, its outcome is unknown: the next create for the owner takes the name of a create
-/// ([`WriteTracker::take_unresolved`]), so that the server tells if it exists; an update is kept
-/// until its outcome is known ([`WriteTracker::settle_updates`]). An unknown delete leaves nothing,
-/// since it can be repeated.
+/// ([`WriteTracker::take_unresolved`]), so that the server tells if it exists, and an update is
+/// kept, until a plan sees the outcome ([`WriteTracker::settle`]). An unknown delete leaves
+/// nothing, since it can be repeated.
 #[derive(Debug)]
 pub struct PendingWrite<'a> {
     pub(super) tracker: &'a WriteTracker,

@@ -7,18 +7,19 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
 use kube_endpoint_simulation::report;
 use kube_endpoint_simulation::sweep::{Failure, Sweep, Swept, play};
 use tokio::time::Instant;
 
-/// Plays the named histories, and those of ten seeds, once for each fault at each of their
-/// requests.
+/// Plays the named histories, and those of a seed in each of ten profiles, once for each fault at
+/// each of their requests.
 #[derive(Parser)]
 struct Options {
-    /// Only the histories whose name contains this. Those of seeds are seed-0 to seed-9.
+    /// Only the histories whose name contains this. Those of seeds have the names of profiles, such
+    /// as leaders-1.
     #[arg(default_value = "")]
     history: String,
     /// Play so many points, spread by chance.
@@ -28,9 +29,9 @@ struct Options {
     #[arg(long, default_value_t = 0)]
     seed: u64,
     /// The first point.
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, conflicts_with = "resume")]
     from: usize,
-    /// Go on where the last run ended or was stopped.
+    /// Go on where the last run of these histories ended or was stopped. Its failures count.
     #[arg(long)]
     resume: bool,
     /// Print the number of points of each history, and play none.
@@ -48,7 +49,7 @@ fn main() -> anyhow::Result<()> {
     let options = Options::parse();
     let style = ProgressStyle::with_template("{bar:40} {pos}/{len} {msg}, {per_sec}, {eta} left")?;
     let bar = ProgressBar::no_length().with_style(style.clone()).with_message("histories");
-    let sweep = Sweep::of(&options.history, 1, |_| bar.inc(1))?;
+    let sweep = Sweep::of(&options.history, 1, || bar.inc(1))?;
     bar.finish_and_clear();
     ensure!(!sweep.targets.is_empty(), "no history has {:?} in its name", options.history);
     if options.count {
@@ -58,19 +59,20 @@ fn main() -> anyhow::Result<()> {
         println!("{:>8}  in {} histories", sweep.points(), sweep.targets.len());
         return Ok(());
     }
-    let saved = Saved { file: PathBuf::from("target/sweep.txt"), options: &options, points: sweep.points() };
+    ensure!(options.from < sweep.points(), "the points are 0 to {}", sweep.points() - 1);
+    let file = SaveFile::new(&options.history, sweep.points());
+    let mut saved = if options.resume { file.read()? } else { Saved::at(options.from) };
     let numbers: Vec<usize> = match options.sample {
         Some(count) => sweep.sample(count, options.seed),
-        None if options.resume => (saved.read()?..sweep.points()).collect(),
-        None => (options.from..sweep.points()).collect(),
+        None => (saved.next..sweep.points()).collect(),
     };
-    if options.sample.is_none() {
+    let is_saved = options.sample.is_none();
+    if is_saved {
         // An error comes now and not when all points have been played.
-        saved.write(numbers.first().copied().unwrap_or(sweep.points()))?;
+        file.write(&saved)?;
     }
     let bar = ProgressBar::new(numbers.len() as u64).with_style(style).with_message("points, no failures");
-    let done = Mutex::new((BTreeSet::new(), Instant::now()));
-    let next_of = |done: &BTreeSet<usize>| numbers.iter().copied().find(|number| !done.contains(number));
+    let done = Mutex::new(Progress { saved: saved.clone(), ahead: BTreeSet::new(), written: Instant::now() });
     let swept = play(&sweep, &numbers, options.failures, |number, failure| {
         bar.inc(1);
         if let Some(failure) = failure {
@@ -78,28 +80,32 @@ fn main() -> anyhow::Result<()> {
             bar.suspend(|| print_failure(failure));
         }
         let Ok(mut done) = done.lock() else { return };
-        done.0.insert(number);
-        if options.sample.is_none() && done.1.elapsed() > Duration::from_secs(5) {
-            done.1 = Instant::now();
+        done.played(number, failure.is_some());
+        if is_saved && done.written.elapsed() > Duration::from_secs(5) {
+            done.written = Instant::now();
             // The next save makes up for one that fails.
-            let _ = saved.write(next_of(&done.0).unwrap_or(sweep.points()));
+            let _ = file.write(&done.saved);
         }
     });
     bar.finish();
-    let printed = print_result(&swept, &options);
-    if options.sample.is_none()
-        && let Ok((done, _)) = done.into_inner()
-    {
-        saved.write(next_of(&done).unwrap_or(sweep.points()))?;
+    let earlier = std::mem::take(&mut saved.failed);
+    print_result(&swept, &options);
+    if !earlier.is_empty() {
+        println!("the run before failed at the points {earlier:?}");
     }
-    printed
+    if is_saved && let Ok(done) = done.into_inner() {
+        file.write(&done.saved)?;
+    }
+    let failed = earlier.len() + swept.failures.len();
+    ensure!(failed == 0, "a rule did not hold at {failed} points");
+    Ok(())
 }
 
 fn print_failure(Failure { number, name, history, violation, .. }: &Failure) {
     println!("point {number} in {name}: {}\n  {violation}", history.steps[0]);
 }
 
-fn print_result(swept: &Swept, options: &Options) -> anyhow::Result<()> {
+fn print_result(swept: &Swept, options: &Options) {
     for (name, [points, struck]) in &swept.by_history {
         println!("{points:>8}  {struck:>8} struck  {name}");
     }
@@ -112,37 +118,70 @@ fn print_result(swept: &Swept, options: &Options) -> anyhow::Result<()> {
         println!("\npoint {} in {}", failure.number, failure.name);
         println!("{}", report(&failure.history, &failure.violation));
     }
-    if !swept.failures.is_empty() {
-        bail!("a rule did not hold at {} points", swept.failures.len());
-    }
-    Ok(())
 }
 
-/// The file with the first point that a run has not played.
-struct Saved<'a> {
-    file: PathBuf,
-    options: &'a Options,
+/// The points that have been played: those before `next`.
+#[derive(Clone)]
+struct Saved {
+    next: usize,
+    failed: Vec<usize>,
+}
+
+impl Saved {
+    fn at(next: usize) -> Self {
+        Self { next, failed: Vec::new() }
+    }
+}
+
+struct Progress {
+    saved: Saved,
+    /// Points after `saved.next` that have been played, too.
+    ahead: BTreeSet<usize>,
+    /// The time of the last save.
+    written: Instant,
+}
+
+impl Progress {
+    fn played(&mut self, number: usize, has_failed: bool) {
+        self.ahead.insert(number);
+        self.saved.failed.extend(has_failed.then_some(number));
+        while self.ahead.remove(&self.saved.next) {
+            self.saved.next += 1;
+        }
+    }
+}
+
+/// The file with the progress of a run.
+struct SaveFile {
+    path: PathBuf,
     points: usize,
 }
 
-impl Saved<'_> {
-    fn of(&self) -> String {
-        format!("of {} in {:?}", self.points, self.options.history)
+impl SaveFile {
+    fn new(histories: &str, points: usize) -> Self {
+        let name = if histories.is_empty() { "all" } else { histories };
+        Self { path: format!("target/sweep/{name}.txt").into(), points }
     }
 
-    fn write(&self, next: usize) -> anyhow::Result<()> {
-        let written = fs::create_dir_all("target")
-            .and_then(|()| fs::write(&self.file, format!("{next} {}", self.of())));
-        written.with_context(|| format!("writing {}", self.file.display()))
+    fn write(&self, saved: &Saved) -> anyhow::Result<()> {
+        let failed: String = saved.failed.iter().map(|number| format!(" {number}")).collect();
+        let text = format!("{} of {}, failed:{failed}\n", saved.next, self.points);
+        let folder = self.path.parent().unwrap_or(&self.path);
+        let written = fs::create_dir_all(folder).and_then(|()| fs::write(&self.path, text));
+        written.with_context(|| format!("writing {}", self.path.display()))
     }
 
-    fn read(&self) -> anyhow::Result<usize> {
-        let file = self.file.display();
-        let text = fs::read_to_string(&self.file)
+    fn read(&self) -> anyhow::Result<Saved> {
+        let file = self.path.display();
+        let text = fs::read_to_string(&self.path)
             .with_context(|| format!("no run has left {file}: start without --resume"))?;
-        let next = text.split_once(' ').filter(|(_, of)| *of == self.of());
-        next.and_then(|(next, _)| next.parse().ok()).with_context(|| {
-            format!("{file} says {text:?}, and these are the points {}: start without --resume", self.of())
+        let read = || {
+            let (next, rest) = text.split_once(&format!(" of {}, failed:", self.points))?;
+            let failed = rest.split_whitespace().map(|number| number.parse().ok()).collect::<Option<_>>()?;
+            Some(Saved { next: next.parse().ok()?, failed })
+        };
+        read().with_context(|| {
+            format!("{file} is not of these {} points but says {text:?}: start without --resume", self.points)
         })
     }
 }

@@ -3,6 +3,7 @@
 
 mod change;
 mod fault;
+mod named;
 mod pieces;
 mod process;
 mod profile;

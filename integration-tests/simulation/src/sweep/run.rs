@@ -1,12 +1,12 @@
 //! Plays points on all cores.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
 use super::{Point, Sweep};
 use crate::history::{History, Process};
+use crate::parallel::on_all_cores;
 use crate::runner::simulate_or_panic;
 use crate::watcher::Violation;
 
@@ -40,26 +40,6 @@ impl Swept {
     }
 }
 
-/// Calls a function for each number below `count` on all cores. Returns the results in order.
-pub(super) fn in_parallel<T: Send>(count: usize, call: impl Fn(usize) -> T + Sync) -> Vec<T> {
-    let (next, results) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
-    std::thread::scope(|scope| {
-        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
-            scope.spawn(|| {
-                loop {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    if number >= count {
-                        break;
-                    }
-                    let result = call(number);
-                    results.lock().insert(number, result);
-                }
-            });
-        }
-    });
-    results.into_inner().into_values().collect()
-}
-
 /// Plays the points with these numbers until `most_failures` have failed. Calls `done` after each
 /// point with its number and its failure.
 pub fn play(
@@ -69,12 +49,10 @@ pub fn play(
     done: impl Fn(usize, Option<&Failure>) + Sync,
 ) -> Swept {
     let swept = Mutex::new(Swept::default());
-    in_parallel(numbers.len(), |index| {
-        let number = numbers[index];
+    let is_enough = || swept.lock().failures.len() >= most_failures;
+    on_all_cores(0..numbers.len() as u64, is_enough, |index| {
+        let number = numbers[index as usize];
         let Some((target, point)) = sweep.point(number) else { return };
-        if swept.lock().failures.len() >= most_failures {
-            return;
-        }
         let history = target.with(&point);
         let outcome = simulate_or_panic(&history);
         let has_struck = outcome.statistics.processes.contains_key(Process::AT_REQUEST);

@@ -186,7 +186,6 @@ mod tests {
     #[test]
     fn the_first_list_counts_for_a_young_process() {
         let mut positions = Positions::default();
-        positions.record(Duration::from_secs(3), Position { nodes: 0, ..position(4) });
         positions.record(Duration::from_secs(3), position(4));
         positions.record(Duration::from_secs(3), position(5));
         assert_eq!(positions.surely_read(Duration::from_secs(3), LONGEST_PLAN), Some(position(4)));

@@ -11,6 +11,8 @@ use crate::history::{Fault, Kind, Selection, Verb};
 /// How long after the server was set back, or after the faults that hid this, rules may be broken
 /// that hold only for one order of versions: 100 s until it is noticed, and a cold start.
 const CALM: Duration = Duration::from_secs(100 + 60);
+/// How long after a restore a process may notice it by an answer to a write.
+const NOTICED: Duration = Duration::from_secs(60 * 60);
 /// Controllers start again because the storage went back once in this time at most.
 const START_PERIOD: Duration = Duration::from_secs(600);
 /// The same, after lists showed an older state: watches have brought the caches up to date.
@@ -151,7 +153,8 @@ impl Trouble {
     pub(super) fn starts_again(&mut self, at: Duration) -> Result<(), String> {
         self.started_again = Some(at);
         let late = START_PERIOD + CALM;
-        let has_cause = self.was_restored(at)
+        let has_cause = self.is_restore_hidden
+            || is_within(self.set_back, NOTICED, at)
             || self.has_other_storage()
             || self.active().any(ages)
             || is_within(self.agreed, late, at)

@@ -6,11 +6,13 @@
 //! numbers its worlds, [`World::of`] makes the world of a number, and [`World::judge`] says which
 //! law does not hold in it.
 
+mod all;
 mod objects;
 mod walk;
 
 use std::fmt;
 
+pub use all::{Verdict, judge};
 pub use walk::{Broken, Judged};
 
 use crate::text::word_enum;
@@ -127,11 +129,12 @@ impl Worlds {
         settings as u64 * pods
     };
 
-    /// Returns `count` numbers of worlds, spread evenly and each once.
-    pub fn sample(count: u64) -> impl Iterator<Item = u64> {
-        // A prime that divides no number of worlds visits each before it repeats one.
+    /// Returns the number of the world at a place in an order in which the first ones of any count
+    /// are spread evenly.
+    fn at(place: u64) -> u64 {
+        // A prime that does not divide the number of worlds visits each before it repeats one.
         const STEP: u64 = 7_368_787;
-        (0..count.min(Self::COUNT)).map(|number| number * STEP % Self::COUNT)
+        place * STEP % Self::COUNT
     }
 }
 
@@ -199,7 +202,7 @@ mod tests {
         assert_eq!(World::of(small - 1).pods.len(), 1);
         assert_eq!(World::of(small).pods.len(), 2);
         assert_eq!(World::of(Worlds::COUNT - 1).pods.len(), 3);
-        let sample: BTreeSet<u64> = Worlds::sample(10_000).collect();
+        let sample: BTreeSet<u64> = (0..10_000).map(Worlds::at).collect();
         assert_eq!(sample.len(), 10_000);
     }
 }

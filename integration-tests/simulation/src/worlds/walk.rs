@@ -125,7 +125,6 @@ impl World {
         {
             return broken(CONVERGES, format!("{left:?}"));
         }
-        self.check_end(&before, last)?;
         // A pod on a node that does not exist is not published until the node does.
         let ready = self.sockets(|pod| pod.state == PodState::Ready && pod.node_exists);
         let [at_first, at_last] = [&before, last].map(|slices| self.traffic(slices));
@@ -148,6 +147,7 @@ impl World {
             }
             judged.kept += kept.len() as u64;
         }
+        self.check_end(&before, last)?;
         Ok(judged)
     }
 }

@@ -1,8 +1,5 @@
 //! A row, and the macro that makes rows and the tests that play their histories.
 
-use std::fs;
-use std::path::Path;
-
 use kube_endpoint_simulation::{History, Outcome, report, simulate, simulate_with_transcript};
 
 use super::projects::Project;
@@ -85,9 +82,7 @@ macro_rules! test_of {
 }
 
 fn history(name: &str) -> History {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/histories").join(format!("{name}.txt"));
-    let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    text.parse().unwrap_or_else(|error| panic!("{name}: {error}"))
+    History::named().unwrap().remove(name).unwrap_or_else(|| panic!("no history has the name {name}"))
 }
 
 fn judge(name: &str, history: &History, outcome: &Outcome) {

@@ -30,7 +30,7 @@ fn an_update_that_changed_nothing_leaves_nothing() {
 fn an_unresolved_update_is_kept_until_the_cache_shows_another_version() {
     for (cached, kept) in [(Some(5), true), (Some(6), false), (Some(9), false), (None, false)] {
         let fixture = with_a_lost_answer();
-        fixture.0.settle_updates(&owner(), |object| {
+        fixture.0.settle(&owner(), |object| {
             assert_eq!(*object, slice("a"));
             cached.map(ResourceVersion)
         });
