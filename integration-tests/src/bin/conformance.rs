@@ -3,6 +3,7 @@
 #![expect(clippy::print_stderr, reason = "progress is for a person")]
 
 use std::fs::{self, File};
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -21,7 +22,8 @@ use kube_endpoint_integration_tests::conformance::{Scenario, recordings};
 /// If nothing writes endpoints in the cluster, this program's controllers do. If the cluster's own
 /// controllers run, they write, and this program's plan has to agree with them.
 ///
-/// The exit code is 0 if nothing failed, 1 if something did, and 2 if the cluster does not fit.
+/// The exit code is 0 if recordings passed and nothing failed, 1 if something failed or the server
+/// refused an object of each recording, and 2 if the cluster does not fit.
 #[derive(Parser)]
 #[command(name = "conformance", max_term_width = 100)]
 struct Options {
@@ -55,12 +57,12 @@ async fn main() -> ExitCode {
     }
 }
 
-/// Returns true if nothing failed.
+/// Returns true if the run passed.
 async fn play(options: Options) -> anyhow::Result<bool> {
     let recordings = chosen(&options.only)?;
     // Minutes of work would be lost if they could not be written at the end.
     for file in [&options.report, &options.junit].into_iter().flatten() {
-        File::create(file).with_context(|| format!("writing {}", file.display()))?;
+        check_writable(file).with_context(|| format!("writing {}", file.display()))?;
     }
     let parts = recordings.len() as u64 + 3;
     let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed}")?;
@@ -81,6 +83,18 @@ async fn play(options: Options) -> anyhow::Result<bool> {
         write(file, &report.junit()?)?;
     }
     Ok(report.passed())
+}
+
+/// Fails if a file cannot be written, and changes nothing: a cluster that does not fit must cost no
+/// earlier report, and must leave no empty one.
+fn check_writable(file: &Path) -> io::Result<()> {
+    match File::create_new(file) {
+        Ok(_) => fs::remove_file(file),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            File::options().write(true).open(file).map(drop)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 fn write(file: &Path, text: &str) -> anyhow::Result<()> {

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use kube::core::Status;
+
 /// An error of reading a scenario or of making a request.
 #[derive(Debug, thiserror::Error)]
 pub enum ConformanceError {
@@ -57,18 +59,19 @@ impl ConformanceError {
         }
     }
 
-    /// Returns true if the server does not accept the object: it is invalid there, or a policy
-    /// forbids it.
+    /// Returns true if the server does not accept the object, which is invalid there. A server that
+    /// forbids the request says nothing about the object.
     pub(super) fn is_refused_input(&self) -> bool {
-        [400, 403, 422].into_iter().any(|code| self.is_status(code))
+        [400, 422].into_iter().any(|code| self.is_status(code))
     }
 
     /// Returns true if the server refused a pod because its namespace has no service account yet.
     /// Real clusters create it shortly after.
     pub(super) fn awaits_service_account(&self) -> bool {
         match self {
-            Self::Refused { source, .. } => matches!(&**source, kube::Error::Api(status)
-                if status.code == 403 && status.message.contains("serviceaccount")),
+            Self::Refused { source, .. } => {
+                matches!(&**source, kube::Error::Api(status) if lacks_service_account(status))
+            }
             _ => false,
         }
     }
@@ -78,7 +81,51 @@ impl ConformanceError {
 /// whole object.
 fn reason(error: &kube::Error) -> String {
     match error {
-        kube::Error::Api(status) => format!("{} {}: {}", status.code, status.reason, status.message),
+        kube::Error::Api(status) => {
+            let advice = match status.code {
+                403 if lacks_service_account(status) => {
+                    ". Run serviceaccount-controller of kube-controller-manager, which creates it"
+                }
+                403 => ". Give the user this permission, or change the policy that forbids it",
+                _ => "",
+            };
+            format!("{} {}: {}{advice}", status.code, status.reason, status.message)
+        }
         other => other.to_string(),
+    }
+}
+
+/// Returns true if the server forbids a pod because its namespace has no service account.
+fn lacks_service_account(status: &Status) -> bool {
+    status.code == 403 && status.message.contains("looking up service account")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(code: u16, reason: &str, message: &str) -> ConformanceError {
+        let status = Status::failure(message, reason).with_code(code).boxed();
+        let (method, path) = (http::Method::POST, "/api/v1/namespaces/x/pods".to_owned());
+        ConformanceError::Refused { method, path, source: Box::new(kube::Error::Api(status)) }
+    }
+
+    #[test]
+    fn a_server_that_forbids_a_request_does_not_refuse_the_object() {
+        for (code, is_refused) in [(400, true), (422, true), (403, false), (404, false), (500, false)] {
+            assert_eq!(refused(code, "", "").is_refused_input(), is_refused, "{code}");
+        }
+        let forbidden = refused(403, "Forbidden", "User \"x\" cannot create resource \"pods\"");
+        insta::assert_snapshot!(forbidden, @r#"POST /api/v1/namespaces/x/pods: 403 Forbidden: User "x" cannot create resource "pods". Give the user this permission, or change the policy that forbids it"#);
+        let message = "error looking up service account x/default: serviceaccount \"default\" not found";
+        let early = refused(403, "Forbidden", message);
+        assert!(early.awaits_service_account());
+        assert!(early.to_string().ends_with("kube-controller-manager, which creates it"), "{early}");
+    }
+
+    #[test]
+    fn the_name_of_a_service_account_awaits_none() {
+        let message = "User \"system:serviceaccount:ci:runner\" cannot create resource \"pods\"";
+        assert!(!refused(403, "Forbidden", message).awaits_service_account());
     }
 }

@@ -15,8 +15,7 @@ pub struct Failure {
     pub step: String,
     /// The refused request, or a diff of the expected and the actual outputs.
     pub report: String,
-    /// True if the server does not accept an operation of the step: it is invalid there, or a
-    /// policy forbids it.
+    /// True if the server does not accept an object of the step, which is invalid there.
     pub is_refused: bool,
 }
 

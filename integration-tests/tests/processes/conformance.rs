@@ -107,7 +107,7 @@ async fn the_controllers_play_and_take_over_where_nothing_else_writes() {
     ] {
         assert!(report.contains(row), "{row}\n{report}");
     }
-    assert!(junit.contains("tests=\"5\" failures=\"0\" errors=\"0\" skipped=\"0\""), "{junit}");
+    assert!(junit.contains("tests=\"7\" failures=\"0\" errors=\"0\" skipped=\"0\""), "{junit}");
     assert!(progress.contains("passed   hostname-subdomain"), "{progress}");
     assert_eq!(cluster.left().await, [""; 0]);
 }
@@ -133,7 +133,11 @@ async fn a_cluster_that_does_not_fit_is_refused_with_what_to_do() {
     };
     let folder = cluster.folder.path();
     let nowhere = PathBuf::from("/nowhere/kubeconfig");
-    refused(play(folder, &nowhere, &[]), "give the path of an existing, readable file");
+    std::fs::write(folder.join("report.md"), "of the last run").unwrap();
+    let files = ["--report", "report.md", "--junit", "junit.xml"];
+    refused(play(folder, &nowhere, &files), "give the path of an existing, readable file");
+    assert_eq!(cluster.file("report.md"), "of the last run");
+    assert!(!folder.join("junit.xml").exists());
     refused(
         cluster.play(&["--only", "headles"]),
         "no recording is called \"headles\": choose from dual-stack,",

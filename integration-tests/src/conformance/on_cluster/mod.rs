@@ -11,6 +11,7 @@ mod hand_over;
 mod outputs;
 mod probe;
 mod recording;
+mod signals;
 mod tidy;
 mod unfit;
 mod upstream;
@@ -20,6 +21,7 @@ use std::path::PathBuf;
 use super::report::{HandOver, Judged, Report};
 use super::{ConformanceError, Scenario};
 use cluster::Cluster;
+use signals::Signals;
 pub use unfit::Unfit;
 use upstream::Upstream;
 
@@ -37,7 +39,8 @@ pub struct Wanted {
 }
 
 /// Plays everything and deletes what it has created. It calls `progress` with a line for each part
-/// that has ended.
+/// that has ended. The first Ctrl-C or SIGTERM ends the play, and one that comes later ends the
+/// deletes.
 ///
 /// # Errors
 ///
@@ -46,12 +49,16 @@ pub struct Wanted {
 pub async fn run(wanted: &Wanted, progress: &(dyn Fn(&str) + Sync)) -> Result<Report, Unfit> {
     let cluster = Cluster::connect(&wanted.kubeconfig).await?;
     progress(&format!("Kubernetes {} at {}", cluster.server.version, cluster.address()));
+    let mut signals = Signals::listen()?;
     let played = tokio::select! {
         biased;
-        () = interrupted() => Err(Unfit::Interrupted),
+        () = signals.next() => Err(Unfit::Interrupted),
         played = play(&cluster, wanted, progress) => played,
     };
-    let left_over = tidy::tidy(&cluster.api("default")).await.err().map(|error| error.to_string());
+    if matches!(played, Err(Unfit::Interrupted)) {
+        progress("interrupted: deleting what this run has created; the next signal ends that, too");
+    }
+    let left_over = left_over(tidy::tidy(&cluster.api("default")), signals.next()).await;
     match played {
         Ok(report) => Ok(Report { left_over, ..report }),
         Err(Unfit::Interrupted) => Err(left_over.map_or(Unfit::Interrupted, Unfit::NotTidied)),
@@ -102,13 +109,29 @@ async fn play(cluster: &Cluster, wanted: &Wanted, progress: &(dyn Fn(&str) + Syn
     })
 }
 
-/// Waits for Ctrl-C or SIGTERM.
-async fn interrupted() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let Ok(mut terminated) = signal(SignalKind::terminate()) else { return std::future::pending().await };
+/// Returns the reason why not all that the run has created is deleted, if so. A server that does
+/// not answer could hold `tidy` up for long, so a signal ends it.
+async fn left_over(
+    tidy: impl Future<Output = Result<(), ConformanceError>>,
+    signal: impl Future<Output = ()>,
+) -> Option<String> {
     tokio::select! {
         biased;
-        _ = tokio::signal::ctrl_c() => {}
-        _ = terminated.recv() => {}
+        () = signal => Some("a signal ended the deletes, so namespaces and nodes may be left".to_owned()),
+        tidied = tidy => tidied.err().map(|error| error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, ready};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_signal_ends_deletes_that_hang() {
+        let left = left_over(pending(), ready(())).await.unwrap();
+        insta::assert_snapshot!(Unfit::NotTidied(left), @"interrupted; not all that this run has created is deleted: a signal ended the deletes, so namespaces and nodes may be left. Run 'kubectl delete namespaces,nodes -l kube-endpoint-manager.github.io/conformance'");
+        assert_eq!(left_over(ready(Ok(())), pending()).await, None);
     }
 }

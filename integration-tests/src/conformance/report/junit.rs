@@ -29,7 +29,11 @@ impl Report {
     ///
     /// This does not fail: it writes to memory.
     pub fn junit(&self) -> io::Result<String> {
-        let suites = [("recordings", self.recording_cases()), ("hand-over", self.hand_over_cases())];
+        let suites = [
+            ("recordings", self.recording_cases()),
+            ("hand-over", self.hand_over_cases()),
+            ("run", self.run_cases()),
+        ];
         let mut writer = Writer::new_with_indent(Vec::new(), b' ', 2);
         writer.write_event(Event::Decl(BytesDecl::new("1.0", Some("UTF-8"), None)))?;
         let all = counts(suites.iter().flat_map(|(_, cases)| cases));
@@ -65,13 +69,18 @@ impl Report {
         self.recordings.iter().map(case).collect()
     }
 
+    fn run_cases(&self) -> Vec<Case> {
+        let of = |(name, failed): (&str, Option<String>)| {
+            case(name, failed.map_or(Result::Passed, |reason| Result::Failed(first_line(&reason), reason)))
+        };
+        self.parts().into_iter().map(of).collect()
+    }
+
     fn hand_over_cases(&self) -> Vec<Case> {
-        let case = |name: &str, result| Case { name: name.to_owned(), seconds: 0.0, result };
         match &self.hand_over {
             HandOver::Skipped(reason) => vec![case("hand-over", Result::Skipped(reason.clone()))],
             HandOver::Failed(reason) => {
-                let first = reason.lines().next().unwrap_or_default().to_owned();
-                vec![case("hand-over", Result::Failed(first, reason.clone()))]
+                vec![case("hand-over", Result::Failed(first_line(reason), reason.clone()))]
             }
             HandOver::Played(played) => {
                 let listed = |written: &[Written]| {
@@ -111,6 +120,15 @@ impl Case {
                 .map(drop),
         }
     }
+}
+
+/// Returns a test case that took no time of its own.
+fn case(name: &str, result: Result) -> Case {
+    Case { name: name.to_owned(), seconds: 0.0, result }
+}
+
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().to_owned()
 }
 
 /// Returns the attributes that count test cases.

@@ -4,8 +4,9 @@ use std::fmt::Write;
 
 use kube_endpoint_controllers::harmless;
 
-use super::super::on_cluster::LABEL;
-use super::{HandOver, Judged, Outcome, Played, Recording, Report, Written, counted};
+use super::{
+    HandOver, Judged, NOTHING_PLAYED, Outcome, Played, Recording, Report, Written, counted, not_deleted,
+};
 
 /// The most characters of a cell.
 const LONGEST_CELL: usize = 300;
@@ -25,6 +26,10 @@ impl Report {
             0 => "none besides those of the recordings".to_owned(),
             count => format!("{count} besides those of the recordings; recorded hints are not compared"),
         };
+        let mut result = format!("{recordings}, {passed} passed, {failed} failed, {skipped} skipped");
+        if passed + failed == 0 {
+            result = format!("failed: {NOTHING_PLAYED} ({result})");
+        }
         let rows = [
             ("date", format!("{:.0}", self.started)),
             ("server", format!("{}, {}", self.server.version, self.server.platform)),
@@ -36,7 +41,7 @@ impl Report {
                     env!("CARGO_PKG_VERSION")
                 ),
             ),
-            ("result", format!("{recordings}, {passed} passed, {failed} failed, {skipped} skipped")),
+            ("result", result),
             ("hand-over", hand_over.to_owned()),
         ];
         for (name, value) in rows {
@@ -56,11 +61,7 @@ impl Report {
             HandOver::Played(played) => hand_over_played(played),
         };
         if let Some(reason) = &self.left_over {
-            let _ = writeln!(
-                page,
-                "\n## Left over\n\nNot all that the run has created is deleted: {}.\nRun `kubectl delete namespaces,nodes -l {LABEL}`.",
-                line(reason)
-            );
+            let _ = writeln!(page, "\n## Left over\n\n{}", not_deleted(&line(reason)));
         }
         page
     }

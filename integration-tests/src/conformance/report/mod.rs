@@ -10,6 +10,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::Failure;
+use super::on_cluster::LABEL;
 
 /// The server of a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,7 +62,7 @@ pub struct Recording {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     Passed,
-    /// The server does not accept an operation, for this reason.
+    /// The server does not accept an object, for this reason.
     Skipped(String),
     Failed(Vec<Failure>),
 }
@@ -144,16 +145,27 @@ pub struct Written {
 }
 
 impl Report {
-    /// Returns true if nothing failed.
+    /// Returns true if a recording passed and nothing failed.
     pub fn passed(&self) -> bool {
         let hand_over_failed = match &self.hand_over {
             HandOver::Skipped(_) => false,
             HandOver::Failed(_) => true,
             HandOver::Played(played) => played.parts().iter().any(|(_, failed)| failed.is_some()),
         };
-        self.left_over.is_none()
+        self.parts().iter().all(|(_, failed)| failed.is_none())
             && !hand_over_failed
             && !self.recordings.iter().any(|it| matches!(it.outcome, Outcome::Failed(_)))
+    }
+
+    /// Returns the parts of a run besides the recordings and the hand-over, each with the reason
+    /// why it failed, if it did.
+    fn parts(&self) -> [(&'static str, Option<String>); 2] {
+        let is_skipped = |recording: &Recording| matches!(recording.outcome, Outcome::Skipped(_));
+        let nothing_played = self.recordings.iter().all(is_skipped);
+        [
+            ("recordings are played", nothing_played.then(|| NOTHING_PLAYED.to_owned())),
+            ("clean-up", self.left_over.as_deref().map(not_deleted)),
+        ]
     }
 
     /// Returns the numbers of recordings that passed, failed and were skipped.
@@ -165,6 +177,16 @@ impl Report {
             count(|it| matches!(it, Outcome::Skipped(_))),
         ]
     }
+}
+
+/// The failure of a run that compared nothing.
+const NOTHING_PLAYED: &str = "no recording passed, so the run says nothing about this cluster";
+
+/// Returns a sentence that says what is left on the cluster, and how to delete it.
+fn not_deleted(reason: &str) -> String {
+    format!(
+        "Not all that the run has created is deleted: {reason}.\nRun `kubectl delete namespaces,nodes -l {LABEL}`."
+    )
 }
 
 /// Returns a number with its noun.

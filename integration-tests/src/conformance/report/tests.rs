@@ -82,14 +82,12 @@ fn what_failed_decides() {
     let skipped = || HandOver::Skipped("no command".to_owned());
     let good = Played { written: 1, ..Played::default() };
     assert!(passed(Outcome::Passed, skipped()));
-    assert!(passed(Outcome::of(vec![failure("s", "422", true)]), skipped()));
+    assert!(!passed(Outcome::of(vec![failure("s", "422", true)]), skipped()));
     assert!(passed(Outcome::Passed, HandOver::Played(good.clone())));
     assert!(!passed(Outcome::of(vec![failure("s", "differs", false)]), skipped()));
     let differs_then_refused = vec![failure("s", "differs", false), failure("t", "422", true)];
     assert!(!passed(Outcome::of(differs_then_refused), skipped()));
     assert!(!passed(Outcome::Passed, HandOver::Failed("it ended".to_owned())));
-    let left_over = Some("DELETE x: 504".to_owned());
-    assert!(!Report { left_over, ..report(Judged::ThisProgram, Vec::new(), skipped()) }.passed());
     let written = vec![Written {
         object: "Endpoints x/y".to_owned(),
         change: String::new(),
@@ -105,6 +103,37 @@ fn what_failed_decides() {
     let harmless = Played { back: vec![trigger_time], written: 1, ..Played::default() };
     assert!(passed(Outcome::Passed, HandOver::Played(harmless)));
     assert!(bad.into_iter().all(|played| !passed(Outcome::Passed, HandOver::Played(played))));
+}
+
+/// A report whose recordings have these outcomes, without a hand-over.
+fn of(outcomes: &[Outcome], left_over: Option<&str>) -> Report {
+    let recordings = outcomes.iter().map(|outcome| recording("x", outcome.clone())).collect();
+    let hand_over = HandOver::Skipped("no command".to_owned());
+    let left_over = left_over.map(str::to_owned);
+    Report { left_over, ..report(Judged::ThisProgram, recordings, hand_over) }
+}
+
+#[test]
+fn all_forms_say_if_the_run_passed() {
+    let skipped = Outcome::Skipped("422".to_owned());
+    let failed = Outcome::Failed(vec![failure("s", "differs", false)]);
+    for (outcomes, left_over, cause) in [
+        (&[Outcome::Passed, skipped.clone()][..], None, None),
+        (&[skipped.clone(), skipped.clone()], None, Some("no recording passed")),
+        (&[skipped, failed], None, Some("step s")),
+        (&[Outcome::Passed], Some("DELETE x: 504"), Some("deleted: DELETE x: 504")),
+    ] {
+        let report = of(outcomes, left_over);
+        let (page, xml) = (report.markdown(), report.junit().unwrap());
+        assert_eq!(report.passed(), cause.is_none(), "{cause:?}");
+        assert_eq!(xml.matches("<failure").count(), usize::from(cause.is_some()), "{xml}");
+        assert!(cause.is_none_or(|cause| xml.contains(cause)), "{xml}");
+        assert_eq!(
+            page.contains("failed: ") || page.contains("**failed**") || page.contains("Left over"),
+            cause.is_some(),
+            "{page}"
+        );
+    }
 }
 
 /// Returns the names of the elements of a document, after their ends were checked.
