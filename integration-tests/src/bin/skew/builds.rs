@@ -121,7 +121,10 @@ fn program_of(root: &Path, commit: &str) -> anyhow::Result<PathBuf> {
         .env_remove("RUSTFLAGS")
         .env("CARGO_TARGET_DIR", folder.join("target"));
     run(&mut build).with_context(|| format!("{commit} does not build; cargo says why above"))?;
-    std::fs::copy(folder.join("target/debug").join(BINARY), &program)?;
+    // Later runs trust a file of this name, so that of an interrupted copy has another one.
+    let copy = program.with_extension("incomplete");
+    std::fs::copy(folder.join("target/debug").join(BINARY), &copy)?;
+    std::fs::rename(copy, &program)?;
     Ok(program)
 }
 

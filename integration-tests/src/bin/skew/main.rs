@@ -19,7 +19,7 @@ use hand_over::hand_overs;
 /// while pods change. Fails if a hand-over goes wrong.
 #[derive(Parser)]
 struct Options {
-    /// A tag, a branch or a commit, such as v0.1.0
+    /// A tag, a branch or a commit, such as HEAD~100
     revision: String,
     /// Record what the revision leaves on a server in integration-tests/fixtures/left-behind,
     /// instead of playing hand-overs
