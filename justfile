@@ -74,7 +74,7 @@ worlds *ARGS:
 mutants *ARGS:
     cargo run --package kube-endpoint-simulation --bin mutants -- {{ ARGS }}
 
-# Play hand-overs between this version and that of a tag, a branch or a commit, both ways: `just skew v0.1.0`; record what a version leaves: `just skew HEAD --record`
+# Play hand-overs between this version and that of a tag, a branch or a commit, both ways: `just skew HEAD~100`; record what a version leaves: `just skew HEAD --record`
 skew REVISION *ARGS:
     cargo run --package kube-endpoint-integration-tests --bin skew -- {{ REVISION }} {{ ARGS }}
 
