@@ -206,7 +206,6 @@ fn services_without_selector_get_no_endpoints() {
     check(Service { service_type: kind, ..service(&[("http", "80")]) });
 }
 
-/// Each case changes the existing object, and says if the controller then writes.
 #[test]
 fn a_headless_label_that_is_left_of_a_service_of_the_same_name_is_removed_unless_as_upstream() {
     let (web, pods) = (service(&[("http", "80")]), arcs([pod("a", &["10.0.0.1"])]));
@@ -222,18 +221,25 @@ fn a_headless_label_that_is_left_of_a_service_of_the_same_name_is_removed_unless
 
 #[test]
 fn what_counts_as_a_change() {
-    let web = service(&[("http", "80"), ("named", "web")]);
+    let web = service(&[("http", "80"), ("https", "443"), ("named", "web")]);
+    for web in [headless(web.clone()), web] {
+        check_what_counts_as_a_change_of(&web);
+    }
+}
+
+/// Each case changes the existing object, and says if the controller then writes.
+fn check_what_counts_as_a_change_of(web: &Service) {
     let pods = arcs([
         with_ports(pod("a", &["10.0.0.1"]), &[("web", 1)]),
         pod("b", &["10.0.0.2"]),
         unready(pod("c", &["10.0.0.3"])),
     ]);
-    let there = synced(&web, &pods, &PlanOptions::default());
+    let there = synced(web, &pods, &PlanOptions::default());
     let check = |what: &str, change: fn(&mut Endpoints), writes: bool| {
         for options in [PlanOptions::default(), PlanOptions::upstream()] {
             let mut existing = there.clone();
             change(&mut existing);
-            let plan = run(&web, &pods, Some(&existing), &options);
+            let plan = run(web, &pods, Some(&existing), &options);
             assert_eq!(!plan.is_empty(), writes, "{what} {options:?}");
         }
     };
@@ -243,6 +249,11 @@ fn what_counts_as_a_change() {
         it.subsets[0].addresses = it.subsets[0].addresses.iter().rev().cloned().collect();
     };
     check("order of addresses", reversed, false);
+    let ports_reversed = |it: &mut Endpoints| {
+        let of_two_ports = it.subsets.listed_mut().unwrap().iter_mut().find(|it| it.ports.len() == 2);
+        of_two_ports.unwrap().ports.reverse();
+    };
+    check("order of ports", ports_reversed, false);
     check(
         "version of a target",
         |it| it.subsets[0].addresses[0].target_ref.as_mut().unwrap().resource_version = "7".into(),
@@ -305,6 +316,20 @@ fn a_truncated_object_is_written_once() {
     };
     check(PlanOptions::default(), false);
     check(PlanOptions::upstream(), true);
+}
+
+#[test]
+fn above_1000_addresses_the_ready_ones_come_first() {
+    let web = service(&[("http", "80")]);
+    let number = |n: usize| {
+        let pod = pod(&format!("p{n:04}"), &[&format!("10.0.{}.{}", n / 250, n % 250)]);
+        if n < 200 { unready(pod) } else { pod }
+    };
+    for (count, annotation, not_ready) in [(1000, None, 200), (1001, Some(TRUNCATED), 199)] {
+        let made = synced(&web, &arcs((0..count).map(number)), &PlanOptions::default());
+        assert_eq!(made.subsets.counts(), (count - 200, not_ready), "{count} addresses");
+        assert_eq!(made.metadata.annotations.get(ANNOTATION_OVER_CAPACITY).map(|it| &**it), annotation);
+    }
 }
 
 #[test]

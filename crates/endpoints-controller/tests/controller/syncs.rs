@@ -191,6 +191,25 @@ async fn an_update_without_effect_does_not_block_the_next_update() {
     harness.nothing_is_remembered().await;
 }
 
+/// A resync finds everything in the stores.
+#[tokio::test(start_paused = true)]
+async fn a_resync_sends_no_request() {
+    let services = ["web", "db", "cache"].map(service);
+    let objects = services.into_iter().chain([pod("a", 1, true), pod("b", 2, false)]);
+    let harness = Harness::start(&server(objects), ControllerOptions::default()).await;
+    assert_eq!(harness.writes(), ["create endpoints 201"; 3]);
+    let syncs = || harness.metrics().sum("workqueue_adds_total", &[]);
+    let before = syncs();
+    harness.pass(seconds(12 * 3600 - 60)).await;
+    assert_eq!(syncs(), before);
+    harness.pass(seconds(13 * 3600)).await;
+    assert_eq!(syncs() - before, 3.0, "one of each Service");
+    let log = harness.server.request_log();
+    let requests: Vec<_> = log.iter().filter(|it| it.request.verb != "watch").collect();
+    assert!(requests.is_empty(), "{requests:?}");
+    harness.nothing_is_remembered().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_shut_down_controller_returns_and_starts_no_sync() {
     let harness = Harness::start(&server([pod("a", 1, true)]), ControllerOptions::default()).await;

@@ -106,6 +106,38 @@ async fn slices_follow_the_service_and_its_selector() {
     harness.nothing_is_remembered().await;
 }
 
+/// As upstream, mirroring looks at the selector, not at the type of a Service.
+#[tokio::test(start_paused = true)]
+async fn a_service_that_was_an_external_name_for_a_while_keeps_no_mirrored_slices() {
+    let mut selecting = service("web");
+    selecting["spec"]["selector"] = json!({"app": "web"});
+    let made = of_the_endpoints_controller(endpoints("web", &["192.0.2.1"]));
+    let of_a_user = [service("db"), endpoints("db", &["192.0.2.9"])];
+    let harness = started([selecting, made].into_iter().chain(of_a_user)).await;
+    assert_eq!(harness.slices(), mirrored("192.0.2.9"));
+    let of_db = harness.server.list("endpointslices");
+    harness.writes();
+    let alias = json!({
+        "type": "ExternalName", "externalName": "example.invalid", "selector": null,
+        "clusterIP": null, "clusterIPs": null,
+    });
+    let back = json!({"type": "ClusterIP", "externalName": null});
+    harness.patch("services", "db", json!({"spec": alias})).await;
+    harness.patch("services", "web", json!({"spec": alias})).await;
+    harness.moment().await;
+    assert_eq!(harness.get("services", "web").unwrap()["spec"]["type"], "ExternalName");
+    assert_eq!(harness.slices(), [mirrored("192.0.2.1"), mirrored("192.0.2.9")].concat());
+    let mut selecting = back.clone();
+    selecting["selector"] = json!({"app": "web"});
+    harness.patch("services", "db", json!({"spec": back})).await;
+    harness.patch("services", "web", json!({"spec": selecting})).await;
+    harness.pass(Duration::from_secs(60)).await;
+    assert_eq!(harness.get("services", "web").unwrap()["spec"]["type"], "ClusterIP");
+    assert_eq!(harness.server.list("endpointslices"), of_db, "only the slice of the user's Endpoints stays");
+    assert_eq!(harness.writes(), ["create endpointslices 201", "delete endpointslices 200"]);
+    harness.nothing_is_remembered().await;
+}
+
 /// The cache holds only a summary of them.
 #[tokio::test(start_paused = true)]
 async fn what_the_endpoints_controller_wrote_is_read_once_if_it_has_to_be_mirrored() {

@@ -10,7 +10,7 @@ bugs! {
         "A sync waits until the cache shows the controller's own writes.";
     kubernetes_127429 = "conflict-while-endpoints-lag",
         "Two pods turned unready and ready again; the first update met a conflict, and the next sync compared with a cache of before both. The pods stayed unready.",
-        "A sync waits until the cache shows the controller's own writes, so the server refuses none. After three conflicts in a row the cache is compared with the server.";
+        "A sync waits until the cache shows the controller's own writes, so the server refuses none of the history, and the pods are ready at the end.";
     kubernetes_47711 = "service-recreated-while-endpoints-lag",
         "A Service was deleted and made again before the cache showed that its Endpoints were gone; the new Service never got any.",
         "A sync waits until the cache shows the controller's own deletion.";

@@ -34,9 +34,9 @@ bugs! {
     kubernetes_84388 in "integration-tests/simulation/tests/bugs/families_and_ports.rs::kubernetes_84388",
         "A port's name of more than 15 characters is valid for a Service and was not for a slice, so nothing was published.",
         "The name is copied whole; the server has accepted 63 characters since then.";
-    linkerd2_5521 in "slice-plan/tests/plans.rs::pods",
+    linkerd2_5521 in "integration-tests/simulation/tests/bugs/families_and_ports.rs::linkerd2_5521",
         "A slice without the port that was asked for made the controller panic.",
-        "A pod that lacks a named port is in a slice without ports.";
+        "A slice without ports, or with ports that its Service lacks, is put right like any other.";
     kube_router_1583 in "integration-tests/simulation/tests/bugs/families_and_ports.rs::kube_router_1583",
         "A slice whose endpoints lack the condition ready made the process panic.",
         "No field of a slice that somebody else has written is taken for granted. Here it is put right.";
@@ -116,20 +116,44 @@ fn kubernetes_84388() {
     assert!(ports.iter().any(|port| port.name.as_deref() == Some(name)), "{ports:?}");
 }
 
-/// Puts a slice with these endpoints right, and returns its endpoints.
-fn put_right(endpoints: Value) -> Vec<Endpoint> {
+/// Puts a slice right that somebody has changed, and returns it.
+fn put_right(change: impl Fn(&mut Value)) -> EndpointSlice {
     let cluster = Cluster::new().node("n").service("web").pods("web", 1).slice("web", "made", &["10.1.0.1"]);
-    let cluster = cluster.managed_by(MANAGER).change(|it| {
-        it["endpoints"] = endpoints.clone();
-        it["ports"] = Value::Null;
-    });
+    let cluster = cluster.managed_by(MANAGER).change(change);
     let mut last = cluster.clone();
     for (_, writes) in writes(&cluster) {
         last = last.apply(&writes);
     }
     assert!(writes(&last).iter().all(|(_, writes)| writes.is_empty()), "it is right after one plan");
-    let slices = last.inputs("web").slices_managed_by(MANAGER);
-    slices.iter().flat_map(|slice| slice.endpoints.clone()).collect()
+    let [slice] = &last.inputs("web").slices_managed_by(MANAGER)[..] else { panic!("one slice") };
+    EndpointSlice::clone(slice)
+}
+
+/// As [`put_right`], with a slice that has these endpoints and no ports. Returns its endpoints.
+fn endpoints_put_right(endpoints: &Value) -> Vec<Endpoint> {
+    let slice = put_right(|it| {
+        it["endpoints"] = endpoints.clone();
+        it["ports"] = Value::Null;
+    });
+    slice.endpoints.to_vec()
+}
+
+#[test]
+fn linkerd2_5521() {
+    let foreign = json!({"name": "metrics", "port": 9090, "protocol": "TCP"});
+    for ports in [
+        Value::Null,
+        json!([]),
+        json!([foreign]),
+        json!([foreign, foreign]),
+        json!([{}]),
+        json!([{"name": null, "port": null, "protocol": null}]),
+        json!([{"name": "http", "protocol": "SCTP"}]),
+    ] {
+        let slice = put_right(|it| it["ports"] = ports.clone());
+        let numbers: Vec<Option<i32>> = slice.ports.iter().map(|it| it.port).collect();
+        assert_eq!(numbers, [Some(8080)], "{ports}");
+    }
 }
 
 #[test]
@@ -140,7 +164,7 @@ fn kube_router_1583() {
         json!([{"addresses": ["10.1.0.1"], "conditions": {"serving": true}}]),
         Value::Null,
     ] {
-        let endpoints = put_right(endpoints);
+        let endpoints = endpoints_put_right(&endpoints);
         assert_eq!(endpoints.len(), 1);
         assert_eq!(endpoints[0].conditions.ready, Some(true));
     }
@@ -153,7 +177,7 @@ fn cloud_provider_kubevirt_354() {
         json!([{"addresses": [], "conditions": {"ready": true}}]),
         json!([{"addresses": null}]),
     ] {
-        let endpoints = put_right(endpoints);
+        let endpoints = endpoints_put_right(&endpoints);
         assert_eq!(endpoints.len(), 1);
         assert_eq!(endpoints[0].node_name.as_deref(), Some("n"));
     }

@@ -32,8 +32,8 @@ bugs! {
     kubernetes_105987 = "selector-removed-and-restored",
         "A Service lost its selector and got it back; the slices mirrored meanwhile stayed, with dead addresses.",
         "Mirrored slices of a Service with a selector are deleted.";
-    kubernetes_103804 = "selector-removed-and-restored",
-        "The same, when a Service became an `ExternalName` and was changed back.",
+    kubernetes_103804 in "mirroring/tests/controller/follows.rs::a_service_that_was_an_external_name_for_a_while_keeps_no_mirrored_slices",
+        "The same, when a Service became an `ExternalName` without selector and was changed back.",
         "The same.";
     kubernetes_118376 = "selector-removed",
         "Slices made from pods stay when a Service loses its selector, beside the mirrored ones.",

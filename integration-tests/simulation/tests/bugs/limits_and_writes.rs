@@ -7,7 +7,7 @@ bugs! {
     kubernetes_127370 = "truncated-endpoints-rewritten",
         "Each sync rewrote truncated Endpoints; an update without effect has no new version, and the controller never updated these Endpoints again.",
         "Nobody waits for an update whose answer has the version that it was to replace. By default the controller does not send it either (gate `EndpointsKeepTruncated`).";
-    kubernetes_73324 in "endpoints-controller/tests/plan.rs::too_many_addresses",
+    kubernetes_73324 in "endpoints-controller/tests/plan.rs::above_1000_addresses_the_ready_ones_come_first",
         "Endpoints of thousands of pods became larger than etcd accepts, and were not written any more.",
         "Above 1000 addresses they are truncated, ready ones first, with the annotation that says so.";
     ingress_gce_3137 in "endpointslice-controller/tests/controller/refused_creates.rs::a_dead_pod_is_removed_though_no_slice_can_be_created",
@@ -22,9 +22,9 @@ bugs! {
     kubernetes_108077 in "endpoints-controller/tests/plan.rs::what_counts_as_a_change",
         "Each resync updated all Endpoints whose pods had new versions; a new Service waited for minutes meanwhile.",
         "The version of a target is no reason to write.";
-    kubernetes_47597 in "controller-runtime/tests/runtime/resync.rs::every_service_is_synced_once_more_over_ten_minutes_at_a_random_time",
+    kubernetes_47597 in "endpoints-controller/tests/controller/syncs.rs::a_resync_sends_no_request",
         "Every 30 s the controller read each Endpoints object from the server, which used up its rate limit and delayed removals.",
-        "A resync reads from the stores, comes every 12 to 24 hours, and is spread over ten minutes.";
+        "A resync comes every 12 to 24 hours, reads from the stores, and sends no request.";
     cilium_31564 in "endpointslice-controller/tests/controller/syncs.rs::a_restart_writes_nothing",
         "A restart deleted slices and created others, and pods lost connections meanwhile.",
         "A restart writes nothing; at the end of each history a process that starts cold is a test of that.";
