@@ -77,10 +77,13 @@ impl Churn {
         Ok(())
     }
 
-    /// Makes a pod unready or ready, which a slice has to show.
+    /// Makes a pod unready or ready, which a slice has to show. From then on writes for the
+    /// Services of the pod do not count.
     pub(crate) async fn flip_one(&self) -> anyhow::Result<()> {
         let pod = self.objects.lock().selected_pod();
         let pod = pod.context("each Service selects a part of its pods")?;
+        let services = self.objects.lock().services_like(pod % self.workload.services, &self.names);
+        self.watching.seen(|seen| seen.uncounted = services);
         self.make(Change::Flip(pod)).await
     }
 

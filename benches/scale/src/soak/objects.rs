@@ -1,6 +1,6 @@
 //! The objects of the cluster as this program changes them, and the choice of the next change.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem::replace;
 
 use rand_chacha::ChaCha8Rng;
@@ -79,6 +79,12 @@ impl Objects {
     pub(crate) fn selected_pod(&self) -> Option<usize> {
         // The first pods belong to the Services in turn.
         self.selectors.iter().take(self.pods.len()).position(|selector| !selector.narrow)
+    }
+
+    /// Returns the names of the Services that select the pods of a Service.
+    pub(crate) fn services_like(&self, service: usize, names: &Names) -> BTreeSet<String> {
+        let extra = self.extra.iter().filter(|(_, like)| *like == service).map(|(name, _)| name.clone());
+        extra.chain([names.service(service)]).collect()
     }
 
     /// Chooses a change, and notes that it is under way. Returns `None` if the chosen object

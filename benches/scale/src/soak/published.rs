@@ -1,7 +1,7 @@
 //! Watches EndpointSlices and Endpoints directly at the server, over its restarts, and measures
 //! when slices show the changes of pods.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,6 +33,8 @@ pub(crate) struct Published {
     pub(crate) last_event: Instant,
     /// Changes that no slice shows yet: the new readiness by the name of the pod, and the time.
     pub(crate) waiting: BTreeMap<String, (bool, Instant)>,
+    /// The Services of the pod that changes at the end. Writes for them do not count.
+    pub(crate) uncounted: BTreeSet<String>,
     pub(crate) calm_ms: Vec<f64>,
     pub(crate) disturbed_ms: Vec<f64>,
     /// The present fault, or the end of the last one.
@@ -48,6 +50,7 @@ impl Published {
             endpoints_writes: 0,
             last_event: Instant::now(),
             waiting: BTreeMap::new(),
+            uncounted: BTreeSet::new(),
             calm_ms: Vec::new(),
             disturbed_ms: Vec::new(),
             disturbed_until: None,
@@ -61,16 +64,28 @@ impl Published {
         self.disturbed_until = Some(Instant::now() + AFTER_A_FAULT);
     }
 
+    /// Returns the number of writes so far.
+    pub(crate) fn writes(&self) -> usize {
+        self.slice_writes + self.endpoints_writes
+    }
+
     fn event(&mut self, path: &str, event: &Event<'_>, now: Instant) {
         if !self.is_ours(&event.object) {
             return;
         }
         self.last_event = now;
-        let is_slice = path == SLICES;
+        let (is_slice, metadata) = (path == SLICES, &event.object.metadata);
+        if is_slice {
+            self.shows(&event.object, now);
+        }
+        let of_slice = metadata.labels.as_ref().and_then(|labels| labels.service.as_deref());
+        let service = if is_slice { of_slice } else { Some(&*metadata.name) };
+        if service.is_some_and(|service| self.uncounted.contains(service)) {
+            return;
+        }
         if is_slice {
             self.slice_writes += 1;
-            self.shows(&event.object, now);
-        } else if !event.object.metadata.name.starts_with(&manual_prefix(&self.prefix)) {
+        } else if !metadata.name.starts_with(&manual_prefix(&self.prefix)) {
             self.endpoints_writes += 1;
         }
     }

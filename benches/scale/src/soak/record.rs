@@ -87,6 +87,17 @@ pub(crate) struct Exit {
     pub(crate) how: String,
 }
 
+impl Exit {
+    /// Returns true if the process was a leader that could not renew its Lease and said so.
+    pub(crate) fn lost_its_lease(&self) -> bool {
+        // The second one is client-go's.
+        let reasons = ["leader election lost", "leaderelection lost"];
+        self.by_itself
+            && self.how.contains("(exit status: 1)")
+            && reasons.iter().any(|reason| self.how.contains(reason))
+    }
+}
+
 /// The state after the last fault.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct End {
@@ -95,9 +106,10 @@ pub(crate) struct End {
     pub(crate) quiet_after: f64,
     /// All changes, by kind.
     pub(crate) changes: std::collections::BTreeMap<String, usize>,
-    /// Writes of a new process of the controller, in `checked_for` seconds.
+    /// Writes of a new process of the controller, until it published a change after `checked_for`
+    /// seconds.
     pub(crate) own_writes: usize,
-    /// Writes of the upstream controllers, in `checked_for` seconds.
+    /// The same of the upstream controllers.
     pub(crate) upstream_writes: Option<usize>,
     pub(crate) checked_for: f64,
 }

@@ -49,10 +49,8 @@ impl Summary {
                 ));
             }
         }
-        // A leader that cannot renew its Lease exits with status 1.
-        let unexpected = |exit: &&Exit| exit.by_itself && !exit.how.contains("(exit status: 1)");
-        let exits = self.exits.iter().filter(unexpected);
-        problems.extend(exits.map(|exit| format!("replica {}: {}", exit.replica, exit.how)));
+        let unexpected = self.exits.iter().filter(|exit| exit.by_itself && !exit.lost_its_lease());
+        problems.extend(unexpected.map(|exit| format!("replica {}: {}", exit.replica, exit.how)));
         let Some(end) = &self.end else {
             problems.push("the soak did not come to its end".into());
             return problems;
@@ -101,8 +99,10 @@ impl Summary {
             }),
         );
         let by_itself = self.exits.iter().filter(|exit| exit.by_itself).count();
+        let lost = self.exits.iter().filter(|exit| exit.lost_its_lease()).count();
         rows.push(row("processes ended by a signal", thousands(self.exits.len() - by_itself)));
-        rows.push(row("processes that gave the Lease up and ended", thousands(by_itself)));
+        rows.push(row("processes that lost the Lease and ended", thousands(lost)));
+        rows.push(row("processes that ended otherwise", thousands(by_itself - lost)));
         rows
     }
 
@@ -161,10 +161,14 @@ impl Summary {
         let Some(end) = &self.end else { return Vec::new() };
         let mut rows = vec![
             row("quiet after the last change, with --settle", format!("{:.1} s", end.quiet_after)),
-            row(&format!("writes of a new process in {} s", end.checked_for), thousands(end.own_writes)),
+            row(
+                &format!("writes of a new process in {} s and one change", end.checked_for),
+                thousands(end.own_writes),
+            ),
         ];
         rows.extend(end.upstream_writes.map(|writes| {
-            row(&format!("writes of the command of --upstream in {} s", end.checked_for), thousands(writes))
+            let name = format!("writes of the command of --upstream in {} s and one change", end.checked_for);
+            row(&name, thousands(writes))
         }));
         rows
     }
@@ -213,6 +217,33 @@ mod tests {
         lines.pop();
         let problems = Summary::of(&lines).problems();
         assert_eq!(problems.last().unwrap(), "the soak did not come to its end");
+    }
+
+    #[test]
+    fn an_end_without_the_reason_that_the_lease_is_lost_is_a_problem() {
+        let check = |how: &str, lost: bool| {
+            let mut lines = lines();
+            for line in &mut lines {
+                if let Line::Exit(exit) = line
+                    && exit.by_itself
+                {
+                    exit.how = how.to_owned();
+                }
+            }
+            let summary = Summary::of(&lines);
+            assert_eq!(summary.problems().is_empty(), lost, "{how}");
+            let rows = summary.work();
+            let value = |name: &str| rows.iter().find(|row| row[0] == name).unwrap()[1].clone();
+            assert_eq!(value("processes that lost the Lease and ended"), usize::from(lost).to_string());
+            assert_eq!(value("processes that ended otherwise"), usize::from(!lost).to_string());
+        };
+        let error = "leader election lost: lease kube-system/a was not renewed within 10s: timeout";
+        check(&format!("a ended by itself (exit status: 1). Its last output:\n    error: {error}"), true);
+        check("b ended by itself (exit status: 1). Its last output:\n    E1 leaderelection lost", true);
+        check("a ended by itself (exit status: 1). Its last output:\n    error: pods failed: panic", false);
+        check("a ended by itself (exit status: 1), without output", false);
+        check(&format!("a ended by itself (exit status: 101). Its last output:\n    {error}"), false);
+        check("it did not end within 20 s after SIGTERM", false);
     }
 
     #[test]

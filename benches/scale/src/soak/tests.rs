@@ -36,13 +36,13 @@ pub(super) fn lines() -> Vec<Line> {
         })
     };
     let fault = |at, until, kind| Line::Fault(Happened { at, until, kind, replicas: vec![0] });
-    let how = "manager ended by itself (exit status: 1), without output".into();
+    let how = "manager ended by itself (exit status: 1). Its last output:\n    error: leader election lost";
     let mut lines = vec![
         Line::Start(start),
         fault(100.0, 101.5, Kind::Cut),
         fault(200.0, 230.0, Kind::Stall),
         fault(300.0, 330.0, Kind::Stall),
-        Line::Exit(Exit { at: 240.0, replica: 0, by_itself: true, how }),
+        Line::Exit(Exit { at: 240.0, replica: 0, by_itself: true, how: how.into() }),
         Line::Exit(Exit { at: 250.0, replica: 1, by_itself: false, how: String::new() }),
     ];
     lines.extend((10..=2_400).step_by(10).map(sample));
