@@ -66,7 +66,7 @@ simulate COUNT *ARGS:
 sweep *ARGS:
     cargo run --release --package kube-endpoint-simulation --bin sweep -- {{ ARGS }}
 
-# Judge all small worlds on all cores, half an hour on two: `just worlds`, `just worlds --from 4000000`
+# Judge all small worlds on all cores, eleven minutes of CPU time: `just worlds`, `just worlds --count 100000`
 worlds *ARGS:
     cargo run --release --package kube-endpoint-simulation --bin worlds -- {{ ARGS }}
 
