@@ -81,7 +81,7 @@ async fn a_watch_shows_what_the_cache_has_read() {
     current.post(PODS, &pod("e")).await.expect(201);
     assert_eq!(replica.remove_lag(1), 4);
     current.post(PODS, &pod("f")).await.expect(201);
-    assert_eq!(replica.catches_up_at().unwrap() - began, 3 * MINUTE);
+    assert_eq!((replica.catches_up_at().unwrap() - began).as_secs(), 150);
     assert_eq!(watch.take(4).await, ["BOOKMARK @8", "ADDED e@9", "ADDED f@10", "BOOKMARK @10"]);
     assert_eq!(began.elapsed().as_secs(), 180);
     assert_eq!(replica.catches_up_at(), None);
