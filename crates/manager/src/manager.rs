@@ -45,8 +45,8 @@ pub struct Manager {
 }
 
 /// Drops the handlers of the stores when the manager ends, also if it never runs or its future is
-/// dropped. The stores hold the controllers as handlers, and they hold the stores: without this,
-/// all objects stayed in memory.
+/// dropped. The stores hold the controllers as handlers, and the controllers hold the stores:
+/// without this, all objects would stay in memory.
 struct CycleBreaker(ManagerHandle);
 
 impl Drop for CycleBreaker {

@@ -54,14 +54,14 @@ fn main() -> anyhow::Result<()> {
     ensure!(!sweep.targets.is_empty(), "no history has {:?} in its name", options.history);
     if options.count {
         for target in &sweep.targets {
-            println!("{:>8}  {}", target.points(), target.name);
+            println!("{:>8}  {}", target.points.len(), target.name);
         }
         println!("{:>8}  in {} histories", sweep.points(), sweep.targets.len());
         return Ok(());
     }
     ensure!(options.from < sweep.points(), "the points are 0 to {}", sweep.points() - 1);
     let file = SaveFile::new(&options.history, sweep.points());
-    let mut saved = if options.resume { file.read()? } else { Saved::at(options.from) };
+    let saved = if options.resume { file.read()? } else { Saved::at(options.from) };
     let numbers: Vec<usize> = match options.sample {
         Some(count) => sweep.sample(count, options.seed),
         None => (saved.next..sweep.points()).collect(),
@@ -88,20 +88,19 @@ fn main() -> anyhow::Result<()> {
         }
     });
     bar.finish();
-    let earlier = std::mem::take(&mut saved.failed);
     print_result(&swept, &options);
-    if !earlier.is_empty() {
-        println!("the run before failed at the points {earlier:?}");
+    if !saved.failed.is_empty() {
+        println!("the run before failed at the points {:?}", saved.failed);
     }
     if is_saved && let Ok(done) = done.into_inner() {
         file.write(&done.saved)?;
     }
-    let failed = earlier.len() + swept.failures.len();
+    let failed = saved.failed.len() + swept.failures.len();
     ensure!(failed == 0, "a rule did not hold at {failed} points");
     Ok(())
 }
 
-fn print_failure(Failure { number, name, history, violation, .. }: &Failure) {
+fn print_failure(Failure { number, name, history, violation }: &Failure) {
     println!("point {number} in {name}: {}\n  {violation}", history.steps[0]);
 }
 

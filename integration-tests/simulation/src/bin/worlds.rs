@@ -20,19 +20,13 @@ struct Options {
     failures: usize,
 }
 
-/// After so many worlds the bar moves.
-const STEP: u64 = 1000;
-
 fn main() -> anyhow::Result<()> {
     let Options { from, count, failures } = Options::parse();
     let end = count.map_or(Worlds::COUNT, |count| from.saturating_add(count).min(Worlds::COUNT));
     let style = ProgressStyle::with_template("{bar:40} {pos}/{len} worlds, {per_sec}, {eta} left, {msg}")?;
     let bar = ProgressBar::new(end - from).with_style(style).with_message("no failures");
-    let done = std::sync::atomic::AtomicU64::new(0);
     let verdict = judge(from..end, failures, |broken| {
-        if (done.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1).is_multiple_of(STEP) {
-            bar.inc(STEP);
-        }
+        bar.inc(1);
         if broken > 0 {
             bar.set_message(format!("{broken} failures"));
         }

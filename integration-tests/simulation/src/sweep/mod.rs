@@ -48,13 +48,12 @@ const NOT_SWEPT: &[(&str, Option<Strike>)] = &[
     ("service-deleted-while-stopped", Some(Strike::OlderLists)),
 ];
 
-/// A history and its requests.
+/// A history and its points.
 #[derive(Clone, Debug)]
 pub struct Target {
     pub name: String,
     history: History,
-    /// Each place with the number of its request.
-    requests: Vec<(Place, u8)>,
+    pub points: Vec<Point>,
 }
 
 /// A fault at a request of a history.
@@ -73,18 +72,31 @@ fn is_swept(name: &str, strike: Option<Strike>) -> bool {
     !NOT_SWEPT.iter().any(|(left_out, with)| *left_out == name && (with.is_none() || *with == strike))
 }
 
-/// Returns the faults at a request, and true for those that come after the server has handled it.
-/// A read changes nothing, so that makes no difference, and no server answers it with 409. A server
-/// that answers 409 or 429 has changed nothing; one that answers 500 may have.
-fn strikes(history: &str, place: &Place) -> impl Iterator<Item = (Strike, bool)> {
-    let is_write = place.is_write();
-    let all = Strike::ALL.iter().filter(|strike| is_swept(history, Some(**strike)));
-    let all = all.flat_map(|strike| [(*strike, false), (*strike, true)]);
-    all.filter(move |(strike, handled)| match strike {
-        Strike::Conflict => is_write && !handled,
-        Strike::TooManyRequests => !handled,
-        _ => is_write || !handled,
-    })
+/// Returns the points of a history at requests: places, each with the number of the request. A read
+/// changes nothing, so it has each fault once, and no server answers it with 409. A server that
+/// answers 409 or 429 has changed nothing; one that answers 500 may have.
+fn points(history: &str, requests: impl IntoIterator<Item = (Place, u8)>) -> Vec<Point> {
+    let strikes: Vec<Strike> =
+        Strike::ALL.iter().copied().filter(|strike| is_swept(history, Some(*strike))).collect();
+    let mut points = Vec::new();
+    for (place, nth) in requests {
+        let is_write = place.is_write();
+        for strike in &strikes {
+            let times: &[bool] = match strike {
+                Strike::Conflict if !is_write => &[],
+                Strike::Conflict | Strike::TooManyRequests => &[false],
+                _ if is_write => &[false, true],
+                _ => &[false],
+            };
+            points.extend(times.iter().map(|handled| Point {
+                place: place.clone(),
+                nth,
+                strike: *strike,
+                handled: *handled,
+            }));
+        }
+    }
+    points
 }
 
 impl Target {
@@ -109,25 +121,7 @@ impl Target {
         }
         let requests = outcome.places.into_iter();
         let requests = requests.flat_map(|(place, seen)| (1..=seen).map(move |nth| (place.clone(), nth)));
-        Ok(Self { name, history, requests: requests.collect() })
-    }
-
-    /// Returns the number of points.
-    pub fn points(&self) -> usize {
-        self.requests.iter().map(|(place, _)| strikes(&self.name, place).count()).sum()
-    }
-
-    /// Returns the point with this number.
-    pub fn point(&self, mut number: usize) -> Option<Point> {
-        for (place, nth) in &self.requests {
-            let count = strikes(&self.name, place).count();
-            if number < count {
-                let (strike, handled) = strikes(&self.name, place).nth(number)?;
-                return Some(Point { place: place.clone(), nth: *nth, strike, handled });
-            }
-            number -= count;
-        }
-        None
+        Ok(Self { points: points(&name, requests), name, history })
     }
 
     /// Returns the history with the fault of a point.
@@ -147,16 +141,16 @@ pub struct Sweep {
 }
 
 impl Sweep {
-    /// Plays the named histories, and one of a seed in each of ten profiles, such as `leaders-1`,
+    /// Plays the named histories, and that of a seed in each of ten profiles, such as `leaders-1`,
     /// and finds their requests. It takes those whose name contains `filter`, and of these each
     /// `step`-th. Calls `done` after each.
     ///
     /// # Errors
     ///
-    /// The error of [`History::named`], or the first rule that does not hold in a history without a
-    /// fault more.
+    /// The error of [`History::all_named`], or the first rule that does not hold in a history
+    /// without a fault more.
     pub fn of(filter: &str, step: usize, done: impl Fn() + Sync) -> anyhow::Result<Self> {
-        let mut all: Vec<_> = History::named()?.into_iter().collect();
+        let mut all: Vec<_> = History::all_named()?.into_iter().collect();
         let of_seeds = PROFILES.map(|it| (format!("{}-{SEED}", it.word()), History::with_profile(it, SEED)));
         all.extend(of_seeds);
         all.retain(|(name, _)| name.contains(filter) && is_swept(name, None));
@@ -178,17 +172,16 @@ impl Sweep {
 
     /// Returns the number of points.
     pub fn points(&self) -> usize {
-        self.targets.iter().map(Target::points).sum()
+        self.targets.iter().map(|target| target.points.len()).sum()
     }
 
     /// Returns the point with this number, and its history.
-    pub fn point(&self, mut number: usize) -> Option<(&Target, Point)> {
+    pub fn point(&self, mut number: usize) -> Option<(&Target, &Point)> {
         for target in &self.targets {
-            let points = target.points();
-            if number < points {
-                return Some((target, target.point(number)?));
+            if let Some(point) = target.points.get(number) {
+                return Some((target, point));
             }
-            number -= points;
+            number -= target.points.len();
         }
         None
     }
@@ -214,17 +207,16 @@ mod tests {
     use crate::text::Field;
 
     fn target(requests: &[(&str, u8)]) -> Target {
-        let requests = requests.iter().map(|(place, nth)| (Place::read(place).unwrap(), *nth)).collect();
-        Target { name: "t".to_owned(), history: History::of(0), requests }
+        let requests = requests.iter().map(|(place, nth)| (Place::read(place).unwrap(), *nth));
+        Target { name: "t".to_owned(), history: History::of(0), points: points("t", requests) }
     }
 
     #[test]
     fn a_write_has_each_fault_before_and_after_and_a_read_has_it_once() {
         let target = target(&[("update:endpoints:x:team/s1", 1), ("list:pods:x:/", 2)]);
-        let points: Vec<Point> = (0..).map_while(|number| target.point(number)).collect();
-        assert_eq!(points.len(), target.points());
-        assert_eq!(points.len(), 12 + 6);
-        let steps: Vec<String> = points.iter().map(|it| target.with(it).steps[0].to_string()).collect();
+        assert_eq!(target.points.len(), 12 + 6);
+        let steps: Vec<String> =
+            target.points.iter().map(|it| target.with(it).steps[0].to_string()).collect();
         insta::assert_snapshot!(steps.join("\n"));
     }
 

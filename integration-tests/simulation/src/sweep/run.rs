@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
 
-use super::{Point, Sweep};
+use super::Sweep;
 use crate::history::{History, Process};
 use crate::parallel::on_all_cores;
 use crate::runner::simulate_or_panic;
@@ -16,7 +16,6 @@ pub struct Failure {
     pub number: usize,
     /// The name of the history.
     pub name: String,
-    pub point: Point,
     /// The history with the fault.
     pub history: History,
     pub violation: Violation,
@@ -53,12 +52,12 @@ pub fn play(
     on_all_cores(0..numbers.len() as u64, is_enough, |index| {
         let number = numbers[index as usize];
         let Some((target, point)) = sweep.point(number) else { return };
-        let history = target.with(&point);
+        let history = target.with(point);
         let outcome = simulate_or_panic(&history);
         let has_struck = outcome.statistics.processes.contains_key(Process::AT_REQUEST);
         let name = target.name.clone();
         let word = point.strike.word();
-        let failure = outcome.violation.map(|violation| Failure { number, name, point, history, violation });
+        let failure = outcome.violation.map(|violation| Failure { number, name, history, violation });
         done(number, failure.as_ref());
         let mut swept = swept.lock();
         count(swept.by_history.entry(target.name.clone()).or_default(), has_struck);

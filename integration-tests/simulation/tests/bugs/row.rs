@@ -82,7 +82,7 @@ macro_rules! test_of {
 }
 
 fn history(name: &str) -> History {
-    History::named().unwrap().remove(name).unwrap_or_else(|| panic!("no history has the name {name}"))
+    History::named(name).unwrap_or_else(|error| panic!("{error:#}"))
 }
 
 fn judge(name: &str, history: &History, outcome: &Outcome) {
