@@ -4,11 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kube_endpoint_workqueue::{InvalidRate, TokenBucket};
+use tokio::time::{Instant, sleep};
+
+/// A request that yields to others waits no longer than this for a token that nobody wants.
+const LONGEST_YIELD: Duration = Duration::from_secs(5);
 
 /// Limits the request rate of one controller. Clones share the bucket.
 #[derive(Clone, Debug, Default)]
 pub struct RequestLimiter {
     bucket: Option<Arc<TokenBucket>>,
+    yields: bool,
 }
 
 impl RequestLimiter {
@@ -22,7 +27,7 @@ impl RequestLimiter {
         if qps < 0.0 {
             return Ok(Self::unlimited());
         }
-        Ok(Self { bucket: Some(Arc::new(TokenBucket::new(qps, burst)?)) })
+        Ok(Self { bucket: Some(Arc::new(TokenBucket::new(qps, burst)?)), yields: false })
     }
 
     /// No limit.
@@ -30,20 +35,34 @@ impl RequestLimiter {
         Self::default()
     }
 
+    /// Returns a handle to the same bucket for requests that nobody waits for. They take the tokens
+    /// that no other request waits for, and after five seconds their turn among all.
+    #[must_use]
+    pub fn yielding(&self) -> Self {
+        Self { yields: true, ..self.clone() }
+    }
+
     /// Waits until the next request may be sent. Returns how long that took.
     pub async fn acquire(&self) -> Duration {
-        let delay = self.bucket.as_ref().map_or(Duration::ZERO, |bucket| bucket.reserve());
-        if !delay.is_zero() {
-            tokio::time::sleep(delay).await;
+        let Some(bucket) = &self.bucket else { return Duration::ZERO };
+        let start = Instant::now();
+        while self.yields && start.elapsed() < LONGEST_YIELD {
+            match bucket.try_take() {
+                Ok(()) => return start.elapsed(),
+                Err(wait) => sleep(wait).await,
+            }
         }
-        delay
+        let delay = bucket.reserve();
+        if !delay.is_zero() {
+            sleep(delay).await;
+        }
+        start.elapsed()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tokio::time::Instant;
 
     #[tokio::test(start_paused = true)]
     async fn a_burst_is_followed_by_single_requests() {
@@ -57,6 +76,38 @@ mod tests {
         limiter.acquire().await;
         let elapsed = start.elapsed();
         assert!((200..=202).contains(&elapsed.as_millis()), "{elapsed:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_yields_lets_others_go_first_and_is_sent_in_the_end() {
+        let limiter = RequestLimiter::new(10.0, 1).unwrap();
+        let start = Instant::now();
+        let send = |limiter: RequestLimiter| async move {
+            limiter.acquire().await;
+            start.elapsed().as_millis().div_ceil(100)
+        };
+        send(limiter.clone()).await;
+        let yielding = (0..3).map(|_| tokio::spawn(send(limiter.yielding()))).collect::<Vec<_>>();
+        tokio::task::yield_now().await;
+        assert_eq!(send(limiter.clone()).await, 1, "it does not wait behind those that yield");
+        let others = (0..60).map(|_| tokio::spawn(send(limiter.clone()))).collect::<Vec<_>>();
+        for request in yielding {
+            let at = request.await.unwrap();
+            assert!((50..=65).contains(&at), "sent after {at} tenths of a second");
+        }
+        for request in others {
+            request.await.unwrap();
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn requests_that_yield_share_what_is_left() {
+        let limiter = RequestLimiter::new(10.0, 1).unwrap();
+        let start = Instant::now();
+        for _ in 0..5 {
+            limiter.yielding().acquire().await;
+        }
+        assert_eq!(start.elapsed().as_millis().div_ceil(100), 4);
     }
 
     #[tokio::test(start_paused = true)]

@@ -50,15 +50,11 @@ struct Stored {
     version: ResourceVersion,
     /// True if another client changed the object in the meantime.
     is_foreign: bool,
-    /// The time from the sending of the request.
-    took: Duration,
 }
 
 impl Stored {
     fn of(write: PendingWrite<'_>, version: ResourceVersion, position: ResourceVersion) -> Self {
-        let sent_at = write.sent_at();
-        let took = sent_at.map(|at| Instant::now().into_std().saturating_duration_since(at));
-        Self { version, is_foreign: write.answered(version, position), took: took.unwrap_or_default() }
+        Self { version, is_foreign: write.answered(version, position) }
     }
 }
 
@@ -162,8 +158,7 @@ impl TrackedWriter {
     }
 
     /// Carries writes out in order: creates, updates, deletes. `position` returns the position of
-    /// the cache; `done` is called after each write that succeeded, with the time from the sending
-    /// of a create or an update to its answer.
+    /// the cache; `done` is called after each write that succeeded.
     ///
     /// The first create or update that fails ends the list, with two exceptions. With `without`, a
     /// create that fails does not keep others from being tried, unless the answer took long or
@@ -175,7 +170,7 @@ impl TrackedWriter {
         owner: &ObjectKey,
         writes: Writes<T>,
         position: impl Fn() -> ResourceVersion,
-        mut done: impl FnMut(Operation, Duration),
+        mut done: impl FnMut(Operation),
         without: Option<impl FnOnce(Vec<T>, Writes<T>) -> Writes<T>>,
     ) -> Carried<T> {
         let mut carried = Carried::default();
@@ -186,10 +181,10 @@ impl TrackedWriter {
             let mut object = Arc::new(object);
             let began = Instant::now();
             match self.create_named(owner, &mut object, &position).await {
-                Ok(Stored { is_foreign, took, .. }) => {
+                Ok(Stored { is_foreign, .. }) => {
                     carried.changed_meanwhile |= is_foreign;
                     created += 1;
-                    done(Operation::Create, took);
+                    done(Operation::Create);
                 }
                 Err(failed) => {
                     let error = &failed.error;
@@ -213,12 +208,12 @@ impl TrackedWriter {
         for object in update {
             let object = Arc::new(object);
             match self.update(owner, &object, &position).await {
-                Ok(Stored { version, is_foreign, took }) => {
+                Ok(Stored { version, is_foreign }) => {
                     carried.changed_meanwhile |= is_foreign;
                     if version == object.metadata().resource_version {
                         carried.unchanged.push(Arc::unwrap_or_clone(object));
                     }
-                    done(Operation::Update, took);
+                    done(Operation::Update);
                 }
                 Err(failed) => {
                     carried.failed.push(failed);
@@ -231,7 +226,7 @@ impl TrackedWriter {
                 Ok(deleted) => {
                     carried.cache_behind |= deleted == Deleted::Before;
                     carried.changed_meanwhile |= deleted == Deleted::Replaced;
-                    done(Operation::Delete, Duration::ZERO);
+                    done(Operation::Delete);
                 }
                 Err(failed) => {
                     let ends = failed.error.ends_deletes();

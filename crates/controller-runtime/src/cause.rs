@@ -97,7 +97,7 @@ impl Cause {
     /// Returns this cause, with the time at which the event of the change arrived; see
     /// [`Change::arrived`](kube_endpoint_informer::Change::arrived).
     pub fn since(self, arrived: Option<Instant>) -> Reason {
-        Reason { causes: self.into(), since: arrived }
+        Reason { causes: self.into(), since: arrived, urgent: false }
     }
 
     /// Returns the names of a set, in the order of the enum.

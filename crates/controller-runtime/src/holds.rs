@@ -2,7 +2,7 @@
 //!
 //! Two waits block every sync of a key: the pause that the API server asked for, and the wait for
 //! the cache to show the key's own writes. [`Hold::Spacing`] delays the syncs that changes of pods
-//! start. The other waits start a sync at their end, and anything else may start one before. A
+//! start, unless they are urgent. The other waits start a sync at their end, and anything else may start one before. A
 //! failed key waits for its retry in the queue instead, see
 //! [`Config::rate_limiter`](crate::Config::rate_limiter).
 
@@ -13,7 +13,7 @@ use kube_endpoint_workqueue::Reason;
 use rand::RngExt;
 use tokio::time::Instant;
 
-use crate::{Cause, Outcome, Reconciler, Runtime, Spacing, spacing};
+use crate::{Cause, Outcome, Reconciler, Runtime, Spacing};
 
 /// The longest wait of a sync for the cache: the event that it waits for may have arrived already,
 /// or may never arrive.
@@ -39,8 +39,8 @@ pub enum Hold {
     ForeignWrite,
     /// The API server accepted an update and kept what it had.
     UndoneUpdate,
-    /// The controller wrote a short time ago, for a Service with many pods or to an API server that
-    /// answers late. This delays changes of pods.
+    /// The controller wrote a short time ago, for a Service with many pods. This delays changes of
+    /// pods that are not urgent.
     Spacing,
 }
 
@@ -248,21 +248,11 @@ impl<R: Reconciler> Runtime<R> {
         self.keys.with_kept_rare(key, |state| waited(&mut state.holds)).flatten()
     }
 
-    /// Begins the spacing: changes of pods wait for its end. Call this before the first write of a
-    /// sync.
+    /// Begins the spacing: changes of pods that are not urgent wait for its end. Call this before
+    /// the first write of a sync.
     pub(crate) fn space_writes(&self, key: &ObjectKey) {
         let Some(spacing) = self.spacing.filter(|spacing| *spacing != Spacing::NONE) else { return };
-        self.space_for(key, spacing.of(self.cluster().pod_count_of(key)));
-    }
-
-    /// Makes the spacing longer if the slowest write of a sync took this long.
-    pub(crate) fn space_after(&self, key: &ObjectKey, took: Duration) {
-        if self.spacing.is_some() {
-            self.space_for(key, spacing::after(took));
-        }
-    }
-
-    fn space_for(&self, key: &ObjectKey, spacing: Duration) {
+        let spacing = spacing.of(self.cluster().pod_count_of(key));
         if !spacing.is_zero() {
             let now = Instant::now();
             self.keys.with_rare(key, |state| state.holds.set(Hold::Spacing, now, now + spacing));
@@ -282,7 +272,7 @@ impl<R: Reconciler> Runtime<R> {
     /// Puts a sync off that only changes of pods cause, if the spacing has not ended: these changes
     /// arrived during the write that began it.
     pub(crate) fn wait_for_spacing(&self, key: &ObjectKey, reason: Reason) -> Option<Outcome> {
-        if !reason.causes.is_within(Cause::Pod.into()) {
+        if reason.urgent || !reason.causes.is_within(Cause::Pod.into()) {
             return None;
         }
         let left = self.left_of_spacing(key);

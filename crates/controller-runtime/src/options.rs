@@ -18,11 +18,10 @@ pub struct RuntimeOptions {
     /// after at least a second, but a first deletion without this delay. It waits longer while the
     /// same change keeps coming back. Upstream corrects it each time after the same delay.
     pub foreign_write_backoff: bool,
-    /// Gate `WriteSpacing`: for a Service with 1,000 pods or more, a controller collects changes of
-    /// pods for up to 150 ms from the beginning of a write; see
-    /// [`Config::spacing`](crate::Config::spacing). After a write that took the API server 20 ms or
-    /// more, it collects them for five times as long, up to a second, for a Service of any size.
-    /// Upstream writes as fast as it can.
+    /// Gate `WriteSpacing`: for a Service with 1,000 pods or more, a controller collects new
+    /// endpoints for up to 150 ms from the beginning of a write; see
+    /// [`Config::spacing`](crate::Config::spacing). It writes a change that takes an endpoint away
+    /// at once, and the first ready endpoint. Upstream writes as fast as it can.
     pub write_spacing: bool,
     /// The shortest time between two resyncs (`--min-resync-period`); the longest is twice that.
     /// Zero turns resyncs off.

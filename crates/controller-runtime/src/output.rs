@@ -6,7 +6,7 @@ use std::sync::Arc;
 use kube_endpoint_api_writer::Writable;
 use kube_endpoint_core_model::maker::Content;
 use kube_endpoint_core_model::{
-    EndpointSlice, Endpoints, ObjectKey, ObjectMeta, ResourceVersion, Writes, writes_without,
+    Endpoint, EndpointSlice, Endpoints, ObjectKey, ObjectMeta, ResourceVersion, Writes, writes_without,
 };
 use kube_endpoint_informer::{Cluster, Kind};
 
@@ -38,6 +38,9 @@ pub trait Output: Writable + Clone + 'static {
     /// Returns the cached objects of an owner, of all managers.
     fn of_owner(cluster: &Cluster, owner: &ObjectKey) -> Vec<Arc<Self>>;
 
+    /// Returns true if the cached objects of an owner have a ready endpoint.
+    fn has_ready_endpoint(cluster: &Cluster, owner: &ObjectKey) -> bool;
+
     /// Returns the version of an object in the cache.
     fn cached_version(cluster: &Cluster, object: &ObjectKey) -> Option<ResourceVersion>;
 
@@ -64,6 +67,10 @@ impl Output for EndpointSlice {
 
     fn of_owner(cluster: &Cluster, owner: &ObjectKey) -> Vec<Arc<Self>> {
         cluster.slices_of(owner)
+    }
+
+    fn has_ready_endpoint(cluster: &Cluster, owner: &ObjectKey) -> bool {
+        cluster.any_slice_of(owner, |slice| slice.endpoints.iter().any(Endpoint::is_ready))
     }
 
     fn cached_version(cluster: &Cluster, object: &ObjectKey) -> Option<ResourceVersion> {
@@ -94,6 +101,10 @@ impl Output for Endpoints {
 
     fn of_owner(cluster: &Cluster, owner: &ObjectKey) -> Vec<Arc<Self>> {
         cluster.endpoints(owner).into_iter().collect()
+    }
+
+    fn has_ready_endpoint(cluster: &Cluster, owner: &ObjectKey) -> bool {
+        cluster.endpoints(owner).is_some_and(|endpoints| endpoints.subsets.counts().0 > 0)
     }
 
     fn cached_version(cluster: &Cluster, object: &ObjectKey) -> Option<ResourceVersion> {

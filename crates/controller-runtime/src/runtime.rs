@@ -120,13 +120,26 @@ impl<R: Reconciler> Runtime<R> {
     }
 
     /// Starts syncs of the Services that a change of a pod concerns, if they are `wanted`, after a
-    /// delay in which more changes may arrive. A sync also waits for the end of the
-    /// [spacing](crate::RuntimeOptions::write_spacing) of its Service.
+    /// delay in which more changes may arrive. A sync that is not urgent also waits for the end of
+    /// the [spacing](crate::RuntimeOptions::write_spacing) of its Service.
     pub fn add_services_of(&self, event: &PodEvent, delay: Duration, wanted: impl Fn(&ObjectKey) -> bool) {
         for service in event.services_to_sync().filter(|service| wanted(service)) {
-            let delay = delay.max(self.left_of_spacing(service));
-            self.add_after(service.clone(), delay, Cause::Pod.since(event.change.arrived));
+            let reason = self.reason_of(event, service);
+            let spacing = if reason.urgent { Duration::ZERO } else { self.left_of_spacing(service) };
+            self.add_after(service.clone(), delay.max(spacing), reason);
         }
+    }
+
+    /// Returns the reason for a sync of a Service that a change of a pod concerns. It is urgent if
+    /// clients may lose an endpoint, or if the Service gets its first ready one.
+    pub fn reason_of(&self, event: &PodEvent, service: &ObjectKey) -> Reason {
+        let becomes_ready = || {
+            let is_ready = |pod: &Option<Arc<Pod>>| pod.as_ref().is_some_and(|pod| pod.is_ready());
+            is_ready(&event.change.new) && !is_ready(&event.change.old)
+        };
+        let is_urgent = event.changed.removes
+            || becomes_ready() && !R::Output::has_ready_endpoint(&self.cluster, service);
+        Cause::Pod.since(event.change.arrived).urgent(is_urgent)
     }
 
     /// Starts the sync of a key, unless its Service is outside the selection.

@@ -1,28 +1,15 @@
-//! The shortest time between writes for a Service: it grows with the number of its pods, and with
-//! the time that the API server takes for a write.
+//! The shortest time between writes for a Service, which grows with the number of its pods.
 //!
 //! The cost of a write for the API server and for all watchers grows with the object: with managed
 //! fields, an update of Endpoints with 1,000 addresses takes a kube-apiserver tens of milliseconds
 //! of CPU time. When many pods change one after the other, the controller writes the changes of one
 //! spacing together. It writes the first change after a quiet time at once, and also every change
-//! that is not one of a pod.
-//!
-//! An API server whose CPU is used up answers late. Controllers that wait for their turn then write
-//! several changes at once, and a controller that is fast does not, at the cost of everybody. So
-//! the writes for one Service are in flight at most a sixth of the time, if they take
-//! [`SLOW`] or longer.
+//! that is urgent or is not one of a pod.
 
 use std::time::Duration;
 
 /// A Service with fewer pods has no spacing.
 const LARGE: usize = 1000;
-
-/// A write that takes less is not slow: the API server has time.
-const SLOW: Duration = Duration::from_millis(20);
-/// How many times as long as a slow write the spacing after it is.
-const REST: u32 = 5;
-/// The longest spacing after a slow write.
-const LONGEST_REST: Duration = Duration::from_secs(1);
 
 /// The time between two writes for a Service with many pods that changes of its pods cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,11 +39,6 @@ impl Spacing {
     }
 }
 
-/// Returns the time between a write that took this long and the next one.
-pub(crate) fn after(took: Duration) -> Duration {
-    if took < SLOW { Duration::ZERO } else { took.saturating_mul(REST).min(LONGEST_REST) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -75,17 +57,5 @@ mod tests {
         check(3000, 150_000);
         check(100_000, 150_000);
         check(usize::MAX, 150_000);
-    }
-
-    #[test]
-    fn a_slow_write_is_followed_by_a_rest_up_to_a_limit() {
-        let check =
-            |took, rest| assert_eq!(after(Duration::from_millis(took)).as_millis(), rest, "{took} ms");
-        check(0, 0);
-        check(19, 0);
-        check(20, 100);
-        check(100, 500);
-        check(200, 1000);
-        check(60_000, 1000);
     }
 }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use kube_endpoint_api_writer::{Carried, FailedWrite, Operation, Writable, WriteError};
 use kube_endpoint_core_model::{Admission, ObjectKey, Timestamp, Writes};
@@ -200,9 +199,7 @@ impl<R: Reconciler> Runtime<R> {
             if ends {
                 continue;
             }
-            let mut slowest = Duration::ZERO;
-            let wrote = |operation, took| {
-                slowest = slowest.max(took);
+            let wrote = |operation| {
                 self.wrote(operation);
                 progress(Progress::Wrote(operation));
             };
@@ -211,7 +208,6 @@ impl<R: Reconciler> Runtime<R> {
             });
             let Carried { changed_meanwhile, cache_behind, unchanged, failed } =
                 self.writer.carry_out(key, writes, || self.position(&key.namespace), wrote, without).await;
-            self.space_after(key, slowest);
             if self.writer.tracker().take_went_back() {
                 // A second read has to confirm that the server's storage went back.
                 self.suspect(&key.namespace);

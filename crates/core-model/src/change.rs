@@ -28,22 +28,37 @@ pub struct PodChange {
     /// Conditions whose type has a prefix: only Services whose EndpointSelector reads one of them
     /// must be synced.
     pub conditions: bool,
+    /// Clients may lose an endpoint that they have: the pod is gone or ends, is not ready any more,
+    /// has other addresses, or other Services select it.
+    pub removes: bool,
 }
 
 impl PodChange {
-    /// A change that can affect everything, such as that of a pod that was added or deleted.
-    pub const EVERYTHING: Self = Self { endpoint: true, membership: true, conditions: true };
+    /// Compares a pod before and after a change; a pod that was added or deleted differs in all
+    /// parts.
+    pub fn of(old: Option<&Pod>, new: Option<&Pod>) -> Self {
+        if let (Some(old), Some(new)) = (old, new) {
+            return Self::between(old, new);
+        }
+        let removes = old.is_some_and(may_be_published);
+        Self { endpoint: true, membership: true, conditions: true, removes }
+    }
 
     /// Compares two views of one pod.
     pub fn between(old: &Pod, new: &Pod) -> Self {
-        // Without an address there is no endpoint: a scheduler binds such a pod, an init container
-        // restarts, or a kubelet rejects it.
-        let has_address = |pod: &Pod| pod.has_pod_ip || !pod.pod_ips.is_empty();
+        let conditions = old.conditions() != new.conditions();
+        let membership =
+            old.labels != new.labels || old.hostname != new.hostname || old.subdomain != new.subdomain;
+        let leaves = old.is_ready() && !new.is_ready()
+            || old.deletion_timestamp.is_none() && new.deletion_timestamp.is_some()
+            || old.pod_ips != new.pod_ips
+            || old.uid != new.uid
+            || old.node_name != new.node_name
+            || new.is_terminal();
         Self {
-            conditions: old.conditions() != new.conditions(),
-            membership: old.labels != new.labels
-                || old.hostname != new.hostname
-                || old.subdomain != new.subdomain,
+            conditions,
+            membership,
+            removes: may_be_published(old) && (conditions || membership || leaves),
             endpoint: old.deletion_timestamp.is_some() != new.deletion_timestamp.is_some()
                 || old.is_ready() != new.is_ready()
                 || old.pod_ips != new.pod_ips
@@ -62,8 +77,19 @@ impl PodChange {
 
     /// Returns true if the change can affect no endpoint.
     pub fn is_none(self) -> bool {
-        self == Self { endpoint: false, membership: false, conditions: false }
+        !(self.endpoint || self.membership || self.conditions)
     }
+}
+
+/// Returns true if a pod has an address. Without one there is no endpoint: a scheduler binds such a
+/// pod, an init container restarts, or a kubelet rejects it.
+fn has_address(pod: &Pod) -> bool {
+    pod.has_pod_ip || !pod.pod_ips.is_empty()
+}
+
+/// Returns true if a Service that selects a pod may have it as an endpoint.
+fn may_be_published(pod: &Pod) -> bool {
+    has_address(pod) && !pod.is_terminal()
 }
 
 #[cfg(test)]
@@ -79,8 +105,8 @@ mod tests {
         let check = |old: &Pod, change: fn(&mut Pod), endpoint: bool, membership: bool| {
             let mut new = old.clone();
             change(&mut new);
-            let conditions = false;
-            assert_eq!(PodChange::between(old, &new), PodChange { endpoint, membership, conditions });
+            let found = PodChange::between(old, &new);
+            assert_eq!((found.endpoint, found.membership, found.conditions), (endpoint, membership, false));
         };
         check(&old, |_| {}, false, false);
         check(&old, |pod| pod.resource_version.0 = 9, false, false);
@@ -118,6 +144,40 @@ mod tests {
     }
 
     #[test]
+    fn a_change_that_clients_may_feel_removes() {
+        let ready = |is_true| Some(ReadyCondition { is_true, last_transition: None });
+        let address = Box::new([[10, 0, 0, 9].into()]);
+        let unready = Pod { phase: PodPhase::Running, has_pod_ip: true, pod_ips: address, ..Pod::default() };
+        let old = Pod { ready: ready(true), ..unready.clone() };
+        let removes = |old: &Pod, change: fn(&mut Pod)| {
+            let mut new = old.clone();
+            change(&mut new);
+            PodChange::of(Some(old), Some(&new)).removes
+        };
+        assert!(removes(&old, |pod| pod.ready = None));
+        assert!(removes(&old, |pod| pod.deletion_timestamp = Some(crate::Timestamp::UNIX_EPOCH)));
+        assert!(removes(&old, |pod| pod.phase = PodPhase::Succeeded));
+        assert!(removes(&old, |pod| pod.pod_ips = Box::new([[10, 0, 0, 1].into()])));
+        assert!(removes(&old, |pod| pod.uid = "v".into()));
+        assert!(removes(&old, |pod| pod.node_name = Some("n".into())));
+        assert!(removes(&old, |pod| pod.labels = [("a", "b")].into_iter().collect()));
+        // Services with publishNotReadyAddresses publish it.
+        assert!(removes(&unready, |pod| pod.phase = PodPhase::Failed));
+        assert!(PodChange::of(Some(&old), None).removes);
+
+        assert!(!removes(&old, |pod| pod.resource_version.0 = 9));
+        assert!(!removes(&unready, |pod| pod.ready =
+            Some(ReadyCondition { is_true: true, last_transition: None })));
+        assert!(!PodChange::of(None, Some(&old)).removes);
+        let bound = Pod { has_pod_ip: false, pod_ips: Box::default(), ..unready.clone() };
+        assert!(!removes(&bound, |pod| pod.pod_ips = Box::new([[10, 0, 0, 1].into()])));
+        assert!(!PodChange::of(Some(&bound), None).removes);
+        let ended = Pod { phase: PodPhase::Failed, ..unready };
+        assert!(!PodChange::of(Some(&ended), None).removes);
+        assert!(!removes(&ended, |pod| pod.deletion_timestamp = Some(crate::Timestamp::UNIX_EPOCH)));
+    }
+
+    #[test]
     fn a_condition_with_a_prefix_is_a_change_of_its_own() {
         let pod = |status: &str, time: &str| -> Pod {
             let condition = serde_json::json!({"type": "shop.example/leader", "status": status, "lastTransitionTime": time});
@@ -125,7 +185,7 @@ mod tests {
             serde_json::from_value(serde_json::json!({"metadata": {"name": "p"}, "status": status})).unwrap()
         };
         let (early, late) = ("2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z");
-        let of_conditions = PodChange { endpoint: false, membership: false, conditions: true };
+        let of_conditions = PodChange { endpoint: false, membership: false, conditions: true, removes: true };
         assert_eq!(PodChange::between(&pod("True", early), &pod("False", early)), of_conditions);
         // The latest one may be picked.
         assert_eq!(PodChange::between(&pod("True", early), &pod("True", late)), of_conditions);

@@ -146,6 +146,11 @@ pub struct EndpointIdentity {
 }
 
 impl Endpoint {
+    /// Returns true if clients use the endpoint; absent means ready, as the API says.
+    pub fn is_ready(&self) -> bool {
+        self.conditions.ready.unwrap_or(true)
+    }
+
     /// Returns the identity of the endpoint.
     pub fn identity(&self) -> EndpointIdentity {
         let mut addresses = self.addresses.clone();

@@ -268,14 +268,15 @@ impl Reconciler for SelectorReconciler {
         {
             for service in &event.stayed {
                 if reads_condition(cluster, service, |kind| old.condition(kind) != new.condition(kind)) {
-                    let cause = Cause::Pod.since(event.change.arrived);
-                    runtime.add_after(service.clone(), self.options.batch_period, cause);
+                    let reason = runtime.reason_of(event, service);
+                    runtime.add_after(service.clone(), self.options.batch_period, reason);
                 }
             }
         }
         if let Some(pod) = event.change.latest() {
             for service in self.listed_pods.services_of(&pod.key) {
-                runtime.add_after(service, self.options.batch_period, Cause::Pod.since(event.change.arrived));
+                let reason = runtime.reason_of(event, &service);
+                runtime.add_after(service, self.options.batch_period, reason);
             }
         }
     }

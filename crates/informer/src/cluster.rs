@@ -294,6 +294,12 @@ impl Cluster {
         self.inner.endpoint_slices.table.read().by_service(service).cloned().collect()
     }
 
+    /// Returns true if a slice of a Service matches, of any manager. It calls `matches` under a
+    /// lock.
+    pub fn any_slice_of(&self, service: &ObjectKey, matches: impl Fn(&EndpointSlice) -> bool) -> bool {
+        self.inner.endpoint_slices.table.read().by_service(service).any(|slice| matches(slice))
+    }
+
     /// Returns the keys of all Services, sorted.
     pub fn services(&self) -> Vec<ObjectKey> {
         self.inner.index.read().services().map(|service| service.key.clone()).collect()

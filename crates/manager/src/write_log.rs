@@ -70,7 +70,7 @@ fn slice_line(change: &Change<EndpointSlice>) -> String {
     if change.new.is_none() {
         return format!("EndpointSlice {key} {verb}");
     }
-    let ready = slice.endpoints.iter().filter(|endpoint| endpoint.conditions.ready.unwrap_or(true)).count();
+    let ready = slice.endpoints.iter().filter(|endpoint| endpoint.is_ready()).count();
     let hinted = slice.endpoints.iter().filter(|endpoint| endpoint.hints.is_some()).count();
     let ports: Vec<String> = slice
         .ports

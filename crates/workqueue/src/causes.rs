@@ -2,7 +2,7 @@
 
 /// Why a key was added: a set of up to 32 causes. [`Causes::RETRY`] is the queue's own; the others
 /// are the caller's, by number. When the queue merges two adds, it merges their causes, so that the
-/// worker that takes the key learns all of them. They affect neither order nor delay.
+/// worker that takes the key learns all of them. Causes affect neither order nor delay.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Causes(u32);
 

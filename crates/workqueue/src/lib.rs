@@ -29,7 +29,7 @@
 //! - a key is never processed by two workers at the same time;
 //! - a key that is added while it is being processed is queued again, once, after
 //!   [`WorkQueue::done`];
-//! - keys are returned in the order in which they became ready;
+//! - keys are returned in the order in which they became ready, but urgent keys and others in turn;
 //! - a key that is added with several delays becomes ready at the earliest of the times.
 //!
 //! Start with [`WorkQueue`], then [`run_workers`]. A [`RateLimiter`] decides how long a failed key

@@ -35,6 +35,8 @@ struct Inner<K> {
     state: Mutex<State<K>>,
     /// Wakes getters.
     ready: Notify,
+    /// Wakes getters of urgent keys.
+    urgent: Notify,
     /// Wakes the callers that wait for the queue to drain.
     drained: Notify,
     /// Wakes the worker loop, which waits while no key is being processed.
@@ -70,8 +72,9 @@ impl<K: Key> WorkQueue<K> {
         let name = name.into();
         let state = Mutex::new(State::new(QueueMetrics::register(&name)));
         let limiter = Box::new(limiter);
-        let (ready, drained, started) = (Notify::new(), Notify::new(), Notify::new());
-        Self { inner: Arc::new(Inner { name, limiter, state, ready, drained, started }) }
+        let notify = Notify::new;
+        let [ready, urgent, drained, started] = [notify(), notify(), notify(), notify()];
+        Self { inner: Arc::new(Inner { name, limiter, state, ready, urgent, drained, started }) }
     }
 
     /// Returns the name of the queue, which is the label of its metrics.
@@ -81,7 +84,7 @@ impl<K: Key> WorkQueue<K> {
 
     /// Adds a key.
     ///
-    /// A key that is queued already stays where it is. If a worker is processing the key, the queue
+    /// A key that is queued already stays where it is, unless it becomes urgent. If a worker is processing the key, the queue
     /// takes it again, once, when the worker is done. A delayed key is queued now and stays delayed
     /// as well. After a shutdown, the call is a no-op.
     pub fn add(&self, key: K) {
@@ -146,11 +149,25 @@ impl<K: Key> WorkQueue<K> {
 
     /// As [`get`](Self::get), with the reason of the adds that this call answers.
     pub async fn get_with_reason(&self) -> Option<(K, Reason)> {
+        self.get_by(State::next, &self.inner.ready).await
+    }
+
+    /// As [`get_with_reason`](Self::get_with_reason), but takes only keys whose reason is urgent.
+    /// Returns `None` when the queue is shut down and has no such key.
+    pub async fn get_urgent(&self) -> Option<(K, Reason)> {
+        self.get_by(State::next_urgent, &self.inner.urgent).await
+    }
+
+    async fn get_by(
+        &self,
+        next: impl Fn(&mut State<K>, Instant) -> Next<K>,
+        wakes: &Notify,
+    ) -> Option<(K, Reason)> {
         loop {
             // It registers before the call reads the state, so that it misses no change in between.
-            let mut notified = pin!(self.inner.ready.notified());
+            let mut notified = pin!(wakes.notified());
             notified.as_mut().enable();
-            match self.step(State::next) {
+            match self.step(&next) {
                 Next::Work(key, reason) => return Some((key, reason)),
                 Next::ShutDown => return None,
                 Next::Wait(None) => notified.await,
@@ -171,11 +188,12 @@ impl<K: Key> WorkQueue<K> {
         self.step(|state, now| state.done(key, now));
     }
 
-    /// Leaves the time of a change with a key whose processing did not publish that change. The
-    /// next call of [`get`](Self::get) that returns the key returns the time with it. Call this
-    /// after the add that repeats the processing; without one, the call is a no-op.
-    pub(crate) fn give_back(&self, key: &K, since: Instant) {
-        self.step(|state, _| state.give_back(key, since));
+    /// Leaves the time of a change, and that it is urgent, with a key whose processing did not
+    /// publish that change. The next call of [`get`](Self::get) that returns the key returns them
+    /// with it. Call this after the add that repeats the processing; without one, the call is a
+    /// no-op.
+    pub(crate) fn give_back(&self, key: &K, change: Reason) {
+        self.step(|state, _| state.give_back(key, change));
     }
 
     /// Returns the number of keys that a worker can take now. It may be outdated when the call
@@ -288,9 +306,13 @@ impl<K: Key> WorkQueue<K> {
         // single one could be dropped, or take another key, and none would wake in time.
         if wake.all {
             self.inner.ready.notify_waiters();
+            self.inner.urgent.notify_waiters();
         }
         for _ in 0..wake.ready {
             self.inner.ready.notify_one();
+        }
+        for _ in 0..wake.urgent {
+            self.inner.urgent.notify_one();
         }
         if wake.drained {
             self.inner.drained.notify_waiters();

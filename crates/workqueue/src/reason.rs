@@ -5,7 +5,7 @@ use tokio::time::Instant;
 use crate::Causes;
 
 /// Why a caller added a key, and when the first of the changes arrived that made it do so. When the
-/// queue merges two adds, it merges their reasons. Reasons affect neither order nor delay.
+/// queue merges two adds, it merges their reasons.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Reason {
     pub causes: Causes,
@@ -14,24 +14,37 @@ pub struct Reason {
     /// those that are still delayed: the worker sees all changes that have arrived. The time stays
     /// with the key after a sync that failed or was put off.
     pub since: Option<Instant>,
+    /// Workers take urgent keys and others in turn, and [one worker](crate::run_workers_observed)
+    /// takes no others. The key stays urgent after a sync that failed or was put off.
+    pub urgent: bool,
 }
 
 impl Reason {
-    /// Returns the causes of both, and the earlier time.
+    /// Returns the causes of both, and the earlier time. It is urgent if one of them is.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
-        Self { causes: self.causes.and(other.causes), since: earlier(self.since, other.since) }
+        Self {
+            causes: self.causes.and(other.causes),
+            since: earlier(self.since, other.since),
+            urgent: self.urgent || other.urgent,
+        }
+    }
+
+    /// Returns the reason with [`urgent`](Self::urgent) set to this.
+    #[must_use]
+    pub fn urgent(self, urgent: bool) -> Self {
+        Self { urgent, ..self }
     }
 }
 
 impl From<Causes> for Reason {
     fn from(causes: Causes) -> Self {
-        Self { causes, since: None }
+        Self { causes, ..Self::default() }
     }
 }
 
 /// Returns the earlier of two times that may be unknown.
-pub(crate) fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
+fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),
         (one, other) => one.or(other),

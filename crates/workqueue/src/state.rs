@@ -4,22 +4,23 @@
 //! Upstream: `Typed` in client-go `util/workqueue/queue.go`, and the waiting loop of
 //! `delaying_queue.go`, which is [`State::promote`] here: it runs before every other step.
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ahash::HashMap;
 use tokio::time::Instant;
 
 use crate::metrics::QueueMetrics;
-use crate::reason::earlier;
 use crate::waiting::Waiting;
-use crate::{Key, Reason};
+use crate::{Causes, Key, Reason};
 
 /// The callers to wake once the lock is released.
 #[derive(Debug, Default)]
 pub(crate) struct Wake {
     /// The number of newly queued keys. Each wakes one getter.
     pub(crate) ready: usize,
+    /// The number of keys that have become urgent. Each wakes one getter of urgent keys.
+    pub(crate) urgent: usize,
     /// The next ready time moved forward, or the queue was shut down. Wakes all getters.
     pub(crate) all: bool,
     /// No key is being processed, or draining was ended. Wakes all callers that drain.
@@ -39,13 +40,28 @@ pub(crate) enum Next<K> {
     ShutDown,
 }
 
+/// A key to be processed.
+struct Dirty {
+    /// The time of its first add.
+    added: Instant,
+    reason: Reason,
+    /// The place in the queue, if the key is not being processed.
+    place: u64,
+}
+
 /// The state of a queue. Nothing iterates over its maps where the order matters, since it is
 /// random.
 pub(crate) struct State<K> {
-    /// Keys that can be taken, in order. All are in `dirty`, none in `in_flight`.
-    queue: VecDeque<K>,
-    /// Keys to be processed, with the time and the reason of their adds.
-    dirty: HashMap<K, (Instant, Reason)>,
+    /// Keys that can be taken, by their place. All are in `dirty`, none in `in_flight`.
+    queue: BTreeMap<u64, K>,
+    /// Those of them whose reason is urgent, instead of in `queue`.
+    urgent: BTreeMap<u64, K>,
+    /// The last place.
+    last_place: u64,
+    /// True if a getter of any keys is to begin with the ones that are not urgent.
+    is_turn_of_others: bool,
+    /// Keys to be processed.
+    dirty: HashMap<K, Dirty>,
     /// Keys that workers are processing, with the time at which they took them. `done` queues those
     /// again that are also dirty.
     in_flight: HashMap<K, Instant>,
@@ -59,7 +75,10 @@ pub(crate) struct State<K> {
 impl<K: Key> State<K> {
     pub(crate) fn new(metrics: QueueMetrics) -> Self {
         Self {
-            queue: VecDeque::new(),
+            queue: BTreeMap::new(),
+            urgent: BTreeMap::new(),
+            last_place: 0,
+            is_turn_of_others: false,
             dirty: HashMap::default(),
             in_flight: HashMap::default(),
             waiting: Waiting::new(),
@@ -77,18 +96,26 @@ impl<K: Key> State<K> {
         }
     }
 
-    pub(crate) fn add(&mut self, key: K, reason: Reason, now: Instant) {
+    pub(crate) fn add(&mut self, key: K, mut reason: Reason, now: Instant) {
         if self.shutting_down {
             return;
         }
-        if let Some((_, earlier)) = self.dirty.get_mut(&key) {
-            *earlier = earlier.and(reason);
+        reason.urgent |= self.waiting.is_urgent(&key);
+        let Some(dirty) = self.dirty.get_mut(&key) else {
+            self.dirty.insert(key.clone(), Dirty { added: now, reason, place: 0 });
+            self.metrics.adds.increment(1);
+            self.update_depth();
+            if !self.in_flight.contains_key(&key) {
+                self.push(key);
+            }
             return;
-        }
-        self.dirty.insert(key.clone(), (now, reason));
-        self.metrics.adds.increment(1);
-        self.update_depth();
-        if !self.in_flight.contains_key(&key) {
+        };
+        let was_urgent = dirty.reason.urgent;
+        dirty.reason = dirty.reason.and(reason);
+        if dirty.reason.urgent
+            && !was_urgent
+            && let Some(key) = self.queue.remove(&dirty.place)
+        {
             self.push(key);
         }
     }
@@ -105,17 +132,35 @@ impl<K: Key> State<K> {
         }
     }
 
+    /// Takes an urgent key, or another one, in turn as long as there are both.
     pub(crate) fn next(&mut self, now: Instant) -> Next<K> {
-        let Some(key) = self.queue.pop_front() else {
+        let others_first = std::mem::take(&mut self.is_turn_of_others);
+        let other = if others_first { self.queue.pop_first() } else { None };
+        let key = other.or_else(|| {
+            let urgent = self.urgent.pop_first();
+            self.is_turn_of_others = urgent.is_some();
+            urgent.or_else(|| self.queue.pop_first())
+        });
+        self.take(key, now)
+    }
+
+    /// Takes an urgent key.
+    pub(crate) fn next_urgent(&mut self, now: Instant) -> Next<K> {
+        let key = self.urgent.pop_first();
+        self.take(key, now)
+    }
+
+    fn take(&mut self, queued: Option<(u64, K)>, now: Instant) -> Next<K> {
+        let Some((_, key)) = queued else {
             self.release_memory();
             return if self.shutting_down { Next::ShutDown } else { Next::Wait(self.waiting.next_ready()) };
         };
         let mut reason = Reason::default();
-        if let Some((added, given)) = self.dirty.remove(&key) {
-            self.metrics.queue_duration.record(now.saturating_duration_since(added));
-            reason = given;
+        if let Some(dirty) = self.dirty.remove(&key) {
+            self.metrics.queue_duration.record(now.saturating_duration_since(dirty.added));
+            reason = dirty.reason;
         }
-        reason.since = earlier(reason.since, self.waiting.take_since(&key));
+        reason = reason.and(self.waiting.take_change(&key));
         self.update_depth();
         self.wake.started |= self.in_flight.is_empty();
         self.in_flight.insert(key.clone(), now);
@@ -132,10 +177,10 @@ impl<K: Key> State<K> {
         self.wake.drained |= self.in_flight.is_empty();
     }
 
-    pub(crate) fn give_back(&mut self, key: &K, since: Instant) {
-        let added = self.dirty.get_mut(key).map(|(_, reason)| reason);
+    pub(crate) fn give_back(&mut self, key: &K, change: Reason) {
+        let added = self.dirty.get_mut(key).map(|dirty| &mut dirty.reason);
         if let Some(reason) = added.or_else(|| self.waiting.reason_of(key)) {
-            reason.since = earlier(reason.since, Some(since));
+            *reason = reason.and(Reason { causes: Causes::NONE, ..change });
         }
     }
 
@@ -157,7 +202,7 @@ impl<K: Key> State<K> {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.queue.len()
+        self.queue.len() + self.urgent.len()
     }
 
     pub(crate) fn waiting_len(&self) -> usize {
@@ -202,18 +247,24 @@ impl<K: Key> State<K> {
     /// Frees the memory that a burst of keys took, such as all keys at the start.
     fn release_memory(&mut self) {
         const KEPT: usize = 256;
-        if self.queue.capacity() > 4 * KEPT {
-            self.queue.shrink_to(KEPT);
-        }
         if self.dirty.capacity() > 4 * KEPT {
             self.dirty.shrink_to(KEPT);
         }
         self.waiting.release_memory(KEPT);
     }
 
+    /// Queues a dirty key at the end.
     fn push(&mut self, key: K) {
-        self.queue.push_back(key);
+        let Some(dirty) = self.dirty.get_mut(&key) else { return };
+        self.last_place += 1;
+        dirty.place = self.last_place;
         self.wake.ready += 1;
+        if dirty.reason.urgent {
+            self.urgent.insert(self.last_place, key);
+            self.wake.urgent += 1;
+        } else {
+            self.queue.insert(self.last_place, key);
+        }
     }
 
     /// Sets the depth instead of incrementing and decrementing it, so that a queue that is created
@@ -242,11 +293,11 @@ mod tests {
         }
         assert!(state.waiting.capacity() >= 10_000);
         state.promote(now + Duration::from_secs(1));
-        assert!(state.queue.capacity() >= 10_000 && state.dirty.capacity() >= 10_000);
+        assert!(state.dirty.capacity() >= 10_000);
         while let Next::Work(key, _) = state.next(now) {
             state.done(&key, now);
         }
-        assert!(state.queue.capacity() < 1_000 && state.dirty.capacity() < 1_000);
+        assert!(state.dirty.capacity() < 1_000);
         assert!(state.waiting.capacity() < 1_000);
     }
 }

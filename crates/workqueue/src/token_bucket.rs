@@ -129,6 +129,19 @@ impl TokenBucket {
         self.reserve_within(Duration::MAX).unwrap_or(Duration::MAX)
     }
 
+    /// Takes a token if one is available now. Otherwise it reserves nothing, and returns the time
+    /// after which to ask again.
+    ///
+    /// # Errors
+    ///
+    /// The time until the first token that nobody has reserved so far.
+    pub fn try_take(&self) -> Result<(), Duration> {
+        let limiter = self.limiter.lock();
+        let now = TokioClock.now();
+        limiter.clock().0.set(now);
+        limiter.check().map_err(|not_until| not_until.wait_time_from(now))
+    }
+
     /// Reserves a token if one is available within `longest`, and returns the time until then.
     /// Otherwise it reserves nothing, as client-go's `rate.Limiter.Wait` under a deadline.
     pub fn reserve_within(&self, longest: Duration) -> Option<Duration> {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use ahash::HashMap;
 use tokio::time::Instant;
 
-use crate::{Key, Reason};
+use crate::{Causes, Key, Reason};
 
 /// When an entry is ready. The sequence number orders the entries of one time by call.
 type Place = (Instant, u64);
@@ -68,13 +68,21 @@ impl<K: Key> Waiting<K> {
         self.place_of.get_mut(key).map(|(_, reason)| reason)
     }
 
-    /// Takes the time of the first change out of the entry of a delayed key.
-    pub(crate) fn take_since(&mut self, key: &K) -> Option<Instant> {
+    /// Returns true if a key is delayed and urgent.
+    pub(crate) fn is_urgent(&self, key: &K) -> bool {
         // Most of the time no key is delayed.
+        !self.place_of.is_empty() && self.place_of.get(key).is_some_and(|(_, reason)| reason.urgent)
+    }
+
+    /// Takes all but the causes out of the reason of a delayed key.
+    pub(crate) fn take_change(&mut self, key: &K) -> Reason {
         if self.place_of.is_empty() {
-            return None;
+            return Reason::default();
         }
-        self.reason_of(key)?.since.take()
+        let Some(reason) = self.reason_of(key) else { return Reason::default() };
+        let taken = Reason { causes: Causes::NONE, ..*reason };
+        *reason = reason.causes.into();
+        taken
     }
 
     /// Returns the time at which the next key becomes ready.
@@ -110,7 +118,6 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::Causes;
 
     /// Inserts keys with their times in milliseconds and checks the order in which they are
     /// returned.
@@ -180,11 +187,11 @@ mod tests {
         let at = |millis| start + Duration::from_millis(millis);
         let mut waiting = Waiting::new();
         for (millis, cause, since) in [(20, 1, Some(7)), (30, 2, Some(5)), (10, 3, None)] {
-            let reason = Reason { causes: Causes::number(cause), since: since.map(at) };
+            let reason = Reason { causes: Causes::number(cause), since: since.map(at), urgent: false };
             waiting.insert("a", at(millis), reason);
         }
         let causes = [1, 2, 3].map(Causes::number).into_iter().fold(Causes::NONE, Causes::and);
-        let all = Reason { causes, since: Some(at(5)) };
+        let all = Reason { causes, since: Some(at(5)), urgent: false };
         assert_eq!(waiting.pop_ready(at(40)), Some((at(10), "a", all)));
     }
 }

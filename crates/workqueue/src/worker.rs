@@ -126,7 +126,8 @@ fn log_failure<K: Key, T, E: Display>(queue: &str, attempt: &Attempt<'_, K, T, E
 }
 
 /// Processes the queue with `concurrency` workers (at least one), each in its own task, until the
-/// queue is shut down and empty.
+/// queue is shut down and empty. One more worker takes only keys whose [`Reason`] is urgent, so that
+/// these never wait until the syncs of other keys end.
 ///
 /// A worker calls `sync` with a key and the reason of its adds. If it succeeds, the worker forgets
 /// the key's failures. If it fails, the worker adds the key again with the delay of the queue's
@@ -171,6 +172,12 @@ pub async fn run_workers_observed<K, T, E, F, Fut, O>(
             }
         });
     }
+    let of_urgent = Arc::clone(&job);
+    workers.spawn(async move {
+        while let Some((key, reason)) = of_urgent.queue.get_urgent().await {
+            of_urgent.work(key, reason).await;
+        }
+    });
 
     let mut updates = interval(UPDATE_PERIOD);
     updates.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -231,10 +238,10 @@ impl<K: Key, F, O> Job<K, F, O> {
         let result = (self.sync)(in_flight.key.clone(), reason).with_context(context.clone()).await;
         span::end(&context, result.as_ref().err());
         let disposition = self.settle(&in_flight.key, reason, &result);
-        if let Some(since) = reason.since
+        if (reason.since.is_some() || reason.urgent)
             && !matches!(disposition, Disposition::Forgotten | Disposition::Dropped)
         {
-            self.queue.give_back(&in_flight.key, since);
+            self.queue.give_back(&in_flight.key, reason);
         }
         (self.observe)(Attempt {
             key: &in_flight.key,

@@ -56,7 +56,7 @@ fn slice(name: &str) -> EndpointSlice {
 
 /// Carries out writes. Once a create has failed, no other write is safe.
 async fn carry_out(writer: &TrackedWriter, writes: Writes<EndpointSlice>) -> Carried<EndpointSlice> {
-    writer.carry_out(&owner(), writes, || position(1), |_, _| (), Some(|_, _| Writes::default())).await
+    writer.carry_out(&owner(), writes, || position(1), |_| (), Some(|_, _| Writes::default())).await
 }
 
 async fn create_one(writer: &TrackedWriter) -> Result<(), WriteError> {
@@ -78,7 +78,7 @@ async fn creates_then_updates_then_deletes() {
     let (update, delete) = (slice("b"), Arc::new(slice("c")));
     let writes = Writes { create: vec![slice("")], update: vec![update], delete: vec![delete] };
     let mut done = Vec::new();
-    let wrote = |what: Operation, _| done.push(what.as_str());
+    let wrote = |what: Operation| done.push(what.as_str());
     let carried = writer
         .carry_out(&owner(), writes, || position(1), wrote, Some(|_, _| unreachable!("no create fails")))
         .await;
@@ -129,7 +129,7 @@ async fn after_a_failed_create_others_are_tried_and_then_only_what_is_safe_witho
             assert_eq!(without.iter().map(|slice| &*slice.metadata.name).collect::<Vec<_>>(), missing);
             Writes { update: Vec::new(), ..rest }
         };
-        let carried = writer.carry_out(&owner(), writes, || position(1), |_, _| (), Some(without)).await;
+        let carried = writer.carry_out(&owner(), writes, || position(1), |_| (), Some(without)).await;
         let failures = answers.iter().filter(|(code, _)| *code != 201).count();
         assert_eq!(carried.failed.len(), failures, "{answers:?}");
         let posts = vec!["POST endpointslices"; answers.len()];
@@ -152,7 +152,7 @@ async fn without_the_gate_the_first_failed_create_ends_the_list() {
     let create = vec![slice("a"), slice("b")];
     let writes = Writes { create, update: vec![slice("u")], delete: vec![Arc::new(slice("e"))] };
     let without = None::<fn(Vec<EndpointSlice>, Writes<EndpointSlice>) -> Writes<EndpointSlice>>;
-    let carried = writer.carry_out(&owner(), writes, || position(1), |_, _| (), without).await;
+    let carried = writer.carry_out(&owner(), writes, || position(1), |_| (), without).await;
     assert_eq!((carried.failed.len(), requests(&asked)), (1, vec!["POST endpointslices".to_owned()]));
 }
 
@@ -164,7 +164,7 @@ async fn after_a_create_without_an_answer_no_other_is_tried() {
         assert_eq!(missing.len(), 2);
         rest
     };
-    let carried = writer.carry_out(&owner(), writes, || position(1), |_, _| (), Some(without)).await;
+    let carried = writer.carry_out(&owner(), writes, || position(1), |_| (), Some(without)).await;
     assert_eq!((carried.failed.len(), requests(&asked).len()), (1, 1));
 }
 
@@ -175,7 +175,7 @@ async fn nothing_follows_a_create_that_failed_for_the_whole_plan() {
         let (writer, asked) = answering(&[(code, body)]);
         let writes = Writes { create: vec![slice("a")], update: vec![slice("d")], ..Writes::default() };
         let without = |_, rest| rest;
-        let carried = writer.carry_out(&owner(), writes, || position(1), |_, _| (), Some(without)).await;
+        let carried = writer.carry_out(&owner(), writes, || position(1), |_| (), Some(without)).await;
         assert_eq!((carried.failed.len(), requests(&asked).len()), (1, 1));
     }
 }

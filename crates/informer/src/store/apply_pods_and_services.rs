@@ -12,9 +12,6 @@ use crate::cluster::PodServiceEvent;
 use crate::store::apply::{Update, contradicts};
 use crate::{Change, Cluster, Kind, Object, Origin, PodEvent, Scope, StreamEvent};
 
-/// The change of a pod that was created or deleted.
-const EVERYTHING: PodChange = PodChange::EVERYTHING;
-
 impl Cluster {
     /// Applies an event to the index.
     pub(crate) fn apply_to_index(&self, event: PodServiceEvent) {
@@ -56,7 +53,7 @@ impl Cluster {
         let old = index.read().pod(&new.key).cloned();
         let update = Update::of(new, old.as_ref());
         let new = update.item();
-        let changed = changed(old.as_deref(), Some(new));
+        let changed = PodChange::of(old.as_deref(), Some(new));
         let needs_services = update.notifies() && !changed.is_none();
         let before = if needs_services { index.read().services_of_pod(&new.key) } else { Vec::new() };
         index.write().put_pod(new);
@@ -79,8 +76,9 @@ impl Cluster {
         self.metrics(Pod::KIND).deleted.increment(1);
         self.advance::<Pod>(scope, version);
         if old.is_some() {
+            let changed = PodChange::of(old.as_deref(), None);
             let change = Change { old, new: None, arrived: Some(*arrived) };
-            self.notify_pod(pod_event(change, EVERYTHING, before, Vec::new()));
+            self.notify_pod(pod_event(change, changed, before, Vec::new()));
         }
     }
 
@@ -112,7 +110,7 @@ impl Cluster {
         // A handler that begins to want pods later reads the new list.
         let changes = if self.handlers().iter().any(|it| it.wants_pods()) { changes } else { Vec::new() };
         for change in changes {
-            let changed = changed(change.old.as_deref(), change.new.as_deref());
+            let changed = PodChange::of(change.old.as_deref(), change.new.as_deref());
             let (mut left, mut joined) = (Vec::new(), Vec::new());
             if !changed.is_none()
                 && let Some(pod) = change.latest()
@@ -366,13 +364,6 @@ fn compared<T: Object>(
         }
     }
     (kept, changes, contradicted)
-}
-
-fn changed(old: Option<&Pod>, new: Option<&Pod>) -> PodChange {
-    match (old, new) {
-        (Some(old), Some(new)) => PodChange::between(old, new),
-        _ => EVERYTHING,
-    }
 }
 
 /// Builds the event from the Services that selected the pod before and those that select it now,

@@ -212,10 +212,7 @@ fn check_pod_events(
         let event = events.remove(key).unwrap_or_else(|| panic!("no event for {key}"));
         let (old, new) = (before.get(key), after.get(key));
         assert_eq!((event.change.old.as_deref(), event.change.new.as_deref()), (old, new));
-        let changed = match (old, new) {
-            (Some(old), Some(new)) => PodChange::between(old, new),
-            _ => PodChange::EVERYTHING,
-        };
+        let changed = PodChange::of(old, new);
         assert_eq!(event.changed, changed);
         let nothing = BTreeSet::new();
         let (was, is) = if changed.is_none() {

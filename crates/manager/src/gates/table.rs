@@ -183,7 +183,7 @@ pub(super) const TABLE: [GateSpec; 16] = [
         Gate::WriteSpacing,
         "WriteSpacing",
         Stage::Beta,
-        "collect changes of the pods of a Service, and write them together: for up to 150 ms if it has 1,000 pods or more, for up to 1 s if the API server answers late",
+        "collect new endpoints of a Service with 1,000 pods or more for up to 150 ms, and write them together",
     ),
     spec(
         Gate::TopologyNodeTolerance,

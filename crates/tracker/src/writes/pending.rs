@@ -57,11 +57,6 @@ impl<'a> PendingWrite<'a> {
         self.permit = Some(Box::new(permit));
     }
 
-    /// Returns when the write was sent; `None` if it was not, or has ended.
-    pub fn sent_at(&self) -> Option<Instant> {
-        self.begun.as_ref().map(|begun| begun.at)
-    }
-
     /// Records that the server answered a create or an update with this version. `position` is that
     /// of the cache by now. Returns true if another client changed the object in the meantime, so
     /// that the owner must be synced again.

@@ -59,7 +59,7 @@ async fn a_retry_is_a_cause() {
 
 /// Returns the reason of a change that arrived now.
 fn change() -> Reason {
-    Reason { causes: POD, since: Some(Instant::now()) }
+    Reason { causes: POD, since: Some(Instant::now()), urgent: false }
 }
 
 #[tokio::test(start_paused = true)]
@@ -71,7 +71,11 @@ async fn a_worker_learns_the_time_of_the_first_change_once() {
     queue.add_for("a", change());
     queue.add_for("b", SERVICE);
     let reason = take_reason(&queue).unwrap();
-    assert_eq!(reason, Reason { causes: POD, since: Some(start) }, "also that of a delayed add");
+    assert_eq!(
+        reason,
+        Reason { causes: POD, since: Some(start), urgent: false },
+        "also that of a delayed add"
+    );
     assert_eq!(take_reason(&queue).unwrap().since, None, "no change");
     queue.add_for("a", change());
     queue.done(&"a");

@@ -1,5 +1,6 @@
 //! Deduplication, order, and which getter is woken.
 
+use kube_endpoint_workqueue::Reason;
 use tokio::time::Instant;
 
 use crate::guarantees::{millis, queue, secs, settle, take, take_all};
@@ -182,4 +183,69 @@ async fn dropping_a_getter_loses_no_key() {
     drop(getter);
     queue.add("a");
     assert_eq!(queue.get().await, Some("a"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn urgent_keys_and_others_are_taken_in_turn() {
+    let queue = queue();
+    for key in ["a", "b", "c"] {
+        queue.add(key);
+    }
+    for key in ["u", "v", "w", "x"] {
+        queue.add_for(key, Reason::default().urgent(true));
+    }
+    assert_eq!(take_all(&queue), ["u", "a", "v", "b", "w", "c", "x"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_queued_key_becomes_urgent_once() {
+    let queue = queue();
+    for key in ["a", "b", "c"] {
+        queue.add(key);
+    }
+    queue.add_for("c", Reason::default().urgent(true));
+    queue.add("c");
+    assert_eq!(queue.len(), 3);
+    assert_eq!(take_all(&queue), ["c", "a", "b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_becomes_urgent_while_it_is_processed_is_urgent_afterwards() {
+    let queue = queue();
+    queue.add("a");
+    assert_eq!(take(&queue), Some("a"));
+    queue.add_for("a", Reason::default().urgent(true));
+    queue.add("b");
+    queue.done(&"a");
+    assert_eq!(take_all(&queue), ["a", "b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_add_of_a_delayed_key_that_is_urgent_is_urgent() {
+    let queue = queue();
+    queue.add_after_for("a", secs(1), Reason::default().urgent(true));
+    queue.add("b");
+    queue.add("a");
+    assert_eq!(queue.get_urgent().await.map(|(key, _)| key), Some("a"));
+    queue.done(&"a");
+    queue.add("a");
+    assert_eq!(take_all(&queue), ["b", "a"], "its change is answered");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_getter_of_urgent_keys_waits_for_them() {
+    let queue = queue();
+    let getter = tokio::spawn({
+        let queue = queue.clone();
+        async move { queue.get_urgent().await.map(|(key, reason)| (key, reason.urgent)) }
+    });
+    settle().await;
+    queue.add("a");
+    settle().await;
+    assert!(!getter.is_finished());
+    queue.add_after_for("b", secs(1), Reason::default().urgent(true));
+    assert_eq!(getter.await.unwrap(), Some(("b", true)));
+    assert_eq!(take_all(&queue), ["a"]);
+    queue.shut_down();
+    assert_eq!(queue.get_urgent().await, None);
 }

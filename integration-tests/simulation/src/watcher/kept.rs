@@ -185,19 +185,22 @@ pub(crate) fn twin<'a>(
     others.filter(|(_, slice)| is_twin(slice)).map(|(key, _)| key).next()
 }
 
-/// Returns a ready endpoint of a pod that has been gone since before `time`, if there is one.
-pub(crate) fn long_dead(world: &World, time: std::time::Duration) -> Option<String> {
+/// Returns the ready endpoints of pods that have been gone since before `time`: the Service, and
+/// what is wrong.
+pub(crate) fn long_dead(world: &World, time: std::time::Duration) -> Vec<(String, String)> {
+    let mut dead = Vec::new();
     for (key, slice) in world.slices.iter().filter(|(_, slice)| slice.managed_by == FROM_PODS) {
         // Slices that a Service without a selector inherits may stay.
         let has_service = world.services.get(&slice.service).is_some_and(|(it, _)| it.app.is_some());
         for endpoint in slice.endpoints.iter().filter(|it| has_service && it.is_ready) {
             let Some(pod) = &endpoint.pod else { continue };
             if world.gone_pods.get(pod).is_some_and(|since| since.at < time) {
-                return Some(format!("{pod} does not exist any more and is ready in {key}"));
+                let detail = format!("{pod} does not exist any more and is ready in {key}");
+                dead.push((slice.service.clone(), detail));
             }
         }
     }
-    None
+    dead
 }
 
 #[cfg(test)]
@@ -339,9 +342,11 @@ mod tests {
         let objects =
             [("services", "n/s", &service), ("endpointslices", "n/one", &slice), ("pods", "n/p", &pod)];
         let mut world = world(&objects);
-        assert_eq!(long_dead(&world, Duration::from_secs(99)), None);
+        assert_eq!(long_dead(&world, Duration::from_secs(99)), []);
         world.apply("pods", "n/p", None, Since { version: 6, at: Duration::from_secs(7) });
-        assert_eq!(long_dead(&world, Duration::from_secs(7)), None);
-        assert!(long_dead(&world, Duration::from_secs(8)).is_some_and(|dead| dead.starts_with("n/p ")));
+        assert_eq!(long_dead(&world, Duration::from_secs(7)), []);
+        let dead = long_dead(&world, Duration::from_secs(8));
+        let [(service, dead)] = &dead[..] else { panic!("{dead:?}") };
+        assert!(service == "n/s" && dead.starts_with("n/p "), "{service}: {dead}");
     }
 }

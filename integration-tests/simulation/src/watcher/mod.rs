@@ -95,6 +95,8 @@ pub(crate) struct Watcher {
     most_refused: usize,
     /// How long after the last trouble the slices must be right.
     recovery: Duration,
+    /// How long an endpoint may stay ready without trouble after its pod is gone.
+    promptness: Duration,
     pub(crate) statistics: Statistics,
     /// The steps that had no effect.
     pub(crate) without_effect: Vec<String>,
@@ -136,6 +138,7 @@ impl SharedWatcher {
             began: Instant::now(),
             slice_limit: setup.slice_limit.into(),
             recovery: setup.recovery(),
+            promptness: setup.promptness(),
             most_refused: setup.most_refused.map_or(usize::MAX, usize::from),
             statistics: Statistics::default(),
             without_effect: Vec::new(),

@@ -25,8 +25,15 @@ impl Watcher {
             return;
         }
         self.statistics.dead_checks += 1;
-        if let Some(dead) = kept::long_dead(&self.world, long_ago) {
-            self.fails("dead endpoints are removed", "", dead);
+        if let Some((service, dead)) = kept::long_dead(&self.world, long_ago).into_iter().next() {
+            self.fails("dead endpoints are removed", &service, dead);
+        }
+        let Some(just_now) = at.checked_sub(self.promptness) else { return };
+        if self.trouble.is_over_since(long_ago) {
+            let mut dead = kept::long_dead(&self.world, just_now).into_iter();
+            if let Some((service, dead)) = dead.find(|(service, _)| !self.edits.is_after(service, long_ago)) {
+                self.fails("without trouble, dead endpoints are removed at once", &service, dead);
+            }
         }
     }
 
