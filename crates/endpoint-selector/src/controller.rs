@@ -141,7 +141,7 @@ impl SelectorReconciler {
     fn add_services_of(&self, runtime: &Runtime<Self>, selectors: &[ObjectKey], arrived: Option<Instant>) {
         for selector in selectors {
             for service in runtime.cluster().services_of_selector(selector) {
-                runtime.add(service, Cause::Lease.since(arrived));
+                runtime.add(service, Cause::Lease.since(arrived).urgent(true));
             }
         }
     }

@@ -86,16 +86,22 @@ impl Harness {
             "conditions": [{"type": "Ready", "status": "True"}]}});
         let server =
             server_builder().track_managers().load(objects.into_iter().chain([node])).build().unwrap();
-        Self::on(&server, addons).await
+        Self::on(&server, addons, RequestLimiter::unlimited()).await
+    }
+
+    /// As [`Self::start`], with the default limit of requests.
+    pub(crate) async fn start_limited(objects: impl IntoIterator<Item = Value>) -> Self {
+        let server = server_builder().track_managers().load(objects).build().unwrap();
+        Self::on(&server, 1, RequestLimiter::new(20.0, 30).unwrap()).await
     }
 
     /// Ends all processes, and starts others on the same server.
     pub(crate) async fn restart(self) -> Self {
         let server = self.0.crash().await;
-        Self::on(&server, 1).await
+        Self::on(&server, 1, RequestLimiter::unlimited()).await
     }
 
-    async fn on(server: &EmbeddedApiServer, addons: usize) -> Self {
+    async fn on(server: &EmbeddedApiServer, addons: usize, limiter: RequestLimiter) -> Self {
         let buckets = kube_endpoint_endpointslice_controller::buckets().into_iter();
         let buckets = buckets
             .chain(kube_endpoint_selector::buckets())
@@ -112,19 +118,20 @@ impl Harness {
             );
             let mut mirroring = kube_endpoint_mirroring::ControllerOptions::default();
             mirroring.orphaned_slice_cleanup = false;
-            others.run::<_>(environment, "kube-controller-manager/v1.36.2", |context| {
+            let none = RequestLimiter::unlimited;
+            others.run::<_>(environment, "kube-controller-manager/v1.36.2", none(), |context| {
                 EndpointSliceController::new(
                     context,
                     kube_endpoint_endpointslice_controller::ControllerOptions::default(),
                 )
             });
-            others.run::<_>(environment, "kube-controller-manager/v1.36.2", |context| {
+            others.run::<_>(environment, "kube-controller-manager/v1.36.2", none(), |context| {
                 EndpointsController::new(
                     context,
                     kube_endpoint_endpoints_controller::ControllerOptions::default(),
                 )
             });
-            others.run::<_>(environment, "kube-controller-manager/v1.36.2", |context| {
+            others.run::<_>(environment, "kube-controller-manager/v1.36.2", none(), |context| {
                 MirroringController::new(context, mirroring)
             });
             let kinds = [
@@ -137,7 +144,7 @@ impl Harness {
             ];
             let mut addon = || {
                 let own = Watched::start(environment, kinds);
-                own.run(environment, ADDON, |context| {
+                own.run(environment, ADDON, limiter.clone(), |context| {
                     SelectorController::new(context, ControllerOptions::default())
                 })
             };
@@ -290,11 +297,13 @@ impl Watched {
         &self,
         environment: &mut Environment,
         user_agent: &str,
+        limiter: RequestLimiter,
         new: impl FnOnce(ControllerContext) -> Controller<R>,
     ) -> Controller<R> {
-        let writer = ApiWriter::new(self.client.clone(), RequestLimiter::unlimited(), user_agent);
+        let writer = ApiWriter::new(self.client.clone(), limiter, user_agent);
+        let of_events = ApiWriter::new(self.client.clone(), RequestLimiter::unlimited(), user_agent);
         let clock = Clock::starting_at(environment.now());
-        let (events, sending) = EventRecorder::new(EVENT_COMPONENT, writer.clone(), clock, 1);
+        let (events, sending) = EventRecorder::new(EVENT_COMPONENT, of_events, clock, 1);
         let controller =
             new(ControllerContext { cluster: self.cluster.clone(), writer, events, clock, seed: 1 });
         environment.spawn(sending);

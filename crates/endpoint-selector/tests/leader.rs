@@ -77,6 +77,54 @@ impl Harness {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_leader_changes_at_once_while_many_services_are_taken_over() {
+    const OTHERS: u8 = 60;
+    let name = |number: u8| format!("other-{number}");
+    let others = (0..OTHERS).flat_map(|number| {
+        let (labels, mut service, mut selector) =
+            (json!({"app": name(number)}), service(), selector("canary"));
+        let mut pod = pod(&name(number), 100 + number, "stable", true);
+        pod["metadata"]["labels"] = labels.clone();
+        service["metadata"]["name"] = name(number).into();
+        service["spec"] = json!({"selector": labels, "ports": service["spec"]["ports"]});
+        selector["metadata"]["name"] = name(number).into();
+        selector["spec"] = json!({"selector": {"matchLabels": labels}});
+        [pod, service, selector]
+    });
+    let pods = [("a", 1), ("b", 2)].map(|(name, number)| pod(name, number, "stable", true));
+    let mut leader = service();
+    leader["spec"]["selector"] = Value::Null;
+    leader["metadata"]["annotations"] =
+        json!({"kube-endpoint-manager.github.io/endpoint-selector": "stable"});
+    let by_lease = [leader, selector_with(json!({"lease": {"name": "web"}})), lease("a_1")];
+    let harness = Harness::start_limited(pods.into_iter().chain(by_lease).chain(others)).await;
+    harness.lead("a_1", 60).await;
+    assert_eq!(harness.slices(), ["own: 1 2!"]);
+
+    for number in 0..OTHERS {
+        let annotation = json!({"kube-endpoint-manager.github.io/endpoint-selector": name(number)});
+        let patch = json!({"metadata": {"annotations": annotation}, "spec": {"selector": null}});
+        harness.patch("services", &name(number), patch).await;
+    }
+    let is_of = |slice: &Value, manager: &str| {
+        let by = slice["metadata"]["labels"]["endpointslice.kubernetes.io/managed-by"].as_str();
+        by.is_some_and(|by| by.starts_with(manager))
+    };
+    let left =
+        || harness.list("endpointslices").iter().filter(|it| is_of(it, "endpointslice-controller")).count();
+    for change in 0..6 {
+        harness.pass(Duration::from_secs(1)).await;
+        assert!(left() > 0, "the take-overs go on");
+        let (holder, want) = if change % 2 == 0 { ("b_1", "own: 1! 2") } else { ("a_1", "own: 1 2!") };
+        harness.renew(holder, 40 + change).await;
+        harness.pass(Duration::from_millis(500)).await;
+        assert_eq!(harness.slices(), [want], "change {change}");
+    }
+    harness.lead("a_1", 20).await;
+    assert_eq!(left(), 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_holder_of_a_lease_is_published_until_it_no_longer_renews() {
     let harness = by_lease("a_1").await;
     // The first record proves nothing.

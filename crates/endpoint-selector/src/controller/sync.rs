@@ -388,7 +388,7 @@ impl SelectorReconciler {
     /// Asks the API server if the Service is the one in the cache, with the same selector and
     /// annotation. If not, the cache will show it and start another sync.
     async fn is_unchanged(&self, runtime: &Cx, service: &Service) -> Result<bool, SyncError> {
-        let asked = runtime.writer().writer().service(&service.key).await;
+        let asked = runtime.writer().writer().yielding().service(&service.key).await;
         let asked = asked.map_err(|error| SyncError::from(FailedWrite::delete(&service.key, error)))?;
         Ok(asked.is_some_and(|asked| {
             asked.uid == service.uid
@@ -405,7 +405,7 @@ impl SelectorReconciler {
         key: &ObjectKey,
         slices: &[Arc<EndpointSlice>],
     ) -> Result<(usize, Vec<(Arc<EndpointSlice>, String)>), SyncError> {
-        let writer = runtime.writer().writer();
+        let writer = runtime.writer().writer().yielding();
         let (mut deleted, mut kept, mut failed) = (0, Vec::new(), Vec::new());
         for slice in slices {
             let made = writer.provenance::<EndpointSlice>(&slice.key()).await;
@@ -441,7 +441,7 @@ impl SelectorReconciler {
     /// Deletes the Endpoints of a Service if a controller made them: kube-controller-manager
     /// mirrors what the endpoints controller left.
     async fn delete_endpoints(&self, runtime: &Cx, key: &ObjectKey) -> Result<LeftEndpoints, SyncError> {
-        let writer = runtime.writer().writer();
+        let writer = runtime.writer().writer().yielding();
         let failed = |error| SyncError::from(FailedWrite::delete(key, error));
         let forbidden = |error: &WriteError| (error.code() == Some(403)).then(|| error.to_string());
         let made = match writer.provenance::<Endpoints>(key).await {
