@@ -73,6 +73,13 @@ pub(crate) fn selector(not: &str) -> Value {
     })
 }
 
+/// Returns a server with these objects and the node of the pods.
+fn server(objects: impl IntoIterator<Item = Value>) -> EmbeddedApiServer {
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node"}, "status": {
+        "conditions": [{"type": "Ready", "status": "True"}]}});
+    server_builder().track_managers().load(objects.into_iter().chain([node])).build().unwrap()
+}
+
 impl Harness {
     /// Starts all controllers on a server with these objects, and waits for their first syncs.
     pub(crate) async fn start(objects: impl IntoIterator<Item = Value>) -> Self {
@@ -82,17 +89,12 @@ impl Harness {
     /// As [`Self::start`], with so many processes that run the endpoint selector controller,
     /// without a Lease.
     pub(crate) async fn start_with(addons: usize, objects: impl IntoIterator<Item = Value>) -> Self {
-        let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node"}, "status": {
-            "conditions": [{"type": "Ready", "status": "True"}]}});
-        let server =
-            server_builder().track_managers().load(objects.into_iter().chain([node])).build().unwrap();
-        Self::on(&server, addons, RequestLimiter::unlimited()).await
+        Self::on(&server(objects), addons, RequestLimiter::unlimited()).await
     }
 
     /// As [`Self::start`], with the default limit of requests.
     pub(crate) async fn start_limited(objects: impl IntoIterator<Item = Value>) -> Self {
-        let server = server_builder().track_managers().load(objects).build().unwrap();
-        Self::on(&server, 1, RequestLimiter::new(20.0, 30).unwrap()).await
+        Self::on(&server(objects), 1, RequestLimiter::new(20.0, 30).unwrap()).await
     }
 
     /// Ends all processes, and starts others on the same server.
