@@ -120,7 +120,7 @@ async fn a_leader_changes_at_once_while_many_services_are_taken_over() {
         harness.pass(Duration::from_millis(500)).await;
         assert_eq!(harness.slices(), [want], "change {change}");
     }
-    harness.lead("a_1", 20).await;
+    harness.lead("a_1", 60).await;
     assert_eq!(left(), 0);
 }
 
