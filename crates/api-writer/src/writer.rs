@@ -60,13 +60,6 @@ struct Typed<'a, T> {
 }
 
 impl ApiWriter {
-    /// Returns a writer for requests that nobody waits for: the rate limiter lets those of all
-    /// others go first. See [`RequestLimiter::yielding`].
-    #[must_use]
-    pub fn yielding(&self) -> Self {
-        Self { limiter: self.limiter.yielding(), ..self.clone() }
-    }
-
     /// A writer. The user agent identifies the controller in the server's audit log and
     /// managedFields, as upstream's does.
     pub fn new(client: ApiClient, limiter: RequestLimiter, user_agent: impl Into<Arc<str>>) -> Self {
@@ -80,6 +73,13 @@ impl ApiWriter {
             observer: None,
             dry_run: None,
         }
+    }
+
+    /// Returns a writer for requests that nobody waits for: the rate limiter lets those of all
+    /// others go first. See [`RequestLimiter::yielding`].
+    #[must_use]
+    pub fn yielding(&self) -> Self {
+        Self { limiter: self.limiter.yielding(), ..self.clone() }
     }
 
     /// The same, with a fence that decides whether writes are begun. By default it is always open.
