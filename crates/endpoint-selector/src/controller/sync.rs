@@ -127,6 +127,7 @@ impl SelectorReconciler {
     pub(super) fn forgotten(&self, key: &ObjectKey, state: ServiceState) {
         self.slices.forgotten(state.slices);
         self.listed_pods.remove(key);
+        self.statuses.forgotten(key);
         self.metrics.found(key, &Situations::default());
     }
 
@@ -503,9 +504,11 @@ impl SelectorReconciler {
         self.metrics.found(&service.key, &found);
         let before =
             runtime.with_state(&service.key, |state| std::mem::replace(&mut state.found, found.clone()));
-        if before != found
-            && let Some(event) = found.event()
-        {
+        let event = found.event();
+        if let Some(selector) = selector_of(service) {
+            self.statuses.synced(&selector, &service.key, event.as_ref());
+        }
+        if let Some(event) = event.filter(|_| before != found) {
             runtime.record_event(&**service, &event);
         }
     }
