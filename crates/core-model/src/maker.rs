@@ -25,6 +25,7 @@
 //! about that version only. The views of the informers hold no `managedFields`.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -67,6 +68,27 @@ impl Maker {
     /// Returns true if a controller made the object, and nobody else has a part in its content.
     pub fn is_controller(&self) -> bool {
         matches!(self, Self::Controller(_))
+    }
+}
+
+/// The reason to keep an object that may be left over; see [`Provenance::reason_to_keep`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// It is the lock of a leader election. Somebody may hold it, whoever made the object.
+    Lock,
+    /// Another client made it, or has a part in its content.
+    MadeBy(Text),
+    /// The object does not tell who made it.
+    Unknown,
+}
+
+impl fmt::Display for Keep {
+    /// Writes who made the object.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::MadeBy(by) => f.write_str(by),
+            Self::Lock | Self::Unknown => f.write_str("an unknown client"),
+        }
     }
 }
 
@@ -180,6 +202,22 @@ impl Provenance {
             (Some(other), _) => Maker::SomebodyElse(other.manager.clone()),
             (None, Some(controller)) => Maker::Controller(controller.manager.clone()),
             (None, None) => Maker::Unknown,
+        }
+    }
+
+    /// Returns why an object stays that nobody seems to need, or `None` if it may be changed or
+    /// deleted: one of the `controllers` made it, as [`Self::maker`] decides, and it is no lock.
+    ///
+    /// Everything that changes or deletes what controllers left asks this: take-overs, the
+    /// retirement of Endpoints, and commands that clean up.
+    pub fn reason_to_keep(&self, content: Content, controllers: &[&str]) -> Option<Keep> {
+        if self.is_lock() {
+            return Some(Keep::Lock);
+        }
+        match self.maker(content, controllers) {
+            Maker::Controller(_) => None,
+            Maker::SomebodyElse(by) => Some(Keep::MadeBy(by)),
+            Maker::Unknown => Some(Keep::Unknown),
         }
     }
 

@@ -11,7 +11,7 @@ mod remains;
 
 use std::fmt;
 
-use kube_endpoint_core_model::maker::{CONTROLLERS, Content, Maker, Provenance};
+use kube_endpoint_core_model::maker::{CONTROLLERS, Content, Keep, Provenance};
 use kube_endpoint_core_model::well_known::{
     LABEL_ENDPOINTS_MANAGED_BY, LABEL_MANAGED_BY, LABEL_SERVICE_NAME, MIRRORING_CONTROLLER,
 };
@@ -34,12 +34,15 @@ pub struct Managed {
     pub resource_version: Text,
     service: Option<Text>,
     owners: Vec<Owner>,
-    is_lock: bool,
     is_deleted: bool,
     /// True if its label names the mirroring controller.
     is_mirrored: bool,
-    maker: Maker,
+    /// Why it stays in any case; `None` if a controller made it.
+    keep: Option<Keep>,
 }
+
+/// The reason to keep Endpoints that somebody holds.
+const LOCK: &str = "it is the lock of a leader election";
 
 /// Kinds of objects that the controllers write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -181,10 +184,10 @@ impl Managed {
             OutputKind::Endpoints => (Content::Endpoints, LABEL_ENDPOINTS_MANAGED_BY),
         };
         let provenance = Provenance::deserialize(metadata)?;
-        let maker = provenance.maker(content, &CONTROLLERS);
         let manager = raw.labels.get(label);
         let is_of_controller = |manager: &Text| content.managers().contains(&&**manager);
-        if !maker.is_controller() && !manager.is_some_and(is_of_controller) {
+        if !provenance.maker(content, &CONTROLLERS).is_controller() && !manager.is_some_and(is_of_controller)
+        {
             return Ok(None);
         }
         let service = match kind {
@@ -198,10 +201,9 @@ impl Managed {
             resource_version: raw.resource_version,
             service: service.filter(|name| !name.is_empty()),
             owners: raw.owner_references,
-            is_lock: provenance.is_lock(),
             is_deleted: raw.deletion_timestamp.is_some(),
             is_mirrored: manager.is_some_and(|manager| **manager == *MIRRORING_CONTROLLER),
-            maker,
+            keep: provenance.reason_to_keep(content, &CONTROLLERS),
         }))
     }
 
@@ -237,8 +239,8 @@ impl Managed {
         if self.is_deleted {
             return Judgement::Kept("it is being deleted, and finalizers hold it".to_owned());
         }
-        if self.is_lock {
-            return Judgement::Kept("it is the lock of a leader election".to_owned());
+        if self.keep == Some(Keep::Lock) {
+            return Judgement::Kept(LOCK.to_owned());
         }
         let Some(owners) = self.owners() else {
             return Judgement::Kept(
@@ -277,7 +279,7 @@ impl Managed {
     /// Returns true for Endpoints that a controller made from pods. They are left over if their
     /// Service has no selector any more.
     pub fn is_made_from_pods(&self) -> bool {
-        self.kind == OutputKind::Endpoints && self.maker.is_controller() && !self.is_lock && !self.is_deleted
+        self.kind == OutputKind::Endpoints && self.keep.is_none() && !self.is_deleted
     }
 
     /// Judges Endpoints that are [made from pods](Self::is_made_from_pods), and that
@@ -288,7 +290,7 @@ impl Managed {
         if let Some(selector) = endpoint_selector {
             return Judgement::Kept(format!(
                 "{}; the controller of EndpointSelector {selector}, which the Service names, deletes them once its own \
-                 slices have a ready endpoint",
+                 slices have a ready endpoint, and it may delete Endpoints",
                 made_for(&service)
             ));
         }
@@ -306,12 +308,13 @@ impl Managed {
 
     /// Judges an object that nobody uses.
     fn left_over(&self, reason: Reason) -> Judgement {
-        let why = match &self.maker {
-            Maker::Controller(_) => return Judgement::Leftover(reason),
-            Maker::SomebodyElse(name) => {
+        let why = match &self.keep {
+            None => return Judgement::Leftover(reason),
+            Some(Keep::Lock) => return Judgement::Kept(LOCK.to_owned()),
+            Some(Keep::MadeBy(name)) => {
                 format!("{reason}, but {name}, which is no controller, wrote what it publishes")
             }
-            Maker::Unknown => format!("{reason}, but its managedFields do not tell who wrote it"),
+            Some(Keep::Unknown) => format!("{reason}, but its managedFields do not tell who wrote it"),
         };
         // Upstream's controller and ours look at the label alone.
         let others = if self.is_mirrored {

@@ -1,52 +1,124 @@
 //! The situation of a Service, and the events about it.
 
-use kube_endpoint_core_model::endpoint_selector::LONGEST_NAME;
-use kube_endpoint_core_model::{PlannedEvent, harmless};
+use std::collections::BTreeSet;
 
-/// The situation of a Service that names an EndpointSelector, as the last sync found it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+use kube_endpoint_api_writer::{Operation, WriteError};
+use kube_endpoint_controller_runtime::SyncError;
+use kube_endpoint_core_model::endpoint_selector::LONGEST_NAME;
+use kube_endpoint_core_model::{ObjectKey, PlannedEvent, harmless};
+
+/// The most characters of a refusal in an event.
+const LONGEST_MESSAGE: usize = 500;
+
+/// A part of the situation of a Service that names an EndpointSelector, as the last sync found it.
+/// Those after which clients may use dead addresses come first.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Situation {
-    /// No sync has found anything to report.
-    #[default]
-    Normal,
-    /// The slices of others stay, since no own endpoint is ready.
-    Held { selector: String, slices: usize },
+    /// The API server refuses a write, and will again until something changes.
+    Refused { operation: &'static str, message: String },
+    /// The API server does not let the controller read, change or delete the Endpoints.
+    EndpointsForbidden { message: String },
     /// A slice stays that has the label of the endpointslice controller, and that somebody else
     /// made.
     Kept { slice: String, by: String },
     /// Slices stay that were mirrored from Endpoints which no controller made.
     Mirrored { by: String },
-    /// The API server does not let the controller look at the Endpoints or delete them.
-    EndpointsForbidden { message: String },
     /// The selector does not exist. Slices of others may stay.
     NotFound { selector: String, others_stay: bool },
     /// The selector selects nothing. Slices of others may stay.
     Invalid { selector: String, reason: String, others_stay: bool },
+    /// The slices of others stay, since no own endpoint is ready.
+    Held { selector: String, slices: usize },
+    /// The slices of others stay until own ones are written.
+    TakingOver,
     /// The Service has a selector again, and the slices of the endpointslice controller lack ready
     /// endpoints.
     HandingBack,
 }
 
-impl Situation {
+/// The situation of a Service: everything that its last sync found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Situations(BTreeSet<Situation>);
+
+impl Situations {
+    pub(super) fn add(&mut self, situation: Situation) {
+        self.0.insert(situation);
+    }
+
+    /// Adds the write that the API server refused, if there is one in an error. Other failures are
+    /// retried soon, and a 403 about Endpoints has its own situation.
+    pub(super) fn add_refused(&mut self, service: &ObjectKey, error: &SyncError) {
+        let refused = error.writes().iter().find_map(|failed| match &failed.error {
+            WriteError::Refused { message, .. } if failed.object != *service => Some((failed, message)),
+            _ => None,
+        });
+        let Some((failed, message)) = refused else { return };
+        let mut message = harmless(message, LONGEST_MESSAGE).into_owned();
+        if failed.operation == Operation::Create {
+            // Each attempt has a new name.
+            message = message.replace(&*failed.object.name, &format!("{}-", service.name));
+        }
+        self.add(Situation::Refused { operation: failed.operation.as_str(), message });
+    }
+
+    /// Returns true if the API server still refuses a write.
+    pub(super) fn is_refused(&self) -> bool {
+        self.0.iter().any(|it| matches!(it, Situation::Refused { .. }))
+    }
+
     /// Returns true if a hand-over waits.
     pub(super) fn is_held(&self) -> bool {
-        matches!(self, Self::Held { .. } | Self::HandingBack)
+        let holds =
+            |it: &_| matches!(it, Situation::Held { .. } | Situation::TakingOver | Situation::HandingBack);
+        self.0.iter().any(holds)
     }
 
     /// Returns true if the named selector cannot be used.
     pub(super) fn lacks_selector(&self) -> bool {
-        matches!(self, Self::NotFound { .. } | Self::Invalid { .. })
+        self.0.iter().any(|it| matches!(it, Situation::NotFound { .. } | Situation::Invalid { .. }))
     }
 
-    /// Returns the event that reports it.
+    /// Returns true if clients use addresses that the controller may not take away.
+    pub(super) fn has_leftovers(&self) -> bool {
+        let stays = |it: &_| {
+            matches!(
+                it,
+                Situation::EndpointsForbidden { .. } | Situation::Kept { .. } | Situation::Mirrored { .. }
+            )
+        };
+        self.0.iter().any(stays)
+    }
+
+    /// Returns the event about the worst part, which names the others.
     pub(super) fn event(&self) -> Option<PlannedEvent> {
+        let mut events = self.0.iter().filter_map(Situation::event);
+        let mut worst = events.next()?;
+        let mut others: Vec<&str> = events.map(|event| event.reason).collect();
+        others.dedup();
+        if !others.is_empty() {
+            worst.message = format!("{} (also: {})", worst.message, others.join(", "));
+        }
+        Some(worst)
+    }
+}
+
+impl Situation {
+    /// Returns the event that reports it.
+    fn event(&self) -> Option<PlannedEvent> {
         Some(match self {
-            Self::Normal | Self::HandingBack => return None,
+            Self::TakingOver | Self::HandingBack => return None,
+            Self::Refused { operation, message } => PlannedEvent::warning(
+                "EndpointSlicesRefused",
+                format!(
+                    "the API server refuses to {operation} an EndpointSlice, so clients may use endpoints that are out of \
+                     date: {message}"
+                ),
+            ),
             Self::Held { selector, slices } => PlannedEvent::warning(
                 "TakeOverHeld",
                 format!(
                     "no endpoint of EndpointSelector {selector} is ready, so what kube-controller-manager published \
-                     stays ({}); correct the selector, or wait for the pods",
+                     stays ({}): pods that end leave it, and none joins; correct the selector, or wait for the pods",
                     counted(*slices)
                 ),
             ),
@@ -67,8 +139,9 @@ impl Situation {
             Self::EndpointsForbidden { message } => PlannedEvent::warning(
                 "EndpointsNotDeleted",
                 format!(
-                    "kube-controller-manager mirrors the Endpoints of this name, which may be left over; delete \
-                     them if a controller made them: {message}"
+                    "the Endpoints of this name may be left over, with addresses of pods that have ended, and \
+                     kube-controller-manager mirrors them; grant the right, or delete them if a controller made them: \
+                     {message}"
                 ),
             ),
             Self::NotFound { selector, others_stay } => PlannedEvent::warning(
@@ -94,9 +167,9 @@ impl Situation {
 /// Says what happens to the endpoints of a Service whose selector cannot be used.
 fn without_selector(others_stay: bool) -> &'static str {
     if others_stay {
-        "what kube-controller-manager published stays, and nobody updates it"
+        "what kube-controller-manager published stays; pods that end leave, and none joins"
     } else {
-        "endpoints only leave"
+        "pods that end leave, and none joins"
     }
 }
 
@@ -126,7 +199,13 @@ fn counted(slices: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use kube_endpoint_api_writer::FailedWrite;
+
     use super::*;
+
+    fn event(situations: impl IntoIterator<Item = Situation>) -> Option<String> {
+        Situations(situations.into_iter().collect()).event().map(|event| event.to_string())
+    }
 
     #[test]
     fn events_say_what_is_wrong_and_what_to_do() {
@@ -144,10 +223,37 @@ mod tests {
                 others_stay: false,
             },
         ];
-        let mut events: Vec<String> =
-            situations.iter().filter_map(Situation::event).map(|event| event.to_string()).collect();
+        let mut events: Vec<String> = situations.into_iter().filter_map(|it| event([it])).collect();
         events.extend([taken_over("web-stable", 3, true), handed_back(1)].map(|event| event.to_string()));
         insta::assert_snapshot!(events.join("\n"));
-        assert!(Situation::Normal.event().is_none() && Situation::HandingBack.event().is_none());
+        assert_eq!(event([]), None);
+        assert_eq!(event([Situation::TakingOver, Situation::HandingBack]), None);
+    }
+
+    /// A refusal names the object, and each attempt to create a slice has a new name.
+    #[test]
+    fn the_worst_of_several_situations_is_reported_once() {
+        let service = ObjectKey::new("shop", "web");
+        let refused = |name: &str| {
+            let mut found = Situations::default();
+            found.add(Situation::Held { selector: "web-stable".into(), slices: 1 });
+            found.add(Situation::TakingOver);
+            let message =
+                format!("endpointslices.discovery.k8s.io \"{name}\" is forbidden: exceeded quota: slices");
+            let error = WriteError::Refused { code: 403, message };
+            let object = ObjectKey::new("shop", name);
+            let failed = FailedWrite { operation: Operation::Create, object, error };
+            found.add_refused(&service, &failed.into());
+            found
+        };
+        assert_eq!(refused("web-x7k2p"), refused("web-99999"));
+        let event = refused("web-x7k2p").event().unwrap();
+        insta::assert_snapshot!(event);
+        // A conflict is retried, and what concerns the Endpoints has its own situation.
+        let mut found = Situations::default();
+        let failed = |error| SyncError::from(FailedWrite::delete(&service, error));
+        found.add_refused(&service, &failed(WriteError::Conflict("no".into())));
+        found.add_refused(&service, &failed(WriteError::Refused { code: 403, message: "no".into() }));
+        assert_eq!(found, Situations::default());
     }
 }

@@ -9,7 +9,7 @@ use kube_endpoint_core_model::endpoint_selector::Condition;
 use kube_endpoint_core_model::lease::Named;
 use kube_endpoint_core_model::time::rfc3339;
 use kube_endpoint_core_model::well_known::SELECTOR_GROUP;
-use kube_endpoint_core_model::{Backoff, EndpointSelector, ObjectKey, Timestamp, harmless};
+use kube_endpoint_core_model::{Backoff, EndpointSelector, ObjectKey, PlannedEvent, Timestamp, harmless};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
@@ -20,6 +20,8 @@ use super::metrics::Metrics;
 
 /// The condition that says if the controller uses a selector.
 const ACCEPTED: &str = "Accepted";
+/// The condition that says if the clients of its Services get what it selects.
+const PUBLISHED: &str = "Published";
 /// The reasons of the condition for a selector that names a Lease.
 const RECOGNISED: &str = "HolderRecognised";
 const NOT_RECOGNISED: &str = "HolderNotRecognised";
@@ -37,6 +39,9 @@ pub(super) struct Statuses {
     added: Notify,
     /// The findings of syncs about the holders of Leases, with the generation of the selector.
     holders: Mutex<BTreeMap<ObjectKey, (i64, Holder)>>,
+    /// What syncs of this process have found about the Services of a selector: the event about each
+    /// that has a problem. Selectors without a sync are absent.
+    services: Mutex<BTreeMap<ObjectKey, BTreeMap<ObjectKey, PlannedEvent>>>,
 }
 
 /// The holder of the Lease that a selector names.
@@ -102,6 +107,55 @@ impl Statuses {
         self.add(selector.key.clone());
     }
 
+    /// Takes the event about the situation of a Service that names a selector, if it has a problem.
+    pub(super) fn synced(&self, selector: &ObjectKey, service: &ObjectKey, problem: Option<&PlannedEvent>) {
+        let is_new = {
+            let mut services = self.services.lock();
+            let is_first = !services.contains_key(selector);
+            let problems = services.entry(selector.clone()).or_default();
+            let before = match problem {
+                Some(problem) => problems.insert(service.clone(), problem.clone()),
+                None => problems.remove(service),
+            };
+            is_first || before.as_ref() != problem
+        };
+        if is_new {
+            self.add(selector.clone());
+        }
+    }
+
+    /// Forgets a Service that names no selector any more.
+    pub(super) fn forgotten(&self, service: &ObjectKey) {
+        let mut services = self.services.lock();
+        let named = services
+            .iter_mut()
+            .filter_map(|(selector, problems)| problems.remove(service).map(|_| selector.clone()));
+        let named: Vec<ObjectKey> = named.collect();
+        drop(services);
+        named.into_iter().for_each(|selector| self.add(selector));
+    }
+
+    /// Returns the condition about the Services of a selector; `None` if no sync has judged one.
+    fn published(&self, selector: &EndpointSelector) -> Option<Judged> {
+        let services = self.services.lock();
+        let problems = services.get(&selector.key)?;
+        let Some((service, first)) = problems.iter().next() else {
+            return Some(Judged {
+                kind: PUBLISHED,
+                is_true: true,
+                reason: PUBLISHED,
+                message: String::new(),
+            });
+        };
+        let more = match problems.len() - 1 {
+            0 => String::new(),
+            more => format!(" (and {more} more Services have a problem)"),
+        };
+        let message =
+            harmless(&format!("Service {}: {}", service.name, first.message), LONGEST_MESSAGE).into_owned();
+        Some(Judged { kind: PUBLISHED, is_true: false, reason: first.reason, message: message + &more })
+    }
+
     fn holder(&self, selector: &EndpointSelector) -> Option<Holder> {
         let holders = self.holders.lock();
         let (_, holder) =
@@ -139,12 +193,16 @@ impl Statuses {
             let Some(selector) = runtime.cluster().endpoint_selector(&key) else {
                 metrics.selector(&key, false);
                 self.holders.lock().remove(&key);
+                self.services.lock().remove(&key);
                 continue;
             };
-            let accepted = Accepted::of(&selector, self.holder(&selector));
+            let accepted = Judged::accepted(&selector, self.holder(&selector));
             metrics.selector(&key, !accepted.is_true);
+            let judged = [Some(accepted), self.published(&selector)];
             let services = runtime.cluster().services_of_selector(&selector.key).len() as i64;
-            let Some(patch) = status_patch(&selector, services, &accepted, runtime.clock().now()) else {
+            let Some(patch) =
+                status_patch(&selector, services, judged.iter().flatten(), runtime.clock().now())
+            else {
                 continue;
             };
             let path = format!(
@@ -176,18 +234,19 @@ impl Statuses {
     }
 }
 
-/// The condition that the status is to have.
-struct Accepted {
+/// A condition that the status is to have.
+struct Judged {
+    kind: &'static str,
     is_true: bool,
     reason: &'static str,
     message: String,
 }
 
-impl Accepted {
-    /// Returns the condition of a selector. `holder` is what syncs of this process have found out.
-    fn of(selector: &EndpointSelector, holder: Option<Holder>) -> Self {
-        let accepted = |reason| Self { is_true: true, reason, message: String::new() };
-        let refused = |reason, message| Self { is_true: false, reason, message };
+impl Judged {
+    /// Says if a selector is used. `holder` is what syncs of this process have found out.
+    fn accepted(selector: &EndpointSelector, holder: Option<Holder>) -> Self {
+        let accepted = |reason| Self { kind: ACCEPTED, is_true: true, reason, message: String::new() };
+        let refused = |reason, message| Self { kind: ACCEPTED, is_true: false, reason, message };
         if let Err(error) = &selector.selector {
             // A key of a label may have any length.
             return refused("InvalidSelector", harmless(&error.to_string(), LONGEST_MESSAGE).into_owned());
@@ -213,44 +272,67 @@ impl Accepted {
 }
 
 fn accepted_condition(selector: &EndpointSelector) -> Option<&Condition> {
-    selector.status.conditions.iter().find(|condition| *condition.kind == *ACCEPTED)
+    condition(selector, ACCEPTED)
 }
 
-/// Returns the merge patch that brings a status up to date, or `None` if it is.
-fn status_patch(
+fn condition<'a>(selector: &'a EndpointSelector, kind: &str) -> Option<&'a Condition> {
+    selector.status.conditions.iter().find(|condition| *condition.kind == *kind)
+}
+
+/// Returns the merge patch that brings a status up to date, or `None` if it is. A condition that
+/// nobody has judged yet stays.
+fn status_patch<'a>(
     selector: &EndpointSelector,
     services: i64,
-    accepted: &Accepted,
+    judged: impl Iterator<Item = &'a Judged> + Clone,
     now: Timestamp,
 ) -> Option<Value> {
-    let Accepted { is_true, reason, message } = accepted;
-    let status = if *is_true { "True" } else { "False" };
-    let before = accepted_condition(selector);
-    let is_current = |condition: &Condition| {
-        *condition.status == *status && *condition.reason == **reason && *condition.message == **message
+    let is_current = |judged: &Judged| {
+        let status = if judged.is_true { "True" } else { "False" };
+        condition(selector, judged.kind).is_some_and(|condition| {
+            *condition.status == *status
+                && *condition.reason == *judged.reason
+                && *condition.message == *judged.message
+        })
     };
     let observed = selector.status.observed_generation == Some(selector.generation);
-    if observed && selector.status.services == Some(services) && before.is_some_and(is_current) {
+    if observed && selector.status.services == Some(services) && judged.clone().all(is_current) {
         return None;
     }
-    let since = before.filter(|condition| *condition.status == *status);
     // The API has whole seconds.
     let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
-    let since = since.and_then(|condition| condition.last_transition_time).unwrap_or(now);
+    let new = judged.clone().map(|Judged { kind, is_true, reason, message }| {
+        let status = if *is_true { "True" } else { "False" };
+        let since = condition(selector, kind).filter(|condition| *condition.status == *status);
+        let since = since.and_then(|condition| condition.last_transition_time).unwrap_or(now);
+        json!({
+            "type": kind,
+            "status": status,
+            "reason": reason,
+            "message": message,
+            "observedGeneration": selector.generation,
+            "lastTransitionTime": rfc3339(since),
+        })
+    });
+    let is_judged = |kept: &&Condition| !judged.clone().any(|judged| *kept.kind == *judged.kind);
+    let kept = selector.status.conditions.iter().filter(is_judged).map(|condition| {
+        json!({
+            "type": &*condition.kind,
+            "status": &*condition.status,
+            "reason": &*condition.reason,
+            "message": &*condition.message,
+            "observedGeneration": selector.generation,
+            "lastTransitionTime": condition.last_transition_time.map(rfc3339),
+        })
+    });
+    let conditions: Vec<Value> = new.chain(kept).collect();
     Some(json!({
         // The answer is a conflict if the selector has changed, as after a new generation.
         "metadata": {"resourceVersion": selector.resource_version.to_string()},
         "status": {
             "observedGeneration": selector.generation,
             "services": services,
-            "conditions": [{
-                "type": ACCEPTED,
-                "status": status,
-                "reason": reason,
-                "message": message,
-                "observedGeneration": selector.generation,
-                "lastTransitionTime": rfc3339(since),
-            }],
+            "conditions": conditions,
         },
     }))
 }
@@ -267,7 +349,7 @@ mod tests {
 
     /// The patch of a selector about whose Lease nothing is known.
     fn patched(selector: &EndpointSelector, services: i64, now: Timestamp) -> Option<Value> {
-        status_patch(selector, services, &Accepted::of(selector, None), now)
+        status_patch(selector, services, [Judged::accepted(selector, None)].iter(), now)
     }
 
     fn time(text: &str) -> Timestamp {
@@ -321,13 +403,13 @@ mod tests {
             || json!({"selector": {"matchLabels": {"app": "web"}}, "readiness": {"lease": {"name": "web"}}});
         let unknown = || Holder::of("host-7_6bb9", Named::Nobody);
         let reason = |status: &Value, holder: Option<Holder>| {
-            Accepted::of(&selector(spec(), status.clone()), holder).reason
+            Judged::accepted(&selector(spec(), status.clone()), holder).reason
         };
         assert_eq!(reason(&Value::Null, None), "Accepted");
         let refused = {
             let selector = selector(spec(), Value::Null);
-            let accepted = Accepted::of(&selector, Some(unknown()));
-            status_patch(&selector, 1, &accepted, now).unwrap()["status"].clone()
+            let accepted = Judged::accepted(&selector, Some(unknown()));
+            status_patch(&selector, 1, [accepted].iter(), now).unwrap()["status"].clone()
         };
         insta::assert_json_snapshot!(refused);
         // After a restart, until a sync has seen the holder.
@@ -340,7 +422,8 @@ mod tests {
         // Another generation may name another Lease.
         recognised["observedGeneration"] = json!(1);
         assert_eq!(reason(&recognised, Some(unknown())), "HolderNotRecognised");
-        let several = Accepted::of(&selector(spec(), Value::Null), Some(Holder::of("a_b", Named::Several)));
+        let several =
+            Judged::accepted(&selector(spec(), Value::Null), Some(Holder::of("a_b", Named::Several)));
         assert!(several.message.contains("more than one pod"), "{}", several.message);
     }
 
@@ -348,5 +431,31 @@ mod tests {
     fn a_long_identity_is_shortened() {
         let holder = Holder::of(&"x\n".repeat(300_000), Named::Nobody);
         assert!(holder.message().len() < 600, "{}", holder.message().len());
+    }
+
+    #[test]
+    fn a_problem_of_a_service_is_a_condition_until_it_is_solved() {
+        let (statuses, selector) = (Statuses::default(), selector(valid(), Value::Null));
+        let published = || statuses.published(&selector).map(|it| (it.is_true, it.reason, it.message));
+        assert_eq!(published(), None);
+        let service = |name: &str| ObjectKey::new("shop", name);
+        let held = PlannedEvent::warning("TakeOverHeld", "no endpoint is ready");
+        for name in ["web", "api"] {
+            statuses.synced(&selector.key, &service(name), Some(&held));
+        }
+        let message = "Service api: no endpoint is ready (and 1 more Services have a problem)".to_owned();
+        assert_eq!(published(), Some((false, "TakeOverHeld", message)));
+        statuses.forgotten(&service("api"));
+        statuses.outdated.lock().clear();
+        statuses.synced(&selector.key, &service("web"), None);
+        assert_eq!(published(), Some((true, "Published", String::new())));
+        assert!(statuses.outdated.lock().contains(&selector.key));
+        // A condition of the previous process stays until this one has judged the Services.
+        let judged = [Judged::accepted(&selector, None), statuses.published(&selector).unwrap()];
+        let patch = status_patch(&selector, 1, judged.iter(), time("2026-01-02T03:04:05Z")).unwrap();
+        let again = self::selector(valid(), patch["status"].clone());
+        assert_eq!(patched(&again, 1, time("2026-01-02T04:04:05Z")), None);
+        let other = patched(&again, 2, time("2026-01-02T04:04:05Z")).unwrap();
+        assert_eq!(other["status"]["conditions"], patch["status"]["conditions"]);
     }
 }

@@ -377,6 +377,14 @@ impl Watcher {
                 self.reported.insert(key(&field("namespace"), &field("name")));
             }
         }
+        if plural == "events"
+            && change.kind() != ChangeKind::Deleted
+            && let Some(beside) = &mut self.beside
+        {
+            let event = change.object();
+            let field = |field: &str| text(&event, &format!("/involvedObject/{field}")).to_owned();
+            beside.event(key(&field("namespace"), &field("name")), text(&event, "/reason"));
+        }
         if plural == "services" && change.kind() == ChangeKind::Deleted {
             self.reported.remove(&key(change.namespace(), change.name()));
         }

@@ -121,6 +121,8 @@ pub(crate) fn those_of_endpoint_selectors_fire() {
         ("services_without_selector", "KubeEndpointManagerSelectorMissing"),
         ("selectors_not_accepted", "KubeEndpointManagerSelectorNotAccepted"),
         ("held_hand_overs", "KubeEndpointManagerHandOverHeld"),
+        ("services_with_refused_writes", "KubeEndpointManagerWritesRefused"),
+        ("services_with_leftovers", "KubeEndpointManagerLeftovers"),
     ] {
         let metric = format!("endpoint_selector_controller_{metric}");
         let page = page.replace(&format!("{metric} 0"), &format!("{metric} 2"));
