@@ -1,6 +1,7 @@
 //! The controller: it queues the Services that name an EndpointSelector, and syncs their slices.
 
 mod events;
+mod leader;
 mod leases;
 mod listed_pods;
 mod metrics;
@@ -30,6 +31,7 @@ use kube_endpoint_workqueue::{Attempt, endpoint_slice_rate_limiter};
 use tokio::time::Instant;
 
 use events::Situation;
+use leader::{Leadership, NamedPod};
 use leases::Leases;
 use listed_pods::ListedPods;
 use metrics::Metrics;
@@ -89,29 +91,7 @@ pub struct ServiceState {
     kept: BTreeSet<(Text, ResourceVersion)>,
     /// The pod that the holder of a Lease names.
     named: Option<NamedPod>,
-}
-
-/// The pod that the identity of a holder named when a sync saw it first.
-#[derive(Debug, PartialEq)]
-struct NamedPod {
-    identity: Text,
-    uid: Text,
-    /// The version of the Lease at which another pod of the same name came. It leads when the Lease
-    /// has changed since.
-    replaced_at: Option<ResourceVersion>,
-}
-
-impl NamedPod {
-    /// Returns true if a pod leads that the identity names now.
-    fn leads(&mut self, identity: &Text, version: ResourceVersion, uid: &Text) -> bool {
-        let is_new = self.identity != *identity || self.replaced_at.is_some_and(|at| at != version);
-        if is_new || self.uid == *uid {
-            *self = Self { identity: identity.clone(), uid: uid.clone(), replaced_at: None };
-            return true;
-        }
-        self.replaced_at = Some(version);
-        false
-    }
+    leadership: Leadership,
 }
 
 /// Returns the histograms of this controller for an exporter.

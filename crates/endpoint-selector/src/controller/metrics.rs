@@ -4,12 +4,14 @@ use kube_endpoint_controller_runtime::KeyGauge;
 use kube_endpoint_core_model::ObjectKey;
 
 use super::events::Situation;
+use super::leader::Leadership;
 
 /// The gauges of this controller.
 pub(super) struct Metrics {
     held: KeyGauge,
     without_selector: KeyGauge,
     not_accepted: KeyGauge,
+    without_leader: KeyGauge,
 }
 
 impl Metrics {
@@ -27,12 +29,16 @@ impl Metrics {
                 "endpoint_selector_controller_selectors_not_accepted",
                 "EndpointSelectors that are not accepted: invalid, or with a Lease whose holder names no pod",
             ),
+            without_leader: KeyGauge::new(
+                "endpoint_selector_controller_services_without_leader",
+                "Services that follow a leader, have pods, and have no ready endpoint because nobody leads",
+            ),
         }
     }
 
     /// Registers the gauges.
     pub(super) fn start(&self) {
-        for gauge in [&self.held, &self.without_selector, &self.not_accepted] {
+        for gauge in [&self.held, &self.without_selector, &self.not_accepted, &self.without_leader] {
             gauge.start();
         }
     }
@@ -41,6 +47,11 @@ impl Metrics {
     pub(super) fn found(&self, service: &ObjectKey, situation: &Situation) {
         self.held.put(service, situation.is_held());
         self.without_selector.put(service, situation.lacks_selector());
+    }
+
+    /// Counts a Service if nobody leads its pods.
+    pub(super) fn leads(&self, service: &ObjectKey, leadership: &Leadership) {
+        self.without_leader.put(service, matches!(leadership, Leadership::Nobody(_)));
     }
 
     /// Counts a selector.

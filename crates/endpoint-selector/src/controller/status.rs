@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use kube_endpoint_controller_runtime::Runtime;
 use kube_endpoint_core_model::endpoint_selector::Condition;
-use kube_endpoint_core_model::lease::Named;
+use kube_endpoint_core_model::lease::{LONGEST_DURATION, Named};
 use kube_endpoint_core_model::time::rfc3339;
 use kube_endpoint_core_model::well_known::SELECTOR_GROUP;
 use kube_endpoint_core_model::{Backoff, EndpointSelector, ObjectKey, Timestamp, harmless};
@@ -24,7 +24,7 @@ const ACCEPTED: &str = "Accepted";
 const RECOGNISED: &str = "HolderRecognised";
 const NOT_RECOGNISED: &str = "HolderNotRecognised";
 /// The most characters of an identity in a message.
-const LONGEST_IDENTITY: usize = 100;
+pub(super) const LONGEST_IDENTITY: usize = 100;
 /// The most characters of a message. The API server refuses one of more than 32,768 bytes.
 const LONGEST_MESSAGE: usize = 1000;
 /// The delays between attempts to write the statuses that could not be written.
@@ -36,43 +36,89 @@ pub(super) struct Statuses {
     outdated: Mutex<BTreeSet<ObjectKey>>,
     added: Notify,
     /// The findings of syncs about the holders of Leases, with the generation of the selector.
-    holders: Mutex<BTreeMap<ObjectKey, (i64, Holder)>>,
+    holders: Mutex<BTreeMap<ObjectKey, (i64, HolderFinding)>>,
 }
 
 /// The holder of the Lease that a selector names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Holder {
     /// Its identity has named a pod.
-    Recognised,
+    Recognised { identity: String },
     /// There is none now, and none has named a pod so far.
     Absent,
-    /// No identity has named a pod so far. This is the current one.
+    /// Its identity names no pod, or several.
     NotRecognised { identity: String, names_several: bool },
+}
+
+/// The finding of a sync about the Lease that a selector names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct HolderFinding {
+    /// `None` if the sync cannot tell.
+    pub(super) holder: Option<Holder>,
+    /// True if the standing of the holder is known: it lives, or nobody leads.
+    pub(super) is_proven: bool,
+    /// The time for which ready endpoints stay at most, until the standing is known.
+    pub(super) awaited: Option<Duration>,
+    /// The duration that the Lease says, if a record counts for less.
+    pub(super) beyond_limit: Option<Duration>,
 }
 
 impl Holder {
     pub(super) fn of(identity: &str, named: Named<'_>) -> Self {
+        let identity = harmless(identity, LONGEST_IDENTITY).into_owned();
         match named {
-            Named::Pod(_) => Self::Recognised,
-            Named::Nobody | Named::Several => Self::NotRecognised {
-                identity: harmless(identity, LONGEST_IDENTITY).into_owned(),
-                names_several: named == Named::Several,
-            },
-        }
-    }
-
-    fn message(&self) -> String {
-        match self {
-            Self::Recognised | Self::Absent => String::new(),
-            Self::NotRecognised { identity, names_several } => {
-                let names = if *names_several { "more than one pod" } else { "no pod" };
-                format!(
-                    "the Lease has the holder \"{identity}\", which names {names} of those that the selector selects, so \
-                     no endpoint is ready; the name, hostname, uid or an address of the pod has to be a part of the \
-                     identity, as in \"POD-NAME_SUFFIX\""
-                )
+            Named::Pod(_) => Self::Recognised { identity },
+            Named::Nobody | Named::Several => {
+                Self::NotRecognised { identity, names_several: named == Named::Several }
             }
         }
+    }
+}
+
+impl HolderFinding {
+    /// Adds a later finding to this one.
+    fn then(&self, later: Self) -> Self {
+        let keeps = match (&self.holder, &later.holder) {
+            (_, None) | (Some(Holder::Recognised { .. }), Some(Holder::Absent)) => true,
+            // A pod may be gone before the Lease that it held has expired.
+            (Some(Holder::Recognised { identity: before }), Some(Holder::NotRecognised { identity, .. })) => {
+                before == identity || !later.is_proven
+            }
+            _ => false,
+        };
+        let awaited = later.awaited.or(self.awaited.filter(|_| !later.is_proven));
+        let (holder, is_proven) =
+            if keeps { (self.holder.clone(), self.is_proven) } else { (later.holder, later.is_proven) };
+        Self { holder, is_proven, awaited, beyond_limit: later.beyond_limit }
+    }
+
+    /// Returns the message of a condition that is true.
+    fn note(&self) -> String {
+        let awaited = self.awaited.map(|at_most| {
+            format!(
+                "the ready endpoints stay until a holder renews the Lease, for {} s at most",
+                at_most.as_secs()
+            )
+        });
+        let limit = self.beyond_limit.map(|said| {
+            let counts = LONGEST_DURATION.as_secs();
+            format!("the Lease says {} s, and a record counts for {counts} s at most", said.as_secs())
+        });
+        let notes: Vec<String> = awaited.into_iter().chain(limit).collect();
+        notes.join("; ")
+    }
+
+    /// Returns the message about a holder whose identity names no pod, or several.
+    fn refusal(&self, identity: &str, names_several: bool) -> String {
+        let names = if names_several { "several" } else { "none" };
+        let effect = match self.awaited {
+            Some(at_most) => format!("the ready endpoints stay for {} s at most", at_most.as_secs()),
+            None => "no endpoint is ready".to_owned(),
+        };
+        format!(
+            "the Lease has the holder \"{identity}\", which names {names} of the selected pods, so {effect}; the name, \
+             hostname, uid or an address of the pod has to be a part of the identity, as in \"POD-NAME_SUFFIX\""
+        )
     }
 }
 
@@ -83,30 +129,28 @@ impl Statuses {
         self.added.notify_one();
     }
 
-    /// Takes what a sync has found out about the holder of the Lease that a selector names.
-    pub(super) fn found(&self, selector: &EndpointSelector, holder: Holder) {
-        let found = (selector.generation, holder);
+    /// Takes what a sync has found out about the Lease that a selector names.
+    pub(super) fn found(&self, selector: &EndpointSelector, finding: HolderFinding) {
         {
             let mut holders = self.holders.lock();
-            let before = holders.get(&selector.key);
-            // A holder that leaves later is none that was never recognised.
-            let is_older = before.is_some_and(|(generation, _)| *generation > selector.generation);
-            if is_older
-                || before == Some(&found)
-                || before == Some(&(selector.generation, Holder::Recognised))
-            {
+            let before =
+                holders.get(&selector.key).filter(|(generation, _)| *generation >= selector.generation);
+            let (generation, before) =
+                before.cloned().unwrap_or((selector.generation, HolderFinding::default()));
+            let found = before.then(finding);
+            if generation > selector.generation || found == before {
                 return;
             }
-            holders.insert(selector.key.clone(), found);
+            holders.insert(selector.key.clone(), (generation, found));
         }
         self.add(selector.key.clone());
     }
 
-    fn holder(&self, selector: &EndpointSelector) -> Option<Holder> {
+    fn holder(&self, selector: &EndpointSelector) -> Option<HolderFinding> {
         let holders = self.holders.lock();
-        let (_, holder) =
+        let (_, found) =
             holders.get(&selector.key).filter(|(generation, _)| *generation == selector.generation)?;
-        Some(holder.clone())
+        Some(found.clone())
     }
 
     /// Compares and writes statuses, one after the other.
@@ -184,30 +228,43 @@ struct Accepted {
 }
 
 impl Accepted {
-    /// Returns the condition of a selector. `holder` is what syncs of this process have found out.
-    fn of(selector: &EndpointSelector, holder: Option<Holder>) -> Self {
-        let accepted = |reason| Self { is_true: true, reason, message: String::new() };
+    /// Returns the condition of a selector. `found` is what syncs of this process have found out.
+    fn of(selector: &EndpointSelector, found: Option<HolderFinding>) -> Self {
+        let accepted = |reason, message| Self { is_true: true, reason, message };
         let refused = |reason, message| Self { is_true: false, reason, message };
         if let Err(error) = &selector.selector {
             // A key of a label may have any length.
             return refused("InvalidSelector", harmless(&error.to_string(), LONGEST_MESSAGE).into_owned());
         }
         if !selector.names_lease() {
-            return accepted("Accepted");
+            return accepted("Accepted", String::new());
         }
         let is_observed = selector.status.observed_generation == Some(selector.generation);
         let before = accepted_condition(selector).filter(|_| is_observed);
+        // A process before this one has found it out.
+        let Some(found) = found else {
+            let before = before.filter(|before| [RECOGNISED, NOT_RECOGNISED].contains(&&*before.reason));
+            return before.map_or(accepted("Accepted", String::new()), |before| Self {
+                is_true: *before.reason == *RECOGNISED,
+                reason: if *before.reason == *RECOGNISED { RECOGNISED } else { NOT_RECOGNISED },
+                message: before.message.to_string(),
+            });
+        };
         let was = |reason: &str| before.is_some_and(|before| *before.reason == *reason);
-        match holder {
-            Some(Holder::Recognised) => accepted(RECOGNISED),
-            _ if was(RECOGNISED) => accepted(RECOGNISED),
-            Some(holder @ Holder::NotRecognised { .. }) => refused(NOT_RECOGNISED, holder.message()),
-            Some(Holder::Absent) => accepted("Accepted"),
-            // A process before this one has found it out.
-            None => match before.filter(|_| was(NOT_RECOGNISED)) {
-                Some(before) => refused(NOT_RECOGNISED, before.message.to_string()),
-                None => accepted("Accepted"),
-            },
+        match &found.holder {
+            Some(Holder::Recognised { .. }) => accepted(RECOGNISED, found.note()),
+            // Nobody knows if this holder lives.
+            Some(Holder::NotRecognised { .. }) if was(RECOGNISED) && !found.is_proven => {
+                accepted(RECOGNISED, found.note())
+            }
+            Some(Holder::NotRecognised { identity, names_several }) => {
+                refused(NOT_RECOGNISED, found.refusal(identity, *names_several))
+            }
+            Some(Holder::Absent) | None if was(RECOGNISED) => accepted(RECOGNISED, found.note()),
+            None if was(NOT_RECOGNISED) => {
+                refused(NOT_RECOGNISED, before.map(|before| before.message.to_string()).unwrap_or_default())
+            }
+            Some(Holder::Absent) | None => accepted("Accepted", found.note()),
         }
     }
 }
@@ -257,6 +314,10 @@ fn status_patch(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use kube_endpoint_core_model::Pod;
+
     use super::*;
 
     fn selector(spec: Value, status: Value) -> EndpointSelector {
@@ -319,34 +380,93 @@ mod tests {
         let now = time("2026-01-02T03:04:05Z");
         let spec =
             || json!({"selector": {"matchLabels": {"app": "web"}}, "readiness": {"lease": {"name": "web"}}});
-        let unknown = || Holder::of("host-7_6bb9", Named::Nobody);
-        let reason = |status: &Value, holder: Option<Holder>| {
-            Accepted::of(&selector(spec(), status.clone()), holder).reason
+        let finding =
+            |holder, is_proven| HolderFinding { holder: Some(holder), is_proven, ..Default::default() };
+        let unknown = |is_proven| finding(Holder::of("host-7_6bb9", Named::Nobody), is_proven);
+        let pod = Arc::new(Pod::default());
+        let recognised = || finding(Holder::of("a_6bb9", Named::Pod(&pod)), true);
+        let reason = |status: &Value, found: Option<HolderFinding>| {
+            Accepted::of(&selector(spec(), status.clone()), found).reason
         };
         assert_eq!(reason(&Value::Null, None), "Accepted");
         let refused = {
             let selector = selector(spec(), Value::Null);
-            let accepted = Accepted::of(&selector, Some(unknown()));
+            let accepted = Accepted::of(&selector, Some(unknown(true)));
             status_patch(&selector, 1, &accepted, now).unwrap()["status"].clone()
         };
         insta::assert_json_snapshot!(refused);
         // After a restart, until a sync has seen the holder.
         assert_eq!(reason(&refused, None), "HolderNotRecognised");
-        assert_eq!(reason(&refused, Some(Holder::Absent)), "Accepted", "it has left");
-        assert_eq!(reason(&refused, Some(Holder::Recognised)), "HolderRecognised");
-        let mut recognised = refused;
-        recognised["conditions"][0]["reason"] = json!("HolderRecognised");
-        assert_eq!(reason(&recognised, Some(unknown())), "HolderRecognised");
+        assert_eq!(reason(&refused, Some(finding(Holder::Absent, true))), "Accepted", "it has left");
+        assert_eq!(reason(&refused, Some(recognised())), "HolderRecognised");
+        let mut known = refused;
+        known["conditions"][0]["reason"] = json!("HolderRecognised");
+        assert_eq!(reason(&known, None), "HolderRecognised");
+        assert_eq!(reason(&known, Some(finding(Holder::Absent, true))), "HolderRecognised");
+        assert_eq!(reason(&known, Some(unknown(false))), "HolderRecognised", "it may be dead");
+        assert_eq!(reason(&known, Some(unknown(true))), "HolderNotRecognised");
         // Another generation may name another Lease.
-        recognised["observedGeneration"] = json!(1);
-        assert_eq!(reason(&recognised, Some(unknown())), "HolderNotRecognised");
-        let several = Accepted::of(&selector(spec(), Value::Null), Some(Holder::of("a_b", Named::Several)));
-        assert!(several.message.contains("more than one pod"), "{}", several.message);
+        known["observedGeneration"] = json!(1);
+        assert_eq!(reason(&known, Some(unknown(false))), "HolderNotRecognised");
+        let several = finding(Holder::of("a_b", Named::Several), true);
+        let several = Accepted::of(&selector(spec(), Value::Null), Some(several));
+        assert!(several.message.contains("names several of the selected pods"), "{}", several.message);
+    }
+
+    #[test]
+    fn a_stranger_after_a_recognised_holder_is_told_if_it_lives() {
+        let pod = Arc::new(Pod::default());
+        let finding = |identity: &str, named: Named<'_>, is_proven| HolderFinding {
+            holder: Some(Holder::of(identity, named)),
+            is_proven,
+            ..Default::default()
+        };
+        let recognised = HolderFinding::default().then(finding("a_1", Named::Pod(&pod), true));
+        let then = |later: HolderFinding| recognised.then(later).holder.unwrap();
+        let is_recognised = |holder: Holder| matches!(holder, Holder::Recognised { .. });
+        assert!(is_recognised(then(finding("a_1", Named::Nobody, true))), "its pod is gone");
+        assert!(is_recognised(then(finding("x_2", Named::Nobody, false))), "nobody knows if it lives");
+        assert!(is_recognised(then(HolderFinding { is_proven: true, ..Default::default() })));
+        assert!(!is_recognised(then(finding("x_2", Named::Nobody, true))));
+        assert!(is_recognised(then(finding("b_2", Named::Pod(&pod), true))));
+    }
+
+    #[test]
+    fn a_status_says_what_waits_and_what_is_limited() {
+        let spec =
+            json!({"selector": {"matchLabels": {"app": "web"}}, "readiness": {"lease": {"name": "web"}}});
+        let selector = selector(spec, Value::Null);
+        let pod = Arc::new(Pod::default());
+        let waiting = HolderFinding::default().then(HolderFinding {
+            awaited: Some(Duration::from_secs(15)),
+            beyond_limit: Some(Duration::from_secs(100_000)),
+            ..Default::default()
+        });
+        let message = |found: &HolderFinding| Accepted::of(&selector, Some(found.clone())).message;
+        insta::assert_snapshot!(message(&waiting));
+        // Another Service of the selector, which has no endpoints to keep.
+        assert_eq!(
+            waiting.then(HolderFinding { beyond_limit: waiting.beyond_limit, ..Default::default() }),
+            waiting
+        );
+        let holder = Some(Holder::of("a_1", Named::Pod(&pod)));
+        let proven = waiting.then(HolderFinding { holder, is_proven: true, ..Default::default() });
+        assert_eq!(message(&proven), "");
+        let stranger = Some(Holder::of("x_1", Named::Nobody));
+        let stranger = waiting.then(HolderFinding { holder: stranger, ..Default::default() });
+        assert!(
+            message(&stranger).contains("the ready endpoints stay for 15 s at most"),
+            "{}",
+            message(&stranger)
+        );
     }
 
     #[test]
     fn a_long_identity_is_shortened() {
-        let holder = Holder::of(&"x\n".repeat(300_000), Named::Nobody);
-        assert!(holder.message().len() < 600, "{}", holder.message().len());
+        let Holder::NotRecognised { identity, .. } = Holder::of(&"x\n".repeat(300_000), Named::Nobody) else {
+            panic!("it is recognised");
+        };
+        let message = HolderFinding::default().refusal(&identity, false);
+        assert!(message.len() < 600, "{}", message.len());
     }
 }
