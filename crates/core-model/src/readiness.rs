@@ -371,7 +371,7 @@ mod tests {
             serving_pods_in(slices).into_iter().map(|pod| pod.name.clone()).collect()
         };
         let all = names(&[slice(&["b", "a"]), slice(&["c"]), of_v6(&["a", "b"])]);
-        assert_eq!(*all, ["a".into(), "b".into(), "c".into()]);
+        assert_eq!(*all, ["a", "b", "c"].map(Text::from));
         let kept = ReadyPods::Kept(all);
         let pod = |name: &str| pod(name, true, None, false);
         let (a, c, d) = (pod("a"), pod("c"), pod("d"));
@@ -381,6 +381,6 @@ mod tests {
         // Somebody was interrupted between the two families.
         let mut left = (*of_v6(&["a", "b"])).clone();
         left.endpoints[0].conditions = EndpointConditions { serving: Some(false), ..Default::default() };
-        assert_eq!(*names(&[slice(&["a", "b"]), Arc::new(left)]), ["b".into()]);
+        assert_eq!(*names(&[slice(&["a", "b"]), Arc::new(left)]), [Text::from("b")]);
     }
 }

@@ -5,6 +5,7 @@ mod leader;
 mod leases;
 mod listed_pods;
 mod metrics;
+mod rehearsal;
 mod status;
 mod sync;
 
@@ -35,6 +36,7 @@ use leader::{Leadership, NamedPod};
 use leases::Leases;
 use listed_pods::ListedPods;
 use metrics::Metrics;
+use rehearsal::Rehearsals;
 use status::Statuses;
 
 /// Component of the events that this controller records.
@@ -76,6 +78,7 @@ pub struct SelectorReconciler {
     listed_pods: ListedPods,
     leases: Leases,
     statuses: Statuses,
+    rehearsals: Rehearsals,
     metrics: Metrics,
     /// Its own deletions of Endpoints.
     endpoints: OnceLock<WriteTracker>,
@@ -156,6 +159,7 @@ impl Reconciler for SelectorReconciler {
             listed_pods: ListedPods::default(),
             leases: Leases::default(),
             statuses: Statuses::default(),
+            rehearsals: Rehearsals::default(),
             metrics: Metrics::new(),
             endpoints: OnceLock::new(),
         }
@@ -185,6 +189,7 @@ impl Reconciler for SelectorReconciler {
             self.statuses.add(selector.key.clone());
             self.leases.selector_changed(runtime.cluster(), None, Some(&selector), Instant::now());
         }
+        self.begin_rehearsals(runtime);
     }
 
     async fn background(&self, runtime: &Runtime<Self>) {
@@ -201,7 +206,8 @@ impl Reconciler for SelectorReconciler {
         tokio::join!(
             settled,
             self.slices.background(runtime),
-            self.statuses.write(runtime, &self.metrics),
+            self.statuses.write(runtime, &self.metrics, &self.rehearsals),
+            self.rehearse(runtime),
             overdue
         );
     }
@@ -215,6 +221,7 @@ impl Reconciler for SelectorReconciler {
                 self.statuses.add(selector.clone());
             }
         }
+        self.service_rehearses(change);
         let Some(service) = change.latest() else { return };
         if before.is_some() || self.concerns(runtime.cluster(), &service.key) {
             runtime.add(service.key.clone(), Cause::Service.since(change.arrived));
@@ -235,6 +242,9 @@ impl Reconciler for SelectorReconciler {
         let spec = |selector: &EndpointSelector| (selector.selector.clone(), selector.readiness.clone());
         // A new status changes no endpoints.
         if old.map(spec) != new.map(spec) {
+            if let Some(selector) = change.latest() {
+                self.rehearsals.again(&selector.key, Instant::now());
+            }
             for service in services {
                 runtime.add(service.clone(), Cause::EndpointSelector.since(change.arrived));
             }

@@ -23,7 +23,7 @@ const ANNOTATION: &str = "kube-endpoint-manager.github.io/endpoint-selector";
 const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 
 /// The user agent of the controller.
-const ADDON: &str = "kube-endpoint-manager/0.1.0";
+pub(crate) const ADDON: &str = "kube-endpoint-manager/0.1.0";
 
 pub(crate) struct Harness(Simulation<SelectorController>);
 

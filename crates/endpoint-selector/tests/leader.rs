@@ -126,10 +126,7 @@ async fn the_holder_of_a_lease_is_published_until_it_no_longer_renews() {
     harness.pass(Duration::from_secs(2)).await;
     assert_eq!(
         harness.messages("NobodyLeads"),
-        [
-            "no endpoint is ready: \"b_2\" has not renewed Lease web for 15 s",
-            "no endpoint is ready: nobody holds Lease web"
-        ]
+        ["no pod leads: \"b_2\" has not renewed Lease web for 15 s", "no pod leads: nobody holds Lease web"]
     );
     assert_eq!(harness.gauge("services_without_leader"), 1.0);
     harness.nothing_is_remembered().await;
@@ -143,7 +140,7 @@ async fn a_leader_that_is_not_ready_is_not_published() {
     harness.set_ready("a", false).await;
     harness.lead("a_1", 2).await;
     assert_eq!(harness.slices(), ["own: 1! 2! 3!"]);
-    assert_eq!(harness.messages("NobodyLeads"), ["no endpoint is ready: Pod a, which leads, is not ready"]);
+    assert_eq!(harness.messages("NobodyLeads"), ["no pod leads: Pod a, which should, is not ready"]);
     harness.set_ready("a", true).await;
     harness.lead("a_1", 2).await;
     assert_eq!(harness.slices(), ["own: 1 2! 3!"]);

@@ -6,3 +6,4 @@ mod flows;
 mod harness;
 mod leader;
 mod many;
+mod rehearsal;

@@ -149,7 +149,7 @@ impl SelectorReconciler {
 
     /// Returns the standing of the holder of a Lease. If the watch tells that it is overdue, this
     /// reads the Lease; it also returns the error of that.
-    async fn standing(&self, runtime: &Cx, lease: &ObjectKey) -> (Standing, Option<SyncError>) {
+    pub(super) async fn standing(&self, runtime: &Cx, lease: &ObjectKey) -> (Standing, Option<SyncError>) {
         let standing = self.leases.standing(lease, Instant::now());
         if standing != Standing::Overdue {
             return (standing, None);
@@ -190,7 +190,7 @@ impl SelectorReconciler {
 
     /// Tells the status of a selector which holder its Lease has, and if that names a pod.
     /// `awaited` is the time for which ready endpoints stay at most until a holder is known.
-    fn recognise(
+    pub(super) fn recognise(
         &self,
         selector: &EndpointSelector,
         identity: Option<&Text>,
@@ -302,7 +302,7 @@ impl Leadership {
     fn event(&self, before: &Self) -> Option<PlannedEvent> {
         match self {
             Self::Nobody(reason) => {
-                Some(PlannedEvent::warning("NobodyLeads", format!("no endpoint is ready: {reason}")))
+                Some(PlannedEvent::warning("NobodyLeads", format!("no pod leads: {reason}")))
             }
             Self::Somebody if matches!(before, Self::Nobody(_)) => {
                 Some(PlannedEvent::normal("LeaderBack", "a pod leads, and its endpoint is ready".to_owned()))
@@ -344,8 +344,8 @@ impl fmt::Display for NobodyLeads {
             Self::Replaced { lease, pod } => {
                 write!(f, "Pod {pod} has the name of the pod that got Lease {lease}, and has not renewed it")
             }
-            Self::NotReady { pod } => write!(f, "Pod {pod}, which leads, is not ready"),
-            Self::Ending { pod } => write!(f, "Pod {pod}, which leads, is being deleted"),
+            Self::NotReady { pod } => write!(f, "Pod {pod}, which should, is not ready"),
+            Self::Ending { pod } => write!(f, "Pod {pod}, which did, is being deleted"),
             Self::NoCondition { kind } => write!(f, "the condition {kind} is True of no ready pod"),
         }
     }

@@ -1,5 +1,6 @@
-//! Writes the status of EndpointSelectors: accepted or not, and how many Services name it. It holds
-//! no numbers of pods, so a change of a pod costs no second write.
+//! Writes the status of EndpointSelectors: accepted or not, how many Services name it, and if those
+//! that rehearse can be attached. It holds no numbers of pods, so a change of a pod costs no second
+//! write.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -17,10 +18,13 @@ use tokio::time::{Instant, sleep_until};
 
 use super::SelectorReconciler;
 use super::metrics::Metrics;
+use super::rehearsal::{Rehearsals, Rehearsed, Verdict};
 
 /// The condition that says if the controller uses a selector.
 const ACCEPTED: &str = "Accepted";
-/// The reasons of the condition for a selector that names a Lease.
+/// The condition that says if the Services that still have a selector of their own can lose it.
+const READY_TO_ATTACH: &str = "ReadyToAttach";
+/// The reasons of [`ACCEPTED`] for a selector that names a Lease.
 const RECOGNISED: &str = "HolderRecognised";
 const NOT_RECOGNISED: &str = "HolderNotRecognised";
 /// The most characters of an identity in a message.
@@ -154,7 +158,12 @@ impl Statuses {
     }
 
     /// Compares and writes statuses, one after the other.
-    pub(super) async fn write(&self, runtime: &Runtime<SelectorReconciler>, metrics: &Metrics) {
+    pub(super) async fn write(
+        &self,
+        runtime: &Runtime<SelectorReconciler>,
+        metrics: &Metrics,
+        rehearsals: &Rehearsals,
+    ) {
         if runtime.writer().writer().dry_run().is_some() {
             return std::future::pending().await;
         }
@@ -188,7 +197,8 @@ impl Statuses {
             let accepted = Accepted::of(&selector, self.holder(&selector));
             metrics.selector(&key, !accepted.is_true);
             let services = runtime.cluster().services_of_selector(&selector.key).len() as i64;
-            let Some(patch) = status_patch(&selector, services, &accepted, runtime.clock().now()) else {
+            let wanted = wanted(&selector, accepted, rehearsals.of(&key));
+            let Some(patch) = status_patch(&selector, services, &wanted, runtime.clock().now()) else {
                 continue;
             };
             let path = format!(
@@ -269,45 +279,89 @@ impl Accepted {
     }
 }
 
+fn condition_of<'a>(selector: &'a EndpointSelector, kind: &str) -> Option<&'a Condition> {
+    selector.status.conditions.iter().find(|condition| *condition.kind == *kind)
+}
+
 fn accepted_condition(selector: &EndpointSelector) -> Option<&Condition> {
-    selector.status.conditions.iter().find(|condition| *condition.kind == *ACCEPTED)
+    condition_of(selector, ACCEPTED)
+}
+
+/// A condition that a status is to have.
+struct Wanted<'a> {
+    kind: &'a str,
+    status: &'a str,
+    reason: &'a str,
+    message: String,
+}
+
+/// Returns the conditions of a selector.
+fn wanted(selector: &EndpointSelector, accepted: Accepted, rehearsed: Rehearsed) -> Vec<Wanted<'_>> {
+    let Accepted { is_true, reason, message } = accepted;
+    let status = if is_true { "True" } else { "False" };
+    let mut wanted = vec![Wanted { kind: ACCEPTED, status, reason, message }];
+    let before = condition_of(selector, READY_TO_ATTACH);
+    match rehearsed {
+        Rehearsed::Nothing => {}
+        Rehearsed::Found(Verdict { status, reason, message }) => {
+            let message = harmless(&message, LONGEST_MESSAGE).into_owned();
+            wanted.push(Wanted { kind: READY_TO_ATTACH, status, reason, message });
+        }
+        // A process before this one has found it out.
+        Rehearsed::Pending => wanted.extend(before.map(|before| Wanted {
+            kind: READY_TO_ATTACH,
+            status: &before.status,
+            reason: &before.reason,
+            message: before.message.to_string(),
+        })),
+    }
+    wanted
 }
 
 /// Returns the merge patch that brings a status up to date, or `None` if it is.
 fn status_patch(
     selector: &EndpointSelector,
     services: i64,
-    accepted: &Accepted,
+    wanted: &[Wanted<'_>],
     now: Timestamp,
 ) -> Option<Value> {
-    let Accepted { is_true, reason, message } = accepted;
-    let status = if *is_true { "True" } else { "False" };
-    let before = accepted_condition(selector);
-    let is_current = |condition: &Condition| {
-        *condition.status == *status && *condition.reason == **reason && *condition.message == **message
+    let is_current = |wanted: &Wanted<'_>| {
+        condition_of(selector, wanted.kind).is_some_and(|condition| {
+            *condition.status == *wanted.status
+                && *condition.reason == *wanted.reason
+                && *condition.message == *wanted.message
+        })
     };
+    let is_wanted = |condition: &Condition| wanted.iter().any(|wanted| *condition.kind == *wanted.kind);
     let observed = selector.status.observed_generation == Some(selector.generation);
-    if observed && selector.status.services == Some(services) && before.is_some_and(is_current) {
+    if observed
+        && selector.status.services == Some(services)
+        && wanted.iter().all(is_current)
+        && selector.status.conditions.iter().all(is_wanted)
+    {
         return None;
     }
-    let since = before.filter(|condition| *condition.status == *status);
     // The API has whole seconds.
     let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
-    let since = since.and_then(|condition| condition.last_transition_time).unwrap_or(now);
+    let condition = |wanted: &Wanted<'_>| {
+        let before = condition_of(selector, wanted.kind).filter(|before| *before.status == *wanted.status);
+        let since = before.and_then(|condition| condition.last_transition_time).unwrap_or(now);
+        json!({
+            "type": wanted.kind,
+            "status": wanted.status,
+            "reason": wanted.reason,
+            "message": wanted.message,
+            "observedGeneration": selector.generation,
+            "lastTransitionTime": rfc3339(since),
+        })
+    };
     Some(json!({
         // The answer is a conflict if the selector has changed, as after a new generation.
         "metadata": {"resourceVersion": selector.resource_version.to_string()},
         "status": {
             "observedGeneration": selector.generation,
             "services": services,
-            "conditions": [{
-                "type": ACCEPTED,
-                "status": status,
-                "reason": reason,
-                "message": message,
-                "observedGeneration": selector.generation,
-                "lastTransitionTime": rfc3339(since),
-            }],
+            "conditions": wanted.iter().map(condition).collect::<Vec<_>>(),
         },
     }))
 }
@@ -328,7 +382,8 @@ mod tests {
 
     /// The patch of a selector about whose Lease nothing is known.
     fn patched(selector: &EndpointSelector, services: i64, now: Timestamp) -> Option<Value> {
-        status_patch(selector, services, &Accepted::of(selector, None), now)
+        let wanted = wanted(selector, Accepted::of(selector, None), Rehearsed::Nothing);
+        status_patch(selector, services, &wanted, now)
     }
 
     fn time(text: &str) -> Timestamp {
@@ -355,6 +410,28 @@ mod tests {
             second["status"]["conditions"], first["status"]["conditions"],
             "the condition is as old as before"
         );
+    }
+
+    #[test]
+    fn a_rehearsal_has_a_condition_of_its_own() {
+        let patched = |status: Value, rehearsed, second: &str| {
+            let selector = selector(valid(), status);
+            let wanted = wanted(&selector, Accepted::of(&selector, None), rehearsed);
+            status_patch(&selector, 0, &wanted, time(second)).map(|patch| patch["status"].clone())
+        };
+        let refused = || {
+            let message = "Service web: no pod is ready".to_owned();
+            Rehearsed::Found(Verdict { status: "False", reason: "NoReadyPod", message })
+        };
+        let first = patched(Value::Null, refused(), "2026-01-02T03:04:05Z").unwrap();
+        insta::assert_json_snapshot!(first["conditions"][1]);
+        let later = "2026-01-02T04:00:00Z";
+        assert_eq!(patched(first.clone(), refused(), later), None);
+        // Another process has not looked yet.
+        assert_eq!(patched(first.clone(), Rehearsed::Pending, later), None);
+        let without = patched(first, Rehearsed::Nothing, later).unwrap();
+        assert_eq!(without["conditions"].as_array().unwrap().len(), 1);
+        assert_eq!(without["conditions"][0]["lastTransitionTime"], "2026-01-02T03:04:05Z");
     }
 
     #[test]
@@ -391,8 +468,8 @@ mod tests {
         assert_eq!(reason(&Value::Null, None), "Accepted");
         let refused = {
             let selector = selector(spec(), Value::Null);
-            let accepted = Accepted::of(&selector, Some(unknown(true)));
-            status_patch(&selector, 1, &accepted, now).unwrap()["status"].clone()
+            let wanted = wanted(&selector, Accepted::of(&selector, Some(unknown(true))), Rehearsed::Nothing);
+            status_patch(&selector, 1, &wanted, now).unwrap()["status"].clone()
         };
         insta::assert_json_snapshot!(refused);
         // After a restart, until a sync has seen the holder.

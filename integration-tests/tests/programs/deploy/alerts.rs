@@ -120,6 +120,7 @@ pub(crate) fn those_of_endpoint_selectors_fire() {
     for (metric, alert) in [
         ("services_without_selector", "KubeEndpointManagerSelectorMissing"),
         ("selectors_not_accepted", "KubeEndpointManagerSelectorNotAccepted"),
+        ("services_without_leader", "KubeEndpointManagerNobodyLeads"),
         ("held_hand_overs", "KubeEndpointManagerHandOverHeld"),
     ] {
         let metric = format!("endpoint_selector_controller_{metric}");
