@@ -192,6 +192,23 @@ async fn what_is_published_stays_for_as_long_as_a_new_lease_says() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_new_lease_that_cannot_be_read_takes_nothing_away() {
+    let harness = start(Value::Null, []).await;
+    let refused = Fault::Refuse { status: 403, retry_after: None };
+    let of_leases = |request: &RequestInfo| request.plural() == "leases";
+    harness.server.add_fault(FaultRule::new(refused, of_leases));
+    let readiness = json!({"spec": {"readiness": {"lease": {"name": "web"}}}});
+    harness.patch("endpointselectors", "stable", readiness).await;
+    harness.pass_with(60, &["10.1.0.1", "10.1.0.2", "10.1.0.3"]).await;
+    let says = "the ready endpoints stay until a holder renews the Lease, and as long as the Leases of the namespace cannot be read";
+    assert_eq!(harness.condition()["message"], says);
+    harness.server.clear_faults();
+    harness.pass(Duration::from_secs(120)).await;
+    assert_eq!(harness.slices(), ["own: 1! 2! 3!"]);
+    assert_eq!(harness.messages("NobodyLeads"), ["no pod leads: Lease web does not exist"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_restart_keeps_what_a_new_lease_keeps() {
     let harness = live("a_1").await.restart().await;
     assert_eq!(harness.slices(), ["own: 1 2 3"]);

@@ -36,14 +36,22 @@ pub(super) enum Leadership {
     /// No sync has found it out, or the Service follows no leader, or has no pods.
     #[default]
     Unsaid,
-    /// The ready endpoints stay until the holder of the Lease proves that it lives, for this time
-    /// at most.
+    /// The ready endpoints stay until the holder of the Lease proves that it lives.
     Awaited {
         lease: Text,
-        at_most: Duration,
+        at_most: Patience,
     },
     Somebody,
     Nobody(NobodyLeads),
+}
+
+/// How long ready endpoints stay while nobody knows who leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Patience {
+    /// As long as a record of the Lease counts.
+    For(Duration),
+    /// Until the Leases of the namespace can be read.
+    UntilRead,
 }
 
 /// The reason why no pod is a ready endpoint.
@@ -120,7 +128,7 @@ impl SelectorReconciler {
             }
             Standing::Unknown(identity) => {
                 let kept = self.published(runtime, service, &pods);
-                let at_most = (kept.len() > 1).then(|| counts(self.leases.seen(&lease).as_deref()));
+                let at_most = (kept.len() > 1).then(|| self.patience(runtime, &lease));
                 self.recognise(selector, identity.as_ref(), &pods, false, at_most);
                 Ok(kept)
             }
@@ -137,7 +145,7 @@ impl SelectorReconciler {
             Ok([]) => None,
             Ok([name]) => pods.iter().find(|pod| pod.key.name == *name).map(|pod| with_pod(pod)),
             Ok(_) => {
-                let at_most = counts(self.leases.seen(&lease).as_deref());
+                let at_most = self.patience(runtime, &lease);
                 Some(Leadership::Awaited { lease: lease.name.clone(), at_most })
             }
         };
@@ -196,7 +204,7 @@ impl SelectorReconciler {
         identity: Option<&Text>,
         pods: &[Arc<Pod>],
         is_proven: bool,
-        awaited: Option<Duration>,
+        awaited: Option<Patience>,
     ) {
         let seen = lease_of(selector).and_then(|lease| self.leases.seen(&lease));
         let identity = identity.filter(|identity| !identity.is_empty());
@@ -210,14 +218,25 @@ impl SelectorReconciler {
         self.statuses.found(selector, HolderFinding { holder, is_proven, awaited, beyond_limit });
     }
 
-    /// Returns the pods that own slices show serving, if they still exist, sorted by name.
+    fn patience(&self, runtime: &Cx, lease: &ObjectKey) -> Patience {
+        if !runtime.cluster().has_listed_leases(&lease.namespace) {
+            return Patience::UntilRead;
+        }
+        let seen = self.leases.seen(lease);
+        Patience::For(seen.map_or(DEFAULT_DURATION, |lease| lease.record.duration()))
+    }
+
+    /// Returns the pods that own slices show serving, if they still exist. `pods` are sorted by name,
+    /// and so is the result.
     fn published(&self, runtime: &Cx, service: &Service, pods: &[Arc<Pod>]) -> Vec<Text> {
         let mut own = runtime.cluster().slices_of(&service.key);
         own.retain(|slice| self.is_own(slice));
-        let exists =
-            |uid: &Text, name: &Text| pods.iter().any(|pod| pod.key.name == *name && pod.uid == *uid);
+        let exists = |name: &Text, uid: &Text| {
+            let at = pods.binary_search_by(|pod| pod.key.name.cmp(name));
+            at.ok().and_then(|at| pods.get(at)).is_some_and(|pod| pod.uid == *uid)
+        };
         let serving = serving_pods_in(&own).into_iter();
-        serving.filter(|pod| exists(&pod.uid, &pod.name)).map(|pod| pod.name.clone()).collect()
+        serving.filter(|pod| exists(&pod.name, &pod.uid)).map(|pod| pod.name.clone()).collect()
     }
 
     /// Records who leads the pods of a Service, and the event about it if that is new.
@@ -280,11 +299,6 @@ pub(super) fn nobody(name: &Text, seen: Option<&Lease>) -> NobodyLeads {
     }
 }
 
-/// Returns how long a record of a Lease counts.
-fn counts(seen: Option<&Lease>) -> Duration {
-    seen.map_or(DEFAULT_DURATION, |lease| lease.record.duration())
-}
-
 /// Returns who leads if that should be this pod.
 fn with_pod(pod: &Pod) -> Leadership {
     let name = || pod.key.name.clone();
@@ -305,16 +319,22 @@ impl Leadership {
                 Some(PlannedEvent::warning("NobodyLeads", format!("no pod leads: {reason}")))
             }
             Self::Somebody if matches!(before, Self::Nobody(_)) => {
-                Some(PlannedEvent::normal("LeaderBack", "a pod leads, and its endpoint is ready".to_owned()))
+                Some(PlannedEvent::normal("LeaderBack", "a pod leads, and its endpoint is ready"))
             }
             Self::Awaited { lease, at_most } => Some(PlannedEvent::normal(
                 "LeaderAwaited",
-                format!(
-                    "the ready endpoints stay until the holder of Lease {lease} renews it, for {} s at most",
-                    at_most.as_secs()
-                ),
+                format!("the ready endpoints stay until the holder of Lease {lease} renews it, {at_most}"),
             )),
             Self::Unsaid | Self::Somebody => None,
+        }
+    }
+}
+
+impl fmt::Display for Patience {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::For(time) => write!(f, "for {} s at most", time.as_secs()),
+            Self::UntilRead => f.write_str("and as long as the Leases of the namespace cannot be read"),
         }
     }
 }
@@ -381,8 +401,10 @@ mod tests {
         ];
         let gone = Leadership::Nobody(reasons[0].clone());
         let states = reasons.into_iter().map(Leadership::Nobody);
-        let states =
-            states.chain([Leadership::Somebody, Leadership::Awaited { lease: lease(), at_most: counts }]);
+        let states = states.chain([
+            Leadership::Somebody,
+            Leadership::Awaited { lease: lease(), at_most: Patience::For(counts) },
+        ]);
         let events: Vec<String> = states.map(|state| state.event(&gone).unwrap().to_string()).collect();
         insta::assert_snapshot!(events.join("\n"));
         assert!(Leadership::Somebody.event(&Leadership::Unsaid).is_none(), "nobody has missed it");

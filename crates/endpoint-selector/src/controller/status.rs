@@ -17,6 +17,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 use super::SelectorReconciler;
+use super::leader::Patience;
 use super::metrics::Metrics;
 use super::rehearsal::{Rehearsals, Rehearsed, Verdict};
 
@@ -61,8 +62,8 @@ pub(super) struct HolderFinding {
     pub(super) holder: Option<Holder>,
     /// True if the standing of the holder is known: it lives, or nobody leads.
     pub(super) is_proven: bool,
-    /// The time for which ready endpoints stay at most, until the standing is known.
-    pub(super) awaited: Option<Duration>,
+    /// How long ready endpoints stay at most, until the standing is known.
+    pub(super) awaited: Option<Patience>,
     /// The duration that the Lease says, if a record counts for less.
     pub(super) beyond_limit: Option<Duration>,
 }
@@ -98,12 +99,9 @@ impl HolderFinding {
 
     /// Returns the message of a condition that is true.
     fn note(&self) -> String {
-        let awaited = self.awaited.map(|at_most| {
-            format!(
-                "the ready endpoints stay until a holder renews the Lease, for {} s at most",
-                at_most.as_secs()
-            )
-        });
+        let awaited = self
+            .awaited
+            .map(|at_most| format!("the ready endpoints stay until a holder renews the Lease, {at_most}"));
         let limit = self.beyond_limit.map(|said| {
             let counts = LONGEST_DURATION.as_secs();
             format!("the Lease says {} s, and a record counts for {counts} s at most", said.as_secs())
@@ -116,7 +114,7 @@ impl HolderFinding {
     fn refusal(&self, identity: &str, names_several: bool) -> String {
         let names = if names_several { "several" } else { "none" };
         let effect = match self.awaited {
-            Some(at_most) => format!("the ready endpoints stay for {} s at most", at_most.as_secs()),
+            Some(at_most) => format!("the ready endpoints stay {at_most}"),
             None => "no endpoint is ready".to_owned(),
         };
         format!(
@@ -515,7 +513,7 @@ mod tests {
         let selector = selector(spec, Value::Null);
         let pod = Arc::new(Pod::default());
         let waiting = HolderFinding::default().then(HolderFinding {
-            awaited: Some(Duration::from_secs(15)),
+            awaited: Some(Patience::For(Duration::from_secs(15))),
             beyond_limit: Some(Duration::from_secs(100_000)),
             ..Default::default()
         });
