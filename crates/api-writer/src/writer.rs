@@ -1,6 +1,7 @@
 //! Creates, replaces and deletes objects.
 
 mod answer;
+mod rehearse;
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -30,6 +31,7 @@ use crate::writable::Writable;
 
 pub use answer::{MetadataPage, PartialObjectMetadata};
 use answer::{stored_version, unreadable};
+pub use rehearse::MadeSlice;
 
 /// Writes objects through one client with one rate limiter. Clones share both.
 #[derive(Clone)]
@@ -320,7 +322,11 @@ impl ApiWriter {
             path.push_str("&continue=");
             path.extend(utf8_percent_encode(token, NON_ALPHANUMERIC));
         }
-        let page = self.read_json(&path, Formats::list_of_metadata()).await?;
+        self.page(&path).await
+    }
+
+    async fn page<M: DeserializeOwned>(&self, path: &str) -> Result<MetadataPage<M>, WriteError> {
+        let page = self.read_json(path, Formats::list_of_metadata()).await?;
         page.ok_or_else(|| WriteError::NotFound(format!("the server does not serve {path}")))
     }
 

@@ -18,12 +18,14 @@
 //! the pod was not chosen: a pod that is only not ready becomes ready again, and this one does not.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::slice;
 use std::sync::Arc;
 
 use serde::Deserialize;
 
 use crate::slice::EndpointConditions;
-use crate::{Endpoint, EndpointSlice, ObjectReference, Pod, Text, text};
+use crate::{EndpointSlice, ObjectReference, Pod, Text, text};
 
 /// `spec.readiness` of an EndpointSelector.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +53,9 @@ pub enum ReadyPods {
     Condition { kind: Text, pick: Pick },
     /// The pod with this name, which leads; or none.
     Leader(Option<Text>),
+    /// The pods with these names, which are sorted and which the slices show serving: nobody knows
+    /// yet who leads.
+    Kept(Box<[Text]>),
 }
 
 /// The pods that [`ReadyPods`] chooses among those of one Service.
@@ -58,21 +63,21 @@ pub enum ReadyPods {
 pub enum Chosen<'a> {
     /// Each pod with a true condition of this type.
     WithCondition(&'a str),
-    /// The pod with this name.
-    Named(Option<&'a Text>),
+    /// The pods with these names, which are sorted.
+    Named(&'a [Text]),
 }
 
 impl ReadyPods {
     /// Returns true if at most one pod is ready.
     pub fn is_exclusive(&self) -> bool {
-        !matches!(self, Self::Condition { pick: Pick::All, .. })
+        !matches!(self, Self::Condition { pick: Pick::All, .. } | Self::Kept(_))
     }
 
     /// Returns the type of the condition on which the readiness of pods depends, if any.
     pub fn condition(&self) -> Option<&str> {
         match self {
             Self::Condition { kind, .. } => Some(kind),
-            Self::Leader(_) => None,
+            Self::Leader(_) | Self::Kept(_) => None,
         }
     }
 
@@ -85,7 +90,8 @@ impl ReadyPods {
     pub fn among<'a>(&'a self, pods: &[&'a Pod], slices: &[Arc<EndpointSlice>]) -> Chosen<'a> {
         match self {
             Self::Condition { kind, pick: Pick::All } => Chosen::WithCondition(kind),
-            Self::Leader(pod) => Chosen::Named(pod.as_ref()),
+            Self::Leader(pod) => Chosen::Named(pod.as_slice()),
+            Self::Kept(pods) => Chosen::Named(pods),
             Self::Condition { kind, pick: Pick::Newest } => {
                 let candidates = pods.iter().filter(|pod| pod.is_ready());
                 let candidates = candidates.filter_map(|pod| {
@@ -96,7 +102,7 @@ impl ReadyPods {
                     let name = &pod.key.name;
                     (pod.is_terminating(), Reverse(*since), !is_serving_in(slices, pod), name)
                 });
-                Chosen::Named(newest.map(|(pod, _)| &pod.key.name))
+                Chosen::Named(newest.map(|(pod, _)| slice::from_ref(&pod.key.name)).unwrap_or_default())
             }
         }
     }
@@ -107,7 +113,7 @@ impl Chosen<'_> {
     pub fn has(&self, pod: &Pod) -> bool {
         match self {
             Self::WithCondition(kind) => pod.condition(kind).is_some_and(|condition| condition.is_true),
-            Self::Named(name) => name.is_some_and(|name| *name == pod.key.name),
+            Self::Named(names) => names.binary_search(&pod.key.name).is_ok(),
         }
     }
 }
@@ -150,19 +156,27 @@ fn conditions(pod: &Pod, is_chosen: bool, publish_not_ready: bool) -> EndpointCo
     }
 }
 
-/// Returns the pod that the slices show serving, if there is exactly one. A leader that is being
-/// deleted serves and is not ready, and with `publishNotReadyAddresses` all endpoints are ready.
+/// Returns the pods that the slices show serving, sorted by name. A leader that is being deleted
+/// serves and is not ready, and with `publishNotReadyAddresses` all endpoints are ready.
 ///
-/// If only the slices of one family show it serving, although those of the other list it, somebody
-/// was interrupted between two writes, and nobody knows if the pod came or left.
+/// If only the slices of one family show a pod serving, although those of the other list it,
+/// somebody was interrupted between two writes, and nobody knows if the pod came or left.
+pub fn serving_pods_in(slices: &[Arc<EndpointSlice>]) -> Vec<&ObjectReference> {
+    let mut pods = BTreeMap::new();
+    for endpoint in slices.iter().flat_map(|slice| &slice.endpoints) {
+        let Some(target) = &endpoint.target_ref else { continue };
+        let (_, serves) = pods.entry((&target.name, &target.uid)).or_insert((target, true));
+        *serves &= endpoint.conditions.serving == Some(true);
+    }
+    pods.into_values().filter_map(|(target, serves)| serves.then_some(target)).collect()
+}
+
+/// Returns the pod that the slices show serving, if there is exactly one.
 pub fn serving_pod_in(slices: &[Arc<EndpointSlice>]) -> Option<&ObjectReference> {
-    let endpoints = || slices.iter().flat_map(|slice| &slice.endpoints);
-    let serves = |endpoint: &&Endpoint| endpoint.conditions.serving == Some(true);
-    let first = endpoints().find(serves)?.target_ref.as_ref()?;
-    let is_first = |endpoint: &Endpoint| {
-        endpoint.target_ref.as_ref().is_some_and(|it| (&it.name, &it.uid) == (&first.name, &first.uid))
-    };
-    endpoints().all(|endpoint| serves(&endpoint) == is_first(endpoint)).then_some(first)
+    match serving_pods_in(slices)[..] {
+        [pod] => Some(pod),
+        _ => None,
+    }
 }
 
 /// Returns true if the slices show a pod as the one that is picked. With `publishNotReadyAddresses`
@@ -242,7 +256,7 @@ impl TryFrom<RawReadiness> for Readiness {
 mod tests {
     use super::*;
     use crate::pod::{PrefixedCondition, RareFields, ReadyCondition};
-    use crate::{AddressType, ObjectKey, Timestamp};
+    use crate::{AddressType, Endpoint, ObjectKey, Timestamp};
 
     const LEADER: &str = "shop.example/leader";
 
@@ -371,5 +385,27 @@ mod tests {
         let mut published = (*slice(&["b"])).clone();
         published.endpoints[0].conditions.serving = Some(false);
         check(&[Arc::new(published), slice(&["a"])], Some("a"));
+    }
+
+    #[test]
+    fn what_is_published_can_be_kept() {
+        let of_v6 = |names: &[&str]| {
+            Arc::new(EndpointSlice { address_type: AddressType::IPv6, ..(*slice(names)).clone() })
+        };
+        let names = |slices: &[Arc<EndpointSlice>]| -> Box<[Text]> {
+            serving_pods_in(slices).into_iter().map(|pod| pod.name.clone()).collect()
+        };
+        let all = names(&[slice(&["b", "a"]), slice(&["c"]), of_v6(&["a", "b"])]);
+        assert_eq!(*all, ["a", "b", "c"].map(Text::from));
+        let kept = ReadyPods::Kept(all);
+        let pod = |name: &str| pod(name, true, None, false);
+        let (a, c, d) = (pod("a"), pod("c"), pod("d"));
+        let chosen = kept.among(&[&a, &c, &d], &[]);
+        assert_eq!([&a, &c, &d].map(|pod| chosen.has(pod)), [true, true, false]);
+        assert!(!kept.is_exclusive());
+        // Somebody was interrupted between the two families.
+        let mut left = (*of_v6(&["a", "b"])).clone();
+        left.endpoints[0].conditions = EndpointConditions { serving: Some(false), ..Default::default() };
+        assert_eq!(*names(&[slice(&["a", "b"]), Arc::new(left)]), [Text::from("b")]);
     }
 }

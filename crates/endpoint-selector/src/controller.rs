@@ -2,9 +2,11 @@
 
 mod care;
 mod events;
+mod leader;
 mod leases;
 mod listed_pods;
 mod metrics;
+mod rehearsal;
 mod status;
 mod sync;
 
@@ -31,9 +33,11 @@ use kube_endpoint_workqueue::{Attempt, endpoint_slice_rate_limiter};
 use tokio::time::Instant;
 
 use events::{Situation, Situations};
+use leader::{Leadership, NamedPod};
 use leases::Leases;
 use listed_pods::ListedPods;
 use metrics::Metrics;
+use rehearsal::Rehearsals;
 use status::Statuses;
 use sync::LeftEndpoints;
 
@@ -76,6 +80,7 @@ pub struct SelectorReconciler {
     listed_pods: ListedPods,
     leases: Leases,
     statuses: Statuses,
+    rehearsals: Rehearsals,
     metrics: Metrics,
     /// Its own deletions of Endpoints.
     endpoints: OnceLock<WriteTracker>,
@@ -93,29 +98,7 @@ pub struct ServiceState {
     known_pods: BTreeSet<Text>,
     /// The pod that the holder of a Lease names.
     named: Option<NamedPod>,
-}
-
-/// The pod that the identity of a holder named when a sync saw it first.
-#[derive(Debug, PartialEq)]
-struct NamedPod {
-    identity: Text,
-    uid: Text,
-    /// The version of the Lease at which another pod of the same name came. It leads when the Lease
-    /// has changed since.
-    replaced_at: Option<ResourceVersion>,
-}
-
-impl NamedPod {
-    /// Returns true if a pod leads that the identity names now.
-    fn leads(&mut self, identity: &Text, version: ResourceVersion, uid: &Text) -> bool {
-        let is_new = self.identity != *identity || self.replaced_at.is_some_and(|at| at != version);
-        if is_new || self.uid == *uid {
-            *self = Self { identity: identity.clone(), uid: uid.clone(), replaced_at: None };
-            return true;
-        }
-        self.replaced_at = Some(version);
-        false
-    }
+    leadership: Leadership,
 }
 
 /// Returns the histograms of this controller for an exporter.
@@ -180,6 +163,7 @@ impl Reconciler for SelectorReconciler {
             listed_pods: ListedPods::default(),
             leases: Leases::default(),
             statuses: Statuses::default(),
+            rehearsals: Rehearsals::default(),
             metrics: Metrics::new(),
             endpoints: OnceLock::new(),
         }
@@ -209,6 +193,7 @@ impl Reconciler for SelectorReconciler {
             self.statuses.add(selector.key.clone());
             self.leases.selector_changed(runtime.cluster(), None, Some(&selector), Instant::now());
         }
+        self.begin_rehearsals(runtime);
     }
 
     async fn background(&self, runtime: &Runtime<Self>) {
@@ -225,7 +210,8 @@ impl Reconciler for SelectorReconciler {
         tokio::join!(
             settled,
             self.slices.background(runtime),
-            self.statuses.write(runtime, &self.metrics),
+            self.statuses.write(runtime, &self.metrics, &self.rehearsals),
+            self.rehearse(runtime),
             overdue
         );
     }
@@ -239,6 +225,7 @@ impl Reconciler for SelectorReconciler {
                 self.statuses.add(selector.clone());
             }
         }
+        self.service_rehearses(change);
         let Some(service) = change.latest() else { return };
         if before.is_some() || self.concerns(runtime.cluster(), &service.key) {
             runtime.add(service.key.clone(), Cause::Service.since(change.arrived));
@@ -259,6 +246,9 @@ impl Reconciler for SelectorReconciler {
         let spec = |selector: &EndpointSelector| (selector.selector.clone(), selector.readiness.clone());
         // A new status changes no endpoints.
         if old.map(spec) != new.map(spec) {
+            if let Some(selector) = change.latest() {
+                self.rehearsals.again(&selector.key, Instant::now());
+            }
             for service in services {
                 runtime.add(service.clone(), Cause::EndpointSelector.since(change.arrived));
             }

@@ -30,6 +30,7 @@
 //! |---|---|
 //! | names an EndpointSelector | writes its slices, with the plan of the endpointslice controller. When one of its endpoints is ready, it deletes the slices that kube-controller-manager left, and the Endpoints if a controller made them |
 //! | names one that does not exist or is invalid | removes endpoints whose pod is gone, and adds none |
+//! | names one and has a selector | writes nothing, and asks the API server if it could take the Service over |
 //! | has a selector again | deletes its own slices when kube-controller-manager's have their ready endpoints |
 //! | names none | deletes its own slices |
 //!

@@ -7,3 +7,4 @@ mod flows;
 mod harness;
 mod leader;
 mod many;
+mod rehearsal;

@@ -235,6 +235,13 @@ impl Cluster {
         self.pods_and_cursor(service).map(|(pods, _)| pods).unwrap_or_default()
     }
 
+    /// Returns the first of the pods that a Service selects of which something is true. This copies
+    /// no list of pods.
+    pub fn first_pod_of(&self, service: &ObjectKey, is_true: impl Fn(&Pod) -> bool) -> Option<Arc<Pod>> {
+        let list = self.inner.index.read().pods_of(service)?.pods().clone();
+        list.iter().find(|pod| is_true(pod)).cloned()
+    }
+
     /// Returns the pods as [`Self::pods_of`] does, and a cursor for [`Self::changed_pods`]. The
     /// cursor is `None` if the pods are so few that reading all of them again costs no more than
     /// reading the changes. Returns `None` for a Service that has no selector now, so that nobody

@@ -249,11 +249,10 @@ impl Leases {
         observed.map_or(Standing::Unknown(None), |observed| observed.standing(now))
     }
 
-    /// Returns true if the Lease exists with a holder, alive or dead.
-    pub(super) fn has_holder(&self, lease: &ObjectKey) -> bool {
+    /// Returns the Lease as it was seen last, or `None` if it does not exist or nobody has seen it.
+    pub(super) fn seen(&self, lease: &ObjectKey) -> Option<Arc<Lease>> {
         let inner = self.inner.lock();
-        let observed = inner.used.get(lease).and_then(|used| used.observed.as_ref());
-        observed.and_then(Observed::holder).is_some_and(|holder| !holder.is_empty())
+        inner.used.get(lease)?.observed.as_ref()?.lease.clone()
     }
 
     /// Makes [`Self::see`] return the selectors at the next change, even if it is a renewal.

@@ -4,6 +4,7 @@ use kube_endpoint_controller_runtime::KeyGauge;
 use kube_endpoint_core_model::ObjectKey;
 
 use super::events::Situations;
+use super::leader::Leadership;
 
 /// The gauges of this controller.
 pub(super) struct Metrics {
@@ -12,6 +13,7 @@ pub(super) struct Metrics {
     not_accepted: KeyGauge,
     refused: KeyGauge,
     leftovers: KeyGauge,
+    without_leader: KeyGauge,
 }
 
 impl Metrics {
@@ -37,13 +39,24 @@ impl Metrics {
                 "endpoint_selector_controller_services_with_leftovers",
                 "Services that name an EndpointSelector and whose clients also use slices or Endpoints that the controller may not take away",
             ),
+            without_leader: KeyGauge::new(
+                "endpoint_selector_controller_services_without_leader",
+                "Services that follow a leader, have pods, and have no ready endpoint because nobody leads",
+            ),
         }
     }
 
     /// Registers the gauges.
     pub(super) fn start(&self) {
-        for gauge in [&self.held, &self.without_selector, &self.not_accepted, &self.refused, &self.leftovers]
-        {
+        let gauges = [
+            &self.held,
+            &self.without_selector,
+            &self.not_accepted,
+            &self.refused,
+            &self.leftovers,
+            &self.without_leader,
+        ];
+        for gauge in gauges {
             gauge.start();
         }
     }
@@ -54,6 +67,11 @@ impl Metrics {
         self.without_selector.put(service, found.lacks_selector());
         self.refused.put(service, found.is_refused());
         self.leftovers.put(service, found.has_leftovers());
+    }
+
+    /// Counts a Service if nobody leads its pods.
+    pub(super) fn leads(&self, service: &ObjectKey, leadership: &Leadership) {
+        self.without_leader.put(service, matches!(leadership, Leadership::Nobody(_)));
     }
 
     /// Counts a selector.

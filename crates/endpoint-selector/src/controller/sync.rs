@@ -5,14 +5,12 @@ use std::time::Duration;
 
 use kube_endpoint_api_writer::{Deleted, FailedWrite, Operation, WriteError};
 use kube_endpoint_controller_runtime::{Cause, Outcome, Runtime, SyncError};
-use kube_endpoint_core_model::lease::{self, Named};
 use kube_endpoint_core_model::maker::{Content, Keep, Provenance};
 use kube_endpoint_core_model::publish::publish_not_ready;
-use kube_endpoint_core_model::readiness::serving_pod_in;
 use kube_endpoint_core_model::well_known::LABEL_SKIP_MIRROR;
 use kube_endpoint_core_model::{
-    EndpointSelector, EndpointSlice, Endpoints, ObjectKey, Pod, Readiness, ReadyPods, ResourceVersion,
-    Service, Text, Writes,
+    EndpointSelector, EndpointSlice, Endpoints, ObjectKey, Pod, ReadyPods, ResourceVersion, Service, Text,
+    Writes,
 };
 use kube_endpoint_informer::Kind;
 use kube_endpoint_tracker::{Verb, WriteTracker};
@@ -20,9 +18,8 @@ use tokio::time::Instant;
 
 use super::care::Whose;
 use super::events::{self, Situation, Situations};
-use super::leases::{Standing, lease_of};
-use super::status::Holder;
-use super::{NamedPod, SelectorReconciler, ServiceState, selector_of};
+use super::leader::{Choice, Leadership};
+use super::{SelectorReconciler, ServiceState, selector_of};
 use crate::hand_over::{Slices, TakeOver, can_hand_back, is_published, take_over};
 
 pub(super) type Cx = Runtime<SelectorReconciler>;
@@ -129,6 +126,7 @@ impl SelectorReconciler {
         self.listed_pods.remove(key);
         self.statuses.forgotten(key);
         self.metrics.found(key, &Situations::default());
+        self.metrics.leads(key, &Leadership::Unsaid);
     }
 
     /// Writes the slices of a Service, and takes it over from the controllers that had it. Whatever
@@ -140,7 +138,8 @@ impl SelectorReconciler {
         selector: &EndpointSelector,
         found: &mut Option<Situations>,
     ) -> Result<Outcome, SyncError> {
-        let (ready_pods, error) = self.ready_pods(runtime, service, selector).await;
+        let Choice { ready_pods, leadership, error } = self.choose(runtime, service, selector).await;
+        self.leads(runtime, service, leadership);
         let ready_pods = ready_pods.as_ref();
         let mut situations = Situations::default();
         let has_others = |runtime: &Cx| {
@@ -189,90 +188,6 @@ impl SelectorReconciler {
         *found = is_judged.then_some(situations);
         let outcome = both(published, both(taken_over, cared))?;
         error.map_or(Ok(outcome), Err)
-    }
-
-    /// Returns the pods that may be ready endpoints, or `None` if all may. Also returns the error
-    /// of a read on which that depends: until a retry succeeds, the leader stays.
-    async fn ready_pods(
-        &self,
-        runtime: &Cx,
-        service: &Service,
-        selector: &EndpointSelector,
-    ) -> (Option<ReadyPods>, Option<SyncError>) {
-        let lease = match (&selector.readiness, lease_of(selector)) {
-            (Some(Readiness::Condition { kind, pick }), _) => {
-                return (Some(ReadyPods::Condition { kind: kind.clone(), pick: *pick }), None);
-            }
-            (Some(Readiness::Lease { .. }), Some(lease)) => lease,
-            _ => return (None, None),
-        };
-        let mut standing = self.leases.standing(&lease, Instant::now());
-        let mut error = None;
-        if standing == Standing::Overdue {
-            match runtime.writer().writer().lease(&lease).await {
-                Ok(read) => {
-                    let selectors = self.leases.read(&lease, read, Instant::now());
-                    self.add_services_of(runtime, &selectors, None);
-                    standing = self.leases.standing(&lease, Instant::now());
-                }
-                Err(refused) => {
-                    error = Some(SyncError::new(Vec::new(), format!("cannot read Lease {lease}: {refused}")));
-                }
-            }
-        }
-        let pods = runtime.cluster().pods_of(&service.key);
-        let leader = match &standing {
-            Standing::Holder(identity, version) => match self.named(selector, identity, &pods) {
-                Named::Pod(pod) => {
-                    let leads = runtime.with_state(&service.key, |state| {
-                        let first = || NamedPod {
-                            identity: identity.clone(),
-                            uid: pod.uid.clone(),
-                            replaced_at: None,
-                        };
-                        state.named.get_or_insert_with(first).leads(identity, *version, &pod.uid)
-                    });
-                    if !leads {
-                        self.leases.tell_next_change(&lease);
-                    }
-                    leads.then(|| pod.key.name.clone())
-                }
-                Named::Nobody | Named::Several => None,
-            },
-            Standing::Unknown(identity) => {
-                if let Some(identity) = identity {
-                    self.named(selector, identity, &pods);
-                }
-                self.published_leader(runtime, service, &pods)
-            }
-            Standing::Overdue => self.published_leader(runtime, service, &pods),
-            Standing::Nobody => {
-                if !self.leases.has_holder(&lease) {
-                    self.statuses.found(selector, Holder::Absent);
-                }
-                None
-            }
-        };
-        (Some(ReadyPods::Leader(leader)), error)
-    }
-
-    /// Returns the pod that the identity of a holder names, and records for the status of the
-    /// selector if there is one.
-    fn named<'a>(&self, selector: &EndpointSelector, identity: &str, pods: &'a [Arc<Pod>]) -> Named<'a> {
-        let named = lease::named(identity, pods);
-        // Without pods, the identity can be right.
-        if !identity.is_empty() && !pods.is_empty() {
-            self.statuses.found(selector, Holder::of(identity, named));
-        }
-        named
-    }
-
-    /// Returns the pod that own slices show serving, if it still exists.
-    fn published_leader(&self, runtime: &Cx, service: &Service, pods: &[Arc<Pod>]) -> Option<Text> {
-        let mut own = runtime.cluster().slices_of(&service.key);
-        own.retain(|slice| self.is_own(slice));
-        let leader = serving_pod_in(&own)?;
-        pods.iter().find(|pod| pod.uid == leader.uid).map(|pod| pod.key.name.clone())
     }
 
     /// Takes a Service over, if the own slices allow it.

@@ -75,6 +75,15 @@ async fn run_one(kustomization: &str, sources: PageSources) -> (BTreeSet<Attribu
             "spec": {"selector": {"matchLabels": {"app": app}}}})
     };
     let service = "/api/v1/namespaces/shop/services/frontend";
+    // The rehearsal.
+    server.load([selector("frontend")]).unwrap();
+    patch(&server, service, &json!({"metadata": {"annotations": {ANNOTATION: "stable"}}})).await;
+    let is_ready = |condition: &Value| condition["type"] == "ReadyToAttach" && condition["status"] == "True";
+    let conditions = || {
+        let selector = server.get("endpointselectors", "shop", "stable").unwrap();
+        selector["status"]["conditions"].as_array().cloned().unwrap_or_default()
+    };
+    until(|| conditions().iter().any(is_ready)).await;
     server.load([selector("nobody")]).unwrap();
     let attached = json!({"metadata": {"annotations": {ANNOTATION: "stable"}}, "spec": {"selector": null}});
     patch(&server, service, &attached).await;

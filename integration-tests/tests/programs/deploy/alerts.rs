@@ -120,6 +120,7 @@ pub(crate) fn those_of_endpoint_selectors_fire() {
     for (metric, alert) in [
         ("services_without_selector", "KubeEndpointManagerSelectorMissing"),
         ("selectors_not_accepted", "KubeEndpointManagerSelectorNotAccepted"),
+        ("services_without_leader", "KubeEndpointManagerNobodyLeads"),
         ("held_hand_overs", "KubeEndpointManagerHandOverHeld"),
         ("services_with_refused_writes", "KubeEndpointManagerWritesRefused"),
         ("services_with_leftovers", "KubeEndpointManagerLeftovers"),
