@@ -6,6 +6,7 @@ mod behind;
 mod consumers;
 mod duplicates;
 mod hints;
+mod left;
 mod ports;
 mod undeclared;
 mod unselected;
@@ -77,6 +78,7 @@ impl Looked<'_> {
                 Selection::Unusable { .. } | Selection::NotKnown { .. } => {}
             }
             self.of_endpoint_selector(&mut faults);
+            faults.extend(self.kept_slices());
         }
         self.of_consumers(&mut faults);
         self.of_reading(&mut faults);
@@ -299,6 +301,7 @@ impl Looked<'_> {
         if faults.iter().any(|fault| matches!(fault, Fault::SlicesBehind(behind) if behind.is_late)) {
             faults.extend(self.of_missing_pods());
         }
+        faults.extend(self.gone_pods_left());
         // During a hand-over both controllers publish the same pods.
         let hand_over = &self.planned.hand_over;
         let lasts = |slice: &&Arc<EndpointSlice>| {

@@ -184,7 +184,8 @@ impl Managed {
         let maker = provenance.maker(content, &CONTROLLERS);
         let manager = raw.labels.get(label);
         let is_of_controller = |manager: &Text| content.managers().contains(&&**manager);
-        if !maker.is_controller() && !manager.is_some_and(is_of_controller) {
+        let may_be_controller = matches!(maker, Maker::Controller(_) | Maker::Uncertain(_));
+        if !may_be_controller && !manager.is_some_and(is_of_controller) {
             return Ok(None);
         }
         let service = match kind {
@@ -203,6 +204,12 @@ impl Managed {
             is_mirrored: manager.is_some_and(|manager| **manager == *MIRRORING_CONTROLLER),
             maker,
         }))
+    }
+
+    /// Returns the key of its Service.
+    pub fn service_key(&self) -> Option<ObjectKey> {
+        let name = self.service.clone()?;
+        Some(ObjectKey { namespace: self.key.namespace.clone(), name })
     }
 
     fn reference(&self, is_service: bool, name: &Text) -> Reference {
@@ -274,16 +281,25 @@ impl Managed {
         }
     }
 
-    /// Returns true for Endpoints that a controller made from pods. They are left over if their
-    /// Service has no selector any more.
+    /// Returns true for objects that a controller made from pods, or may have made: Endpoints, which
+    /// are left over if their Service has no selector any more, and slices that nobody deletes then
+    /// because it is not certain who made them.
     pub fn is_made_from_pods(&self) -> bool {
-        self.kind == OutputKind::Endpoints && self.maker.is_controller() && !self.is_lock && !self.is_deleted
+        let is_uncertain = !matches!(self.maker, Maker::Controller(_) | Maker::SomebodyElse(_));
+        let may_be_left = match self.kind {
+            OutputKind::Endpoints => self.maker.is_controller() || is_uncertain,
+            OutputKind::EndpointSlice => !self.maker.is_controller() && !self.is_mirrored,
+        };
+        may_be_left && !self.is_lock && !self.is_deleted
     }
 
-    /// Judges Endpoints that are [made from pods](Self::is_made_from_pods), and that
+    /// Judges an object that is [made from pods](Self::is_made_from_pods), and that
     /// [`Self::judge`] finds in use, for a Service without a selector.
     pub fn judge_without_selector(&self, remains: Remains) -> Judgement {
         let Remains { endpoint_selector, mirrored, missed } = remains;
+        if !self.maker.is_controller() {
+            return self.judge_uncertain(endpoint_selector.as_ref());
+        }
         let service = self.key.name.clone();
         if let Some(selector) = endpoint_selector {
             return Judgement::Kept(format!(
@@ -304,6 +320,26 @@ impl Managed {
         ))
     }
 
+    /// Judges an object that a controller may have made for a Service without a selector.
+    fn judge_uncertain(&self, endpoint_selector: Option<&Text>) -> Judgement {
+        let Some(service) = &self.service else { return Judgement::InUse };
+        let why = match &self.maker {
+            Maker::Uncertain(name) => format!(
+                "{name} wrote it in the form of a controller; if {name} is kube-controller-manager under another name, \
+                 let the add-on delete it with --controller-field-managers={name}"
+            ),
+            Maker::Unknown => "its managedFields do not tell who wrote it".to_owned(),
+            Maker::SomebodyElse(name) if endpoint_selector.is_some() => {
+                format!("{name}, which is no controller, wrote it, although its label says so")
+            }
+            // It may be the only one that serves clients.
+            Maker::SomebodyElse(_) | Maker::Controller(_) => return Judgement::InUse,
+        };
+        Judgement::Kept(format!(
+            "it may be left over, as the Service {service} has no selector, but {why}; or delete it yourself"
+        ))
+    }
+
     /// Judges an object that nobody uses.
     fn left_over(&self, reason: Reason) -> Judgement {
         let why = match &self.maker {
@@ -311,6 +347,9 @@ impl Managed {
             Maker::SomebodyElse(name) => {
                 format!("{reason}, but {name}, which is no controller, wrote what it publishes")
             }
+            Maker::Uncertain(name) => format!(
+                "{reason}, but it is not certain that {name}, which wrote it, is kube-controller-manager under another name"
+            ),
             Maker::Unknown => format!("{reason}, but its managedFields do not tell who wrote it"),
         };
         // Upstream's controller and ours look at the label alone.

@@ -46,8 +46,7 @@ enum LeftEndpoints {
 fn other_maker(maker: &Maker) -> Option<String> {
     match maker {
         Maker::Controller(_) => None,
-        Maker::SomebodyElse(by) => Some(by.to_string()),
-        Maker::Unknown => Some("an unknown client".to_owned()),
+        other => Some(other.to_string()),
     }
 }
 

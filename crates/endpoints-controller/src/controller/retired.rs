@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use kube_endpoint_api_writer::{Deleted, FailedWrite, WriteError};
 use kube_endpoint_controller_runtime::{Cause, KeyGauge, Outcome, Runtime, SyncError};
-use kube_endpoint_core_model::maker::Maker;
 use kube_endpoint_core_model::retirement::{ServerVersion, Wanted};
 use kube_endpoint_core_model::well_known::ANNOTATION_ENDPOINTS;
 use kube_endpoint_core_model::{
@@ -317,12 +316,7 @@ impl EndpointsReconciler {
             Deletion::Lock => Situation::Lock,
             Deletion::Kept(maker) => {
                 runtime.with_state(key, |state| state.retired.get_or_insert_default().kept = version);
-                Situation::Kept {
-                    by: match maker {
-                        Maker::Controller(by) | Maker::SomebodyElse(by) => by.to_string(),
-                        Maker::Unknown => "an unknown client".to_owned(),
-                    },
-                }
+                Situation::Kept { by: maker.to_string() }
             }
             Deletion::Deleted(deleted) => {
                 if deleted == Deleted::Now {

@@ -232,7 +232,7 @@ impl Leftover {
         match self {
             Self::No => false,
             Self::AtStart => maker.is_controller(),
-            Self::ServiceDeleted => !matches!(maker, Maker::SomebodyElse(_)),
+            Self::ServiceDeleted => matches!(maker, Maker::Controller(_) | Maker::Unknown),
         }
     }
 }
