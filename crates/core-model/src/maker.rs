@@ -98,13 +98,33 @@ impl Maker {
     }
 }
 
-impl fmt::Display for Maker {
+/// The reason to keep an object that may be left over; see [`Provenance::reason_to_keep`].
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Keep {
+    /// It is the lock of a leader election. Somebody may hold it, whoever made the object.
+    Lock,
+    /// Another client made it, or has a part in its content.
+    MadeBy(Text),
+    /// It is not certain that a controller made it: see [`Maker::Uncertain`].
+    Uncertain(Text),
+    /// The object does not tell who made it.
+    Unknown,
+}
+
+impl Keep {
+    /// Returns true if a controller may have made the object.
+    pub fn is_uncertain(&self) -> bool {
+        matches!(self, Self::Uncertain(_) | Self::Unknown)
+    }
+}
+
+impl fmt::Display for Keep {
     /// Writes who made the object.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Controller(by) | Self::SomebodyElse(by) => f.write_str(by),
+            Self::MadeBy(by) => f.write_str(by),
             Self::Uncertain(by) => write!(f, "{by} (perhaps kube-controller-manager under another name)"),
-            Self::Unknown => f.write_str("an unknown client"),
+            Self::Lock | Self::Unknown => f.write_str("an unknown client"),
         }
     }
 }
@@ -288,6 +308,23 @@ impl Provenance {
         let kept = self.generate_name.get(..LONGEST_PREFIX).unwrap_or(&self.generate_name);
         let suffix = self.name.strip_prefix(kept);
         is_prefix && suffix.is_some_and(|suffix| suffix.len() == SUFFIX)
+    }
+
+    /// Returns why an object stays that nobody seems to need, or `None` if it may be changed or
+    /// deleted: one of the `controllers` made it, as [`Self::maker`] decides, and it is no lock.
+    ///
+    /// Everything that changes or deletes what controllers left asks this: take-overs, the
+    /// retirement of Endpoints, and commands that clean up.
+    pub fn reason_to_keep(&self, content: Content, controllers: &[&str]) -> Option<Keep> {
+        if self.is_lock() {
+            return Some(Keep::Lock);
+        }
+        match self.maker(content, controllers) {
+            Maker::Controller(_) => None,
+            Maker::SomebodyElse(by) => Some(Keep::MadeBy(by)),
+            Maker::Uncertain(by) => Some(Keep::Uncertain(by)),
+            Maker::Unknown => Some(Keep::Unknown),
+        }
     }
 
     /// Returns the last writer of the content, as [`Self::last_write`] does.

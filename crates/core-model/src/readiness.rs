@@ -4,15 +4,18 @@
 //! |---|---|---|---|---|---|
 //! | yes | yes | no | **true** | true | false |
 //! | yes | yes | yes | false | true | true |
-//! | yes | no | no / yes | false | false | as deleted |
-//! | no | any | no / yes | false | false | as deleted |
+//! | no | yes | no / yes | false | false | false / true |
+//! | any | no | no / yes | false | false | absent / true |
 //!
 //! Base is the pod's condition `Ready`. A pod is chosen if its named condition is `True`, and with
 //! [`Pick::Newest`] if it is also picked; or if it leads by the Lease. With
 //! `publishNotReadyAddresses` every endpoint is ready, and serving is as in the table.
 //!
 //! Serving follows the choice too. Otherwise kube-proxy, which falls back to serving endpoints that
-//! terminate when none is ready, would send traffic to a leader of before.
+//! terminate when none is ready, would send traffic to a former leader.
+//!
+//! Clients take an absent `terminating` for false. It tells [`conditions_without_selector`] that
+//! the pod was not chosen: a pod that is only not ready becomes ready again, and this one does not.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -116,12 +119,34 @@ pub fn endpoint_conditions(
     chosen: Option<&Chosen<'_>>,
     publish_not_ready: bool,
 ) -> EndpointConditions {
-    let serving = pod.is_ready() && chosen.is_none_or(|chosen| chosen.has(pod));
+    let is_chosen = chosen.is_none_or(|chosen| chosen.has(pod));
+    conditions(pod, is_chosen, publish_not_ready)
+}
+
+/// Returns the conditions of a pod's endpoint while nobody knows which pods are chosen: its
+/// selector does not exist or is invalid. A pod that was not chosen when the endpoint was written
+/// stays so.
+pub fn conditions_without_selector(
+    pod: &Pod,
+    written: EndpointConditions,
+    publish_not_ready: bool,
+) -> EndpointConditions {
+    let was_chosen = match written.terminating {
+        None => false,
+        // A pod that is being deleted does not come back.
+        Some(true) => written.serving != Some(false),
+        Some(false) => true,
+    };
+    conditions(pod, was_chosen, publish_not_ready)
+}
+
+fn conditions(pod: &Pod, is_chosen: bool, publish_not_ready: bool) -> EndpointConditions {
+    let serving = pod.is_ready() && is_chosen;
     let terminating = pod.is_terminating();
     EndpointConditions {
         ready: Some(publish_not_ready || (serving && !terminating)),
         serving: Some(serving),
-        terminating: Some(terminating),
+        terminating: (is_chosen || terminating).then_some(terminating),
     }
 }
 

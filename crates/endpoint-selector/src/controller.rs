@@ -1,13 +1,15 @@
 //! The controller: it queues the Services that name an EndpointSelector, and syncs their slices.
 
+mod care;
 mod events;
 mod leases;
 mod listed_pods;
 mod metrics;
+mod reminders;
 mod status;
 mod sync;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -29,11 +31,13 @@ use kube_endpoint_tracker::WriteTracker;
 use kube_endpoint_workqueue::{Attempt, endpoint_slice_rate_limiter};
 use tokio::time::Instant;
 
-use events::Situation;
+use events::{Situation, Situations};
 use leases::Leases;
 use listed_pods::ListedPods;
 use metrics::Metrics;
+use reminders::Reminders;
 use status::Statuses;
+use sync::LeftEndpoints;
 
 /// Component of the events that this controller records.
 pub const EVENT_COMPONENT: &str = "endpoint-selector-controller";
@@ -75,6 +79,7 @@ pub struct SelectorReconciler {
     leases: Leases,
     statuses: Statuses,
     metrics: Metrics,
+    reminders: Reminders,
     /// Its own deletions of Endpoints.
     endpoints: OnceLock<WriteTracker>,
 }
@@ -83,10 +88,12 @@ pub struct SelectorReconciler {
 #[derive(Debug, Default, PartialEq)]
 pub struct ServiceState {
     slices: SliceState,
-    situation: Situation,
-    /// The slices of others that stay after a take-over: a sync has asked the API server who made
-    /// them.
-    kept: BTreeSet<(Text, ResourceVersion)>,
+    found: Situations,
+    /// The slices of others that stay, since a sync has found that no controller made them.
+    kept: BTreeMap<(Text, ResourceVersion), Situation>,
+    endpoints: LeftEndpoints,
+    /// The uids in slices that nobody maintains of pods that the cache knows, or has known.
+    known_pods: BTreeSet<Text>,
     /// The pod that the holder of a Lease names.
     named: Option<NamedPod>,
 }
@@ -177,6 +184,7 @@ impl Reconciler for SelectorReconciler {
             leases: Leases::default(),
             statuses: Statuses::default(),
             metrics: Metrics::new(),
+            reminders: Reminders::default(),
             endpoints: OnceLock::new(),
         }
     }
@@ -222,6 +230,7 @@ impl Reconciler for SelectorReconciler {
             settled,
             self.slices.background(runtime),
             self.statuses.write(runtime, &self.metrics),
+            self.reminders.repeat(runtime),
             overdue
         );
     }

@@ -36,9 +36,13 @@
 //! [`hand_over`] decides which slices a hand-over deletes, without clock, log and client. The
 //! feature `controller`, on by default, adds [`SelectorController`].
 
+pub mod caretaker;
 #[cfg(feature = "controller")]
 pub mod controller;
 pub mod hand_over;
+
+#[cfg(test)]
+mod fixtures;
 
 #[cfg(feature = "controller")]
 pub use controller::{ControllerOptions, SelectorController, buckets};

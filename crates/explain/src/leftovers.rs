@@ -11,7 +11,7 @@ mod remains;
 
 use std::fmt;
 
-use kube_endpoint_core_model::maker::{CONTROLLERS, Content, Maker, Provenance};
+use kube_endpoint_core_model::maker::{CONTROLLERS, Content, Keep, Maker, Provenance};
 use kube_endpoint_core_model::well_known::{
     LABEL_ENDPOINTS_MANAGED_BY, LABEL_MANAGED_BY, LABEL_SERVICE_NAME, MIRRORING_CONTROLLER,
 };
@@ -34,12 +34,15 @@ pub struct Managed {
     pub resource_version: Text,
     service: Option<Text>,
     owners: Vec<Owner>,
-    is_lock: bool,
     is_deleted: bool,
     /// True if its label names the mirroring controller.
     is_mirrored: bool,
-    maker: Maker,
+    /// Why it stays in any case; `None` if a controller made it.
+    keep: Option<Keep>,
 }
+
+/// The reason to keep Endpoints that somebody holds.
+const LOCK: &str = "it is the lock of a leader election";
 
 /// Kinds of objects that the controllers write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -181,11 +184,12 @@ impl Managed {
             OutputKind::Endpoints => (Content::Endpoints, LABEL_ENDPOINTS_MANAGED_BY),
         };
         let provenance = Provenance::deserialize(metadata)?;
-        let maker = provenance.maker(content, &CONTROLLERS);
         let manager = raw.labels.get(label);
         let is_of_controller = |manager: &Text| content.managers().contains(&&**manager);
-        let may_be_controller = matches!(maker, Maker::Controller(_) | Maker::Uncertain(_));
-        if !may_be_controller && !manager.is_some_and(is_of_controller) {
+        let keep = provenance.reason_to_keep(content, &CONTROLLERS);
+        let may_be_controllers =
+            matches!(provenance.maker(content, &CONTROLLERS), Maker::Controller(_) | Maker::Uncertain(_));
+        if !may_be_controllers && !manager.is_some_and(is_of_controller) {
             return Ok(None);
         }
         let service = match kind {
@@ -199,10 +203,9 @@ impl Managed {
             resource_version: raw.resource_version,
             service: service.filter(|name| !name.is_empty()),
             owners: raw.owner_references,
-            is_lock: provenance.is_lock(),
             is_deleted: raw.deletion_timestamp.is_some(),
             is_mirrored: manager.is_some_and(|manager| **manager == *MIRRORING_CONTROLLER),
-            maker,
+            keep,
         }))
     }
 
@@ -244,8 +247,8 @@ impl Managed {
         if self.is_deleted {
             return Judgement::Kept("it is being deleted, and finalizers hold it".to_owned());
         }
-        if self.is_lock {
-            return Judgement::Kept("it is the lock of a leader election".to_owned());
+        if self.keep == Some(Keep::Lock) {
+            return Judgement::Kept(LOCK.to_owned());
         }
         let Some(owners) = self.owners() else {
             return Judgement::Kept(
@@ -285,26 +288,25 @@ impl Managed {
     /// are left over if their Service has no selector any more, and slices that nobody deletes then
     /// because it is not certain who made them.
     pub fn is_made_from_pods(&self) -> bool {
-        let is_uncertain = !matches!(self.maker, Maker::Controller(_) | Maker::SomebodyElse(_));
         let may_be_left = match self.kind {
-            OutputKind::Endpoints => self.maker.is_controller() || is_uncertain,
-            OutputKind::EndpointSlice => !self.maker.is_controller() && !self.is_mirrored,
+            OutputKind::Endpoints => self.keep.as_ref().is_none_or(Keep::is_uncertain),
+            OutputKind::EndpointSlice => self.keep.is_some() && !self.is_mirrored,
         };
-        may_be_left && !self.is_lock && !self.is_deleted
+        may_be_left && !self.is_deleted
     }
 
     /// Judges an object that is [made from pods](Self::is_made_from_pods), and that
     /// [`Self::judge`] finds in use, for a Service without a selector.
     pub fn judge_without_selector(&self, remains: Remains) -> Judgement {
         let Remains { endpoint_selector, mirrored, missed } = remains;
-        if !self.maker.is_controller() {
-            return self.judge_uncertain(endpoint_selector.as_ref());
+        if let Some(keep) = &self.keep {
+            return self.judge_kept(keep, endpoint_selector.as_ref());
         }
         let service = self.key.name.clone();
         if let Some(selector) = endpoint_selector {
             return Judgement::Kept(format!(
                 "{}; the controller of EndpointSelector {selector}, which the Service names, deletes them once its own \
-                 slices have a ready endpoint",
+                 slices have a ready endpoint, and it may delete Endpoints",
                 made_for(&service)
             ));
         }
@@ -321,19 +323,19 @@ impl Managed {
     }
 
     /// Judges an object that a controller may have made for a Service without a selector.
-    fn judge_uncertain(&self, endpoint_selector: Option<&Text>) -> Judgement {
+    fn judge_kept(&self, keep: &Keep, endpoint_selector: Option<&Text>) -> Judgement {
         let Some(service) = &self.service else { return Judgement::InUse };
-        let why = match &self.maker {
-            Maker::Uncertain(name) => format!(
+        let why = match keep {
+            Keep::Uncertain(name) => format!(
                 "{name} wrote it in the form of a controller; if {name} is kube-controller-manager under another name, \
                  let the add-on delete it with --controller-field-managers={name}"
             ),
-            Maker::Unknown => "its managedFields do not tell who wrote it".to_owned(),
-            Maker::SomebodyElse(name) if endpoint_selector.is_some() => {
+            Keep::Unknown => "its managedFields do not tell who wrote it".to_owned(),
+            Keep::MadeBy(name) if endpoint_selector.is_some() => {
                 format!("{name}, which is no controller, wrote it, although its label says so")
             }
             // It may be the only one that serves clients.
-            Maker::SomebodyElse(_) | Maker::Controller(_) => return Judgement::InUse,
+            Keep::MadeBy(_) | Keep::Lock => return Judgement::InUse,
         };
         Judgement::Kept(format!(
             "it may be left over, as the Service {service} has no selector, but {why}; or delete it yourself"
@@ -342,15 +344,16 @@ impl Managed {
 
     /// Judges an object that nobody uses.
     fn left_over(&self, reason: Reason) -> Judgement {
-        let why = match &self.maker {
-            Maker::Controller(_) => return Judgement::Leftover(reason),
-            Maker::SomebodyElse(name) => {
+        let why = match &self.keep {
+            None => return Judgement::Leftover(reason),
+            Some(Keep::Lock) => return Judgement::Kept(LOCK.to_owned()),
+            Some(Keep::MadeBy(name)) => {
                 format!("{reason}, but {name}, which is no controller, wrote what it publishes")
             }
-            Maker::Uncertain(name) => format!(
+            Some(Keep::Uncertain(name)) => format!(
                 "{reason}, but it is not certain that {name}, which wrote it, is kube-controller-manager under another name"
             ),
-            Maker::Unknown => format!("{reason}, but its managedFields do not tell who wrote it"),
+            Some(Keep::Unknown) => format!("{reason}, but its managedFields do not tell who wrote it"),
         };
         // Upstream's controller and ours look at the label alone.
         let others = if self.is_mirrored {

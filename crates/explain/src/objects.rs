@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use kube_endpoint_core_model::maker::{CONTROLLERS, Content, Maker, Provenance};
+use kube_endpoint_core_model::maker::{CONTROLLERS, Content, Keep, Provenance};
 use kube_endpoint_core_model::well_known::{LABEL_MANAGED_BY, SELECTOR_CONTROLLER};
 use kube_endpoint_core_model::{
     EndpointSelector, EndpointSlice, Endpoints, Intern, Interner, LabelSelector, Node, ObjectKey, Pod,
@@ -61,9 +61,9 @@ pub struct Objects {
     /// The last writes of slices and Endpoints.
     pub(crate) slice_writes: HashMap<ObjectKey, LastWrite>,
     pub(crate) endpoints_writes: HashMap<ObjectKey, LastWrite>,
-    /// The makers of slices and Endpoints, except controllers.
-    slice_makers: HashMap<ObjectKey, Maker>,
-    endpoints_makers: HashMap<ObjectKey, Maker>,
+    /// Slices and Endpoints that no take-over deletes.
+    kept_slices: HashMap<ObjectKey, Keep>,
+    kept_endpoints: HashMap<ObjectKey, Keep>,
     /// True if some object has `managedFields`. kubectl leaves them out of files.
     shows_managers: bool,
     pub(crate) pods_created: HashMap<ObjectKey, Timestamp>,
@@ -138,7 +138,7 @@ impl Objects {
         }
         defaults::set(&mut object, &kind);
         self.unviewed.read(&kind, &object);
-        self.note_maker(&kind, &object);
+        self.note_kept(&kind, &object);
         match &*kind {
             "Service" => self.add_service(view::<Service>(&object, &kind)?),
             "Pod" => {
@@ -192,31 +192,31 @@ impl Objects {
         Ok(())
     }
 
-    /// Notes who made a slice or Endpoints, unless it was a controller.
-    fn note_maker(&mut self, kind: &str, object: &Value) {
-        let (content, makers) = match kind {
-            "EndpointSlice" => (Content::Slice, &mut self.slice_makers),
-            "Endpoints" => (Content::Endpoints, &mut self.endpoints_makers),
+    /// Notes a slice or Endpoints that controllers keep, since no controller made it.
+    fn note_kept(&mut self, kind: &str, object: &Value) {
+        let (content, kept) = match kind {
+            "EndpointSlice" => (Content::Slice, &mut self.kept_slices),
+            "Endpoints" => (Content::Endpoints, &mut self.kept_endpoints),
             _ => return,
         };
         let Ok(made) = Provenance::deserialize(&object["metadata"]) else { return };
         self.shows_managers |= made.shows_managers();
         let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
         let key = ObjectKey::new(text("namespace"), text("name"));
-        match made.maker(content, &CONTROLLERS) {
-            Maker::Controller(_) => makers.remove(&key),
-            other => makers.insert(key, other),
+        match made.reason_to_keep(content, &CONTROLLERS) {
+            None => kept.remove(&key),
+            Some(keep) => kept.insert(key, keep),
         };
     }
 
-    /// Returns the maker of a slice, or `None` if a controller made it or nobody knows.
-    pub(crate) fn maker_of_slice(&self, slice: &ObjectKey) -> Option<&Maker> {
-        self.slice_makers.get(slice).filter(|maker| self.shows_managers || **maker != Maker::Unknown)
+    /// Returns why no take-over deletes a slice, or `None` if a controller made it or nobody knows.
+    pub(crate) fn slice_stays(&self, slice: &ObjectKey) -> Option<&Keep> {
+        self.kept_slices.get(slice).filter(|keep| self.shows_managers || **keep != Keep::Unknown)
     }
 
-    /// Returns the maker of Endpoints, or `None` if a controller made them or nobody knows.
-    pub(crate) fn maker_of_endpoints(&self, endpoints: &ObjectKey) -> Option<&Maker> {
-        self.endpoints_makers.get(endpoints).filter(|maker| self.shows_managers || **maker != Maker::Unknown)
+    /// The same of Endpoints.
+    pub(crate) fn endpoints_stay(&self, endpoints: &ObjectKey) -> Option<&Keep> {
+        self.kept_endpoints.get(endpoints).filter(|keep| self.shows_managers || **keep != Keep::Unknown)
     }
 
     /// Returns the kinds of the objects that this has skipped since the last call.

@@ -181,7 +181,8 @@ impl Planned {
             hand_over::Inputs { objects, service, selection, pods, planned: &planned, options }.plan()
         });
         let hand_over = hand_over.unwrap_or_default();
-        let to_mirror = existing.filter(|_| hand_over.endpoints.is_empty());
+        let cared = hand_over.endpoints.update.first();
+        let to_mirror = cared.or(existing.filter(|_| hand_over.endpoints.is_empty()));
         Self {
             endpoints: publishing.map(|service| {
                 let mut plan = endpoints::plan(

@@ -100,9 +100,7 @@ async fn has_endpoints_to_delete(
         let page = async || server.list_metadata::<Endpoints, _>(namespace, PAGE, token.as_deref()).await;
         let MetadataPage { items, next } = read("the list of Endpoints", page).await?;
         for Metadata { name, namespace, provenance } in items {
-            if !provenance.maker(Content::Endpoints, &server.controllers()).is_controller()
-                || provenance.is_lock()
-            {
+            if provenance.reason_to_keep(Content::Endpoints, &server.controllers()).is_some() {
                 continue;
             }
             let key = ObjectKey { namespace, name };

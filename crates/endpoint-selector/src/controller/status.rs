@@ -1,5 +1,6 @@
-//! Writes the status of EndpointSelectors: accepted or not, and how many Services name it. It holds
-//! no numbers of pods, so a change of a pod costs no second write.
+//! Writes the status of EndpointSelectors: accepted or not, how many Services name it, and what
+//! their take-overs could not delete. It holds no numbers of pods, so a change of a pod costs no
+//! second write.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -20,7 +21,9 @@ use super::metrics::Metrics;
 
 /// The condition that says if the controller uses a selector.
 const ACCEPTED: &str = "Accepted";
-/// The reasons of the condition for a selector that names a Lease.
+/// The condition that says what take-overs could not delete. Without such objects it is absent.
+const TAKEN_OVER: &str = "TakenOver";
+/// The reasons of [`ACCEPTED`] for a selector that names a Lease.
 const RECOGNISED: &str = "HolderRecognised";
 const NOT_RECOGNISED: &str = "HolderNotRecognised";
 /// The most characters of an identity in a message.
@@ -37,6 +40,17 @@ pub(super) struct Statuses {
     added: Notify,
     /// The findings of syncs about the holders of Leases, with the generation of the selector.
     holders: Mutex<BTreeMap<ObjectKey, (i64, Holder)>>,
+    /// The Services that syncs of this process have judged, each with what stays of other
+    /// controllers and the selector that it names.
+    judged: Mutex<BTreeMap<ObjectKey, Option<(ObjectKey, Kept)>>>,
+}
+
+/// The objects of other controllers that stay for a Service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Kept {
+    /// True if it is not certain that a controller made them.
+    pub(super) is_uncertain: bool,
+    pub(super) message: String,
 }
 
 /// The holder of the Lease that a selector names.
@@ -109,6 +123,49 @@ impl Statuses {
         Some(holder.clone())
     }
 
+    /// Takes what a sync has found out about the objects that stay for a Service. `selector` is the
+    /// one that it names.
+    pub(super) fn judged(&self, service: &ObjectKey, selector: Option<&ObjectKey>, kept: Option<Kept>) {
+        let now = selector.cloned().zip(kept);
+        let before = self.judged.lock().insert(service.clone(), now.clone());
+        if before.as_ref() != Some(&now) {
+            let named = before.flatten().map(|(selector, _)| selector).into_iter().chain(selector.cloned());
+            named.for_each(|selector| self.add(selector));
+        }
+    }
+
+    /// Forgets a Service that does not exist any more.
+    pub(super) fn forget(&self, service: &ObjectKey) {
+        if let Some(Some((selector, _))) = self.judged.lock().remove(service) {
+            self.add(selector);
+        }
+    }
+
+    /// Returns the condition about what stays for the Services of a selector. Until this process
+    /// has judged all of them, that of the process before counts.
+    fn taken_over(&self, selector: &EndpointSelector, services: &[ObjectKey]) -> Option<Wanted> {
+        let judged = self.judged.lock();
+        let kept = services.iter().filter_map(|service| {
+            let (of, kept) = judged.get(service)?.as_ref()?;
+            (*of == selector.key)
+                .then(|| (kept.is_uncertain, format!("Service {}: {}", service.name, kept.message)))
+        });
+        let kept: Vec<(bool, String)> = kept.collect();
+        if kept.is_empty() {
+            let before = condition_of(selector, TAKEN_OVER)?;
+            let is_pending = services.iter().any(|service| !judged.contains_key(service));
+            return is_pending.then(|| Wanted::of(before));
+        }
+        let is_uncertain = kept.iter().any(|(is_uncertain, _)| *is_uncertain);
+        let messages: Vec<String> = kept.into_iter().map(|(_, message)| message).collect();
+        Some(Wanted {
+            kind: TAKEN_OVER.into(),
+            status: "False".into(),
+            reason: if is_uncertain { "MakerUncertain" } else { "MadeByOthers" }.into(),
+            message: harmless(&messages.join("; "), LONGEST_MESSAGE).into_owned(),
+        })
+    }
+
     /// Compares and writes statuses, one after the other.
     pub(super) async fn write(&self, runtime: &Runtime<SelectorReconciler>, metrics: &Metrics) {
         if runtime.writer().writer().dry_run().is_some() {
@@ -143,8 +200,11 @@ impl Statuses {
             };
             let accepted = Accepted::of(&selector, self.holder(&selector));
             metrics.selector(&key, !accepted.is_true);
-            let services = runtime.cluster().services_of_selector(&selector.key).len() as i64;
-            let Some(patch) = status_patch(&selector, services, &accepted, runtime.clock().now()) else {
+            let services = runtime.cluster().services_of_selector(&selector.key);
+            let taken_over = self.taken_over(&selector, &services);
+            let wanted: Vec<Wanted> = [accepted.into()].into_iter().chain(taken_over).collect();
+            let now = runtime.clock().now();
+            let Some(patch) = status_patch(&selector, services.len() as i64, &wanted, now) else {
                 continue;
             };
             let path = format!(
@@ -196,7 +256,7 @@ impl Accepted {
             return accepted("Accepted");
         }
         let is_observed = selector.status.observed_generation == Some(selector.generation);
-        let before = accepted_condition(selector).filter(|_| is_observed);
+        let before = condition_of(selector, ACCEPTED).filter(|_| is_observed);
         let was = |reason: &str| before.is_some_and(|before| *before.reason == *reason);
         match holder {
             Some(Holder::Recognised) => accepted(RECOGNISED),
@@ -212,45 +272,77 @@ impl Accepted {
     }
 }
 
-fn accepted_condition(selector: &EndpointSelector) -> Option<&Condition> {
-    selector.status.conditions.iter().find(|condition| *condition.kind == *ACCEPTED)
+/// A condition that a status is to have.
+#[derive(Debug, PartialEq)]
+struct Wanted {
+    kind: String,
+    status: String,
+    reason: String,
+    message: String,
+}
+
+impl Wanted {
+    /// Returns a condition as it is.
+    fn of(condition: &Condition) -> Self {
+        Self {
+            kind: condition.kind.to_string(),
+            status: condition.status.to_string(),
+            reason: condition.reason.to_string(),
+            message: condition.message.to_string(),
+        }
+    }
+
+    fn is(&self, condition: &Condition) -> bool {
+        *self == Self::of(condition)
+    }
+}
+
+impl From<Accepted> for Wanted {
+    fn from(Accepted { is_true, reason, message }: Accepted) -> Self {
+        let status = if is_true { "True" } else { "False" };
+        Self { kind: ACCEPTED.into(), status: status.into(), reason: reason.into(), message }
+    }
+}
+
+fn condition_of<'a>(selector: &'a EndpointSelector, kind: &str) -> Option<&'a Condition> {
+    selector.status.conditions.iter().find(|condition| *condition.kind == *kind)
 }
 
 /// Returns the merge patch that brings a status up to date, or `None` if it is.
 fn status_patch(
     selector: &EndpointSelector,
     services: i64,
-    accepted: &Accepted,
+    wanted: &[Wanted],
     now: Timestamp,
 ) -> Option<Value> {
-    let Accepted { is_true, reason, message } = accepted;
-    let status = if *is_true { "True" } else { "False" };
-    let before = accepted_condition(selector);
-    let is_current = |condition: &Condition| {
-        *condition.status == *status && *condition.reason == **reason && *condition.message == **message
-    };
+    let conditions = &selector.status.conditions;
+    let is_current = conditions.len() == wanted.len()
+        && wanted.iter().all(|wanted| conditions.iter().any(|condition| wanted.is(condition)));
     let observed = selector.status.observed_generation == Some(selector.generation);
-    if observed && selector.status.services == Some(services) && before.is_some_and(is_current) {
+    if observed && selector.status.services == Some(services) && is_current {
         return None;
     }
-    let since = before.filter(|condition| *condition.status == *status);
     // The API has whole seconds.
     let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
-    let since = since.and_then(|condition| condition.last_transition_time).unwrap_or(now);
+    let condition = |wanted: &Wanted| {
+        let before = condition_of(selector, &wanted.kind).filter(|before| *before.status == *wanted.status);
+        let since = before.and_then(|condition| condition.last_transition_time).unwrap_or(now);
+        json!({
+            "type": wanted.kind,
+            "status": wanted.status,
+            "reason": wanted.reason,
+            "message": wanted.message,
+            "observedGeneration": selector.generation,
+            "lastTransitionTime": rfc3339(since),
+        })
+    };
     Some(json!({
         // The answer is a conflict if the selector has changed, as after a new generation.
         "metadata": {"resourceVersion": selector.resource_version.to_string()},
         "status": {
             "observedGeneration": selector.generation,
             "services": services,
-            "conditions": [{
-                "type": ACCEPTED,
-                "status": status,
-                "reason": reason,
-                "message": message,
-                "observedGeneration": selector.generation,
-                "lastTransitionTime": rfc3339(since),
-            }],
+            "conditions": wanted.iter().map(condition).collect::<Vec<_>>(),
         },
     }))
 }
@@ -267,7 +359,7 @@ mod tests {
 
     /// The patch of a selector about whose Lease nothing is known.
     fn patched(selector: &EndpointSelector, services: i64, now: Timestamp) -> Option<Value> {
-        status_patch(selector, services, &Accepted::of(selector, None), now)
+        status_patch(selector, services, &[Accepted::of(selector, None).into()], now)
     }
 
     fn time(text: &str) -> Timestamp {
@@ -294,6 +386,44 @@ mod tests {
             second["status"]["conditions"], first["status"]["conditions"],
             "the condition is as old as before"
         );
+    }
+
+    #[test]
+    fn what_stays_has_a_condition_until_it_is_gone() {
+        let statuses = Statuses::default();
+        let services = ["a", "b"].map(|name| ObjectKey::new("shop", name));
+        let kept = |name: &str, is_uncertain| {
+            Some(Kept { is_uncertain, message: format!("EndpointSlice {name}-1") })
+        };
+        let [a, b] = &services;
+        let patched = |statuses: &Statuses, status: &Value, second: &str| {
+            let selector = selector(valid(), status.clone());
+            let accepted = Wanted::from(Accepted::of(&selector, None));
+            let wanted: Vec<Wanted> =
+                [accepted].into_iter().chain(statuses.taken_over(&selector, &services)).collect();
+            status_patch(&selector, 2, &wanted, time(second)).map(|patch| patch["status"].clone())
+        };
+        let named = selector(valid(), Value::Null).key;
+        statuses.judged(a, Some(&named), kept("a", false));
+        statuses.judged(b, Some(&named), kept("b", true));
+        let first = patched(&statuses, &Value::Null, "2026-01-02T03:04:05Z").unwrap();
+        insta::assert_json_snapshot!(first["conditions"][1]);
+        let later = "2026-01-02T04:00:00Z";
+        assert_eq!(patched(&statuses, &first, later), None);
+        statuses.judged(b, Some(&named), None);
+        let second = patched(&statuses, &first, later).unwrap();
+        assert_eq!(second["conditions"][1]["reason"], "MadeByOthers");
+        assert_eq!(second["conditions"][1]["lastTransitionTime"], "2026-01-02T03:04:05Z");
+        // Another process has not looked at all Services yet.
+        let next = Statuses::default();
+        assert_eq!(patched(&next, &second, later), None);
+        next.judged(a, Some(&named), None);
+        assert_eq!(patched(&next, &second, later), None);
+        next.judged(b, Some(&named), None);
+        assert_eq!(patched(&next, &second, later).unwrap()["conditions"].as_array().unwrap().len(), 1);
+        // It names another selector now.
+        statuses.judged(a, Some(&ObjectKey::new("shop", "other")), kept("a", true));
+        assert_eq!(statuses.taken_over(&selector(valid(), Value::Null), &services), None);
     }
 
     #[test]
@@ -327,7 +457,7 @@ mod tests {
         let refused = {
             let selector = selector(spec(), Value::Null);
             let accepted = Accepted::of(&selector, Some(unknown()));
-            status_patch(&selector, 1, &accepted, now).unwrap()["status"].clone()
+            status_patch(&selector, 1, &[accepted.into()], now).unwrap()["status"].clone()
         };
         insta::assert_json_snapshot!(refused);
         // After a restart, until a sync has seen the holder.

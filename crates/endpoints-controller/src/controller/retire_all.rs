@@ -289,11 +289,10 @@ impl Inner {
     async fn delete(&self, listed: &Listed, pass: &mut Pass) -> Result<(), Stopped> {
         let key = ObjectKey { namespace: listed.namespace.clone(), name: listed.name.clone() };
         let writer = self.writer.writer();
-        let maker = listed.provenance.maker(Content::Endpoints, &writer.controllers());
+        let stays = listed.provenance.reason_to_keep(Content::Endpoints, &writer.controllers());
         let is_candidate = !pass.done.contains(&key)
-            && maker.is_controller()
+            && stays.is_none()
             && listed.deletion_timestamp.is_none()
-            && !listed.provenance.is_lock()
             && self.cluster.watched_namespaces().contains(Kind::Endpoints, &key.namespace);
         if !is_candidate {
             return Ok(());

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use kube_endpoint_core_model::maker::Maker;
+use kube_endpoint_core_model::maker::Keep;
 use kube_endpoint_core_model::well_known::{
     ENDPOINTSLICE_CONTROLLER, MIRRORING_CONTROLLER, SELECTOR_CONTROLLER,
 };
@@ -24,30 +24,29 @@ impl Looked<'_> {
             _ => None,
         };
         let slices = self.objects.slices_of(&self.service.key).iter();
-        let kept = slices.filter_map(move |slice| Some((name?, slice, self.maker_of_kept(slice)?)));
-        kept.map(|(name, slice, (maker, endpoints))| Fault::SliceKept {
+        let kept = slices.filter_map(move |slice| Some((name?, slice, self.reason_to_keep(slice)?)));
+        kept.map(|(name, slice, (keep, endpoints))| Fault::SliceKept {
             endpoint_selector: name.clone(),
             slice: slice.metadata.name.clone(),
-            by: match maker {
-                Maker::Controller(by) | Maker::SomebodyElse(by) | Maker::Uncertain(by) => Some(by.clone()),
-                Maker::Unknown => None,
+            by: match keep {
+                Keep::MadeBy(by) | Keep::Uncertain(by) => Some(by.clone()),
+                Keep::Unknown | Keep::Lock => None,
             },
-            is_certain: matches!(maker, Maker::SomebodyElse(_)),
+            is_certain: matches!(keep, Keep::MadeBy(_)),
             endpoints,
         })
     }
 
-    /// Returns the maker of a slice that is kept, and the Endpoints from which it is mirrored.
-    fn maker_of_kept(&self, slice: &EndpointSlice) -> Option<(&Maker, Option<Text>)> {
+    /// Returns why a slice is kept, and the Endpoints from which it is mirrored.
+    fn reason_to_keep(&self, slice: &EndpointSlice) -> Option<(&Keep, Option<Text>)> {
         let key = &self.service.key;
         if slice.is_managed_by(ENDPOINTSLICE_CONTROLLER) && slice.is_owned_by(self.service) {
-            return self.objects.maker_of_slice(&slice.key()).map(|maker| (maker, None));
+            return self.objects.slice_stays(&slice.key()).map(|keep| (keep, None));
         }
         // Another finding tells of mirrored Endpoints that somebody wrote.
-        let maker = self.objects.maker_of_endpoints(key);
-        let maker = maker.filter(|maker| !matches!(maker, Maker::SomebodyElse(_)));
-        let maker = maker.filter(|_| slice.is_managed_by(MIRRORING_CONTROLLER));
-        maker.map(|maker| (maker, Some(key.name.clone())))
+        let keep = self.objects.endpoints_stay(key).filter(|keep| keep.is_uncertain());
+        let keep = keep.filter(|_| slice.is_managed_by(MIRRORING_CONTROLLER));
+        keep.map(|keep| (keep, Some(key.name.clone())))
     }
 
     /// Returns the fault of slices that nobody maintains and that send clients to pods which are
@@ -59,7 +58,7 @@ impl Looked<'_> {
                 let key = &self.service.key;
                 let is_mirror_left = || {
                     made_by_controller(self.objects, key)
-                        || self.objects.maker_of_endpoints(key).is_some_and(is_uncertain)
+                        || self.objects.endpoints_stay(key).is_some_and(Keep::is_uncertain)
                 };
                 slice.is_managed_by(ENDPOINTSLICE_CONTROLLER)
                     || slice.is_managed_by(MIRRORING_CONTROLLER) && is_mirror_left()
@@ -107,8 +106,4 @@ impl Looked<'_> {
         });
         gone.collect()
     }
-}
-
-fn is_uncertain(maker: &Maker) -> bool {
-    matches!(maker, Maker::Uncertain(_) | Maker::Unknown)
 }
