@@ -179,9 +179,11 @@ async fn confirm(reader: &Reader, object: &Managed) -> Judgement {
     match remains(reader, &service).await {
         Ok(Some(remains)) => object.judge_without_selector(remains),
         Ok(None) => Judgement::InUse,
-        Err(error) => {
-            Judgement::Unchecked(format!("whether clients need it cannot be found out: {}", causes(&*error)))
-        }
+        Err(error) => Judgement::Unchecked(format!(
+            "whether clients need {} cannot be found out: {}",
+            object.kind.pronoun(),
+            causes(&*error)
+        )),
     }
 }
 

@@ -282,7 +282,7 @@ impl Looked<'_> {
                 // as manager: the API server does not, for the Service `kubernetes`.
                 None if matches!(self.selection, Selection::None) => {}
                 None => faults.push(self.unmanaged(slice)),
-                Some(manager) if self.is_of_controller(manager) => {}
+                Some(manager) if self.is_of_controller(manager) || self.is_kept(slice) => {}
                 Some(manager) => {
                     faults.push(Fault::ForeignSlice { slice: name.clone(), manager: manager.clone() });
                 }
@@ -307,6 +307,8 @@ impl Looked<'_> {
         let lasts = |slice: &&Arc<EndpointSlice>| {
             let mut leaving = hand_over.slices.delete.iter().chain(&hand_over.held);
             !leaving.any(|leaving| leaving.metadata.name == slice.metadata.name)
+                // Another finding tells of these.
+                && !self.is_kept(slice)
         };
         let lasting: Vec<Arc<EndpointSlice>> = slices.iter().filter(lasts).cloned().collect();
         faults.extend(duplicates(&lasting, &self.served.undefined));

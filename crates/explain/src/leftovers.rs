@@ -51,6 +51,16 @@ pub enum OutputKind {
     Endpoints,
 }
 
+impl OutputKind {
+    /// Returns the word that stands for an object of this kind.
+    pub fn pronoun(self) -> &'static str {
+        match self {
+            Self::EndpointSlice => "it",
+            Self::Endpoints => "them",
+        }
+    }
+}
+
 impl fmt::Display for OutputKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -325,20 +335,25 @@ impl Managed {
     /// Judges an object that a controller may have made for a Service without a selector.
     fn judge_kept(&self, keep: &Keep, endpoint_selector: Option<&Text>) -> Judgement {
         let Some(service) = &self.service else { return Judgement::InUse };
+        let it = self.kind.pronoun();
         let why = match keep {
             Keep::Uncertain(name) => format!(
-                "{name} wrote it in the form of a controller; if {name} is kube-controller-manager under another name, \
-                 let the add-on delete it with --controller-field-managers={name}"
+                "{name} wrote {it} in the form of a controller; if {name} is kube-controller-manager under another name, \
+                 let the add-on delete {it} with --controller-field-managers={name}"
             ),
-            Keep::Unknown => "its managedFields do not tell who wrote it".to_owned(),
+            Keep::Unknown => format!("managedFields do not tell who wrote {it}"),
             Keep::MadeBy(name) if endpoint_selector.is_some() => {
-                format!("{name}, which is no controller, wrote it, although its label says so")
+                format!("{name}, which is no controller, wrote {it}, although the label says so")
             }
             // It may be the only one that serves clients.
             Keep::MadeBy(_) | Keep::Lock => return Judgement::InUse,
         };
+        let selector = match endpoint_selector {
+            Some(selector) => format!("names EndpointSelector {selector}"),
+            None => "has no selector".to_owned(),
+        };
         Judgement::Kept(format!(
-            "it may be left over, as the Service {service} has no selector, but {why}; or delete it yourself"
+            "the Service {service} {selector}, so nobody updates {it}; {why}; delete {it} yourself if nothing needs {it}"
         ))
     }
 

@@ -19,10 +19,7 @@ impl Looked<'_> {
     /// Returns a fault for each slice that no take-over deletes, because it is not certain that a
     /// controller made it, or certain that none did.
     pub(super) fn kept_slices(&self) -> impl Iterator<Item = Fault> {
-        let name = match self.selection {
-            Selection::Attached { name, .. } | Selection::Unusable { name, .. } => Some(name),
-            _ => None,
-        };
+        let name = self.selection.endpoint_selector();
         let slices = self.objects.slices_of(&self.service.key).iter();
         let kept = slices.filter_map(move |slice| Some((name?, slice, self.reason_to_keep(slice)?)));
         kept.map(|(name, slice, (keep, endpoints))| Fault::SliceKept {
@@ -35,6 +32,11 @@ impl Looked<'_> {
             is_certain: matches!(keep, Keep::MadeBy(_)),
             endpoints,
         })
+    }
+
+    /// Returns true if a finding tells that a slice is kept.
+    pub(super) fn is_kept(&self, slice: &EndpointSlice) -> bool {
+        self.selection.endpoint_selector().is_some() && self.reason_to_keep(slice).is_some()
     }
 
     /// Returns why a slice is kept, and the Endpoints from which it is mirrored.
