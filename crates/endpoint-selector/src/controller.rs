@@ -7,6 +7,7 @@ mod leases;
 mod listed_pods;
 mod metrics;
 mod rehearsal;
+mod reminders;
 mod status;
 mod sync;
 
@@ -38,6 +39,7 @@ use leases::Leases;
 use listed_pods::ListedPods;
 use metrics::Metrics;
 use rehearsal::Rehearsals;
+use reminders::Reminders;
 use status::Statuses;
 use sync::LeftEndpoints;
 
@@ -82,6 +84,7 @@ pub struct SelectorReconciler {
     statuses: Statuses,
     rehearsals: Rehearsals,
     metrics: Metrics,
+    reminders: Reminders,
     /// Its own deletions of Endpoints.
     endpoints: OnceLock<WriteTracker>,
 }
@@ -165,6 +168,7 @@ impl Reconciler for SelectorReconciler {
             statuses: Statuses::default(),
             rehearsals: Rehearsals::default(),
             metrics: Metrics::new(),
+            reminders: Reminders::default(),
             endpoints: OnceLock::new(),
         }
     }
@@ -212,6 +216,7 @@ impl Reconciler for SelectorReconciler {
             self.slices.background(runtime),
             self.statuses.write(runtime, &self.metrics, &self.rehearsals),
             self.rehearse(runtime),
+            self.reminders.repeat(runtime),
             overdue
         );
     }

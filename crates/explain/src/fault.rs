@@ -304,8 +304,11 @@ pub enum Fault {
         pods: Vec<Text>,
         /// True if no pod of the Service receives traffic.
         none_is_left: bool,
-        /// True if the slices are those of the endpoint selector controller.
+        /// True if the Service names an EndpointSelector.
         is_attached: bool,
+        /// The slices, if nobody maintains them.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        left: Vec<Text>,
     },
     /// [`Code::WrongOwner`](crate::Code::WrongOwner)
     WrongOwner {
@@ -436,6 +439,18 @@ pub enum Fault {
     NobodyLeads { endpoint_selector: Text, leads: Leads },
     /// [`Code::ReadinessWithoutEffect`](crate::Code::ReadinessWithoutEffect)
     ReadinessWithoutEffect { endpoint_selector: Text },
+    /// [`Code::SliceKept`](crate::Code::SliceKept)
+    SliceKept {
+        endpoint_selector: Text,
+        slice: Text,
+        /// The client that wrote it, or the Endpoints, if that is known.
+        by: Option<Text>,
+        /// True if that is certainly no controller.
+        is_certain: bool,
+        /// The Endpoints from which the slice is mirrored.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        endpoints: Option<Text>,
+    },
 }
 
 /// An endpoint that is the cluster IP of a Service.

@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use kube_endpoint_core_model::maker::CONTROLLERS;
 use kube_endpoint_core_model::publish::publish_not_ready;
 use kube_endpoint_core_model::well_known::{
     ENDPOINT_CONTROLLER, LABEL_ENDPOINTS_MANAGED_BY, SELECTOR_CONTROLLER,
@@ -129,8 +128,7 @@ impl Inputs<'_> {
     /// Returns those of these slices that a controller wrote: the controller asks the API server
     /// who made a slice, and keeps those of other clients.
     fn made_by_controllers(&self, mut slices: Vec<Arc<EndpointSlice>>) -> Vec<Arc<EndpointSlice>> {
-        let by = |slice: &EndpointSlice| self.objects.slice_writes.get(&slice.key()).map(|write| &write.by);
-        slices.retain(|slice| is_of_controller(by(slice)));
+        slices.retain(|slice| self.objects.slice_stays(&slice.key()).is_none());
         slices
     }
 
@@ -160,11 +158,13 @@ impl Inputs<'_> {
 /// Returns true if a controller made the Endpoints of a Service from pods.
 pub(crate) fn made_by_controller(objects: &Objects, key: &ObjectKey) -> bool {
     let Some(endpoints) = objects.endpoints_of(key) else { return false };
-    let by = objects.endpoints_writes.get(key).map(|write| &write.by);
+    if objects.endpoints_stay(key).is_some() {
+        return false;
+    }
     match endpoints.metadata.labels.get(LABEL_ENDPOINTS_MANAGED_BY) {
-        Some(manager) => **manager == *ENDPOINT_CONTROLLER && is_of_controller(by),
+        Some(manager) => **manager == *ENDPOINT_CONTROLLER,
         // Controllers set the label since Kubernetes 1.33.
-        None => by.is_some() && is_of_controller(by) && names_pods(endpoints),
+        None => objects.endpoints_writes.contains_key(key) && names_pods(endpoints),
     }
 }
 
@@ -174,9 +174,4 @@ pub(crate) fn names_pods(endpoints: &Endpoints) -> bool {
         let mut addresses = subset.addresses.iter().chain(subset.not_ready_addresses.iter());
         addresses.all(|address| address.target_ref.as_ref().is_some_and(|target| *target.kind == *"Pod"))
     })
-}
-
-/// Returns true if a controller was the last writer of an object, or nobody knows the writer.
-fn is_of_controller(by: Option<&Text>) -> bool {
-    by.is_none_or(|by| CONTROLLERS.contains(&&**by))
 }

@@ -277,7 +277,8 @@ fn endpoints_that_a_user_wrote_are_not_left_over() {
             endpoints["metadata"]["labels"]["endpoints.kubernetes.io/managed-by"] = label.into();
         }
         if let Some(by) = by {
-            let entry = json!({"manager": by, "time": "2026-01-01T00:00:00Z"});
+            let entry = json!({"manager": by, "operation": "Update", "time": "2026-01-01T00:00:00Z",
+                "fieldsV1": {"f:subsets": {}}});
             endpoints["metadata"]["managedFields"] = json!([entry]);
         }
         let mirrored = slice("web-m", "endpointslicemirroring-controller.k8s.io", &[1]);
@@ -286,6 +287,8 @@ fn endpoints_that_a_user_wrote_are_not_left_over() {
         assert_eq!(found, want, "{label:?} {by:?}");
     };
     check(Some("endpoint-controller"), Some("kube-controller-manager"), true);
+    check(Some("endpoint-controller"), Some("k3s"), true);
+    check(Some("endpoint-controller"), Some("hyperkube"), false);
     check(Some("endpoint-controller"), None, true);
     check(Some("endpoint-controller"), Some("kubectl-create"), false);
     check(None, Some("kube-controller-manager"), true);

@@ -1,10 +1,11 @@
 //! Checks before the start if the Endpoints of a whole cluster may be retired.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube_endpoint_api_client::ApiClient;
 use kube_endpoint_api_writer::{ApiWriter, MetadataPage, RequestLimiter, WriteError};
-use kube_endpoint_core_model::maker::{CONTROLLERS, Content, Provenance};
+use kube_endpoint_core_model::maker::{Content, Provenance};
 use kube_endpoint_core_model::{Endpoints, ObjectKey, Text};
 use serde::Deserialize;
 use tokio::time::{sleep, timeout};
@@ -71,7 +72,8 @@ pub async fn check_retirement(client: &ApiClient, settings: &Settings) -> Result
     }
     let agent = format!("kube-endpoint-manager/{} retirement", env!("CARGO_PKG_VERSION"));
     // It only reads.
-    let server = ApiWriter::new(client.clone(), RequestLimiter::unlimited(), agent);
+    let server = ApiWriter::new(client.clone(), RequestLimiter::unlimited(), agent)
+        .with_controllers(Arc::clone(&settings.controller_field_managers));
     let version = read("/version", async || server.server_version().await).await?;
     let Some(why) = version.needs_endpoints(true) else { return Ok(()) };
     let mut scopes: Vec<Option<&str>> = settings.namespaces.iter().map(|name| Some(&**name)).collect();
@@ -98,7 +100,7 @@ async fn has_endpoints_to_delete(
         let page = async || server.list_metadata::<Endpoints, _>(namespace, PAGE, token.as_deref()).await;
         let MetadataPage { items, next } = read("the list of Endpoints", page).await?;
         for Metadata { name, namespace, provenance } in items {
-            if provenance.reason_to_keep(Content::Endpoints, &CONTROLLERS).is_some() {
+            if provenance.reason_to_keep(Content::Endpoints, &server.controllers()).is_some() {
                 continue;
             }
             let key = ObjectKey { namespace, name };

@@ -139,7 +139,7 @@ impl SelectorReconciler {
         &self,
         runtime: &Cx,
         slices: Vec<EndpointSlice>,
-    ) -> Result<(Vec<EndpointSlice>, Vec<(Arc<EndpointSlice>, String)>), SyncError> {
+    ) -> Result<(Vec<EndpointSlice>, Vec<(Arc<EndpointSlice>, Keep)>), SyncError> {
         let (mut made, mut foreign) = (Vec::new(), Vec::new());
         for slice in slices {
             if self.is_own(&slice) {
@@ -148,7 +148,7 @@ impl SelectorReconciler {
             }
             match self.maker_of(runtime, &slice).await.map_err(SyncError::from)? {
                 MadeBy::Controller => made.push(slice),
-                MadeBy::Other(by) => foreign.push((Arc::new(slice), by)),
+                MadeBy::Other(keep) => foreign.push((Arc::new(slice), keep)),
                 // The cache will show it.
                 MadeBy::Changed => {}
             }

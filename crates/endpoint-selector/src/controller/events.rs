@@ -5,10 +5,13 @@ use std::collections::BTreeSet;
 use kube_endpoint_api_writer::{Operation, WriteError};
 use kube_endpoint_controller_runtime::SyncError;
 use kube_endpoint_core_model::endpoint_selector::LONGEST_NAME;
+use kube_endpoint_core_model::maker::Keep;
 use kube_endpoint_core_model::{ObjectKey, PlannedEvent, harmless};
 
 /// The most characters of a refusal in an event.
 const LONGEST_MESSAGE: usize = 500;
+/// The most names of slices in an event.
+const MOST_NAMES: usize = 5;
 
 /// A part of the situation of a Service that names an EndpointSelector, as the last sync found it.
 /// Those after which clients may use dead addresses come first.
@@ -18,11 +21,11 @@ pub(super) enum Situation {
     Refused { operation: &'static str, message: String },
     /// The API server does not let the controller read, change or delete the Endpoints.
     EndpointsForbidden { message: String },
-    /// A slice stays that has the label of the endpointslice controller, and that somebody else
-    /// made.
-    Kept { slice: String, by: String },
-    /// Slices stay that were mirrored from Endpoints which no controller made.
-    Mirrored { by: String },
+    /// A slice stays that has the label of the endpointslice controller, and that no controller
+    /// made for certain.
+    Kept { keep: Keep, slice: String },
+    /// Slices stay that were mirrored from Endpoints which no controller made for certain.
+    Mirrored { keep: Keep },
     /// The selector does not exist. Slices of others may stay.
     NotFound { selector: String, others_stay: bool },
     /// The selector selects nothing. Slices of others may stay.
@@ -89,22 +92,41 @@ impl Situations {
         self.0.iter().any(stays)
     }
 
-    /// Returns the event about the worst part, which names the others.
+    /// Returns the event about the worst part, which counts the others.
     pub(super) fn event(&self) -> Option<PlannedEvent> {
-        let mut events = self.0.iter().filter_map(Situation::event);
-        let mut worst = events.next()?;
-        let mut others: Vec<&str> = events.map(|event| event.reason).collect();
-        others.dedup();
+        let mut worst: Option<PlannedEvent> = None;
+        let mut others: Vec<String> = Vec::new();
+        // Slices by one maker are neighbours, and one part.
+        let is_same = |one: &Situation, other: &Situation| match (one, other) {
+            (Situation::Kept { keep: one, .. }, Situation::Kept { keep: other, .. }) => one == other,
+            _ => false,
+        };
+        let all: Vec<&Situation> = self.0.iter().collect();
+        for part in all.chunk_by(|one, other| is_same(one, other)) {
+            let kept = part.iter().filter_map(|it| match it {
+                Situation::Kept { slice, .. } => Some(&**slice),
+                _ => None,
+            });
+            let kept = listed(&kept.collect::<Vec<_>>());
+            let Some(event) = part.first().and_then(|situation| situation.event(&kept)) else { continue };
+            match &worst {
+                None => worst = Some(event),
+                Some(_) if kept.is_empty() => others.push(event.reason.to_owned()),
+                Some(_) => others.push(format!("{} {kept}", event.reason)),
+            }
+        }
+        let mut worst = worst?;
         if !others.is_empty() {
-            worst.message = format!("{} (also: {})", worst.message, others.join(", "));
+            worst.message = format!("{} (and {} more: {})", worst.message, others.len(), others.join("; "));
         }
         Some(worst)
     }
 }
 
 impl Situation {
-    /// Returns the event that reports it.
-    fn event(&self) -> Option<PlannedEvent> {
+    /// Returns the event that reports it. `kept` are the names of the slices that are kept for the
+    /// same reason.
+    fn event(&self, kept: &str) -> Option<PlannedEvent> {
         Some(match self {
             Self::TakingOver | Self::HandingBack => return None,
             Self::Refused { operation, message } => PlannedEvent::warning(
@@ -122,14 +144,23 @@ impl Situation {
                     counted(*slices)
                 ),
             ),
-            Self::Kept { slice, by } => PlannedEvent::warning(
+            Self::Kept { keep, .. } => PlannedEvent::warning(
                 "EndpointSliceKept",
                 format!(
-                    "clients also use EndpointSlice {slice}: {by} wrote it, and it has the label of \
-                     kube-controller-manager; delete it if it is left over"
+                    "clients also use EndpointSlice {kept}, with the label of kube-controller-manager, and nobody updates \
+                     it: {keep} wrote it; {}",
+                    remedy(keep)
                 ),
             ),
-            Self::Mirrored { by } => PlannedEvent::warning(
+            Self::Mirrored { keep } if keep.is_uncertain() => PlannedEvent::warning(
+                "MirroredEndpointsAdded",
+                format!(
+                    "clients also use the addresses of the Endpoints of this name, which nobody updates and \
+                     kube-controller-manager mirrors: {keep} wrote them; {}",
+                    remedy(keep)
+                ),
+            ),
+            Self::Mirrored { keep: by } => PlannedEvent::warning(
                 "MirroredEndpointsAdded",
                 format!(
                     "clients also use the addresses of the Endpoints of this name, which {by} wrote and \
@@ -162,6 +193,27 @@ impl Situation {
             ),
         })
     }
+}
+
+/// Says what to do about an object that stays.
+fn remedy(keep: &Keep) -> String {
+    match keep {
+        Keep::Uncertain(name) => format!(
+            "if {name} runs kube-controller-manager, start this program with --controller-field-managers={name}; if not, \
+             delete it if it is left over"
+        ),
+        _ => "delete it if it is left over".to_owned(),
+    }
+}
+
+/// Lists names, as many as an event has room for.
+fn listed(names: &[&str]) -> String {
+    let (shown, more) = names.split_at(names.len().min(MOST_NAMES));
+    let mut text = shown.join(", ");
+    if !more.is_empty() {
+        text.push_str(&format!(" and {} more", more.len()));
+    }
+    text
 }
 
 /// Says what happens to the endpoints of a Service whose selector cannot be used.
@@ -212,8 +264,11 @@ mod tests {
         let selector = || "web-stable".to_owned();
         let situations = [
             Situation::Held { selector: selector(), slices: 2 },
-            Situation::Kept { slice: "web-1".into(), by: "kubectl-edit".into() },
-            Situation::Mirrored { by: "kubectl-create".into() },
+            Situation::Kept { keep: Keep::MadeBy("kubectl-edit".into()), slice: "web-1".into() },
+            Situation::Kept { keep: Keep::Unknown, slice: "web-1".into() },
+            Situation::Kept { keep: Keep::Uncertain("hyperkube".into()), slice: "web-1".into() },
+            Situation::Mirrored { keep: Keep::MadeBy("kubectl-create".into()) },
+            Situation::Mirrored { keep: Keep::Uncertain("hyperkube".into()) },
             Situation::EndpointsForbidden { message: "endpoints \"web\" is forbidden".into() },
             Situation::NotFound { selector: selector(), others_stay: false },
             Situation::NotFound { selector: "a\n".repeat(100_000), others_stay: true },
@@ -228,6 +283,23 @@ mod tests {
         insta::assert_snapshot!(events.join("\n"));
         assert_eq!(event([]), None);
         assert_eq!(event([Situation::TakingOver, Situation::HandingBack]), None);
+    }
+
+    #[test]
+    fn an_event_names_all_slices_that_are_kept_for_one_reason_and_counts_the_rest() {
+        let kept = |keep: &Keep, number: usize| Situation::Kept {
+            keep: keep.clone(),
+            slice: format!("web-{number}"),
+        };
+        let hyperkube = Keep::Uncertain("hyperkube".into());
+        let mut situations: Vec<Situation> = (1..=3).map(|number| kept(&hyperkube, number)).collect();
+        situations.push(Situation::Held { selector: "stable".into(), slices: 7 });
+        situations.extend([4, 5].map(|number| kept(&Keep::MadeBy("kubectl-edit".into()), number)));
+        situations.push(Situation::Mirrored { keep: hyperkube.clone() });
+        insta::assert_snapshot!(event(situations.clone()).unwrap());
+        situations.push(Situation::EndpointsForbidden { message: "no".into() });
+        situations.extend((6..=9).map(|number| kept(&hyperkube, number)));
+        insta::assert_snapshot!(event(situations).unwrap());
     }
 
     /// A refusal names the object, and each attempt to create a slice has a new name.

@@ -69,7 +69,7 @@ pub(super) enum Attempt {
 /// The maker of a slice, as the API server knows it.
 pub(super) enum MadeBy {
     Controller,
-    Other(String),
+    Other(Keep),
     /// The API server has another version of the slice than the cache, or none.
     Changed,
 }
@@ -103,6 +103,7 @@ impl SelectorReconciler {
         let Some(service) = cluster.service(key) else {
             // The garbage collector deletes its slices.
             self.forgotten(key, runtime.forget(key));
+            self.statuses.forget(key);
             return Ok(Outcome::Done);
         };
         let mut found = None;
@@ -127,6 +128,7 @@ impl SelectorReconciler {
         self.statuses.forgotten(key);
         self.metrics.found(key, &Situations::default());
         self.metrics.leads(key, &Leadership::Unsaid);
+        self.reminders.set(key, None);
     }
 
     /// Writes the slices of a Service, and takes it over from the controllers that had it. Whatever
@@ -281,8 +283,8 @@ impl SelectorReconciler {
             let event = events::taken_over(&selector.key.name, deleted, endpoints_deleted);
             runtime.record_event(&**service, &event);
         }
-        for (slice, by) in slices_left?.1 {
-            self.keep_slice(runtime, key, &slice, by, found);
+        for (slice, keep) in slices_left?.1 {
+            self.keep_slice(runtime, key, &slice, keep, found);
         }
         endpoints.map(|_| TakenOver::Done)
     }
@@ -414,7 +416,8 @@ impl SelectorReconciler {
         runtime.cluster().pod(&ObjectKey { namespace: service.namespace.clone(), name: name.into() })
     }
 
-    /// Records the situation of a Service, and its event if it is new.
+    /// Records the situation of a Service, and its event if it is new. The event comes again while
+    /// it is so.
     fn found(&self, runtime: &Cx, service: &Arc<Service>, found: Situations) {
         self.metrics.found(&service.key, &found);
         let before =
@@ -423,9 +426,13 @@ impl SelectorReconciler {
         if let Some(selector) = selector_of(service) {
             self.statuses.synced(&selector, &service.key, event.as_ref());
         }
-        if let Some(event) = event.filter(|_| before != found) {
-            runtime.record_event(&**service, &event);
+        if before == found {
+            return;
         }
+        if let Some(event) = &event {
+            runtime.record_event(&**service, event);
+        }
+        self.reminders.set(&service.key, event);
     }
 
     /// Records that a slice stays which somebody else made, until it changes.
@@ -434,10 +441,10 @@ impl SelectorReconciler {
         runtime: &Cx,
         key: &ObjectKey,
         slice: &EndpointSlice,
-        by: String,
+        keep: Keep,
         found: &mut Situations,
     ) {
-        let why = Situation::Kept { slice: slice.metadata.name.to_string(), by };
+        let why = Situation::Kept { keep, slice: slice.metadata.name.to_string() };
         found.add(why.clone());
         runtime.with_state(key, |state| state.kept.insert(version_of(slice), why));
     }
@@ -451,7 +458,7 @@ impl SelectorReconciler {
         keep: Keep,
         found: &mut Situations,
     ) {
-        let why = Situation::Mirrored { by: keep.to_string() };
+        let why = Situation::Mirrored { keep };
         if !mirrored.is_empty() {
             found.add(why.clone());
         }
@@ -481,19 +488,19 @@ impl SelectorReconciler {
             None => MadeBy::Changed,
             Some(made) => match made.reason_to_keep(Content::Slice, &writer.controllers()) {
                 None => MadeBy::Controller,
-                Some(keep) => MadeBy::Other(keep.to_string()),
+                Some(keep) => MadeBy::Other(keep),
             },
         })
     }
 
     /// Deletes those of these slices that a controller made, in the version of the cache. Returns
-    /// their number, and the slices that somebody else made, with the name of that client.
+    /// their number, and the slices that somebody else made or may have made.
     pub(super) async fn delete_slices_of_controllers(
         &self,
         runtime: &Cx,
         key: &ObjectKey,
         slices: &[Arc<EndpointSlice>],
-    ) -> Result<(usize, Vec<(Arc<EndpointSlice>, String)>), SyncError> {
+    ) -> Result<(usize, Vec<(Arc<EndpointSlice>, Keep)>), SyncError> {
         let (mut deleted, mut kept, mut failed) = (0, Vec::new(), Vec::new());
         for slice in slices {
             match self.maker_of(runtime, slice).await {

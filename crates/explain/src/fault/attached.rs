@@ -87,6 +87,77 @@ pub(super) fn held_remedy(service: &ObjectKey, endpoint_selector: Option<&Text>)
     }
 }
 
+/// Says that slices that nobody maintains send clients to pods that have gone.
+pub(super) fn gone(pods: &[Text], slices: &[Text]) -> String {
+    let (noun, send) = if slices.len() == 1 { ("slice", "sends") } else { ("slices", "send") };
+    let pod = if pods.len() == 1 { "pod that has ended" } else { "pods that have ended" };
+    format!(
+        "{noun} {}, which nobody maintains, {send} clients to {} {pod}: {}",
+        names(slices),
+        pods.len(),
+        names(pods)
+    )
+}
+
+pub(super) fn gone_remedy(service: &ObjectKey, slices: &[Text], is_attached: bool) -> Remedy {
+    let slices: Vec<&str> = slices.iter().map(|slice| &**slice).collect();
+    let show = Step::kubectl_in(
+        &service.namespace,
+        [&["get", "endpointslice"], &*slices, &["-o", "yaml", "--show-managed-fields"]].concat(),
+    );
+    let sentence = match is_attached {
+        true => {
+            "Look why the endpoint selector controller leaves them: does it run, and do its events on the Service name a right that it lacks or another maker? Until then, delete the slices: clients reach addresses that other pods may have by now"
+        }
+        false => {
+            "Look why the endpoint selector controller leaves them: does it run? Until then, delete the slices: clients reach addresses that other pods may have by now"
+        }
+    };
+    Remedy::ask(EndpointsWriter, sentence).shown_by([show])
+}
+
+/// Says that a slice of another controller stays after a take-over.
+pub(super) fn kept(
+    selector: &str,
+    slice: &str,
+    by: Option<&Text>,
+    is_certain: bool,
+    endpoints: Option<&Text>,
+) -> String {
+    let what = endpoints
+        .map_or_else(|| "it".to_owned(), |name| format!("the Endpoints {name}, from which it is mirrored,"));
+    let why = match by {
+        Some(by) if is_certain => {
+            format!("{by} wrote {what} and not a controller, although its label says so")
+        }
+        Some(by) => format!(
+            "{by} wrote {what} in the form of a controller, and may be kube-controller-manager under another name"
+        ),
+        None => format!("nothing tells who wrote {what}"),
+    };
+    format!("slice {slice} stays beside those of EndpointSelector {selector}, and nobody updates it: {why}")
+}
+
+pub(super) fn kept_remedy(
+    service: &ObjectKey,
+    slice: &str,
+    by: Option<&Text>,
+    is_certain: bool,
+    endpoints: Option<&Text>,
+) -> Remedy {
+    let (kind, name) = endpoints.map_or(("endpointslice", slice), |endpoints| ("endpoints", &**endpoints));
+    let show =
+        Step::kubectl_in(&service.namespace, ["get", kind, name, "-o", "yaml", "--show-managed-fields"]);
+    let what = if endpoints.is_some() { format!("the Endpoints {name}") } else { format!("slice {slice}") };
+    let sentence = match by {
+        Some(by) if !is_certain => format!(
+            "If {by} is the program that runs kube-controller-manager here, give kube-endpoint-manager --controller-field-managers={by}, which then deletes what it left; if not, delete {what} once nothing needs it"
+        ),
+        _ => format!("Delete {what} if it is left over"),
+    };
+    Remedy::ask(EndpointsWriter, sentence).shown_by([show])
+}
+
 /// Says that no controller has seen an EndpointSelector.
 pub(super) fn unserved(name: &str, is_old: bool) -> String {
     match is_old {
@@ -199,6 +270,9 @@ impl Fault {
             ),
             Self::HandOverHeld { endpoint_selector, .. } => held_remedy(service, endpoint_selector.as_ref()),
             Self::EndpointSelectorUnserved { .. } => unserved_remedy(),
+            Self::SliceKept { slice, by, is_certain, endpoints, .. } => {
+                kept_remedy(service, slice, by.as_ref(), *is_certain, endpoints.as_ref())
+            }
             Self::SelectsUnlabelled { endpoint_selector, .. } => correct(
                 service,
                 endpoint_selector,

@@ -136,6 +136,9 @@ impl Fault {
                 )
                 .shown_by(managers)
             }
+            Self::MissingPodsServed { left, is_attached, .. } if !left.is_empty() => {
+                attached::gone_remedy(service, left, *is_attached)
+            }
             Self::MissingPodsServed { is_attached: true, .. } => attached::unserved_remedy(),
             Self::MissingPodsServed { .. } => Remedy::ask(
                 ClusterAdministrator,
@@ -284,7 +287,8 @@ impl Fault {
             | Self::EndpointSelectorUnserved { .. }
             | Self::SelectsUnlabelled { .. }
             | Self::NobodyLeads { .. }
-            | Self::ReadinessWithoutEffect { .. } => Remedy::default(),
+            | Self::ReadinessWithoutEffect { .. }
+            | Self::SliceKept { .. } => Remedy::default(),
             Self::EndpointsWrittenByOthers { by, .. } => {
                 let by = by.as_deref().unwrap_or("the other client");
                 Remedy::ask(

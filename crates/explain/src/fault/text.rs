@@ -76,6 +76,9 @@ impl fmt::Display for Fault {
                 "EndpointSelector {endpoint_selector} selects pods without any label, too: {selector}"
             ),
             Self::NobodyLeads { leads, .. } => leads.fmt(f),
+            Self::SliceKept { endpoint_selector, slice, by, is_certain, endpoints } => f.write_str(
+                &attached::kept(endpoint_selector, slice, by.as_ref(), *is_certain, endpoints.as_ref()),
+            ),
             Self::ReadinessWithoutEffect { endpoint_selector } => write!(
                 f,
                 "publishNotReadyAddresses publishes all pods, so spec.readiness of EndpointSelector {endpoint_selector} has no effect"
@@ -238,6 +241,9 @@ impl fmt::Display for Fault {
             Self::PortNameAmbiguous { name, first, others, pods } => {
                 f.write_str(&undeclared::ambiguous(name, first, others, pods))
             }
+            Self::MissingPodsServed { pods, left, .. } if !left.is_empty() => {
+                f.write_str(&attached::gone(pods, left))
+            }
             Self::MissingPodsServed { pods, .. } => {
                 let (pod, does) = if pods.len() == 1 { ("pod", "does") } else { ("pods", "do") };
                 write!(
@@ -376,6 +382,7 @@ impl Problem for Fault {
             Self::SelectsUnlabelled { .. } => Code::SelectsUnlabelled,
             Self::NobodyLeads { .. } => Code::NobodyLeads,
             Self::ReadinessWithoutEffect { .. } => Code::ReadinessWithoutEffect,
+            Self::SliceKept { .. } => Code::SliceKept,
         }
     }
 
@@ -384,6 +391,7 @@ impl Problem for Fault {
             Self::NotKnown { open: Open::NoTraffic, .. }
             | Self::ServiceTerminating { none_is_left: true, .. }
             | Self::MissingPodsServed { none_is_left: true, .. } => Severity::Error,
+            Self::MissingPodsServed { left, .. } if !left.is_empty() => Severity::Error,
             Self::NoPodMatches { cause: NoPods::ScaledToZero { .. }, .. } => Severity::Info,
             Self::ServiceLabelIgnored { known: 0, .. } => Severity::Info,
             Self::PortNotDeclared { not_declared, .. } => not_declared.severity(),
