@@ -137,6 +137,6 @@ pub(crate) fn names_pods(endpoints: &Endpoints) -> bool {
 }
 
 /// Returns true if a controller was the last writer of an object, or nobody knows the writer.
-fn is_of_controller(by: Option<&Text>) -> bool {
+pub(crate) fn is_of_controller(by: Option<&Text>) -> bool {
     by.is_none_or(|by| CONTROLLERS.contains(&&**by))
 }

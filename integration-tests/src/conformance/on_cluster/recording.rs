@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 
+use kube_endpoint_core_model::Timestamp;
 use kube_endpoint_explain::text::Colors;
 use kube_endpoint_explain::{Objects, Options, diff};
 use serde_json::{Value, json};
@@ -108,6 +109,7 @@ pub(super) fn due(snapshot: Snapshot, nodes: Vec<Value>) -> Result<Option<String
         reason: error.to_string(),
     };
     let objects = Objects::read(objects).map_err(|error| unreadable(&error))?;
-    let diff = diff(&objects, &Options::upstream()).map_err(|error| unreadable(&error))?;
+    // A recorded cluster has no EndpointSelectors and no annotation for which the time matters.
+    let diff = diff(&objects, Timestamp::MIN, &Options::upstream()).map_err(|error| unreadable(&error))?;
     Ok((!diff.is_empty()).then(|| diff.text().render(Colors::Off)))
 }
