@@ -9,10 +9,26 @@ use kube::Error;
 use kube::api::ListParams;
 use kube_endpoint_api_client::{says_not_there, why_request_failed};
 use kube_endpoint_core_model::{LabelSelector, ObjectKey, Service, Text};
-use kube_endpoint_explain::names_selector;
+use kube_endpoint_explain::{Objects, names_selector};
 
 use super::failed::{Failed, forbidden};
 use super::{AT_ONCE, Kind, PAGE, Reader, Reading, SINGLE_NODES};
+
+impl Reading {
+    /// Notes that the user may not read EndpointSelectors. Nobody has to know if they only rehearse
+    /// a hand-over.
+    fn selectors_not_read(&mut self, note: Option<String>, is_needed: bool) {
+        match note {
+            Some(note) if is_needed => self.not_read(Kind::EndpointSelector, &note),
+            Some(_) => self.known.selectors = false,
+            None => {}
+        }
+    }
+}
+
+fn is_attached(objects: &Objects, key: &ObjectKey) -> bool {
+    objects.service(key).is_some_and(|service| service.endpoint_selector().is_some())
+}
 
 impl Reader {
     /// Reads the EndpointSelectors of a namespace, or of all, if a Service names one.
@@ -28,8 +44,8 @@ impl Reader {
                 reading.objects.note_no_endpoint_selectors();
             }
             listed => {
-                let note = forbidden(listed, kind, namespace)?;
-                note.iter().for_each(|note| reading.not_read(kind, note));
+                let is_needed = reading.objects.services().any(|key| is_attached(&reading.objects, key));
+                reading.selectors_not_read(forbidden(listed, kind, namespace)?, is_needed);
             }
         }
         self.named_leases(reading).await
@@ -87,7 +103,7 @@ impl Reader {
             Err(error) if says_not_there(&error) => reading.objects.note_no_endpoint_selectors(),
             Err(error) => {
                 let note = forbidden(Err(Failed::Request(error)), kind, Some(namespace))?;
-                note.iter().for_each(|note| reading.not_read(kind, note));
+                reading.selectors_not_read(note, service.endpoint_selector().is_some());
             }
         }
         let mut nodes = BTreeSet::new();
