@@ -125,7 +125,8 @@ pub enum DiffError {
 }
 
 /// Returns the changes that the controllers would make now for all Services and Endpoints. It
-/// ignores the trigger time, which tells why a controller wrote an object, and is no reason to write one.
+/// ignores the trigger time, which tells why a controller wrote an object, and is no reason to
+/// write one.
 ///
 /// # Errors
 ///

@@ -18,7 +18,7 @@ use crate::{Objects, Options};
 /// The maximum number of names of pods that come, and of those that go.
 const NAMES: usize = 5;
 
-/// What the EndpointSelector that a Service names would make of it.
+/// The future of a Service under the EndpointSelector that it names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]

@@ -33,8 +33,8 @@ pub struct Rendered {
 
 /// Returns the objects that the controllers would write if there were no slices, and no Endpoints
 /// but those that other clients wrote. The result does not depend on the time: the holder of a
-/// Lease counts, and no rehearsal of retired Endpoints has ended. The list has one entry for each Service and for each
-/// Endpoints object without a Service of that name, by key.
+/// Lease counts, and no rehearsal of retired Endpoints has ended. The list has one entry for each
+/// Service and for each Endpoints object without a Service of that name, by key.
 pub fn render(objects: &Objects, options: &Options) -> Vec<Rendered> {
     let topology = objects.topology(options.slices.topology_node_tolerance);
     let mut inputs = objects.clone();

@@ -381,7 +381,7 @@ fn the_add_on_beside_kube_controller_manager_is_no_second_writer() {
     let report = examine(&facts, now());
     assert_eq!((report.two_at_once.answer, report.exit_code()), (Answer::No, 0), "{report:#?}");
     insta::assert_snapshot!(text(&report));
-    // A managed control plane shows no pods of kube-controller-manager, and its flags are not known.
+    // A managed control plane shows no pods of kube-controller-manager, and nobody knows its flags.
     let managed = Facts { upstream: Ok(Vec::new()), leases: Ok(Vec::new()), ..facts.clone() };
     let report = examine(&managed, now());
     assert_eq!((report.two_at_once.answer, report.exit_code()), (Answer::No, 0), "{report:#?}");

@@ -60,7 +60,7 @@ fn a_leader_that_the_slices_show_leads_whatever_the_clock_says() {
     assert_eq!(fault_of(&objects, Code::NobodyLeads), None);
 }
 
-/// What is shown as wrong and what would be written come from one choice of the leader.
+/// Both come from one choice of the leader.
 #[test]
 fn diff_wants_the_leader_that_explain_names() {
     let old = "2026-01-01T00:00:11.000000Z";

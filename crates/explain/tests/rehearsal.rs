@@ -1,5 +1,5 @@
-//! Tests what is said of a Service that has a selector and names an EndpointSelector: if it is ready
-//! to attach.
+//! Tests what is said of a Service that has a selector and names an EndpointSelector: if it is
+//! ready to attach.
 #![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
 
 use kube_endpoint_core_model::well_known::ENDPOINTSLICE_CONTROLLER;

@@ -50,7 +50,8 @@ async fn a_recorded_cluster_is_examined() {
 /// The add-on has a Lease of its own in its namespace, and writes none of the objects of the loops.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_add_on_is_no_second_controller() {
-    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-endpoint-manager"}});
+    let namespace =
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-endpoint-manager"}});
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {"namespace": "kube-endpoint-manager", "name": "kube-endpoint-manager-x", "uid": "addon",

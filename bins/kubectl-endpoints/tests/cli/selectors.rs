@@ -122,7 +122,8 @@ async fn a_service_with_a_selector_is_rehearsed() {
     selector["metadata"]["uid"] = "selector".into();
     selector["metadata"]["generation"] = 1.into();
     selector["metadata"]["resourceVersion"] = "1".into();
-    selector["status"] = json!({"observedGeneration": 1, "conditions": [{"type": "Accepted", "status": "True"}]});
+    selector["status"] =
+        json!({"observedGeneration": 1, "conditions": [{"type": "Accepted", "status": "True"}]});
     let mut elsewhere = selector.clone();
     elsewhere["metadata"]["namespace"] = "pay".into();
     let pay = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "pay"}});
@@ -131,7 +132,10 @@ async fn a_service_with_a_selector_is_rehearsed() {
     let attach = text.lines().find(|line| line.contains("patch service")).unwrap();
     assert!(attach.contains(r#""path":"/spec/selector""#), "{attach}");
     let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(said.contains("is ready to attach: EndpointSelector web-stable selects 1 pod, 1 ready"), "{text}");
+    assert!(
+        said.contains("is ready to attach: EndpointSelector web-stable selects 1 pod, 1 ready"),
+        "{text}"
+    );
     assert!(said.contains("none would come, and web-2 would go"), "{text}");
     assert!(told(&shop, &["lint", "--info"]).await.contains("is ready to attach"));
 

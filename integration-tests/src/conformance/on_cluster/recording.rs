@@ -109,6 +109,7 @@ pub(super) fn due(snapshot: Snapshot, nodes: Vec<Value>) -> Result<Option<String
     };
     let objects = Objects::read(objects).map_err(|error| unreadable(&error))?;
     // A recorded cluster has no EndpointSelectors and no annotation for which the time matters.
-    let diff = diff(&objects, jiff::Timestamp::MIN, &Options::upstream()).map_err(|error| unreadable(&error))?;
+    let diff =
+        diff(&objects, jiff::Timestamp::MIN, &Options::upstream()).map_err(|error| unreadable(&error))?;
     Ok((!diff.is_empty()).then(|| diff.text().render(Colors::Off)))
 }
