@@ -151,8 +151,7 @@ impl Rehearsal {
         pods.retain(lives);
         let leads = Leads::of(objects, selection, &pods, objects.slices_of(&service.key), now);
         let publishes_all = publish_not_ready(service, options.slices.tolerate_unready_annotation).0;
-        let is_chosen =
-            |pod: &Pod| leads.as_ref().is_none_or(|leads| leads.pods.iter().any(|it| *it == pod.key.name));
+        let is_chosen = |pod: &Pod| leads.as_ref().is_none_or(|leads| leads.pods.contains(&pod.key.name));
         let is_ready =
             |pod: &&Arc<Pod>| publishes_all || pod.is_ready() && !pod.is_terminating() && is_chosen(pod);
         (self.pods, self.ready) = (pods.len(), pods.iter().filter(is_ready).count());

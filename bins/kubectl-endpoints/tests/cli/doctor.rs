@@ -62,12 +62,12 @@ async fn the_add_on_is_no_second_controller() {
                 "--leader-elect-resource-name=kube-endpoint-manager-addon"]}]},
         "status": {"phase": "Running"},
     });
-    let now = format!("{:.6}", jiff::Timestamp::now());
+    let now = "2099-01-01T00:00:00.000000Z";
     let held = |namespace: &str, name: &str, holder: &str| {
         let mut lease = lease(name, holder);
         lease["metadata"]["namespace"] = namespace.into();
-        lease["spec"]["acquireTime"] = now.as_str().into();
-        lease["spec"]["renewTime"] = now.as_str().into();
+        lease["spec"]["acquireTime"] = now.into();
+        lease["spec"]["renewTime"] = now.into();
         lease
     };
     let leases = [
