@@ -373,7 +373,7 @@ fn the_add_on_beside_kube_controller_manager_is_no_second_writer() {
     let slices = outputs(OutputKind::EndpointSlice, &[slice("web-a", KCM, 130), attached_slice(20)]);
     let facts = Facts {
         slices: Ok(slices),
-        managers: Ok(vec![pod.clone()]),
+        managers: Ok(vec![pod]),
         leases_elsewhere: Ok(vec![held.clone()]),
         manager_reviews: Some(Ok(Vec::new())),
         ..upstream_only()
