@@ -1,6 +1,7 @@
 //! The possible faults of a Service itself, its slices and its Endpoints.
 
 mod addresses;
+mod annotations;
 mod attached;
 mod consumers;
 mod elsewhere;
@@ -24,7 +25,8 @@ use crate::details::write_optional_time;
 use crate::leader::Leads;
 use crate::near::{NearMatch, OtherKeys};
 use crate::refused::Refused;
-use crate::{Elsewhere, NamedPort, Open, Unserved};
+use crate::unviewed::MistypedKey;
+use crate::{Elsewhere, NamedPort, Open, Rehearsal, Unserved};
 
 pub use topology::Withheld;
 
@@ -150,6 +152,21 @@ pub enum Fault {
         annotation: Text,
         /// Its value.
         value: Text,
+    },
+    /// [`Code::AnnotationIgnored`](crate::Code::AnnotationIgnored)
+    RetirementIgnored {
+        /// The value of the annotation.
+        value: Text,
+        /// The writer of the Endpoints, which does not know the annotation, or `None` if the value
+        /// is invalid.
+        by: Option<Text>,
+    },
+    /// [`Code::AnnotationMistyped`](crate::Code::AnnotationMistyped)
+    AnnotationMistyped {
+        #[serde(flatten)]
+        mistyped: MistypedKey,
+        /// True if nobody selects pods for the Service because of it.
+        none_is_left: bool,
     },
     /// [`Code::EndpointsNotMirrored`](crate::Code::EndpointsNotMirrored)
     EndpointsNotMirrored {
@@ -408,11 +425,18 @@ pub enum Fault {
         /// Names of EndpointSelectors of the namespace.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         others: Vec<Text>,
+        /// Other namespaces with an EndpointSelector of this name.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        namespaces: Vec<Text>,
     },
     /// [`Code::EndpointSelectorInvalid`](crate::Code::EndpointSelectorInvalid)
     EndpointSelectorInvalid { endpoint_selector: Text, reason: String },
     /// [`Code::EndpointSelectorOverridden`](crate::Code::EndpointSelectorOverridden)
-    EndpointSelectorOverridden { endpoint_selector: Text },
+    EndpointSelectorOverridden {
+        endpoint_selector: Text,
+        #[serde(flatten)]
+        rehearsal: Rehearsal,
+    },
     /// [`Code::HandOverHeld`](crate::Code::HandOverHeld)
     HandOverHeld {
         /// The EndpointSelector that takes the Service over, or `None` if its selector does.

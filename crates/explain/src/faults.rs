@@ -1,6 +1,7 @@
 //! Looks for faults of a Service itself, its slices and its Endpoints.
 
 mod addresses;
+mod annotations;
 mod attached;
 mod behind;
 mod consumers;
@@ -171,6 +172,7 @@ impl Looked<'_> {
                 value: value.clone(),
             });
         }
+        self.of_annotations(faults);
         if service.ports.is_empty() && self.served.by == ServedBy::KubeProxy {
             faults.push(Fault::NoServicePorts);
         }
@@ -238,8 +240,10 @@ impl Looked<'_> {
             None => plan.iter().flat_map(|plan| not_mirrored(&plan.verdicts)).collect(),
         };
         if known.endpoints && endpoints.is_none() && slices.is_empty() {
-            let unlabelled = self.objects.unviewed.unlabelled_slices(&self.service.key);
-            faults.push(Fault::NoSelector { unlabelled });
+            if !self.names_a_selector_wrongly() {
+                let unlabelled = self.objects.unviewed.unlabelled_slices(&self.service.key);
+                faults.push(Fault::NoSelector { unlabelled });
+            }
             return;
         }
         let is_behind = plan.is_some_and(|plan| !plan.writes.is_empty());

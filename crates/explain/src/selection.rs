@@ -43,11 +43,18 @@ impl<'a> Selection<'a> {
         if let Some(selector) = service.selector.as_ref().filter(|_| service.selects_pods()) {
             return Self::Own(selector);
         }
-        let Some(name) = service.endpoint_selector() else { return Self::None };
+        match service.endpoint_selector() {
+            Some(name) => Self::named(objects, &service.key.namespace, name, known),
+            None => Self::None,
+        }
+    }
+
+    /// Returns the selection of the EndpointSelector of this name.
+    pub(crate) fn named(objects: &'a Objects, namespace: &Text, name: &'a Text, known: Known) -> Self {
         if !known.selectors {
             return Self::NotKnown { name };
         }
-        let key = ObjectKey { namespace: service.key.namespace.clone(), name: name.clone() };
+        let key = ObjectKey { namespace: namespace.clone(), name: name.clone() };
         let object = objects.endpoint_selectors.get(&key).map(|object| &**object);
         match object.map(|object| (object, object.selector.as_ref())) {
             Some((object, Ok(selector))) => Self::Attached { name, object, selector },
@@ -237,6 +244,11 @@ pub(crate) fn overridden(service: &Service) -> Option<&Text> {
     name.filter(|_| service.selects_pods())
 }
 
+/// Returns the name in the annotation of a Service, also if the Service has a selector, which wins.
+pub fn names_selector(service: &Service) -> Option<&Text> {
+    service.endpoint_selector().or_else(|| overridden(service))
+}
+
 /// Returns true if an object is an EndpointSelector of this project. Without a version it is.
 pub(crate) fn is_of_group(object: &serde_json::Value) -> bool {
     let group = object["apiVersion"].as_str().map(|version| version.split('/').next());
@@ -259,9 +271,17 @@ impl Objects {
         self.endpoint_selectors.get(key)
     }
 
-    /// Returns the selector of the EndpointSelector that a Service names, if it selects pods.
+    /// Returns the selector of the EndpointSelector that a Service is attached to, if it selects
+    /// pods.
     pub fn attached_selector(&self, service: &Service) -> Option<&LabelSelector> {
-        let name = service.endpoint_selector()?.clone();
+        service.endpoint_selector()?;
+        self.named_selector(service)
+    }
+
+    /// Returns the selector of the EndpointSelector that a Service names, if it selects pods, also
+    /// if the Service has a selector of its own.
+    pub fn named_selector(&self, service: &Service) -> Option<&LabelSelector> {
+        let name = names_selector(service)?.clone();
         let key = ObjectKey { namespace: service.key.namespace.clone(), name };
         self.endpoint_selectors.get(&key)?.selector.as_ref().ok()
     }
@@ -296,6 +316,12 @@ impl Objects {
             self.pod(&key).is_none()
         };
         names.filter(is_missing).cloned().collect()
+    }
+
+    /// Returns the other namespaces with an EndpointSelector of this name.
+    pub(crate) fn namespaces_of_selector(&self, key: &ObjectKey) -> Vec<Text> {
+        let others = self.endpoint_selectors.keys().filter(|other| *other.name == *key.name);
+        others.map(|other| &other.namespace).filter(|other| **other != key.namespace).cloned().collect()
     }
 
     /// Returns the names of the EndpointSelectors of a namespace.

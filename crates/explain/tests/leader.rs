@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
 
 use kube_endpoint_core_model::well_known::SELECTOR_CONTROLLER;
-use kube_endpoint_explain::{Code, Objects, Options, Severity, explain};
+use kube_endpoint_explain::{Code, Objects, Options, Severity, diff, explain};
 use serde_json::{Value, json};
 
 use crate::faults::now;
@@ -58,6 +58,31 @@ fn fault_of(objects: &Objects, code: Code) -> Option<(String, Severity)> {
 fn a_leader_that_the_slices_show_leads_whatever_the_clock_says() {
     let objects = by_lease(&[1], Some(lease("web-1_6bb9", "2026-01-01T00:00:11.000000Z")));
     assert_eq!(fault_of(&objects, Code::NobodyLeads), None);
+}
+
+/// Both come from one choice of the leader.
+#[test]
+fn diff_wants_the_leader_that_explain_names() {
+    let old = "2026-01-01T00:00:11.000000Z";
+    for renewed in [old.to_owned(), recent()] {
+        for (published, holder) in
+            [(&[][..], "web-1"), (&[1], "web-1"), (&[2], "web-1"), (&[1], ""), (&[], "x")]
+        {
+            let objects = by_lease(published, Some(lease(holder, &renewed)));
+            let options = Options::default();
+            let explained = explain(&objects, &key(), &objects.topology(0.0), now(), None, &options).unwrap();
+            let leads = explained.selected_by.unwrap().leads.unwrap().pods;
+            let shown: Vec<String> = published.iter().map(|number| format!("web-{number}")).collect();
+            let changes = diff(&objects, now(), &options).unwrap();
+            assert_eq!(
+                changes.is_empty(),
+                leads.iter().map(|pod| &**pod).eq(shown.iter()),
+                "{leads:?} {changes:#?}"
+            );
+        }
+    }
+    let dead = by_lease(&[], Some(lease("web-1_6bb9", old)));
+    insta::assert_snapshot!(told(&dead));
 }
 
 /// The time of a renewal that counts.

@@ -78,4 +78,4 @@ pub use leadership::{
     Ended, LAST_WRITES_ANNOTATION, LastWrites, LeaderElectionError, Leadership, Predecessor,
 };
 pub use metrics::{LEASE_HELD, MASTER_STATUS, SLOWPATH};
-pub use options::{ElectorOptions, InvalidElectorOptions};
+pub use options::{ElectorOptions, InvalidElectorOptions, RESERVED};

@@ -317,6 +317,11 @@ impl Election {
             Purpose::FastRenew | Purpose::Renew => lease.renewed(identity, seconds, wall_clock),
             Purpose::Acquire => {
                 let has_seen = self.observed.has_seen_lease();
+                let reserve_for = self.options.reserve_for;
+                // A Lease that this candidate has seen was deleted, and its leader may write.
+                if !has_seen && !reserve_for.is_zero() {
+                    return Request::Create(lease.reserved(reserve_for, wall_clock));
+                }
                 self.inherited = has_seen.then(|| lease.last_writes().unwrap_or_default());
                 lease.acquired(identity, seconds, wall_clock)
             }

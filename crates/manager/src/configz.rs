@@ -95,8 +95,15 @@ pub(crate) fn configz(settings: &Settings) -> Value {
 }
 
 fn leader_election_json(settings: &LeaderElectionSettings) -> Value {
-    let LeaderElectionSettings { namespace, name, identity, lease_duration, renew_deadline, retry_period } =
-        settings;
+    let LeaderElectionSettings {
+        namespace,
+        name,
+        identity,
+        lease_duration,
+        renew_deadline,
+        retry_period,
+        reserve_for,
+    } = settings;
     json!({
         "resourceNamespace": namespace,
         "resourceName": name,
@@ -104,6 +111,7 @@ fn leader_election_json(settings: &LeaderElectionSettings) -> Value {
         "leaseDuration": duration(lease_duration),
         "renewDeadline": duration(renew_deadline),
         "retryPeriod": duration(retry_period),
+        "reserveFor": duration(reserve_for),
     })
 }
 

@@ -2,13 +2,15 @@
 
 use kube_endpoint_core_model::well_known::ANNOTATION_ENDPOINT_SELECTOR;
 use kube_endpoint_core_model::{ObjectKey, Text};
+use serde_json::json;
 
 use super::text::names;
 use super::{Fault, unserved};
+use crate::doctor::Answer;
 use crate::leader::{Leads, LeadsBy, NobodyLeads};
 use crate::remedy::Person::{ClusterAdministrator, EndpointsWriter, PodOwner, ServiceOwner};
 use crate::selection::RESOURCE;
-use crate::{Remedy, Step};
+use crate::{PatchForm, Rehearsal, Remedy, Step};
 
 /// Says that a Service names an EndpointSelector that does not exist.
 pub(super) fn not_found(name: &str, is_served: bool, is_name: bool, others: &[Text]) -> String {
@@ -19,6 +21,18 @@ pub(super) fn not_found(name: &str, is_served: bool, is_name: bool, others: &[Te
         (true, true, others) => format!("; the namespace has {}", names(others)),
     };
     format!("EndpointSelector {name} does not exist, so endpoints leave and none comes{why}")
+}
+
+/// Says which other namespaces have an EndpointSelector of the name.
+pub(super) fn elsewhere(namespaces: &[Text]) -> String {
+    match namespaces {
+        [] => String::new(),
+        [one] => format!("; the namespace {one} has one of this name, which selects pods of that namespace"),
+        more => format!(
+            "; the namespaces {} have one of this name, which selects pods of its own namespace",
+            names(more)
+        ),
+    }
 }
 
 pub(super) fn not_found_remedy(service: &ObjectKey, name: &str, is_served: bool, is_name: bool) -> Remedy {
@@ -48,6 +62,62 @@ pub(super) fn not_found_remedy(service: &ObjectKey, name: &str, is_served: bool,
 /// Says that the EndpointSelector of a Service selects nothing.
 pub(super) fn invalid(name: &str, reason: &str) -> String {
     format!("EndpointSelector {name} is not accepted, so endpoints leave and none comes: {reason}")
+}
+
+/// Says what the EndpointSelector would do for a Service whose selector wins.
+pub(super) fn overridden(name: &str, rehearsal: &Rehearsal) -> String {
+    let Rehearsal { pods, ready, coming, going, obstacles, .. } = rehearsal;
+    let obstacles = obstacles.join("; ");
+    match rehearsal.is_ready_to_attach {
+        Answer::No => {
+            format!("the Service has a selector, which wins, and is not ready to attach: {obstacles}")
+        }
+        Answer::NotKnown => {
+            format!("the Service has a selector, which wins, and may be ready to attach: {obstacles}")
+        }
+        Answer::Yes => {
+            let noun = if *pods == 1 { "pod" } else { "pods" };
+            let moves = [("come", coming), ("go", going)].map(|(verb, moving)| match moving.count {
+                0 => format!("none would {verb}"),
+                _ => format!("{} would {verb}", moving.names()),
+            });
+            let moves = match (coming.count, going.count) {
+                (0, 0) => ", the same that the Service selects now".to_owned(),
+                _ => format!("; {}", moves.join(", and ")),
+            };
+            format!(
+                "the Service has a selector, which wins, and is ready to attach: EndpointSelector {name} selects {pods} {noun}, {ready} ready{moves}"
+            )
+        }
+    }
+}
+
+/// Says how to attach a Service that has a selector, or what to look at before.
+fn overridden_remedy(service: &ObjectKey, name: &str, rehearsal: &Rehearsal) -> Remedy {
+    if rehearsal.is_ready_to_attach != Answer::Yes {
+        let sentence = format!(
+            "Leave spec.selector as it is until that is mended, or remove the annotation {ANNOTATION_ENDPOINT_SELECTOR}"
+        );
+        let all = Step::kubectl_in(&service.namespace, ["get", RESOURCE]);
+        return Remedy::ask(ServiceOwner, sentence).shown_by([all]);
+    }
+    let path = ANNOTATION_ENDPOINT_SELECTOR.replace('/', "~1");
+    let attach = Step::Patch {
+        kind: "service",
+        object: service.clone(),
+        form: PatchForm::Json,
+        patch: json!([
+            {"op": "test", "path": format!("/metadata/annotations/{path}"), "value": name},
+            {"op": "remove", "path": "/spec/selector"},
+        ]),
+    };
+    Remedy::ask(
+        ServiceOwner,
+        format!(
+            "Remove spec.selector if EndpointSelector {name} should select the pods; otherwise remove the annotation {ANNOTATION_ENDPOINT_SELECTOR}, or leave both"
+        ),
+    )
+    .then([attach])
 }
 
 /// Says what to do about an EndpointSelector that selects nothing or the wrong pods.
@@ -262,12 +332,9 @@ impl Fault {
                 endpoint_selector,
                 format!("Correct EndpointSelector {endpoint_selector} as the message says"),
             ),
-            Self::EndpointSelectorOverridden { endpoint_selector } => Remedy::ask(
-                ServiceOwner,
-                format!(
-                    "Remove the annotation {ANNOTATION_ENDPOINT_SELECTOR}, or remove spec.selector if EndpointSelector {endpoint_selector} should select the pods"
-                ),
-            ),
+            Self::EndpointSelectorOverridden { endpoint_selector, rehearsal } => {
+                overridden_remedy(service, endpoint_selector, rehearsal)
+            }
             Self::HandOverHeld { endpoint_selector, .. } => held_remedy(service, endpoint_selector.as_ref()),
             Self::EndpointSelectorUnserved { .. } => unserved_remedy(),
             Self::SliceKept { slice, by, is_certain, endpoints, .. } => {

@@ -7,8 +7,8 @@ use kube_endpoint_core_model::{ObjectKey, Text};
 
 use super::text::{and, names};
 use super::{
-    Fault, UnusedSlice, addresses, attached, consumers, elsewhere, families, ports, selector, topology,
-    undeclared, unserved,
+    Fault, UnusedSlice, addresses, annotations, attached, consumers, elsewhere, families, ports, selector,
+    topology, undeclared, unserved,
 };
 use crate::pod_reason::{capital, held};
 use crate::remedy::Person::{ClusterAdministrator, EndpointsWriter, ServiceOwner};
@@ -241,6 +241,8 @@ impl Fault {
                 )
                 .then([remove])
             }
+            Self::RetirementIgnored { by, .. } => annotations::retirement_remedy(service, by.is_some()),
+            Self::AnnotationMistyped { mistyped, .. } => annotations::mistyped_remedy(service, mistyped),
             Self::AddressNotMirrored { .. } => {
                 Remedy::ask(EndpointsWriter, "Correct the addresses, or write EndpointSlices yourself")
             }

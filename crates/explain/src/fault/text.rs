@@ -6,8 +6,8 @@ use kube_endpoint_core_model::Text;
 use kube_endpoint_core_model::well_known::LABEL_HEADLESS;
 
 use super::{
-    Fault, LocalPolicy, NoPods, UnusedSlice, addresses, attached, consumers, elsewhere, families, ports,
-    selector, topology, undeclared, unserved,
+    Fault, LocalPolicy, NoPods, UnusedSlice, addresses, annotations, attached, consumers, elsewhere,
+    families, ports, selector, topology, undeclared, unserved,
 };
 use crate::consumers::kube_proxy::LABEL_SERVICE_PROXY_NAME;
 use crate::finding::Problem;
@@ -55,16 +55,20 @@ impl fmt::Display for Fault {
             Self::NoPodMatches { selector, endpoint_selector: Some(name), cause } => {
                 write!(f, "EndpointSelector {name} selects no pod: {selector}{}", cause.text())
             }
-            Self::EndpointSelectorNotFound { endpoint_selector, is_served, is_name, others } => {
-                f.write_str(&attached::not_found(endpoint_selector, *is_served, *is_name, others))
+            Self::EndpointSelectorNotFound { endpoint_selector, is_served, is_name, others, namespaces } => {
+                f.write_str(&attached::not_found(endpoint_selector, *is_served, *is_name, others))?;
+                f.write_str(&attached::elsewhere(namespaces))
             }
             Self::EndpointSelectorInvalid { endpoint_selector, reason } => {
                 f.write_str(&attached::invalid(endpoint_selector, reason))
             }
-            Self::EndpointSelectorOverridden { endpoint_selector } => write!(
-                f,
-                "the Service has a selector, so EndpointSelector {endpoint_selector}, which it names, has no effect"
-            ),
+            Self::EndpointSelectorOverridden { endpoint_selector, rehearsal } => {
+                f.write_str(&attached::overridden(endpoint_selector, rehearsal))
+            }
+            Self::RetirementIgnored { value, by } => {
+                f.write_str(&annotations::retirement_ignored(value, by.as_deref()))
+            }
+            Self::AnnotationMistyped { mistyped, .. } => f.write_str(&annotations::mistyped(mistyped)),
             Self::HandOverHeld { endpoint_selector, slices } => {
                 f.write_str(&attached::held(endpoint_selector.as_ref(), slices))
             }
@@ -348,7 +352,8 @@ impl Problem for Fault {
             Self::TopologyHintsWithheld { .. } => Code::TopologyHintsWithheld,
             Self::DistributionOverridden { .. } => Code::DistributionOverridden,
             Self::ClusterUnserved(_) => Code::ClusterUnserved,
-            Self::AnnotationIgnored { .. } => Code::AnnotationIgnored,
+            Self::AnnotationIgnored { .. } | Self::RetirementIgnored { .. } => Code::AnnotationIgnored,
+            Self::AnnotationMistyped { .. } => Code::AnnotationMistyped,
             Self::EndpointsNotMirrored { .. } => Code::EndpointsNotMirrored,
             Self::AddressNotMirrored { .. } => Code::AddressNotMirrored,
             Self::NoAddressesWritten => Code::NoAddressesWritten,
@@ -390,6 +395,7 @@ impl Problem for Fault {
         match self {
             Self::NotKnown { open: Open::NoTraffic, .. }
             | Self::ServiceTerminating { none_is_left: true, .. }
+            | Self::AnnotationMistyped { none_is_left: true, .. }
             | Self::MissingPodsServed { none_is_left: true, .. } => Severity::Error,
             Self::MissingPodsServed { left, .. } if !left.is_empty() => Severity::Error,
             Self::NoPodMatches { cause: NoPods::ScaledToZero { .. }, .. } => Severity::Info,

@@ -66,9 +66,10 @@ fn lease(record: &str, version: u64) -> Lease {
 }
 
 impl Script {
-    fn new() -> Self {
+    fn new(reserve_for: Duration) -> Self {
         let start = Instant::now();
-        let election = Election::new(ElectorOptions::new("kube-system", "l", "a"), 1, start);
+        let options = ElectorOptions { reserve_for, ..ElectorOptions::new("kube-system", "l", "a") };
+        let election = Election::new(options, 1, start);
         Self { election, start, now: start, version: 100, last_read: "", sent: None }
     }
 
@@ -171,7 +172,12 @@ impl Script {
 
 /// Plays the inputs, and compares what the candidate does after each of them.
 fn check(steps: &[(Input, &str)]) {
-    let mut script = Script::new();
+    check_reserving(Duration::ZERO, steps);
+}
+
+/// The same with a candidate that reserves a Lease which does not exist.
+fn check_reserving(reserve_for: Duration, steps: &[(Input, &str)]) {
+    let mut script = Script::new(reserve_for);
     let mut before = Vec::new();
     for (input, want) in steps {
         script.happen(input.clone());

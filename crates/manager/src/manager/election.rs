@@ -77,6 +77,7 @@ fn elector_options(settings: &LeaderElectionSettings, seed: u64) -> ElectorOptio
         lease_duration: settings.lease_duration,
         renew_deadline: settings.renew_deadline,
         retry_period: settings.retry_period,
+        reserve_for: settings.reserve_for,
     }
 }
 

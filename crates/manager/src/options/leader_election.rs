@@ -7,8 +7,8 @@ use clap::{ArgAction, Args};
 use super::values::boolean;
 use crate::go_duration;
 
-/// Flags of leader election. They are kube-controller-manager's, except `--leader-elect-identity`
-/// and the default of the Lease's name.
+/// Flags of leader election. They are kube-controller-manager's, except `--leader-elect-identity`,
+/// `--leader-elect-reserve-for` and the default of the Lease's name.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Leader election")]
 pub struct LeaderElectionOptions {
@@ -32,6 +32,11 @@ pub struct LeaderElectionOptions {
     /// Time between two attempts to acquire or to renew the Lease
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = go_duration::parse)]
     pub leader_elect_retry_period: Duration,
+
+    /// If the Lease does not exist yet, create it reserved: the replicas wait this long, or until
+    /// somebody releases it. 0 lets the first replica lead
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = go_duration::parse)]
+    pub leader_elect_reserve_for: Duration,
 
     /// Kind of the object that serves as lock; only `leases` is supported
     #[arg(long, value_name = "RESOURCE", default_value = "leases")]

@@ -355,6 +355,7 @@ mod tests {
             "--leader-elect-lease-duration=30s",
             "--leader-elect-renew-deadline=20s",
             "--leader-elect-retry-period=5s",
+            "--leader-elect-reserve-for=168h",
             "--leader-elect-resource-lock=leases",
             "--leader-elect-resource-name=shard-a",
             "--leader-elect-resource-namespace=default",
@@ -367,6 +368,7 @@ mod tests {
             lease_duration: Duration::from_secs(30),
             renew_deadline: Duration::from_secs(20),
             retry_period: Duration::from_secs(5),
+            reserve_for: Duration::from_secs(7 * 24 * 3600),
         };
         assert_eq!(got.unwrap().leader_election, Some(want));
     }
@@ -459,6 +461,7 @@ mod tests {
             &["--leader-elect-retry-period=0"],
             &["--leader-elect-renew-deadline=2.4s"],
             &["--leader-elect-lease-duration=10s"],
+            &["--leader-elect-reserve-for=59m"],
             &["--leader-elect-resource-lock=endpoints"],
             &["--leader-elect-resource-name="],
             &["--leader-elect-resource-namespace=a/b"],

@@ -1,6 +1,8 @@
 //! Tests the pods of the manifests: their flags, ports and probes fit the program, and they start
 //! without any other pod.
 
+use std::time::Duration;
+
 use clap::Parser;
 use kube_endpoint_controllers::{Options, ServingSettings, Settings};
 use serde_json::{Value, json};
@@ -45,6 +47,18 @@ pub(crate) fn the_program_accepts_the_arguments_of_each_pod() {
         let settings = settings(&pod);
         assert!(settings.leader_election.is_some(), "{name}: several replicas need leader election");
         assert!(!settings.dry_run, "{name}");
+    }
+}
+
+/// Beside kube-controller-manager nobody may write before the administrator says so; the add-on
+/// writes other objects.
+pub(crate) fn the_first_replica_reserves_the_lease() {
+    let week = Duration::from_secs(7 * 24 * 3600);
+    for (name, pod) in pods() {
+        assert_eq!(settings(&pod).leader_election.unwrap().reserve_for, week, "{name}");
+    }
+    for addon in ADDONS {
+        assert_eq!(settings(&pod(addon).1).leader_election.unwrap().reserve_for, Duration::ZERO, "{addon}");
     }
 }
 
