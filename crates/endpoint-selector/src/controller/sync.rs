@@ -122,7 +122,8 @@ impl SelectorReconciler {
         if standing == Standing::Overdue {
             match runtime.writer().writer().lease(&lease).await {
                 Ok(read) => {
-                    let selectors = self.leases.read(&lease, read, Instant::now());
+                    let is_settled = self.is_settled(runtime.cluster(), &lease.namespace);
+                    let selectors = self.leases.read(&lease, read, is_settled, Instant::now());
                     self.add_services_of(runtime, &selectors, None);
                     standing = self.leases.standing(&lease, Instant::now());
                 }

@@ -1,9 +1,10 @@
 //! Applies events about pods, Services and EndpointSelectors to the index that they share, and
 //! notifies handlers.
 
-use std::cmp::Ordering;
+use std::cmp;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use kube_endpoint_core_model::change::PodChange;
 use kube_endpoint_core_model::{EndpointSelector, ObjectKey, Pod, ResourceVersion, Service};
@@ -317,16 +318,14 @@ impl Cluster {
     }
 
     /// Lets reflectors list and watch the Leases that EndpointSelectors name.
-    fn update_lease_scopes(&self) {
-        let watched = self.watched_namespaces();
+    pub(crate) fn update_lease_scopes(&self) {
+        let by_namespace = self.inner.leases_by_namespace.load(Ordering::Relaxed);
         let scopes = {
             let index = self.inner.index.read();
-            watched.lease_scopes(index.lease_namespaces().cloned())
+            self.watched_namespaces().lease_scopes(index.lease_namespaces().cloned(), by_namespace)
         };
-        let progress = &self.inner.progress;
-        progress.set_scopes(Kind::Leases, scopes);
-        let is_synced = progress.is_complete(Kind::Leases);
-        self.metrics(Kind::Leases).synced.set(if is_synced { 1.0 } else { 0.0 });
+        self.inner.progress.set_scopes(Kind::Leases, scopes);
+        self.update_failure_metrics(Kind::Leases);
     }
 
     fn notify_selector(&self, change: &Change<EndpointSelector>, services: &[ObjectKey]) {
@@ -388,14 +387,14 @@ fn pod_event(
     loop {
         let order = match (before.peek(), now.peek()) {
             (None, None) => break,
-            (Some(_), None) => Ordering::Less,
-            (None, Some(_)) => Ordering::Greater,
+            (Some(_), None) => cmp::Ordering::Less,
+            (None, Some(_)) => cmp::Ordering::Greater,
             (Some(before), Some(now)) => before.cmp(now),
         };
         match order {
-            Ordering::Less => left.extend(before.next()),
-            Ordering::Greater => joined.extend(now.next()),
-            Ordering::Equal => {
+            cmp::Ordering::Less => left.extend(before.next()),
+            cmp::Ordering::Greater => joined.extend(now.next()),
+            cmp::Ordering::Equal => {
                 before.next();
                 stayed.extend(now.next());
             }
