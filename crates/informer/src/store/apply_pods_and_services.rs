@@ -1,10 +1,9 @@
 //! Applies events about pods, Services and EndpointSelectors to the index that they share, and
 //! notifies handlers.
 
-use std::cmp;
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::{Arc, atomic};
 
 use kube_endpoint_core_model::change::PodChange;
 use kube_endpoint_core_model::{EndpointSelector, ObjectKey, Pod, ResourceVersion, Service};
@@ -319,7 +318,7 @@ impl Cluster {
 
     /// Lets reflectors list and watch the Leases that EndpointSelectors name.
     pub(crate) fn update_lease_scopes(&self) {
-        let by_namespace = self.inner.leases_by_namespace.load(Ordering::Relaxed);
+        let by_namespace = self.inner.leases_by_namespace.load(atomic::Ordering::Relaxed);
         let scopes = {
             let index = self.inner.index.read();
             self.watched_namespaces().lease_scopes(index.lease_namespaces().cloned(), by_namespace)
@@ -387,14 +386,14 @@ fn pod_event(
     loop {
         let order = match (before.peek(), now.peek()) {
             (None, None) => break,
-            (Some(_), None) => cmp::Ordering::Less,
-            (None, Some(_)) => cmp::Ordering::Greater,
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
             (Some(before), Some(now)) => before.cmp(now),
         };
         match order {
-            cmp::Ordering::Less => left.extend(before.next()),
-            cmp::Ordering::Greater => joined.extend(now.next()),
-            cmp::Ordering::Equal => {
+            Ordering::Less => left.extend(before.next()),
+            Ordering::Greater => joined.extend(now.next()),
+            Ordering::Equal => {
                 before.next();
                 stayed.extend(now.next());
             }
