@@ -277,7 +277,7 @@ async fn a_namespace_that_cannot_be_read_delays_no_other() {
     assert_eq!(unreadable(&cluster, Kind::Pods), [""; 0]);
     assert_eq!(gauges(), [0.0, 1.0]);
 
-    // What has been listed stays.
+    // The store keeps its last state.
     let fault = forbid(&server, |request| request.namespace == "b");
     server.close_watches();
     sleep(Duration::from_secs(60)).await;

@@ -89,7 +89,7 @@ pub async fn check_retirement(client: &ApiClient, settings: &Settings) -> Result
         match has_endpoints_to_delete(&server, namespace).await {
             Ok(false) => {}
             Ok(true) => return Err(RetirementRefused::Needed(why)),
-            // What cannot be read is not deleted either, until it can, and the manager then asks again.
+            // Nothing is deleted there before it can be read, and then the manager asks again.
             Err(Unanswered { is_forbidden: true, why }) if settings.namespaces.len() > 1 => {
                 tracing::warn!(namespace, why, "the Endpoints of a namespace cannot be read");
             }

@@ -72,7 +72,7 @@ impl Problems {
         let mut batch = Batch::new(cluster, known);
         let mut namespace = next_namespace(cluster, None);
         while let Some(name) = namespace {
-            // What cannot be read would seem to be missing.
+            // Outputs would seem to be missing.
             if known_in(cluster, &name) == known {
                 batch.add(cluster, &name);
             }
