@@ -81,6 +81,8 @@ pub struct SelectorReconciler {
     slices: SliceSync,
     listed_pods: ListedPods,
     leases: Leases,
+    /// When the controller began.
+    began: OnceLock<Instant>,
     statuses: Statuses,
     rehearsals: Rehearsals,
     metrics: Metrics,
@@ -136,6 +138,11 @@ impl SelectorReconciler {
         }
     }
 
+    /// Returns true if changes of the Leases of a namespace prove that holders live.
+    fn is_settled(&self, cluster: &Cluster, namespace: &str) -> bool {
+        self.began.get().is_some_and(|began| cluster.is_listed_since(Kind::Leases, namespace, *began))
+    }
+
     fn is_own(&self, slice: &EndpointSlice) -> bool {
         slice.is_managed_by(&self.options.plan.manager)
     }
@@ -165,6 +172,7 @@ impl Reconciler for SelectorReconciler {
             slices,
             listed_pods: ListedPods::default(),
             leases: Leases::default(),
+            began: OnceLock::new(),
             statuses: Statuses::default(),
             rehearsals: Rehearsals::default(),
             metrics: Metrics::new(),
@@ -200,6 +208,14 @@ impl Reconciler for SelectorReconciler {
         self.begin_rehearsals(runtime);
     }
 
+    fn start_in(&self, runtime: &Runtime<Self>, namespace: &str) {
+        for selector in runtime.cluster().endpoint_selectors() {
+            if *selector.key.namespace == *namespace {
+                self.statuses.add(selector.key.clone());
+            }
+        }
+    }
+
     async fn background(&self, runtime: &Runtime<Self>) {
         let overdue = async {
             loop {
@@ -207,12 +223,11 @@ impl Reconciler for SelectorReconciler {
                 self.add_services_of(runtime, &selectors, None);
             }
         };
-        let settled = async {
-            runtime.cluster().relist(Kind::Leases, Instant::now()).await;
-            self.leases.settle();
-        };
+        // The changes of a namespace's Leases count when such a list has shown it.
+        let began = *self.began.get_or_init(Instant::now);
+        let listed = runtime.cluster().relist(Kind::Leases, began);
         tokio::join!(
-            settled,
+            listed,
             self.slices.background(runtime),
             self.statuses.write(runtime, &self.metrics, &self.rehearsals),
             self.rehearse(runtime),
@@ -282,7 +297,8 @@ impl Reconciler for SelectorReconciler {
 
     fn on_lease(&self, runtime: &Runtime<Self>, change: &Change<Lease>) {
         if let Some(lease) = &change.new {
-            let selectors = self.leases.see(lease, Instant::now());
+            let is_settled = self.is_settled(runtime.cluster(), &lease.key.namespace);
+            let selectors = self.leases.see(lease, is_settled, Instant::now());
             self.add_services_of(runtime, &selectors, change.arrived);
         }
     }

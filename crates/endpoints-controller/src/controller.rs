@@ -63,6 +63,29 @@ enum Leftover {
     ServiceDeleted,
 }
 
+impl EndpointsReconciler {
+    /// Queues those of these Endpoints that have no Service (upstream `checkLeftoverEndpoints`),
+    /// except leader-election locks, and those that another process cleans up. Somebody may have
+    /// deleted the Service while no controller ran, or may create it later: the sync finds out who
+    /// made the Endpoints.
+    fn queue_leftovers(&self, runtime: &Runtime<Self>, is_one: impl Fn(&ObjectKey) -> bool) {
+        let cluster = runtime.cluster();
+        let keys = match &self.options.leftovers_at_start {
+            LeftoversAtStart::All => cluster.endpoints_keys(),
+            LeftoversAtStart::Of(services) => services.clone(),
+        };
+        for key in keys.into_iter().filter(is_one) {
+            let Some(endpoints) = cluster.endpoints(&key) else { continue };
+            let is_lock = endpoints.is_lock();
+            let is_ours = || runtime.owns_leftover(&key, &endpoints.metadata.labels);
+            if cluster.service(&key).is_none() && !is_lock && is_ours() {
+                runtime.with_state(&key, |state| state.leftover = state.leftover.max(Leftover::AtStart));
+                runtime.add(key, Cause::Leftover);
+            }
+        }
+    }
+}
+
 impl Reconciler for EndpointsReconciler {
     type Output = Endpoints;
     type State = ServiceState;
@@ -90,26 +113,13 @@ impl Reconciler for EndpointsReconciler {
         true
     }
 
-    /// Queues the Endpoints that have no Service (upstream `checkLeftoverEndpoints`), except
-    /// leader-election locks, and those that another process cleans up. Somebody may have deleted
-    /// the Service while no controller ran, or may create it later: the sync finds out who made the
-    /// Endpoints.
     fn start(&self, runtime: &Runtime<Self>) {
         self.retirement.start();
-        let cluster = runtime.cluster();
-        let keys = match &self.options.leftovers_at_start {
-            LeftoversAtStart::All => cluster.endpoints_keys(),
-            LeftoversAtStart::Of(services) => services.clone(),
-        };
-        for key in keys {
-            let Some(endpoints) = cluster.endpoints(&key) else { continue };
-            let is_lock = endpoints.is_lock();
-            let is_ours = || runtime.owns_leftover(&key, &endpoints.metadata.labels);
-            if cluster.service(&key).is_none() && !is_lock && is_ours() {
-                runtime.with_state(&key, |state| state.leftover = state.leftover.max(Leftover::AtStart));
-                runtime.add(key, Cause::Leftover);
-            }
-        }
+        self.queue_leftovers(runtime, |_| true);
+    }
+
+    fn start_in(&self, runtime: &Runtime<Self>, namespace: &str) {
+        self.queue_leftovers(runtime, |key| *key.namespace == *namespace);
     }
 
     fn on_service(&self, runtime: &Runtime<Self>, change: &Change<Service>) {

@@ -20,7 +20,7 @@ use crate::leader::Leads;
 use crate::near::{NearIndex, NearMatch, NearMatches, near_matches};
 use crate::pod::{Judged, Place, PodExplanation, PortNames, Publication, ports_of};
 use crate::selection::{
-    Attachment, NotSelected, SelectedBy, Selection, not_selected, overridden, required_labels,
+    Attachment, NotSelected, SelectedBy, Selection, not_selected, required_labels,
 };
 use crate::traffic::Served;
 use crate::{Code, Fault, Known, Objects, Options, Planned, PodReason, age, faults, hint, planned, traffic};
@@ -209,8 +209,8 @@ fn selected_by(
         Selection::Attached { name, .. } => (name, Attachment::Attached),
         Selection::Unusable { name, .. } => (name, Attachment::Shrinking),
         Selection::NotKnown { name } => (name, Attachment::NotKnown),
-        Selection::Own(_) if is_held => (overridden(service)?, Attachment::HandingBack),
-        Selection::Own(_) => (overridden(service)?, Attachment::HandedBack),
+        Selection::Own(_) if is_held => (service.rehearsed_selector()?, Attachment::HandingBack),
+        Selection::Own(_) => (service.rehearsed_selector()?, Attachment::HandedBack),
         Selection::None => return None,
     };
     let mut by = SelectedBy {

@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::hand_over::made_by_controller;
-use crate::selection::{Selection, is_name, overridden};
+use crate::selection::{Selection, is_name};
 use crate::{Known, Objects, Options, Planned};
 
 /// The maximum number of Services that [`notes`] names.
@@ -79,7 +79,7 @@ pub fn notes(objects: &Objects, rendered: &[Rendered]) -> Vec<String> {
         notes.push(format!("{more} more Services have no endpoints."));
     }
     let named =
-        rendered.iter().filter_map(|one| Some((&one.object, overridden(objects.service(&one.object)?)?)));
+        rendered.iter().filter_map(|one| Some((&one.object, objects.service(&one.object)?.rehearsed_selector()?)));
     notes.extend(named.map(|(key, name)| {
         format!("{key}: its selector wins, so EndpointSelector {name}, which it names, has no effect.")
     }));

@@ -238,15 +238,9 @@ pub(crate) fn is_name(name: &str) -> bool {
     name.len() <= LONGEST_NAME && name.split('.').all(is_word)
 }
 
-/// Returns the name in the annotation of a Service that has a selector, too.
-pub(crate) fn overridden(service: &Service) -> Option<&Text> {
-    let name = service.annotations.get(ANNOTATION_ENDPOINT_SELECTOR).filter(|name| !name.is_empty());
-    name.filter(|_| service.selects_pods())
-}
-
 /// Returns the name in the annotation of a Service, also if the Service has a selector, which wins.
 pub fn names_selector(service: &Service) -> Option<&Text> {
-    service.endpoint_selector().or_else(|| overridden(service))
+    service.endpoint_selector().or_else(|| service.rehearsed_selector())
 }
 
 /// Returns true if an object is an EndpointSelector of this project. Without a version it is.

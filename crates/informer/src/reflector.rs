@@ -30,7 +30,7 @@ use crate::wire::echo;
 use crate::wire::list_parts::{ListParts, WatchParts};
 use crate::wire::request::{Target, get, list_path, next_chunk, next_chunk_since, watch_path};
 use crate::wire::undecodable::UndecodableObjects;
-use crate::{ApiClient, Cluster, KindFailure, Object, Origin, ReflectorOptions, Scope, Shard, StreamEvent};
+use crate::{ApiClient, Cluster, Object, Origin, ReflectorOptions, Scope, Shard, StreamEvent};
 
 /// Lists and watches one kind. A [`State`] says what it does next; this struct holds what lasts
 /// from one request to the next.
@@ -387,12 +387,6 @@ impl<'a, T: Object> Reflector<'a, T> {
         long_work(|| self.cluster.apply_in(&self.scope, event));
     }
 
-    /// Records a failure, or `None` when requests succeed again.
-    pub(crate) fn record_failure(&self, failure: Option<KindFailure>) {
-        let shown = self.cluster.inner.progress.set_failure(T::KIND, &self.scope, failure);
-        self.metrics().set_failing(shown.map(|failure| failure.reason));
-    }
-
     /// Ends a run of failures.
     fn succeeded(&mut self) {
         let failures = self.failures.count();
@@ -404,7 +398,7 @@ impl<'a, T: Object> Reflector<'a, T> {
                 "the API server answers again"
             );
             self.failures.reset();
-            self.record_failure(None);
+            self.cluster.record_failure(T::KIND, &self.scope, None);
         }
     }
 

@@ -38,6 +38,12 @@ pub enum RetirementRefused {
     Unknown(String),
 }
 
+/// The server has not told.
+struct Unanswered {
+    is_forbidden: bool,
+    why: String,
+}
+
 /// The metadata of Endpoints.
 #[derive(Deserialize)]
 struct Metadata {
@@ -74,15 +80,22 @@ pub async fn check_retirement(client: &ApiClient, settings: &Settings) -> Result
     // It only reads.
     let server = ApiWriter::new(client.clone(), RequestLimiter::unlimited(), agent)
         .with_controllers(Arc::clone(&settings.controller_field_managers));
-    let version = read("/version", async || server.server_version().await).await?;
+    let version = read("/version", async || server.server_version().await).await;
+    let version = version.map_err(|unanswered| RetirementRefused::Unknown(unanswered.why))?;
     let Some(why) = version.needs_endpoints(true) else { return Ok(()) };
     let mut scopes: Vec<Option<&str>> = settings.namespaces.iter().map(|name| Some(&**name)).collect();
     if scopes.is_empty() {
         scopes.push(None);
     }
     for namespace in scopes {
-        if has_endpoints_to_delete(&server, namespace).await? {
-            return Err(RetirementRefused::Needed(why));
+        match has_endpoints_to_delete(&server, namespace).await {
+            Ok(false) => {}
+            Ok(true) => return Err(RetirementRefused::Needed(why)),
+            // Nothing is deleted there before it can be read, and then the manager asks again.
+            Err(Unanswered { is_forbidden: true, why }) if settings.namespaces.len() > 1 => {
+                tracing::warn!(namespace, why, "the Endpoints of a namespace cannot be read");
+            }
+            Err(Unanswered { why, .. }) => return Err(RetirementRefused::Unknown(why)),
         }
     }
     tracing::warn!(%why, "no Endpoints of a controller are left, and none is written: --endpoints-default=retired");
@@ -91,10 +104,7 @@ pub async fn check_retirement(client: &ApiClient, settings: &Settings) -> Result
 
 /// Returns true if a namespace, or one of all, has Endpoints that a controller made and whose
 /// Service selects pods or does not exist.
-async fn has_endpoints_to_delete(
-    server: &ApiWriter,
-    namespace: Option<&str>,
-) -> Result<bool, RetirementRefused> {
+async fn has_endpoints_to_delete(server: &ApiWriter, namespace: Option<&str>) -> Result<bool, Unanswered> {
     let mut token: Option<String> = None;
     loop {
         let page = async || server.list_metadata::<Endpoints, _>(namespace, PAGE, token.as_deref()).await;
@@ -118,7 +128,7 @@ async fn has_endpoints_to_delete(
 
 /// Reads `what` from the server with `ask`. Asks again while there is no answer, or the server
 /// fails.
-async fn read<T>(what: &str, ask: impl AsyncFn() -> Result<T, WriteError>) -> Result<T, RetirementRefused> {
+async fn read<T>(what: &str, ask: impl AsyncFn() -> Result<T, WriteError>) -> Result<T, Unanswered> {
     let mut attempt = 1;
     loop {
         let answer = timeout(TIMEOUT, ask()).await;
@@ -130,7 +140,7 @@ async fn read<T>(what: &str, ask: impl AsyncFn() -> Result<T, WriteError>) -> Re
         let may_pass =
             matches!(error, WriteError::Busy { .. } | WriteError::Failed { .. } | WriteError::Unknown(_));
         if !may_pass || attempt == ATTEMPTS {
-            return Err(RetirementRefused::Unknown(error.to_string()));
+            return Err(Unanswered { is_forbidden: error.code() == Some(403), why: error.to_string() });
         }
         tracing::warn!(
             %error,

@@ -164,7 +164,8 @@ impl SelectorReconciler {
         }
         match runtime.writer().writer().lease(lease).await {
             Ok(read) => {
-                let selectors = self.leases.read(lease, read, Instant::now());
+                let is_settled = self.is_settled(runtime.cluster(), &lease.namespace);
+                let selectors = self.leases.read(lease, read, is_settled, Instant::now());
                 self.add_services_of(runtime, &selectors, None);
                 (self.leases.standing(lease, Instant::now()), None)
             }

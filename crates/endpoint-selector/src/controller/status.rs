@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use kube_endpoint_controller_runtime::Runtime;
+use kube_endpoint_controller_runtime::{Reconciler, Runtime};
 use kube_endpoint_core_model::endpoint_selector::Condition;
 use kube_endpoint_core_model::lease::{LONGEST_DURATION, Named};
 use kube_endpoint_core_model::time::rfc3339;
@@ -246,6 +246,10 @@ impl Statuses {
                 self.services.lock().remove(&key);
                 continue;
             };
+            // Otherwise the number of Services is not known.
+            if !runtime.cluster().covers(SelectorReconciler::kinds(), &key.namespace) {
+                continue;
+            }
             let accepted = Accepted::of(&selector, self.holder(&selector));
             metrics.selector(&key, !accepted.is_true);
             let services = runtime.cluster().services_of_selector(&selector.key).len() as i64;

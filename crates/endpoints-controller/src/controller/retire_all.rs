@@ -262,27 +262,35 @@ impl Inner {
 
     async fn list(&self, pass: &mut Pass) -> Result<(), Stopped> {
         let names = self.cluster.watched_namespaces().names();
-        let scopes: Vec<Option<&Text>> =
-            if names.len() == 0 { vec![None] } else { names.map(Some).collect() };
-        for namespace in scopes {
-            let mut token = None;
-            loop {
-                let page = self.writer.writer().list_metadata::<Endpoints, Listed>(
-                    namespace.map(|name| &**name),
-                    PAGE,
-                    token.as_deref(),
-                );
-                let MetadataPage { items, next } = page.await?;
-                for listed in &items {
-                    self.delete(listed, pass).await?;
-                }
-                token = next;
-                if token.is_none() {
-                    break;
-                }
+        if names.len() == 0 {
+            return self.list_namespace(None, pass).await;
+        }
+        let mut refused = None;
+        for namespace in names {
+            match self.list_namespace(Some(namespace), pass).await {
+                // This may be the namespace's alone.
+                Err(Stopped::Failed(error)) if error.code() == Some(403) => refused = Some(error),
+                listed => listed?,
             }
         }
-        Ok(())
+        refused.map_or(Ok(()), |error| Err(error.into()))
+    }
+
+    async fn list_namespace(&self, namespace: Option<&Text>, pass: &mut Pass) -> Result<(), Stopped> {
+        let namespace = namespace.map(|name| &**name);
+        let mut token = None;
+        loop {
+            let page =
+                self.writer.writer().list_metadata::<Endpoints, Listed>(namespace, PAGE, token.as_deref());
+            let MetadataPage { items, next } = page.await?;
+            for listed in &items {
+                self.delete(listed, pass).await?;
+            }
+            token = next;
+            if token.is_none() {
+                return Ok(());
+            }
+        }
     }
 
     /// Deletes an object, if it is to be deleted.

@@ -12,7 +12,7 @@ use super::Looked;
 use crate::fault::{Behind, NoPods};
 use crate::hand_over::made_by_controller;
 use crate::leader::is_without_effect;
-use crate::selection::{Selection, is_name, overridden};
+use crate::selection::{Selection, is_name};
 use crate::{Fault, Rehearsal};
 
 /// The maximum number of names of other EndpointSelectors in a message.
@@ -30,7 +30,7 @@ impl Looked<'_> {
         match self.selection {
             Selection::None | Selection::NotKnown { .. } => {}
             Selection::Own(_) => {
-                if let Some(name) = overridden(self.service) {
+                if let Some(name) = self.service.rehearsed_selector() {
                     let rehearsal = Rehearsal::of(objects, self.service, name, self.now, self.options);
                     let endpoint_selector = name.clone();
                     faults.push(Fault::EndpointSelectorOverridden { endpoint_selector, rehearsal });

@@ -153,7 +153,8 @@ impl TakeOver {
 
     /// Asks for the server's version of a kind, and waits for the answer about an output. About an
     /// input it asks only if the informer has listed it, and waits for a limited time: perhaps
-    /// nobody can list it, and some controllers do not need it. Otherwise it returns `None`.
+    /// nobody can list it, and some controllers do not need it. Otherwise it returns `None`, as for
+    /// an output that the server forbids.
     async fn ask(&self, kind: Kind) -> Option<Asked> {
         // The position comes first: while the server answers, the cache may read past the answer.
         let position = |namespace: &str| self.cluster.position_in(kind, namespace);
@@ -161,9 +162,9 @@ impl TakeOver {
         let position = namespaces.map(|namespace| position(namespace)).fold(position(""), Ord::max);
         let answer = self.server_version(kind);
         let server = if self.outputs.contains(&kind) {
-            answer.await
+            answer.await?
         } else if self.cluster.has_synced_kinds([kind]) {
-            timeout(LONGEST_LAG, answer).await.ok()?
+            timeout(LONGEST_LAG, answer).await.ok()??
         } else {
             return None;
         };
@@ -233,11 +234,12 @@ impl TakeOver {
         timeout(limit, reads).await.is_ok()
     }
 
-    /// Returns the server's current version of a kind, or `None` if the server does not serve the
-    /// kind. This asks until the server answers: a server without an answer would take no writes
-    /// either.
-    async fn server_version(&self, kind: Kind) -> Option<ResourceVersion> {
-        let mut reported = None;
+    /// Returns the server's current version of a kind, or `None` in the answer if the server does
+    /// not serve the kind. This asks until the server answers: a server without an answer would take
+    /// no writes either. But if it goes on to forbid the kind in all namespaces, this returns
+    /// `None`: the controllers of other kinds do not wait for that.
+    async fn server_version(&self, kind: Kind) -> Option<Option<ResourceVersion>> {
+        let (began, mut reported) = (Instant::now(), None);
         loop {
             let asked = Instant::now();
             let answer = kube_endpoint_informer::server_version_of(
@@ -256,13 +258,18 @@ impl TakeOver {
                             "the API server does not serve this kind any more; its versions are not compared"
                         );
                     }
-                    return version;
+                    return Some(version);
+                }
+                Err(error) if error.is_forbidden && began.elapsed() >= LONGEST_LIST => {
+                    let kind = kind.name();
+                    tracing::error!(kind, %error, "the server's version stays unknown; going on without");
+                    return None;
                 }
                 Err(error) if reported.as_ref() != Some(&error) => {
                     let kind = kind.name();
                     tracing::warn!(
                         kind,
-                        error,
+                        %error,
                         "the server's version is not known; it is asked until it answers"
                     );
                     reported = Some(error);

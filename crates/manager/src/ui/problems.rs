@@ -72,7 +72,10 @@ impl Problems {
         let mut batch = Batch::new(cluster, known);
         let mut namespace = next_namespace(cluster, None);
         while let Some(name) = namespace {
-            batch.add(cluster, &name);
+            // Outputs would seem to be missing.
+            if known_in(cluster, &name) == known {
+                batch.add(cluster, &name);
+            }
             if batch.size >= BATCH {
                 found.add(&batch.objects, &options, before, &mut late);
                 batch = Batch::new(cluster, known);

@@ -64,6 +64,8 @@ text_struct! {
         /// True if the Services of the namespace `team` have no Endpoints unless they say
         /// otherwise.
         retired: bool = false,
+        /// True if the managers list the two namespaces one by one.
+        namespaces: bool = false,
     }
 }
 
@@ -144,6 +146,9 @@ impl Setup {
         settings.endpoint_slice_batch_period = batch;
         settings.endpoints_batch_period = batch;
         settings.mirroring_batch_period = batch;
+        if self.namespaces {
+            settings.namespaces = vec!["default".to_owned(), "team".to_owned()];
+        }
         if self.retired {
             settings.retirement.namespaces = vec!["team".to_owned()];
         }

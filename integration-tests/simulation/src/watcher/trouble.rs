@@ -7,6 +7,7 @@ use kube_endpoint_embedded_apiserver::RequestInfo;
 
 use super::positions;
 use crate::history::{Fault, Kind, Selection, Verb};
+use crate::objects::namespace_name;
 
 /// How long after the server was set back, or after the faults that hid this, rules may be broken
 /// that hold only for one order of versions: 100 s until it is noticed, and a cold start.
@@ -314,6 +315,11 @@ fn refuses(fault: &Fault, request: &RequestInfo, status: u16) -> bool {
     match *fault {
         Fault::Refused { verb, kind, by, status: refused, .. } => {
             status == refused && Selection { verb, kind, by, ..Selection::default() }.matches(request)
+        }
+        Fault::Forbidden { kind, by, namespace } => {
+            status == 403
+                && Selection { kind, by, ..Selection::default() }.matches(request)
+                && request.namespace == namespace_name(namespace)
         }
         Fault::ContinueRefused { by, status: refused } => {
             let is_continued = request.parameter("continue").is_some();
