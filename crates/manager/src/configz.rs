@@ -93,8 +93,15 @@ pub(crate) fn configz(settings: &Settings) -> Value {
 }
 
 fn leader_election_json(settings: &LeaderElectionSettings) -> Value {
-    let LeaderElectionSettings { namespace, name, identity, lease_duration, renew_deadline, retry_period } =
-        settings;
+    let LeaderElectionSettings {
+        namespace,
+        name,
+        identity,
+        former: _,
+        lease_duration,
+        renew_deadline,
+        retry_period,
+    } = settings;
     json!({
         "resourceNamespace": namespace,
         "resourceName": name,
