@@ -92,11 +92,19 @@ impl Elector {
     }
 
     /// Records the events of client-go's resource lock on the Lease: `<identity> became leader` and
-    /// `<identity> stopped leading`. The recorder should not share a rate limit or a fence with the
+    /// `<identity> stopped leading`, and one if it took the Lease back. The recorder should not share a rate limit or a fence with the
     /// controllers.
     #[must_use]
     pub fn with_event_recorder(mut self, events: EventRecorder) -> Self {
         self.events = Some(events);
+        self
+    }
+
+    /// Takes the Lease back if exactly this holder has it. The caller knows that its process has
+    /// ended, as by [`IdentityFile`](crate::IdentityFile), and that this one is ready to lead.
+    #[must_use]
+    pub fn with_former(mut self, identity: String) -> Self {
+        self.election.take_back_from(identity);
         self
     }
 
@@ -159,7 +167,7 @@ impl Elector {
                 Action::End(ended) => {
                     self.log_end(&ended);
                     if ended != Ok(Ended::Standby) {
-                        self.record_event("stopped leading");
+                        self.record_event("LeaderElection", "stopped leading");
                     }
                     return ended;
                 }
@@ -228,7 +236,19 @@ impl Elector {
             (before, now) if before == now => return,
             (Leadership::Standby { .. }, Leadership::Leading { .. }) => {
                 tracing::info!(lease, identity, "successfully acquired lease");
-                self.record_event("became leader");
+                self.record_event("LeaderElection", "became leader");
+                if let Some(former) = self.election.took_back_from() {
+                    tracing::info!(
+                        lease,
+                        identity,
+                        former,
+                        "took the lease back from the former process, which has ended"
+                    );
+                    self.metrics.taken_back.increment(1);
+                    let what =
+                        format!("took the lease back from its former process {former}, which has ended");
+                    self.record_event("LeaseTakenBack", &what);
+                }
             }
             (_, Leadership::Contested { holder }) => {
                 tracing::warn!(
@@ -249,18 +269,16 @@ impl Elector {
         self.leadership.send_replace(now);
     }
 
-    /// Records that `<identity> <what>`. Upstream: `LeaseLock.RecordEvent`.
-    fn record_event(&self, what: &str) {
+    /// Records that `<identity> <what>`. Upstream: `LeaseLock.RecordEvent`, with the reason
+    /// `LeaderElection`.
+    fn record_event(&self, reason: &'static str, what: &str) {
         let Some(events) = &self.events else { return };
         let subject = match self.election.lease() {
             Some(lease) => lease.event_subject(),
             None => Lease::new(&self.options.namespace, &self.options.name).event_subject(),
         };
         let message = format!("{} {what}", self.options.identity);
-        events.record(
-            subject,
-            &PlannedEvent { event_type: EventType::Normal, reason: "LeaderElection", message },
-        );
+        events.record(subject, &PlannedEvent { event_type: EventType::Normal, reason, message });
     }
 
     /// Logs once until when a standby leaves a deleted Lease to its last holder.

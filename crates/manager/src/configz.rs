@@ -99,6 +99,7 @@ fn leader_election_json(settings: &LeaderElectionSettings) -> Value {
         namespace,
         name,
         identity,
+        former: _,
         lease_duration,
         renew_deadline,
         retry_period,

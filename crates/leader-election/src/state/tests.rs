@@ -28,6 +28,8 @@ enum Input {
     /// A watch shows a version that is older than what is known.
     ShowsOlder(&'static str),
     Stop,
+    /// A proof that the process `b` has ended.
+    BHasEnded,
 }
 
 mod leader;
@@ -108,6 +110,7 @@ impl Script {
                 self.election.event(event, self.now);
             }
             ShowsOlder(record) => self.election.event(Event::Applied(lease(record, 1)), self.now),
+            BHasEnded => self.election.take_back_from("b".into()),
             Stop => {
                 let last_writes = [("endpointslices", ResourceVersion(99))].into_iter().collect();
                 self.election.stop(Some(last_writes), self.now);
@@ -143,10 +146,11 @@ impl Script {
         };
         if let Leadership::Leading { until, predecessor } = self.election.leadership() {
             text += &format!(", leads until {}", self.ms(until));
-            if let Some(Predecessor { wrote_until, last_writes }) = predecessor {
+            if let Some(Predecessor { wrote_until, was_killed, last_writes }) = predecessor {
                 let version = last_writes.get("endpointslices");
                 let version = version.map_or_else(|| "?".to_owned(), |version| version.to_string());
-                text += &format!(" after {version} at {}", self.ms(wrote_until));
+                let killed = if was_killed { ", taken back" } else { "" };
+                text += &format!(" after {version} at {}{killed}", self.ms(wrote_until));
             }
         }
         if let Leadership::Contested { holder } = self.election.leadership() {

@@ -11,6 +11,11 @@
 //! the lease shows all of them. It need not if the last list of its cache began after that, or if
 //! there was no leader before.
 //!
+//! If this process took the lease back from its former process, which was killed, requests of that
+//! process may still be carried out, after every list. The watches show them, as they show writes
+//! of other clients, and the controllers put right what they changed. What this process leaves to
+//! its successor says nothing about writes until they cannot happen any more.
+//!
 //! A kind that the controllers only read may be older than both if its requests fail: the network
 //! was broken, and the next attempt is a while off. The new leader then lists this kind.
 //!
@@ -93,9 +98,15 @@ impl TakeOver {
     /// soon hands them on.
     pub(super) fn begin(&self, predecessor: Option<Predecessor>) -> BoxFuture<'static, LastWrites> {
         let wrote_until = predecessor.as_ref().map(|it| it.wrote_until);
+        let was_killed = predecessor.as_ref().is_some_and(|it| it.was_killed);
         let last_writes = predecessor.map(|it| it.last_writes).unwrap_or_default();
         self.continue_from(&last_writes);
-        tracing::info!(%last_writes, "taking over");
+        if let Some(wrote_until) = wrote_until.filter(|_| was_killed) {
+            for kind in &self.outputs {
+                self.cluster.ledger(*kind).writes_abandoned(wrote_until.into_std());
+            }
+        }
+        tracing::info!(%last_writes, was_killed, "taking over");
         let mut this = self.clone();
         async move {
             // This fails if discovery has ended, as in a shutdown.
@@ -174,7 +185,7 @@ impl TakeOver {
     /// Waits until the cache of a kind has read up to the version that the previous leader left.
     /// Returns this version if this process can hand it on to the next leader. If the version is
     /// unknown, waits for a list of an output that began at `wrote_until` or later: the previous
-    /// leader wrote nothing after that. Without a previous leader it waits for nothing, except for
+    /// leader began no write after that. Without a previous leader it waits for nothing, except for
     /// a list of an input whose last request failed.
     async fn catch_up(
         &self,

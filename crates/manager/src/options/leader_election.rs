@@ -1,5 +1,6 @@
 //! Flags of leader election.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgAction, Args};
@@ -8,7 +9,7 @@ use super::values::boolean;
 use crate::go_duration;
 
 /// Flags of leader election. They are kube-controller-manager's, except `--leader-elect-identity`,
-/// `--leader-elect-reserve-for` and the default of the Lease's name.
+/// `--leader-elect-identity-file`, `--leader-elect-reserve-for` and the default of the Lease's name.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Leader election")]
 pub struct LeaderElectionOptions {
@@ -54,4 +55,10 @@ pub struct LeaderElectionOptions {
     /// random suffix
     #[arg(long, value_name = "NAME")]
     pub leader_elect_identity: Option<String>,
+
+    /// File that this replica locks and leaves its identity in: after a crash, the next process of
+    /// its container takes the Lease back at once. It lies in a volume that outlives the container,
+    /// and no other replica uses it; default: a crash costs the lease duration
+    #[arg(long, value_name = "FILE")]
+    pub leader_elect_identity_file: Option<PathBuf>,
 }

@@ -23,6 +23,9 @@ pub struct LeaderElectionSettings {
     /// host name and its seed. Candidates on one host that may share a seed call
     /// [`Self::set_default_identity`] first.
     pub identity: Option<String>,
+    /// The identity of a process that is known to have ended: the manager takes its Lease back.
+    /// [`Self::open_identity_file`] sets it.
+    pub former: Option<String>,
     /// The time that a standby waits after the last renewal that it saw, before it takes the Lease.
     pub lease_duration: Duration,
     /// The time for which the leader tries to renew before it gives up; less than `lease_duration`.
@@ -41,6 +44,7 @@ impl Default for LeaderElectionSettings {
             namespace: "kube-system".into(),
             name: "kube-endpoint-manager".into(),
             identity: None,
+            former: None,
             lease_duration: Duration::from_secs(15),
             renew_deadline: Duration::from_secs(10),
             retry_period: Duration::from_secs(2),
@@ -112,6 +116,7 @@ impl TryFrom<&LeaderElectionOptions> for LeaderElectionSettings {
             namespace: named("--leader-elect-resource-namespace", &options.leader_elect_resource_namespace)?,
             name: named("--leader-elect-resource-name", &options.leader_elect_resource_name)?,
             identity,
+            former: None,
             lease_duration: lease,
             renew_deadline: renew,
             retry_period: retry,

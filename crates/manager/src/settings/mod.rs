@@ -365,6 +365,7 @@ mod tests {
             namespace: "default".into(),
             name: "shard-a".into(),
             identity: Some("one".into()),
+            former: None,
             lease_duration: Duration::from_secs(30),
             renew_deadline: Duration::from_secs(20),
             retry_period: Duration::from_secs(5),

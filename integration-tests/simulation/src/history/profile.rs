@@ -149,6 +149,7 @@ fn setup(profile: Profile, seed: u64, random: &mut Random) -> Setup {
         beside: matches!(profile, Profile::Beside | Profile::Leading),
         retired: profile == Profile::Retired && seed.is_multiple_of(3),
         namespaces: false,
+        takes_back: lease.is_some() && seed % 3 == 1,
     }
 }
 

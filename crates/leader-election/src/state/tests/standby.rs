@@ -117,6 +117,65 @@ fn a_deleted_lease_had_a_leader_if_this_candidate_saw_it() {
 }
 
 #[test]
+fn a_lease_of_the_former_process_is_taken_back_at_once() {
+    check(&[
+        (BHasEnded, "get"),
+        (At(10), "wait"),
+        (Reads("b 15 4"), "update a 15 5"),
+        (Done, "wait until 2010, leads until 10010 after ? at 10, taken back"),
+    ]);
+    // A renewal that it had sent is no sign of life: the next read has another version.
+    check(&[
+        (BHasEnded, "get"),
+        (Reads("b 15 4"), "update a 15 5"),
+        (At(20), "wait"),
+        (Shows("b 15 4"), "wait"),
+        (Conflict, "get"),
+        (Reads("b 15 4"), "update a 15 5"),
+        (Done, "wait until 2020, leads until 10020 after ? at 20, taken back"),
+    ]);
+    // The answer is lost.
+    check(&[
+        (BHasEnded, "get"),
+        (Reads("b 15 4"), "update a 15 5"),
+        (Lost, "get"),
+        (Reads("a 15 5"), "update a 15 5"),
+        (Done, "wait until 2000, leads until 10000 after ? at 0, taken back"),
+    ]);
+    // It had acquired the Lease with its last request, which is carried out late.
+    check(&[
+        (BHasEnded, "get"),
+        (Reads("c 15 4"), "wait for the next poll"),
+        (At(5000), "get"),
+        (Reads("b 15 5"), "update a 15 6"),
+        (Done, "wait until 7000, leads until 15000 after ? at 5000, taken back"),
+    ]);
+}
+
+#[test]
+fn a_lease_of_another_holder_than_the_former_process_is_not_taken_back() {
+    for holder in ["c 15 4", "b2 15 4", "B 15 4", "bb 15 4"] {
+        check(&[(BHasEnded, "get"), (Reads(holder), "wait for the next poll"), (At(5000), "get")]);
+    }
+    // A standby was quicker.
+    check(&[
+        (BHasEnded, "get"),
+        (Reads("b 15 4"), "update a 15 5"),
+        (Conflict, "get"),
+        (Reads("c 15 5"), "wait for the next poll"),
+        (At(15_000), "get"),
+        (Reads("c 15 5"), "update a 15 6"),
+        (Done, "wait until 17000, leads until 25000 after ? at 15000"),
+    ]);
+    // The former process released it, and left its last writes.
+    check(&[
+        (BHasEnded, "get"),
+        (Reads("'' 1 4 annotated"), "update a 15 5"),
+        (Done, "wait until 2000, leads until 10000 after 77 at 0"),
+    ]);
+}
+
+#[test]
 fn a_released_lease_is_taken_at_once() {
     check(&[
         (At(0), "get"),
