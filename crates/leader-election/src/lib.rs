@@ -72,7 +72,7 @@ mod requests;
 mod state;
 mod watch;
 
-pub use elector::Elector;
+pub use elector::{Elector, LowerVersion};
 pub use health::{LeaseHealth, LeaseOverdue};
 pub use leadership::{
     Ended, LAST_WRITES_ANNOTATION, LastWrites, LeaderElectionError, Leadership, Predecessor,
