@@ -137,7 +137,8 @@ impl<R: Reconciler> Runtime<R> {
         let observed = if new.is_some() {
             tracker.observe_applied(owner.as_ref(), &object, &metadata.uid, metadata.resource_version)
         } else {
-            tracker.observe_deleted(owner.as_ref(), &object, &metadata.uid)
+            let position = self.position(&object.namespace);
+            tracker.observe_deleted(owner.as_ref(), &object, &metadata.uid, position)
         };
         let managed = |output: Option<&R::Output>| {
             output.filter(|output| self.reconciler.manages(output)).and_then(Output::owner)

@@ -523,6 +523,12 @@ impl Cluster {
         self.inner.progress.require_lists();
     }
 
+    /// Makes the reflectors list all kinds again because stores may differ from the server, at most
+    /// once in ten minutes. Returns true if they do.
+    pub fn list_again_for_doubt(&self) -> bool {
+        self.inner.progress.require_lists_for_doubt()
+    }
+
     /// Records evidence that the server's storage went back, as a part of a sentence: "the Lease
     /// has version 3, although 9 was read before". [`Self::storage_went_back`] then completes.
     pub fn report_storage_went_back(&self, evidence: impl Into<String>) {

@@ -22,7 +22,7 @@ use crate::error::ListWatchError;
 use crate::metrics::KindMetrics;
 use crate::reflector::backoff::Failures;
 use crate::reflector::state::{Connection, Listing, ShortWatches, State, WatchEnd};
-use crate::reflector::version_check::{VersionChecks, compare};
+use crate::reflector::version_check::{Compared, VersionChecks, compare};
 use crate::store::list_builder::ListBuilder;
 use crate::store::long_work::long_work;
 use crate::wire::decode::{self, Frame, Raw, Undecodable};
@@ -240,10 +240,15 @@ impl<'a, T: Object> Reflector<'a, T> {
         }
     }
 
-    /// Compares the server's version with that of a watch.
+    /// Compares the server's version with that of a watch. If it was lower and is not any more, the
+    /// next step lists the kind.
     pub(crate) async fn check_version(&mut self, from: ResourceVersion) -> Result<(), ListWatchError> {
         let target = Target::new(&T::RESOURCE, &self.scope);
-        compare::<T>(self.client.clone(), target, self.options.idle_timeout, from).await
+        let compared = compare::<T>(self.client.clone(), target, self.options.idle_timeout, from).await?;
+        if compared == Compared::LowerOnce {
+            self.cluster.inner.progress.version_was_lower(T::KIND, &self.scope);
+        }
+        Ok(())
     }
 
     /// Checks the version of a complete list before the store applies it.

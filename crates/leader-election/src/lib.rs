@@ -77,7 +77,7 @@ mod requests;
 mod state;
 mod watch;
 
-pub use elector::Elector;
+pub use elector::{Elector, LowerVersion};
 pub use health::{LeaseHealth, LeaseOverdue};
 pub use identity_file::{CRASH_PERIOD, IdentityFile, IdentityFileError, Machine, NoFormer, Record};
 pub use leadership::{

@@ -18,7 +18,7 @@ use crate::reflector::history::History;
 use crate::reflector::status::KindFailure;
 use crate::{Kind, Kinds, Scope, WatchedNamespaces};
 
-/// The shortest time between two relists of all kinds because a store differed from the server.
+/// The shortest time between two relists of all kinds because stores may differ from the server.
 const DIFFERED: Duration = Duration::from_secs(600);
 
 /// The progress of all kinds.
@@ -252,15 +252,22 @@ impl Progress {
         state.last_event = None;
         let differs = std::mem::take(&mut state.suspected) && lost;
         drop(state);
-        if !differs {
-            return;
+        if differs {
+            self.require_lists_for_doubt();
         }
+    }
+
+    /// Makes the reflectors list all kinds because stores may differ from the server, at most once
+    /// in ten minutes. Returns true if they do.
+    pub(crate) fn require_lists_for_doubt(&self) -> bool {
         let now = Instant::now();
         let mut last = self.differed.lock();
-        if last.is_none_or(|last| now - last >= DIFFERED) {
+        let is_due = last.is_none_or(|last| now - last >= DIFFERED);
+        if is_due {
             *last = Some(now);
             self.require_lists();
         }
+        is_due
     }
 
     /// Forgets how far a list and watch has read, since that says nothing about the history that
@@ -276,6 +283,14 @@ impl Progress {
         for kind in Kind::ALL {
             self.streams(kind).iter().for_each(|stream| stream.progress.relist.notify_one());
         }
+    }
+
+    /// Makes a reflector list because the server's version of its kind was lower, although a second
+    /// read did not confirm it, and the others too: the server may have passed the positions of
+    /// all.
+    pub(crate) fn version_was_lower(&self, kind: Kind, scope: &Scope) {
+        self.suspect(kind, scope);
+        self.require_lists_for_doubt();
     }
 
     /// Makes a reflector list because its store may differ from the server.

@@ -20,8 +20,10 @@ use crate::{ApiClient, Cluster, Kind, Object, ReflectorOptions, Scope, WatchedNa
 
 /// The shortest time between two checks on an open watch.
 const MIN_INTERVAL: Duration = Duration::from_secs(10);
-/// The reflector reads a lower version a second time after this time before it counts: connections
-/// may have moved between servers that disagree, or a cache may have answered one read.
+/// The reflector reads a lower version a second time after this time before it counts as evidence:
+/// connections may have moved between servers that disagree, or a cache may have answered one read.
+/// If the second read is not lower, the reflector lists the kind: the server may have passed the
+/// position within this time, with other objects than before.
 const CONFIRMATION: Duration = Duration::from_secs(1);
 /// After a second requested check within this time, the reflector lists the kind even if the
 /// server's version is not lower, at most once in this time.
@@ -44,7 +46,7 @@ pub(crate) struct VersionChecks {
 struct Running {
     /// The position when the check was sent.
     from: ResourceVersion,
-    answer: BoxFuture<'static, Result<(), ListWatchError>>,
+    answer: BoxFuture<'static, Result<Compared, ListWatchError>>,
 }
 
 impl VersionChecks {
@@ -90,8 +92,11 @@ impl VersionChecks {
                 self.requested = false;
                 Err(error)
             }
-            Ok(()) => {
-                tracing::debug!(resource = T::KIND.name(), position = %from, "compared versions");
+            Ok(compared) => {
+                tracing::debug!(resource = T::KIND.name(), position = %from, ?compared, "compared versions");
+                if compared == Compared::LowerOnce {
+                    progress.version_was_lower(T::KIND, scope);
+                }
                 if std::mem::take(&mut self.requested) && self.is_unexplained_again(now) {
                     progress.suspect(T::KIND, scope);
                 }
@@ -125,6 +130,14 @@ impl VersionChecks {
     }
 }
 
+/// The server's version of a kind, compared with one that this process read before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Compared {
+    NotLower,
+    /// The first read had a lower version, and the second one had not.
+    LowerOnce,
+}
+
 /// Compares the server's version of a kind with one that this process read before.
 ///
 /// # Errors
@@ -136,15 +149,15 @@ pub(crate) async fn compare<T: Object>(
     target: Target,
     idle_timeout: Duration,
     position: ResourceVersion,
-) -> Result<(), ListWatchError> {
+) -> Result<Compared, ListWatchError> {
     let read = async || server_version::<T>(client.clone(), target.clone(), idle_timeout).await;
     if read().await? >= position {
-        return Ok(());
+        return Ok(Compared::NotLower);
     }
     sleep(CONFIRMATION).await;
     match read().await? {
         server if server < position => Err(ListWatchError::VersionWentBack { server, position }),
-        _ => Ok(()),
+        _ => Ok(Compared::LowerOnce),
     }
 }
 

@@ -6,7 +6,7 @@ use futures::future::BoxFuture;
 use kube_endpoint_api_client::ApiClient;
 use kube_endpoint_api_writer::{ApiWriter, Clock, EventRecorder, RequestLimiter, WriteFence};
 use kube_endpoint_leader_election::{
-    Elector, ElectorOptions, Ended, LastWrites, LeaderElectionError, Leadership, LeaseHealth,
+    Elector, ElectorOptions, Ended, LastWrites, LeaderElectionError, Leadership, LeaseHealth, LowerVersion,
 };
 use kube_endpoint_watch_channel as watch;
 use tokio::sync::oneshot;
@@ -121,14 +121,13 @@ pub(super) enum Happening {
 }
 
 impl Election {
-    /// Starts the elector. The fence must be closed. The elector calls `report` with evidence that
-    /// the server's storage went back, and with the time at which it read the version that the
-    /// evidence contradicts.
+    /// Starts the elector. The fence must be closed. The elector calls `report` if the version of
+    /// the Lease went back.
     pub(super) fn start(
         candidate: Candidate,
         fence: WriteFence,
         take_over: TakeOver,
-        report: impl Fn(String, Instant) + Send + Sync + 'static,
+        report: impl Fn(LowerVersion) + Send + Sync + 'static,
     ) -> Self {
         let Candidate { elector, leadership, events, send_events, former } = candidate;
         let (stop, mut stopped) = oneshot::channel();
