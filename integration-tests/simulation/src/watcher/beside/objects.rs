@@ -304,6 +304,10 @@ impl Objects {
                 let namespace = text(object, "/metadata/namespace");
                 self.addresses.extend(pod.addresses.iter().map(|it| (namespace.to_owned(), it.clone())));
                 let before = self.pods.get(key).map(|(pod, _)| pod).filter(|before| before.uid != pod.uid);
+                if !pod.has_ended {
+                    // A history may bring a pod back.
+                    self.gone.remove(&pod.uid);
+                }
                 let ended = Some(&pod).filter(|pod| pod.has_ended);
                 for gone in before.into_iter().chain(ended) {
                     self.gone.entry(gone.uid.clone()).or_insert(since.at);
