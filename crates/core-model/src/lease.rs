@@ -111,13 +111,13 @@ pub fn named<'a>(identity: &str, pods: &'a [Arc<Pod>]) -> Named<'a> {
         // Nothing has replaced the pod yet.
         &|pod| pod.is_terminal() && tokens.name(pod),
     ];
-    let found = steps.into_iter().map(|is_named| only(pods, is_named));
-    found.into_iter().find(|found| *found != Named::Nobody).unwrap_or(Named::Nobody)
+    let mut found = steps.into_iter().map(|is_named| only(pods, is_named));
+    found.find(|found| *found != Named::Nobody).unwrap_or(Named::Nobody)
 }
 
-/// Finds the one pod of which something is true.
-fn only(pods: &[Arc<Pod>], is_true: impl Fn(&Pod) -> bool) -> Named<'_> {
-    let mut found = pods.iter().filter(|pod| is_true(pod));
+/// Finds the one pod that `is_named`.
+fn only(pods: &[Arc<Pod>], is_named: impl Fn(&Pod) -> bool) -> Named<'_> {
+    let mut found = pods.iter().filter(|pod| is_named(pod));
     match (found.next(), found.next()) {
         (None, _) => Named::Nobody,
         (Some(pod), None) => Named::Pod(pod),

@@ -214,7 +214,7 @@ async fn what_is_published_stays_until_the_holder_of_a_new_lease_renews() {
     let says = "the ready endpoints stay until a holder renews the Lease, for 20 s at most";
     assert_eq!(harness.condition()["message"], says);
     assert_eq!(harness.reasons(), ["LeaderAwaited"]);
-    // A pod that is not ready leaves all the same, and one that comes has to lead.
+    // A pod that is not ready leaves, and one that comes has to lead.
     harness.set_ready("b", false).await;
     harness.load([pod("d", 4, "stable", true)]);
     harness.pass(Duration::from_secs(1)).await;

@@ -238,11 +238,10 @@ impl Cluster {
         self.pods_and_cursor(service).map(|(pods, _)| pods).unwrap_or_default()
     }
 
-    /// Returns the first of the pods that a Service selects of which something is true. This copies
-    /// no list of pods.
-    pub fn first_pod_of(&self, service: &ObjectKey, is_true: impl Fn(&Pod) -> bool) -> Option<Arc<Pod>> {
+    /// Returns the first pod of a Service that `is_wanted`. This copies no list of pods.
+    pub fn first_pod_of(&self, service: &ObjectKey, is_wanted: impl Fn(&Pod) -> bool) -> Option<Arc<Pod>> {
         let list = self.inner.index.read().pods_of(service)?.pods().clone();
-        list.iter().find(|pod| is_true(pod)).cloned()
+        list.iter().find(|pod| is_wanted(pod)).cloned()
     }
 
     /// Returns the pods as [`Self::pods_of`] does, and a cursor for [`Self::changed_pods`]. The

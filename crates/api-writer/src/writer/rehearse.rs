@@ -14,7 +14,7 @@ use crate::writable::Writable;
 
 /// The most slices of a page.
 const PAGE: usize = 500;
-/// What the server says of an admission webhook that it cannot ask without an effect.
+/// The server says this of an admission webhook that it cannot ask without an effect.
 const NO_DRY_RUN: &str = "does not support dry run";
 
 /// A slice and who made it.

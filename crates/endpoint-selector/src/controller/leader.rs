@@ -227,8 +227,8 @@ impl SelectorReconciler {
         Patience::For(seen.map_or(DEFAULT_DURATION, |lease| lease.record.duration()))
     }
 
-    /// Returns the pods that own slices show serving, if they still exist. `pods` are sorted by name,
-    /// and so is the result.
+    /// Returns the pods that own slices show serving, if they still exist. `pods` are sorted by
+    /// name, and so is the result.
     fn published(&self, runtime: &Cx, service: &Service, pods: &[Arc<Pod>]) -> Vec<Text> {
         let mut own = runtime.cluster().slices_of(&service.key);
         own.retain(|slice| self.is_own(slice));
