@@ -58,7 +58,7 @@ impl SelectorReconciler {
             runtime.add_after(key.clone(), OLD_CACHE_RETRY, Cause::StaleCache);
         }
         let is_right = update.is_empty() && delete.is_empty() && !endpoints;
-        if is_right || !self.is_unchanged(runtime, service).await? {
+        if is_right || !self.is_unchanged(runtime.writer().writer(), service).await? {
             return Ok(Outcome::Done);
         }
         let (update, foreign) = self.made_by_controllers(runtime, update).await?;
@@ -146,7 +146,7 @@ impl SelectorReconciler {
                 made.push(slice);
                 continue;
             }
-            match self.maker_of(runtime, &slice).await.map_err(SyncError::from)? {
+            match self.maker_of(runtime.writer().writer(), &slice).await.map_err(SyncError::from)? {
                 MadeBy::Controller => made.push(slice),
                 MadeBy::Other(keep) => foreign.push((Arc::new(slice), keep)),
                 // The cache will show it.

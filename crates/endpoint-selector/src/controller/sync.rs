@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube_endpoint_api_writer::{Deleted, FailedWrite, Operation, WriteError};
+use kube_endpoint_api_writer::{ApiWriter, Deleted, FailedWrite, Operation, WriteError};
 use kube_endpoint_controller_runtime::{Cause, Outcome, Runtime, SyncError};
 use kube_endpoint_core_model::maker::{Content, Keep, Provenance};
 use kube_endpoint_core_model::publish::publish_not_ready;
@@ -95,6 +95,11 @@ impl ServiceState {
     pub(super) fn is_of_somebody_else(&self, slice: &EndpointSlice) -> bool {
         self.kept.contains_key(&version_of(slice))
     }
+}
+
+/// Returns the writer for the requests of a hand-over. Those that change who gets traffic go first.
+fn yielding(runtime: &Cx) -> ApiWriter {
+    runtime.writer().writer().yielding()
 }
 
 impl SelectorReconciler {
@@ -272,7 +277,7 @@ impl SelectorReconciler {
         found: &mut Situations,
     ) -> Result<TakenOver, SyncError> {
         let key = &service.key;
-        if !self.is_unchanged(runtime, service).await? {
+        if !self.is_unchanged(&yielding(runtime), service).await? {
             return Ok(TakenOver::Done);
         }
         let slices_left = self.delete_slices_of_controllers(runtime, key, &slices.of_pods).await;
@@ -312,7 +317,7 @@ impl SelectorReconciler {
                 }
             }
         });
-        if !is_left || take_over(slices) == TakeOver::Held || !self.is_unchanged(runtime, service).await? {
+        if !is_left || take_over(slices) == TakeOver::Held || !self.is_unchanged(&yielding(runtime), service).await? {
             return Ok(TakenOver::Done);
         }
         if self.delete_endpoints(runtime, service, &[], found).await? {
@@ -390,7 +395,7 @@ impl SelectorReconciler {
             situations.add(Situation::HandingBack);
             return self.care_in(runtime, service, Whose::Own, situations, found).await;
         }
-        if !self.is_unchanged(runtime, service).await? {
+        if !self.is_unchanged(&yielding(runtime), service).await? {
             return Ok(Outcome::Done);
         }
         let deleted = slices.own.len();
@@ -469,8 +474,8 @@ impl SelectorReconciler {
 
     /// Asks the API server if the Service is the one in the cache, with the same selector and
     /// annotation. If not, the cache will show it and start another sync.
-    pub(super) async fn is_unchanged(&self, runtime: &Cx, service: &Service) -> Result<bool, SyncError> {
-        let asked = runtime.writer().writer().service(&service.key).await;
+    pub(super) async fn is_unchanged(&self, writer: &ApiWriter, service: &Service) -> Result<bool, SyncError> {
+        let asked = writer.service(&service.key).await;
         let asked = asked.map_err(|error| SyncError::from(FailedWrite::delete(&service.key, error)))?;
         Ok(asked.is_some_and(|asked| {
             asked.uid == service.uid
@@ -480,8 +485,11 @@ impl SelectorReconciler {
     }
 
     /// Asks the API server who made a slice, in the version of the cache.
-    pub(super) async fn maker_of(&self, runtime: &Cx, slice: &EndpointSlice) -> Result<MadeBy, FailedWrite> {
-        let writer = runtime.writer().writer();
+    pub(super) async fn maker_of(
+        &self,
+        writer: &ApiWriter,
+        slice: &EndpointSlice,
+    ) -> Result<MadeBy, FailedWrite> {
         let made = writer.provenance::<EndpointSlice>(&slice.key()).await;
         let made = made.map_err(|error| FailedWrite::delete(&slice.key(), error))?;
         Ok(match made.filter(|made| made.version() == slice.metadata.resource_version) {
@@ -503,7 +511,7 @@ impl SelectorReconciler {
     ) -> Result<(usize, Vec<(Arc<EndpointSlice>, Keep)>), SyncError> {
         let (mut deleted, mut kept, mut failed) = (0, Vec::new(), Vec::new());
         for slice in slices {
-            match self.maker_of(runtime, slice).await {
+            match self.maker_of(&yielding(runtime), slice).await {
                 Ok(MadeBy::Controller) => {}
                 // The cache will show it.
                 Ok(MadeBy::Changed) => continue,
@@ -571,7 +579,7 @@ impl SelectorReconciler {
     }
 
     async fn try_to_delete_endpoints(&self, runtime: &Cx, key: &ObjectKey) -> Result<Attempt, WriteError> {
-        let writer = runtime.writer().writer();
+        let writer = yielding(runtime);
         let Some(made) = writer.provenance::<Endpoints>(key).await? else { return Ok(Attempt::Gone) };
         match made.reason_to_keep(Content::Endpoints, &writer.controllers()) {
             Some(keep) => Ok(Attempt::Kept(keep)),
@@ -585,7 +593,7 @@ impl SelectorReconciler {
         key: &ObjectKey,
         made: &Provenance,
     ) -> Result<Attempt, WriteError> {
-        let writer = runtime.writer().writer();
+        let writer = yielding(runtime);
         if let Some(dry_run) = writer.dry_run() {
             dry_run.record_delete::<Endpoints>(key, key);
             return Ok(Attempt::Deleted);
