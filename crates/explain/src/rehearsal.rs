@@ -10,7 +10,7 @@ use kube_endpoint_core_model::{EndpointSelector, Pod, Service, Text, Timestamp};
 use serde::Serialize;
 
 use crate::doctor::Answer;
-use crate::hand_over::{is_of_controller, made_by_controller};
+use crate::hand_over::made_by_controller;
 use crate::leader::Leads;
 use crate::selection::Selection;
 use crate::{Objects, Options};
@@ -176,11 +176,10 @@ impl Rehearsal {
     /// Looks for slices and Endpoints that a take-over would keep, because no controller made them.
     fn look_at_outputs(&mut self, objects: &Objects, service: &Service) {
         for slice in objects.slices_of(&service.key) {
-            let by = objects.slice_writes.get(&slice.key()).map(|write| &write.by);
-            if let Some(by) = by.filter(|by| !is_of_controller(Some(by)))
+            if let Some(keep) = objects.slice_stays(&slice.key())
                 && slice.is_managed_by(ENDPOINTSLICE_CONTROLLER)
             {
-                self.no(format!("slice {} would stay, since {by} wrote it", slice.metadata.name));
+                self.no(format!("slice {} would stay, since {keep} wrote it", slice.metadata.name));
             }
         }
         if objects.endpoints_of(&service.key).is_some() && !made_by_controller(objects, &service.key) {

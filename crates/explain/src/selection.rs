@@ -7,9 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use kube_endpoint_core_model::endpoint_selector::LONGEST_NAME;
-use kube_endpoint_core_model::well_known::{
-    ANNOTATION_ENDPOINT_SELECTOR, SELECTOR_CONTROLLER, SELECTOR_GROUP,
-};
+use kube_endpoint_core_model::well_known::{SELECTOR_CONTROLLER, SELECTOR_GROUP};
 use kube_endpoint_core_model::{EndpointSelector, LabelSelector, ObjectKey, Pod, Service, StringMap, Text};
 use kube_endpoint_slice_plan::PlanOptions;
 use serde::Serialize;

@@ -14,7 +14,7 @@ use std::time::Duration;
 use kube_endpoint_api_writer::WriteError;
 use kube_endpoint_controller_runtime::Runtime;
 use kube_endpoint_core_model::endpoint_selector::LONGEST_NAME;
-use kube_endpoint_core_model::maker::{Content, Maker, Provenance};
+use kube_endpoint_core_model::maker::{Content, Keep, Provenance};
 use kube_endpoint_core_model::{
     Backoff, EndpointSelector, EndpointSlice, Endpoints, LabelSelector, ObjectKey, PlannedEvent, Pod,
     Readiness, ReadyPods, Service, Text, harmless,
@@ -304,10 +304,10 @@ fn selected(cluster: &Cluster, namespace: &Text, selector: &LabelSelector) -> Ve
 
 /// Returns the client that made an object, if it is no controller.
 fn somebody_else(made: &Provenance, content: Content, controllers: &[&str]) -> Option<String> {
-    match made.maker(content, controllers) {
-        Maker::Controller(_) => None,
-        Maker::SomebodyElse(by) => Some(harmless(&by, LONGEST_NAME).into_owned()),
-        Maker::Unknown => Some("an unknown client".to_owned()),
+    match made.reason_to_keep(content, controllers) {
+        // Nobody mirrors a lock.
+        None | Some(Keep::Lock) => None,
+        Some(keep) => Some(harmless(&keep.to_string(), LONGEST_NAME).into_owned()),
     }
 }
 

@@ -108,7 +108,6 @@ impl SelectorReconciler {
         let Some(service) = cluster.service(key) else {
             // The garbage collector deletes its slices.
             self.forgotten(key, runtime.forget(key));
-            self.statuses.forget(key);
             return Ok(Outcome::Done);
         };
         let mut found = None;
