@@ -230,7 +230,7 @@ pub(crate) fn the_rule_for_endpoints_can_be_left_out() {
     assert_eq!(endpoints.len(), 1);
     assert_eq!(
         (&*endpoints[0].resources, &*endpoints[0].verbs),
-        (&["endpoints".into()][..], &["get".into(), "delete".into()][..])
+        (&["endpoints".into()][..], &["get".into(), "update".into(), "delete".into()][..])
     );
 }
 
