@@ -326,7 +326,7 @@ mod tests {
             inputs: Vec::new(),
             listed: watch::Sender::new(Kinds::default()).subscribe(),
         };
-        let mut election = Election::start(candidate, WriteFence::closed(), take_over, |_, _| {});
+        let mut election = Election::start(candidate, WriteFence::closed(), take_over, |_| {});
         let error = loop {
             if let Err(error) = election.next().await {
                 break error;
