@@ -114,6 +114,8 @@ struct Judged<'a> {
     service: &'a str,
     before: Option<&'a Slice>,
     after: Option<&'a Slice>,
+    /// The ready endpoints before the write, also those of Endpoints.
+    ready: Vec<Endpoint>,
     /// The versions that the process had surely read.
     read: Option<Position>,
     /// When the process last read the Service from the server.
@@ -197,8 +199,7 @@ impl Beside {
             self.tested.handed_back += usize::from(is_handed_back);
             return Ok(());
         }
-        let needed = |slice: &Slice| slice.ready().any(|it| self.is_ready_pod(it, judged.read));
-        let is_needed = judged.before.is_none_or(needed);
+        let is_needed = judged.ready.iter().any(|it| self.is_ready_pod(it, judged.read));
         if is_needed && !self.own_is_ready(judged.service) {
             return Err((HELD, format!("no own endpoint of {} is ready", judged.service)));
         }
@@ -343,7 +344,11 @@ impl Watcher {
         let process = write.user_agent.split(' ').next().unwrap_or_default();
         let asked = beside.asked.get(&(process.to_owned(), service.to_owned())).copied();
         let (at, manager) = (*at, *manager);
-        let judged = Judged { at, manager, service, before, after: after.as_ref(), read, asked };
+        let ready = match (before, write.previous) {
+            (None, Some(endpoints)) if write.plural == "endpoints" => objects::ready_addresses(endpoints),
+            (before, _) => before.into_iter().flat_map(Slice::ready).cloned().collect(),
+        };
+        let judged = Judged { at, manager, service, before, after: after.as_ref(), ready, read, asked };
         let written_by = match write.plural {
             "endpoints" => "endpoints",
             _ => after.as_ref().or(before).map_or("", |slice| &slice.managed_by),

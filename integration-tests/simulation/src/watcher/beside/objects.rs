@@ -202,6 +202,22 @@ pub(super) fn selector_of(object: &Value) -> Selector {
     is_valid.then_some(Selected { requirements: all, readiness })
 }
 
+/// Returns the ready endpoints for which the addresses of Endpoints stand.
+pub(super) fn ready_addresses(endpoints: &Value) -> Vec<Endpoint> {
+    let subsets = endpoints["subsets"].as_array().into_iter().flatten();
+    let addresses = subsets.flat_map(|subset| subset["addresses"].as_array().into_iter().flatten());
+    let ready = addresses.map(|address| Endpoint {
+        address: text(address, "/ip").to_owned(),
+        pod: format!("{}/{}", text(address, "/targetRef/namespace"), text(address, "/targetRef/name")),
+        uid: text(address, "/targetRef/uid").to_owned(),
+        is_ready: true,
+        is_serving: true,
+        is_terminating: false,
+        is_chosen: true,
+    });
+    ready.collect()
+}
+
 impl Slice {
     pub(super) fn of(slice: &Value) -> Self {
         let endpoint = |endpoint: &Value| Endpoint {
