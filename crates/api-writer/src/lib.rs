@@ -57,4 +57,4 @@ pub use observer::{WriteObserver, WriteRecord};
 pub use sync_context::{SyncContext, SyncDetails};
 pub use tracked::{Carried, Deleted, FailedWrite, Operation, TrackedWriter};
 pub use writable::Writable;
-pub use writer::{ApiWriter, MadeSlice, MetadataPage, PartialObjectMetadata};
+pub use writer::{ApiWriter, MetadataPage, PartialObjectMetadata};

@@ -31,7 +31,6 @@ use crate::writable::Writable;
 
 pub use answer::{MetadataPage, PartialObjectMetadata};
 use answer::{stored_version, unreadable};
-pub use rehearse::MadeSlice;
 
 /// Writes objects through one client with one rate limiter. Clones share both.
 #[derive(Clone)]

@@ -2,8 +2,8 @@
 //!
 //! Two waits block every sync of a key: the pause that the API server asked for, and the wait for
 //! the cache to show the key's own writes. [`Hold::Spacing`] delays the syncs that changes of pods
-//! start, unless they are urgent. The other waits start a sync at their end, and anything else may start one before. A
-//! failed key waits for its retry in the queue instead, see
+//! start, unless they are urgent. The other waits start a sync at their end, and anything else may
+//! start one before. A failed key waits for its retry in the queue instead, see
 //! [`Config::rate_limiter`](crate::Config::rate_limiter).
 
 use std::time::Duration;

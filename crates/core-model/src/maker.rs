@@ -45,7 +45,8 @@ pub const KUBE_CONTROLLER_MANAGER: &str = "kube-controller-manager";
 /// The field manager of kube-endpoint-manager's writes.
 pub const KUBE_ENDPOINT_MANAGER: &str = "kube-endpoint-manager";
 /// The field managers under which controllers write Endpoints and slices. The last three are
-/// programs in which k3s, MicroK8s and MicroShift run kube-controller-manager with other components.
+/// programs in which k3s, MicroK8s and MicroShift run kube-controller-manager with other
+/// components.
 pub const CONTROLLERS: [&str; 5] =
     [KUBE_CONTROLLER_MANAGER, KUBE_ENDPOINT_MANAGER, "k3s", "kubelite", "microshift"];
 
@@ -224,6 +225,16 @@ impl Provenance {
     /// Returns true if the object is the lock of a leader election.
     pub fn is_lock(&self) -> bool {
         self.annotations.contains_key(ANNOTATION_LEADER)
+    }
+
+    /// Returns the name of the object.
+    pub fn name(&self) -> &Text {
+        &self.name
+    }
+
+    /// Returns the labels of the object.
+    pub fn labels(&self) -> &StringMap {
+        &self.labels
     }
 
     /// Returns the version of the object, a precondition of its deletion.

@@ -305,7 +305,7 @@ mod tests {
                         let want = EndpointConditions {
                             ready: Some(publish || serving && !deleted),
                             serving: Some(serving),
-                            terminating: Some(deleted),
+                            terminating: (chosen || deleted).then_some(deleted),
                         };
                         for pods in [&by_condition, by_lease] {
                             let chosen = pods.among(&[&pod], &[]);

@@ -6,9 +6,9 @@
 //! when its pod is gone, has ended or has another address. It is not ready while its pod is not,
 //! and ready again when its pod is. No endpoint is added: nobody can say which.
 //!
-//! A slice goes when no endpoint is left in it, but for own slices, which their controller will fill
-//! again. Mirrored slices are never edited: the mirroring controller would write them again from
-//! the Endpoints. The Endpoints are edited instead, and the slices follow.
+//! A slice goes when no endpoint is left in it, but for own slices, which their controller will
+//! fill again. Mirrored slices are never edited: the mirroring controller would write them again
+//! from the Endpoints. The Endpoints are edited instead, and the slices follow.
 
 use std::net::IpAddr;
 use std::slice;
@@ -57,7 +57,7 @@ impl Unmaintained {
 pub struct Care {
     /// Slices to replace, own ones and those of the endpointslice controller.
     pub update: Vec<EndpointSlice>,
-    /// Slices of the endpointslice controller of which no pod is left.
+    /// Slices of the endpointslice controller whose pods are all gone.
     pub delete: Vec<Arc<EndpointSlice>>,
     /// True if the Endpoints have to be looked at, see [`care_for_endpoints`]: what was mirrored or
     /// made from the same pods is out of date.

@@ -251,7 +251,7 @@ async fn endpoints_go_when_the_right_is_granted() {
         assert_eq!(harness.gauge("services_with_leftovers"), 1.0);
         harness.replace_pods().await;
         harness.pass(Duration::from_secs(10)).await;
-        // What may not be deleted may be updated.
+        // The add-on may update what it may not delete.
         let left = if verb == "get" { "1 2 3" } else { "3" };
         assert_eq!(harness.slices(), [format!("endpointslicemirroring: {left}"), "own: 3 4 5".to_owned()]);
         harness.server.clear_faults();

@@ -294,9 +294,9 @@ impl Managed {
         }
     }
 
-    /// Returns true for objects that a controller made from pods, or may have made: Endpoints, which
-    /// are left over if their Service has no selector any more, and slices that nobody deletes then
-    /// because it is not certain who made them.
+    /// Returns true for objects that a controller made from pods, or may have made: Endpoints,
+    /// which are left over if their Service has no selector any more, and slices that nobody
+    /// deletes then because it is not certain who made them.
     pub fn is_made_from_pods(&self) -> bool {
         let may_be_left = match self.kind {
             OutputKind::Endpoints => self.keep.as_ref().is_none_or(Keep::is_uncertain),

@@ -29,7 +29,13 @@ fn cluster(ready: &[usize], others: impl IntoIterator<Item = Value>) -> Objects 
         "status": {"conditions": [{"type": "Ready", "status": "True"}]}});
     let app = json!({"app": "web"});
     let pods = [1, 2, 3].map(|number| pod(number, &app, true));
-    let slice = own_with(SELECTOR_CONTROLLER, &[1, 2, 3], ready);
+    let mut slice = own_with(SELECTOR_CONTROLLER, &[1, 2, 3], ready);
+    for endpoint in slice["endpoints"].as_array_mut().unwrap() {
+        // The plan leaves it out where the readiness does not choose a pod.
+        if endpoint["conditions"]["ready"] == false {
+            endpoint["conditions"]["terminating"] = Value::Null;
+        }
+    }
     let objects = [node, service(&json!({})), slice].into_iter().chain(pods).chain(others);
     Objects::read(objects).unwrap()
 }

@@ -368,9 +368,9 @@ impl Cluster {
         self.inner.progress.is_listed_since(kind, namespace, since)
     }
 
-    /// Returns true if the stores show the objects of these kinds in a namespace, as far as
-    /// [`has_synced`](Self::has_synced) waits for the kinds. If the reflectors list namespaces one
-    /// by one, some may not be readable.
+    /// Returns true if the stores show the objects of these kinds in a namespace. Kinds for which
+    /// [`has_synced`](Self::has_synced) does not wait do not count. If the reflectors list
+    /// namespaces one by one, some may not be readable.
     pub fn covers(&self, kinds: impl Into<Kinds>, namespace: &str) -> bool {
         self.inner.progress.covers(kinds.into(), namespace)
     }
@@ -462,8 +462,8 @@ impl Cluster {
         KindStatus { synced, failure: self.inner.progress.failure(kind) }
     }
 
-    /// Returns the namespaces in which reflectors keep failing to list or watch a kind, sorted, with
-    /// the failures. It is empty if they fail in all namespaces, which is the
+    /// Returns the namespaces in which reflectors keep failing to list or watch a kind, sorted,
+    /// with the failures. It is empty if they fail in all namespaces, which is the
     /// [`status`](Self::status) of the kind.
     pub fn unreadable(&self, kind: Kind) -> Vec<(Text, KindFailure)> {
         self.inner.progress.unreadable(kind)

@@ -46,8 +46,8 @@ pub const SYNCED: &str = "informer_synced";
 /// By `kind` and `reason` (see [`WatchErrorReason`]).
 pub const FAILING: &str = "informer_failing";
 
-/// Namespaces in which the lists or watches of a kind keep failing, while those of others succeed, by
-/// `kind`.
+/// Namespaces in which the lists or watches of a kind keep failing, while those of others succeed,
+/// by `kind`.
 pub const UNREADABLE_NAMESPACES: &str = "informer_unreadable_namespaces";
 
 /// The label `name` of client-go's metrics.

@@ -55,8 +55,8 @@
 //!   `preferredHolder`) are left as they are.
 //!
 //! - **A process that is proven dead needs no expiry.** A process that starts in the place of a
-//!   killed one may take its Lease back at once ([`Elector::with_former`]). The proof is the lock of
-//!   an [`IdentityFile`]. Nothing else is one: neither the status of a pod nor a host name.
+//!   killed one may take its Lease back at once ([`Elector::with_former`]). The proof is the lock
+//!   of an [`IdentityFile`]. Nothing else is one: neither the status of a pod nor a host name.
 //!
 //! # Last writes
 //!

@@ -47,7 +47,6 @@ struct Unanswered {
 /// The metadata of Endpoints.
 #[derive(Deserialize)]
 struct Metadata {
-    name: Text,
     namespace: Text,
     #[serde(flatten)]
     provenance: Provenance,
@@ -109,11 +108,11 @@ async fn has_endpoints_to_delete(server: &ApiWriter, namespace: Option<&str>) ->
     loop {
         let page = async || server.list_metadata::<Endpoints, _>(namespace, PAGE, token.as_deref()).await;
         let MetadataPage { items, next } = read("the list of Endpoints", page).await?;
-        for Metadata { name, namespace, provenance } in items {
+        for Metadata { namespace, provenance } in items {
             if provenance.reason_to_keep(Content::Endpoints, &server.controllers()).is_some() {
                 continue;
             }
-            let key = ObjectKey { namespace, name };
+            let key = ObjectKey { namespace, name: provenance.name().clone() };
             let service = read(&format!("the Service {key}"), async || server.service(&key).await).await?;
             if service.is_none_or(|service| service.selects_pods()) {
                 return Ok(true);

@@ -1,5 +1,5 @@
-//! Namespaces of `--namespaces` that the API server does not let the manager read, as after a tenant
-//! has deleted his namespace, and the RoleBinding with it.
+//! Namespaces of `--namespaces` that the API server does not let the manager read, as after a
+//! tenant has deleted his namespace, and the RoleBinding with it.
 
 use kube_endpoint_controllers::{ControllerName, Settings};
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule, RequestInfo};

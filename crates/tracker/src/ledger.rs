@@ -113,7 +113,8 @@ impl WriteLedger {
     }
 
     /// Records that another ledger, or a process that was killed, has dropped writes of this kind
-    /// whose answers never came, before `at`. [`Self::last_version`] is unknown until they cannot happen any more.
+    /// whose answers never came, before `at`. [`Self::last_version`] is unknown until they cannot
+    /// happen any more.
     pub fn writes_abandoned(&self, at: Instant) {
         self.state.lock().last_write.abandoned(at);
     }

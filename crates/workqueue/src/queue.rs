@@ -84,9 +84,9 @@ impl<K: Key> WorkQueue<K> {
 
     /// Adds a key.
     ///
-    /// A key that is queued already stays where it is, unless it becomes urgent. If a worker is processing the key, the queue
-    /// takes it again, once, when the worker is done. A delayed key is queued now and stays delayed
-    /// as well. After a shutdown, the call is a no-op.
+    /// A key that is queued already stays where it is, unless it becomes urgent. If a worker is
+    /// processing the key, the queue takes it again, once, when the worker is done. A delayed key
+    /// is queued now and stays delayed as well. After a shutdown, the call is a no-op.
     pub fn add(&self, key: K) {
         self.add_for(key, Reason::default());
     }

@@ -126,8 +126,8 @@ fn log_failure<K: Key, T, E: Display>(queue: &str, attempt: &Attempt<'_, K, T, E
 }
 
 /// Processes the queue with `concurrency` workers (at least one), each in its own task, until the
-/// queue is shut down and empty. One more worker takes only keys whose [`Reason`] is urgent, so that
-/// these never wait until the syncs of other keys end.
+/// queue is shut down and empty. One more worker takes only keys whose [`Reason`] is urgent, so
+/// that these never wait until the syncs of other keys end.
 ///
 /// A worker calls `sync` with a key and the reason of its adds. If it succeeds, the worker forgets
 /// the key's failures. If it fails, the worker adds the key again with the delay of the queue's

@@ -1,5 +1,5 @@
-//! Plays the histories in which a process takes the Lease of its former process back, and checks that
-//! they are about that. `named` checks the rules too.
+//! Plays the histories in which a process takes the Lease of its former process back, and checks
+//! that they are about that. `named` checks the rules too.
 
 use kube_endpoint_simulation::{History, report, simulate};
 

@@ -3,9 +3,8 @@
 
 use http::Method;
 use kube_endpoint_core_model::maker::Provenance;
-use kube_endpoint_core_model::{EndpointSlice, ObjectKey, Text};
+use kube_endpoint_core_model::{EndpointSlice, ObjectKey};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use serde::Deserialize;
 
 use super::{ApiWriter, json, object_path};
 use crate::error::WriteError;
@@ -16,14 +15,6 @@ use crate::writable::Writable;
 const PAGE: usize = 500;
 /// The server says this of an admission webhook that it cannot ask without an effect.
 const NO_DRY_RUN: &str = "does not support dry run";
-
-/// A slice and who made it.
-#[derive(Clone, Debug, Deserialize)]
-pub struct MadeSlice {
-    pub name: Text,
-    #[serde(flatten)]
-    pub made: Provenance,
-}
 
 impl WriteError {
     /// Returns true if the server does not know if it would carry a write out, because it must not
@@ -73,7 +64,7 @@ impl ApiWriter {
     /// # Errors
     ///
     /// Any [`WriteError`].
-    pub async fn makers_of_slices(&self, service: &ObjectKey) -> Result<Vec<MadeSlice>, WriteError> {
+    pub async fn makers_of_slices(&self, service: &ObjectKey) -> Result<Vec<Provenance>, WriteError> {
         let label = format!("kubernetes.io/service-name={}", service.name);
         let label = utf8_percent_encode(&label, NON_ALPHANUMERIC);
         let collection = EndpointSlice::collection_path(&service.namespace);

@@ -34,8 +34,8 @@ pub(super) enum Whose {
 }
 
 impl SelectorReconciler {
-    /// Takes dead endpoints out of slices that nobody maintains, and out of the Endpoints from which
-    /// some of them are mirrored.
+    /// Takes dead endpoints out of slices that nobody maintains, and out of the Endpoints from
+    /// which some of them are mirrored.
     pub(super) async fn care(
         &self,
         runtime: &Cx,
@@ -81,7 +81,8 @@ impl SelectorReconciler {
         both(updated.map_err(SyncError::from), both(deleted, cared))
     }
 
-    /// Returns the slices of a Service that nobody maintains, without those that somebody else made.
+    /// Returns the slices of a Service that nobody maintains, without those that somebody else
+    /// made.
     fn unmaintained(
         &self,
         runtime: &Cx,

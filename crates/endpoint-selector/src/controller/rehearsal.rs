@@ -269,10 +269,10 @@ impl SelectorReconciler {
             made.map_err(|error| not_allowed("EndpointSlicesRefused", "list EndpointSlices", &error))?;
         let others = slices.of_pods.iter().chain(&slices.mirrored);
         let names: Vec<&Text> = others.map(|slice| &slice.metadata.name).collect();
-        for slice in made.iter().filter(|slice| names.contains(&&slice.name)) {
-            if let Some(by) = somebody_else(&slice.made, Content::Slice, &writer.controllers()) {
+        for slice in made.iter().filter(|slice| names.contains(&slice.name())) {
+            if let Some(by) = somebody_else(slice, Content::Slice, &writer.controllers()) {
                 let message =
-                    format!("{by} wrote EndpointSlice {}, and clients would go on using it", slice.name);
+                    format!("{by} wrote EndpointSlice {}, and clients would go on using it", slice.name());
                 return Err(Verdict::refused("WrittenByOthers", message));
             }
         }

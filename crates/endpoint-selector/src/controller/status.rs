@@ -1,6 +1,6 @@
-//! Writes the status of EndpointSelectors: accepted or not, how many Services name it, if those that
-//! rehearse can be attached, and if clients of the others get what it selects. It holds no numbers of pods, so a change of a pod costs no second
-//! write.
+//! Writes the status of EndpointSelectors: accepted or not, how many Services name it, if those
+//! that rehearse can be attached, and if clients of the others get what it selects. It holds no
+//! numbers of pods, so a change of a pod costs no second write.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -44,7 +44,7 @@ pub(super) struct Statuses {
     added: Notify,
     /// The findings of syncs about the holders of Leases, with the generation of the selector.
     holders: Mutex<BTreeMap<ObjectKey, (i64, HolderFinding)>>,
-    /// What syncs of this process have found about the Services of a selector: the event about each
+    /// The findings of syncs of this process about the Services of a selector: the event about each
     /// that has a problem. Selectors without a sync are absent.
     services: Mutex<BTreeMap<ObjectKey, BTreeMap<ObjectKey, PlannedEvent>>>,
 }

@@ -45,7 +45,7 @@ enum TakenOver {
     Ends(Outcome),
 }
 
-/// The Endpoints of a Service that is attached, as far as its syncs know.
+/// The Endpoints of a Service that is attached, by what its syncs know.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) enum LeftEndpoints {
     /// No sync has asked.
@@ -293,7 +293,7 @@ impl SelectorReconciler {
         endpoints.map(|_| TakenOver::Done)
     }
 
-    /// Ends the take-over of a Service of which others have no slices: Endpoints may be left that
+    /// Ends the take-over of a Service if others have no slices of it: Endpoints may be left that
     /// nobody mirrors.
     async fn finish_take_over(
         &self,
@@ -543,9 +543,9 @@ impl SelectorReconciler {
         if failed.is_empty() { Ok((deleted, kept)) } else { Err(failed.into()) }
     }
 
-    /// Deletes the Endpoints of a Service if a controller made them: kube-controller-manager mirrors
-    /// what the endpoints controller left. `mirrored` are the slices that it has mirrored. Returns
-    /// true if this deleted them.
+    /// Deletes the Endpoints of a Service if a controller made them: kube-controller-manager
+    /// mirrors what the endpoints controller left. `mirrored` are the slices that it has mirrored.
+    /// Returns true if this deleted them.
     ///
     /// The error of a missing right is retried slowly: the right may be granted.
     async fn delete_endpoints(

@@ -56,12 +56,10 @@ struct Inner {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Listed {
-    name: Text,
     namespace: Text,
     #[serde(default)]
-    labels: StringMap,
-    #[serde(default)]
     deletion_timestamp: Option<Text>,
+    /// All other fields: serde hands it none that stand above.
     #[serde(flatten)]
     provenance: Provenance,
 }
@@ -295,7 +293,7 @@ impl Inner {
 
     /// Deletes an object, if it is to be deleted.
     async fn delete(&self, listed: &Listed, pass: &mut Pass) -> Result<(), Stopped> {
-        let key = ObjectKey { namespace: listed.namespace.clone(), name: listed.name.clone() };
+        let key = ObjectKey { namespace: listed.namespace.clone(), name: listed.provenance.name().clone() };
         let writer = self.writer.writer();
         let stays = listed.provenance.reason_to_keep(Content::Endpoints, &writer.controllers());
         let is_candidate = !pass.done.contains(&key)
@@ -306,7 +304,7 @@ impl Inner {
             return Ok(());
         }
         let service = writer.service(&key).await?;
-        if !self.is_selected(service.as_ref().map_or(&listed.labels, |service| &service.labels)) {
+        if !self.is_selected(service.as_ref().map_or(listed.provenance.labels(), |service| &service.labels)) {
             return Ok(());
         }
         if let Some(service) = &service {

@@ -439,8 +439,8 @@ impl Progress {
     }
 
     /// Waits until the store has applied a list that began at `since` or later, in each namespace
-    /// that has a list of its own, unless the server forbids it. Makes the reflectors without such a
-    /// list begin one.
+    /// that has a list of its own, unless the server forbids it. Makes the reflectors without such
+    /// a list begin one.
     pub(crate) async fn relist(&self, kind: Kind, since: Instant) {
         let is_since = |at: Option<Instant>| at.is_some_and(|at| at >= since);
         let is_listed = |stream: &StreamProgress| is_since(stream.state.lock().listed);

@@ -18,8 +18,8 @@ pub struct KindStatus {
     /// True if the store holds a complete list and the cluster has called the handlers for it; for
     /// pods only if a handler wants them. Stays true once it is true.
     pub synced: bool,
-    /// The last failed list or watch, or `None` if a request has succeeded since. Failures of single
-    /// namespaces do not count ([`Cluster::unreadable`](crate::Cluster::unreadable)).
+    /// The last failed list or watch, or `None` if a request has succeeded since. Failures of
+    /// single namespaces do not count ([`Cluster::unreadable`](crate::Cluster::unreadable)).
     pub failure: Option<KindFailure>,
 }
 

@@ -1,6 +1,6 @@
 //! A model test: several candidates on one simulated Lease, with clocks that differ, lost and late
-//! answers, watches that lose events, and processes that are suspended, stopped and killed, and that
-//! take the Lease back from the former process in their place.
+//! answers, watches that lose events, and processes that are suspended, stopped and killed, and
+//! that take the Lease back from the former process in their place.
 //!
 //! The laws:
 //!

@@ -85,8 +85,8 @@ impl ManagerHandle {
         handlers.push(Box::new(make));
     }
 
-    /// Reports that the version of the Lease went back. If the manager has replaced the stores since
-    /// this process read the higher version, that is out of date, and this ignores it.
+    /// Reports that the version of the Lease went back. If the manager has replaced the stores
+    /// since this process read the higher version, that is out of date, and this ignores it.
     pub(super) fn lease_went_back(&self, lower: LowerVersion) {
         let running = self.state.running.read();
         if lower.read < running.since {

@@ -13,8 +13,8 @@
 //!
 //! If this process took the lease back from its former process, which was killed, requests of that
 //! process may still be carried out, after every list. The watches show them, as they show writes
-//! of other clients, and the controllers put right what they changed. What this process leaves to
-//! its successor says nothing about writes until they cannot happen any more.
+//! of other clients, and the controllers put right what they changed. Until such requests cannot
+//! happen any more, this process leaves its successor no last versions of their kinds.
 //!
 //! A kind that the controllers only read may be older than both if its requests fail: the network
 //! was broken, and the next attempt is a while off. The new leader then lists this kind.
@@ -246,8 +246,8 @@ impl TakeOver {
     }
 
     /// Returns the server's current version of a kind, or `None` in the answer if the server does
-    /// not serve the kind. This asks until the server answers: a server without an answer would take
-    /// no writes either. But if it goes on to forbid the kind in all namespaces, this returns
+    /// not serve the kind. This asks until the server answers: a server without an answer would
+    /// take no writes either. But if it goes on to forbid the kind in all namespaces, this returns
     /// `None`: the controllers of other kinds do not wait for that.
     async fn server_version(&self, kind: Kind) -> Option<Option<ResourceVersion>> {
         let (began, mut reported) = (Instant::now(), None);

@@ -277,7 +277,7 @@ fn controllers_of(options: &Options) -> Vec<String> {
     words.collect()
 }
 
-/// Checks `--controller-field-managers`. What a listed client wrote may be deleted.
+/// Checks `--controller-field-managers`. Controllers may delete what a listed client wrote.
 fn field_managers(names: &[String]) -> Result<Arc<[Text]>, InvalidOption> {
     const OPTION: &str = "--controller-field-managers";
     let names = names.iter().map(|name| name.trim()).filter(|name| !name.is_empty());

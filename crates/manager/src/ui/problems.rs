@@ -73,7 +73,7 @@ impl Problems {
         let mut namespace = next_namespace(cluster, None);
         while let Some(name) = namespace {
             // Outputs would seem to be missing.
-            if objects::known_in(cluster, &name) == known {
+            if !objects::lacks_a_kind(cluster, &name) {
                 batch.add(cluster, &name);
             }
             if batch.size >= BATCH {

@@ -40,8 +40,8 @@ struct Slot {
     clock: i64,
     /// True if it restarts when it ends.
     is_kept: bool,
-    /// The content of the identity file of its processes, of which one runs at a time. There is none
-    /// at first, as in a new pod.
+    /// The content of the identity file of its processes, which run one at a time. There is none at
+    /// first, as in a new pod.
     identity_file: Option<Record>,
 }
 

@@ -104,9 +104,9 @@ impl Setup {
         Duration::from_secs(10 * 60 + 2 * u64::from(self.lease.unwrap_or_default())) + self.silence()
     }
 
-    /// Returns how long after the end of its pod an endpoint may be ready if nothing goes wrong: the
-    /// batch period, the limit of requests, and a second for events, requests and the echo of an
-    /// earlier write.
+    /// Returns how long after the end of its pod an endpoint may be ready if nothing goes wrong:
+    /// the batch period, the limit of requests, and a second for events, requests and the echo of
+    /// an earlier write.
     pub fn promptness(&self) -> Duration {
         let limit = if self.qps == 0 { Duration::ZERO } else { Duration::from_secs(5) };
         Duration::from_millis(self.batch.into()) + limit + Duration::from_secs(1)

@@ -187,8 +187,8 @@ impl Trouble {
         !self.is_active() && self.last <= time
     }
 
-    /// Returns true if nothing has gone wrong since then but requests that are refused all the time:
-    /// rights are missing, or a policy or a quota forbids them.
+    /// Returns true if nothing has gone wrong since then but requests that are refused all the
+    /// time: rights are missing, or a policy or a quota forbids them.
     pub(super) fn only_refuses_since(&self, time: Duration) -> bool {
         let forbids = |fault: &Fault| matches!(fault, Fault::Refused { status: 403 | 422, server: None, .. });
         self.is_active() && self.active().all(forbids) && self.last <= time

@@ -88,7 +88,7 @@ async fn run_one(kustomization: &str, sources: PageSources) -> (BTreeSet<Attribu
     let attached = json!({"metadata": {"annotations": {ANNOTATION: "stable"}}, "spec": {"selector": null}});
     patch(&server, service, &attached).await;
     until(|| has_event("TakeOverHeld")).await;
-    // What stays follows its pods, the Endpoints too.
+    // The objects that stay follow their pods, the Endpoints too.
     let of_app = |pod: &Value| pod["metadata"]["labels"]["app"] == "frontend";
     let ready = |pod: &Value| {
         let conditions = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();
