@@ -58,6 +58,7 @@ impl Pod {
         let last = self.scene.replicas.last().unwrap().user.clone();
         assert_ne!(self.scene.replicas[leader].user, last, "{what}");
         tokio::time::sleep(self.scene.size.steady).await;
+        self.scene.rest().await;
         let gap = worst_since(&mut self.scene, mark, what);
         assert!(gap > self.scene.size.lease.duration / 2, "{gap:?}");
     }
@@ -88,9 +89,11 @@ async fn after_sigkill_the_next_process_of_the_container_goes_on_and_after_a_sec
     assert_eq!(next, pod.scene.replicas.len() - 1, "the next process of the container leads");
     tokio::time::sleep(pod.scene.size.steady).await;
     assert!(pod.log().contains("took the lease back"), "{}", pod.log());
+    pod.scene.rest().await;
     let gap = worst_since(&mut pod.scene, mark, "SIGKILL, with an identity file");
     assert!(gap < LONGEST_GAP, "{gap:?}");
 
+    pod.scene.start_flips();
     let mark = pod.scene.mark();
     pod.kill().await;
     pod.restart();

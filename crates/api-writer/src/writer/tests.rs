@@ -385,8 +385,8 @@ async fn the_makers_of_slices_are_read_page_by_page() {
         "managedFields": [{"manager": "kubectl", "fieldsV1": {"f:endpoints": {}, "f:metadata": {"f:labels": {}}}}]}}]}"#;
     let (writer, seen) = answering(200, page);
     let slices = writer.makers_of_slices(&ObjectKey::new("shop", "web")).await.unwrap();
-    assert_eq!((&*slices[0].name, slices[0].made.version()), ("web-1", ResourceVersion(7)));
-    let maker = slices[0].made.maker(kube_endpoint_core_model::maker::Content::Slice, &writer.controllers());
+    assert_eq!((&**slices[0].name(), slices[0].version()), ("web-1", ResourceVersion(7)));
+    let maker = slices[0].maker(kube_endpoint_core_model::maker::Content::Slice, &writer.controllers());
     assert_eq!(maker, kube_endpoint_core_model::maker::Maker::SomebodyElse("kubectl".into()));
     let asked = &seen.lock().unwrap()[0].1;
     assert!(asked.ends_with("?labelSelector=kubernetes%2Eio%2Fservice%2Dname%3Dweb&limit=500"), "{asked}");
