@@ -27,6 +27,8 @@ const ACCEPTED: &str = "Accepted";
 const PUBLISHED: &str = "Published";
 /// The condition that says if the Services that still have a selector of their own can lose it.
 const READY_TO_ATTACH: &str = "ReadyToAttach";
+/// All of these.
+const KINDS: [&str; 3] = [ACCEPTED, PUBLISHED, READY_TO_ATTACH];
 /// The reasons of [`ACCEPTED`] for a selector that names a Lease.
 const RECOGNISED: &str = "HolderRecognised";
 const NOT_RECOGNISED: &str = "HolderNotRecognised";
@@ -405,11 +407,13 @@ fn status_patch(
         })
     };
     let is_wanted = |condition: &Condition| wanted.iter().any(|wanted| *condition.kind == *wanted.kind);
+    // A newer version may have more.
+    let is_unknown = |condition: &Condition| !KINDS.contains(&&*condition.kind);
     let observed = selector.status.observed_generation == Some(selector.generation);
     if observed
         && selector.status.services == Some(services)
         && wanted.iter().all(is_current)
-        && selector.status.conditions.iter().all(is_wanted)
+        && selector.status.conditions.iter().all(|condition| is_wanted(condition) || is_unknown(condition))
     {
         return None;
     }
@@ -427,13 +431,22 @@ fn status_patch(
             "lastTransitionTime": rfc3339(since),
         })
     };
+    let unknown = selector.status.conditions.iter().filter(|condition| is_unknown(condition)).map(|it| {
+        json!({
+            "type": &*it.kind,
+            "status": &*it.status,
+            "reason": &*it.reason,
+            "message": &*it.message,
+            "lastTransitionTime": it.last_transition_time.map(rfc3339),
+        })
+    });
     Some(json!({
         // The answer is a conflict if the selector has changed, as after a new generation.
         "metadata": {"resourceVersion": selector.resource_version.to_string()},
         "status": {
             "observedGeneration": selector.generation,
             "services": services,
-            "conditions": wanted.iter().map(condition).collect::<Vec<_>>(),
+            "conditions": wanted.iter().map(condition).chain(unknown).collect::<Vec<_>>(),
         },
     }))
 }

@@ -40,12 +40,6 @@ pub(super) fn known_in(cluster: &Cluster, namespace: &str) -> Known {
     known_if(|kind| cluster.has_listed(kind, namespace))
 }
 
-/// Returns true if the caches hold a kind of other namespaces and not of this one.
-pub(super) fn lacks_a_kind(cluster: &Cluster, namespace: &str) -> bool {
-    let is_lacking = |kind: &Kind| cluster.has_synced_kinds([*kind]) && !cluster.has_listed(*kind, namespace);
-    Kind::ALL.iter().any(is_lacking)
-}
-
 fn known_if(is_known: impl Fn(Kind) -> bool) -> Known {
     Known {
         pods: is_known(Kind::Pods),

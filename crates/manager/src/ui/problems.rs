@@ -6,7 +6,7 @@ use kube_endpoint_core_model::{ObjectKey, Text, Timestamp};
 use kube_endpoint_explain::{
     Code, Known, Lint, LintOptions, LintReport, Objects, Options, Rank, Remedy, Severity, lint,
 };
-use kube_endpoint_informer::Cluster;
+use kube_endpoint_informer::{Cluster, Kind};
 
 use super::objects::{self, STEP, keys_of};
 
@@ -73,7 +73,9 @@ impl Problems {
         let mut namespace = next_namespace(cluster, None);
         while let Some(name) = namespace {
             // Outputs would seem to be missing.
-            if !objects::lacks_a_kind(cluster, &name) {
+            let kinds =
+                [Kind::Pods, Kind::Services, Kind::Nodes, Kind::EndpointSlices, Kind::Endpoints];
+            if cluster.covers(kinds, &name) {
                 batch.add(cluster, &name);
             }
             if batch.size >= BATCH {
@@ -216,7 +218,7 @@ impl Batch {
 #[cfg(test)]
 mod tests {
     use kube_endpoint_core_model::{EndpointSlice, Service};
-    use kube_endpoint_informer::{Kind, StreamEvent};
+    use kube_endpoint_informer::StreamEvent;
     use serde_json::json;
 
     use super::*;
