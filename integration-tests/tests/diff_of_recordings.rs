@@ -30,8 +30,8 @@ fn objects(server: &EmbeddedApiServer) -> Objects {
 }
 
 /// Returns the changes as text, or `None` if there are no changes.
-fn changes(objects: &Objects, options: &Options) -> Option<String> {
-    let diff = diff(objects, options).unwrap();
+fn changes(objects: &Objects, server: &EmbeddedApiServer, options: &Options) -> Option<String> {
+    let diff = diff(objects, server.now(), options).unwrap();
     (!diff.is_empty()).then(|| diff.text().render(Colors::Off))
 }
 
@@ -71,7 +71,7 @@ async fn nothing_would_change_after_any_step() {
             let objects = objects(server);
             let faults = faults(&objects, server).map(|code| format!("{} {code}", scenario.name));
             found.borrow_mut().extend(faults);
-            changes(&objects, &Options::upstream())
+            changes(&objects, server, &Options::upstream())
         };
         let failures = Box::pin(play_and_check(&bed, &scenario, Parts::ALL, check)).await.unwrap();
         for failure in failures {
@@ -105,7 +105,7 @@ async fn a_missed_step_is_found() {
     let scenario = Scenario::recorded("ready-and-not-ready").unwrap();
     let bed = TestBed::in_process(Parts::NONE).await.unwrap();
     let failures = Box::pin(play_and_check(&bed, &scenario, Parts::NONE, |_| {
-        changes(&objects(bed.server()), &Options::upstream())
+        changes(&objects(bed.server()), bed.server(), &Options::upstream())
     }))
     .await
     .unwrap();

@@ -21,11 +21,11 @@ pub(crate) fn chart(source: &Source, image: &Image) -> Result<Vec<u8>> {
     let mut files = files(&source.root.join("deploy/chart"))?;
     let name = Program::MANAGER.name;
     let changes = [
-        ("values.yaml", format!("repository: {name}"), format!("repository: {}", image.name)),
+        ("values.yaml", "repository: \"\"".to_owned(), format!("repository: {}", image.name)),
         ("values.yaml", "digest: \"\"".to_owned(), format!("digest: {}", image.digest)),
         (
             "README.md",
-            format!("`image.repository` | `{name}`"),
+            "`image.repository` | `\"\"`".to_owned(),
             format!("`image.repository` | `{}`", image.name),
         ),
         ("README.md", "`image.digest` | `\"\"`".to_owned(), format!("`image.digest` | `{}`", image.digest)),

@@ -4,8 +4,8 @@ use std::hash::BuildHasher;
 use std::time::Duration;
 
 use kube_endpoint_controllers::{
-    ApiClient, Clock, CommandLine, ConnectError, Manager, Options, PageSources, ServeError, Settings, Traces,
-    check_retirement, connect, connect_for_lease,
+    ApiClient, Clock, CommandLine, ConnectError, IdentityFile, Manager, Options, PageSources, ServeError,
+    Settings, Traces, check_retirement, connect, connect_for_lease,
 };
 
 use crate::signals::{exit_on_second_signal, shutdown_signal};
@@ -81,13 +81,28 @@ async fn run_traced(
         } => clients?,
     };
     let clock = Clock::reading(jiff::Timestamp::now);
+    let mut settings = settings.clone();
+    let identity_file = open_identity_file(options, &mut settings);
+    let settings = &settings;
     let mut manager = Manager::with_lease_client(client.clone(), lease_client, settings, clock, seed)
         .map_err(invalid_input)?;
     if let Some(pages) = pages {
         manager.serve(&client, settings, pages, jiff::Timestamp::now).await.map_err(invalid_input)?;
     }
     tracing::info!(controllers = %names(settings), seed, dry_run = settings.dry_run, "starting");
-    manager.run(shutdown).await.map_err(failed)
+    let ended = manager.run(shutdown).await;
+    if let Some(Err(error)) = identity_file.filter(|_| ended.is_ok()).map(IdentityFile::end_in_order) {
+        tracing::warn!(%error, "the next process takes this end for a crash");
+    }
+    ended.map_err(failed)
+}
+
+/// Opens the file of `--leader-elect-identity-file`. It stays locked until the process has ended,
+/// when no task can send a request any more.
+fn open_identity_file(options: &Options, settings: &mut Settings) -> Option<&'static mut IdentityFile> {
+    let path = options.leader_election.leader_elect_identity_file.as_deref()?;
+    let file = settings.leader_election.as_mut()?.open_identity_file(path)?;
+    Some(Box::leak(Box::new(file)))
 }
 
 /// Returns the client of the controllers, and that of leader election.

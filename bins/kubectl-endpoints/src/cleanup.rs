@@ -142,7 +142,8 @@ async fn candidates(
     };
     managed.retain(|object| {
         object.judge(look) != Judgement::InUse
-            || object.is_made_from_pods() && without_selector.contains(&object.key)
+            || object.is_made_from_pods()
+                && object.service_key().is_some_and(|service| without_selector.contains(&service))
     });
     managed.sort_by(|one, two| {
         (&one.key.namespace, one.kind, &one.key.name).cmp(&(&two.key.namespace, two.kind, &two.key.name))
@@ -174,11 +175,13 @@ async fn confirm(reader: &Reader, object: &Managed) -> Judgement {
     if judgement != Judgement::InUse || !object.is_made_from_pods() {
         return judgement;
     }
-    match remains(reader, &object.key).await {
+    let Some(service) = object.service_key() else { return judgement };
+    match remains(reader, &service).await {
         Ok(Some(remains)) => object.judge_without_selector(remains),
         Ok(None) => Judgement::InUse,
         Err(error) => Judgement::Unchecked(format!(
-            "whether clients need them cannot be found out: {}",
+            "whether clients need {} cannot be found out: {}",
+            object.kind.pronoun(),
             causes(&*error)
         )),
     }

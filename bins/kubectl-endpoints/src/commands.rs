@@ -175,7 +175,7 @@ async fn run_diff(global: &Global, output: Output, options: &Options, scope: &Sc
         }
         let Reading { objects, notes, known, .. } = reader.all(namespace).await?;
         let options = options.clone().with_known(known);
-        let mut reading = diff(&objects, &options)?;
+        let mut reading = diff(&objects, current_time(), &options)?;
         if let Some(selector) = &scope.selector {
             reading.changes.retain(|change| objects.is_selected(&change.service, selector));
         }

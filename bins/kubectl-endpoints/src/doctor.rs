@@ -4,6 +4,7 @@
 //! cluster costs no more than a small one: of the outputs this reads at most [`PAGES`] pages of
 //! metadata, and if there are many Services or pods, it plans only some Services.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::bail;
@@ -17,12 +18,13 @@ use kube::{Client, Error};
 use kube_endpoint_api_client::why_request_failed;
 use kube_endpoint_core_model::ObjectKey;
 use kube_endpoint_explain::doctor::{
-    Counts, FOR_PLUGIN, Facts, Instance, Lease, Outputs, Permission, Read, Review, Unread, Webhook,
-    for_manager, webhooks_of,
+    ADDON_LEASE, Counts, FOR_PLUGIN, Facts, Instance, Lease, MANAGER_LEASE, Outputs, Permission, Read,
+    Review, Unread, Webhook, for_manager, runs_beside, webhooks_of,
 };
 use kube_endpoint_explain::leftovers::OutputKind;
 use kube_endpoint_explain::{Diff, Options, diff};
 
+use crate::commands::current_time;
 use crate::reader::{Reader, Reading};
 use crate::source::{ENDPOINTS, LEASES, MUTATING, PAGE, PODS, SERVICES, SLICES, Source, VALIDATING};
 
@@ -61,6 +63,7 @@ pub(crate) async fn facts(client: &Client, reader: &Reader, options: &Options) -
         Err(Error::Api(status)) if status.code == 403 => Err(Unread::Forbidden("get /version".to_owned())),
         Err(error) => bail!("the version of the server cannot be read: {}", why_request_failed(&error)),
     };
+    let managers = managers(client).await;
     // All at once, so that parts that do not answer cost the time of one.
     let (
         slices,
@@ -68,7 +71,7 @@ pub(crate) async fn facts(client: &Client, reader: &Reader, options: &Options) -
         leases,
         leases_elsewhere,
         upstream,
-        (managers, manager_reviews),
+        manager_reviews,
         own_reviews,
         webhooks,
         conflicts,
@@ -77,9 +80,9 @@ pub(crate) async fn facts(client: &Client, reader: &Reader, options: &Options) -
         outputs(client, OutputKind::EndpointSlice, SLICES),
         outputs(client, OutputKind::Endpoints, ENDPOINTS),
         leases(client, Some(SYSTEM), ListParams::default()),
-        leases(client, None, named("kube-endpoint-manager")),
+        leases_elsewhere(client, managers.as_deref().unwrap_or_default()),
         upstream(client),
-        reviewed_managers(client),
+        manager_reviews(client, managers.as_deref().unwrap_or_default()),
         reviews(client, FOR_PLUGIN, None),
         webhooks(client),
         EVENTS.page(client, None, ListParams::default().fields("reason=ForeignWriteConflict")),
@@ -126,23 +129,38 @@ async fn upstream(client: &Client) -> Read<Vec<Instance>> {
     Ok(pods)
 }
 
-/// Reads the pods of kube-endpoint-manager: those of kube-system, or else all.
+/// Reads the pods of kube-endpoint-manager and of its add-on: all, or else those of kube-system.
 async fn managers(client: &Client) -> Read<Vec<Instance>> {
     let selector = "app.kubernetes.io/name=kube-endpoint-manager";
-    match instances(client, Some(SYSTEM), selector).await {
-        Ok(pods) if pods.is_empty() => instances(client, None, selector).await,
+    match instances(client, None, selector).await {
+        Err(Unread::Forbidden(_)) => instances(client, Some(SYSTEM), selector).await,
         pods => pods,
     }
 }
 
-/// Reads the pods of kube-endpoint-manager, and asks about the permissions of their user.
-async fn reviewed_managers(client: &Client) -> (Read<Vec<Instance>>, Option<Read<Vec<Review>>>) {
-    let managers = managers(client).await;
-    let reviews = match managers.as_ref().ok().and_then(|pods| for_manager(pods)) {
-        Some((user, permissions)) => Some(reviews(client, &permissions, Some(&user)).await),
-        None => None,
-    };
-    (managers, reviews)
+/// Reads the Leases with the names that are usual, and with those of the pods' flags.
+async fn leases_elsewhere(client: &Client, managers: &[Instance]) -> Read<Vec<Lease>> {
+    let of_pods = managers.iter().map(|pod| pod.lease().name.to_string());
+    let usual = [MANAGER_LEASE, ADDON_LEASE].map(str::to_owned);
+    let names: BTreeSet<String> = of_pods.chain(usual).collect();
+    let read = names.iter().map(|name| leases(client, None, named(name)));
+    let leases: Vec<Vec<Lease>> = stream::iter(read).buffered(AT_ONCE).try_collect().await?;
+    Ok(leases.into_iter().flatten().collect())
+}
+
+/// Asks about the permissions of the users of the pods: those that run the loops, and those of the
+/// add-on.
+async fn manager_reviews(client: &Client, managers: &[Instance]) -> Option<Read<Vec<Review>>> {
+    let (addons, managers): (Vec<Instance>, Vec<Instance>) =
+        managers.iter().cloned().partition(|pod| runs_beside([pod]));
+    let mut all: Option<Vec<Review>> = None;
+    for (user, permissions) in [managers, addons].iter().filter_map(|pods| for_manager(pods)) {
+        match reviews(client, &permissions, Some(&user)).await {
+            Ok(reviews) => all.get_or_insert_default().extend(reviews),
+            unread => return Some(unread),
+        }
+    }
+    all.map(Ok)
 }
 
 /// Reads the metadata of slices or Endpoints.
@@ -266,7 +284,7 @@ fn add(counts: &mut Counts, found: &Diff) {
 
 fn diff_of(reading: Reading, options: &Options) -> anyhow::Result<Diff> {
     let Reading { objects, notes, known, .. } = reading;
-    Ok(diff(&objects, &options.clone().with_known(known))?.with_not_read(notes))
+    Ok(diff(&objects, current_time(), &options.clone().with_known(known))?.with_not_read(notes))
 }
 
 /// Reads again if something would change: controllers finish writes under way by then.

@@ -17,7 +17,7 @@ use kube::{Client, Error};
 use kube_endpoint_api_client::why_request_failed;
 use kube_endpoint_core_model::well_known::SELECTOR_GROUP;
 use kube_endpoint_core_model::{ObjectKey, Pod, Service, StringMap, Text, harmless};
-use kube_endpoint_explain::{Known, Objects, needs_all_nodes, other_keys_of};
+use kube_endpoint_explain::{Known, Objects, names_selector, needs_all_nodes, other_keys_of};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -351,8 +351,8 @@ impl Reader {
             self.governing_services(&mut reading, &service).await?;
             self.failed_creates(&mut reading, &service).await?;
         }
-        if let Some(name) = service.endpoint_selector() {
-            nodes = self.attached(&mut reading, &service, name).await?;
+        if let Some(name) = names_selector(&service) {
+            nodes.extend(self.attached(&mut reading, &service, name).await?);
         }
         let all_nodes = needs_all_nodes(&service);
         self.nodes(&mut reading, nodes, all_nodes).await?;

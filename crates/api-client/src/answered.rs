@@ -14,7 +14,7 @@ use crate::client::AnswerBody;
 
 /// The answer of Go's HTTP server for a path without a handler. kube-apiserver answers a request
 /// for a group or version that it does not serve with this text, not with a `Status`.
-const PAGE_NOT_FOUND: &[u8] = b"404 page not found";
+pub(crate) const PAGE_NOT_FOUND: &str = "404 page not found";
 /// The most characters of a body that `Display` shows.
 const SHOWN: usize = 200;
 
@@ -64,7 +64,7 @@ impl Answered {
     /// Returns true if this is an API server's answer for a path that it does not serve.
     pub fn says_not_served(&self) -> bool {
         self.status == StatusCode::NOT_FOUND
-            && (self.body.trim_ascii() == PAGE_NOT_FOUND || is_status_not_found(&self.body))
+            && (self.body.trim_ascii() == PAGE_NOT_FOUND.as_bytes() || is_status_not_found(&self.body))
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use kube::core::Status;
 use kube_endpoint_core_model::{causes, harmless};
 
+use crate::answered::PAGE_NOT_FOUND;
 use crate::plugin::PluginError;
 
 /// The reason why a client cannot be made, or a request cannot be sent. `Display` is one line that
@@ -109,6 +110,13 @@ const NO_STATUS: &str = "Failed to parse error data";
 /// The advice if another server than an API server answers.
 const CHECK: &str = "check the server in the kubeconfig, and whether a proxy answers in its place";
 
+/// Returns true if an API server answered that an object does not exist, or that it does not serve
+/// the kind. For a group that it does not know, kube-apiserver sends a text and no `Status`.
+pub fn says_not_there(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 404
+        && (status.reason == "NotFound" || status.reason == NO_STATUS && status.message.trim() == PAGE_NOT_FOUND))
+}
+
 /// Says on one line why a request failed, without a full stop: the server's answer, or the reason
 /// why none arrived. In contrast to [`kube::Error`]'s `Display`, it names no types of Rust.
 pub fn why_request_failed(error: &kube::Error) -> String {
@@ -152,6 +160,24 @@ fn answered(status: &Status) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_kind_that_is_not_served_is_not_there() {
+        let check = |code, reason: &str, message: &str, want| {
+            let status =
+                Status { code, reason: reason.to_owned(), message: message.to_owned(), ..Status::default() };
+            assert_eq!(
+                says_not_there(&kube::Error::Api(Box::new(status))),
+                want,
+                "{code} {reason} {message}"
+            );
+        };
+        check(404, NO_STATUS, "404 page not found", true);
+        check(404, "NotFound", "services \"web\" not found", true);
+        check(404, NO_STATUS, "<html>404 page not found</html>", false);
+        check(404, "", "", false);
+        check(403, NO_STATUS, "404 page not found", false);
+    }
 
     #[test]
     fn answers_are_told_in_words() {

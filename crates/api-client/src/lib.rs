@@ -72,7 +72,7 @@ pub use client::{
     without_credentials,
 };
 pub use content_type::ContentType;
-pub use error::{ClientError, why_request_failed};
+pub use error::{ClientError, says_not_there, why_request_failed};
 pub use kubeconfig::{check_kubeconfig_encoding, read_kubeconfig, watch_files};
 pub use metrics::{CountRequests, Counted, CountedBody, buckets};
 pub use plugin::PluginError;

@@ -376,8 +376,7 @@ impl TrackedWriter {
         self.conclude_delete::<T>(write, &key, &seen.uid, answer, true).await
     }
 
-    /// Deletes an object that is left over, if its uid and version are still those in its metadata.
-    /// The request [yields](crate::RequestLimiter::yielding) to those that publish endpoints.
+    /// Deletes an object if its uid and version are still those in its metadata.
     ///
     /// # Errors
     ///
@@ -395,7 +394,7 @@ impl TrackedWriter {
         let ObjectMeta { uid, .. } = object.metadata();
         let key = object.metadata().key();
         let mut write = self.tracker.write(owner, &key, Verb::Delete, ResourceVersion::default());
-        let answer = self.writer.yielding().delete_unchanged(object, &mut write).await;
+        let answer = self.writer.delete_unchanged(object, &mut write).await;
         self.conclude_delete::<T>(write, &key, uid, answer, false).await
     }
 

@@ -1,6 +1,7 @@
 //! Creates, replaces and deletes objects.
 
 mod answer;
+mod rehearse;
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -8,10 +9,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{HeaderValue, Method};
 use kube_endpoint_api_client::{ApiClient, ContentType};
-use kube_endpoint_core_model::maker::{KUBE_CONTROLLER_MANAGER, KUBE_ENDPOINT_MANAGER, Provenance};
+use kube_endpoint_core_model::maker::{CONTROLLERS, Provenance};
 use kube_endpoint_core_model::protobuf::Encoded;
 use kube_endpoint_core_model::retirement::ServerVersion;
-use kube_endpoint_core_model::{Lease, ObjectKey, ObjectMeta, ResourceVersion, Service};
+use kube_endpoint_core_model::{Lease, ObjectKey, ObjectMeta, ResourceVersion, Service, Text};
 use kube_endpoint_tracker::{Content, PendingWrite};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::de::DeserializeOwned;
@@ -42,6 +43,7 @@ pub struct ApiWriter {
     pub(crate) user_agent_header: Option<HeaderValue>,
     observer: Option<Arc<dyn WriteObserver>>,
     pub(crate) dry_run: Option<DryRun>,
+    added_controllers: Arc<[Text]>,
 }
 
 impl std::fmt::Debug for ApiWriter {
@@ -72,6 +74,7 @@ impl ApiWriter {
             user_agent,
             observer: None,
             dry_run: None,
+            added_controllers: Arc::default(),
         }
     }
 
@@ -117,6 +120,13 @@ impl ApiWriter {
     /// Where writes are recorded, if it writes nothing.
     pub fn dry_run(&self) -> Option<&DryRun> {
         self.dry_run.as_ref()
+    }
+
+    /// The same, with more field managers under which controllers write in this cluster.
+    #[must_use]
+    pub fn with_controllers(mut self, field_managers: Arc<[Text]>) -> Self {
+        self.added_controllers = field_managers;
+        self
     }
 
     /// Creates an object under its name, and begins `write`. Returns the version that was stored.
@@ -320,7 +330,11 @@ impl ApiWriter {
             path.push_str("&continue=");
             path.extend(utf8_percent_encode(token, NON_ALPHANUMERIC));
         }
-        let page = self.read_json(&path, Formats::list_of_metadata()).await?;
+        self.page(&path).await
+    }
+
+    async fn page<M: DeserializeOwned>(&self, path: &str) -> Result<MetadataPage<M>, WriteError> {
+        let page = self.read_json(path, Formats::list_of_metadata()).await?;
         page.ok_or_else(|| WriteError::NotFound(format!("the server does not serve {path}")))
     }
 
@@ -353,9 +367,11 @@ impl ApiWriter {
         Ok(object.map(|object| object.metadata))
     }
 
-    /// The field managers under which controllers write: those of all clusters, and this writer's.
-    pub fn controllers(&self) -> [&str; 3] {
-        [KUBE_CONTROLLER_MANAGER, KUBE_ENDPOINT_MANAGER, self.field_manager()]
+    /// The field managers under which controllers write: the known ones, those that were added, and
+    /// this writer's.
+    pub fn controllers(&self) -> Vec<&str> {
+        let added = self.added_controllers.iter().map(|name| &**name);
+        CONTROLLERS.into_iter().chain(added).chain([self.field_manager()]).collect()
     }
 
     /// The name under which the server records the writes in managedFields: the user agent up to

@@ -1,5 +1,7 @@
 //! A walk over all keys.
 
+use std::collections::BTreeSet;
+
 use kube_endpoint_core_model::ObjectKey;
 use kube_endpoint_informer::Cluster;
 use tokio::task::yield_now;
@@ -38,6 +40,17 @@ enum Source {
     SliceOwners,
 }
 
+impl Source {
+    /// Returns at most `limit` keys after a key, sorted.
+    fn after(self, cluster: &Cluster, after: &ObjectKey, limit: usize) -> Vec<ObjectKey> {
+        match self {
+            Self::Services => cluster.services_after(after, limit),
+            Self::Endpoints => cluster.endpoints_after(after, limit),
+            Self::SliceOwners => cluster.slice_owners_after(after, limit),
+        }
+    }
+}
+
 impl AllKeys {
     /// Visits a key once for each kind that has it, for callers that merge them. [`Self::default`]
     /// visits a key once, but may miss a key whose Service is created during the walk.
@@ -45,15 +58,28 @@ impl AllKeys {
         Self { repeats: true, ..Self::default() }
     }
 
+    /// Returns all keys of a namespace, sorted.
+    pub(crate) fn in_namespace(cluster: &Cluster, namespace: &str) -> BTreeSet<ObjectKey> {
+        let mut keys = BTreeSet::new();
+        for source in [Source::Services, Source::Endpoints, Source::SliceOwners] {
+            let mut after = ObjectKey::new(namespace, "");
+            loop {
+                let page = source.after(cluster, &after, PAGE);
+                keys.extend(page.iter().filter(|key| *key.namespace == *namespace).cloned());
+                match page.last() {
+                    Some(last) if *last.namespace == *namespace => after = last.clone(),
+                    _ => break,
+                }
+            }
+        }
+        keys
+    }
+
     /// Returns the next page, made from at most `limit` objects. It may be empty. Returns `None`
     /// after the last page.
     pub(crate) fn next_page(&mut self, cluster: &Cluster, limit: usize) -> Option<Vec<ObjectKey>> {
         loop {
-            let mut keys = match self.source {
-                Source::Services => cluster.services_after(&self.after, limit),
-                Source::Endpoints => cluster.endpoints_after(&self.after, limit),
-                Source::SliceOwners => cluster.slice_owners_after(&self.after, limit),
-            };
+            let mut keys = self.source.after(cluster, &self.after, limit);
             if let Some(last) = keys.last() {
                 self.after = last.clone();
                 keys.retain(|key| self.repeats || self.is_first_visit(cluster, key));

@@ -63,9 +63,10 @@ impl<R: Reconciler> Controller<R> {
     }
 
     /// Waits until the caches of [`Reconciler::kinds`] are synced, then syncs all keys, and from
-    /// then on each key that a change concerns. After [`Self::shut_down`] it syncs the keys that
-    /// are queued already, as upstream does, and leaves delayed keys to the next process. Until the
-    /// caches are synced it ignores changes, so another process may write the outputs.
+    /// then on each key that a change concerns. It syncs no key of a namespace that the caches do
+    /// not cover ([`Cluster::covers`]) before they do. After [`Self::shut_down`] it syncs the keys
+    /// that are queued already, as upstream does, and leaves delayed keys to the next process.
+    /// Until the caches are synced it ignores changes, so another process may write the outputs.
     ///
     /// # Panics
     ///

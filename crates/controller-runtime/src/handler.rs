@@ -13,6 +13,7 @@ use kube_endpoint_informer::{Change, Handler, Kind, PodEvent, Scope};
 use kube_endpoint_tracker::Observation;
 use tokio::time::Instant;
 
+use crate::all_keys::AllKeys;
 use crate::holds::{Hold, LONGEST_WAIT};
 use crate::log_lines::Line;
 use crate::selection::Membership;
@@ -82,6 +83,12 @@ impl<R: Reconciler> Handler for Runtime<R> {
         }
     }
 
+    fn on_first_listed(&self, kind: Kind, namespace: &str) {
+        if self.has_begun() && R::kinds().contains(kind) && self.cluster().covers(R::kinds(), namespace) {
+            self.begin_in(namespace);
+        }
+    }
+
     fn on_relisted(&self, kind: Kind, scope: &Scope) {
         if !self.has_begun() {
             return;
@@ -101,6 +108,19 @@ impl<R: Reconciler> Handler for Runtime<R> {
 }
 
 impl<R: Reconciler> Runtime<R> {
+    /// Begins to sync the keys of a namespace that could not be read when the controller began.
+    fn begin_in(&self, namespace: &str) {
+        tracing::info!(
+            queue = self.queue.name(),
+            namespace,
+            "the namespace can be read; its Services are synced"
+        );
+        self.reconciler.start_in(self, namespace);
+        for key in AllKeys::in_namespace(self.cluster(), namespace) {
+            self.add(key, Cause::Start);
+        }
+    }
+
     fn observe_if_output<T: 'static>(&self, change: &Change<T>) {
         if let Some(change) = (change as &dyn Any).downcast_ref::<Change<R::Output>>() {
             self.observe(change);
@@ -117,7 +137,8 @@ impl<R: Reconciler> Runtime<R> {
         let observed = if new.is_some() {
             tracker.observe_applied(owner.as_ref(), &object, &metadata.uid, metadata.resource_version)
         } else {
-            tracker.observe_deleted(owner.as_ref(), &object, &metadata.uid)
+            let position = self.position(&object.namespace);
+            tracker.observe_deleted(owner.as_ref(), &object, &metadata.uid, position)
         };
         let managed = |output: Option<&R::Output>| {
             output.filter(|output| self.reconciler.manages(output)).and_then(Output::owner)

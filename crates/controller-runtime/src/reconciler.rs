@@ -93,8 +93,12 @@ pub trait Reconciler: Sized + Send + Sync + 'static {
     fn manages(&self, output: &Self::Output) -> bool;
 
     /// Prepares the first sync. [`Controller::run`](crate::Controller::run) calls this once, when
-    /// the caches of [`Self::kinds`] are synced.
+    /// the caches of [`Self::kinds`] are synced, apart from namespaces that cannot be read.
     fn start(&self, _runtime: &Runtime<Self>) {}
+
+    /// Prepares the first sync in a namespace that could not be read at the start. The runtime then
+    /// queues the keys of the namespace.
+    fn start_in(&self, _runtime: &Runtime<Self>, _namespace: &str) {}
 
     /// Runs beside the workers. The runtime drops it when they end.
     fn background(&self, _runtime: &Runtime<Self>) -> impl Future<Output = ()> + Send {

@@ -43,6 +43,11 @@ impl<R: Reconciler> Runtime<R> {
             self.reconciler.release(self, key);
             return Ok(Outcome::Done);
         }
+        // From empty caches it would delete what it cannot see. The first list of what is missing
+        // queues the key.
+        if !self.cluster().covers(R::kinds(), &key.namespace) {
+            return Ok(Outcome::Done);
+        }
         // A process that does not hold the lease writes nothing, so its syncs wait.
         self.writer.writer().fence().opened().await;
         let began = Instant::now();

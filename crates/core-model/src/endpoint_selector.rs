@@ -72,7 +72,7 @@ pub struct SelectorStatus {
     pub observed_generation: Option<i64>,
     /// The number of Services that name the selector.
     pub services: Option<i64>,
-    /// One condition, `Accepted`.
+    /// `Accepted`, and `ReadyToAttach` if Services rehearse.
     #[serde(deserialize_with = "or_default")]
     pub conditions: Vec<Condition>,
 }
@@ -83,7 +83,7 @@ pub struct SelectorStatus {
 pub struct Condition {
     #[serde(rename = "type", deserialize_with = "text::or_empty")]
     pub kind: Text,
-    /// `True` or `False`.
+    /// `True`, `False` or `Unknown`.
     #[serde(deserialize_with = "text::or_empty")]
     pub status: Text,
     #[serde(deserialize_with = "text::or_empty")]

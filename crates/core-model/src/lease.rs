@@ -11,8 +11,8 @@ use crate::{Intern, Interner, ObjectKey, Pod, ResourceVersion, Text, Timestamp, 
 
 /// How long a record counts that does not say for how long: client-go's default.
 pub const DEFAULT_DURATION: Duration = Duration::from_secs(15);
-/// The longest time for which a record counts, whatever it says.
-pub const LONGEST_DURATION: Duration = Duration::from_secs(600);
+/// The longest time for which a record counts, whatever it says: a day.
+pub const LONGEST_DURATION: Duration = Duration::from_secs(86_400);
 /// The length of the longest hostname that a kubelet gives a pod.
 const LONGEST_HOSTNAME: usize = 63;
 
@@ -51,13 +51,19 @@ pub struct Record {
 }
 
 impl Record {
-    /// Returns how long the record counts after it has changed: 15 s if it does not say, and 10
-    /// minutes at most.
+    /// Returns how long the record counts after it has changed: 15 s if it does not say, and a day
+    /// at most.
     pub fn duration(&self) -> Duration {
         match self.duration_seconds.map(u64::try_from) {
             Some(Ok(seconds)) if seconds > 0 => Duration::from_secs(seconds).min(LONGEST_DURATION),
             _ => DEFAULT_DURATION,
         }
+    }
+
+    /// Returns the duration that the record says, if the record counts for less.
+    pub fn beyond_limit(&self) -> Option<Duration> {
+        let said = self.duration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
+        said.map(Duration::from_secs).filter(|said| *said > LONGEST_DURATION)
     }
 }
 
@@ -77,10 +83,13 @@ pub enum Named<'a> {
 /// The identity is split at `_`, `/`, `:`, `,`, `@` and blanks. It names a pod if one of the parts
 /// equals the pod's name, uid or hostname, the name as a kubelet shortens it for the hostname, or,
 /// compared as an address, one of the pod's addresses. It also names a pod if a part is the node of
-/// the pod, the pod is in the network of that node, and no other of the pods is.
+/// the pod, the pod is in the network of that node, and no other of the pods is. A host name
+/// without a domain is the node of the one pod whose node has that name and a domain, if nothing
+/// else is named.
 ///
-/// A part of a name never counts: `web-1` does not name `web-10`. A pod that has ended counts only
-/// if the identity names no other.
+/// A part of a name never counts: `web-1` does not name `web-10`. The namespace of the pods does
+/// not count at the beginning, before a `/`. A pod that has ended counts only if the identity names
+/// no other.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -93,11 +102,26 @@ pub enum Named<'a> {
 /// assert_eq!(named("scheduler", &pods), Named::Nobody);
 /// ```
 pub fn named<'a>(identity: &str, pods: &'a [Arc<Pod>]) -> Named<'a> {
-    let tokens = Tokens::of(identity);
-    match tokens.find(pods, |pod| !pod.is_terminal()) {
+    let namespace = pods.first().map_or("", |pod| &pod.key.namespace);
+    let after = identity.strip_prefix(namespace).and_then(|rest| rest.strip_prefix('/'));
+    let tokens = Tokens::of(after.unwrap_or(identity));
+    let steps: [&dyn Fn(&Pod) -> bool; 3] = [
+        &|pod| !pod.is_terminal() && (tokens.name(pod) || tokens.name_node_of(pod, pods)),
+        &|pod| tokens.name_host_of(pod),
         // Nothing has replaced the pod yet.
-        Named::Nobody => tokens.find(pods, Pod::is_terminal),
-        found => found,
+        &|pod| pod.is_terminal() && tokens.name(pod),
+    ];
+    let mut found = steps.into_iter().map(|is_named| only(pods, is_named));
+    found.find(|found| *found != Named::Nobody).unwrap_or(Named::Nobody)
+}
+
+/// Finds the one pod that `is_named`.
+fn only(pods: &[Arc<Pod>], is_named: impl Fn(&Pod) -> bool) -> Named<'_> {
+    let mut found = pods.iter().filter(|pod| is_named(pod));
+    match (found.next(), found.next()) {
+        (None, _) => Named::Nobody,
+        (Some(pod), None) => Named::Pod(pod),
+        _ => Named::Several,
     }
 }
 
@@ -127,20 +151,6 @@ impl<'a> Tokens<'a> {
         Self { texts, addresses }
     }
 
-    /// Finds the one pod that the parts name among those that `counts`.
-    fn find<'p>(&self, pods: &'p [Arc<Pod>], counts: impl Fn(&Pod) -> bool) -> Named<'p> {
-        let mut found = Named::Nobody;
-        for pod in pods.iter().filter(|pod| counts(pod)) {
-            if self.name(pod) || self.name_node_of(pod, pods) {
-                if found != Named::Nobody {
-                    return Named::Several;
-                }
-                found = Named::Pod(pod);
-            }
-        }
-        found
-    }
-
     fn has(&self, text: &str) -> bool {
         self.texts.contains(&text)
     }
@@ -158,12 +168,23 @@ impl<'a> Tokens<'a> {
     /// Returns true if a part is the node of a pod, and the pod is the only one in the network of
     /// that node.
     fn name_node_of(&self, pod: &Pod, pods: &[Arc<Pod>]) -> bool {
-        let is_there = |other: &Pod| other.host_network && other.node_name == pod.node_name;
-        is_there(pod)
-            && !pod.is_terminal()
-            && pod.node_name.as_ref().is_some_and(|node| self.has(node))
-            && pods.iter().filter(|other| is_there(other) && !other.is_terminal()).count() == 1
+        host_of(pod).is_some_and(|node| {
+            self.has(node) && pods.iter().filter(|other| host_of(other) == Some(node)).count() == 1
+        })
     }
+
+    /// Returns true if a part is the name of a pod's node without its domain, and the pod is in the
+    /// network of that node.
+    fn name_host_of(&self, pod: &Pod) -> bool {
+        let short =
+            host_of(pod).filter(|node| address_in(node).is_none()).and_then(|node| node.split_once('.'));
+        short.is_some_and(|(host, _)| self.has(host))
+    }
+}
+
+/// Returns the node in whose network a pod runs, if there is one.
+fn host_of(pod: &Pod) -> Option<&Text> {
+    pod.node_name.as_ref().filter(|_| pod.host_network && !pod.is_terminal())
 }
 
 /// Returns the address that a text is, with or without a port.
@@ -311,6 +332,38 @@ mod tests {
     }
 
     #[test]
+    fn a_host_name_names_the_only_node_that_has_it_and_a_domain() {
+        let on = |name: &str, node: &str| {
+            pod(name, |pod| (pod.node_name, pod.host_network) = (Some(node.into()), true))
+        };
+        let pods = [on("a", "one.example.com"), on("b", "two.example.com"), on("c", "10.0.0.7")];
+        assert_eq!(name("one_6bb9", &pods), "a");
+        assert_eq!(name("two", &pods), "b");
+        assert_eq!(name("one.example", &pods), "nobody");
+        assert_eq!(name("10", &pods), "nobody", "an address has no domain");
+        // Two nodes, or two pods of one.
+        assert_eq!(name("one", &[on("a", "one.example.com"), on("b", "one.example.org")]), "several");
+        assert_eq!(name("one", &[on("a", "one.example.com"), on("b", "one.example.com")]), "several");
+        // Whatever is named as a whole comes first.
+        assert_eq!(name("one", &[on("a", "one.example.com"), on("b", "one")]), "b");
+        assert_eq!(name("one", &[on("a", "one.example.com"), pod("one", |_| {})]), "one");
+        let elsewhere = pod("a", |pod| pod.node_name = Some("one.example.com".into()));
+        assert_eq!(name("one", &[elsewhere]), "nobody", "it has a network of its own");
+    }
+
+    #[test]
+    fn the_namespace_before_a_slash_names_nobody() {
+        let pods = [pod("ops", |_| {}), pod("ops-0", |_| {})];
+        assert_eq!(name("ops/ops-0", &pods), "ops-0");
+        assert_eq!(name("ops/ops-0_6bb9", &pods), "ops-0");
+        assert_eq!(name("ops/ops", &pods), "ops");
+        assert_eq!(name("ops/ops-0", &pods[..1]), "nobody", "the holder is not ops");
+        assert_eq!(name("ops_6bb9", &pods), "ops");
+        assert_eq!(name("ops", &pods), "ops");
+        assert_eq!(name("shop/ops-0", &pods), "ops-0");
+    }
+
+    #[test]
     fn the_address_of_a_pod_that_has_ended_names_nobody() {
         let ended = pod("a", |pod| {
             pod.pod_ips = Box::new(["10.0.0.2".parse().unwrap()]);
@@ -343,9 +396,12 @@ mod tests {
         check(Some(0), 15);
         check(Some(-1), 15);
         check(Some(1), 1);
-        check(Some(600), 600);
-        check(Some(601), 600);
-        check(Some(i32::MAX), 600);
+        check(Some(86_400), 86_400);
+        check(Some(86_401), 86_400);
+        check(Some(i32::MAX), 86_400);
+        let beyond = |seconds| Record { duration_seconds: seconds, ..Record::default() }.beyond_limit();
+        assert_eq!([None, Some(-1), Some(86_400)].map(beyond), [None; 3]);
+        assert_eq!(beyond(Some(86_401)), Some(Duration::from_secs(86_401)));
     }
 
     #[test]

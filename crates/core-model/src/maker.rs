@@ -1,5 +1,6 @@
 //! Finds out who made an Endpoints object or a slice. A label is no proof: users copy labels, and
-//! tools restore them.
+//! tools restore them. Neither is the field manager alone, which is the name of the program:
+//! distributions run kube-controller-manager inside programs of their own.
 //!
 //! ```
 //! use kube_endpoint_core_model::maker::{CONTROLLERS, Content, Maker, Provenance};
@@ -25,23 +26,47 @@
 //! about that version only. The views of the informers hold no `managedFields`.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use crate::meta::or_default;
 use crate::well_known::{
-    ANNOTATION_LEADER, ANNOTATION_TRIGGER_TIME, ENDPOINT_CONTROLLER, ENDPOINTSLICE_CONTROLLER,
-    LABEL_ENDPOINTS_MANAGED_BY, LABEL_MANAGED_BY, MIRRORING_CONTROLLER, SELECTOR_CONTROLLER,
+    ANNOTATION_LAST_APPLIED, ANNOTATION_LEADER, ANNOTATION_TRIGGER_TIME, ENDPOINT_CONTROLLER,
+    ENDPOINTSLICE_CONTROLLER, LABEL_ENDPOINTS_MANAGED_BY, LABEL_MANAGED_BY, LABEL_SERVICE_NAME,
+    MIRRORING_CONTROLLER, SELECTOR_CONTROLLER,
 };
-use crate::{ResourceVersion, StringMap, Text, Timestamp, text};
+use crate::{OwnerReference, ResourceVersion, StringMap, Text, Timestamp, text};
 
-/// The field manager of kube-controller-manager's writes: the name in its user agent.
+/// The field manager of kube-controller-manager's writes: the name in its user agent, which is that
+/// of its executable file.
 pub const KUBE_CONTROLLER_MANAGER: &str = "kube-controller-manager";
 /// The field manager of kube-endpoint-manager's writes.
 pub const KUBE_ENDPOINT_MANAGER: &str = "kube-endpoint-manager";
-/// The field managers under which controllers write Endpoints and slices.
-pub const CONTROLLERS: [&str; 2] = [KUBE_CONTROLLER_MANAGER, KUBE_ENDPOINT_MANAGER];
+/// The field managers under which controllers write Endpoints and slices. The last three are
+/// programs in which k3s, MicroK8s and MicroShift run kube-controller-manager with other
+/// components.
+pub const CONTROLLERS: [&str; 5] =
+    [KUBE_CONTROLLER_MANAGER, KUBE_ENDPOINT_MANAGER, "k3s", "kubelite", "microshift"];
+
+/// The field managers that write as controllers only, so that their name proves enough.
+const ONLY_CONTROLLERS: [&str; 2] = [KUBE_CONTROLLER_MANAGER, KUBE_ENDPOINT_MANAGER];
+/// Beginnings of the field managers of tools that copy, restore or apply objects, in any case.
+const TOOLS: [&str; 6] = ["kubectl", "before-first-apply", "velero", "helm", "argocd", "kustomize"];
+/// The number of characters that the API server appends to `generateName`, and the most that it
+/// keeps of that.
+const SUFFIX: usize = 5;
+const LONGEST_PREFIX: usize = 58;
+
+/// Returns true if a field manager is that of a tool with which people write objects, so that what
+/// it wrote is no controller's, whatever form it has.
+pub fn is_tool(field_manager: &str) -> bool {
+    let begins = |with: &&str| {
+        field_manager.get(..with.len()).is_some_and(|beginning| beginning.eq_ignore_ascii_case(with))
+    };
+    TOOLS.iter().any(begins)
+}
 
 /// The kinds that controllers make, each with the fields that count as its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +84,11 @@ pub enum Maker {
     Controller(Text),
     /// Another client: its field manager, or the value of the label by which it claims the object.
     SomebodyElse(Text),
-    /// The object does not tell.
+    /// Not certain: a client with this field manager, which is none that is known, wrote it in the
+    /// form of a controller. It may be kube-controller-manager inside another program, or a tool
+    /// that copies objects whole.
+    Uncertain(Text),
+    /// Not certain: the object does not tell.
     Unknown,
 }
 
@@ -67,6 +96,37 @@ impl Maker {
     /// Returns true if a controller made the object, and nobody else has a part in its content.
     pub fn is_controller(&self) -> bool {
         matches!(self, Self::Controller(_))
+    }
+}
+
+/// The reason to keep an object that may be left over; see [`Provenance::reason_to_keep`].
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Keep {
+    /// It is the lock of a leader election. Somebody may hold it, whoever made the object.
+    Lock,
+    /// Another client made it, or has a part in its content.
+    MadeBy(Text),
+    /// It is not certain that a controller made it: see [`Maker::Uncertain`].
+    Uncertain(Text),
+    /// The object does not tell who made it.
+    Unknown,
+}
+
+impl Keep {
+    /// Returns true if a controller may have made the object.
+    pub fn is_uncertain(&self) -> bool {
+        matches!(self, Self::Uncertain(_) | Self::Unknown)
+    }
+}
+
+impl fmt::Display for Keep {
+    /// Writes who made the object.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::MadeBy(by) => f.write_str(by),
+            Self::Uncertain(by) => write!(f, "{by} (perhaps kube-controller-manager under another name)"),
+            Self::Lock | Self::Unknown => f.write_str("an unknown client"),
+        }
     }
 }
 
@@ -85,6 +145,12 @@ pub struct LastWrite {
 #[serde(rename_all = "camelCase", default)]
 pub struct Provenance {
     #[serde(deserialize_with = "text::or_empty")]
+    name: Text,
+    #[serde(deserialize_with = "text::or_empty")]
+    generate_name: Text,
+    #[serde(deserialize_with = "or_default")]
+    owner_references: Vec<OwnerReference>,
+    #[serde(deserialize_with = "text::or_empty")]
     uid: Text,
     resource_version: ResourceVersion,
     #[serde(deserialize_with = "or_default")]
@@ -95,13 +161,16 @@ pub struct Provenance {
     managed_fields: Vec<Entry>,
 }
 
-/// An entry of `managedFields`. Its operation and its subresource do not matter: each entry owns
-/// fields.
+/// An entry of `managedFields`. Whatever its operation and its subresource are, it owns fields.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 struct Entry {
     #[serde(deserialize_with = "text::or_empty")]
     manager: Text,
+    #[serde(deserialize_with = "text::or_empty")]
+    operation: Text,
+    #[serde(deserialize_with = "text::or_empty")]
+    subresource: Text,
     /// Seconds of UTC in RFC 3339, so that texts compare as times do.
     #[serde(deserialize_with = "text::or_empty")]
     time: Text,
@@ -148,9 +217,24 @@ impl Provenance {
         &self.uid
     }
 
+    /// Returns true if the object says which clients wrote it. kubectl leaves that out.
+    pub fn shows_managers(&self) -> bool {
+        !self.managed_fields.is_empty()
+    }
+
     /// Returns true if the object is the lock of a leader election.
     pub fn is_lock(&self) -> bool {
         self.annotations.contains_key(ANNOTATION_LEADER)
+    }
+
+    /// Returns the name of the object.
+    pub fn name(&self) -> &Text {
+        &self.name
+    }
+
+    /// Returns the labels of the object.
+    pub fn labels(&self) -> &StringMap {
+        &self.labels
     }
 
     /// Returns the version of the object, a precondition of its deletion.
@@ -164,9 +248,14 @@ impl Provenance {
     /// - If the label names another manager, the object is that manager's. A slice without the
     ///   label is nobody's. Endpoints need no label, because kube-controller-manager sets it since
     ///   Kubernetes 1.33 only.
-    /// - Each owner of the content has to be one of the controllers. If nobody owns any content,
-    ///   because there is none, this holds for the owners of the label and, if nobody owns that
-    ///   either, for the owners of any field.
+    /// - Each owner of the content has to be a controller. If nobody owns any content, because
+    ///   there is none, this holds for the owners of the label and, if nobody owns that either, for
+    ///   the owners of any field.
+    /// - kube-controller-manager and kube-endpoint-manager are controllers by their names. Another
+    ///   of the `controllers` may be a program that does other things, too: the object needs the
+    ///   form that controllers give it. A client that is none of them wrote the object as
+    ///   [somebody else](Maker::SomebodyElse) if it lacks this form or the name is that of a tool,
+    ///   and [nobody knows](Maker::Uncertain) otherwise.
     /// - An object whose `managedFields` are absent does not tell.
     pub fn maker(&self, content: Content, controllers: &[&str]) -> Maker {
         match self.labels.get(content.label()) {
@@ -175,11 +264,77 @@ impl Provenance {
             _ => {}
         }
         let owners = self.responsible(content);
-        let other = owners.iter().find(|entry| !controllers.contains(&&*entry.manager));
-        match (other, owners.first()) {
-            (Some(other), _) => Maker::SomebodyElse(other.manager.clone()),
-            (None, Some(controller)) => Maker::Controller(controller.manager.clone()),
-            (None, None) => Maker::Unknown,
+        let makers = || owners.iter().map(|entry| self.maker_by(entry, content, controllers));
+        let other = makers().find(|maker| matches!(maker, Maker::SomebodyElse(_)));
+        let uncertain = || makers().find(|maker| matches!(maker, Maker::Uncertain(_)));
+        other.or_else(uncertain).or_else(|| makers().next()).unwrap_or(Maker::Unknown)
+    }
+
+    /// Says who wrote the fields of one entry.
+    fn maker_by(&self, entry: &Entry, content: Content, controllers: &[&str]) -> Maker {
+        let name = entry.manager.clone();
+        let is_listed = controllers.contains(&&*name);
+        if is_listed && ONLY_CONTROLLERS.contains(&&*name) {
+            return Maker::Controller(name);
+        }
+        // Controllers replace whole objects.
+        let is_update = *entry.operation == *"Update" && entry.subresource.is_empty();
+        if !is_update || !self.has_form(content) || is_tool(&name) {
+            return Maker::SomebodyElse(name);
+        }
+        if is_listed { Maker::Controller(name) } else { Maker::Uncertain(name) }
+    }
+
+    /// Returns true if the metadata has the form that controllers give it: those of slices let the
+    /// server make a name after that of the Service, and have one owner; Endpoints have none.
+    fn has_form(&self, content: Content) -> bool {
+        if self.annotations.contains_key(ANNOTATION_LAST_APPLIED) {
+            return false;
+        }
+        match content {
+            Content::Endpoints => {
+                self.owner_references.is_empty()
+                    && (self.labels.contains_key(LABEL_ENDPOINTS_MANAGED_BY)
+                        || self.annotations.contains_key(ANNOTATION_TRIGGER_TIME))
+            }
+            Content::Slice => {
+                let Some(service) = self.labels.get(LABEL_SERVICE_NAME) else { return false };
+                let is_mirrored =
+                    self.labels.get(LABEL_MANAGED_BY).is_some_and(|by| **by == *MIRRORING_CONTROLLER);
+                let kind = if is_mirrored { "Endpoints" } else { "Service" };
+                let is_owned = match &*self.owner_references {
+                    [owner] => {
+                        owner.controller == Some(true) && *owner.kind == *kind && owner.name == *service
+                    }
+                    _ => false,
+                };
+                is_owned && self.is_named_after(service)
+            }
+        }
+    }
+
+    /// Returns true if the server made the name, from that of the Service.
+    fn is_named_after(&self, service: &str) -> bool {
+        let is_prefix = self.generate_name.strip_prefix(service).is_some_and(|rest| matches!(rest, "" | "-"));
+        let kept = self.generate_name.get(..LONGEST_PREFIX).unwrap_or(&self.generate_name);
+        let suffix = self.name.strip_prefix(kept);
+        is_prefix && suffix.is_some_and(|suffix| suffix.len() == SUFFIX)
+    }
+
+    /// Returns why an object stays that nobody seems to need, or `None` if it may be changed or
+    /// deleted: one of the `controllers` made it, as [`Self::maker`] decides, and it is no lock.
+    ///
+    /// Everything that changes or deletes what controllers left asks this: take-overs, the
+    /// retirement of Endpoints, and commands that clean up.
+    pub fn reason_to_keep(&self, content: Content, controllers: &[&str]) -> Option<Keep> {
+        if self.is_lock() {
+            return Some(Keep::Lock);
+        }
+        match self.maker(content, controllers) {
+            Maker::Controller(_) => None,
+            Maker::SomebodyElse(by) => Some(Keep::MadeBy(by)),
+            Maker::Uncertain(by) => Some(Keep::Uncertain(by)),
+            Maker::Unknown => Some(Keep::Unknown),
         }
     }
 

@@ -4,23 +4,28 @@
 //! |---|---|---|---|---|---|
 //! | yes | yes | no | **true** | true | false |
 //! | yes | yes | yes | false | true | true |
-//! | yes | no | no / yes | false | false | as deleted |
-//! | no | any | no / yes | false | false | as deleted |
+//! | no | yes | no / yes | false | false | false / true |
+//! | any | no | no / yes | false | false | absent / true |
 //!
 //! Base is the pod's condition `Ready`. A pod is chosen if its named condition is `True`, and with
 //! [`Pick::Newest`] if it is also picked; or if it leads by the Lease. With
 //! `publishNotReadyAddresses` every endpoint is ready, and serving is as in the table.
 //!
 //! Serving follows the choice too. Otherwise kube-proxy, which falls back to serving endpoints that
-//! terminate when none is ready, would send traffic to a leader of before.
+//! terminate when none is ready, would send traffic to a former leader.
+//!
+//! Clients take an absent `terminating` for false. It tells [`conditions_without_selector`] that
+//! the pod was not chosen: a pod that is only not ready becomes ready again, and this one does not.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::slice;
 use std::sync::Arc;
 
 use serde::Deserialize;
 
 use crate::slice::EndpointConditions;
-use crate::{Endpoint, EndpointSlice, ObjectReference, Pod, Text, text};
+use crate::{EndpointSlice, ObjectReference, Pod, Text, text};
 
 /// `spec.readiness` of an EndpointSelector.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +53,9 @@ pub enum ReadyPods {
     Condition { kind: Text, pick: Pick },
     /// The pod with this name, which leads; or none.
     Leader(Option<Text>),
+    /// The pods with these names, which are sorted and which the slices show serving: nobody knows
+    /// yet who leads.
+    Kept(Box<[Text]>),
 }
 
 /// The pods that [`ReadyPods`] chooses among those of one Service.
@@ -55,21 +63,21 @@ pub enum ReadyPods {
 pub enum Chosen<'a> {
     /// Each pod with a true condition of this type.
     WithCondition(&'a str),
-    /// The pod with this name.
-    Named(Option<&'a Text>),
+    /// The pods with these names, which are sorted.
+    Named(&'a [Text]),
 }
 
 impl ReadyPods {
     /// Returns true if at most one pod is ready.
     pub fn is_exclusive(&self) -> bool {
-        !matches!(self, Self::Condition { pick: Pick::All, .. })
+        !matches!(self, Self::Condition { pick: Pick::All, .. } | Self::Kept(_))
     }
 
     /// Returns the type of the condition on which the readiness of pods depends, if any.
     pub fn condition(&self) -> Option<&str> {
         match self {
             Self::Condition { kind, .. } => Some(kind),
-            Self::Leader(_) => None,
+            Self::Leader(_) | Self::Kept(_) => None,
         }
     }
 
@@ -82,7 +90,8 @@ impl ReadyPods {
     pub fn among<'a>(&'a self, pods: &[&'a Pod], slices: &[Arc<EndpointSlice>]) -> Chosen<'a> {
         match self {
             Self::Condition { kind, pick: Pick::All } => Chosen::WithCondition(kind),
-            Self::Leader(pod) => Chosen::Named(pod.as_ref()),
+            Self::Leader(pod) => Chosen::Named(pod.as_slice()),
+            Self::Kept(pods) => Chosen::Named(pods),
             Self::Condition { kind, pick: Pick::Newest } => {
                 let candidates = pods.iter().filter(|pod| pod.is_ready());
                 let candidates = candidates.filter_map(|pod| {
@@ -93,7 +102,7 @@ impl ReadyPods {
                     let name = &pod.key.name;
                     (pod.is_terminating(), Reverse(*since), !is_serving_in(slices, pod), name)
                 });
-                Chosen::Named(newest.map(|(pod, _)| &pod.key.name))
+                Chosen::Named(newest.map(|(pod, _)| slice::from_ref(&pod.key.name)).unwrap_or_default())
             }
         }
     }
@@ -104,7 +113,7 @@ impl Chosen<'_> {
     pub fn has(&self, pod: &Pod) -> bool {
         match self {
             Self::WithCondition(kind) => pod.condition(kind).is_some_and(|condition| condition.is_true),
-            Self::Named(name) => name.is_some_and(|name| *name == pod.key.name),
+            Self::Named(names) => names.binary_search(&pod.key.name).is_ok(),
         }
     }
 }
@@ -116,28 +125,58 @@ pub fn endpoint_conditions(
     chosen: Option<&Chosen<'_>>,
     publish_not_ready: bool,
 ) -> EndpointConditions {
-    let serving = pod.is_ready() && chosen.is_none_or(|chosen| chosen.has(pod));
+    let is_chosen = chosen.is_none_or(|chosen| chosen.has(pod));
+    conditions(pod, is_chosen, publish_not_ready)
+}
+
+/// Returns the conditions of a pod's endpoint while nobody knows which pods are chosen: its
+/// selector does not exist or is invalid. A pod that was not chosen when the endpoint was written
+/// stays so.
+pub fn conditions_without_selector(
+    pod: &Pod,
+    written: EndpointConditions,
+    publish_not_ready: bool,
+) -> EndpointConditions {
+    let was_chosen = match written.terminating {
+        None => false,
+        // A pod that is being deleted does not come back.
+        Some(true) => written.serving != Some(false),
+        Some(false) => true,
+    };
+    conditions(pod, was_chosen, publish_not_ready)
+}
+
+fn conditions(pod: &Pod, is_chosen: bool, publish_not_ready: bool) -> EndpointConditions {
+    let serving = pod.is_ready() && is_chosen;
     let terminating = pod.is_terminating();
     EndpointConditions {
         ready: Some(publish_not_ready || (serving && !terminating)),
         serving: Some(serving),
-        terminating: Some(terminating),
+        terminating: (is_chosen || terminating).then_some(terminating),
     }
 }
 
-/// Returns the pod that the slices show serving, if there is exactly one. A leader that is being
-/// deleted serves and is not ready, and with `publishNotReadyAddresses` all endpoints are ready.
+/// Returns the pods that the slices show serving, sorted by name. A leader that is being deleted
+/// serves and is not ready, and with `publishNotReadyAddresses` all endpoints are ready.
 ///
-/// If only the slices of one family show it serving, although those of the other list it, somebody
-/// was interrupted between two writes, and nobody knows if the pod came or left.
+/// If only the slices of one family show a pod serving, although those of the other list it,
+/// somebody was interrupted between two writes, and nobody knows if the pod came or left.
+pub fn serving_pods_in(slices: &[Arc<EndpointSlice>]) -> Vec<&ObjectReference> {
+    let mut pods = BTreeMap::new();
+    for endpoint in slices.iter().flat_map(|slice| &slice.endpoints) {
+        let Some(target) = &endpoint.target_ref else { continue };
+        let (_, serves) = pods.entry((&target.name, &target.uid)).or_insert((target, true));
+        *serves &= endpoint.conditions.serving == Some(true);
+    }
+    pods.into_values().filter_map(|(target, serves)| serves.then_some(target)).collect()
+}
+
+/// Returns the pod that the slices show serving, if there is exactly one.
 pub fn serving_pod_in(slices: &[Arc<EndpointSlice>]) -> Option<&ObjectReference> {
-    let endpoints = || slices.iter().flat_map(|slice| &slice.endpoints);
-    let serves = |endpoint: &&Endpoint| endpoint.conditions.serving == Some(true);
-    let first = endpoints().find(serves)?.target_ref.as_ref()?;
-    let is_first = |endpoint: &Endpoint| {
-        endpoint.target_ref.as_ref().is_some_and(|it| (&it.name, &it.uid) == (&first.name, &first.uid))
-    };
-    endpoints().all(|endpoint| serves(&endpoint) == is_first(endpoint)).then_some(first)
+    match serving_pods_in(slices)[..] {
+        [pod] => Some(pod),
+        _ => None,
+    }
 }
 
 /// Returns true if the slices show a pod as the one that is picked. With `publishNotReadyAddresses`
@@ -217,7 +256,7 @@ impl TryFrom<RawReadiness> for Readiness {
 mod tests {
     use super::*;
     use crate::pod::{PrefixedCondition, RareFields, ReadyCondition};
-    use crate::{AddressType, ObjectKey, Timestamp};
+    use crate::{AddressType, Endpoint, ObjectKey, Timestamp};
 
     const LEADER: &str = "shop.example/leader";
 
@@ -266,7 +305,7 @@ mod tests {
                         let want = EndpointConditions {
                             ready: Some(publish || serving && !deleted),
                             serving: Some(serving),
-                            terminating: Some(deleted),
+                            terminating: (chosen || deleted).then_some(deleted),
                         };
                         for pods in [&by_condition, by_lease] {
                             let chosen = pods.among(&[&pod], &[]);
@@ -346,5 +385,27 @@ mod tests {
         let mut published = (*slice(&["b"])).clone();
         published.endpoints[0].conditions.serving = Some(false);
         check(&[Arc::new(published), slice(&["a"])], Some("a"));
+    }
+
+    #[test]
+    fn what_is_published_can_be_kept() {
+        let of_v6 = |names: &[&str]| {
+            Arc::new(EndpointSlice { address_type: AddressType::IPv6, ..(*slice(names)).clone() })
+        };
+        let names = |slices: &[Arc<EndpointSlice>]| -> Box<[Text]> {
+            serving_pods_in(slices).into_iter().map(|pod| pod.name.clone()).collect()
+        };
+        let all = names(&[slice(&["b", "a"]), slice(&["c"]), of_v6(&["a", "b"])]);
+        assert_eq!(*all, ["a", "b", "c"].map(Text::from));
+        let kept = ReadyPods::Kept(all);
+        let pod = |name: &str| pod(name, true, None, false);
+        let (a, c, d) = (pod("a"), pod("c"), pod("d"));
+        let chosen = kept.among(&[&a, &c, &d], &[]);
+        assert_eq!([&a, &c, &d].map(|pod| chosen.has(pod)), [true, true, false]);
+        assert!(!kept.is_exclusive());
+        // Somebody was interrupted between the two families.
+        let mut left = (*of_v6(&["a", "b"])).clone();
+        left.endpoints[0].conditions = EndpointConditions { serving: Some(false), ..Default::default() };
+        assert_eq!(*names(&[slice(&["a", "b"]), Arc::new(left)]), [Text::from("b")]);
     }
 }

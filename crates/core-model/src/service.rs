@@ -199,10 +199,17 @@ impl Service {
     /// not attached to one. A Service with a selector of its own, an ExternalName and
     /// `default/kubernetes`, whose endpoints the API server writes, are never attached.
     pub fn endpoint_selector(&self) -> Option<&Text> {
-        if self.selector.is_some()
-            || self.service_type == ServiceType::ExternalName
-            || self.is_of_the_api_server()
-        {
+        self.named_selector().filter(|_| self.selector.is_none())
+    }
+
+    /// Returns the name of the EndpointSelector to which the Service would be attached without its
+    /// selector: it has both. This is how users rehearse a hand-over.
+    pub fn rehearsed_selector(&self) -> Option<&Text> {
+        self.named_selector().filter(|_| self.selector.is_some())
+    }
+
+    fn named_selector(&self) -> Option<&Text> {
+        if self.service_type == ServiceType::ExternalName || self.is_of_the_api_server() {
             return None;
         }
         self.annotations.get(ANNOTATION_ENDPOINT_SELECTOR).filter(|name| !name.is_empty())
@@ -439,6 +446,16 @@ mod tests {
         check("shop", "web", "web-stable", json!({"type": "ExternalName"}), None);
         check("shop", "kubernetes", "web-stable", json!({}), Some("web-stable"));
         check("default", "kubernetes", "web-stable", json!({}), None);
+        let both = |kind: &str| -> Service {
+            let metadata = json!({"name": "web", "namespace": "shop", "annotations": {
+                "kube-endpoint-manager.github.io/endpoint-selector": "web-stable"}});
+            let spec = json!({"selector": {"app": "web"}, "type": kind});
+            serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap()
+        };
+        assert_eq!(both("ClusterIP").rehearsed_selector(), Some(&"web-stable".into()));
+        assert_eq!(both("ExternalName").rehearsed_selector(), None);
+        let attached = Service { selector: None, ..both("ClusterIP") };
+        assert_eq!(attached.rehearsed_selector(), None);
     }
 
     #[test]

@@ -1,13 +1,17 @@
 //! The controller: it queues the Services that name an EndpointSelector, and syncs their slices.
 
+mod care;
 mod events;
+mod leader;
 mod leases;
 mod listed_pods;
 mod metrics;
+mod rehearsal;
+mod reminders;
 mod status;
 mod sync;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -29,11 +33,15 @@ use kube_endpoint_tracker::WriteTracker;
 use kube_endpoint_workqueue::{Attempt, endpoint_slice_rate_limiter};
 use tokio::time::Instant;
 
-use events::Situation;
+use events::{Situation, Situations};
+use leader::{Leadership, NamedPod};
 use leases::Leases;
 use listed_pods::ListedPods;
 use metrics::Metrics;
+use rehearsal::Rehearsals;
+use reminders::Reminders;
 use status::Statuses;
+use sync::LeftEndpoints;
 
 /// Component of the events that this controller records.
 pub const EVENT_COMPONENT: &str = "endpoint-selector-controller";
@@ -73,8 +81,12 @@ pub struct SelectorReconciler {
     slices: SliceSync,
     listed_pods: ListedPods,
     leases: Leases,
+    /// When the controller began.
+    began: OnceLock<Instant>,
     statuses: Statuses,
+    rehearsals: Rehearsals,
     metrics: Metrics,
+    reminders: Reminders,
     /// Its own deletions of Endpoints.
     endpoints: OnceLock<WriteTracker>,
 }
@@ -83,35 +95,15 @@ pub struct SelectorReconciler {
 #[derive(Debug, Default, PartialEq)]
 pub struct ServiceState {
     slices: SliceState,
-    situation: Situation,
-    /// The slices of others that stay after a take-over: a sync has asked the API server who made
-    /// them.
-    kept: BTreeSet<(Text, ResourceVersion)>,
+    found: Situations,
+    /// The slices of others that stay, since a sync has found that no controller made them.
+    kept: BTreeMap<(Text, ResourceVersion), Situation>,
+    endpoints: LeftEndpoints,
+    /// The uids in slices that nobody maintains of pods that the cache knows, or has known.
+    known_pods: BTreeSet<Text>,
     /// The pod that the holder of a Lease names.
     named: Option<NamedPod>,
-}
-
-/// The pod that the identity of a holder named when a sync saw it first.
-#[derive(Debug, PartialEq)]
-struct NamedPod {
-    identity: Text,
-    uid: Text,
-    /// The version of the Lease at which another pod of the same name came. It leads when the Lease
-    /// has changed since.
-    replaced_at: Option<ResourceVersion>,
-}
-
-impl NamedPod {
-    /// Returns true if a pod leads that the identity names now.
-    fn leads(&mut self, identity: &Text, version: ResourceVersion, uid: &Text) -> bool {
-        let is_new = self.identity != *identity || self.replaced_at.is_some_and(|at| at != version);
-        if is_new || self.uid == *uid {
-            *self = Self { identity: identity.clone(), uid: uid.clone(), replaced_at: None };
-            return true;
-        }
-        self.replaced_at = Some(version);
-        false
-    }
+    leadership: Leadership,
 }
 
 /// Returns the histograms of this controller for an exporter.
@@ -146,6 +138,11 @@ impl SelectorReconciler {
         }
     }
 
+    /// Returns true if changes of the Leases of a namespace prove that holders live.
+    fn is_settled(&self, cluster: &Cluster, namespace: &str) -> bool {
+        self.began.get().is_some_and(|began| cluster.is_listed_since(Kind::Leases, namespace, *began))
+    }
+
     fn is_own(&self, slice: &EndpointSlice) -> bool {
         slice.is_managed_by(&self.options.plan.manager)
     }
@@ -175,8 +172,11 @@ impl Reconciler for SelectorReconciler {
             slices,
             listed_pods: ListedPods::default(),
             leases: Leases::default(),
+            began: OnceLock::new(),
             statuses: Statuses::default(),
+            rehearsals: Rehearsals::default(),
             metrics: Metrics::new(),
+            reminders: Reminders::default(),
             endpoints: OnceLock::new(),
         }
     }
@@ -205,6 +205,15 @@ impl Reconciler for SelectorReconciler {
             self.statuses.add(selector.key.clone());
             self.leases.selector_changed(runtime.cluster(), None, Some(&selector), Instant::now());
         }
+        self.begin_rehearsals(runtime);
+    }
+
+    fn start_in(&self, runtime: &Runtime<Self>, namespace: &str) {
+        for selector in runtime.cluster().endpoint_selectors() {
+            if *selector.key.namespace == *namespace {
+                self.statuses.add(selector.key.clone());
+            }
+        }
     }
 
     async fn background(&self, runtime: &Runtime<Self>) {
@@ -214,14 +223,15 @@ impl Reconciler for SelectorReconciler {
                 self.add_services_of(runtime, &selectors, None);
             }
         };
-        let settled = async {
-            runtime.cluster().relist(Kind::Leases, Instant::now()).await;
-            self.leases.settle();
-        };
+        // The changes of a namespace's Leases count when such a list has shown it.
+        let began = *self.began.get_or_init(Instant::now);
+        let listed = runtime.cluster().relist(Kind::Leases, began);
         tokio::join!(
-            settled,
+            listed,
             self.slices.background(runtime),
-            self.statuses.write(runtime, &self.metrics),
+            self.statuses.write(runtime, &self.metrics, &self.rehearsals),
+            self.rehearse(runtime),
+            self.reminders.repeat(runtime),
             overdue
         );
     }
@@ -235,6 +245,7 @@ impl Reconciler for SelectorReconciler {
                 self.statuses.add(selector.clone());
             }
         }
+        self.service_rehearses(change);
         let Some(service) = change.latest() else { return };
         if before.is_some() || self.concerns(runtime.cluster(), &service.key) {
             runtime.add(service.key.clone(), Cause::Service.since(change.arrived));
@@ -255,6 +266,9 @@ impl Reconciler for SelectorReconciler {
         let spec = |selector: &EndpointSelector| (selector.selector.clone(), selector.readiness.clone());
         // A new status changes no endpoints.
         if old.map(spec) != new.map(spec) {
+            if let Some(selector) = change.latest() {
+                self.rehearsals.again(&selector.key, Instant::now());
+            }
             for service in services {
                 runtime.add(service.clone(), Cause::EndpointSelector.since(change.arrived));
             }
@@ -283,7 +297,8 @@ impl Reconciler for SelectorReconciler {
 
     fn on_lease(&self, runtime: &Runtime<Self>, change: &Change<Lease>) {
         if let Some(lease) = &change.new {
-            let selectors = self.leases.see(lease, Instant::now());
+            let is_settled = self.is_settled(runtime.cluster(), &lease.key.namespace);
+            let selectors = self.leases.see(lease, is_settled, Instant::now());
             self.add_services_of(runtime, &selectors, change.arrived);
         }
     }

@@ -18,6 +18,8 @@ use kube_endpoint_core_model::address::IpFamily;
 use kube_endpoint_core_model::well_known::{ENDPOINTSLICE_CONTROLLER, MIRRORING_CONTROLLER};
 use kube_endpoint_core_model::{AddressType, Endpoint, EndpointSlice, Pod, Service, Text};
 
+use crate::caretaker::has_address;
+
 /// Looks up the pods of the Service's namespace.
 pub trait PodLookup {
     /// Returns the pod with a name.
@@ -68,35 +70,28 @@ impl Slices {
 }
 
 /// The result of [`take_over`].
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct TakeOver {
-    /// Slices of the endpointslice controller to delete.
-    pub delete: Vec<Arc<EndpointSlice>>,
-    /// True if the Endpoints that a controller made have to go, from which slices are mirrored.
-    pub endpoints: bool,
-    /// True if the rest waits until an own endpoint is ready.
-    pub held: bool,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TakeOver {
+    /// No slice of another controller is left.
+    Complete,
+    /// The slices of the endpointslice controller go, and the Endpoints that a controller made,
+    /// from which slices are mirrored.
+    Deletes,
+    /// They stay until an own endpoint is ready.
+    Held,
 }
 
 /// Decides about a Service that names an EndpointSelector. Call it when the cache shows all own
 /// writes.
 ///
-/// Without a ready endpoint of its own, the controller leaves the slices of the others alone. Only
-/// those go that have no usable pod: nobody misses them, and kube-controller-manager no longer
-/// updates them.
-pub fn take_over(slices: &Slices, pods: &impl PodLookup, publish_not_ready: bool) -> TakeOver {
+/// Without a ready endpoint of its own, the controller keeps the slices of the others, and
+/// [cares](crate::caretaker) for them.
+pub fn take_over(slices: &Slices) -> TakeOver {
     if !slices.has_others() {
-        return TakeOver::default();
+        return TakeOver::Complete;
     }
-    if slices.own.iter().flat_map(|slice| &slice.endpoints).any(is_ready) {
-        return TakeOver { delete: slices.of_pods.clone(), endpoints: true, held: false };
-    }
-    let is_dead = |slice: &&Arc<EndpointSlice>| {
-        !slice.endpoints.iter().any(|it| is_usable(it, pods, publish_not_ready))
-    };
-    let delete: Vec<_> = slices.of_pods.iter().filter(is_dead).cloned().collect();
-    let held = delete.len() < slices.of_pods.len() || !slices.mirrored.is_empty();
-    TakeOver { delete, endpoints: false, held }
+    let mut own = slices.own.iter().flat_map(|slice| &slice.endpoints);
+    if own.any(is_ready) { TakeOver::Deletes } else { TakeOver::Held }
 }
 
 /// Returns true if [`take_over`] can delete all slices of the others that it may: the own slices
@@ -159,22 +154,6 @@ fn has_all(
     })
 }
 
-/// Returns the slices of a Service whose EndpointSelector does not exist or is invalid, without the
-/// endpoints whose pod is gone or is not usable. Nobody can say which pods to add. Slices that keep
-/// all of their endpoints are not among the result.
-pub fn shrunk(
-    slices: &[Arc<EndpointSlice>],
-    pods: &impl PodLookup,
-    publish_not_ready: bool,
-) -> Vec<EndpointSlice> {
-    let update = |slice: &Arc<EndpointSlice>| {
-        let stays = slice.endpoints.iter().filter(|it| is_usable(it, pods, publish_not_ready));
-        let kept: Vec<Endpoint> = stays.cloned().collect();
-        (kept.len() < slice.endpoints.len()).then(|| EndpointSlice { endpoints: kept, ..(**slice).clone() })
-    };
-    slices.iter().filter_map(update).collect()
-}
-
 /// Returns true if clients use an endpoint; absent means ready, as the API says.
 fn is_ready(endpoint: &Endpoint) -> bool {
     endpoint.conditions.ready.unwrap_or(true)
@@ -185,10 +164,7 @@ fn is_ready(endpoint: &Endpoint) -> bool {
 fn pod_of(endpoint: &Endpoint, pods: &impl PodLookup) -> Option<Arc<Pod>> {
     let target = endpoint.target_ref.as_ref().filter(|target| *target.kind == *"Pod")?;
     let pod = pods.pod(&target.name).filter(|pod| target.uid.is_empty() || pod.uid == target.uid)?;
-    let has_address = |address: &Text| {
-        address.parse().is_ok_and(|address| pod.pod_ip == Some(address) || pod.pod_ips.contains(&address))
-    };
-    (!pod.is_terminal() && endpoint.addresses.iter().any(has_address)).then_some(pod)
+    (!pod.is_terminal() && has_address(&pod, &endpoint.addresses)).then_some(pod)
 }
 
 /// Returns true if the pod of an endpoint is usable now, whatever the slice says.

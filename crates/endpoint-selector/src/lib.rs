@@ -29,16 +29,22 @@
 //! | Service | the controller |
 //! |---|---|
 //! | names an EndpointSelector | writes its slices, with the plan of the endpointslice controller. When one of its endpoints is ready, it deletes the slices that kube-controller-manager left, and the Endpoints if a controller made them |
-//! | names one that does not exist or is invalid | removes endpoints whose pod is gone or not ready, and adds none |
+//! | names one that does not exist or is invalid | removes endpoints whose pod is gone, and adds none |
+//! | names one and has a selector | writes nothing, and asks the API server if it could take the Service over |
 //! | has a selector again | deletes its own slices when kube-controller-manager's have their ready endpoints |
 //! | names none | deletes its own slices |
 //!
-//! [`hand_over`] decides which slices a hand-over deletes, without clock, log and client. The
-//! feature `controller`, on by default, adds [`SelectorController`].
+//! [`hand_over`] decides which slices a hand-over deletes, and [`caretaker`] keeps what nobody
+//! maintains free of dead addresses, both without clock, log and client. The feature `controller`,
+//! on by default, adds [`SelectorController`].
 
+pub mod caretaker;
 #[cfg(feature = "controller")]
 pub mod controller;
 pub mod hand_over;
+
+#[cfg(test)]
+mod fixtures;
 
 #[cfg(feature = "controller")]
 pub use controller::{ControllerOptions, SelectorController, buckets};

@@ -8,7 +8,7 @@ use std::time::Duration;
 use kube_endpoint_api_client::ApiClient;
 use kube_endpoint_api_writer::{ApiWriter, Clock, EventRecorder, RequestLimiter};
 use kube_endpoint_controller_runtime::{Controller, ControllerContext, Reconciler, StateCounts};
-use kube_endpoint_core_model::{EndpointSelector, EndpointSlice, Endpoints, Lease, Node, Pod, Service};
+use kube_endpoint_core_model::{EndpointSelector, EndpointSlice, Endpoints, Lease, Node, Pod, Service, Text};
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, RequestInfo};
 use kube_endpoint_endpoints_controller::EndpointsController;
 use kube_endpoint_endpointslice_controller::EndpointSliceController;
@@ -19,11 +19,12 @@ use kube_endpoint_selector::{ControllerOptions, SelectorController};
 use kube_endpoint_testing::{Environment, Simulation, server_builder};
 use serde_json::{Value, json};
 
+const KUBE_CONTROLLER_MANAGER: &str = "kube-controller-manager";
 const ANNOTATION: &str = "kube-endpoint-manager.github.io/endpoint-selector";
 const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 
 /// The user agent of the controller.
-const ADDON: &str = "kube-endpoint-manager/0.1.0";
+pub(crate) const ADDON: &str = "kube-endpoint-manager/0.1.0";
 
 pub(crate) struct Harness(Simulation<SelectorController>);
 
@@ -80,6 +81,10 @@ fn server(objects: impl IntoIterator<Item = Value>) -> EmbeddedApiServer {
     server_builder().track_managers().load(objects.into_iter().chain([node])).build().unwrap()
 }
 
+fn none() -> RequestLimiter {
+    RequestLimiter::unlimited()
+}
+
 impl Harness {
     /// Starts all controllers on a server with these objects, and waits for their first syncs.
     pub(crate) async fn start(objects: impl IntoIterator<Item = Value>) -> Self {
@@ -89,21 +94,47 @@ impl Harness {
     /// As [`Self::start`], with so many processes that run the endpoint selector controller,
     /// without a Lease.
     pub(crate) async fn start_with(addons: usize, objects: impl IntoIterator<Item = Value>) -> Self {
-        Self::on(&server(objects), addons, RequestLimiter::unlimited()).await
+        Self::begin(addons, KUBE_CONTROLLER_MANAGER, objects).await
+    }
+
+    /// As [`Self::start`], with the controllers of kube-controller-manager inside another program.
+    pub(crate) async fn start_inside(
+        program: &'static str,
+        objects: impl IntoIterator<Item = Value>,
+    ) -> Self {
+        Self::begin(1, program, objects).await
+    }
+
+    async fn begin(addons: usize, program: &'static str, objects: impl IntoIterator<Item = Value>) -> Self {
+        Self::on(&server(objects), addons, program, &[], none()).await
     }
 
     /// As [`Self::start`], with the default limit of requests.
     pub(crate) async fn start_limited(objects: impl IntoIterator<Item = Value>) -> Self {
-        Self::on(&server(objects), 1, RequestLimiter::new(20.0, 30).unwrap()).await
+        Self::on(&server(objects), 1, KUBE_CONTROLLER_MANAGER, &[], RequestLimiter::new(20.0, 30).unwrap())
+            .await
     }
 
     /// Ends all processes, and starts others on the same server.
     pub(crate) async fn restart(self) -> Self {
         let server = self.0.crash().await;
-        Self::on(&server, 1, RequestLimiter::unlimited()).await
+        Self::on(&server, 1, KUBE_CONTROLLER_MANAGER, &[], none()).await
     }
 
-    async fn on(server: &EmbeddedApiServer, addons: usize, limiter: RequestLimiter) -> Self {
+    /// Ends all processes, and starts others: kube-controller-manager inside another program, and
+    /// the endpoint selector controller, which knows these field managers.
+    pub(crate) async fn restart_inside(self, program: &str, known: &[&str]) -> Self {
+        let server = self.0.crash().await;
+        Self::on(&server, 1, program, known, none()).await
+    }
+
+    async fn on(
+        server: &EmbeddedApiServer,
+        addons: usize,
+        program: &str,
+        known: &[&str],
+        limiter: RequestLimiter,
+    ) -> Self {
         let buckets = kube_endpoint_endpointslice_controller::buckets().into_iter();
         let buckets = buckets
             .chain(kube_endpoint_selector::buckets())
@@ -113,6 +144,7 @@ impl Harness {
             kube_endpoint_workqueue::HISTOGRAM_NAMES
                 .map(|name| (name, kube_endpoint_workqueue::HISTOGRAM_BUCKETS.to_vec())),
         );
+        let agent = format!("{program}/v1.36.2");
         let harness = Self(Simulation::begin(server, buckets, |environment| {
             let others = Watched::start(
                 environment,
@@ -120,20 +152,19 @@ impl Harness {
             );
             let mut mirroring = kube_endpoint_mirroring::ControllerOptions::default();
             mirroring.orphaned_slice_cleanup = false;
-            let none = RequestLimiter::unlimited;
-            others.run::<_>(environment, "kube-controller-manager/v1.36.2", none(), |context| {
+            others.run::<_>(environment, &agent, &[], none(), |context| {
                 EndpointSliceController::new(
                     context,
                     kube_endpoint_endpointslice_controller::ControllerOptions::default(),
                 )
             });
-            others.run::<_>(environment, "kube-controller-manager/v1.36.2", none(), |context| {
+            others.run::<_>(environment, &agent, &[], none(), |context| {
                 EndpointsController::new(
                     context,
                     kube_endpoint_endpoints_controller::ControllerOptions::default(),
                 )
             });
-            others.run::<_>(environment, "kube-controller-manager/v1.36.2", none(), |context| {
+            others.run::<_>(environment, &agent, &[], none(), |context| {
                 MirroringController::new(context, mirroring)
             });
             let kinds = [
@@ -146,7 +177,7 @@ impl Harness {
             ];
             let mut addon = || {
                 let own = Watched::start(environment, kinds);
-                own.run(environment, ADDON, limiter.clone(), |context| {
+                own.run(environment, ADDON, known, limiter.clone(), |context| {
                     SelectorController::new(context, ControllerOptions::default())
                 })
             };
@@ -299,11 +330,13 @@ impl Watched {
         &self,
         environment: &mut Environment,
         user_agent: &str,
+        known: &[&str],
         limiter: RequestLimiter,
         new: impl FnOnce(ControllerContext) -> Controller<R>,
     ) -> Controller<R> {
-        let writer = ApiWriter::new(self.client.clone(), limiter, user_agent);
-        let of_events = ApiWriter::new(self.client.clone(), RequestLimiter::unlimited(), user_agent);
+        let known = known.iter().map(|name| Text::from(*name)).collect();
+        let writer = ApiWriter::new(self.client.clone(), limiter, user_agent).with_controllers(known);
+        let of_events = ApiWriter::new(self.client.clone(), none(), user_agent);
         let clock = Clock::starting_at(environment.now());
         let (events, sending) = EventRecorder::new(EVENT_COMPONENT, of_events, clock, 1);
         let controller =

@@ -72,7 +72,19 @@ impl Harness {
     }
 
     fn accepted(&self) -> Value {
-        self.get("endpointselectors", "stable").unwrap()["status"]["conditions"][0]["reason"].clone()
+        self.condition()["reason"].clone()
+    }
+
+    fn condition(&self) -> Value {
+        self.get("endpointselectors", "stable").unwrap()["status"]["conditions"][0].clone()
+    }
+
+    /// Returns the messages of this controller's events with a reason, the oldest first.
+    fn messages(&self, reason: &str) -> Vec<String> {
+        let mut events = self.list("events");
+        events.retain(|event| event["reason"] == reason);
+        events.sort_by_key(|event| event["firstTimestamp"].as_str().unwrap().to_owned());
+        events.into_iter().map(|event| event["message"].as_str().unwrap().to_owned()).collect()
     }
 }
 
@@ -148,14 +160,25 @@ async fn the_holder_of_a_lease_is_published_until_it_no_longer_renews() {
     assert_eq!(harness.slices(), ["own: 1! 2 3!"]);
     harness.pass(Duration::from_millis(200)).await;
     assert_eq!(harness.slices(), ["own: 1! 2! 3!"]);
+    assert_eq!(harness.reasons(), ["NobodyLeads"]);
+    assert_eq!(harness.gauge("services_without_leader"), 1.0);
     harness.lead("c_3", 2).await;
     assert_eq!(harness.slices(), ["own: 1! 2! 3"]);
+    assert_eq!(harness.reasons(), ["LeaderBack", "NobodyLeads"]);
+    assert_eq!(harness.gauge("services_without_leader"), 0.0);
 
     // It releases the Lease.
     harness.renew("", 1).await;
     harness.pass(Duration::from_millis(50)).await;
     assert_eq!(harness.slices(), ["own: 1! 2! 3!"]);
+    harness.pass(Duration::from_secs(2)).await;
+    assert_eq!(
+        harness.messages("NobodyLeads"),
+        ["no pod leads: \"b_2\" has not renewed Lease web for 15 s", "no pod leads: nobody holds Lease web"]
+    );
+    assert_eq!(harness.gauge("services_without_leader"), 1.0);
     harness.nothing_is_remembered().await;
+    assert_eq!(harness.gauge("services_without_leader"), 0.0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -165,9 +188,109 @@ async fn a_leader_that_is_not_ready_is_not_published() {
     harness.set_ready("a", false).await;
     harness.lead("a_1", 2).await;
     assert_eq!(harness.slices(), ["own: 1! 2! 3!"]);
+    assert_eq!(harness.messages("NobodyLeads"), ["no pod leads: Pod a, which should, is not ready"]);
     harness.set_ready("a", true).await;
     harness.lead("a_1", 2).await;
     assert_eq!(harness.slices(), ["own: 1 2! 3!"]);
+    assert_eq!(harness.messages("LeaderBack").len(), 1);
+}
+
+/// Without a Lease all pods are ready endpoints, and the Lease says 20 seconds.
+async fn live(holder: &str) -> Harness {
+    let mut lease = lease(holder);
+    lease["spec"]["leaseDurationSeconds"] = json!(20);
+    let harness = start(Value::Null, [lease]).await;
+    harness.lead(holder, 4).await;
+    assert_eq!(harness.slices(), ["own: 1 2 3"]);
+    let readiness = json!({"spec": {"readiness": {"lease": {"name": "web"}}}});
+    harness.patch("endpointselectors", "stable", readiness).await;
+    harness
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_published_stays_until_the_holder_of_a_new_lease_renews() {
+    let harness = live("a_1").await;
+    harness.pass_with(8, &["10.1.0.1", "10.1.0.2", "10.1.0.3"]).await;
+    let says = "the ready endpoints stay until a holder renews the Lease, for 20 s at most";
+    assert_eq!(harness.condition()["message"], says);
+    assert_eq!(harness.reasons(), ["LeaderAwaited"]);
+    // A pod that is not ready leaves, and one that comes has to lead.
+    harness.set_ready("b", false).await;
+    harness.load([pod("d", 4, "stable", true)]);
+    harness.pass(Duration::from_secs(1)).await;
+    assert_eq!(harness.slices(), ["own: 1 2! 3 4!"]);
+    harness.lead("a_1", 2).await;
+    assert_eq!(harness.slices(), ["own: 1 2! 3! 4!"]);
+    assert_eq!(
+        (harness.accepted(), &harness.condition()["message"]),
+        (json!("HolderRecognised"), &json!(""))
+    );
+    assert_eq!(harness.reasons(), ["LeaderAwaited"]);
+    harness.nothing_is_remembered().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_published_stays_for_as_long_as_a_new_lease_says() {
+    let harness = live("a_1").await;
+    harness.pass_with(18, &["10.1.0.1", "10.1.0.2", "10.1.0.3"]).await;
+    harness.pass(Duration::from_secs(3)).await;
+    assert_eq!(harness.slices(), ["own: 1! 2! 3!"]);
+    assert_eq!(harness.reasons(), ["LeaderAwaited", "NobodyLeads"]);
+    assert_eq!(harness.condition()["message"], "");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_lease_that_cannot_be_read_takes_nothing_away() {
+    let harness = start(Value::Null, []).await;
+    let refused = Fault::Refuse { status: 403, retry_after: None };
+    let of_leases = |request: &RequestInfo| request.plural() == "leases";
+    harness.server.add_fault(FaultRule::new(refused, of_leases));
+    let readiness = json!({"spec": {"readiness": {"lease": {"name": "web"}}}});
+    harness.patch("endpointselectors", "stable", readiness).await;
+    harness.pass_with(60, &["10.1.0.1", "10.1.0.2", "10.1.0.3"]).await;
+    let says = "the ready endpoints stay until a holder renews the Lease, and as long as the Leases of the namespace cannot be read";
+    assert_eq!(harness.condition()["message"], says);
+    harness.server.clear_faults();
+    harness.pass(Duration::from_secs(120)).await;
+    assert_eq!(harness.slices(), ["own: 1! 2! 3!"]);
+    assert_eq!(harness.messages("NobodyLeads"), ["no pod leads: Lease web does not exist"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_keeps_what_a_new_lease_keeps() {
+    let harness = live("a_1").await.restart().await;
+    assert_eq!(harness.slices(), ["own: 1 2 3"]);
+    harness.lead("a_1", 2).await;
+    assert_eq!(harness.slices(), ["own: 1 2! 3!"]);
+}
+
+/// A leader that renews every 20 minutes.
+#[tokio::test(start_paused = true)]
+async fn a_lease_counts_for_as_long_as_it_says() {
+    let harness = by_lease("a_1").await;
+    let long = json!({"spec": {"leaseDurationSeconds": 1800}});
+    harness.patch("leases", "web", long).await;
+    harness.lead("a_1", 2).await;
+    harness.pass(Duration::from_secs(1790)).await;
+    assert_eq!(harness.slices(), ["own: 1 2! 3!"]);
+    harness.pass(Duration::from_secs(20)).await;
+    assert_eq!(harness.slices(), ["own: 1! 2! 3!"]);
+    // Longer than any record counts: the status says so before it matters.
+    harness.patch("leases", "web", json!({"spec": {"leaseDurationSeconds": 100_000}})).await;
+    harness.lead("a_1", 2).await;
+    assert_eq!(harness.accepted(), "HolderRecognised");
+    let says = "the Lease says 100000 s, and a record counts for 86400 s at most";
+    assert_eq!(harness.condition()["message"], says);
+    harness.pass(Duration::from_secs(86_390)).await;
+    assert_eq!(harness.slices(), ["own: 1 2! 3!"]);
+    harness.pass(Duration::from_secs(20)).await;
+    assert_eq!(harness.slices(), ["own: 1! 2! 3!"]);
+    let why = harness.messages("NobodyLeads").pop().unwrap();
+    assert!(
+        why.ends_with("for 86400 s, the longest time for which a record counts; the Lease says 100000 s"),
+        "{why}"
+    );
+    assert_eq!(harness.condition()["message"], says);
 }
 
 #[tokio::test(start_paused = true)]
@@ -234,16 +357,33 @@ async fn nothing_is_taken_over_for_a_holder_that_names_no_pod() {
     harness.lead("host-7_6bb9", 10).await;
     assert_eq!(harness.slices(), ["endpointslice: 1 2", "endpointslicemirroring: 1 2", "own: 1! 2!"]);
     assert_eq!(harness.accepted(), "HolderNotRecognised");
-    assert!(harness.reasons().iter().all(|reason| reason == "TakeOverHeld"), "{:?}", harness.reasons());
+    let reasons = harness.reasons();
+    assert!(reasons.iter().all(|reason| ["NobodyLeads", "TakeOverHeld"].contains(&&**reason)), "{reasons:?}");
     assert_eq!(harness.gauge("selectors_not_accepted"), 1.0);
     harness.lead("a_6bb9", 4).await;
     assert_eq!(harness.slices(), ["own: 1 2!"]);
     assert_eq!(harness.accepted(), "HolderRecognised");
     assert_eq!(harness.gauge("selectors_not_accepted"), 0.0);
-    // Nobody leads then, and the selector stays accepted.
-    harness.lead("host-7_6bb9", 4).await;
+    // The next stranger shows in the status, too.
+    harness.lead("host-8_6bb9", 4).await;
     assert_eq!(harness.slices(), ["own: 1! 2!"]);
+    assert_eq!(harness.accepted(), "HolderNotRecognised");
+    assert_eq!(harness.gauge("selectors_not_accepted"), 1.0);
+    harness.lead("b_6bb9", 4).await;
     assert_eq!(harness.accepted(), "HolderRecognised");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_holder_whose_pod_is_gone_stays_recognised() {
+    let harness = by_lease("a_1").await;
+    harness.lead("a_1", 4).await;
+    harness.delete_now("pods", "a").await;
+    harness.pass(Duration::from_secs(20)).await;
+    assert_eq!(harness.accepted(), "HolderRecognised");
+    let harness = harness.restart().await;
+    harness.pass(Duration::from_secs(20)).await;
+    assert_eq!(harness.accepted(), "HolderRecognised");
+    assert_eq!(harness.slices(), ["own: 2! 3!"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -259,10 +399,13 @@ async fn the_newest_condition_is_published_in_one_write() {
     harness.pass(Duration::from_millis(50)).await;
     assert_eq!(harness.slices(), ["own: 1! 2 3!"]);
     assert_eq!(harness.sent("update", "endpointslices"), 1);
+    assert_eq!(harness.gauge("services_without_leader"), 0.0);
     harness.set_leader("a", false, 3).await;
     harness.set_leader("b", false, 3).await;
     harness.pass(Duration::from_millis(50)).await;
     assert_eq!(harness.slices(), ["own: 1! 2! 3!"]);
+    assert_eq!(harness.gauge("services_without_leader"), 1.0);
+    assert_eq!(harness.reasons(), ["LeaderBack", "NobodyLeads"]);
     harness.nothing_is_remembered().await;
 }
 

@@ -2,7 +2,10 @@
 //! the real list and watch loops, under a paused clock.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod caretaker;
+mod distributions;
 mod flows;
 mod harness;
 mod leader;
 mod many;
+mod rehearsal;

@@ -14,6 +14,7 @@ use kube_endpoint_controller_runtime::{
 use kube_endpoint_core_model::{Endpoints, ObjectKey, Service};
 use kube_endpoint_informer::{Change, Kind, Kinds, PodEvent};
 use kube_endpoint_workqueue::default_controller_rate_limiter;
+use tokio::time::Instant;
 
 use crate::{ControllerOptions, LeftoversAtStart, PlanState};
 pub use retire_all::RetireAll;
@@ -54,13 +55,41 @@ enum Leftover {
     /// nothing.
     #[default]
     No,
-    /// There was no Service when the controller began. A sync deletes Endpoints that a controller
-    /// made.
+    /// There was no Service when the controller began, or when the Endpoints appeared while writes
+    /// of a former process may arrive. A sync deletes Endpoints that a controller made.
     AtStart,
     /// The controller saw the deletion of the Service. A sync deletes its Endpoints, unless another
     /// client has written addresses into them: the API server deletes Endpoints with their Service,
     /// so these are newer.
     ServiceDeleted,
+}
+
+/// Queues Endpoints that have no Service, except leader-election locks, and those that another
+/// process cleans up.
+fn add_leftover(runtime: &Runtime<EndpointsReconciler>, endpoints: &Endpoints) {
+    let key = endpoints.key();
+    let is_ours = || runtime.owns_leftover(&key, &endpoints.metadata.labels);
+    if runtime.cluster().service(&key).is_none() && !endpoints.is_lock() && is_ours() {
+        runtime.with_state(&key, |state| state.leftover = state.leftover.max(Leftover::AtStart));
+        runtime.add(key, Cause::Leftover);
+    }
+}
+
+impl EndpointsReconciler {
+    /// Queues those of these Endpoints that have no Service (upstream `checkLeftoverEndpoints`).
+    /// Somebody may have deleted the Service while no controller ran, or may create it later: the
+    /// sync finds out who made the Endpoints.
+    fn queue_leftovers(&self, runtime: &Runtime<Self>, is_one: impl Fn(&ObjectKey) -> bool) {
+        let cluster = runtime.cluster();
+        let keys = match &self.options.leftovers_at_start {
+            LeftoversAtStart::All => cluster.endpoints_keys(),
+            LeftoversAtStart::Of(services) => services.clone(),
+        };
+        let keys = keys.into_iter().filter(is_one);
+        for endpoints in keys.filter_map(|key| cluster.endpoints(&key)) {
+            add_leftover(runtime, &endpoints);
+        }
+    }
 }
 
 impl Reconciler for EndpointsReconciler {
@@ -90,26 +119,13 @@ impl Reconciler for EndpointsReconciler {
         true
     }
 
-    /// Queues the Endpoints that have no Service (upstream `checkLeftoverEndpoints`), except
-    /// leader-election locks, and those that another process cleans up. Somebody may have deleted
-    /// the Service while no controller ran, or may create it later: the sync finds out who made the
-    /// Endpoints.
     fn start(&self, runtime: &Runtime<Self>) {
         self.retirement.start();
-        let cluster = runtime.cluster();
-        let keys = match &self.options.leftovers_at_start {
-            LeftoversAtStart::All => cluster.endpoints_keys(),
-            LeftoversAtStart::Of(services) => services.clone(),
-        };
-        for key in keys {
-            let Some(endpoints) = cluster.endpoints(&key) else { continue };
-            let is_lock = endpoints.is_lock();
-            let is_ours = || runtime.owns_leftover(&key, &endpoints.metadata.labels);
-            if cluster.service(&key).is_none() && !is_lock && is_ours() {
-                runtime.with_state(&key, |state| state.leftover = state.leftover.max(Leftover::AtStart));
-                runtime.add(key, Cause::Leftover);
-            }
-        }
+        self.queue_leftovers(runtime, |_| true);
+    }
+
+    fn start_in(&self, runtime: &Runtime<Self>, namespace: &str) {
+        self.queue_leftovers(runtime, |key| *key.namespace == *namespace);
     }
 
     fn on_service(&self, runtime: &Runtime<Self>, change: &Change<Service>) {
@@ -127,6 +143,12 @@ impl Reconciler for EndpointsReconciler {
     fn on_endpoints(&self, runtime: &Runtime<Self>, change: &Change<Endpoints>) {
         let Some(endpoints) = &change.new else { return };
         let key = endpoints.key();
+        // A create that a former process had sent may be carried out after the deletion of the
+        // Service.
+        let ledger = runtime.cluster().ledger(Kind::Endpoints);
+        if change.old.is_none() && ledger.may_still_happen(Instant::now().into_std()) {
+            add_leftover(runtime, endpoints);
+        }
         // This compares without a lock. A sync that takes the state meanwhile finds none, and plans
         // from all pods.
         let (kept, is_retired) = runtime.with_state(&key, |state| {

@@ -144,17 +144,19 @@ codes! {
     ServiceLabelIgnored "EP086" "service-label-ignored" Warning "kube-proxy before Kubernetes 1.36 ignores the Service because of a label for headless Services."
     PortNameAmbiguous "EP087" "port-name-ambiguous" Warning "Several containers of a pod have a port of the name that the Service asks for."
     PodsNotCreated "EP088" "pods-not-created" Error "The API server refuses the pods of a workload, and no pod of the Service runs."
-    MissingPodsServed "EP089" "missing-pods-served" Warning "Slices that are behind send clients to pods that do not exist any more."
+    MissingPodsServed "EP089" "missing-pods-served" Warning "Slices that are behind, or that nobody maintains, send clients to pods that do not exist any more."
 
     EndpointSelectorNotFound "EP090" "endpoint-selector-not-found" Error "The Service names an EndpointSelector that does not exist."
     EndpointSelectorInvalid "EP091" "endpoint-selector-invalid" Error "The Service names an EndpointSelector that selects nothing, because it is invalid."
-    EndpointSelectorOverridden "EP092" "endpoint-selector-overridden" Warning "The Service names an EndpointSelector and has a selector, which wins."
+    EndpointSelectorOverridden "EP092" "endpoint-selector-overridden" Info "The Service names an EndpointSelector and has a selector, which wins."
     HandOverHeld "EP093" "hand-over-held" Warning "The slices of the controller that the Service has left stay, because those of the new one lack ready endpoints."
     EndpointSelectorUnserved "EP094" "endpoint-selector-unserved" Error "No running controller maintains the slices of a Service that names an EndpointSelector."
     SelectsUnlabelled "EP095" "selects-unlabelled" Info "The EndpointSelector of the Service selects pods without any label, too."
     NotChosen "EP096" "not-chosen" Info "The pod is ready, and the readiness of the EndpointSelector does not choose it."
     NobodyLeads "EP097" "nobody-leads" Error "The readiness of the Service's EndpointSelector chooses no ready pod."
     ReadinessWithoutEffect "EP098" "readiness-without-effect" Warning "The EndpointSelector has a readiness, and the Service publishes all pods."
+    AnnotationMistyped "EP099" "annotation-mistyped" Warning "An annotation or a label of the Service has nearly the key of an annotation that controllers read."
+    SliceKept "EP100" "slice-kept" Warning "A slice stays beside those of the EndpointSelector, because it is not certain that a controller made it."
 }
 
 /// The page that describes the codes.
@@ -181,6 +183,7 @@ impl Code {
                 | Self::NotWritten
                 | Self::ClusterUnserved
                 | Self::EndpointSelectorUnserved
+                | Self::MissingPodsServed
         )
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use kube_endpoint_core_model::display::PlannedObject;
 use kube_endpoint_core_model::well_known::ANNOTATION_TRIGGER_TIME;
-use kube_endpoint_core_model::{ObjectKey, Writes};
+use kube_endpoint_core_model::{ObjectKey, Timestamp, Writes};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -124,20 +124,21 @@ pub enum DiffError {
     Yaml(String),
 }
 
-/// Returns the changes that the controllers would make for all Services and Endpoints. It ignores
-/// the trigger time, which tells why a controller wrote an object, and is no reason to write one.
+/// Returns the changes that the controllers would make now for all Services and Endpoints. It
+/// ignores the trigger time, which tells why a controller wrote an object, and is no reason to
+/// write one.
 ///
 /// # Errors
 ///
 /// This does not fail: the objects serialise to JSON and YAML.
-pub fn diff(objects: &Objects, options: &Options) -> Result<Diff, DiffError> {
+pub fn diff(objects: &Objects, now: Timestamp, options: &Options) -> Result<Diff, DiffError> {
     let topology = objects.topology(options.slices.topology_node_tolerance);
     let mut keys: BTreeSet<&ObjectKey> = objects.services().collect();
     keys.extend(objects.endpoints.keys());
     keys.extend(objects.slices.keys());
     let mut diff = Diff::default();
     for key in keys {
-        let planned = Planned::new(objects, key, &topology, options);
+        let planned = Planned::new(objects, key, &topology, now, options);
         for writes in planned.slice_writes() {
             let existing = |name: &str| {
                 objects

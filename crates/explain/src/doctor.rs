@@ -17,7 +17,7 @@ mod webhooks;
 pub use examine::examine;
 pub(crate) use facts::key_of;
 pub use facts::{Counts, Facts, Instance, Lease, Read, Unread};
-pub(crate) use loops::runs_beside;
+pub use loops::{ADDON_LEASE, MANAGER_LEASE, runs_beside};
 pub use outputs::Outputs;
 pub use permissions::{FOR_MANAGER, FOR_PLUGIN, Permission, Review, for_manager};
 pub use report::{

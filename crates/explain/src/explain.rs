@@ -19,9 +19,7 @@ use crate::explanation::{self, Counts, EndpointsSummary, Explanation, Faults, Fr
 use crate::leader::Leads;
 use crate::near::{NearIndex, NearMatch, NearMatches, near_matches};
 use crate::pod::{Judged, Place, PodExplanation, PortNames, Publication, ports_of};
-use crate::selection::{
-    Attachment, NotSelected, SelectedBy, Selection, not_selected, overridden, required_labels,
-};
+use crate::selection::{Attachment, NotSelected, SelectedBy, Selection, not_selected, required_labels};
 use crate::traffic::Served;
 use crate::{Code, Fault, Known, Objects, Options, Planned, PodReason, age, faults, hint, planned, traffic};
 
@@ -74,10 +72,9 @@ pub(crate) fn explain_with(
     let known = options.known;
     let selection = Selection::of(objects, service, known);
     let pods = selection.pods(objects, &key.namespace);
-    let planned = Planned::with_pods(objects, key, &pods, topology, Some(now), options);
-    let leads =
-        Leads::of(objects, selection, &pods, objects.slices_of(key), Some(now)).filter(|_| known.pods);
-    let newest = planned::newest_change(objects, service, &pods, leads.as_ref());
+    let planned = Planned::with_pods(objects, key, &pods, topology, now, options);
+    let leads = planned.leads.as_ref();
+    let newest = planned::newest_change(objects, service, &pods, leads);
     let policies = service.policies;
     let served =
         Served::by(service, policies, objects.slices_of(key), known.nodes.then(|| objects.client_nodes()));
@@ -88,7 +85,7 @@ pub(crate) fn explain_with(
             let in_endpoints: BTreeMap<&Text, &Verdict> =
                 in_endpoints.iter().map(|one| (&one.pod.name, &one.verdict)).collect();
             let ports = port_names(service, &pods);
-            let of_service = OfService { service, in_endpoints, ports, places, leads: leads.as_ref(), now };
+            let of_service = OfService { service, in_endpoints, ports, places, leads, now };
             let pod = |one: &PodVerdict| {
                 let pod = explain_one(objects, &of_service, one)?;
                 let is_due = known.slices && pod.reason.is_none() && !pod.is_held_as_ready();
@@ -120,10 +117,7 @@ pub(crate) fn explain_with(
         }
         _ => NearMatches::default(),
     };
-    let mut selected_by = selected_by(objects, service, selection, &planned, near.metadata, known);
-    if let Some(by) = &mut selected_by {
-        by.leads = leads;
-    }
+    let selected_by = selected_by(objects, service, selection, &planned, near.metadata, known);
     let counts = match planned.slices {
         Some(_) => {
             let (slices, manager) = (objects.slices_of(key), &selection.plan_options(options).manager);
@@ -185,7 +179,7 @@ pub(crate) fn explain_with(
         nearly_matching: nearly_matching.groups,
         slices,
         endpoints,
-        endpoints_retired: service.selects_pods() && options.retires(service, Some(now)),
+        endpoints_retired: service.selects_pods() && options.retires(service, now),
         freshness: Freshness {
             last_write,
             last_write_seconds: last_write.map(|time| age::since(time, now)),
@@ -213,15 +207,15 @@ fn selected_by(
         Selection::Attached { name, .. } => (name, Attachment::Attached),
         Selection::Unusable { name, .. } => (name, Attachment::Shrinking),
         Selection::NotKnown { name } => (name, Attachment::NotKnown),
-        Selection::Own(_) if is_held => (overridden(service)?, Attachment::HandingBack),
-        Selection::Own(_) => (overridden(service)?, Attachment::HandedBack),
+        Selection::Own(_) if is_held => (service.rehearsed_selector()?, Attachment::HandingBack),
+        Selection::Own(_) => (service.rehearsed_selector()?, Attachment::HandedBack),
         Selection::None => return None,
     };
     let mut by = SelectedBy {
         endpoint_selector: name.clone(),
         requirements: Vec::new(),
         state,
-        leads: None,
+        leads: planned.leads.clone(),
         not_selected: Vec::new(),
     };
     if let Selection::Attached { selector, .. } = selection {

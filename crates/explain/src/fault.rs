@@ -1,6 +1,7 @@
 //! The possible faults of a Service itself, its slices and its Endpoints.
 
 mod addresses;
+mod annotations;
 mod attached;
 mod consumers;
 mod elsewhere;
@@ -24,7 +25,8 @@ use crate::details::write_optional_time;
 use crate::leader::Leads;
 use crate::near::{NearMatch, OtherKeys};
 use crate::refused::Refused;
-use crate::{Elsewhere, NamedPort, Open, Unserved};
+use crate::unviewed::MistypedKey;
+use crate::{Elsewhere, NamedPort, Open, Rehearsal, Unserved};
 
 pub use topology::Withheld;
 
@@ -150,6 +152,21 @@ pub enum Fault {
         annotation: Text,
         /// Its value.
         value: Text,
+    },
+    /// [`Code::AnnotationIgnored`](crate::Code::AnnotationIgnored)
+    RetirementIgnored {
+        /// The value of the annotation.
+        value: Text,
+        /// The writer of the Endpoints, which does not know the annotation, or `None` if the value
+        /// is invalid.
+        by: Option<Text>,
+    },
+    /// [`Code::AnnotationMistyped`](crate::Code::AnnotationMistyped)
+    AnnotationMistyped {
+        #[serde(flatten)]
+        mistyped: MistypedKey,
+        /// True if nobody selects pods for the Service because of it.
+        none_is_left: bool,
     },
     /// [`Code::EndpointsNotMirrored`](crate::Code::EndpointsNotMirrored)
     EndpointsNotMirrored {
@@ -304,8 +321,11 @@ pub enum Fault {
         pods: Vec<Text>,
         /// True if no pod of the Service receives traffic.
         none_is_left: bool,
-        /// True if the slices are those of the endpoint selector controller.
+        /// True if the Service names an EndpointSelector.
         is_attached: bool,
+        /// The slices, if nobody maintains them.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        left: Vec<Text>,
     },
     /// [`Code::WrongOwner`](crate::Code::WrongOwner)
     WrongOwner {
@@ -405,11 +425,18 @@ pub enum Fault {
         /// Names of EndpointSelectors of the namespace.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         others: Vec<Text>,
+        /// Other namespaces with an EndpointSelector of this name.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        namespaces: Vec<Text>,
     },
     /// [`Code::EndpointSelectorInvalid`](crate::Code::EndpointSelectorInvalid)
     EndpointSelectorInvalid { endpoint_selector: Text, reason: String },
     /// [`Code::EndpointSelectorOverridden`](crate::Code::EndpointSelectorOverridden)
-    EndpointSelectorOverridden { endpoint_selector: Text },
+    EndpointSelectorOverridden {
+        endpoint_selector: Text,
+        #[serde(flatten)]
+        rehearsal: Rehearsal,
+    },
     /// [`Code::HandOverHeld`](crate::Code::HandOverHeld)
     HandOverHeld {
         /// The EndpointSelector that takes the Service over, or `None` if its selector does.
@@ -436,6 +463,18 @@ pub enum Fault {
     NobodyLeads { endpoint_selector: Text, leads: Leads },
     /// [`Code::ReadinessWithoutEffect`](crate::Code::ReadinessWithoutEffect)
     ReadinessWithoutEffect { endpoint_selector: Text },
+    /// [`Code::SliceKept`](crate::Code::SliceKept)
+    SliceKept {
+        endpoint_selector: Text,
+        slice: Text,
+        /// The client that wrote it, or the Endpoints, if that is known.
+        by: Option<Text>,
+        /// True if that is certainly no controller.
+        is_certain: bool,
+        /// The Endpoints from which the slice is mirrored.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        endpoints: Option<Text>,
+    },
 }
 
 /// An endpoint that is the cluster IP of a Service.

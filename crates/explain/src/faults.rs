@@ -1,11 +1,13 @@
 //! Looks for faults of a Service itself, its slices and its Endpoints.
 
 mod addresses;
+mod annotations;
 mod attached;
 mod behind;
 mod consumers;
 mod duplicates;
 mod hints;
+mod left;
 mod ports;
 mod undeclared;
 mod unselected;
@@ -77,6 +79,7 @@ impl Looked<'_> {
                 Selection::Unusable { .. } | Selection::NotKnown { .. } => {}
             }
             self.of_endpoint_selector(&mut faults);
+            faults.extend(self.kept_slices());
         }
         self.of_consumers(&mut faults);
         self.of_reading(&mut faults);
@@ -169,6 +172,7 @@ impl Looked<'_> {
                 value: value.clone(),
             });
         }
+        self.of_annotations(faults);
         if service.ports.is_empty() && self.served.by == ServedBy::KubeProxy {
             faults.push(Fault::NoServicePorts);
         }
@@ -236,8 +240,10 @@ impl Looked<'_> {
             None => plan.iter().flat_map(|plan| not_mirrored(&plan.verdicts)).collect(),
         };
         if known.endpoints && endpoints.is_none() && slices.is_empty() {
-            let unlabelled = self.objects.unviewed.unlabelled_slices(&self.service.key);
-            faults.push(Fault::NoSelector { unlabelled });
+            if !self.names_a_selector_wrongly() {
+                let unlabelled = self.objects.unviewed.unlabelled_slices(&self.service.key);
+                faults.push(Fault::NoSelector { unlabelled });
+            }
             return;
         }
         let is_behind = plan.is_some_and(|plan| !plan.writes.is_empty());
@@ -280,7 +286,7 @@ impl Looked<'_> {
                 // as manager: the API server does not, for the Service `kubernetes`.
                 None if matches!(self.selection, Selection::None) => {}
                 None => faults.push(self.unmanaged(slice)),
-                Some(manager) if self.is_of_controller(manager) => {}
+                Some(manager) if self.is_of_controller(manager) || self.is_kept(slice) => {}
                 Some(manager) => {
                     faults.push(Fault::ForeignSlice { slice: name.clone(), manager: manager.clone() });
                 }
@@ -299,11 +305,14 @@ impl Looked<'_> {
         if faults.iter().any(|fault| matches!(fault, Fault::SlicesBehind(behind) if behind.is_late)) {
             faults.extend(self.of_missing_pods());
         }
+        faults.extend(self.gone_pods_left());
         // During a hand-over both controllers publish the same pods.
         let hand_over = &self.planned.hand_over;
         let lasts = |slice: &&Arc<EndpointSlice>| {
             let mut leaving = hand_over.slices.delete.iter().chain(&hand_over.held);
             !leaving.any(|leaving| leaving.metadata.name == slice.metadata.name)
+                // Another finding tells of these.
+                && !self.is_kept(slice)
         };
         let lasting: Vec<Arc<EndpointSlice>> = slices.iter().filter(lasts).cloned().collect();
         faults.extend(duplicates(&lasting, &self.served.undefined));

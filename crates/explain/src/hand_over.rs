@@ -1,15 +1,15 @@
 //! Plans what the endpoint selector controller does about slices besides those of its plan: it
-//! takes Services over, hands them back, and lets slices shrink while it cannot select.
+//! takes Services over, hands them back, and cares for slices that nobody maintains.
 
 use std::sync::Arc;
 
-use kube_endpoint_core_model::maker::CONTROLLERS;
 use kube_endpoint_core_model::publish::publish_not_ready;
 use kube_endpoint_core_model::well_known::{
     ENDPOINT_CONTROLLER, LABEL_ENDPOINTS_MANAGED_BY, SELECTOR_CONTROLLER,
 };
 use kube_endpoint_core_model::{EndpointSlice, Endpoints, ObjectKey, Pod, Service, Text, Writes};
-use kube_endpoint_selector::hand_over::{Slices, can_hand_back, shrunk, take_over};
+use kube_endpoint_selector::caretaker::{Care, Facts, Unmaintained, care_for, care_for_endpoints};
+use kube_endpoint_selector::hand_over::{Slices, TakeOver, can_hand_back, take_over};
 
 use crate::selection::Selection;
 use crate::{Objects, Options};
@@ -20,7 +20,7 @@ use crate::{Objects, Options};
 pub struct HandOver {
     /// The writes to slices.
     pub slices: Writes<EndpointSlice>,
-    /// The deletion of the Endpoints that a controller left.
+    /// The deletion of the Endpoints that a controller left, or their update.
     pub endpoints: Writes<Endpoints>,
     /// The slices that stay until those of the new controller have ready endpoints.
     pub held: Vec<Arc<EndpointSlice>>,
@@ -50,9 +50,8 @@ impl Inputs<'_> {
         match self.selection {
             Selection::Attached { .. } if known.nodes => self.take_over(&of(&self.after(existing))),
             Selection::Unusable { .. } => {
-                let pods = |name: &str| self.pod(name);
-                let update = shrunk(&of(existing).own, &pods, self.publishes_not_ready());
-                HandOver { slices: Writes { update, ..Writes::default() }, ..HandOver::default() }
+                let Slices { own, of_pods, mirrored, .. } = of(existing);
+                self.care(Unmaintained { own, of_pods, mirrored })
             }
             Selection::Own(_) => {
                 let own = of(existing).own;
@@ -61,8 +60,11 @@ impl Inputs<'_> {
                 }
                 let can = |slices| can_hand_back(&of(slices), self.pods, self.publishes_not_ready());
                 let held = if can(existing) { Vec::new() } else { own.clone() };
-                let delete = if can(&self.after(existing)) { own } else { Vec::new() };
-                HandOver { slices: Writes { delete, ..Writes::default() }, held, ..HandOver::default() }
+                if !can(&self.after(existing)) {
+                    return HandOver { held, ..self.care(Unmaintained { own, ..Unmaintained::default() }) };
+                }
+                let slices = Writes { delete: own, ..Writes::default() };
+                HandOver { slices, held, ..HandOver::default() }
             }
             Selection::None => {
                 let slices = Writes { delete: of(existing).own, ..Writes::default() };
@@ -75,23 +77,59 @@ impl Inputs<'_> {
 
     fn take_over(&self, slices: &Slices) -> HandOver {
         let Self { objects, service, .. } = *self;
-        let decision = take_over(slices, &|name: &str| self.pod(name), self.publishes_not_ready());
-        let is_left = |slice: &Arc<EndpointSlice>| {
-            !decision.delete.iter().any(|deleted| deleted.metadata.name == slice.metadata.name)
-        };
-        let stay = slices.of_pods.iter().filter(|slice| is_left(slice)).chain(&slices.mirrored);
-        let held = stay.filter(|_| decision.held).cloned().collect();
-        // The controller asks the API server who made a slice, and keeps those of other clients.
-        let mut delete = decision.delete;
-        delete
-            .retain(|slice| is_of_controller(objects.slice_writes.get(&slice.key()).map(|write| &write.by)));
-        let left = objects.endpoints.get(&service.key);
-        let left = left.filter(|_| decision.endpoints && made_by_controller(objects, &service.key));
-        HandOver {
-            slices: Writes { delete, ..Writes::default() },
-            endpoints: Writes { delete: left.into_iter().cloned().collect(), ..Writes::default() },
-            held,
+        let (of_pods, mirrored) = (slices.of_pods.clone(), slices.mirrored.clone());
+        match take_over(slices) {
+            TakeOver::Complete => HandOver::default(),
+            TakeOver::Held => {
+                let held = of_pods.iter().chain(&mirrored).cloned().collect();
+                HandOver { held, ..self.care(Unmaintained { of_pods, mirrored, ..Unmaintained::default() }) }
+            }
+            TakeOver::Deletes => {
+                let left = objects.endpoints.get(&service.key);
+                let left = left.filter(|_| made_by_controller(objects, &service.key));
+                HandOver {
+                    slices: Writes { delete: self.made_by_controllers(of_pods), ..Writes::default() },
+                    endpoints: Writes { delete: left.into_iter().cloned().collect(), ..Writes::default() },
+                    held: Vec::new(),
+                }
+            }
         }
+    }
+
+    /// Returns the writes that keep slices which nobody maintains free of dead endpoints.
+    fn care(&self, mut slices: Unmaintained) -> HandOver {
+        let Self { objects, service, .. } = *self;
+        slices.of_pods = self.made_by_controllers(slices.of_pods);
+        let facts = Facts {
+            pods: |name: &str| self.pod(name),
+            is_known: |_: &Text| true,
+            publish_not_ready: self.publishes_not_ready(),
+        };
+        let Care { update, delete, endpoints, .. } = care_for(&slices, &facts);
+        let mut left = Writes::default();
+        if endpoints
+            && made_by_controller(objects, &service.key)
+            && let Some(before) = objects.endpoints_of(&service.key)
+            && let Some(subsets) = care_for_endpoints(before.subsets.listed().unwrap_or_default(), &facts)
+        {
+            if subsets.is_empty() {
+                left.delete.extend(objects.endpoints.get(&service.key).cloned());
+            } else {
+                left.update.push(Endpoints { subsets: subsets.into(), ..before.clone() });
+            }
+        }
+        HandOver {
+            slices: Writes { update, delete, ..Writes::default() },
+            endpoints: left,
+            ..HandOver::default()
+        }
+    }
+
+    /// Returns those of these slices that a controller wrote: the controller asks the API server
+    /// who made a slice, and keeps those of other clients.
+    fn made_by_controllers(&self, mut slices: Vec<Arc<EndpointSlice>>) -> Vec<Arc<EndpointSlice>> {
+        slices.retain(|slice| self.objects.slice_stays(&slice.key()).is_none());
+        slices
     }
 
     fn publishes_not_ready(&self) -> bool {
@@ -120,11 +158,13 @@ impl Inputs<'_> {
 /// Returns true if a controller made the Endpoints of a Service from pods.
 pub(crate) fn made_by_controller(objects: &Objects, key: &ObjectKey) -> bool {
     let Some(endpoints) = objects.endpoints_of(key) else { return false };
-    let by = objects.endpoints_writes.get(key).map(|write| &write.by);
+    if objects.endpoints_stay(key).is_some() {
+        return false;
+    }
     match endpoints.metadata.labels.get(LABEL_ENDPOINTS_MANAGED_BY) {
-        Some(manager) => **manager == *ENDPOINT_CONTROLLER && is_of_controller(by),
+        Some(manager) => **manager == *ENDPOINT_CONTROLLER,
         // Controllers set the label since Kubernetes 1.33.
-        None => by.is_some() && is_of_controller(by) && names_pods(endpoints),
+        None => objects.endpoints_writes.contains_key(key) && names_pods(endpoints),
     }
 }
 
@@ -134,9 +174,4 @@ pub(crate) fn names_pods(endpoints: &Endpoints) -> bool {
         let mut addresses = subset.addresses.iter().chain(subset.not_ready_addresses.iter());
         addresses.all(|address| address.target_ref.as_ref().is_some_and(|target| *target.kind == *"Pod"))
     })
-}
-
-/// Returns true if a controller was the last writer of an object, or nobody knows the writer.
-fn is_of_controller(by: Option<&Text>) -> bool {
-    by.is_none_or(|by| CONTROLLERS.contains(&&**by))
 }

@@ -14,7 +14,7 @@ use kube_endpoint_core_model::{
 use serde::Serialize;
 
 use crate::details::write_optional_time;
-use crate::selection::Selection;
+use crate::selection::{Selection, names_selector};
 use crate::{Objects, age};
 
 /// The most characters of an identity in a sentence.
@@ -83,14 +83,13 @@ pub enum NobodyLeads {
 }
 
 impl Leads {
-    /// Returns what a selection chooses among these pods. Returns `None` without readiness. The
-    /// holder of a Lease counts as alive without `now`.
+    /// Returns what a selection chooses among these pods. Returns `None` without readiness.
     pub(crate) fn of(
         objects: &Objects,
         selection: Selection<'_>,
         pods: &[Arc<Pod>],
         slices: &[Arc<EndpointSlice>],
-        now: Option<Timestamp>,
+        now: Timestamp,
     ) -> Option<Self> {
         let Selection::Attached { object, .. } = selection else { return None };
         match object.readiness.as_ref()? {
@@ -105,7 +104,7 @@ impl Leads {
         name: &Text,
         pods: &[Arc<Pod>],
         slices: &[Arc<EndpointSlice>],
-        now: Option<Timestamp>,
+        now: Timestamp,
     ) -> Self {
         let key = ObjectKey { namespace: selector.key.namespace.clone(), name: name.clone() };
         let published = published(slices);
@@ -119,7 +118,7 @@ impl Leads {
         }
         let lease = objects.named_leases.get(&key);
         let record = lease.map(|lease| lease.record.clone()).unwrap_or_default();
-        let unrenewed = now.zip(record.renewed).map(|(now, renewed)| age::since(renewed, now));
+        let unrenewed = record.renewed.map(|renewed| age::since(renewed, now));
         let counts = i64::try_from(record.duration().as_secs()).unwrap_or(i64::MAX);
         let found = match named(&record.holder, pods) {
             // A deleted Lease expires like one that nobody renews.
@@ -345,7 +344,7 @@ impl Objects {
 
     /// Returns the name of the Lease on which the readiness of a Service's pods depends, if any.
     pub fn lease_of(&self, service: &kube_endpoint_core_model::Service) -> Option<&Text> {
-        let name = service.endpoint_selector()?.clone();
+        let name = names_selector(service)?.clone();
         let key = ObjectKey { namespace: service.key.namespace.clone(), name };
         match self.endpoint_selectors.get(&key)?.readiness.as_ref()? {
             Readiness::Lease { name } => Some(name),

@@ -11,7 +11,7 @@ mod remains;
 
 use std::fmt;
 
-use kube_endpoint_core_model::maker::{CONTROLLERS, Content, Maker, Provenance};
+use kube_endpoint_core_model::maker::{CONTROLLERS, Content, Keep, Maker, Provenance};
 use kube_endpoint_core_model::well_known::{
     LABEL_ENDPOINTS_MANAGED_BY, LABEL_MANAGED_BY, LABEL_SERVICE_NAME, MIRRORING_CONTROLLER,
 };
@@ -34,18 +34,31 @@ pub struct Managed {
     pub resource_version: Text,
     service: Option<Text>,
     owners: Vec<Owner>,
-    is_lock: bool,
     is_deleted: bool,
     /// True if its label names the mirroring controller.
     is_mirrored: bool,
-    maker: Maker,
+    /// Why it stays in any case; `None` if a controller made it.
+    keep: Option<Keep>,
 }
+
+/// The reason to keep Endpoints that somebody holds.
+const LOCK: &str = "it is the lock of a leader election";
 
 /// Kinds of objects that the controllers write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum OutputKind {
     EndpointSlice,
     Endpoints,
+}
+
+impl OutputKind {
+    /// Returns the word that stands for an object of this kind.
+    pub fn pronoun(self) -> &'static str {
+        match self {
+            Self::EndpointSlice => "it",
+            Self::Endpoints => "them",
+        }
+    }
 }
 
 impl fmt::Display for OutputKind {
@@ -181,10 +194,12 @@ impl Managed {
             OutputKind::Endpoints => (Content::Endpoints, LABEL_ENDPOINTS_MANAGED_BY),
         };
         let provenance = Provenance::deserialize(metadata)?;
-        let maker = provenance.maker(content, &CONTROLLERS);
         let manager = raw.labels.get(label);
         let is_of_controller = |manager: &Text| content.managers().contains(&&**manager);
-        if !maker.is_controller() && !manager.is_some_and(is_of_controller) {
+        let keep = provenance.reason_to_keep(content, &CONTROLLERS);
+        let may_be_controllers =
+            matches!(provenance.maker(content, &CONTROLLERS), Maker::Controller(_) | Maker::Uncertain(_));
+        if !may_be_controllers && !manager.is_some_and(is_of_controller) {
             return Ok(None);
         }
         let service = match kind {
@@ -198,11 +213,16 @@ impl Managed {
             resource_version: raw.resource_version,
             service: service.filter(|name| !name.is_empty()),
             owners: raw.owner_references,
-            is_lock: provenance.is_lock(),
             is_deleted: raw.deletion_timestamp.is_some(),
             is_mirrored: manager.is_some_and(|manager| **manager == *MIRRORING_CONTROLLER),
-            maker,
+            keep,
         }))
+    }
+
+    /// Returns the key of its Service.
+    pub fn service_key(&self) -> Option<ObjectKey> {
+        let name = self.service.clone()?;
+        Some(ObjectKey { namespace: self.key.namespace.clone(), name })
     }
 
     fn reference(&self, is_service: bool, name: &Text) -> Reference {
@@ -237,8 +257,8 @@ impl Managed {
         if self.is_deleted {
             return Judgement::Kept("it is being deleted, and finalizers hold it".to_owned());
         }
-        if self.is_lock {
-            return Judgement::Kept("it is the lock of a leader election".to_owned());
+        if self.keep == Some(Keep::Lock) {
+            return Judgement::Kept(LOCK.to_owned());
         }
         let Some(owners) = self.owners() else {
             return Judgement::Kept(
@@ -274,21 +294,29 @@ impl Managed {
         }
     }
 
-    /// Returns true for Endpoints that a controller made from pods. They are left over if their
-    /// Service has no selector any more.
+    /// Returns true for objects that a controller made from pods, or may have made: Endpoints,
+    /// which are left over if their Service has no selector any more, and slices that nobody
+    /// deletes then because it is not certain who made them.
     pub fn is_made_from_pods(&self) -> bool {
-        self.kind == OutputKind::Endpoints && self.maker.is_controller() && !self.is_lock && !self.is_deleted
+        let may_be_left = match self.kind {
+            OutputKind::Endpoints => self.keep.as_ref().is_none_or(Keep::is_uncertain),
+            OutputKind::EndpointSlice => self.keep.is_some() && !self.is_mirrored,
+        };
+        may_be_left && !self.is_deleted
     }
 
-    /// Judges Endpoints that are [made from pods](Self::is_made_from_pods), and that
+    /// Judges an object that is [made from pods](Self::is_made_from_pods), and that
     /// [`Self::judge`] finds in use, for a Service without a selector.
     pub fn judge_without_selector(&self, remains: Remains) -> Judgement {
         let Remains { endpoint_selector, mirrored, missed } = remains;
+        if let Some(keep) = &self.keep {
+            return self.judge_kept(keep, endpoint_selector.as_ref());
+        }
         let service = self.key.name.clone();
         if let Some(selector) = endpoint_selector {
             return Judgement::Kept(format!(
                 "{}; the controller of EndpointSelector {selector}, which the Service names, deletes them once its own \
-                 slices have a ready endpoint",
+                 slices have a ready endpoint, and it may delete Endpoints",
                 made_for(&service)
             ));
         }
@@ -304,14 +332,43 @@ impl Managed {
         ))
     }
 
+    /// Judges an object that a controller may have made for a Service without a selector.
+    fn judge_kept(&self, keep: &Keep, endpoint_selector: Option<&Text>) -> Judgement {
+        let Some(service) = &self.service else { return Judgement::InUse };
+        let it = self.kind.pronoun();
+        let why = match keep {
+            Keep::Uncertain(name) => format!(
+                "{name} wrote {it} in the form of a controller; if {name} is kube-controller-manager under another name, \
+                 let the add-on delete {it} with --controller-field-managers={name}"
+            ),
+            Keep::Unknown => format!("managedFields do not tell who wrote {it}"),
+            Keep::MadeBy(name) if endpoint_selector.is_some() => {
+                format!("{name}, which is no controller, wrote {it}, although the label says so")
+            }
+            // It may be the only one that serves clients.
+            Keep::MadeBy(_) | Keep::Lock => return Judgement::InUse,
+        };
+        let selector = match endpoint_selector {
+            Some(selector) => format!("names EndpointSelector {selector}"),
+            None => "has no selector".to_owned(),
+        };
+        Judgement::Kept(format!(
+            "the Service {service} {selector}, so nobody updates {it}; {why}; delete {it} yourself if nothing needs {it}"
+        ))
+    }
+
     /// Judges an object that nobody uses.
     fn left_over(&self, reason: Reason) -> Judgement {
-        let why = match &self.maker {
-            Maker::Controller(_) => return Judgement::Leftover(reason),
-            Maker::SomebodyElse(name) => {
+        let why = match &self.keep {
+            None => return Judgement::Leftover(reason),
+            Some(Keep::Lock) => return Judgement::Kept(LOCK.to_owned()),
+            Some(Keep::MadeBy(name)) => {
                 format!("{reason}, but {name}, which is no controller, wrote what it publishes")
             }
-            Maker::Unknown => format!("{reason}, but its managedFields do not tell who wrote it"),
+            Some(Keep::Uncertain(name)) => format!(
+                "{reason}, but it is not certain that {name}, which wrote it, is kube-controller-manager under another name"
+            ),
+            Some(Keep::Unknown) => format!("{reason}, but its managedFields do not tell who wrote it"),
         };
         // Upstream's controller and ours look at the label alone.
         let others = if self.is_mirrored {

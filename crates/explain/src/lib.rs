@@ -63,6 +63,7 @@ mod pod;
 mod pod_reason;
 mod rank;
 mod refused;
+mod rehearsal;
 mod remedy;
 pub mod render;
 pub mod retire;
@@ -99,7 +100,9 @@ pub use pod_reason::{
 };
 pub use rank::{Rank, TrafficLost};
 pub use refused::{FAILED_WRITES, Refusal, Refused};
+pub use rehearsal::{Moving, Rehearsal};
 pub use remedy::{PatchForm, Person, Remedy, Step};
 pub use render::{Rendered, render};
-pub use selection::{Attachment, NotSelected, SelectedBy};
+pub use selection::{Attachment, NotSelected, SelectedBy, names_selector};
 pub use traffic::{Open, ServedBy};
+pub use unviewed::MistypedKey;

@@ -1,5 +1,6 @@
 //! Finds pods that nearly match a selector: all labels but one are as the Service asks.
 
+mod annotations;
 mod keys;
 mod roles;
 mod typo;
@@ -11,6 +12,7 @@ use std::sync::Arc;
 use kube_endpoint_core_model::{LabelSelector, StringMap, Text};
 use serde::Serialize;
 
+pub(crate) use annotations::meant;
 pub use keys::{OtherKey, OtherKeys, other_keys_of};
 pub(crate) use typo::is_typo;
 

@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use kube_endpoint_core_model::maker::{CONTROLLERS, Content, Keep, Provenance};
 use kube_endpoint_core_model::well_known::{LABEL_MANAGED_BY, SELECTOR_CONTROLLER};
 use kube_endpoint_core_model::{
     EndpointSelector, EndpointSlice, Endpoints, Intern, Interner, LabelSelector, Node, ObjectKey, Pod,
     Service, StringMap, Text, Timestamp, address,
 };
 use kube_endpoint_slice_plan::TopologyState;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -59,6 +61,11 @@ pub struct Objects {
     /// The last writes of slices and Endpoints.
     pub(crate) slice_writes: HashMap<ObjectKey, LastWrite>,
     pub(crate) endpoints_writes: HashMap<ObjectKey, LastWrite>,
+    /// Slices and Endpoints that no take-over deletes.
+    kept_slices: HashMap<ObjectKey, Keep>,
+    kept_endpoints: HashMap<ObjectKey, Keep>,
+    /// True if some object has `managedFields`. kubectl leaves them out of files.
+    shows_managers: bool,
     pub(crate) pods_created: HashMap<ObjectKey, Timestamp>,
     /// Events about Services, and about their Endpoints.
     pub(crate) events: HashMap<ObjectKey, Vec<RecentEvent>>,
@@ -131,6 +138,7 @@ impl Objects {
         }
         defaults::set(&mut object, &kind);
         self.unviewed.read(&kind, &object);
+        self.note_kept(&kind, &object);
         match &*kind {
             "Service" => self.add_service(view::<Service>(&object, &kind)?),
             "Pod" => {
@@ -182,6 +190,33 @@ impl Objects {
             }
         }
         Ok(())
+    }
+
+    /// Notes a slice or Endpoints that controllers keep, since no controller made it.
+    fn note_kept(&mut self, kind: &str, object: &Value) {
+        let (content, kept) = match kind {
+            "EndpointSlice" => (Content::Slice, &mut self.kept_slices),
+            "Endpoints" => (Content::Endpoints, &mut self.kept_endpoints),
+            _ => return,
+        };
+        let Ok(made) = Provenance::deserialize(&object["metadata"]) else { return };
+        self.shows_managers |= made.shows_managers();
+        let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
+        let key = ObjectKey::new(text("namespace"), text("name"));
+        match made.reason_to_keep(content, &CONTROLLERS) {
+            None => kept.remove(&key),
+            Some(keep) => kept.insert(key, keep),
+        };
+    }
+
+    /// Returns why no take-over deletes a slice, or `None` if a controller made it or nobody knows.
+    pub(crate) fn slice_stays(&self, slice: &ObjectKey) -> Option<&Keep> {
+        self.kept_slices.get(slice).filter(|keep| self.shows_managers || **keep != Keep::Unknown)
+    }
+
+    /// The same of Endpoints.
+    pub(crate) fn endpoints_stay(&self, endpoints: &ObjectKey) -> Option<&Keep> {
+        self.kept_endpoints.get(endpoints).filter(|keep| self.shows_managers || **keep != Keep::Unknown)
     }
 
     /// Returns the kinds of the objects that this has skipped since the last call.

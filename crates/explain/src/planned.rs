@@ -102,9 +102,8 @@ impl Options {
         }
     }
 
-    /// Returns true if a Service is to have no Endpoints. Without a time, no rehearsal has ended.
-    pub(crate) fn retires(&self, service: &Service, now: Option<Timestamp>) -> bool {
-        let now = now.unwrap_or(Timestamp::MIN);
+    /// Returns true if a Service is to have no Endpoints.
+    pub(crate) fn retires(&self, service: &Service, now: Timestamp) -> bool {
         self.retired.as_ref().is_some_and(|retired| retired.wanted(service, now) != Wanted::Published)
     }
 
@@ -126,25 +125,33 @@ pub struct Planned {
     pub mirroring: Option<mirroring::Plan>,
     /// The writes of the endpoint selector controller besides those of the plan of its slices.
     pub hand_over: HandOver,
+    /// The pods that the readiness of its EndpointSelector chooses, if it has one.
+    pub leads: Option<Leads>,
 }
 
 impl Planned {
-    /// Plans for one name: the Service, its Endpoints, or both may exist.
-    pub fn new(objects: &Objects, key: &ObjectKey, topology: &TopologyState, options: &Options) -> Self {
+    /// Plans for one name: the Service, its Endpoints, or both may exist. At `now`, the holder of a
+    /// Lease may no longer count, and the rehearsal of retired Endpoints may have ended.
+    pub fn new(
+        objects: &Objects,
+        key: &ObjectKey,
+        topology: &TopologyState,
+        now: Timestamp,
+        options: &Options,
+    ) -> Self {
         let service = objects.service(key).map(|service| &**service);
         let selection = |service| Selection::of(objects, service, options.known);
         let pods = service.map(|service| selection(service).pods(objects, &key.namespace));
-        Self::with_pods(objects, key, &pods.unwrap_or_default(), topology, None, options)
+        Self::with_pods(objects, key, &pods.unwrap_or_default(), topology, now, options)
     }
 
-    /// As [`Self::new`] with these pods. With `now`, the holder of a Lease that has not renewed it
-    /// does not count.
+    /// As [`Self::new`] with these pods.
     pub(crate) fn with_pods(
         objects: &Objects,
         key: &ObjectKey,
         pods: &[Arc<Pod>],
         topology: &TopologyState,
-        now: Option<Timestamp>,
+        now: Timestamp,
         options: &Options,
     ) -> Self {
         let service = objects.service(key).map(|service| &**service);
@@ -159,13 +166,13 @@ impl Planned {
         };
         let mirrored = managed_by(MIRRORING_CONTROLLER);
         let plan_options = selection.plan_options(options);
+        let existing_slices = managed_by(&plan_options.manager);
+        let leads = selecting.and_then(|_| Leads::of(objects, selection, pods, &existing_slices, now));
         let slices = selecting.map(|service| {
-            let existing = managed_by(&plan_options.manager);
-            let ready_pods =
-                Leads::of(objects, selection, pods, &existing, now).map(|leads| leads.ready_pods());
+            let ready_pods = leads.as_ref().map(Leads::ready_pods);
             let mut plan = slices::plan(
                 &slices::PlanInputs::new(service, pods, &objects.nodes)
-                    .with_existing_slices(&existing)
+                    .with_existing_slices(&existing_slices)
                     .with_options(&plan_options)
                     .with_topology(topology)
                     .with_ready_pods(ready_pods.as_ref()),
@@ -181,7 +188,8 @@ impl Planned {
             hand_over::Inputs { objects, service, selection, pods, planned: &planned, options }.plan()
         });
         let hand_over = hand_over.unwrap_or_default();
-        let to_mirror = existing.filter(|_| hand_over.endpoints.is_empty());
+        let cared = hand_over.endpoints.update.first();
+        let to_mirror = cared.or(existing.filter(|_| hand_over.endpoints.is_empty()));
         Self {
             endpoints: publishing.map(|service| {
                 let mut plan = endpoints::plan(
@@ -207,6 +215,7 @@ impl Planned {
                 .map(|inputs| mirroring::plan(&inputs)),
             slices,
             hand_over,
+            leads,
         }
     }
 
@@ -263,7 +272,8 @@ mod tests {
         let check = |labels: serde_json::Value, want: usize| {
             let objects = Objects::read([service.clone(), endpoints(labels)]).unwrap();
             let key = ObjectKey::new("default", "web");
-            let planned = Planned::new(&objects, &key, &objects.topology(0.0), &Options::upstream());
+            let planned =
+                Planned::new(&objects, &key, &objects.topology(0.0), Timestamp::MIN, &Options::upstream());
             assert_eq!(planned.endpoints.unwrap().writes.update.len(), want);
         };
         check(json!({"endpoints.kubernetes.io/managed-by": "endpoint-controller"}), 0);

@@ -4,12 +4,14 @@ use std::collections::BTreeSet;
 
 use kube_endpoint_core_model::service::ServiceType;
 use kube_endpoint_core_model::well_known::SELECTOR_GROUP;
-use kube_endpoint_core_model::{EndpointSlice, Endpoints, LeftOut, ObjectKey, PodVerdict, Verdict};
+use kube_endpoint_core_model::{
+    EndpointSlice, Endpoints, LeftOut, ObjectKey, PodVerdict, Timestamp, Verdict,
+};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::hand_over::made_by_controller;
-use crate::selection::{Selection, is_name, overridden};
+use crate::selection::{Selection, is_name};
 use crate::{Known, Objects, Options, Planned};
 
 /// The maximum number of Services that [`notes`] names.
@@ -30,8 +32,9 @@ pub struct Rendered {
 }
 
 /// Returns the objects that the controllers would write if there were no slices, and no Endpoints
-/// but those that other clients wrote. The list has one entry for each Service and for each
-/// Endpoints object without a Service of that name, by key.
+/// but those that other clients wrote. The result does not depend on the time: the holder of a
+/// Lease counts, and no rehearsal of retired Endpoints has ended. The list has one entry for each
+/// Service and for each Endpoints object without a Service of that name, by key.
 pub fn render(objects: &Objects, options: &Options) -> Vec<Rendered> {
     let topology = objects.topology(options.slices.topology_node_tolerance);
     let mut inputs = objects.clone();
@@ -47,7 +50,7 @@ pub fn render(objects: &Objects, options: &Options) -> Vec<Rendered> {
     let mut keys: Vec<ObjectKey> = inputs.services().chain(without_service).cloned().collect();
     keys.sort();
     let render = |key: ObjectKey| {
-        let mut planned = Planned::new(&inputs, &key, &topology, options);
+        let mut planned = Planned::new(&inputs, &key, &topology, Timestamp::MIN, options);
         let verdicts = planned.slices.as_mut().map(|plan| std::mem::take(&mut plan.verdicts));
         let mut slices: Vec<EndpointSlice> =
             planned.slice_writes().flat_map(|writes| &writes.create).cloned().collect();
@@ -75,8 +78,9 @@ pub fn notes(objects: &Objects, rendered: &[Rendered]) -> Vec<String> {
         notes.truncate(NOTES);
         notes.push(format!("{more} more Services have no endpoints."));
     }
-    let named =
-        rendered.iter().filter_map(|one| Some((&one.object, overridden(objects.service(&one.object)?)?)));
+    let named = rendered
+        .iter()
+        .filter_map(|one| Some((&one.object, objects.service(&one.object)?.rehearsed_selector()?)));
     notes.extend(named.map(|(key, name)| {
         format!("{key}: its selector wins, so EndpointSelector {name}, which it names, has no effect.")
     }));

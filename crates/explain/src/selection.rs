@@ -7,9 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use kube_endpoint_core_model::endpoint_selector::LONGEST_NAME;
-use kube_endpoint_core_model::well_known::{
-    ANNOTATION_ENDPOINT_SELECTOR, SELECTOR_CONTROLLER, SELECTOR_GROUP,
-};
+use kube_endpoint_core_model::well_known::{SELECTOR_CONTROLLER, SELECTOR_GROUP};
 use kube_endpoint_core_model::{EndpointSelector, LabelSelector, ObjectKey, Pod, Service, StringMap, Text};
 use kube_endpoint_slice_plan::PlanOptions;
 use serde::Serialize;
@@ -43,11 +41,18 @@ impl<'a> Selection<'a> {
         if let Some(selector) = service.selector.as_ref().filter(|_| service.selects_pods()) {
             return Self::Own(selector);
         }
-        let Some(name) = service.endpoint_selector() else { return Self::None };
+        match service.endpoint_selector() {
+            Some(name) => Self::named(objects, &service.key.namespace, name, known),
+            None => Self::None,
+        }
+    }
+
+    /// Returns the selection of the EndpointSelector of this name.
+    pub(crate) fn named(objects: &'a Objects, namespace: &Text, name: &'a Text, known: Known) -> Self {
         if !known.selectors {
             return Self::NotKnown { name };
         }
-        let key = ObjectKey { namespace: service.key.namespace.clone(), name: name.clone() };
+        let key = ObjectKey { namespace: namespace.clone(), name: name.clone() };
         let object = objects.endpoint_selectors.get(&key).map(|object| &**object);
         match object.map(|object| (object, object.selector.as_ref())) {
             Some((object, Ok(selector))) => Self::Attached { name, object, selector },
@@ -231,10 +236,9 @@ pub(crate) fn is_name(name: &str) -> bool {
     name.len() <= LONGEST_NAME && name.split('.').all(is_word)
 }
 
-/// Returns the name in the annotation of a Service that has a selector, too.
-pub(crate) fn overridden(service: &Service) -> Option<&Text> {
-    let name = service.annotations.get(ANNOTATION_ENDPOINT_SELECTOR).filter(|name| !name.is_empty());
-    name.filter(|_| service.selects_pods())
+/// Returns the name in the annotation of a Service, also if the Service has a selector, which wins.
+pub fn names_selector(service: &Service) -> Option<&Text> {
+    service.endpoint_selector().or_else(|| service.rehearsed_selector())
 }
 
 /// Returns true if an object is an EndpointSelector of this project. Without a version it is.
@@ -259,9 +263,17 @@ impl Objects {
         self.endpoint_selectors.get(key)
     }
 
-    /// Returns the selector of the EndpointSelector that a Service names, if it selects pods.
+    /// Returns the selector of the EndpointSelector that a Service is attached to, if it selects
+    /// pods.
     pub fn attached_selector(&self, service: &Service) -> Option<&LabelSelector> {
-        let name = service.endpoint_selector()?.clone();
+        service.endpoint_selector()?;
+        self.named_selector(service)
+    }
+
+    /// Returns the selector of the EndpointSelector that a Service names, if it selects pods, also
+    /// if the Service has a selector of its own.
+    pub fn named_selector(&self, service: &Service) -> Option<&LabelSelector> {
+        let name = names_selector(service)?.clone();
         let key = ObjectKey { namespace: service.key.namespace.clone(), name };
         self.endpoint_selectors.get(&key)?.selector.as_ref().ok()
     }
@@ -296,6 +308,12 @@ impl Objects {
             self.pod(&key).is_none()
         };
         names.filter(is_missing).cloned().collect()
+    }
+
+    /// Returns the other namespaces with an EndpointSelector of this name.
+    pub(crate) fn namespaces_of_selector(&self, key: &ObjectKey) -> Vec<Text> {
+        let others = self.endpoint_selectors.keys().filter(|other| *other.name == *key.name);
+        others.map(|other| &other.namespace).filter(|other| **other != key.namespace).cloned().collect()
     }
 
     /// Returns the names of the EndpointSelectors of a namespace.

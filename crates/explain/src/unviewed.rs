@@ -5,11 +5,18 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use kube_endpoint_core_model::pod::ContainerPort;
-use kube_endpoint_core_model::well_known::LABEL_SERVICE_NAME;
+use kube_endpoint_core_model::well_known::{
+    ANNOTATION_ENDPOINT_SELECTOR, ANNOTATION_ENDPOINTS, LABEL_SERVICE_NAME,
+};
 use kube_endpoint_core_model::{ObjectKey, Text};
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::details::{self, RecentEvent};
+use crate::near;
+
+/// The annotations of ours.
+const KEYS: [&str; 2] = [ANNOTATION_ENDPOINT_SELECTOR, ANNOTATION_ENDPOINTS];
 
 /// The fields.
 #[derive(Clone, Debug, Default)]
@@ -18,6 +25,8 @@ pub(crate) struct Unviewed {
     serving: HashMap<ObjectKey, Arc<Serving>>,
     /// `spec.externalName` of Services.
     pub(crate) external_names: HashMap<ObjectKey, Text>,
+    /// Annotations and labels of Services that are nearly annotations of ours.
+    mistyped: HashMap<ObjectKey, Vec<MistypedKey>>,
     /// `metadata.finalizers` of Services that are being deleted.
     pub(crate) finalizers: HashMap<ObjectKey, Vec<Text>>,
     /// The minor versions of the kubelets of nodes.
@@ -28,6 +37,35 @@ pub(crate) struct Unviewed {
     failed_creates: BTreeMap<(ObjectKey, Text), RecentEvent>,
     /// Pods of the same workload share one allocation.
     known: HashSet<Arc<Serving>>,
+}
+
+/// An annotation or a label of a Service whose key is nearly that of an annotation of ours.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MistypedKey {
+    pub key: Text,
+    pub value: Text,
+    /// The key of the annotation.
+    pub meant: &'static str,
+    /// True if it is a label.
+    pub is_label: bool,
+}
+
+impl MistypedKey {
+    fn all_of(metadata: &Value) -> Vec<Self> {
+        let annotations = &metadata["annotations"];
+        let of = |field: &str, is_label: bool| {
+            let pairs = metadata[field].as_object().into_iter().flatten();
+            let mistyped = pairs.filter_map(move |(key, value)| {
+                let same = KEYS.into_iter().find(|ours| is_label && ours == key);
+                let meant = same.or_else(|| near::meant(key))?;
+                let (key, value) = (key.as_str().into(), text(value).into());
+                Some(Self { key, value, meant, is_label })
+            });
+            mistyped.filter(|mistyped| annotations[mistyped.meant].is_null()).collect::<Vec<_>>()
+        };
+        [of("annotations", false), of("labels", true)].concat()
+    }
 }
 
 /// The ports and probes of a pod's containers, and the owner of the pod.
@@ -73,6 +111,11 @@ impl Unviewed {
                 let key = key();
                 self.external_names.remove(&key);
                 self.finalizers.remove(&key);
+                self.mistyped.remove(&key);
+                let mistyped = MistypedKey::all_of(metadata);
+                if !mistyped.is_empty() {
+                    self.mistyped.insert(key.clone(), mistyped);
+                }
                 if let Some(name) = object["spec"]["externalName"].as_str() {
                     self.external_names.insert(key.clone(), name.into());
                 }
@@ -110,6 +153,11 @@ impl Unviewed {
     /// Returns the ports and probes of a pod, if they are known.
     pub(crate) fn serving(&self, pod: &ObjectKey) -> Option<&Serving> {
         self.serving.get(pod).map(|serving| &**serving)
+    }
+
+    /// Returns the annotations and labels of a Service that are nearly annotations of ours.
+    pub(crate) fn mistyped_keys(&self, service: &ObjectKey) -> &[MistypedKey] {
+        self.mistyped.get(service).map_or(&[], Vec::as_slice)
     }
 
     /// Returns the slices of a namespace whose names begin with that of a Service, and that name no

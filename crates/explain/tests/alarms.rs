@@ -20,7 +20,7 @@ fn now() -> Timestamp {
 fn settled(cluster: Cluster, writes_endpoints: bool) -> Cluster {
     let objects = Objects::read(cluster.objects().iter().cloned()).unwrap();
     let options = options();
-    let planned = Planned::new(&objects, &key(), &objects.topology(0.0), &options);
+    let planned = Planned::new(&objects, &key(), &objects.topology(0.0), now(), &options);
     let cluster = planned.slice_writes().fold(cluster, |cluster, writes| cluster.apply(writes));
     let endpoints = planned.endpoints_writes().filter(|_| writes_endpoints);
     endpoints.fold(cluster, |cluster, writes| cluster.apply(writes))

@@ -27,7 +27,7 @@ fn written(cluster: Cluster) -> Cluster {
     let objects = Objects::read(cluster.objects().iter().cloned()).unwrap();
     let key = ObjectKey::new("default", "web");
     let topology = objects.topology(0.0);
-    let planned = kube_endpoint_explain::Planned::new(&objects, &key, &topology, &Options::default());
+    let planned = kube_endpoint_explain::Planned::new(&objects, &key, &topology, now(), &Options::default());
     let cluster = match &planned.endpoints {
         Some(plan) => cluster.apply(&plan.writes),
         None => cluster,

@@ -342,6 +342,70 @@ fn a_manager_that_runs_none_of_the_loops_is_no_second_one() {
     assert!(needs("endpointselectors") && needs("endpointslices") && !needs("endpoints"), "{needed:?}");
 }
 
+/// The add-on campaigns for a Lease of its own, and its pods say that it runs no loop.
+fn addon() -> (Instance, Lease) {
+    let mut pod = pod(
+        "kube-endpoint-manager",
+        "node-b",
+        &[
+            "--controllers=endpoint-selector-controller",
+            "--leader-elect-resource-namespace=kube-endpoint-manager",
+            "--leader-elect-resource-name=kube-endpoint-manager-addon",
+        ],
+    );
+    pod.key = kube_endpoint_core_model::ObjectKey::new(KEM, "kube-endpoint-manager-x");
+    let mut held = lease("kube-endpoint-manager-addon", "kube-endpoint-manager-x_1", 5);
+    held.key.namespace = KEM.into();
+    held.program = KEM.to_owned();
+    (pod, held)
+}
+
+fn attached_slice(seconds: i64) -> Value {
+    let mut slice = slice("leader-a", KEM, seconds);
+    slice["labels"]["endpointslice.kubernetes.io/managed-by"] =
+        "endpoint-selector.kube-endpoint-manager.github.io".into();
+    slice
+}
+
+#[test]
+fn the_add_on_beside_kube_controller_manager_is_no_second_writer() {
+    let (pod, held) = addon();
+    let slices = outputs(OutputKind::EndpointSlice, &[slice("web-a", KCM, 130), attached_slice(20)]);
+    let facts = Facts {
+        slices: Ok(slices),
+        managers: Ok(vec![pod]),
+        leases_elsewhere: Ok(vec![held.clone()]),
+        manager_reviews: Some(Ok(Vec::new())),
+        ..upstream_only()
+    };
+    let report = examine(&facts, now());
+    assert_eq!((report.two_at_once.answer, report.exit_code()), (Answer::No, 0), "{report:#?}");
+    insta::assert_snapshot!(text(&report));
+    // A managed control plane shows no pods of kube-controller-manager, and nobody knows its flags.
+    let managed = Facts { upstream: Ok(Vec::new()), leases: Ok(Vec::new()), ..facts.clone() };
+    let report = examine(&managed, now());
+    assert_eq!((report.two_at_once.answer, report.exit_code()), (Answer::No, 0), "{report:#?}");
+    // The name of the Lease tells, too.
+    let unseen = Facts { managers: Err(Unread::Forbidden("list pods".to_owned())), ..facts.clone() };
+    assert_eq!(examine(&unseen, now()).two_at_once.answer, Answer::No);
+    // A second add-on with another Lease writes the same slices.
+    let mut second = held.clone();
+    second.key.namespace = "other".into();
+    let report = examine(&Facts { leases_elsewhere: Ok(vec![held, second]), ..facts }, now());
+    assert_eq!((report.two_at_once.answer, report.exit_code()), (Answer::Yes, 1));
+}
+
+#[test]
+fn the_add_on_beside_kube_endpoint_manager_is_no_second_writer() {
+    let (pod, held) = addon();
+    let mut facts = manager_only();
+    facts.managers.as_mut().unwrap().push(pod);
+    facts.leases_elsewhere = Ok(vec![held]);
+    let report = examine(&facts, now());
+    assert_eq!((report.two_at_once.answer, report.exit_code()), (Answer::No, 0), "{report:#?}");
+    insta::assert_snapshot!(text(&report));
+}
+
 #[test]
 fn leases_tell_who_leads() {
     let two = |others: Vec<Lease>| {

@@ -22,7 +22,7 @@ fn web(pods: usize) -> Cluster {
 /// Explains the Service after the controllers have written.
 fn explained(cluster: Cluster) -> Explanation {
     let objects = Objects::read(cluster.objects().iter().cloned()).unwrap();
-    let planned = Planned::new(&objects, &key(), &objects.topology(0.0), &Options::default());
+    let planned = Planned::new(&objects, &key(), &objects.topology(0.0), now(), &Options::default());
     let cluster = planned.slice_writes().fold(cluster, |cluster, writes| cluster.apply(writes));
     let cluster = planned.endpoints_writes().fold(cluster, |cluster, writes| cluster.apply(writes));
     let objects = Objects::read(cluster.objects().iter().cloned()).unwrap();

@@ -21,7 +21,7 @@ fn objects(cluster: &Cluster) -> Objects {
 /// Carries out the writes of slices and Endpoints.
 fn settled(cluster: Cluster) -> Cluster {
     let objects = objects(&cluster);
-    let planned = Planned::new(&objects, &key(), &objects.topology(0.0), &Options::default());
+    let planned = Planned::new(&objects, &key(), &objects.topology(0.0), Timestamp::MIN, &Options::default());
     let slices = planned.slices.unwrap();
     let cluster = slices.sub_plans.iter().fold(cluster, |cluster, sub_plan| cluster.apply(&sub_plan.writes));
     cluster.apply(&planned.endpoints.unwrap().writes)

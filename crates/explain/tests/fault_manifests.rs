@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use kube_endpoint_core_model::ObjectKey;
+use kube_endpoint_core_model::{ObjectKey, Timestamp};
 use kube_endpoint_explain::{Objects, Options, Planned};
 use kube_endpoint_testing::Cluster;
 use serde::Deserialize;
@@ -66,14 +66,14 @@ pub(crate) enum Change {
 
 impl Fault {
     /// Returns the objects after the controllers have written, until they write nothing.
-    pub(crate) fn settled(&self, options: &Options) -> Cluster {
+    pub(crate) fn settled(&self, now: Timestamp, options: &Options) -> Cluster {
         let runs = |name: &str| self.controllers.as_ref().is_none_or(|all| all.iter().any(|it| it == name));
         let mut cluster = self.objects.iter().fold(Cluster::new(), Cluster::with);
         for _ in 0..5 {
             let before = cluster.clone();
             let objects = Objects::read(cluster.objects().iter().cloned()).unwrap();
             let key = ObjectKey::new("default", "web");
-            let planned = Planned::new(&objects, &key, &objects.topology(0.0), options);
+            let planned = Planned::new(&objects, &key, &objects.topology(0.0), now, options);
             let is_attached = objects.service(&key).is_some_and(|it| it.endpoint_selector().is_some());
             let of_slices = if is_attached { "selectors" } else { "endpointslice" };
             let slices = planned.slices.filter(|_| runs(of_slices));

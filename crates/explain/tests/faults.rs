@@ -42,7 +42,7 @@ impl State {
             endpoints: is_known("endpoints"),
             selectors: is_known("endpointselectors"),
         };
-        Self { cluster: fault.settled(&options), options, known }
+        Self { cluster: fault.settled(now(), &options), options, known }
     }
 
     /// Returns the objects that the explanation may read. As the plugin does, it assumes that other

@@ -143,7 +143,7 @@ fn explained(objects: &Objects) -> Explanation {
 }
 
 fn planned(objects: &Objects) -> Planned {
-    Planned::new(objects, &key(), &objects.topology(0.0), &Options::default())
+    Planned::new(objects, &key(), &objects.topology(0.0), now(), &Options::default())
 }
 
 fn settled(cluster: Cluster) -> Cluster {
@@ -159,7 +159,7 @@ proptest! {
     #[test]
     fn after_the_writes_nothing_is_behind_and_ready_pods_receive_traffic(cluster in cluster()) {
         let objects = objects(settled(cluster).objects());
-        prop_assert!(diff(&objects, &Options::default()).unwrap().is_empty());
+        prop_assert!(diff(&objects, now(), &Options::default()).unwrap().is_empty());
         let explanation = explained(&objects);
         let behind = [Code::SlicesBehind, Code::EndpointsBehind, Code::NotWritten, Code::DuplicateEndpoint];
         prop_assert!(!explanation.codes().iter().any(|code| behind.contains(code)), "{:?}", explanation.codes());
@@ -174,7 +174,7 @@ proptest! {
         let explanation = explained(&objects);
         prop_assert!(explanation.codes().contains(&Code::SlicesBehind));
         prop_assert_eq!(explanation.pods_by_publication.receiving, Some(0));
-        prop_assert_eq!(diff(&objects, &Options::default()).unwrap().exit_code(), 1);
+        prop_assert_eq!(diff(&objects, now(), &Options::default()).unwrap().exit_code(), 1);
     }
 
     /// A reader who may not read all kinds gets no statement that those kinds contradict.

@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
 
 use kube_endpoint_core_model::well_known::SELECTOR_CONTROLLER;
-use kube_endpoint_explain::{Code, Objects, Options, Severity, explain};
+use kube_endpoint_explain::{Code, Objects, Options, Severity, diff, explain};
 use serde_json::{Value, json};
 
 use crate::faults::now;
@@ -29,7 +29,13 @@ fn cluster(ready: &[usize], others: impl IntoIterator<Item = Value>) -> Objects 
         "status": {"conditions": [{"type": "Ready", "status": "True"}]}});
     let app = json!({"app": "web"});
     let pods = [1, 2, 3].map(|number| pod(number, &app, true));
-    let slice = own_with(SELECTOR_CONTROLLER, &[1, 2, 3], ready);
+    let mut slice = own_with(SELECTOR_CONTROLLER, &[1, 2, 3], ready);
+    for endpoint in slice["endpoints"].as_array_mut().unwrap() {
+        // The plan leaves it out where the readiness does not choose a pod.
+        if endpoint["conditions"]["ready"] == false {
+            endpoint["conditions"]["terminating"] = Value::Null;
+        }
+    }
     let objects = [node, service(&json!({})), slice].into_iter().chain(pods).chain(others);
     Objects::read(objects).unwrap()
 }
@@ -58,6 +64,31 @@ fn fault_of(objects: &Objects, code: Code) -> Option<(String, Severity)> {
 fn a_leader_that_the_slices_show_leads_whatever_the_clock_says() {
     let objects = by_lease(&[1], Some(lease("web-1_6bb9", "2026-01-01T00:00:11.000000Z")));
     assert_eq!(fault_of(&objects, Code::NobodyLeads), None);
+}
+
+/// Both come from one choice of the leader.
+#[test]
+fn diff_wants_the_leader_that_explain_names() {
+    let old = "2026-01-01T00:00:11.000000Z";
+    for renewed in [old.to_owned(), recent()] {
+        for (published, holder) in
+            [(&[][..], "web-1"), (&[1], "web-1"), (&[2], "web-1"), (&[1], ""), (&[], "x")]
+        {
+            let objects = by_lease(published, Some(lease(holder, &renewed)));
+            let options = Options::default();
+            let explained = explain(&objects, &key(), &objects.topology(0.0), now(), None, &options).unwrap();
+            let leads = explained.selected_by.unwrap().leads.unwrap().pods;
+            let shown: Vec<String> = published.iter().map(|number| format!("web-{number}")).collect();
+            let changes = diff(&objects, now(), &options).unwrap();
+            assert_eq!(
+                changes.is_empty(),
+                leads.iter().map(|pod| &**pod).eq(shown.iter()),
+                "{leads:?} {changes:#?}"
+            );
+        }
+    }
+    let dead = by_lease(&[], Some(lease("web-1_6bb9", old)));
+    insta::assert_snapshot!(told(&dead));
 }
 
 /// The time of a renewal that counts.

@@ -15,6 +15,7 @@ mod leader;
 mod leftovers;
 mod other_objects;
 mod refused;
+mod rehearsal;
 mod render;
 mod retire;
 mod retired;

@@ -24,7 +24,7 @@ fn settled(mut cluster: Cluster) -> Cluster {
     for _ in 0..2 {
         let objects = objects(&cluster);
         for key in objects.services() {
-            let planned = Planned::new(&objects, key, &objects.topology(0.0), &Options::default());
+            let planned = Planned::new(&objects, key, &objects.topology(0.0), now(), &Options::default());
             cluster = planned.slice_writes().fold(cluster, |cluster, writes| cluster.apply(writes));
             cluster = planned.endpoints_writes().fold(cluster, |cluster, writes| cluster.apply(writes));
         }

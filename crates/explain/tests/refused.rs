@@ -70,7 +70,7 @@ fn a_refusal_is_over_once_a_controller_has_written() {
     let now: Timestamp = "2026-01-01T00:10:00Z".parse().unwrap();
     let of = |written: &str, by: &str| {
         let objects = objects(&web());
-        let planned = Planned::new(&objects, &key(), &objects.topology(0.0), &Options::default());
+        let planned = Planned::new(&objects, &key(), &objects.topology(0.0), now, &Options::default());
         let cluster = planned.slice_writes().fold(web(), |cluster, writes| cluster.apply(writes));
         let slice = cluster.objects().iter().find(|object| object["kind"] == "EndpointSlice").unwrap();
         let name = slice["metadata"]["name"].as_str().unwrap().to_owned();
@@ -159,7 +159,8 @@ fn cluster(services: &[(&str, Option<u32>)]) -> Cluster {
     for (number, (namespace, minute)) in services.iter().enumerate() {
         let Some(minute) = minute else { continue };
         let key = ObjectKey::new(*namespace, format!("s{number}"));
-        let planned = Planned::new(&objects, &key, &objects.topology(0.0), &Options::default());
+        let planned =
+            Planned::new(&objects, &key, &objects.topology(0.0), Timestamp::MIN, &Options::default());
         cluster = planned.slice_writes().fold(cluster, |cluster, writes| cluster.apply(writes));
         cluster = planned.endpoints_writes().fold(cluster, |cluster, writes| cluster.apply(writes));
         let slices = cluster.objects().iter().filter(|it| it["kind"] == "EndpointSlice");

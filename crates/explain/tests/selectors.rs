@@ -106,7 +106,7 @@ pub(crate) fn told(objects: &Objects) -> String {
     let sections = [
         ("explain", explained(objects).text(Layout::NARROW, now()).render(Colors::Off)),
         ("lint", lint(objects, now(), &options, &all).text(Layout::WIDE).render(Colors::Off)),
-        ("diff", diff(objects, &options).unwrap().text().render(Colors::Off)),
+        ("diff", diff(objects, now(), &options).unwrap().text().render(Colors::Off)),
         ("render", rendered(&rendering).render(Colors::Off) + &notes(objects, &rendering).join("\n")),
     ];
     sections.map(|(command, text)| format!("--- {command}\n{}\n", text.trim_end())).join("\n")
@@ -123,7 +123,7 @@ fn left(pods: &[usize]) -> Value {
 /// Returns the objects with those that the controllers create.
 fn settled(others: &[Value]) -> Objects {
     let objects = objects(others);
-    let planned = Planned::new(&objects, &key(), &objects.topology(0.0), &Options::default());
+    let planned = Planned::new(&objects, &key(), &objects.topology(0.0), now(), &Options::default());
     let stored = |kind: &str, name: &str, mut json: Value| {
         json["kind"] = kind.into();
         json["metadata"]["name"] = name.into();
@@ -137,6 +137,27 @@ fn settled(others: &[Value]) -> Objects {
     let endpoints = endpoints.map(|endpoints| stored("Endpoints", "web", json!(endpoints)));
     let created: Vec<Value> = slices.chain(endpoints).collect();
     Objects::read(pods().into_iter().chain(others.iter().cloned()).chain(created)).unwrap()
+}
+
+/// EndpointSelectors of other namespaces select pods of those.
+#[test]
+fn a_selector_of_the_name_in_another_namespace_is_named() {
+    let selector = |namespace: &str| {
+        json!({"apiVersion": "kube-endpoint-manager.github.io/v1alpha1", "kind": "EndpointSelector",
+            "metadata": {"name": "web-stable", "namespace": namespace}, "spec": {"selector": {"matchLabels": {"app": "web"}}}})
+    };
+    let told = |namespaces: &[&str]| {
+        let selectors = namespaces.iter().map(|namespace| selector(namespace));
+        let objects = Objects::read([service(&json!({}))].into_iter().chain(selectors)).unwrap();
+        let found = explained(&objects);
+        let advice = found.to_do.iter().find(|advice| advice.code == Code::EndpointSelectorNotFound).unwrap();
+        let mut options = Options::default();
+        options.other_namespaces = false;
+        let hidden = explain(&objects, &key(), &objects.topology(0.0), now(), None, &options).unwrap();
+        assert!(!format!("{:?}", hidden.to_do).contains(namespaces[0]), "its reader may not see others");
+        advice.message.clone()
+    };
+    insta::assert_snapshot!([told(&["pay"]), told(&["pay", "ops"])].join("\n"));
 }
 
 #[test]
@@ -217,7 +238,7 @@ fn an_attached_service_is_planned_as_with_a_selector() {
     let attached = objects(&[service(&json!({})), selector(&labels)]);
     let selecting = objects(&[service(&json!({"selector": {"app": "web"}}))]);
     let endpoints = |objects: &Objects| {
-        let planned = Planned::new(objects, &key(), &objects.topology(0.0), &Options::default());
+        let planned = Planned::new(objects, &key(), &objects.topology(0.0), now(), &Options::default());
         let created: Vec<_> = planned.slice_writes().flat_map(|writes| writes.create.clone()).collect();
         let labels: StringMap = created[0].metadata.labels.clone();
         (created.into_iter().map(|slice| slice.endpoints).collect::<Vec<_>>(), labels)
@@ -228,7 +249,7 @@ fn an_attached_service_is_planned_as_with_a_selector() {
         labels.get("endpointslice.kubernetes.io/managed-by").map(|it| &**it),
         Some(SELECTOR_CONTROLLER)
     );
-    let planned = Planned::new(&attached, &key(), &attached.topology(0.0), &Options::default());
+    let planned = Planned::new(&attached, &key(), &attached.topology(0.0), now(), &Options::default());
     assert!(planned.endpoints.is_none(), "an attached Service has no Endpoints");
 }
 
@@ -252,7 +273,7 @@ fn selectors_that_could_not_be_read_are_not_missing() {
     for objects in [&all, &none] {
         let explanation = explain(objects, &key(), &objects.topology(0.0), now(), None, &options).unwrap();
         assert_eq!(explanation.codes(), [Code::NotKnown], "{:?}", explanation.verdict);
-        assert!(diff(objects, &options).unwrap().is_empty());
+        assert!(diff(objects, now(), &options).unwrap().is_empty());
     }
     let explanation = explain(&all, &key(), &all.topology(0.0), now(), None, &options).unwrap();
     insta::assert_snapshot!(explanation.text(Layout::NARROW, now()).render(Colors::Off));
@@ -277,7 +298,8 @@ fn endpoints_that_a_user_wrote_are_not_left_over() {
             endpoints["metadata"]["labels"]["endpoints.kubernetes.io/managed-by"] = label.into();
         }
         if let Some(by) = by {
-            let entry = json!({"manager": by, "time": "2026-01-01T00:00:00Z"});
+            let entry = json!({"manager": by, "operation": "Update", "time": "2026-01-01T00:00:00Z",
+                "fieldsV1": {"f:subsets": {}}});
             endpoints["metadata"]["managedFields"] = json!([entry]);
         }
         let mirrored = slice("web-m", "endpointslicemirroring-controller.k8s.io", &[1]);
@@ -286,6 +308,8 @@ fn endpoints_that_a_user_wrote_are_not_left_over() {
         assert_eq!(found, want, "{label:?} {by:?}");
     };
     check(Some("endpoint-controller"), Some("kube-controller-manager"), true);
+    check(Some("endpoint-controller"), Some("k3s"), true);
+    check(Some("endpoint-controller"), Some("hyperkube"), false);
     check(Some("endpoint-controller"), None, true);
     check(Some("endpoint-controller"), Some("kubectl-create"), false);
     check(None, Some("kube-controller-manager"), true);

@@ -237,7 +237,7 @@ fn lint_as_sarif() {
 #[test]
 fn nothing_would_change() {
     for options in [Options::default(), Options::upstream()] {
-        let diff = diff(&objects(), &options).unwrap();
+        let diff = diff(&objects(), now(), &options).unwrap();
         assert_eq!(diff.text().render(Colors::Off), "Nothing would change.\n");
         assert_eq!(diff.exit_code(), 0);
     }

@@ -28,7 +28,7 @@ fn written(mut cluster: Cluster) -> Cluster {
         let objects = objects(&cluster);
         let keys: Vec<ObjectKey> = objects.services().cloned().collect();
         for key in keys {
-            let planned = Planned::new(&objects, &key, &objects.topology(0.0), &Options::upstream());
+            let planned = Planned::new(&objects, &key, &objects.topology(0.0), now(), &Options::upstream());
             cluster = planned.slice_writes().fold(cluster, |cluster, writes| cluster.apply(writes));
             cluster = planned.endpoints_writes().fold(cluster, |cluster, writes| cluster.apply(writes));
         }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use kube_endpoint_core_model::change::ChangedPod;
 use kube_endpoint_core_model::{
     EndpointSelector, EndpointSlice, Endpoints, Lease, Node, NodeLookup, ObjectKey, Pod, ResourceVersion,
-    Service,
+    Service, Text,
 };
 use kube_endpoint_tracker::WriteLedger;
 use parking_lot::RwLock;
@@ -16,7 +16,7 @@ use crate::metrics::{KindMetrics, describe};
 use crate::reflector::fair_lock::FairLocks;
 use crate::reflector::history::StorageWentBack;
 use crate::reflector::progress::Progress;
-use crate::reflector::status::KindStatus;
+use crate::reflector::status::{KindFailure, KindStatus};
 use crate::store::pod_log::PodCursor;
 use crate::store::pod_service_index::PodServiceIndex;
 use crate::store::serial_queue::SerialQueue;
@@ -43,6 +43,8 @@ pub(crate) struct Inner {
     pub(crate) leases: Store<Lease>,
     pub(crate) progress: Progress,
     pub(crate) watched_namespaces: WatchedNamespaces,
+    /// True if the server forbids one watch of all Leases.
+    pub(crate) leases_by_namespace: AtomicBool,
     /// True if a reflector has logged that the server does not select shards.
     pub(crate) shard_warned: AtomicBool,
     summarizes_endpoints: AtomicBool,
@@ -104,6 +106,7 @@ impl Cluster {
                 leases: Store::default(),
                 progress: Progress::new(kinds, &watched_namespaces),
                 watched_namespaces,
+                leases_by_namespace: AtomicBool::new(false),
                 shard_warned: AtomicBool::new(false),
                 summarizes_endpoints: AtomicBool::new(false),
                 keeps_pod_details: AtomicBool::new(false),
@@ -235,6 +238,12 @@ impl Cluster {
         self.pods_and_cursor(service).map(|(pods, _)| pods).unwrap_or_default()
     }
 
+    /// Returns the first pod of a Service that `is_wanted`. This copies no list of pods.
+    pub fn first_pod_of(&self, service: &ObjectKey, is_wanted: impl Fn(&Pod) -> bool) -> Option<Arc<Pod>> {
+        let list = self.inner.index.read().pods_of(service)?.pods().clone();
+        list.iter().find(|pod| is_wanted(pod)).cloned()
+    }
+
     /// Returns the pods as [`Self::pods_of`] does, and a cursor for [`Self::changed_pods`]. The
     /// cursor is `None` if the pods are so few that reading all of them again costs no more than
     /// reading the changes. Returns `None` for a Service that has no selector now, so that nobody
@@ -345,7 +354,25 @@ impl Cluster {
 
     /// Returns true if the reflectors have listed the Leases of a namespace.
     pub fn has_listed_leases(&self, namespace: &str) -> bool {
-        namespace != NODE_LEASES && self.inner.progress.is_covered(Kind::Leases, namespace)
+        namespace != NODE_LEASES && self.has_listed(Kind::Leases, namespace)
+    }
+
+    /// Returns true if the reflectors have listed a kind in a namespace.
+    pub fn has_listed(&self, kind: Kind, namespace: &str) -> bool {
+        self.inner.progress.is_covered(kind, namespace)
+    }
+
+    /// Returns true if the store shows the objects of a kind in a namespace as of a list that began
+    /// at `since` or later.
+    pub fn is_listed_since(&self, kind: Kind, namespace: &str, since: Instant) -> bool {
+        self.inner.progress.is_listed_since(kind, namespace, since)
+    }
+
+    /// Returns true if the stores show the objects of these kinds in a namespace. Kinds for which
+    /// [`has_synced`](Self::has_synced) does not wait do not count. If the reflectors list
+    /// namespaces one by one, some may not be readable.
+    pub fn covers(&self, kinds: impl Into<Kinds>, namespace: &str) -> bool {
+        self.inner.progress.covers(kinds.into(), namespace)
     }
 
     /// Returns all nodes, sorted by name.
@@ -398,6 +425,10 @@ impl Cluster {
     /// for its objects; for pods only if a handler wants them ([`Handler::wants_pods`]). Stays true
     /// once it is true. Nobody awaits Leases, since the store of another kind shows which are
     /// needed.
+    ///
+    /// If the reflectors list namespaces one by one, one in which they cannot list a kind does not
+    /// delay the others: [`unreadable`](Self::unreadable) returns it, [`covers`](Self::covers) is
+    /// false, and [`Handler::on_first_listed`] tells when they have listed it.
     pub fn has_synced(&self) -> bool {
         self.inner.progress.has_synced()
     }
@@ -431,6 +462,33 @@ impl Cluster {
         KindStatus { synced, failure: self.inner.progress.failure(kind) }
     }
 
+    /// Returns the namespaces in which reflectors keep failing to list or watch a kind, sorted,
+    /// with the failures. It is empty if they fail in all namespaces, which is the
+    /// [`status`](Self::status) of the kind.
+    pub fn unreadable(&self, kind: Kind) -> Vec<(Text, KindFailure)> {
+        self.inner.progress.unreadable(kind)
+    }
+
+    /// Records a failed request of a list and watch, or `None` when requests succeed again.
+    pub(crate) fn record_failure(&self, kind: Kind, scope: &Scope, failure: Option<KindFailure>) {
+        if (kind, scope) == (Kind::Leases, &Scope::All)
+            && failure.as_ref().is_some_and(KindFailure::is_forbidden)
+        {
+            // Those of some namespaces may be readable.
+            self.inner.leases_by_namespace.store(true, Ordering::Relaxed);
+            return self.update_lease_scopes();
+        }
+        self.inner.progress.set_failure(kind, scope, failure);
+        self.update_failure_metrics(kind);
+    }
+
+    pub(crate) fn update_failure_metrics(&self, kind: Kind) {
+        let (progress, metrics) = (&self.inner.progress, self.metrics(kind));
+        metrics.set_failing(progress.failure(kind).map(|failure| failure.reason));
+        metrics.unreadable_namespaces.set(progress.unreadable(kind).len() as f64);
+        metrics.synced.set(if progress.is_complete(kind) { 1.0 } else { 0.0 });
+    }
+
     /// Replaces the kinds that [`has_synced`](Self::has_synced) and [`synced`](Self::synced) wait
     /// for.
     pub fn await_kinds(&self, kinds: impl Into<Kinds>) {
@@ -439,7 +497,9 @@ impl Cluster {
 
     /// Waits until the stores show a list of a kind that began at `since` or later, which takes as
     /// long as the API server refuses lists. The reflectors begin one if they have not yet. Such a
-    /// list is consistent: it shows all writes that the server answered before `since`.
+    /// list is consistent: it shows all writes that the server answered before `since`. If the
+    /// reflectors list namespaces one by one, this does not wait for those that the server forbids,
+    /// unless it forbids all.
     pub async fn relist(&self, kind: Kind, since: Instant) {
         self.inner.progress.relist(kind, since).await;
     }
@@ -462,6 +522,12 @@ impl Cluster {
         self.inner.progress.require_lists();
     }
 
+    /// Makes the reflectors list all kinds again because stores may differ from the server, at most
+    /// once in ten minutes. Returns true if they do.
+    pub fn list_again_for_doubt(&self) -> bool {
+        self.inner.progress.require_lists_for_doubt()
+    }
+
     /// Records evidence that the server's storage went back, as a part of a sentence: "the Lease
     /// has version 3, although 9 was read before". [`Self::storage_went_back`] then completes.
     pub fn report_storage_went_back(&self, evidence: impl Into<String>) {
@@ -480,6 +546,7 @@ impl Cluster {
             let metrics = self.metrics(kind);
             metrics.synced.set(0.0);
             metrics.undecodable_objects.set(0.0);
+            metrics.unreadable_namespaces.set(0.0);
             metrics.set_failing(None);
         }
     }

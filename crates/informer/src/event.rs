@@ -143,6 +143,9 @@ pub trait Handler: Send + Sync {
     fn on_endpoints(&self, _change: &Change<Endpoints>) {}
     /// A Lease changed. There is a call for each renewal.
     fn on_lease(&self, _change: &Change<Lease>) {}
+    /// The cluster applied the first complete list of a kind in a namespace, and called the
+    /// handlers for every object in it. There is no such call if one list covers all namespaces.
+    fn on_first_listed(&self, _kind: Kind, _namespace: &str) {}
     /// The cluster applied a complete list of nodes, EndpointSlices, Endpoints or Leases, which
     /// covers `scope`, and called the handlers for every change in it. It made no call for an
     /// object that was created and deleted while the watch was down.

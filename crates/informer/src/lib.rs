@@ -52,7 +52,7 @@ pub use options::{ClusterOptions, ReflectorOptions};
 pub use reflector::history::StorageWentBack;
 pub use reflector::run::run;
 pub use reflector::status::{KindFailure, KindStatus, ListWatchVerb};
-pub use reflector::version_check::server_version_of;
+pub use reflector::version_check::{VersionUnknown, server_version_of};
 pub use shard::{InvalidShard, Shard};
 pub use store::long_work::long_work;
 pub use store::pod_log::{PodCursor, PodLogOptions};

@@ -46,6 +46,10 @@ pub const SYNCED: &str = "informer_synced";
 /// By `kind` and `reason` (see [`WatchErrorReason`]).
 pub const FAILING: &str = "informer_failing";
 
+/// Namespaces in which the lists or watches of a kind keep failing, while those of others succeed,
+/// by `kind`.
+pub const UNREADABLE_NAMESPACES: &str = "informer_unreadable_namespaces";
+
 /// The label `name` of client-go's metrics.
 const INFORMER_NAME: &str = "kube-endpoint-manager";
 
@@ -151,6 +155,7 @@ pub(crate) struct KindMetrics {
     pub(crate) processing_latency: Histogram,
     pub(crate) lag: Gauge,
     pub(crate) synced: Gauge,
+    pub(crate) unreadable_namespaces: Gauge,
     relists: [Counter; RelistReason::ALL.len()],
     watch_errors: [Counter; WatchErrorReason::ALL.len()],
     failing: [Gauge; WatchErrorReason::ALL.len()],
@@ -185,6 +190,7 @@ impl KindMetrics {
             processing_latency: histogram!(PROCESSING_LATENCY, &upstream),
             lag: gauge!(LAG, "kind" => kind),
             synced: gauge!(SYNCED, "kind" => kind),
+            unreadable_namespaces: gauge!(UNREADABLE_NAMESPACES, "kind" => kind),
             relists: RelistReason::ALL
                 .map(|reason| counter!(RELISTS, "kind" => kind, "reason" => reason.as_str())),
             watch_errors: WatchErrorReason::ALL
@@ -246,6 +252,10 @@ pub(crate) fn describe() {
     describe_gauge!(
         FAILING,
         "1 for the reason why the last list or watch of a kind failed, until one succeeds; otherwise 0."
+    );
+    describe_gauge!(
+        UNREADABLE_NAMESPACES,
+        "Namespaces in which a kind cannot be listed or watched, although it can in others."
     );
     describe_gauge!(SYNCED, "1 if the store of a kind holds a complete state.");
 }

@@ -22,7 +22,7 @@ use crate::error::ListWatchError;
 use crate::metrics::KindMetrics;
 use crate::reflector::backoff::Failures;
 use crate::reflector::state::{Connection, Listing, ShortWatches, State, WatchEnd};
-use crate::reflector::version_check::{VersionChecks, compare};
+use crate::reflector::version_check::{Compared, VersionChecks, compare};
 use crate::store::list_builder::ListBuilder;
 use crate::store::long_work::long_work;
 use crate::wire::decode::{self, Frame, Raw, Undecodable};
@@ -30,7 +30,7 @@ use crate::wire::echo;
 use crate::wire::list_parts::{ListParts, WatchParts};
 use crate::wire::request::{Target, get, list_path, next_chunk, next_chunk_since, watch_path};
 use crate::wire::undecodable::UndecodableObjects;
-use crate::{ApiClient, Cluster, KindFailure, Object, Origin, ReflectorOptions, Scope, Shard, StreamEvent};
+use crate::{ApiClient, Cluster, Object, Origin, ReflectorOptions, Scope, Shard, StreamEvent};
 
 /// Lists and watches one kind. A [`State`] says what it does next; this struct holds what lasts
 /// from one request to the next.
@@ -240,10 +240,15 @@ impl<'a, T: Object> Reflector<'a, T> {
         }
     }
 
-    /// Compares the server's version with that of a watch.
+    /// Compares the server's version with that of a watch. If it was lower and is not any more, the
+    /// next step lists the kind.
     pub(crate) async fn check_version(&mut self, from: ResourceVersion) -> Result<(), ListWatchError> {
         let target = Target::new(&T::RESOURCE, &self.scope);
-        compare::<T>(self.client.clone(), target, self.options.idle_timeout, from).await
+        let compared = compare::<T>(self.client.clone(), target, self.options.idle_timeout, from).await?;
+        if compared == Compared::LowerOnce {
+            self.cluster.inner.progress.version_was_lower(T::KIND, &self.scope);
+        }
+        Ok(())
     }
 
     /// Checks the version of a complete list before the store applies it.
@@ -387,12 +392,6 @@ impl<'a, T: Object> Reflector<'a, T> {
         long_work(|| self.cluster.apply_in(&self.scope, event));
     }
 
-    /// Records a failure, or `None` when requests succeed again.
-    pub(crate) fn record_failure(&self, failure: Option<KindFailure>) {
-        let shown = self.cluster.inner.progress.set_failure(T::KIND, &self.scope, failure);
-        self.metrics().set_failing(shown.map(|failure| failure.reason));
-    }
-
     /// Ends a run of failures.
     fn succeeded(&mut self) {
         let failures = self.failures.count();
@@ -404,7 +403,7 @@ impl<'a, T: Object> Reflector<'a, T> {
                 "the API server answers again"
             );
             self.failures.reset();
-            self.record_failure(None);
+            self.cluster.record_failure(T::KIND, &self.scope, None);
         }
     }
 

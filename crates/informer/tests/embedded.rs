@@ -264,6 +264,33 @@ async fn a_lower_version_that_is_not_confirmed_is_no_evidence() {
     }
 }
 
+/// The restored server has passed the position when the reflector asks for the second time.
+#[tokio::test(start_paused = true)]
+async fn a_restored_server_that_passes_the_position_between_two_checks_is_listed() {
+    for streaming_list in [true, false] {
+        let reflectors = Reflectors::new(ReflectorOptions::new(0).streaming_list(streaming_list), 10_000);
+        reflectors.put_pod(1, 1);
+        reflectors.put_service(1, 1);
+        reflectors.cluster.synced().await;
+        let backup = reflectors.server.checkpoint();
+        for pod in 2..5 {
+            reflectors.put_pod(pod, 1);
+        }
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        reflectors.server.restore(&backup);
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        for pod in 12..30 {
+            reflectors.put_pod(pod, 1);
+        }
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        assert!(
+            reflectors.cluster.storage_went_back().now_or_never().is_some(),
+            "the list contradicts the store"
+        );
+        reflectors.check();
+    }
+}
+
 /// The restored server has passed all positions, so versions show nothing. The reflector lists
 /// Services because writers suspect their store, and the list contradicts it.
 #[tokio::test(start_paused = true)]

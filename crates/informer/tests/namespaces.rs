@@ -1,5 +1,6 @@
 //! Reflectors that list and watch namespaces one by one, into the same stores.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,11 +8,12 @@ use kube_endpoint_api_client::ApiClient;
 use kube_endpoint_core_model::{
     EndpointSelector, EndpointSlice, Lease, Node, ObjectKey, ObjectMeta, Pod, ResourceVersion, Service,
 };
-use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule};
+use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultId, FaultRule, RequestInfo};
 use kube_endpoint_informer::{
     Change, Cluster, ClusterOptions, Handler, Kind, Kinds, Object, ReflectorOptions, Scope, StreamEvent,
     WatchedNamespaces, run,
 };
+use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 use parking_lot::Mutex;
 use proptest::prelude::*;
 use serde_json::json;
@@ -206,18 +208,115 @@ async fn only_the_namespaces_are_requested_and_nodes_as_a_whole() {
     }
 }
 
+fn forbid(
+    server: &EmbeddedApiServer,
+    matches: impl Fn(&RequestInfo) -> bool + Send + Sync + 'static,
+) -> FaultId {
+    server.add_fault(FaultRule::new(Fault::Refuse { status: 403, retry_after: None }, matches))
+}
+
+/// Records the first lists of namespaces.
+#[derive(Default)]
+struct FirstLists(Mutex<Vec<String>>);
+
+impl Handler for FirstLists {
+    fn on_first_listed(&self, kind: Kind, namespace: &str) {
+        self.0.lock().push(format!("{}@{namespace}", kind.name()));
+    }
+}
+
+fn unreadable(cluster: &Cluster, kind: Kind) -> Vec<String> {
+    cluster
+        .unreadable(kind)
+        .iter()
+        .map(|(namespace, failure)| format!("{namespace} {:?}", failure.code))
+        .collect()
+}
+
 #[tokio::test(start_paused = true)]
-async fn the_kind_is_synced_and_works_again_when_all_its_namespaces_do() {
+async fn a_namespace_that_cannot_be_read_delays_no_other() {
+    let recorder = DebuggingRecorder::new();
+    let _current = metrics::set_default_local_recorder(&recorder);
+    let snapshotter = recorder.snapshotter();
+    let gauges = || {
+        let of_pods: BTreeMap<String, f64> = snapshotter
+            .snapshot()
+            .into_vec()
+            .into_iter()
+            .filter_map(|(key, _, _, value)| match value {
+                DebugValue::Gauge(value) if key.key().labels().any(|label| label.value() == "pods") => {
+                    Some((key.key().name().to_owned(), value.0))
+                }
+                _ => None,
+            })
+            .collect();
+        ["informer_unreadable_namespaces", "informer_synced"].map(|name| of_pods[name])
+    };
     let server = EmbeddedApiServer::builder().build().unwrap();
-    let refused =
-        FaultRule::new(Fault::Refuse { status: 403, retry_after: None }, |request| request.namespace == "b");
-    let fault = server.add_fault(refused);
+    server.load(["a", "b"].map(|namespace| pod(namespace, "one"))).unwrap();
+    let fault = forbid(&server, |request| request.namespace == "b");
+    let cluster = watch(&server, true);
+    let first_lists = Arc::new(FirstLists::default());
+    cluster.add_handler(Arc::clone(&first_lists) as _);
+    sleep(Duration::from_secs(1)).await;
+    assert!(cluster.has_synced() && cluster.status(Kind::Pods).synced);
+    assert!(
+        cluster.covers([Kind::Pods, Kind::Nodes], "a") && !cluster.covers([Kind::Pods, Kind::Nodes], "b")
+    );
+    assert_eq!(unreadable(&cluster, Kind::Pods), ["b Some(403)"]);
+    assert_eq!(cluster.status(Kind::Pods).failure, None, "the kind can be read");
+    assert!(cluster.position(Kind::Pods) > V(0));
+    assert_eq!(gauges(), [1.0, 1.0]);
+    // Nobody waits for its list.
+    cluster.relist(Kind::Pods, tokio::time::Instant::now()).await;
+
+    server.remove_fault(fault);
+    sleep(Duration::from_secs(60)).await;
+    assert!(cluster.covers([Kind::Pods], "b"));
+    assert_eq!(*first_lists.0.lock(), ["pods@a", "pods@b"]);
+    assert_eq!(unreadable(&cluster, Kind::Pods), [""; 0]);
+    assert_eq!(gauges(), [0.0, 1.0]);
+
+    // The store keeps its last state.
+    let fault = forbid(&server, |request| request.namespace == "b");
+    server.close_watches();
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(unreadable(&cluster, Kind::Pods), ["b Some(403)"]);
+    assert!(cluster.covers([Kind::Pods], "b") && cluster.pod(&ObjectKey::new("b", "one")).is_some());
+    server.remove_fault(fault);
+    // Its next bookmark ends the failure of a watch.
+    sleep(Duration::from_secs(120)).await;
+    assert_eq!(unreadable(&cluster, Kind::Pods), [""; 0]);
+    assert_eq!(first_lists.0.lock().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_that_fails_for_another_reason_delays_the_others_for_seconds() {
+    let server = EmbeddedApiServer::builder().build().unwrap();
+    let fails = FaultRule::new(Fault::Refuse { status: 500, retry_after: None }, |it| it.namespace == "b");
+    server.add_fault(fails);
+    let cluster = watch(&server, true);
+    sleep(Duration::from_secs(10)).await;
+    assert!(cluster.has_synced());
+    assert_eq!(unreadable(&cluster, Kind::Pods), ["b Some(500)"]);
+    // It may answer soon, and then show what others have written.
+    let relist = cluster.relist(Kind::Pods, tokio::time::Instant::now());
+    assert!(tokio::time::timeout(Duration::from_secs(600), relist).await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_can_be_read_in_no_namespace_is_not_synced() {
+    let server = EmbeddedApiServer::builder().build().unwrap();
+    let fault = forbid(&server, |request| ["a", "b"].contains(&&*request.namespace));
     let cluster = watch(&server, true);
     sleep(Duration::from_secs(60)).await;
     assert!(cluster.has_synced_kinds([Kind::Nodes]) && !cluster.has_synced_kinds([Kind::Pods]));
     assert!(cluster.status(Kind::Pods).failure.is_some_and(|failure| failure.code == Some(403)));
+    assert_eq!(unreadable(&cluster, Kind::Pods), [""; 0], "the kind fails");
+    let relist = cluster.relist(Kind::Pods, tokio::time::Instant::now());
+    assert!(tokio::time::timeout(Duration::from_secs(60), relist).await.is_err());
     server.remove_fault(fault);
-    sleep(Duration::from_secs(120)).await;
+    sleep(Duration::from_secs(60)).await;
     assert!(cluster.has_synced());
     assert_eq!(cluster.status(Kind::Pods).failure, None);
 }
@@ -249,6 +348,25 @@ fn lease_watches(server: &EmbeddedApiServer) -> Vec<String> {
     paths.sort();
     paths.dedup();
     paths
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_one_watch_of_all_leases_is_forbidden_each_namespace_has_its_own() {
+    let server = EmbeddedApiServer::builder().build().unwrap();
+    let names: Vec<String> = (0..21).map(|number| format!("n{number:02}")).collect();
+    server.load(names.iter().flat_map(|name| [names_lease(name), lease_in(name)])).unwrap();
+    forbid(&server, |it| it.plural() == "leases" && (it.namespace.is_empty() || it.namespace == "n07"));
+    let cluster = Cluster::new([Kind::EndpointSelectors]);
+    let client = ApiClient::for_tests(server.service());
+    let options = ReflectorOptions::new(1);
+    tokio::spawn(run::<EndpointSelector>(client.clone(), cluster.clone(), options, std::future::pending()));
+    tokio::spawn(run::<Lease>(client, cluster.clone(), options, std::future::pending()));
+    let began = tokio::time::Instant::now();
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(names.iter().filter(|name| cluster.has_listed_leases(name)).count(), 20);
+    assert!(cluster.is_listed_since(Kind::Leases, "n06", began));
+    assert!(!cluster.is_listed_since(Kind::Leases, "n07", began));
+    assert_eq!(unreadable(&cluster, Kind::Leases), ["n07 Some(403)"]);
 }
 
 #[tokio::test(start_paused = true)]

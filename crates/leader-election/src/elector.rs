@@ -24,11 +24,23 @@ use crate::state::{Election, RequestError};
 /// The capacity of the channel from the watch to the election, which never stays busy for long.
 const EVENTS: usize = 16;
 
-/// A lower version of the Lease counts if a second answer has one too, this time later.
+/// A lower version of the Lease is confirmed if a second answer has one too, this time later.
 const CONFIRMATION: Duration = Duration::from_secs(1);
 
+/// An answer had a lower version of the Lease than one before.
+#[derive(Clone, Debug)]
+pub struct LowerVersion {
+    /// The two versions, as a part of a sentence.
+    pub evidence: String,
+    /// When the higher version was read.
+    pub read: Instant,
+    /// True if a second answer, a second later, had a lower version too. Otherwise the next answer
+    /// had a higher one: another process has renewed the Lease since, or this one.
+    pub is_confirmed: bool,
+}
+
 /// See [`Elector::with_history_observer`].
-type HistoryObserver = Box<dyn Fn(String, Instant) + Send + Sync>;
+type HistoryObserver = Box<dyn Fn(LowerVersion) + Send + Sync>;
 
 /// Acquires, renews and releases one Lease.
 pub struct Elector {
@@ -43,8 +55,9 @@ pub struct Elector {
     events: Option<EventRecorder>,
     /// The highest version of the Lease in an answer, and when it was read.
     highest: (ResourceVersion, Instant),
-    /// When an answer had a lower version than that, and none since had it again.
-    lower_since: Option<Instant>,
+    /// When an answer had a lower version than that, and none since had it again, with this lower
+    /// version.
+    lower_since: Option<(Instant, ResourceVersion)>,
     on_went_back: Option<HistoryObserver>,
     reported_error: Option<RequestError>,
     /// The time in the last log line that says until when this standby leaves a deleted Lease to
@@ -92,7 +105,7 @@ impl Elector {
     }
 
     /// Records the events of client-go's resource lock on the Lease: `<identity> became leader` and
-    /// `<identity> stopped leading`. The recorder should not share a rate limit or a fence with the
+    /// `<identity> stopped leading`, and one if it took the Lease back. The recorder should not share a rate limit or a fence with the
     /// controllers.
     #[must_use]
     pub fn with_event_recorder(mut self, events: EventRecorder) -> Self {
@@ -100,15 +113,19 @@ impl Elector {
         self
     }
 
-    /// Calls `observer` when two answers, a second apart, have a lower version of the Lease than
-    /// one before: the API server's storage went back, as after a restore. Nothing else of this
-    /// process asks the server as regularly. The observer gets the evidence as a part of a
-    /// sentence, and when the version that is higher was read.
+    /// Takes the Lease back if exactly this holder has it. The caller knows that its process has
+    /// ended, as by [`IdentityFile`](crate::IdentityFile), and that this one is ready to lead.
     #[must_use]
-    pub fn with_history_observer(
-        mut self,
-        observer: impl Fn(String, Instant) + Send + Sync + 'static,
-    ) -> Self {
+    pub fn with_former(mut self, identity: String) -> Self {
+        self.election.take_back_from(identity);
+        self
+    }
+
+    /// Calls `observer` when answers have a lower version of the Lease than one before: the API
+    /// server's storage went back, as after a restore. Nothing else of this process asks the server
+    /// as regularly.
+    #[must_use]
+    pub fn with_history_observer(mut self, observer: impl Fn(LowerVersion) + Send + Sync + 'static) -> Self {
         self.on_went_back = Some(Box::new(observer));
         self
     }
@@ -159,7 +176,7 @@ impl Elector {
                 Action::End(ended) => {
                     self.log_end(&ended);
                     if ended != Ok(Ended::Standby) {
-                        self.record_event("stopped leading");
+                        self.record_event("LeaderElection", "stopped leading");
                     }
                     return ended;
                 }
@@ -197,21 +214,25 @@ impl Elector {
         }
         let now = Instant::now();
         let (before, read) = self.highest;
-        if version >= before {
-            (self.highest, self.lower_since) = ((version, now), None);
-            return;
-        }
-        if now - *self.lower_since.get_or_insert(now) < CONFIRMATION {
+        let (since, lower) = if version < before {
+            *self.lower_since.get_or_insert((now, version))
+        } else {
+            self.highest = (version, now);
+            let Some(lower) = self.lower_since.take() else { return };
+            lower
+        };
+        let is_confirmed = version < before;
+        if is_confirmed && now - since < CONFIRMATION {
             return;
         }
         (self.highest, self.lower_since) = ((version, now), None);
         let lease = self.options.lease();
-        tracing::warn!(lease, %version, %before, "the API server's version of the Lease went back");
+        tracing::warn!(lease, version = %lower, %before, is_confirmed, "the API server's version of the Lease went back");
         if let Some(observer) = &self.on_went_back {
             let evidence = format!(
-                "the API server's version of the Lease {lease} was {version}, although {before} had been read before"
+                "the API server's version of the Lease {lease} was {lower}, although {before} had been read before"
             );
-            observer(evidence, read);
+            observer(LowerVersion { evidence, read, is_confirmed });
         }
     }
 
@@ -228,7 +249,19 @@ impl Elector {
             (before, now) if before == now => return,
             (Leadership::Standby { .. }, Leadership::Leading { .. }) => {
                 tracing::info!(lease, identity, "successfully acquired lease");
-                self.record_event("became leader");
+                self.record_event("LeaderElection", "became leader");
+                if let Some(former) = self.election.took_back_from() {
+                    tracing::info!(
+                        lease,
+                        identity,
+                        former,
+                        "took the lease back from the former process, which has ended"
+                    );
+                    self.metrics.taken_back.increment(1);
+                    let what =
+                        format!("took the lease back from its former process {former}, which has ended");
+                    self.record_event("LeaseTakenBack", &what);
+                }
             }
             (_, Leadership::Contested { holder }) => {
                 tracing::warn!(
@@ -249,18 +282,16 @@ impl Elector {
         self.leadership.send_replace(now);
     }
 
-    /// Records that `<identity> <what>`. Upstream: `LeaseLock.RecordEvent`.
-    fn record_event(&self, what: &str) {
+    /// Records that `<identity> <what>`. Upstream: `LeaseLock.RecordEvent`, with the reason
+    /// `LeaderElection`.
+    fn record_event(&self, reason: &'static str, what: &str) {
         let Some(events) = &self.events else { return };
         let subject = match self.election.lease() {
             Some(lease) => lease.event_subject(),
             None => Lease::new(&self.options.namespace, &self.options.name).event_subject(),
         };
         let message = format!("{} {what}", self.options.identity);
-        events.record(
-            subject,
-            &PlannedEvent { event_type: EventType::Normal, reason: "LeaderElection", message },
-        );
+        events.record(subject, &PlannedEvent { event_type: EventType::Normal, reason, message });
     }
 
     /// Logs once until when a standby leaves a deleted Lease to its last holder.

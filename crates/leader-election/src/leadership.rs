@@ -46,9 +46,14 @@ pub enum Leadership {
 /// The knowledge of a leader about the one before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Predecessor {
-    /// The predecessor wrote nothing after this time, because this process had the Lease. It is a
+    /// The predecessor began no write after this time, because this process had the Lease. It is a
     /// time of this process's clock: clocks of other machines may differ.
     pub wrote_until: Instant,
+    /// True if this process took the Lease back from its former process, which was killed. Writes
+    /// that it had sent may still be carried out for as long as the server handles a request. After
+    /// a release or an expiry none is left: a leader stops its writes at the renew deadline, and
+    /// the Lease expires later.
+    pub was_killed: bool,
     /// The last writes that the predecessor left when it released the Lease. If it left none, all
     /// are unknown.
     pub last_writes: LastWrites,

@@ -11,6 +11,7 @@ use kube_endpoint_core_model::{ResourceVersion, Timestamp};
 use serde_json::{Map, Value, json};
 
 use crate::leadership::{LAST_WRITES_ANNOTATION, LastWrites};
+use crate::options::RESERVED;
 
 /// A Lease. A clone is cheap: a holder, two times and some metadata.
 #[derive(Clone, Debug, PartialEq)]
@@ -134,6 +135,16 @@ impl Lease {
         if let Some(annotations) = self.0["metadata"]["annotations"].as_object_mut() {
             annotations.remove(LAST_WRITES_ANNOTATION);
         }
+        self
+    }
+
+    /// Returns the Lease for a holder that does not exist: candidates wait this long.
+    pub(crate) fn reserved(mut self, reserve_for: Duration, now: Timestamp) -> Self {
+        self.set("holderIdentity", RESERVED);
+        self.set("leaseDurationSeconds", i32::try_from(reserve_for.as_secs()).unwrap_or(i32::MAX));
+        self.set("leaseTransitions", self.transitions());
+        self.set("acquireTime", micro_time(now));
+        self.set("renewTime", micro_time(now));
         self
     }
 

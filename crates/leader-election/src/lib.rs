@@ -54,6 +54,10 @@
 //!   old leader's next renewal. The fields of coordinated leader election (`strategy`,
 //!   `preferredHolder`) are left as they are.
 //!
+//! - **A process that is proven dead needs no expiry.** A process that starts in the place of a
+//!   killed one may take its Lease back at once ([`Elector::with_former`]). The proof is the lock
+//!   of an [`IdentityFile`]. Nothing else is one: neither the status of a pod nor a host name.
+//!
 //! # Last writes
 //!
 //! A leader that stops on request releases the Lease. With it, in the annotation
@@ -63,6 +67,7 @@
 mod action;
 mod elector;
 mod health;
+mod identity_file;
 mod leadership;
 mod lease;
 mod metrics;
@@ -72,10 +77,11 @@ mod requests;
 mod state;
 mod watch;
 
-pub use elector::Elector;
+pub use elector::{Elector, LowerVersion};
 pub use health::{LeaseHealth, LeaseOverdue};
+pub use identity_file::{CRASH_PERIOD, IdentityFile, IdentityFileError, Machine, NoFormer, Record};
 pub use leadership::{
     Ended, LAST_WRITES_ANNOTATION, LastWrites, LeaderElectionError, Leadership, Predecessor,
 };
-pub use metrics::{LEASE_HELD, MASTER_STATUS, SLOWPATH};
-pub use options::{ElectorOptions, InvalidElectorOptions};
+pub use metrics::{LEASE_HELD, LEASE_TAKEN_BACK, MASTER_STATUS, SLOWPATH};
+pub use options::{ElectorOptions, InvalidElectorOptions, RESERVED};

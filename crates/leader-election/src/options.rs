@@ -22,7 +22,14 @@ pub struct ElectorOptions {
     pub renew_deadline: Duration,
     /// The time between two attempts to acquire or renew the Lease (`--leader-elect-retry-period`).
     pub retry_period: Duration,
+    /// How long a Lease is reserved that has never existed (`--leader-elect-reserve-for`), in whole
+    /// seconds. The first candidate then creates it with the holder [`RESERVED`], and all wait
+    /// until somebody releases it. Zero: the first candidate leads.
+    pub reserve_for: Duration,
 }
+
+/// The holder of a reserved Lease, which is no candidate.
+pub const RESERVED: &str = "reserved";
 
 /// The reason why an elector refuses its options.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -60,6 +67,7 @@ impl ElectorOptions {
             lease_duration: Duration::from_secs(15),
             renew_deadline: Duration::from_secs(10),
             retry_period: Duration::from_secs(2),
+            reserve_for: Duration::ZERO,
         }
     }
 
@@ -79,7 +87,7 @@ impl ElectorOptions {
     ///
     /// The first condition that does not hold.
     pub fn validate(&self) -> Result<(), InvalidElectorOptions> {
-        let Self { lease_duration, renew_deadline, retry_period, .. } = self;
+        let Self { lease_duration, renew_deadline, retry_period, reserve_for, .. } = self;
         for (what, text) in [("lease namespace", &self.namespace), ("lease name", &self.name)] {
             if text.is_empty() {
                 return Err(InvalidElectorOptions::Empty(what));
@@ -105,6 +113,9 @@ impl ElectorOptions {
         }
         if lease_duration.as_secs() > i32::MAX as u64 {
             return Err(InvalidElectorOptions::TooLong(*lease_duration));
+        }
+        if reserve_for.as_secs() > i32::MAX as u64 {
+            return Err(InvalidElectorOptions::TooLong(*reserve_for));
         }
         // A standby waits for the seconds that the Lease has, so the fraction does not count.
         if Duration::from_secs(lease_duration.as_secs()) <= *renew_deadline {

@@ -68,6 +68,8 @@ enum Purpose {
 #[derive(Debug)]
 pub(crate) struct Election {
     options: ElectorOptions,
+    /// The identity of a process that is known to have ended.
+    former: Option<String>,
     random: ChaCha8Rng,
     phase: Phase,
     step: Step,
@@ -82,6 +84,8 @@ pub(crate) struct Election {
     /// if it had never seen the Lease. If the API server carried out an earlier try, the Lease
     /// showed the same then: each try has the version of the Lease as its precondition.
     inherited: Option<LastWrites>,
+    /// True if the Lease then showed [`Self::former`].
+    takes_back: bool,
     /// True if the API server may have carried out such a try although no answer said so.
     may_hold: bool,
     last_error: Option<RequestError>,
@@ -116,12 +120,27 @@ impl Election {
             reads: 0,
             tried: None,
             observed: Observation::new(options.lease_duration),
+            former: None,
             inherited: None,
+            takes_back: false,
             may_hold: false,
             last_error: None,
             contested: None,
             options,
         }
+    }
+
+    /// Lets this candidate take back a Lease of exactly this holder, whose process has ended: it
+    /// waits for no expiry, and a renewal that this process had sent is no sign of life.
+    pub(crate) fn take_back_from(&mut self, former: String) {
+        self.former = Some(former);
+    }
+
+    /// Returns the former process of this candidate, if this one leads because it took the Lease
+    /// back from it.
+    pub(crate) fn took_back_from(&self) -> Option<&str> {
+        let Phase::Leading { predecessor: Some(predecessor), .. } = &self.phase else { return None };
+        self.former.as_deref().filter(|_| predecessor.was_killed)
     }
 
     pub(crate) fn leadership(&self) -> Leadership {
@@ -272,6 +291,11 @@ impl Election {
         self.observed.holder() == self.options.identity
     }
 
+    /// Returns true if the holder is a process that is known to have ended.
+    fn is_held_by_former(&self) -> bool {
+        self.former.as_deref().is_some_and(|former| self.observed.holder() == former)
+    }
+
     /// Returns the holder, if it is another candidate.
     fn other_holder(&self) -> Option<String> {
         let holder = self.observed.holder();
@@ -317,7 +341,13 @@ impl Election {
             Purpose::FastRenew | Purpose::Renew => lease.renewed(identity, seconds, wall_clock),
             Purpose::Acquire => {
                 let has_seen = self.observed.has_seen_lease();
+                let reserve_for = self.options.reserve_for;
+                // A Lease that this candidate has seen was deleted, and its leader may write.
+                if !has_seen && !reserve_for.is_zero() {
+                    return Request::Create(lease.reserved(reserve_for, wall_clock));
+                }
                 self.inherited = has_seen.then(|| lease.last_writes().unwrap_or_default());
+                self.takes_back = self.is_held_by_former();
                 lease.acquired(identity, seconds, wall_clock)
             }
             Purpose::Release => {
@@ -342,8 +372,8 @@ impl Election {
             (Phase::Standby, None) if self.is_holder() && self.may_hold => {
                 self.step = Step::Due(Purpose::Renew);
             }
-            (Phase::Standby, _) if free.is_some() => {
-                self.tried = free;
+            (Phase::Standby, _) if free.is_some() || self.is_held_by_former() => {
+                self.tried = free.or(self.tried);
                 self.step = Step::Due(Purpose::Acquire);
             }
             (Phase::Standby, _) => self.step = Step::Waiting(now + self.jittered()),
@@ -375,7 +405,7 @@ impl Election {
                 if self.contested.take().is_some() {
                     // The other holder may have written until now.
                     let last_writes = LastWrites::default();
-                    *predecessor = Some(Predecessor { wrote_until: now, last_writes });
+                    *predecessor = Some(Predecessor { wrote_until: now, was_killed: false, last_writes });
                 }
             }
             Phase::Standby if until <= now => {
@@ -387,7 +417,9 @@ impl Election {
             Phase::Standby => {
                 self.may_hold = false;
                 let inherited = self.inherited.take();
-                let predecessor = inherited.map(|last_writes| Predecessor { wrote_until: now, last_writes });
+                let was_killed = self.takes_back;
+                let predecessor =
+                    inherited.map(|last_writes| Predecessor { wrote_until: now, was_killed, last_writes });
                 self.phase = Phase::Leading { until, predecessor };
             }
             Phase::Stopping { .. } | Phase::Over(_) => {}

@@ -33,6 +33,7 @@ pub(crate) fn configz(settings: &Settings) -> Value {
         endpoint_slice_batch_period,
         endpoints_batch_period,
         retirement: RetirementSettings { all, namespaces: retired_namespaces, accepted },
+        controller_field_managers,
         mirroring_batch_period,
         min_resync_period,
         topology_node_tolerance,
@@ -69,6 +70,7 @@ pub(crate) fn configz(settings: &Settings) -> Value {
         "endpointsDefault": if *all { "retired" } else { "published" },
         "endpointsRetiredNamespaces": retired_namespaces,
         "endpointsRetiredAccept": accepted,
+        "controllerFieldManagers": &**controller_field_managers,
         "mirroringEndpointsliceUpdatesBatchPeriod": duration(mirroring_batch_period),
         "minResyncPeriod": duration(min_resync_period),
         "topologyNodeTolerance": topology_node_tolerance,
@@ -93,8 +95,16 @@ pub(crate) fn configz(settings: &Settings) -> Value {
 }
 
 fn leader_election_json(settings: &LeaderElectionSettings) -> Value {
-    let LeaderElectionSettings { namespace, name, identity, lease_duration, renew_deadline, retry_period } =
-        settings;
+    let LeaderElectionSettings {
+        namespace,
+        name,
+        identity,
+        former: _,
+        lease_duration,
+        renew_deadline,
+        retry_period,
+        reserve_for,
+    } = settings;
     json!({
         "resourceNamespace": namespace,
         "resourceName": name,
@@ -102,6 +112,7 @@ fn leader_election_json(settings: &LeaderElectionSettings) -> Value {
         "leaseDuration": duration(lease_duration),
         "renewDeadline": duration(renew_deadline),
         "retryPeriod": duration(retry_period),
+        "reserveFor": duration(reserve_for),
     })
 }
 

@@ -1,8 +1,10 @@
-//! The client of leader election, and the default identity of a candidate.
+//! The client of leader election, the default identity of a candidate, and the file in which it
+//! leaves its identity.
 
 use std::path::Path;
 
 use kube_endpoint_api_client::{ApiClient, client_with_silence_limit};
+use kube_endpoint_leader_election::{IdentityFile, NoFormer};
 
 use crate::connect::{ConnectError, config};
 use crate::settings::LeaderElectionSettings;
@@ -34,6 +36,34 @@ impl LeaderElectionSettings {
     /// hold the Lease. Take it from the operating system.
     pub fn set_default_identity(&mut self, random: u128) {
         self.identity.get_or_insert_with(|| default_identity(&host_name(), random));
+    }
+
+    /// Leaves the identity of this process in a file, and takes the former process of the same file
+    /// from there, if it has ended without a release. Set the identity first, and keep the file
+    /// until the process has ended.
+    ///
+    /// Returns `None` if the file cannot be used. The election then goes on without it.
+    pub fn open_identity_file(&mut self, path: &Path) -> Option<IdentityFile> {
+        let identity = self.identity.as_deref()?;
+        let (file, former) = match IdentityFile::open(path, identity) {
+            Ok(opened) => opened,
+            Err(error) => {
+                tracing::warn!(%error, "the identity file cannot be used: after a crash, the lease has to expire");
+                return None;
+            }
+        };
+        match former {
+            Ok(former) => {
+                tracing::info!(
+                    former,
+                    "the former process was killed; if the lease is still its, it is taken back"
+                );
+                self.former = Some(former);
+            }
+            Err(why @ NoFormer::CrashedAgain { .. }) => tracing::warn!(%why, "no lease is taken back"),
+            Err(why) => tracing::info!(%why, "no lease is taken back"),
+        }
+        Some(file)
     }
 }
 

@@ -88,6 +88,7 @@ pub use kube_endpoint_api_client::{ApiClient, ClientError, ContentType, client_f
 pub use kube_endpoint_api_writer::Clock;
 pub use kube_endpoint_core_model::harmless;
 pub use kube_endpoint_informer::{PodLogOptions, ReflectorOptions};
+pub use kube_endpoint_leader_election::IdentityFile;
 pub use leader::connect_for_lease;
 pub use line_printer::LinePrinter;
 pub use manager::{Manager, ManagerError, ManagerHandle, RunningControllers};

@@ -1,10 +1,11 @@
 //! Checks before the start if the Endpoints of a whole cluster may be retired.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube_endpoint_api_client::ApiClient;
 use kube_endpoint_api_writer::{ApiWriter, MetadataPage, RequestLimiter, WriteError};
-use kube_endpoint_core_model::maker::{CONTROLLERS, Content, Provenance};
+use kube_endpoint_core_model::maker::{Content, Provenance};
 use kube_endpoint_core_model::{Endpoints, ObjectKey, Text};
 use serde::Deserialize;
 use tokio::time::{sleep, timeout};
@@ -37,10 +38,15 @@ pub enum RetirementRefused {
     Unknown(String),
 }
 
+/// The server has not told.
+struct Unanswered {
+    is_forbidden: bool,
+    why: String,
+}
+
 /// The metadata of Endpoints.
 #[derive(Deserialize)]
 struct Metadata {
-    name: Text,
     namespace: Text,
     #[serde(flatten)]
     provenance: Provenance,
@@ -71,16 +77,24 @@ pub async fn check_retirement(client: &ApiClient, settings: &Settings) -> Result
     }
     let agent = format!("kube-endpoint-manager/{} retirement", env!("CARGO_PKG_VERSION"));
     // It only reads.
-    let server = ApiWriter::new(client.clone(), RequestLimiter::unlimited(), agent);
-    let version = read("/version", async || server.server_version().await).await?;
+    let server = ApiWriter::new(client.clone(), RequestLimiter::unlimited(), agent)
+        .with_controllers(Arc::clone(&settings.controller_field_managers));
+    let version = read("/version", async || server.server_version().await).await;
+    let version = version.map_err(|unanswered| RetirementRefused::Unknown(unanswered.why))?;
     let Some(why) = version.needs_endpoints(true) else { return Ok(()) };
     let mut scopes: Vec<Option<&str>> = settings.namespaces.iter().map(|name| Some(&**name)).collect();
     if scopes.is_empty() {
         scopes.push(None);
     }
     for namespace in scopes {
-        if has_endpoints_to_delete(&server, namespace).await? {
-            return Err(RetirementRefused::Needed(why));
+        match has_endpoints_to_delete(&server, namespace).await {
+            Ok(false) => {}
+            Ok(true) => return Err(RetirementRefused::Needed(why)),
+            // Nothing is deleted there before it can be read, and then the manager asks again.
+            Err(Unanswered { is_forbidden: true, why }) if settings.namespaces.len() > 1 => {
+                tracing::warn!(namespace, why, "the Endpoints of a namespace cannot be read");
+            }
+            Err(Unanswered { why, .. }) => return Err(RetirementRefused::Unknown(why)),
         }
     }
     tracing::warn!(%why, "no Endpoints of a controller are left, and none is written: --endpoints-default=retired");
@@ -89,19 +103,16 @@ pub async fn check_retirement(client: &ApiClient, settings: &Settings) -> Result
 
 /// Returns true if a namespace, or one of all, has Endpoints that a controller made and whose
 /// Service selects pods or does not exist.
-async fn has_endpoints_to_delete(
-    server: &ApiWriter,
-    namespace: Option<&str>,
-) -> Result<bool, RetirementRefused> {
+async fn has_endpoints_to_delete(server: &ApiWriter, namespace: Option<&str>) -> Result<bool, Unanswered> {
     let mut token: Option<String> = None;
     loop {
         let page = async || server.list_metadata::<Endpoints, _>(namespace, PAGE, token.as_deref()).await;
         let MetadataPage { items, next } = read("the list of Endpoints", page).await?;
-        for Metadata { name, namespace, provenance } in items {
-            if !provenance.maker(Content::Endpoints, &CONTROLLERS).is_controller() || provenance.is_lock() {
+        for Metadata { namespace, provenance } in items {
+            if provenance.reason_to_keep(Content::Endpoints, &server.controllers()).is_some() {
                 continue;
             }
-            let key = ObjectKey { namespace, name };
+            let key = ObjectKey { namespace, name: provenance.name().clone() };
             let service = read(&format!("the Service {key}"), async || server.service(&key).await).await?;
             if service.is_none_or(|service| service.selects_pods()) {
                 return Ok(true);
@@ -116,7 +127,7 @@ async fn has_endpoints_to_delete(
 
 /// Reads `what` from the server with `ask`. Asks again while there is no answer, or the server
 /// fails.
-async fn read<T>(what: &str, ask: impl AsyncFn() -> Result<T, WriteError>) -> Result<T, RetirementRefused> {
+async fn read<T>(what: &str, ask: impl AsyncFn() -> Result<T, WriteError>) -> Result<T, Unanswered> {
     let mut attempt = 1;
     loop {
         let answer = timeout(TIMEOUT, ask()).await;
@@ -128,7 +139,7 @@ async fn read<T>(what: &str, ask: impl AsyncFn() -> Result<T, WriteError>) -> Re
         let may_pass =
             matches!(error, WriteError::Busy { .. } | WriteError::Failed { .. } | WriteError::Unknown(_));
         if !may_pass || attempt == ATTEMPTS {
-            return Err(RetirementRefused::Unknown(error.to_string()));
+            return Err(Unanswered { is_forbidden: error.code() == Some(403), why: error.to_string() });
         }
         tracing::warn!(
             %error,

@@ -1,6 +1,6 @@
 //! Makes the server of health, metrics and status pages from the settings and a manager.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -177,10 +177,16 @@ fn health_checks(manager: &ManagerHandle, lease: Option<LeaseHealth>) -> HealthC
         health.add(Probe::Livez, "leaderElection", move || lease.check().map_err(|error| error.to_string()));
     }
     let of = manager.clone();
-    health.add(Probe::Readyz, "informer-sync", move || {
+    health.add_with_warning(Probe::Readyz, "informer-sync", move || {
         let unlisted = of.unlisted();
         if unlisted.is_empty() {
-            return Ok(());
+            let unreadable: BTreeSet<String> =
+                of.unreadable().into_iter().map(|unreadable| unreadable.namespace).collect();
+            let all = of.cluster().watched_namespaces().names().len();
+            return Ok((!unreadable.is_empty()).then(|| {
+                let of_all = if all == 0 { String::new() } else { format!(" of {all}") };
+                format!("{}{of_all} namespaces cannot be read, see /statusz", unreadable.len())
+            }));
         }
         let unlisted: Vec<String> = unlisted.iter().map(ToString::to_string).collect();
         Err(format!("the caches have not been filled yet: {}", unlisted.join("; ")))

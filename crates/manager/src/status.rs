@@ -5,6 +5,7 @@ use std::fmt;
 use kube_endpoint_api_client::{CertificateInUse, CertificateLifetime};
 use kube_endpoint_core_model::harmless;
 use kube_endpoint_core_model::time::rfc3339;
+use kube_endpoint_informer::Kind;
 use serde::Serialize;
 
 #[cfg(feature = "_controllers")]
@@ -33,6 +34,10 @@ pub struct ManagerStatus {
     /// The kinds that the informers have not listed yet.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unlisted: Vec<UnlistedKind>,
+    /// The kinds that cannot be listed or watched in some namespaces, although they can in others.
+    /// Nothing is written there from what has not been listed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unreadable: Vec<UnreadableNamespace>,
     /// True if this process runs the controllers. Without leader election it always does.
     pub leading: bool,
     /// True if this is a dry run, which writes nothing.
@@ -82,6 +87,31 @@ impl fmt::Display for UnlistedKind {
             Some(error) => write!(f, "{kind} not listed: {error}"),
             None => write!(f, "{kind} not listed yet"),
         }
+    }
+}
+
+/// A kind that cannot be listed or watched in a namespace.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct UnreadableNamespace {
+    pub namespace: String,
+    /// The plural, such as `pods`.
+    pub kind: &'static str,
+    /// The error of the last request.
+    pub error: String,
+    /// Seconds since the first of these failures.
+    pub seconds: u64,
+    /// True if the kind has been listed before: the cache holds what it was then.
+    pub listed: bool,
+}
+
+impl fmt::Display for UnreadableNamespace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { namespace, kind, error, seconds, listed } = self;
+        let error = harmless(error, LONGEST_TEXT);
+        let what = if *listed { "no longer read" } else { "not read" };
+        write!(f, "{kind} in namespace {namespace} {what} for {seconds} s: {error}")
     }
 }
 
@@ -202,6 +232,7 @@ impl ManagerHandle {
         ManagerStatus {
             synced: self.has_synced(),
             unlisted: self.unlisted(),
+            unreadable: self.unreadable(),
             leading,
             dry_run: self.is_dry_run(),
             leader: self.leader().filter(|_| !leading),
@@ -221,6 +252,25 @@ impl ManagerHandle {
                 error: self.cluster().status(kind).failure.map(|failure| failure.message),
             })
             .collect()
+    }
+
+    /// Returns the kinds that cannot be read in some namespaces, sorted by namespace.
+    pub(crate) fn unreadable(&self) -> Vec<UnreadableNamespace> {
+        let cluster = self.cluster();
+        let of_kind = |kind: Kind| {
+            let failures = cluster.unreadable(kind).into_iter();
+            let cluster = &cluster;
+            failures.map(move |(namespace, failure)| UnreadableNamespace {
+                listed: cluster.has_listed(kind, &namespace),
+                namespace: namespace.to_string(),
+                kind: kind.name(),
+                error: failure.message,
+                seconds: failure.since.elapsed().as_secs(),
+            })
+        };
+        let mut unreadable: Vec<_> = Kind::ALL.into_iter().flat_map(of_kind).collect();
+        unreadable.sort_by(|one, other| one.namespace.cmp(&other.namespace));
+        unreadable
     }
 
     #[cfg_attr(
@@ -324,6 +374,9 @@ impl fmt::Display for ManagerStatus {
         for unlisted in &self.unlisted {
             writeln!(f, "  {unlisted}")?;
         }
+        for unreadable in &self.unreadable {
+            writeln!(f, "  {unreadable}")?;
+        }
         writeln!(f, "Leading: {}", yes(self.leading))?;
         if self.dry_run {
             writeln!(f, "Dry run: yes, nothing is written")?;
@@ -398,6 +451,13 @@ mod tests {
                     error: Some("the API server answered 404: not here".to_owned()),
                 },
             ],
+            unreadable: vec![UnreadableNamespace {
+                namespace: "team-b".to_owned(),
+                kind: "services",
+                error: "the API server answered 403: services is forbidden".to_owned(),
+                seconds: 40,
+                listed: false,
+            }],
             leading: false,
             dry_run: true,
             leader: Some("node-1_4a".to_owned()),

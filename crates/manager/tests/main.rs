@@ -13,3 +13,4 @@ mod selectors;
 mod serving;
 #[cfg(feature = "ui")]
 mod ui;
+mod unreadable_namespaces;

@@ -352,3 +352,30 @@ async fn objects_that_another_client_writes_are_listed_in_statusz() {
     }
     panic!("the write is not shown");
 }
+
+/// Anybody may read `/readyz`, so it names no namespace; `/statusz` and `/metrics` need rights.
+#[tokio::test]
+async fn a_namespace_that_cannot_be_read_is_reported_on_each_page() {
+    let server = server();
+    let forbidden = Fault::Refuse { status: 403, retry_after: None };
+    server.add_fault(FaultRule::new(forbidden, |request| request.namespace == "team-b"));
+    let mut settings = Settings::default();
+    settings.namespaces = vec!["team-a".to_owned(), "team-b".to_owned()];
+    let running = Box::pin(start_with(&server, settings, None, |_| ())).await;
+    let anybody = client(running.address, None).await;
+    let want = "[+]ping ok\n[+]informer-sync ok: 1 of 2 namespaces cannot be read, see /statusz\n\
+                [+]shutdown ok\nreadyz check passed\n";
+    let reported = async {
+        while get(&anybody, "/readyz?verbose").await != (200, want.to_owned()) {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), reported).await.unwrap();
+    let scraper = client(running.address, Some(TOKEN)).await;
+    let (_, status) = get(&scraper, "/statusz").await;
+    assert!(status.contains("team-b") && status.contains("services"), "{status}");
+    let (_, metrics) = get(&scraper, "/metrics").await;
+    assert!(metrics.contains("informer_unreadable_namespaces{kind=\"services\"} 1\n"), "{metrics}");
+    running.stop.send(()).unwrap();
+    running.ended.await.unwrap().unwrap();
+}

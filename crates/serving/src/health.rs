@@ -26,7 +26,8 @@ pub struct CheckResult<'a> {
     pub healthy: bool,
 }
 
-type Check = dyn Fn() -> Result<(), String> + Send + Sync;
+/// Returns a warning if the check succeeds with one.
+type Check = dyn Fn() -> Result<Option<String>, String> + Send + Sync;
 type Observer = dyn Fn(CheckResult<'_>) + Send + Sync;
 
 #[derive(Clone)]
@@ -109,6 +110,17 @@ impl HealthChecks {
         name: impl Into<String>,
         check: impl Fn() -> Result<(), String> + Send + Sync + 'static,
     ) {
+        self.add_with_warning(probe, name, move || check().map(|()| None));
+    }
+
+    /// Adds a check that may succeed with a warning. `?verbose` shows it to anybody, so it names
+    /// nothing that only some may know.
+    pub fn add_with_warning(
+        &self,
+        probe: Probe,
+        name: impl Into<String>,
+        check: impl Fn() -> Result<Option<String>, String> + Send + Sync + 'static,
+    ) {
         self.0.checks.write().push(NamedCheck { name: name.into(), probe, check: Arc::new(check) });
     }
 
@@ -158,7 +170,8 @@ impl HealthChecks {
                 observe(CheckResult { name, page, healthy: result.is_ok() });
             }
             match result {
-                Ok(()) => drop(writeln!(text, "[+]{name} ok")),
+                Ok(None) => drop(writeln!(text, "[+]{name} ok")),
+                Ok(Some(warning)) => drop(writeln!(text, "[+]{name} ok: {warning}")),
                 Err(why) => {
                     // Anybody may read this page.
                     let _ = writeln!(text, "[-]{name} failed: reason withheld");
@@ -204,7 +217,8 @@ impl HealthChecks {
 /// Returns the page of a single check, which shows the reason of a failure.
 fn single(check: &NamedCheck) -> Health {
     match (check.check)() {
-        Ok(()) => Health { status: StatusCode::OK, text: "ok".to_owned() },
+        Ok(None) => Health { status: StatusCode::OK, text: "ok".to_owned() },
+        Ok(Some(warning)) => Health { status: StatusCode::OK, text: format!("ok: {warning}") },
         Err(why) => Health {
             status: StatusCode::INTERNAL_SERVER_ERROR,
             text: format!("internal server error: {why}\n"),
@@ -266,6 +280,18 @@ mod tests {
             }
         }
         insta::assert_snapshot!(shown);
+    }
+
+    #[test]
+    fn a_check_may_succeed_with_a_warning() {
+        let checks = HealthChecks::default();
+        checks.add_with_warning(Probe::Readyz, "synced", || Ok(Some("one of two is missing".to_owned())));
+        let page = |path, query| checks.page(path, query).unwrap();
+        let Health { status, text } = page("/readyz", "verbose");
+        assert_eq!(status, StatusCode::OK);
+        assert_eq!(text, "[+]ping ok\n[+]synced ok: one of two is missing\nreadyz check passed\n");
+        assert_eq!(page("/readyz", "").text, "ok");
+        assert_eq!(page("/readyz/synced", "").text, "ok: one of two is missing");
     }
 
     #[test]

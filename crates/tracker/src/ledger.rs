@@ -112,10 +112,16 @@ impl WriteLedger {
         self.state.lock().last_write.version()
     }
 
-    /// Records that another ledger has dropped writes of this kind whose answers never came, before
-    /// `at`. [`Self::last_version`] is unknown until they cannot happen any more.
+    /// Records that another ledger, or a process that was killed, has dropped writes of this kind
+    /// whose answers never came, before `at`. [`Self::last_version`] is unknown until they cannot
+    /// happen any more.
     pub fn writes_abandoned(&self, at: Instant) {
         self.state.lock().last_write.abandoned(at);
+    }
+
+    /// Returns true if a write whose answer is unknown may be carried out at this time.
+    pub fn may_still_happen(&self, at: Instant) -> bool {
+        self.state.lock().last_write.may_still_happen(at)
     }
 
     /// Records the version of the last write of another process, which wrote the kind before this

@@ -212,10 +212,16 @@ impl WriteTracker {
         observed
     }
 
-    /// Classifies an event: an object was deleted.
-    pub fn observe_deleted(&self, owner: Option<&ObjectKey>, object: &ObjectKey, uid: &Text) -> Observation {
+    /// Classifies an event: an object was deleted. `position` is that of the cache with this event.
+    pub fn observe_deleted(
+        &self,
+        owner: Option<&ObjectKey>,
+        object: &ObjectKey,
+        uid: &Text,
+        position: ResourceVersion,
+    ) -> Observation {
         let mut book = self.book();
-        let observed = book.observe_deleted(object, uid);
+        let observed = book.observe_deleted(object, uid, position);
         book.drop_observed(owner, object);
         observed
     }

@@ -176,6 +176,7 @@ impl Run<'_> {
         watcher.check_idle(&handles, overlap);
         watcher.check_published();
         watcher.check_leading(&running);
+        watcher.check_long_dead(&running);
         kept.into_iter().for_each(|kept| watcher.check_kept(kept));
     }
 

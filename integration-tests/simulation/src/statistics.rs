@@ -155,7 +155,8 @@ impl Statistics {
             words.iter().filter(is_missing).map(|word| format!("{word}{of}")).collect::<Vec<_>>()
         };
         let mut missing: Vec<String> = maps.into_iter().flat_map(without_effect).collect();
-        let elsewhere = [Change::BESIDE, Change::LEADING, Change::RETIRED, &[Process::AT_REQUEST]].concat();
+        let named = &[Process::AT_REQUEST, Fault::FORBIDDEN];
+        let elsewhere = [Change::BESIDE, Change::LEADING, Change::RETIRED, named].concat();
         missing.retain(|word| !elsewhere.contains(&&**word));
         missing
     }

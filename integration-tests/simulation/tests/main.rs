@@ -8,5 +8,6 @@ mod named;
 mod retired;
 mod seeds;
 mod sweep;
+mod taken_back;
 mod transcripts;
 mod worlds;

@@ -21,4 +21,5 @@ mod limits;
 mod memory;
 mod outage;
 mod slow_clients;
+mod taken_back;
 mod without_election;

@@ -2,6 +2,7 @@
 
 use kube::api::{ListParams, ObjectList};
 use kube::{Client, Error};
+use kube_endpoint_api_client::says_not_there;
 use kube_endpoint_explain::doctor::{Read, Unread};
 use serde_json::Value;
 
@@ -26,7 +27,7 @@ impl Source {
     /// the kind.
     pub(super) async fn page_if_served(self, client: &Client) -> Read<Vec<Value>> {
         match self.list(client, None, ListParams::default()).await {
-            Err(Error::Api(status)) if status.code == 404 => Ok(Vec::new()),
+            Err(error) if says_not_there(&error) => Ok(Vec::new()),
             page => page.map_err(|error| self.unread("list", &error, None)),
         }
     }

@@ -7,28 +7,45 @@ use anyhow::Result;
 use futures::{StreamExt, TryStreamExt, stream};
 use kube::Error;
 use kube::api::ListParams;
-use kube_endpoint_api_client::why_request_failed;
+use kube_endpoint_api_client::{says_not_there, why_request_failed};
 use kube_endpoint_core_model::{LabelSelector, ObjectKey, Service, Text};
+use kube_endpoint_explain::{Objects, names_selector};
 
 use super::failed::{Failed, forbidden};
 use super::{AT_ONCE, Kind, PAGE, Reader, Reading, SINGLE_NODES};
+
+impl Reading {
+    /// Notes that the user may not read EndpointSelectors. Nobody has to know if they only rehearse
+    /// a hand-over.
+    fn selectors_not_read(&mut self, note: Option<String>, is_needed: bool) {
+        match note {
+            Some(note) if is_needed => self.not_read(Kind::EndpointSelector, &note),
+            Some(_) => self.known.selectors = false,
+            None => {}
+        }
+    }
+}
+
+fn is_attached(objects: &Objects, key: &ObjectKey) -> bool {
+    objects.service(key).is_some_and(|service| service.endpoint_selector().is_some())
+}
 
 impl Reader {
     /// Reads the EndpointSelectors of a namespace, or of all, if a Service names one.
     pub(super) async fn selectors(&self, reading: &mut Reading, namespace: Option<&str>) -> Result<()> {
         let objects = &reading.objects;
-        let is_attached = |key| objects.service(key).is_some_and(|it| it.endpoint_selector().is_some());
-        if !objects.services().any(is_attached) {
+        let names_one = |key| objects.service(key).is_some_and(|it| names_selector(it).is_some());
+        if !objects.services().any(names_one) {
             return Ok(());
         }
         let kind = Kind::EndpointSelector;
         match self.add(&mut reading.objects, kind, namespace, ListParams::default()).await {
-            Err(Failed::Request(Error::Api(status))) if status.code == 404 => {
+            Err(Failed::Request(error)) if says_not_there(&error) => {
                 reading.objects.note_no_endpoint_selectors();
             }
             listed => {
-                let note = forbidden(listed, kind, namespace)?;
-                note.iter().for_each(|note| reading.not_read(kind, note));
+                let is_needed = reading.objects.services().any(|key| is_attached(&reading.objects, key));
+                reading.selectors_not_read(forbidden(listed, kind, namespace)?, is_needed);
             }
         }
         self.named_leases(reading).await
@@ -62,8 +79,9 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads the EndpointSelector that a Service names, the pods that it selects, and the metadata
-    /// of pods that it nearly selects. Returns the nodes of the pods.
+    /// Reads the EndpointSelector that a Service names, and the pods that it selects; of a Service
+    /// without a selector of its own, also the metadata of pods that it nearly selects. Returns the
+    /// nodes of the pods.
     pub(super) async fn attached(
         &self,
         reading: &mut Reading,
@@ -78,18 +96,22 @@ impl Reader {
                 self.named_leases(reading).await?;
             }
             // The names of the others may tell how it is spelled.
-            Ok(None) => self.selectors(reading, Some(namespace)).await?,
+            Ok(None) => {
+                self.selectors(reading, Some(namespace)).await?;
+                self.selectors_elsewhere(reading, namespace, name).await?;
+            }
+            Err(error) if says_not_there(&error) => reading.objects.note_no_endpoint_selectors(),
             Err(error) => {
                 let note = forbidden(Err(Failed::Request(error)), kind, Some(namespace))?;
-                note.iter().for_each(|note| reading.not_read(kind, note));
+                reading.selectors_not_read(note, service.endpoint_selector().is_some());
             }
         }
         let mut nodes = BTreeSet::new();
-        let Some(selector) = reading.objects.attached_selector(service).cloned() else { return Ok(nodes) };
+        let Some(selector) = reading.objects.named_selector(service).cloned() else { return Ok(nodes) };
         let listed = self.add_pods(&mut reading.objects, namespace, &selector.to_string(), &mut nodes).await;
         let note = forbidden(listed, Kind::Pod, Some(namespace))?;
         note.iter().for_each(|note| reading.not_read(Kind::Pod, note));
-        if reading.known.pods {
+        if reading.known.pods && service.endpoint_selector().is_some() {
             let labels = reading.objects.required_labels(service).filter(|labels| !labels.is_empty());
             let is_empty = reading.objects.pods_of(&service.key.namespace).next().is_none();
             if let Some(labels) = labels.filter(|_| is_empty) {

@@ -64,6 +64,27 @@ impl Reader {
         Ok(())
     }
 
+    /// Reads the EndpointSelectors of other namespaces that have a name.
+    pub(super) async fn selectors_elsewhere(
+        &self,
+        reading: &mut Reading,
+        namespace: &str,
+        name: &str,
+    ) -> anyhow::Result<()> {
+        if !super::can_be_a_name(name) {
+            return Ok(());
+        }
+        let kind = Kind::EndpointSelector;
+        let params = ListParams::default().fields(&format!("metadata.name={name}")).limit(PAGE);
+        let Ok(found) = self.api(kind, None).list(&params).await else { return Ok(()) };
+        for object in &found.items {
+            if object.metadata.namespace.as_deref() != Some(namespace) {
+                reading.objects.add(json_of(kind, object)?)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Reads the Services whose cluster IPs are endpoints that somebody has written for a Service.
     /// Servers find only the first cluster IP of a Service.
     pub(super) async fn services_at_endpoints(

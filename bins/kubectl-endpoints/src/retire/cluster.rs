@@ -6,7 +6,7 @@ use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::api::{Api, DynamicObject, ListParams, ObjectList};
 use kube::{Client, Error};
-use kube_endpoint_api_client::why_request_failed;
+use kube_endpoint_api_client::{says_not_there, why_request_failed};
 use kube_endpoint_core_model::ObjectKey;
 use kube_endpoint_core_model::retirement::{LAST_THAT_RESOLVES, ServerVersion};
 use kube_endpoint_explain::doctor::{Read, Unread};
@@ -221,7 +221,7 @@ impl Cluster<'_> {
             let add = |all: &mut PrometheusObjects, object: &Value| all.add(kind.kind, object);
             match self.objects(kind, PAGE, None, PrometheusObjects::default, add).await {
                 Ok(read) => all.extend(read),
-                Err(Error::Api(status)) if status.code == 404 => {}
+                Err(error) if says_not_there(&error) => {}
                 Err(error) => return Err(kind.unread("list", &error, None)),
             }
         }
@@ -238,7 +238,7 @@ impl Cluster<'_> {
             let add = |all: &mut Vec<Called>, object: &Value| all.extend(called_services(kind.kind, object));
             match self.objects(kind, FEW, None, Vec::new, add).await {
                 Ok(read) => all.extend(read),
-                Err(Error::Api(status)) if status.code == 404 => {}
+                Err(error) if says_not_there(&error) => {}
                 Err(error) => return Err(kind.unread("list", &error, None)),
             }
         }

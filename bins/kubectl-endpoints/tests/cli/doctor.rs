@@ -47,6 +47,45 @@ async fn a_recorded_cluster_is_examined() {
     assert!(report["changes"]["services"].as_u64().unwrap() >= 9, "{report:#}");
 }
 
+/// The add-on has a Lease of its own in its namespace, and writes none of the objects of the loops.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_add_on_is_no_second_controller() {
+    let namespace =
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-endpoint-manager"}});
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"namespace": "kube-endpoint-manager", "name": "kube-endpoint-manager-x", "uid": "addon",
+            "labels": {"app.kubernetes.io/name": "kube-endpoint-manager"}},
+        "spec": {"nodeName": "node-0", "serviceAccountName": "kube-endpoint-manager", "containers": [{
+            "name": "it", "image": "registry.example/kem:v1",
+            "args": ["--controllers=endpoint-selector-controller", "--leader-elect-resource-namespace=kube-endpoint-manager",
+                "--leader-elect-resource-name=kube-endpoint-manager-addon"]}]},
+        "status": {"phase": "Running"},
+    });
+    let now = "2099-01-01T00:00:00.000000Z";
+    let held = |namespace: &str, name: &str, holder: &str| {
+        let mut lease = lease(name, holder);
+        lease["metadata"]["namespace"] = namespace.into();
+        lease["spec"]["acquireTime"] = now.into();
+        lease["spec"]["renewTime"] = now.into();
+        lease
+    };
+    let leases = [
+        held("kube-system", "kube-controller-manager", "node-0_x"),
+        held("kube-endpoint-manager", "kube-endpoint-manager-addon", "kube-endpoint-manager-x_1"),
+    ];
+    let objects = [shop_objects(), namespace, pod].into_iter().chain(leases);
+    let shop = Shop::with(objects, Vec::new()).await;
+    let report = report(&shop).await;
+    assert_eq!(report["twoAtOnce"]["answer"], "no", "{report:#}");
+    let leases = report["leases"].as_array().unwrap();
+    let writes: Vec<&str> = leases.iter().map(|lease| lease["writes"].as_str().unwrap()).collect();
+    assert_eq!(writes[0], "slices of EndpointSelectors", "{report:#}");
+    let said = |list: &str| report[list].to_string();
+    assert!(!said("notKnown").contains("may write at once"), "{report:#}");
+    assert!(!said("notKnown").contains("may run"), "{report:#}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn each_permission_that_is_missing_costs_one_line() {
     for (verb, plural, line) in [

@@ -100,13 +100,57 @@ async fn an_attached_service_is_explained_with_its_selector() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_selector_that_is_missing_not_served_or_not_readable() {
     let mut text = String::new();
-    for (what, refused) in [("missing", None), ("not served", Some(404)), ("forbidden", Some(403))] {
+    for (what, refused) in [("missing", None), ("not served", None), ("forbidden", Some(403))] {
         let shop = shop(false, refused).await;
+        // A real server answers with a text after the CustomResourceDefinition was deleted.
+        if what == "not served" {
+            shop.server.hide_group("kube-endpoint-manager.github.io");
+        }
         for arguments in [&["explain", "web"][..], &["lint", "-o", "wide"]] {
             text += &format!("--- {what}: {}\n{}", arguments.join(" "), told(&shop, arguments).await);
         }
     }
     insta::assert_snapshot!(text);
+}
+
+/// The EndpointSelector, its pods and its Lease are read before the Service is attached.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_with_a_selector_is_rehearsed() {
+    let mut all = objects();
+    all[2]["spec"]["selector"] = json!({"app": "web"});
+    let mut selector = selector();
+    selector["metadata"]["uid"] = "selector".into();
+    selector["metadata"]["generation"] = 1.into();
+    selector["metadata"]["resourceVersion"] = "1".into();
+    selector["status"] =
+        json!({"observedGeneration": 1, "conditions": [{"type": "Accepted", "status": "True"}]});
+    let mut elsewhere = selector.clone();
+    elsewhere["metadata"]["namespace"] = "pay".into();
+    let pay = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "pay"}});
+    let shop = Shop::with(all.iter().cloned().chain([selector]), Vec::new()).await;
+    let text = told(&shop, &["explain", "web"]).await;
+    let attach = text.lines().find(|line| line.contains("patch service")).unwrap();
+    assert!(attach.contains(r#""path":"/spec/selector""#), "{attach}");
+    let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        said.contains("is ready to attach: EndpointSelector web-stable selects 1 pod, 1 ready"),
+        "{text}"
+    );
+    assert!(said.contains("none would come, and web-2 would go"), "{text}");
+    assert!(told(&shop, &["lint", "--info"]).await.contains("is ready to attach"));
+
+    let is_about_selectors = |request: &RequestInfo| request.path.contains("/endpointselectors");
+    let refuse = FaultRule::new(Fault::Refuse { status: 403, retry_after: None }, is_about_selectors);
+    let refused = Shop::with(all.clone(), vec![refuse]).await;
+    let told_refused = told(&refused, &["lint", "--info"]).await;
+    assert!(told_refused.contains("EndpointSelectors could not be read"), "{told_refused}");
+    assert!(told_refused.ends_with("exit code 0\n"), "the Service works without them: {told_refused}");
+
+    all[2]["spec"].as_object_mut().unwrap().remove("selector");
+    let shop = Shop::with(all.into_iter().chain([pay, elsewhere]), Vec::new()).await;
+    let said = told(&shop, &["explain", "web"]).await;
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("the namespace pay has one of this name"), "{said}");
 }
 
 /// Few clusters serve EndpointSelectors, and few users may read them.

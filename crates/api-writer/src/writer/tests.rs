@@ -353,3 +353,41 @@ async fn an_answer_of_another_server_is_no_object() {
         assert!(matches!(error, WriteError::Unknown(_)), "{body}: {error}");
     }
 }
+
+#[tokio::test]
+async fn a_rehearsal_stores_nothing() {
+    let (writer, seen) = answering(200, "{}");
+    writer.try_create(&*slice()).await.unwrap();
+    let read: Provenance =
+        serde_json::from_value(serde_json::json!({"uid": "u", "resourceVersion": "4"})).unwrap();
+    writer.try_delete::<Endpoints>(&ObjectKey::new("shop", "web"), &read).await.unwrap();
+    let seen = seen.lock().unwrap();
+    assert_eq!(seen[0].1, "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices?dryRun=All");
+    assert_eq!(seen[1].1, "/api/v1/namespaces/shop/endpoints/web?dryRun=All");
+    assert_eq!(seen[1].2["dryRun"], serde_json::json!(["All"]));
+    assert_eq!(seen[1].2["preconditions"], serde_json::json!({"uid": "u", "resourceVersion": "4"}));
+}
+
+#[tokio::test]
+async fn a_webhook_that_has_no_dry_run_is_told_from_a_refusal() {
+    let no = r#"{"message": "admission webhook \"a.example\" does not support dry run"}"#;
+    let (writer, _) = answering(400, no);
+    assert!(writer.try_create(&*slice()).await.unwrap_err().is_dry_run_unsupported());
+    let (writer, _) = answering(400, r#"{"message": "admission webhook \"a.example\" denied the request"}"#);
+    assert!(!writer.try_create(&*slice()).await.unwrap_err().is_dry_run_unsupported());
+}
+
+#[tokio::test]
+async fn the_makers_of_slices_are_read_page_by_page() {
+    let page = r#"{"metadata": {"continue": ""}, "items": [{"metadata": {
+        "name": "web-1", "uid": "u", "resourceVersion": "7",
+        "labels": {"endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io"},
+        "managedFields": [{"manager": "kubectl", "fieldsV1": {"f:endpoints": {}, "f:metadata": {"f:labels": {}}}}]}}]}"#;
+    let (writer, seen) = answering(200, page);
+    let slices = writer.makers_of_slices(&ObjectKey::new("shop", "web")).await.unwrap();
+    assert_eq!((&**slices[0].name(), slices[0].version()), ("web-1", ResourceVersion(7)));
+    let maker = slices[0].maker(kube_endpoint_core_model::maker::Content::Slice, &writer.controllers());
+    assert_eq!(maker, kube_endpoint_core_model::maker::Maker::SomebodyElse("kubectl".into()));
+    let asked = &seen.lock().unwrap()[0].1;
+    assert!(asked.ends_with("?labelSelector=kubernetes%2Eio%2Fservice%2Dname%3Dweb&limit=500"), "{asked}");
+}

@@ -68,8 +68,13 @@ impl RequestInfo {
         Query::parse(&self.query).get(name).map(str::to_owned)
     }
 
-    /// Returns true if the verb is a write.
+    /// Returns true if the request is to change something: the verb is a write, and the query asks
+    /// for no dry run.
     pub fn is_write(&self) -> bool {
+        self.has_write_verb() && self.parameter("dryRun").is_none()
+    }
+
+    pub(crate) fn has_write_verb(&self) -> bool {
         matches!(self.verb, "create" | "update" | "patch" | "delete" | "deletecollection")
     }
 
@@ -184,6 +189,17 @@ mod tests {
             info.subresource
         );
         assert_eq!(text, expected, "{method} {uri}");
+    }
+
+    #[test]
+    fn a_dry_run_is_no_write() {
+        let is_write = |method: &str, query: &str| {
+            let uri = format!("/api/v1/namespaces/a/pods/b{query}");
+            let (parts, ()) = http::Request::builder().method(method).uri(uri).body(()).unwrap().into_parts();
+            RequestInfo::of(&parts).is_write()
+        };
+        assert!(is_write("DELETE", "") && is_write("PUT", "?fieldManager=x"));
+        assert!(!is_write("DELETE", "?dryRun=All") && !is_write("GET", ""));
     }
 
     #[test]

@@ -99,7 +99,7 @@ async fn resource_request(
         || (info.verb == "create" && has_name)
         || (matches!(info.verb, "update" | "patch") && !has_name)
         || (!info.subresource.is_empty() && !matches!(info.verb, "get" | "update" | "patch"))
-        || (resource.namespaced && info.namespace.is_empty() && info.is_write())
+        || (resource.namespaced && info.namespace.is_empty() && info.has_write_verb())
     {
         return Err(not_allowed());
     }

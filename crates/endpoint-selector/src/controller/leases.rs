@@ -142,8 +142,6 @@ struct Inner {
     /// The times at which a Lease has to be looked at, each at or before its deadline. A renewal
     /// moves no entry.
     deadlines: BTreeSet<(Instant, ObjectKey)>,
-    /// True from [`Leases::settle`] on.
-    is_settled: bool,
 }
 
 /// The Leases that EndpointSelectors name.
@@ -215,11 +213,12 @@ impl Leases {
         unseen.iter().for_each(|key| self.find(cluster, key, now));
     }
 
-    /// Takes a version of a Lease. Returns the selectors whose endpoints may change with it. A
-    /// deleted Lease is one that nobody renews.
-    pub(super) fn see(&self, lease: &Arc<Lease>, now: Instant) -> Vec<ObjectKey> {
+    /// Takes a version of a Lease. It proves that the holder lives only if `is_settled`: the store
+    /// shows a list of the namespace that began after the controller. The watch of a standby may
+    /// have been behind, and brings the last renewals of a leader that has died since. Returns the
+    /// selectors whose endpoints may change. A deleted Lease is one that nobody renews.
+    pub(super) fn see(&self, lease: &Arc<Lease>, is_settled: bool, now: Instant) -> Vec<ObjectKey> {
         let mut inner = self.inner.lock();
-        let is_settled = inner.is_settled;
         let Some(used) = inner.used.get_mut(&lease.key) else { return Vec::new() };
         let matters = match &mut used.observed {
             Some(observed) if is_settled => observed.see(lease, now),
@@ -235,13 +234,6 @@ impl Leases {
         selectors
     }
 
-    /// Lets changes prove that a holder lives. Call it when the store shows a list that began after
-    /// the controller: the watch of a standby may have been behind, and brings the last renewals of
-    /// a leader that has died since.
-    pub(super) fn settle(&self) {
-        self.inner.lock().is_settled = true;
-    }
-
     /// Returns the standing of the holder of a Lease.
     pub(super) fn standing(&self, lease: &ObjectKey, now: Instant) -> Standing {
         let inner = self.inner.lock();
@@ -249,11 +241,10 @@ impl Leases {
         observed.map_or(Standing::Unknown(None), |observed| observed.standing(now))
     }
 
-    /// Returns true if the Lease exists with a holder, alive or dead.
-    pub(super) fn has_holder(&self, lease: &ObjectKey) -> bool {
+    /// Returns the Lease as it was seen last, or `None` if it does not exist or nobody has seen it.
+    pub(super) fn seen(&self, lease: &ObjectKey) -> Option<Arc<Lease>> {
         let inner = self.inner.lock();
-        let observed = inner.used.get(lease).and_then(|used| used.observed.as_ref());
-        observed.and_then(Observed::holder).is_some_and(|holder| !holder.is_empty())
+        inner.used.get(lease)?.observed.as_ref()?.lease.clone()
     }
 
     /// Makes [`Self::see`] return the selectors at the next change, even if it is a renewal.
@@ -264,11 +255,16 @@ impl Leases {
         }
     }
 
-    /// Takes the answer of the API server to a read of an overdue Lease. Returns the selectors
-    /// whose endpoints may change with it.
-    pub(super) fn read(&self, key: &ObjectKey, lease: Option<Lease>, now: Instant) -> Vec<ObjectKey> {
+    /// Takes the answer of the API server to a read of an overdue Lease; see [`Self::see`]. Returns
+    /// the selectors whose endpoints may change with it.
+    pub(super) fn read(
+        &self,
+        key: &ObjectKey,
+        lease: Option<Lease>,
+        is_settled: bool,
+        now: Instant,
+    ) -> Vec<ObjectKey> {
         let mut inner = self.inner.lock();
-        let is_settled = inner.is_settled;
         let Some(used) = inner.used.get_mut(key) else { return Vec::new() };
         let Some(observed) = &mut used.observed else { return Vec::new() };
         let (before, was_first) = (observed.holder().cloned(), observed.is_first);
@@ -462,9 +458,7 @@ mod tests {
 
     impl Bed {
         fn new() -> Self {
-            let leases = Leases::default();
-            leases.settle();
-            Self { cluster: Cluster::new([Kind::EndpointSelectors]), leases }
+            Self { cluster: Cluster::new([Kind::EndpointSelectors]), leases: Leases::default() }
         }
 
         fn name(&self, selector: &str, lease: &str) {
@@ -483,7 +477,7 @@ mod tests {
             let items = leases.iter().map(|lease| (**lease).clone()).collect();
             let scope = Scope::Namespace("ops".into());
             self.cluster.apply_in(&scope, StreamEvent::restarted(items, ResourceVersion(9)));
-            leases.iter().for_each(|lease| drop(self.leases.see(lease, Instant::now())));
+            leases.iter().for_each(|lease| drop(self.leases.see(lease, true, Instant::now())));
             self.leases.listed(&self.cluster, Instant::now());
         }
 
@@ -500,7 +494,7 @@ mod tests {
         let start = Instant::now();
         for renewal in 2..20 {
             tokio::time::sleep(S(2)).await;
-            bed.leases.see(&lease(renewal, "a", renewal as i32), Instant::now());
+            bed.leases.see(&lease(renewal, "a", renewal as i32), true, Instant::now());
         }
         let selectors = bed.leases.overdue().await;
         assert_eq!(selectors, [ObjectKey::new("ops", "leader")]);
@@ -525,17 +519,14 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn changes_prove_nothing_until_a_list_is_newer_than_the_process() {
         let bed = Bed::new();
-        bed.leases.inner.lock().is_settled = false;
         bed.name("leader", "scheduler");
         bed.list(vec![lease(1, "a", 1)]);
-        bed.leases.see(&lease(2, "a", 2), Instant::now());
+        bed.leases.see(&lease(2, "a", 2), false, Instant::now());
         assert_eq!(bed.standing(), unknown("a"));
         let key = ObjectKey::new("ops", "scheduler");
-        bed.leases.read(&key, Some((*lease(3, "a", 3)).clone()), Instant::now());
+        bed.leases.read(&key, Some((*lease(3, "a", 3)).clone()), false, Instant::now());
         assert_eq!(bed.standing(), unknown("a"));
-        bed.leases.settle();
-        assert_eq!(bed.standing(), unknown("a"));
-        bed.leases.see(&lease(4, "a", 4), Instant::now());
+        bed.leases.see(&lease(4, "a", 4), true, Instant::now());
         assert_eq!(bed.standing(), holder("a"));
     }
 
@@ -546,8 +537,9 @@ mod tests {
         bed.name("other", "elsewhere");
         bed.list(vec![lease(1, "a", 1)]);
         bed.name("second", "scheduler");
-        let told =
-            |version, holder: &str| bed.leases.see(&lease(version, holder, version as i32), Instant::now());
+        let told = |version, holder: &str| {
+            bed.leases.see(&lease(version, holder, version as i32), true, Instant::now())
+        };
         let both = [ObjectKey::new("ops", "leader"), ObjectKey::new("ops", "second")];
         assert_eq!(told(2, "b"), both);
         assert!(told(3, "b").is_empty());

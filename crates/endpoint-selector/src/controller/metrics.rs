@@ -3,13 +3,17 @@
 use kube_endpoint_controller_runtime::KeyGauge;
 use kube_endpoint_core_model::ObjectKey;
 
-use super::events::Situation;
+use super::events::Situations;
+use super::leader::Leadership;
 
 /// The gauges of this controller.
 pub(super) struct Metrics {
     held: KeyGauge,
     without_selector: KeyGauge,
     not_accepted: KeyGauge,
+    refused: KeyGauge,
+    leftovers: KeyGauge,
+    without_leader: KeyGauge,
 }
 
 impl Metrics {
@@ -17,7 +21,7 @@ impl Metrics {
         Self {
             held: KeyGauge::new(
                 "endpoint_selector_controller_held_hand_overs",
-                "Services between two controllers: slices of the previous one stay because the new one lacks a ready endpoint",
+                "Services between two controllers: slices of the previous one stay because the new one lacks a ready endpoint or may not write its slices",
             ),
             without_selector: KeyGauge::new(
                 "endpoint_selector_controller_services_without_selector",
@@ -27,20 +31,47 @@ impl Metrics {
                 "endpoint_selector_controller_selectors_not_accepted",
                 "EndpointSelectors that are not accepted: invalid, or with a Lease whose holder names no pod",
             ),
+            refused: KeyGauge::new(
+                "endpoint_selector_controller_services_with_refused_writes",
+                "Services whose EndpointSlices the API server does not let the controller write: clients may use endpoints that are out of date",
+            ),
+            leftovers: KeyGauge::new(
+                "endpoint_selector_controller_services_with_leftovers",
+                "Services that name an EndpointSelector and whose clients also use slices or Endpoints that the controller may not take away",
+            ),
+            without_leader: KeyGauge::new(
+                "endpoint_selector_controller_services_without_leader",
+                "Services that follow a leader, have pods, and have no ready endpoint because nobody leads",
+            ),
         }
     }
 
     /// Registers the gauges.
     pub(super) fn start(&self) {
-        for gauge in [&self.held, &self.without_selector, &self.not_accepted] {
+        let gauges = [
+            &self.held,
+            &self.without_selector,
+            &self.not_accepted,
+            &self.refused,
+            &self.leftovers,
+            &self.without_leader,
+        ];
+        for gauge in gauges {
             gauge.start();
         }
     }
 
     /// Counts a Service in its situation.
-    pub(super) fn found(&self, service: &ObjectKey, situation: &Situation) {
-        self.held.put(service, situation.is_held());
-        self.without_selector.put(service, situation.lacks_selector());
+    pub(super) fn found(&self, service: &ObjectKey, found: &Situations) {
+        self.held.put(service, found.is_held());
+        self.without_selector.put(service, found.lacks_selector());
+        self.refused.put(service, found.is_refused());
+        self.leftovers.put(service, found.has_leftovers());
+    }
+
+    /// Counts a Service if nobody leads its pods.
+    pub(super) fn leads(&self, service: &ObjectKey, leadership: &Leadership) {
+        self.without_leader.put(service, matches!(leadership, Leadership::Nobody(_)));
     }
 
     /// Counts a selector.

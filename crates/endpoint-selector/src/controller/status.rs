@@ -1,30 +1,39 @@
-//! Writes the status of EndpointSelectors: accepted or not, and how many Services name it. It holds
-//! no numbers of pods, so a change of a pod costs no second write.
+//! Writes the status of EndpointSelectors: accepted or not, how many Services name it, if those
+//! that rehearse can be attached, and if clients of the others get what it selects. It holds no
+//! numbers of pods, so a change of a pod costs no second write.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use kube_endpoint_controller_runtime::Runtime;
+use kube_endpoint_controller_runtime::{Reconciler, Runtime};
 use kube_endpoint_core_model::endpoint_selector::Condition;
-use kube_endpoint_core_model::lease::Named;
+use kube_endpoint_core_model::lease::{LONGEST_DURATION, Named};
 use kube_endpoint_core_model::time::rfc3339;
 use kube_endpoint_core_model::well_known::SELECTOR_GROUP;
-use kube_endpoint_core_model::{Backoff, EndpointSelector, ObjectKey, Timestamp, harmless};
+use kube_endpoint_core_model::{Backoff, EndpointSelector, ObjectKey, PlannedEvent, Timestamp, harmless};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 use super::SelectorReconciler;
+use super::leader::Patience;
 use super::metrics::Metrics;
+use super::rehearsal::{Rehearsals, Rehearsed, Verdict};
 
 /// The condition that says if the controller uses a selector.
 const ACCEPTED: &str = "Accepted";
-/// The reasons of the condition for a selector that names a Lease.
+/// The condition that says if the clients of its Services get what it selects.
+const PUBLISHED: &str = "Published";
+/// The condition that says if the Services that still have a selector of their own can lose it.
+const READY_TO_ATTACH: &str = "ReadyToAttach";
+/// All of these.
+const KINDS: [&str; 3] = [ACCEPTED, PUBLISHED, READY_TO_ATTACH];
+/// The reasons of [`ACCEPTED`] for a selector that names a Lease.
 const RECOGNISED: &str = "HolderRecognised";
 const NOT_RECOGNISED: &str = "HolderNotRecognised";
 /// The most characters of an identity in a message.
-const LONGEST_IDENTITY: usize = 100;
+pub(super) const LONGEST_IDENTITY: usize = 100;
 /// The most characters of a message. The API server refuses one of more than 32,768 bytes.
 const LONGEST_MESSAGE: usize = 1000;
 /// The delays between attempts to write the statuses that could not be written.
@@ -36,43 +45,89 @@ pub(super) struct Statuses {
     outdated: Mutex<BTreeSet<ObjectKey>>,
     added: Notify,
     /// The findings of syncs about the holders of Leases, with the generation of the selector.
-    holders: Mutex<BTreeMap<ObjectKey, (i64, Holder)>>,
+    holders: Mutex<BTreeMap<ObjectKey, (i64, HolderFinding)>>,
+    /// The findings of syncs of this process about the Services of a selector: the event about each
+    /// that has a problem. Selectors without a sync are absent.
+    services: Mutex<BTreeMap<ObjectKey, BTreeMap<ObjectKey, PlannedEvent>>>,
 }
 
 /// The holder of the Lease that a selector names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Holder {
     /// Its identity has named a pod.
-    Recognised,
+    Recognised { identity: String },
     /// There is none now, and none has named a pod so far.
     Absent,
-    /// No identity has named a pod so far. This is the current one.
+    /// Its identity names no pod, or several.
     NotRecognised { identity: String, names_several: bool },
+}
+
+/// The finding of a sync about the Lease that a selector names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct HolderFinding {
+    /// `None` if the sync cannot tell.
+    pub(super) holder: Option<Holder>,
+    /// True if the standing of the holder is known: it lives, or nobody leads.
+    pub(super) is_proven: bool,
+    /// How long ready endpoints stay at most, until the standing is known.
+    pub(super) awaited: Option<Patience>,
+    /// The duration that the Lease says, if a record counts for less.
+    pub(super) beyond_limit: Option<Duration>,
 }
 
 impl Holder {
     pub(super) fn of(identity: &str, named: Named<'_>) -> Self {
+        let identity = harmless(identity, LONGEST_IDENTITY).into_owned();
         match named {
-            Named::Pod(_) => Self::Recognised,
-            Named::Nobody | Named::Several => Self::NotRecognised {
-                identity: harmless(identity, LONGEST_IDENTITY).into_owned(),
-                names_several: named == Named::Several,
-            },
-        }
-    }
-
-    fn message(&self) -> String {
-        match self {
-            Self::Recognised | Self::Absent => String::new(),
-            Self::NotRecognised { identity, names_several } => {
-                let names = if *names_several { "more than one pod" } else { "no pod" };
-                format!(
-                    "the Lease has the holder \"{identity}\", which names {names} of those that the selector selects, so \
-                     no endpoint is ready; the name, hostname, uid or an address of the pod has to be a part of the \
-                     identity, as in \"POD-NAME_SUFFIX\""
-                )
+            Named::Pod(_) => Self::Recognised { identity },
+            Named::Nobody | Named::Several => {
+                Self::NotRecognised { identity, names_several: named == Named::Several }
             }
         }
+    }
+}
+
+impl HolderFinding {
+    /// Adds a later finding to this one.
+    fn then(&self, later: Self) -> Self {
+        let keeps = match (&self.holder, &later.holder) {
+            (_, None) | (Some(Holder::Recognised { .. }), Some(Holder::Absent)) => true,
+            // A pod may be gone before the Lease that it held has expired.
+            (Some(Holder::Recognised { identity: before }), Some(Holder::NotRecognised { identity, .. })) => {
+                before == identity || !later.is_proven
+            }
+            _ => false,
+        };
+        let awaited = later.awaited.or(self.awaited.filter(|_| !later.is_proven));
+        let (holder, is_proven) =
+            if keeps { (self.holder.clone(), self.is_proven) } else { (later.holder, later.is_proven) };
+        Self { holder, is_proven, awaited, beyond_limit: later.beyond_limit }
+    }
+
+    /// Returns the message of a condition that is true.
+    fn note(&self) -> String {
+        let awaited = self
+            .awaited
+            .map(|at_most| format!("the ready endpoints stay until a holder renews the Lease, {at_most}"));
+        let limit = self.beyond_limit.map(|said| {
+            let counts = LONGEST_DURATION.as_secs();
+            format!("the Lease says {} s, and a record counts for {counts} s at most", said.as_secs())
+        });
+        let notes: Vec<String> = awaited.into_iter().chain(limit).collect();
+        notes.join("; ")
+    }
+
+    /// Returns the message about a holder whose identity names no pod, or several.
+    fn refusal(&self, identity: &str, names_several: bool) -> String {
+        let names = if names_several { "several" } else { "none" };
+        let effect = match self.awaited {
+            Some(at_most) => format!("the ready endpoints stay {at_most}"),
+            None => "no endpoint is ready".to_owned(),
+        };
+        format!(
+            "the Lease has the holder \"{identity}\", which names {names} of the selected pods, so {effect}; the name, \
+             hostname, uid or an address of the pod has to be a part of the identity, as in \"POD-NAME_SUFFIX\""
+        )
     }
 }
 
@@ -83,34 +138,85 @@ impl Statuses {
         self.added.notify_one();
     }
 
-    /// Takes what a sync has found out about the holder of the Lease that a selector names.
-    pub(super) fn found(&self, selector: &EndpointSelector, holder: Holder) {
-        let found = (selector.generation, holder);
+    /// Takes what a sync has found out about the Lease that a selector names.
+    pub(super) fn found(&self, selector: &EndpointSelector, finding: HolderFinding) {
         {
             let mut holders = self.holders.lock();
-            let before = holders.get(&selector.key);
-            // A holder that leaves later is none that was never recognised.
-            let is_older = before.is_some_and(|(generation, _)| *generation > selector.generation);
-            if is_older
-                || before == Some(&found)
-                || before == Some(&(selector.generation, Holder::Recognised))
-            {
+            let before =
+                holders.get(&selector.key).filter(|(generation, _)| *generation >= selector.generation);
+            let (generation, before) =
+                before.cloned().unwrap_or((selector.generation, HolderFinding::default()));
+            let found = before.then(finding);
+            if generation > selector.generation || found == before {
                 return;
             }
-            holders.insert(selector.key.clone(), found);
+            holders.insert(selector.key.clone(), (generation, found));
         }
         self.add(selector.key.clone());
     }
 
-    fn holder(&self, selector: &EndpointSelector) -> Option<Holder> {
+    /// Takes the event about the situation of a Service that names a selector, if it has a problem.
+    pub(super) fn synced(&self, selector: &ObjectKey, service: &ObjectKey, problem: Option<&PlannedEvent>) {
+        let is_new = {
+            let mut services = self.services.lock();
+            let is_first = !services.contains_key(selector);
+            let problems = services.entry(selector.clone()).or_default();
+            let before = match problem {
+                Some(problem) => problems.insert(service.clone(), problem.clone()),
+                None => problems.remove(service),
+            };
+            is_first || before.as_ref() != problem
+        };
+        if is_new {
+            self.add(selector.clone());
+        }
+    }
+
+    /// Forgets a Service that names no selector any more.
+    pub(super) fn forgotten(&self, service: &ObjectKey) {
+        let mut services = self.services.lock();
+        let named = services
+            .iter_mut()
+            .filter_map(|(selector, problems)| problems.remove(service).map(|_| selector.clone()));
+        let named: Vec<ObjectKey> = named.collect();
+        drop(services);
+        named.into_iter().for_each(|selector| self.add(selector));
+    }
+
+    /// Returns the condition about the Services of a selector. Without a sync of one, it is that of
+    /// the status: a process before this one has found it out.
+    fn published(&self, selector: &EndpointSelector) -> Option<Wanted> {
+        let services = self.services.lock();
+        let Some(problems) = services.get(&selector.key) else {
+            return Wanted::kept(PUBLISHED, selector);
+        };
+        let Some((service, first)) = problems.iter().next() else {
+            return Some(Wanted::new(PUBLISHED, true, PUBLISHED, String::new()));
+        };
+        let more = match problems.len() - 1 {
+            0 => String::new(),
+            1 => " (and 1 more Service has a problem)".to_owned(),
+            more => format!(" (and {more} more Services have problems)"),
+        };
+        let message =
+            harmless(&format!("Service {}: {}", service.name, first.message), LONGEST_MESSAGE).into_owned();
+        Some(Wanted::new(PUBLISHED, false, first.reason, message + &more))
+    }
+
+    fn holder(&self, selector: &EndpointSelector) -> Option<HolderFinding> {
         let holders = self.holders.lock();
-        let (_, holder) =
+        let (_, found) =
             holders.get(&selector.key).filter(|(generation, _)| *generation == selector.generation)?;
-        Some(holder.clone())
+        Some(found.clone())
     }
 
     /// Compares and writes statuses, one after the other.
-    pub(super) async fn write(&self, runtime: &Runtime<SelectorReconciler>, metrics: &Metrics) {
+    pub(super) async fn write(
+        &self,
+        runtime: &Runtime<SelectorReconciler>,
+        metrics: &Metrics,
+        rehearsals: &Rehearsals,
+    ) {
         if runtime.writer().writer().dry_run().is_some() {
             return std::future::pending().await;
         }
@@ -139,12 +245,20 @@ impl Statuses {
             let Some(selector) = runtime.cluster().endpoint_selector(&key) else {
                 metrics.selector(&key, false);
                 self.holders.lock().remove(&key);
+                self.services.lock().remove(&key);
                 continue;
             };
+            // Otherwise the number of Services is not known.
+            if !runtime.cluster().covers(SelectorReconciler::kinds(), &key.namespace) {
+                continue;
+            }
             let accepted = Accepted::of(&selector, self.holder(&selector));
             metrics.selector(&key, !accepted.is_true);
             let services = runtime.cluster().services_of_selector(&selector.key).len() as i64;
-            let Some(patch) = status_patch(&selector, services, &accepted, runtime.clock().now()) else {
+            let rehearsed = rehearsed(&selector, rehearsals.of(&key));
+            let wanted: Vec<Wanted> =
+                [Some(accepted.into()), self.published(&selector), rehearsed].into_iter().flatten().collect();
+            let Some(patch) = status_patch(&selector, services, &wanted, runtime.clock().now()) else {
                 continue;
             };
             let path = format!(
@@ -184,79 +298,165 @@ struct Accepted {
 }
 
 impl Accepted {
-    /// Returns the condition of a selector. `holder` is what syncs of this process have found out.
-    fn of(selector: &EndpointSelector, holder: Option<Holder>) -> Self {
-        let accepted = |reason| Self { is_true: true, reason, message: String::new() };
+    /// Returns the condition of a selector. `found` is what syncs of this process have found out.
+    fn of(selector: &EndpointSelector, found: Option<HolderFinding>) -> Self {
+        let accepted = |reason, message| Self { is_true: true, reason, message };
         let refused = |reason, message| Self { is_true: false, reason, message };
         if let Err(error) = &selector.selector {
             // A key of a label may have any length.
             return refused("InvalidSelector", harmless(&error.to_string(), LONGEST_MESSAGE).into_owned());
         }
         if !selector.names_lease() {
-            return accepted("Accepted");
+            return accepted("Accepted", String::new());
         }
         let is_observed = selector.status.observed_generation == Some(selector.generation);
         let before = accepted_condition(selector).filter(|_| is_observed);
+        // A process before this one has found it out.
+        let Some(found) = found else {
+            let before = before.filter(|before| [RECOGNISED, NOT_RECOGNISED].contains(&&*before.reason));
+            return before.map_or(accepted("Accepted", String::new()), |before| Self {
+                is_true: *before.reason == *RECOGNISED,
+                reason: if *before.reason == *RECOGNISED { RECOGNISED } else { NOT_RECOGNISED },
+                message: before.message.to_string(),
+            });
+        };
         let was = |reason: &str| before.is_some_and(|before| *before.reason == *reason);
-        match holder {
-            Some(Holder::Recognised) => accepted(RECOGNISED),
-            _ if was(RECOGNISED) => accepted(RECOGNISED),
-            Some(holder @ Holder::NotRecognised { .. }) => refused(NOT_RECOGNISED, holder.message()),
-            Some(Holder::Absent) => accepted("Accepted"),
-            // A process before this one has found it out.
-            None => match before.filter(|_| was(NOT_RECOGNISED)) {
-                Some(before) => refused(NOT_RECOGNISED, before.message.to_string()),
-                None => accepted("Accepted"),
-            },
+        match &found.holder {
+            Some(Holder::Recognised { .. }) => accepted(RECOGNISED, found.note()),
+            // Nobody knows if this holder lives.
+            Some(Holder::NotRecognised { .. }) if was(RECOGNISED) && !found.is_proven => {
+                accepted(RECOGNISED, found.note())
+            }
+            Some(Holder::NotRecognised { identity, names_several }) => {
+                refused(NOT_RECOGNISED, found.refusal(identity, *names_several))
+            }
+            Some(Holder::Absent) | None if was(RECOGNISED) => accepted(RECOGNISED, found.note()),
+            None if was(NOT_RECOGNISED) => {
+                refused(NOT_RECOGNISED, before.map(|before| before.message.to_string()).unwrap_or_default())
+            }
+            Some(Holder::Absent) | None => accepted("Accepted", found.note()),
         }
     }
 }
 
+fn condition_of<'a>(selector: &'a EndpointSelector, kind: &str) -> Option<&'a Condition> {
+    selector.status.conditions.iter().find(|condition| *condition.kind == *kind)
+}
+
 fn accepted_condition(selector: &EndpointSelector) -> Option<&Condition> {
-    selector.status.conditions.iter().find(|condition| *condition.kind == *ACCEPTED)
+    condition_of(selector, ACCEPTED)
+}
+
+/// A condition that a status is to have.
+#[derive(Debug, PartialEq)]
+struct Wanted {
+    kind: &'static str,
+    status: String,
+    reason: String,
+    message: String,
+}
+
+impl Wanted {
+    fn new(kind: &'static str, is_true: bool, reason: &str, message: String) -> Self {
+        let status = if is_true { "True" } else { "False" };
+        Self { kind, status: status.into(), reason: reason.into(), message }
+    }
+
+    /// Returns a condition of the status as it is.
+    fn kept(kind: &'static str, selector: &EndpointSelector) -> Option<Self> {
+        condition_of(selector, kind).map(|condition| Self {
+            kind,
+            status: condition.status.to_string(),
+            reason: condition.reason.to_string(),
+            message: condition.message.to_string(),
+        })
+    }
+}
+
+impl From<Accepted> for Wanted {
+    fn from(Accepted { is_true, reason, message }: Accepted) -> Self {
+        Self::new(ACCEPTED, is_true, reason, message)
+    }
+}
+
+/// Returns the condition about the Services of a selector that rehearse.
+fn rehearsed(selector: &EndpointSelector, rehearsed: Rehearsed) -> Option<Wanted> {
+    match rehearsed {
+        Rehearsed::Nothing => None,
+        Rehearsed::Found(Verdict { status, reason, message }) => {
+            let message = harmless(&message, LONGEST_MESSAGE).into_owned();
+            Some(Wanted { kind: READY_TO_ATTACH, status: status.into(), reason: reason.into(), message })
+        }
+        // A process before this one has found it out.
+        Rehearsed::Pending => Wanted::kept(READY_TO_ATTACH, selector),
+    }
 }
 
 /// Returns the merge patch that brings a status up to date, or `None` if it is.
 fn status_patch(
     selector: &EndpointSelector,
     services: i64,
-    accepted: &Accepted,
+    wanted: &[Wanted],
     now: Timestamp,
 ) -> Option<Value> {
-    let Accepted { is_true, reason, message } = accepted;
-    let status = if *is_true { "True" } else { "False" };
-    let before = accepted_condition(selector);
-    let is_current = |condition: &Condition| {
-        *condition.status == *status && *condition.reason == **reason && *condition.message == **message
+    let is_current = |wanted: &Wanted| {
+        condition_of(selector, wanted.kind).is_some_and(|condition| {
+            *condition.status == *wanted.status
+                && *condition.reason == *wanted.reason
+                && *condition.message == *wanted.message
+        })
     };
+    let is_wanted = |condition: &Condition| wanted.iter().any(|wanted| *condition.kind == *wanted.kind);
+    // A newer version may have more.
+    let is_unknown = |condition: &Condition| !KINDS.contains(&&*condition.kind);
     let observed = selector.status.observed_generation == Some(selector.generation);
-    if observed && selector.status.services == Some(services) && before.is_some_and(is_current) {
+    if observed
+        && selector.status.services == Some(services)
+        && wanted.iter().all(is_current)
+        && selector.status.conditions.iter().all(|condition| is_wanted(condition) || is_unknown(condition))
+    {
         return None;
     }
-    let since = before.filter(|condition| *condition.status == *status);
     // The API has whole seconds.
     let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
-    let since = since.and_then(|condition| condition.last_transition_time).unwrap_or(now);
+    let condition = |wanted: &Wanted| {
+        let before = condition_of(selector, wanted.kind).filter(|before| *before.status == *wanted.status);
+        let since = before.and_then(|condition| condition.last_transition_time).unwrap_or(now);
+        json!({
+            "type": wanted.kind,
+            "status": wanted.status,
+            "reason": wanted.reason,
+            "message": wanted.message,
+            "observedGeneration": selector.generation,
+            "lastTransitionTime": rfc3339(since),
+        })
+    };
+    let unknown = selector.status.conditions.iter().filter(|condition| is_unknown(condition)).map(|it| {
+        json!({
+            "type": &*it.kind,
+            "status": &*it.status,
+            "reason": &*it.reason,
+            "message": &*it.message,
+            "lastTransitionTime": it.last_transition_time.map(rfc3339),
+        })
+    });
     Some(json!({
         // The answer is a conflict if the selector has changed, as after a new generation.
         "metadata": {"resourceVersion": selector.resource_version.to_string()},
         "status": {
             "observedGeneration": selector.generation,
             "services": services,
-            "conditions": [{
-                "type": ACCEPTED,
-                "status": status,
-                "reason": reason,
-                "message": message,
-                "observedGeneration": selector.generation,
-                "lastTransitionTime": rfc3339(since),
-            }],
+            "conditions": wanted.iter().map(condition).chain(unknown).collect::<Vec<_>>(),
         },
     }))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use kube_endpoint_core_model::Pod;
+
     use super::*;
 
     fn selector(spec: Value, status: Value) -> EndpointSelector {
@@ -267,7 +467,7 @@ mod tests {
 
     /// The patch of a selector about whose Lease nothing is known.
     fn patched(selector: &EndpointSelector, services: i64, now: Timestamp) -> Option<Value> {
-        status_patch(selector, services, &Accepted::of(selector, None), now)
+        status_patch(selector, services, &[Accepted::of(selector, None).into()], now)
     }
 
     fn time(text: &str) -> Timestamp {
@@ -297,6 +497,30 @@ mod tests {
     }
 
     #[test]
+    fn a_rehearsal_has_a_condition_of_its_own() {
+        let patched = |status: Value, rehearsed, second: &str| {
+            let selector = selector(valid(), status);
+            let rehearsed = super::rehearsed(&selector, rehearsed);
+            let wanted: Vec<Wanted> =
+                [Some(Accepted::of(&selector, None).into()), rehearsed].into_iter().flatten().collect();
+            status_patch(&selector, 0, &wanted, time(second)).map(|patch| patch["status"].clone())
+        };
+        let refused = || {
+            let message = "Service web: no pod is ready".to_owned();
+            Rehearsed::Found(Verdict { status: "False", reason: "NoReadyPod", message })
+        };
+        let first = patched(Value::Null, refused(), "2026-01-02T03:04:05Z").unwrap();
+        insta::assert_json_snapshot!(first["conditions"][1]);
+        let later = "2026-01-02T04:00:00Z";
+        assert_eq!(patched(first.clone(), refused(), later), None);
+        // Another process has not looked yet.
+        assert_eq!(patched(first.clone(), Rehearsed::Pending, later), None);
+        let without = patched(first, Rehearsed::Nothing, later).unwrap();
+        assert_eq!(without["conditions"].as_array().unwrap().len(), 1);
+        assert_eq!(without["conditions"][0]["lastTransitionTime"], "2026-01-02T03:04:05Z");
+    }
+
+    #[test]
     fn an_invalid_selector_is_not_accepted() {
         let now = time("2026-01-02T03:04:05Z");
         let accepted = patched(&selector(valid(), Value::Null), 1, time("2026-01-01T00:00:00Z")).unwrap();
@@ -319,34 +543,118 @@ mod tests {
         let now = time("2026-01-02T03:04:05Z");
         let spec =
             || json!({"selector": {"matchLabels": {"app": "web"}}, "readiness": {"lease": {"name": "web"}}});
-        let unknown = || Holder::of("host-7_6bb9", Named::Nobody);
-        let reason = |status: &Value, holder: Option<Holder>| {
-            Accepted::of(&selector(spec(), status.clone()), holder).reason
+        let finding =
+            |holder, is_proven| HolderFinding { holder: Some(holder), is_proven, ..Default::default() };
+        let unknown = |is_proven| finding(Holder::of("host-7_6bb9", Named::Nobody), is_proven);
+        let pod = Arc::new(Pod::default());
+        let recognised = || finding(Holder::of("a_6bb9", Named::Pod(&pod)), true);
+        let reason = |status: &Value, found: Option<HolderFinding>| {
+            Accepted::of(&selector(spec(), status.clone()), found).reason
         };
         assert_eq!(reason(&Value::Null, None), "Accepted");
         let refused = {
             let selector = selector(spec(), Value::Null);
-            let accepted = Accepted::of(&selector, Some(unknown()));
-            status_patch(&selector, 1, &accepted, now).unwrap()["status"].clone()
+            let accepted = Accepted::of(&selector, Some(unknown(true)));
+            status_patch(&selector, 1, &[accepted.into()], now).unwrap()["status"].clone()
         };
         insta::assert_json_snapshot!(refused);
         // After a restart, until a sync has seen the holder.
         assert_eq!(reason(&refused, None), "HolderNotRecognised");
-        assert_eq!(reason(&refused, Some(Holder::Absent)), "Accepted", "it has left");
-        assert_eq!(reason(&refused, Some(Holder::Recognised)), "HolderRecognised");
-        let mut recognised = refused;
-        recognised["conditions"][0]["reason"] = json!("HolderRecognised");
-        assert_eq!(reason(&recognised, Some(unknown())), "HolderRecognised");
+        assert_eq!(reason(&refused, Some(finding(Holder::Absent, true))), "Accepted", "it has left");
+        assert_eq!(reason(&refused, Some(recognised())), "HolderRecognised");
+        let mut known = refused;
+        known["conditions"][0]["reason"] = json!("HolderRecognised");
+        assert_eq!(reason(&known, None), "HolderRecognised");
+        assert_eq!(reason(&known, Some(finding(Holder::Absent, true))), "HolderRecognised");
+        assert_eq!(reason(&known, Some(unknown(false))), "HolderRecognised", "it may be dead");
+        assert_eq!(reason(&known, Some(unknown(true))), "HolderNotRecognised");
         // Another generation may name another Lease.
-        recognised["observedGeneration"] = json!(1);
-        assert_eq!(reason(&recognised, Some(unknown())), "HolderNotRecognised");
-        let several = Accepted::of(&selector(spec(), Value::Null), Some(Holder::of("a_b", Named::Several)));
-        assert!(several.message.contains("more than one pod"), "{}", several.message);
+        known["observedGeneration"] = json!(1);
+        assert_eq!(reason(&known, Some(unknown(false))), "HolderNotRecognised");
+        let several = finding(Holder::of("a_b", Named::Several), true);
+        let several = Accepted::of(&selector(spec(), Value::Null), Some(several));
+        assert!(several.message.contains("names several of the selected pods"), "{}", several.message);
+    }
+
+    #[test]
+    fn a_stranger_after_a_recognised_holder_is_told_if_it_lives() {
+        let pod = Arc::new(Pod::default());
+        let finding = |identity: &str, named: Named<'_>, is_proven| HolderFinding {
+            holder: Some(Holder::of(identity, named)),
+            is_proven,
+            ..Default::default()
+        };
+        let recognised = HolderFinding::default().then(finding("a_1", Named::Pod(&pod), true));
+        let then = |later: HolderFinding| recognised.then(later).holder.unwrap();
+        let is_recognised = |holder: Holder| matches!(holder, Holder::Recognised { .. });
+        assert!(is_recognised(then(finding("a_1", Named::Nobody, true))), "its pod is gone");
+        assert!(is_recognised(then(finding("x_2", Named::Nobody, false))), "nobody knows if it lives");
+        assert!(is_recognised(then(HolderFinding { is_proven: true, ..Default::default() })));
+        assert!(!is_recognised(then(finding("x_2", Named::Nobody, true))));
+        assert!(is_recognised(then(finding("b_2", Named::Pod(&pod), true))));
+    }
+
+    #[test]
+    fn a_status_says_what_waits_and_what_is_limited() {
+        let spec =
+            json!({"selector": {"matchLabels": {"app": "web"}}, "readiness": {"lease": {"name": "web"}}});
+        let selector = selector(spec, Value::Null);
+        let pod = Arc::new(Pod::default());
+        let waiting = HolderFinding::default().then(HolderFinding {
+            awaited: Some(Patience::For(Duration::from_secs(15))),
+            beyond_limit: Some(Duration::from_secs(100_000)),
+            ..Default::default()
+        });
+        let message = |found: &HolderFinding| Accepted::of(&selector, Some(found.clone())).message;
+        insta::assert_snapshot!(message(&waiting));
+        // Another Service of the selector, which has no endpoints to keep.
+        assert_eq!(
+            waiting.then(HolderFinding { beyond_limit: waiting.beyond_limit, ..Default::default() }),
+            waiting
+        );
+        let holder = Some(Holder::of("a_1", Named::Pod(&pod)));
+        let proven = waiting.then(HolderFinding { holder, is_proven: true, ..Default::default() });
+        assert_eq!(message(&proven), "");
+        let stranger = Some(Holder::of("x_1", Named::Nobody));
+        let stranger = waiting.then(HolderFinding { holder: stranger, ..Default::default() });
+        assert!(
+            message(&stranger).contains("the ready endpoints stay for 15 s at most"),
+            "{}",
+            message(&stranger)
+        );
     }
 
     #[test]
     fn a_long_identity_is_shortened() {
-        let holder = Holder::of(&"x\n".repeat(300_000), Named::Nobody);
-        assert!(holder.message().len() < 600, "{}", holder.message().len());
+        let Holder::NotRecognised { identity, .. } = Holder::of(&"x\n".repeat(300_000), Named::Nobody) else {
+            panic!("it is recognised");
+        };
+        let message = HolderFinding::default().refusal(&identity, false);
+        assert!(message.len() < 600, "{}", message.len());
+    }
+
+    #[test]
+    fn a_problem_of_a_service_is_a_condition_until_it_is_solved() {
+        let (statuses, selector) = (Statuses::default(), selector(valid(), Value::Null));
+        let published = || statuses.published(&selector).map(|it| (it.status, it.reason, it.message));
+        assert_eq!(published(), None);
+        let service = |name: &str| ObjectKey::new("shop", name);
+        let held = PlannedEvent::warning("TakeOverHeld", "no endpoint is ready");
+        for name in ["web", "api"] {
+            statuses.synced(&selector.key, &service(name), Some(&held));
+        }
+        let message = "Service api: no endpoint is ready (and 1 more Service has a problem)".to_owned();
+        assert_eq!(published(), Some(("False".into(), "TakeOverHeld".into(), message)));
+        statuses.forgotten(&service("api"));
+        statuses.outdated.lock().clear();
+        statuses.synced(&selector.key, &service("web"), None);
+        assert_eq!(published(), Some(("True".into(), "Published".into(), String::new())));
+        assert!(statuses.outdated.lock().contains(&selector.key));
+        // A condition of the previous process stays until this one has judged the Services.
+        let wanted = [Accepted::of(&selector, None).into(), statuses.published(&selector).unwrap()];
+        let patch = status_patch(&selector, 1, &wanted, time("2026-01-02T03:04:05Z")).unwrap();
+        let again = self::selector(valid(), patch["status"].clone());
+        let [_, published] = wanted;
+        assert_eq!(Statuses::default().published(&again), Some(published));
     }
 }

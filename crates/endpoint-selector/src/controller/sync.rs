@@ -1,29 +1,32 @@
 //! One sync of one Service.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
-use kube_endpoint_api_writer::{Deleted, FailedWrite, Operation, WriteError};
+use kube_endpoint_api_writer::{ApiWriter, Deleted, FailedWrite, Operation, WriteError};
 use kube_endpoint_controller_runtime::{Cause, Outcome, Runtime, SyncError};
-use kube_endpoint_core_model::lease::{self, Named};
-use kube_endpoint_core_model::maker::{Content, Maker};
+use kube_endpoint_core_model::maker::{Content, Keep, Provenance};
 use kube_endpoint_core_model::publish::publish_not_ready;
-use kube_endpoint_core_model::readiness::serving_pod_in;
+use kube_endpoint_core_model::well_known::LABEL_SKIP_MIRROR;
 use kube_endpoint_core_model::{
-    EndpointSelector, EndpointSlice, Endpoints, ObjectKey, Pod, Readiness, ReadyPods, ResourceVersion,
-    Service, Text, Writes,
+    EndpointSelector, EndpointSlice, Endpoints, ObjectKey, Pod, ReadyPods, ResourceVersion, Service, Text,
+    Writes,
 };
 use kube_endpoint_informer::Kind;
-use kube_endpoint_tracker::Verb;
+use kube_endpoint_tracker::{Verb, WriteTracker};
 use tokio::time::Instant;
 
-use super::events::{self, Situation};
-use super::leases::{Standing, lease_of};
-use super::status::Holder;
-use super::{NamedPod, SelectorReconciler, ServiceState, selector_of};
-use crate::hand_over::{Slices, can_hand_back, is_published, shrunk, take_over};
+use super::care::Whose;
+use super::events::{self, Situation, Situations};
+use super::leader::{Choice, Leadership};
+use super::{SelectorReconciler, ServiceState, selector_of};
+use crate::hand_over::{Slices, TakeOver, can_hand_back, is_published, take_over};
 
-type Cx = Runtime<SelectorReconciler>;
+pub(super) type Cx = Runtime<SelectorReconciler>;
+
+/// Endpoints that the API server does not let the controller delete, and that are not mirrored, are
+/// looked at again after this time.
+const LEFT_ENDPOINTS_RETRY: Duration = Duration::from_secs(300);
 
 /// The part of a sync in which a Service is taken over.
 #[derive(Clone, Copy, PartialEq)]
@@ -32,23 +35,71 @@ enum Moment {
     AfterWrites,
 }
 
-/// The state of the Endpoints of a Service that names an EndpointSelector, after a sync.
-enum LeftEndpoints {
-    /// There are none.
-    Gone,
-    /// This deleted them.
-    Deleted,
-    /// They stay.
-    Stay(Situation),
+/// The result of a take-over that did not fail.
+enum TakenOver {
+    /// Nothing of the others stays, or the cache will show another state.
+    Done,
+    /// Slices of others stay.
+    Stays,
+    /// The sync has to end with this outcome.
+    Ends(Outcome),
 }
 
-/// Returns the name of the client that made an object, if it is no controller.
-fn other_maker(maker: &Maker) -> Option<String> {
-    match maker {
-        Maker::Controller(_) => None,
-        Maker::SomebodyElse(by) => Some(by.to_string()),
-        Maker::Unknown => Some("an unknown client".to_owned()),
+/// The Endpoints of a Service that is attached, by what its syncs know.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) enum LeftEndpoints {
+    /// No sync has asked.
+    #[default]
+    NotAsked,
+    /// There are none that a controller made.
+    Settled,
+    /// The API server has refused to tell or to delete them, at this time.
+    Refused(Instant),
+}
+
+/// The result of an attempt to delete the Endpoints of a Service.
+pub(super) enum Attempt {
+    Deleted,
+    /// There are none.
+    Gone,
+    /// They stay.
+    Kept(Keep),
+}
+
+/// The maker of a slice, as the API server knows it.
+pub(super) enum MadeBy {
+    Controller,
+    Other(Keep),
+    /// The API server has another version of the slice than the cache, or none.
+    Changed,
+}
+
+/// Returns the first error of two results, or else the outcome of the last one that is not done.
+pub(super) fn both(
+    one: Result<Outcome, SyncError>,
+    other: Result<Outcome, SyncError>,
+) -> Result<Outcome, SyncError> {
+    match (one?, other?) {
+        (one, Outcome::Done) => Ok(one),
+        (_, other) => Ok(other),
     }
+}
+
+impl ServiceState {
+    /// Forgets who made slices that no longer exist in this version.
+    pub(super) fn keep_only<'a>(&mut self, slices: impl Iterator<Item = &'a Arc<EndpointSlice>> + Clone) {
+        self.kept.retain(|version, _| slices.clone().any(|slice| *version == version_of(slice)));
+    }
+
+    /// Returns true if an earlier sync has found that somebody else made a slice.
+    pub(super) fn is_of_somebody_else(&self, slice: &EndpointSlice) -> bool {
+        self.kept.contains_key(&version_of(slice))
+    }
+}
+
+/// Returns the writer for the requests of a hand-over. Those that change who gets traffic go first.
+fn yielding(runtime: &Cx) -> ApiWriter {
+    runtime.writer().writer().yielding()
 }
 
 impl SelectorReconciler {
@@ -59,131 +110,90 @@ impl SelectorReconciler {
             self.forgotten(key, runtime.forget(key));
             return Ok(Outcome::Done);
         };
-        match selector_of(&service) {
+        let mut found = None;
+        let synced = match selector_of(&service) {
             Some(selector) if cluster.has_selector(key) => {
                 let Some(selector) = cluster.endpoint_selector(&selector) else { return Ok(Outcome::Done) };
-                self.sync_attached(runtime, &service, &selector).await
+                self.sync_attached(runtime, &service, &selector, &mut found).await
             }
-            Some(selector) => self.sync_without_selector(runtime, &service, &selector).await,
-            None => self.leave(runtime, &service).await,
+            Some(selector) => self.sync_without_selector(runtime, &service, &selector, &mut found).await,
+            None => self.leave(runtime, &service, &mut found).await,
+        };
+        if let Some(found) = found {
+            self.found(runtime, &service, found);
         }
+        synced
     }
 
     /// Forgets a Service, with the state that the runtime kept of it.
     pub(super) fn forgotten(&self, key: &ObjectKey, state: ServiceState) {
         self.slices.forgotten(state.slices);
         self.listed_pods.remove(key);
-        self.metrics.found(key, &Situation::Normal);
+        self.statuses.forgotten(key);
+        self.metrics.found(key, &Situations::default());
+        self.metrics.leads(key, &Leadership::Unsaid);
+        self.reminders.set(key, None);
     }
 
-    /// Writes the slices of a Service, and takes it over from the controllers that had it.
+    /// Writes the slices of a Service, and takes it over from the controllers that had it. Whatever
+    /// keeps it from that, what these left is cared for.
     async fn sync_attached(
         &self,
         runtime: &Cx,
         service: &Arc<Service>,
         selector: &EndpointSelector,
+        found: &mut Option<Situations>,
     ) -> Result<Outcome, SyncError> {
-        let (ready_pods, error) = self.ready_pods(runtime, service, selector).await;
+        let Choice { ready_pods, leadership, error } = self.choose(runtime, service, selector).await;
+        self.leads(runtime, service, leadership);
         let ready_pods = ready_pods.as_ref();
+        let mut situations = Situations::default();
+        let has_others = |runtime: &Cx| {
+            let slices = runtime.cluster().slices_of(&service.key);
+            Slices::of(service, &slices, &self.options.plan.manager).has_others()
+        };
         // While pods change all the time, each sync writes, and the cache shows the writes when the
         // pods have changed again. So a sync begins with a take-over that earlier ones have
         // prepared.
-        if Slices::of(service, &runtime.cluster().slices_of(&service.key), &self.options.plan.manager)
-            .has_others()
-        {
-            self.take_over(runtime, service, selector, ready_pods, Moment::BeforeWrites).await?;
+        let mut begun = Ok(TakenOver::Done);
+        if has_others(runtime) {
+            let moment = Moment::BeforeWrites;
+            begun = self.take_over(runtime, service, selector, ready_pods, moment, &mut situations).await;
         }
-        let outcome = match self.slices.sync(runtime, service, ready_pods).await? {
-            Outcome::Done => {
-                self.take_over(runtime, service, selector, ready_pods, Moment::AfterWrites).await?
+        let published = self.slices.sync(runtime, service, ready_pods).await;
+        let taken_over = match (&published, begun) {
+            (Ok(Outcome::Done), Ok(_)) => {
+                let moment = Moment::AfterWrites;
+                self.take_over(runtime, service, selector, ready_pods, moment, &mut situations).await
             }
-            outcome => outcome,
+            (Ok(Outcome::Done), begun) => begun,
+            (Ok(outcome), _) => return error.map_or(Ok(*outcome), Err),
+            (Err(_), _) => Ok(TakenOver::Stays),
         };
+        let mut stays = true;
+        let taken_over = taken_over.map(|taken_over| match taken_over {
+            TakenOver::Done => {
+                stays = false;
+                Outcome::Done
+            }
+            TakenOver::Stays => Outcome::Done,
+            TakenOver::Ends(outcome) => outcome,
+        });
+        let mut cared = Ok(Outcome::Done);
+        if stays && has_others(runtime) && matches!(taken_over, Ok(Outcome::Done) | Err(_)) {
+            cared = self.care(runtime, service, Whose::Others, &mut situations).await;
+        }
+        if stays && [&published, &taken_over].into_iter().flat_map(|it| it.as_ref().err()).any(has_writes) {
+            situations.add(Situation::TakingOver);
+        }
+        for failed in [&published, &taken_over, &cared].into_iter().filter_map(|it| it.as_ref().err()) {
+            situations.add_refused(&service.key, failed);
+        }
+        let is_judged = |it: &Result<Outcome, _>| matches!(it, Ok(Outcome::Done) | Err(_));
+        let is_judged = is_judged(&taken_over) && is_judged(&cared);
+        *found = is_judged.then_some(situations);
+        let outcome = both(published, both(taken_over, cared))?;
         error.map_or(Ok(outcome), Err)
-    }
-
-    /// Returns the pods that may be ready endpoints, or `None` if all may. Also returns the error
-    /// of a read on which that depends: until a retry succeeds, the leader stays.
-    async fn ready_pods(
-        &self,
-        runtime: &Cx,
-        service: &Service,
-        selector: &EndpointSelector,
-    ) -> (Option<ReadyPods>, Option<SyncError>) {
-        let lease = match (&selector.readiness, lease_of(selector)) {
-            (Some(Readiness::Condition { kind, pick }), _) => {
-                return (Some(ReadyPods::Condition { kind: kind.clone(), pick: *pick }), None);
-            }
-            (Some(Readiness::Lease { .. }), Some(lease)) => lease,
-            _ => return (None, None),
-        };
-        let mut standing = self.leases.standing(&lease, Instant::now());
-        let mut error = None;
-        if standing == Standing::Overdue {
-            match runtime.writer().writer().lease(&lease).await {
-                Ok(read) => {
-                    let selectors = self.leases.read(&lease, read, Instant::now());
-                    self.add_services_of(runtime, &selectors, None);
-                    standing = self.leases.standing(&lease, Instant::now());
-                }
-                Err(refused) => {
-                    error = Some(SyncError::new(Vec::new(), format!("cannot read Lease {lease}: {refused}")));
-                }
-            }
-        }
-        let pods = runtime.cluster().pods_of(&service.key);
-        let leader = match &standing {
-            Standing::Holder(identity, version) => match self.named(selector, identity, &pods) {
-                Named::Pod(pod) => {
-                    let leads = runtime.with_state(&service.key, |state| {
-                        let first = || NamedPod {
-                            identity: identity.clone(),
-                            uid: pod.uid.clone(),
-                            replaced_at: None,
-                        };
-                        state.named.get_or_insert_with(first).leads(identity, *version, &pod.uid)
-                    });
-                    if !leads {
-                        self.leases.tell_next_change(&lease);
-                    }
-                    leads.then(|| pod.key.name.clone())
-                }
-                Named::Nobody | Named::Several => None,
-            },
-            Standing::Unknown(identity) => {
-                if let Some(identity) = identity {
-                    self.named(selector, identity, &pods);
-                }
-                self.published_leader(runtime, service, &pods)
-            }
-            Standing::Overdue => self.published_leader(runtime, service, &pods),
-            Standing::Nobody => {
-                if !self.leases.has_holder(&lease) {
-                    self.statuses.found(selector, Holder::Absent);
-                }
-                None
-            }
-        };
-        (Some(ReadyPods::Leader(leader)), error)
-    }
-
-    /// Returns the pod that the identity of a holder names, and records for the status of the
-    /// selector if there is one.
-    fn named<'a>(&self, selector: &EndpointSelector, identity: &str, pods: &'a [Arc<Pod>]) -> Named<'a> {
-        let named = lease::named(identity, pods);
-        // Without pods, the identity can be right.
-        if !identity.is_empty() && !pods.is_empty() {
-            self.statuses.found(selector, Holder::of(identity, named));
-        }
-        named
-    }
-
-    /// Returns the pod that own slices show serving, if it still exists.
-    fn published_leader(&self, runtime: &Cx, service: &Service, pods: &[Arc<Pod>]) -> Option<Text> {
-        let mut own = runtime.cluster().slices_of(&service.key);
-        own.retain(|slice| self.is_own(slice));
-        let leader = serving_pod_in(&own)?;
-        pods.iter().find(|pod| pod.uid == leader.uid).map(|pod| pod.key.name.clone())
     }
 
     /// Takes a Service over, if the own slices allow it.
@@ -194,33 +204,38 @@ impl SelectorReconciler {
         selector: &EndpointSelector,
         ready_pods: Option<&ReadyPods>,
         moment: Moment,
-    ) -> Result<Outcome, SyncError> {
+        found: &mut Situations,
+    ) -> Result<TakenOver, SyncError> {
         let key = &service.key;
         let slices = |all: &[Arc<EndpointSlice>]| Slices::of(service, all, &self.options.plan.manager);
         let others = slices(&runtime.cluster().slices_of(key));
         if !others.has_others() {
-            self.listed_pods.remove(key);
-            self.found(runtime, service, Situation::Normal);
-            return Ok(Outcome::Done);
+            return self.finish_take_over(runtime, service, selector, &others, found).await;
         }
-        // An earlier sync has asked the API server who made these slices, and they have not changed
+        // An earlier sync has asked the API server who made some of them, and they have not changed
         // since. So a change of a pod asks nothing.
-        let versions = |slices: &Slices| -> BTreeSet<(Text, ResourceVersion)> {
-            let others = slices.of_pods.iter().chain(&slices.mirrored).map(|slice| &slice.metadata);
-            others.map(|it| (it.name.clone(), it.resource_version)).collect()
-        };
-        let seen = versions(&others);
-        if runtime.with_state(key, |state| seen.is_subset(&state.kept)) {
-            return Ok(Outcome::Done);
+        let (is_kept, is_asked) = runtime.with_state(key, |state| {
+            let mut all = others.of_pods.iter().chain(&others.mirrored);
+            state.keep_only(all.clone());
+            state.kept.values().for_each(|why| found.add(why.clone()));
+            let is_asked = others.of_pods.is_empty() && matches!(state.endpoints, LeftEndpoints::Refused(_));
+            (all.all(|slice| state.is_of_somebody_else(slice)), is_asked)
+        });
+        if is_kept {
+            self.listed_pods.remove(key);
+            return Ok(TakenOver::Done);
+        }
+        if is_asked && moment == Moment::BeforeWrites {
+            return Ok(TakenOver::Stays);
         }
         // The decision needs a cache that shows the writes of all syncs, this one included.
-        let slices = match runtime.read_outputs(key) {
+        let mut slices = match runtime.read_outputs(key) {
             Ok(all) => slices(&all),
-            Err(outcome) => return Ok(outcome),
+            Err(outcome) => return Ok(TakenOver::Ends(outcome)),
         };
         // Without a selector, which may have gone just now, what the others left stays.
         let Some((mut selected, _)) = runtime.cluster().pods_and_cursor(key) else {
-            return Ok(Outcome::Done);
+            return Ok(TakenOver::Done);
         };
         if let Some(ready_pods) = ready_pods {
             let pods: Vec<&Pod> = selected.iter().map(|pod| &**pod).collect();
@@ -232,109 +247,139 @@ impl SelectorReconciler {
         }
         let not_ready = self.publishes_not_ready(service);
         if moment == Moment::BeforeWrites && !is_published(&slices, &selected, not_ready) {
-            return Ok(Outcome::Done);
+            return Ok(TakenOver::Stays);
         }
-        let decision = take_over(&slices, &|name: &str| self.pod(runtime, key, name), not_ready);
-        let mut situation = Situation::Normal;
-        if decision.held {
-            let stay = slices.of_pods.len() + slices.mirrored.len() - decision.delete.len();
-            situation = Situation::Held { selector: selector.key.name.to_string(), slices: stay };
-            self.listed_pods.set(key, slices.of_pods.iter().map(|slice| &**slice));
-        } else {
-            self.listed_pods.remove(key);
-        }
-        let (mut deleted, mut endpoints_deleted) = (0, false);
-        if !decision.delete.is_empty() || decision.endpoints {
-            if !self.is_unchanged(runtime, service).await? {
-                return Ok(Outcome::Done);
+        match take_over(&slices) {
+            TakeOver::Complete => Ok(TakenOver::Done),
+            TakeOver::Held => {
+                let stay = slices.of_pods.len() + slices.mirrored.len();
+                found.add(Situation::Held { selector: selector.key.name.to_string(), slices: stay });
+                Ok(TakenOver::Stays)
             }
-            let kept: Vec<_>;
-            (deleted, kept) = self.delete_slices_of_controllers(runtime, key, &decision.delete).await?;
-            if let Some((slice, by)) = kept.first() {
-                situation = Situation::Kept { slice: slice.metadata.name.to_string(), by: by.clone() };
-            }
-            let kept = kept.into_iter().map(|(slice, _)| slice).collect();
-            let mut stay = Slices { of_pods: kept, ..Slices::default() };
-            if decision.endpoints {
-                match self.delete_endpoints(runtime, key).await? {
-                    LeftEndpoints::Gone => {}
-                    LeftEndpoints::Deleted => endpoints_deleted = true,
-                    LeftEndpoints::Stay(why) => {
-                        if !slices.mirrored.is_empty() {
-                            situation = why;
-                        }
-                        stay.mirrored = slices.mirrored;
-                    }
-                }
-                runtime.with_state(key, |state| state.kept = versions(&stay));
+            TakeOver::Deletes => {
+                runtime.with_state(key, |state| {
+                    slices.of_pods.retain(|slice| !state.is_of_somebody_else(slice));
+                    slices.mirrored.retain(|slice| !state.is_of_somebody_else(slice));
+                });
+                self.delete_others(runtime, service, selector, &slices, found).await
             }
         }
-        // Otherwise only dead slices have gone.
-        if decision.endpoints && (deleted > 0 || endpoints_deleted) {
-            runtime.record_event(
-                &**service,
-                &events::taken_over(&selector.key.name, deleted, endpoints_deleted),
-            );
-        }
-        self.found(runtime, service, situation);
-        Ok(Outcome::Done)
     }
 
-    /// Removes endpoints whose pod is gone or not ready. Without a selector nobody can say which to
-    /// add, and the slices of other controllers stay.
+    /// Deletes the slices and the Endpoints that other controllers left.
+    async fn delete_others(
+        &self,
+        runtime: &Cx,
+        service: &Arc<Service>,
+        selector: &EndpointSelector,
+        slices: &Slices,
+        found: &mut Situations,
+    ) -> Result<TakenOver, SyncError> {
+        let key = &service.key;
+        if !self.is_unchanged(&yielding(runtime), service).await? {
+            return Ok(TakenOver::Done);
+        }
+        let slices_left = self.delete_slices_of_controllers(runtime, key, &slices.of_pods).await;
+        let deleted = slices_left.as_ref().map_or(0, |(deleted, _)| *deleted);
+        let endpoints = self.delete_endpoints(runtime, service, &slices.mirrored, found).await;
+        let endpoints_deleted = matches!(endpoints, Ok(true));
+        if deleted > 0 || endpoints_deleted {
+            let event = events::taken_over(&selector.key.name, deleted, endpoints_deleted);
+            runtime.record_event(&**service, &event);
+        }
+        for (slice, keep) in slices_left?.1 {
+            self.keep_slice(runtime, key, &slice, keep, found);
+        }
+        endpoints.map(|_| TakenOver::Done)
+    }
+
+    /// Ends the take-over of a Service if others have no slices of it: Endpoints may be left that
+    /// nobody mirrors.
+    async fn finish_take_over(
+        &self,
+        runtime: &Cx,
+        service: &Arc<Service>,
+        selector: &EndpointSelector,
+        slices: &Slices,
+        found: &mut Situations,
+    ) -> Result<TakenOver, SyncError> {
+        let key = &service.key;
+        self.listed_pods.remove(key);
+        let is_left = runtime.with_state(key, |state| {
+            state.known_pods.clear();
+            state.kept.clear();
+            match state.endpoints {
+                LeftEndpoints::NotAsked => skips_mirroring(service),
+                LeftEndpoints::Settled => false,
+                LeftEndpoints::Refused(at) => {
+                    skips_mirroring(service) || at.elapsed() >= LEFT_ENDPOINTS_RETRY
+                }
+            }
+        });
+        if !is_left
+            || take_over(slices) == TakeOver::Held
+            || !self.is_unchanged(&yielding(runtime), service).await?
+        {
+            return Ok(TakenOver::Done);
+        }
+        if self.delete_endpoints(runtime, service, &[], found).await? {
+            runtime.record_event(&**service, &events::taken_over(&selector.key.name, 0, true));
+        }
+        Ok(TakenOver::Done)
+    }
+
+    /// Cares for all slices of a Service: without a selector nobody can say which pods to add.
     async fn sync_without_selector(
         &self,
         runtime: &Cx,
         service: &Arc<Service>,
         selector: &ObjectKey,
+        found: &mut Option<Situations>,
     ) -> Result<Outcome, SyncError> {
         let key = &service.key;
         self.slices.forget_plan(runtime, key);
-        let mut own = match runtime.read_outputs(key) {
-            Ok(slices) => slices,
-            Err(outcome) => return Ok(outcome),
-        };
-        let others_stay = Slices::of(service, &own, &self.options.plan.manager).has_others();
-        own.retain(|slice| self.is_own(slice) && slice.metadata.deletion_timestamp.is_none());
+        let all = runtime.cluster().slices_of(key);
+        let others_stay = Slices::of(service, &all, &self.options.plan.manager).has_others();
         let reason = runtime.cluster().endpoint_selector(selector).map(|it| it.selector.clone().err());
         let name = selector.name.to_string();
+        let mut situations = Situations::default();
         match reason {
             // It has come in the meantime, and its event starts another sync.
             Some(None) => return Ok(Outcome::Done),
             Some(Some(reason)) => {
                 let reason = reason.to_string();
-                self.found(runtime, service, Situation::Invalid { selector: name, reason, others_stay });
+                situations.add(Situation::Invalid { selector: name, reason, others_stay });
             }
-            None => self.found(runtime, service, Situation::NotFound { selector: name, others_stay }),
+            None => situations.add(Situation::NotFound { selector: name, others_stay }),
         }
-        self.shrink(runtime, service, &own).await?;
-        Ok(Outcome::Done)
+        self.care_in(runtime, service, Whose::All, situations, found).await
     }
 
-    /// Removes endpoints from own slices whose pod is gone or not ready.
-    async fn shrink(
+    /// Cares for slices in a situation, and adds what it finds.
+    async fn care_in(
         &self,
         runtime: &Cx,
         service: &Arc<Service>,
-        own: &[Arc<EndpointSlice>],
-    ) -> Result<(), SyncError> {
-        let key = &service.key;
-        // A take-over that goes on later judges again what it kept.
-        runtime.with_state(key, |state| state.kept.clear());
-        // The pods come first: one that changes after this starts another sync.
-        self.listed_pods.set(key, own.iter().map(|slice| &**slice));
-        let not_ready = self.publishes_not_ready(service);
-        let update = shrunk(own, &|name: &str| self.pod(runtime, key, name), not_ready);
-        if !update.is_empty() {
-            runtime.carry_out(key, None, [Writes { update, ..Writes::default() }], |_| ()).await?;
+        whose: Whose,
+        mut situations: Situations,
+        found: &mut Option<Situations>,
+    ) -> Result<Outcome, SyncError> {
+        let cared = self.care(runtime, service, whose, &mut situations).await;
+        if let Err(error) = &cared {
+            situations.add_refused(&service.key, error);
         }
-        Ok(())
+        *found = Some(situations);
+        cared
     }
 
     /// Deletes the own slices of a Service that names no EndpointSelector. If it has a selector,
-    /// this waits for the slices of the endpointslice controller, and until then endpoints only
-    /// leave.
-    async fn leave(&self, runtime: &Cx, service: &Arc<Service>) -> Result<Outcome, SyncError> {
+    /// this waits for the slices of the endpointslice controller, and cares for its own meanwhile.
+    async fn leave(
+        &self,
+        runtime: &Cx,
+        service: &Arc<Service>,
+        found: &mut Option<Situations>,
+    ) -> Result<Outcome, SyncError> {
         let key = &service.key;
         self.slices.forget_plan(runtime, key);
         let all = match runtime.read_outputs(key) {
@@ -347,17 +392,22 @@ impl SelectorReconciler {
             return Ok(Outcome::Done);
         }
         let not_ready = self.publishes_not_ready(service);
+        let mut situations = Situations::default();
         if service.selects_pods() && !can_hand_back(&slices, &runtime.cluster().pods_of(key), not_ready) {
-            self.found(runtime, service, Situation::HandingBack);
-            self.shrink(runtime, service, &slices.own).await?;
-            return Ok(Outcome::Done);
+            situations.add(Situation::HandingBack);
+            return self.care_in(runtime, service, Whose::Own, situations, found).await;
         }
-        if !self.is_unchanged(runtime, service).await? {
+        if !self.is_unchanged(&yielding(runtime), service).await? {
             return Ok(Outcome::Done);
         }
         let deleted = slices.own.len();
         let writes = Writes { delete: slices.own, ..Writes::default() };
-        runtime.carry_out(key, None, [writes], |_| ()).await?;
+        if let Err(failed) = runtime.carry_out(key, None, [writes], |_| ()).await {
+            let error = SyncError::from(failed);
+            situations.add_refused(key, &error);
+            let cared = self.care_in(runtime, service, Whose::Own, situations, found).await;
+            return both(Err(error), cared);
+        }
         if service.selects_pods() {
             runtime.record_event(&**service, &events::handed_back(deleted));
         }
@@ -365,30 +415,73 @@ impl SelectorReconciler {
         Ok(Outcome::Done)
     }
 
-    fn publishes_not_ready(&self, service: &Service) -> bool {
+    pub(super) fn publishes_not_ready(&self, service: &Service) -> bool {
         publish_not_ready(service, self.options.plan.tolerate_unready_annotation).0
     }
 
-    fn pod(&self, runtime: &Cx, service: &ObjectKey, name: &str) -> Option<Arc<Pod>> {
+    pub(super) fn pod(&self, runtime: &Cx, service: &ObjectKey, name: &str) -> Option<Arc<Pod>> {
         runtime.cluster().pod(&ObjectKey { namespace: service.namespace.clone(), name: name.into() })
     }
 
-    /// Records the situation of a Service, and its event if it is new.
-    fn found(&self, runtime: &Cx, service: &Arc<Service>, situation: Situation) {
-        self.metrics.found(&service.key, &situation);
-        let before = runtime
-            .with_state(&service.key, |state| std::mem::replace(&mut state.situation, situation.clone()));
-        if before != situation
-            && let Some(event) = situation.event()
-        {
-            runtime.record_event(&**service, &event);
+    /// Records the situation of a Service, and its event if it is new. The event comes again while
+    /// it is so.
+    fn found(&self, runtime: &Cx, service: &Arc<Service>, found: Situations) {
+        self.metrics.found(&service.key, &found);
+        let before =
+            runtime.with_state(&service.key, |state| std::mem::replace(&mut state.found, found.clone()));
+        let event = found.event();
+        if let Some(selector) = selector_of(service) {
+            self.statuses.synced(&selector, &service.key, event.as_ref());
         }
+        if before == found {
+            return;
+        }
+        if let Some(event) = &event {
+            runtime.record_event(&**service, event);
+        }
+        self.reminders.set(&service.key, event);
+    }
+
+    /// Records that a slice stays which somebody else made, until it changes.
+    pub(super) fn keep_slice(
+        &self,
+        runtime: &Cx,
+        key: &ObjectKey,
+        slice: &EndpointSlice,
+        keep: Keep,
+        found: &mut Situations,
+    ) {
+        let why = Situation::Kept { keep, slice: slice.metadata.name.to_string() };
+        found.add(why.clone());
+        runtime.with_state(key, |state| state.kept.insert(version_of(slice), why));
+    }
+
+    /// Records that mirrored slices stay, since somebody else made the Endpoints.
+    pub(super) fn keep_mirrored(
+        &self,
+        runtime: &Cx,
+        key: &ObjectKey,
+        mirrored: &[Arc<EndpointSlice>],
+        keep: Keep,
+        found: &mut Situations,
+    ) {
+        let why = Situation::Mirrored { keep };
+        if !mirrored.is_empty() {
+            found.add(why.clone());
+        }
+        runtime.with_state(key, |state| {
+            state.kept.extend(mirrored.iter().map(|slice| (version_of(slice), why.clone())));
+        });
     }
 
     /// Asks the API server if the Service is the one in the cache, with the same selector and
     /// annotation. If not, the cache will show it and start another sync.
-    async fn is_unchanged(&self, runtime: &Cx, service: &Service) -> Result<bool, SyncError> {
-        let asked = runtime.writer().writer().yielding().service(&service.key).await;
+    pub(super) async fn is_unchanged(
+        &self,
+        writer: &ApiWriter,
+        service: &Service,
+    ) -> Result<bool, SyncError> {
+        let asked = writer.service(&service.key).await;
         let asked = asked.map_err(|error| SyncError::from(FailedWrite::delete(&service.key, error)))?;
         Ok(asked.is_some_and(|asked| {
             asked.uid == service.uid
@@ -397,26 +490,45 @@ impl SelectorReconciler {
         }))
     }
 
+    /// Asks the API server who made a slice, in the version of the cache.
+    pub(super) async fn maker_of(
+        &self,
+        writer: &ApiWriter,
+        slice: &EndpointSlice,
+    ) -> Result<MadeBy, FailedWrite> {
+        let made = writer.provenance::<EndpointSlice>(&slice.key()).await;
+        let made = made.map_err(|error| FailedWrite::delete(&slice.key(), error))?;
+        Ok(match made.filter(|made| made.version() == slice.metadata.resource_version) {
+            None => MadeBy::Changed,
+            Some(made) => match made.reason_to_keep(Content::Slice, &writer.controllers()) {
+                None => MadeBy::Controller,
+                Some(keep) => MadeBy::Other(keep),
+            },
+        })
+    }
+
     /// Deletes those of these slices that a controller made, in the version of the cache. Returns
-    /// their number, and the slices that somebody else made, with the name of that client.
-    async fn delete_slices_of_controllers(
+    /// their number, and the slices that somebody else made or may have made.
+    pub(super) async fn delete_slices_of_controllers(
         &self,
         runtime: &Cx,
         key: &ObjectKey,
         slices: &[Arc<EndpointSlice>],
-    ) -> Result<(usize, Vec<(Arc<EndpointSlice>, String)>), SyncError> {
-        let writer = runtime.writer().writer().yielding();
+    ) -> Result<(usize, Vec<(Arc<EndpointSlice>, Keep)>), SyncError> {
         let (mut deleted, mut kept, mut failed) = (0, Vec::new(), Vec::new());
         for slice in slices {
-            let made = writer.provenance::<EndpointSlice>(&slice.key()).await;
-            let made = made.map_err(|error| SyncError::from(FailedWrite::delete(&slice.key(), error)))?;
-            // Another version, or none: the cache will show it.
-            let Some(made) = made.filter(|made| made.version() == slice.metadata.resource_version) else {
-                continue;
-            };
-            if let Some(by) = other_maker(&made.maker(Content::Slice, &writer.controllers())) {
-                kept.push((Arc::clone(slice), by));
-                continue;
+            match self.maker_of(&yielding(runtime), slice).await {
+                Ok(MadeBy::Controller) => {}
+                // The cache will show it.
+                Ok(MadeBy::Changed) => continue,
+                Ok(MadeBy::Other(by)) => {
+                    kept.push((Arc::clone(slice), by));
+                    continue;
+                }
+                Err(read) => {
+                    failed.push(read);
+                    break;
+                }
             }
             match runtime.writer().delete_unchanged(key, &**slice).await {
                 Ok(Deleted::Now) => {
@@ -439,31 +551,62 @@ impl SelectorReconciler {
     }
 
     /// Deletes the Endpoints of a Service if a controller made them: kube-controller-manager
-    /// mirrors what the endpoints controller left.
-    async fn delete_endpoints(&self, runtime: &Cx, key: &ObjectKey) -> Result<LeftEndpoints, SyncError> {
-        let writer = runtime.writer().writer().yielding();
-        let failed = |error| SyncError::from(FailedWrite::delete(key, error));
-        let forbidden = |error: &WriteError| (error.code() == Some(403)).then(|| error.to_string());
-        let made = match writer.provenance::<Endpoints>(key).await {
-            Ok(None) => return Ok(LeftEndpoints::Gone),
-            Ok(Some(made)) => made,
-            Err(error) => match forbidden(&error) {
-                Some(message) => return Ok(LeftEndpoints::Stay(Situation::EndpointsForbidden { message })),
-                None => return Err(failed(error)),
-            },
-        };
-        if let Some(by) = other_maker(&made.maker(Content::Endpoints, &writer.controllers())) {
-            return Ok(LeftEndpoints::Stay(Situation::Mirrored { by }));
+    /// mirrors what the endpoints controller left. `mirrored` are the slices that it has mirrored.
+    /// Returns true if this deleted them.
+    ///
+    /// The error of a missing right is retried slowly: the right may be granted.
+    async fn delete_endpoints(
+        &self,
+        runtime: &Cx,
+        service: &Service,
+        mirrored: &[Arc<EndpointSlice>],
+        found: &mut Situations,
+    ) -> Result<bool, SyncError> {
+        let key = &service.key;
+        let attempt = self.try_to_delete_endpoints(runtime, key).await;
+        runtime.with_state(key, |state| {
+            state.endpoints = match attempt {
+                Ok(_) => LeftEndpoints::Settled,
+                Err(_) => LeftEndpoints::Refused(Instant::now()),
+            };
+        });
+        match attempt {
+            Ok(Attempt::Deleted) => return Ok(true),
+            // Nobody mirrors a lock.
+            Ok(Attempt::Gone | Attempt::Kept(Keep::Lock)) => {}
+            Ok(Attempt::Kept(keep)) => self.keep_mirrored(runtime, key, mirrored, keep, found),
+            Err(WriteError::Refused { .. }) if mirrored.is_empty() && !skips_mirroring(service) => {
+                // Nobody knows if there are any. If they are mirrored, the slices will tell.
+                runtime.add_after(key.clone(), LEFT_ENDPOINTS_RETRY, Cause::Retry);
+            }
+            Err(error) => return Err(endpoints_failed(key, error, found)),
         }
+        Ok(false)
+    }
+
+    async fn try_to_delete_endpoints(&self, runtime: &Cx, key: &ObjectKey) -> Result<Attempt, WriteError> {
+        let writer = yielding(runtime);
+        let Some(made) = writer.provenance::<Endpoints>(key).await? else { return Ok(Attempt::Gone) };
+        match made.reason_to_keep(Content::Endpoints, &writer.controllers()) {
+            Some(keep) => Ok(Attempt::Kept(keep)),
+            None => self.delete_endpoints_of_version(runtime, key, &made).await,
+        }
+    }
+
+    pub(super) async fn delete_endpoints_of_version(
+        &self,
+        runtime: &Cx,
+        key: &ObjectKey,
+        made: &Provenance,
+    ) -> Result<Attempt, WriteError> {
+        let writer = yielding(runtime);
         if let Some(dry_run) = writer.dry_run() {
             dry_run.record_delete::<Endpoints>(key, key);
-            return Ok(LeftEndpoints::Deleted);
+            return Ok(Attempt::Deleted);
         }
-        let seen = Endpoints::of_version(key, &made);
-        // No reflector of Endpoints need run, so nothing would end the wait for an echo.
-        let tracker = self.endpoints.get_or_init(|| runtime.cluster().ledger(Kind::Endpoints).tracker());
+        let tracker = self.tracker_of_endpoints(runtime);
         let mut write = tracker.write(key, key, Verb::Delete, made.version());
-        let answer = writer.delete_unchanged(&seen, &mut write).await;
+        let answer = writer.delete_unchanged(&Endpoints::of_version(key, made), &mut write).await;
         match &answer {
             Ok(()) => drop(write.deleted(made.uid())),
             Err(error) if error.is_refusal() => write.refused(),
@@ -473,13 +616,39 @@ impl SelectorReconciler {
         match answer {
             Ok(()) => {
                 runtime.wrote(Operation::Delete);
-                Ok(LeftEndpoints::Deleted)
+                Ok(Attempt::Deleted)
             }
-            Err(WriteError::NotFound(_)) => Ok(LeftEndpoints::Gone),
-            Err(error) => match forbidden(&error) {
-                Some(message) => Ok(LeftEndpoints::Stay(Situation::EndpointsForbidden { message })),
-                None => Err(failed(error)),
-            },
+            Err(WriteError::NotFound(_)) => Ok(Attempt::Gone),
+            Err(error) => Err(error),
         }
     }
+
+    /// Returns the tracker of writes to Endpoints. No reflector of Endpoints need run, so nothing
+    /// would end the wait for an echo: forget each write once it is answered.
+    pub(super) fn tracker_of_endpoints(&self, runtime: &Cx) -> &WriteTracker {
+        self.endpoints.get_or_init(|| runtime.cluster().ledger(Kind::Endpoints).tracker())
+    }
+}
+
+/// Returns the error of a request about the Endpoints of a Service. A refusal is a situation, too.
+pub(super) fn endpoints_failed(key: &ObjectKey, error: WriteError, found: &mut Situations) -> SyncError {
+    if let WriteError::Refused { message, .. } = &error {
+        found.add(Situation::EndpointsForbidden { message: message.clone() });
+        // Other requests may be granted, so this is no sign of an outage.
+        return SyncError::new(Vec::new(), format!("the Endpoints {key} may be left over: {message}"));
+    }
+    FailedWrite::delete(key, error).into()
+}
+
+/// Returns true if the Endpoints of a Service, which have its labels, are not mirrored.
+fn skips_mirroring(service: &Service) -> bool {
+    service.labels.get(LABEL_SKIP_MIRROR).is_some_and(|value| **value == *"true")
+}
+
+fn has_writes(error: &SyncError) -> bool {
+    !error.writes().is_empty()
+}
+
+fn version_of(slice: &EndpointSlice) -> (Text, ResourceVersion) {
+    (slice.metadata.name.clone(), slice.metadata.resource_version)
 }

@@ -56,12 +56,10 @@ struct Inner {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Listed {
-    name: Text,
     namespace: Text,
     #[serde(default)]
-    labels: StringMap,
-    #[serde(default)]
     deletion_timestamp: Option<Text>,
+    /// All other fields: serde hands it none that stand above.
     #[serde(flatten)]
     provenance: Provenance,
 }
@@ -262,44 +260,51 @@ impl Inner {
 
     async fn list(&self, pass: &mut Pass) -> Result<(), Stopped> {
         let names = self.cluster.watched_namespaces().names();
-        let scopes: Vec<Option<&Text>> =
-            if names.len() == 0 { vec![None] } else { names.map(Some).collect() };
-        for namespace in scopes {
-            let mut token = None;
-            loop {
-                let page = self.writer.writer().list_metadata::<Endpoints, Listed>(
-                    namespace.map(|name| &**name),
-                    PAGE,
-                    token.as_deref(),
-                );
-                let MetadataPage { items, next } = page.await?;
-                for listed in &items {
-                    self.delete(listed, pass).await?;
-                }
-                token = next;
-                if token.is_none() {
-                    break;
-                }
+        if names.len() == 0 {
+            return self.list_namespace(None, pass).await;
+        }
+        let mut refused = None;
+        for namespace in names {
+            match self.list_namespace(Some(namespace), pass).await {
+                // This may be the namespace's alone.
+                Err(Stopped::Failed(error)) if error.code() == Some(403) => refused = Some(error),
+                listed => listed?,
             }
         }
-        Ok(())
+        refused.map_or(Ok(()), |error| Err(error.into()))
+    }
+
+    async fn list_namespace(&self, namespace: Option<&Text>, pass: &mut Pass) -> Result<(), Stopped> {
+        let namespace = namespace.map(|name| &**name);
+        let mut token = None;
+        loop {
+            let page =
+                self.writer.writer().list_metadata::<Endpoints, Listed>(namespace, PAGE, token.as_deref());
+            let MetadataPage { items, next } = page.await?;
+            for listed in &items {
+                self.delete(listed, pass).await?;
+            }
+            token = next;
+            if token.is_none() {
+                return Ok(());
+            }
+        }
     }
 
     /// Deletes an object, if it is to be deleted.
     async fn delete(&self, listed: &Listed, pass: &mut Pass) -> Result<(), Stopped> {
-        let key = ObjectKey { namespace: listed.namespace.clone(), name: listed.name.clone() };
+        let key = ObjectKey { namespace: listed.namespace.clone(), name: listed.provenance.name().clone() };
         let writer = self.writer.writer();
-        let maker = listed.provenance.maker(Content::Endpoints, &writer.controllers());
+        let stays = listed.provenance.reason_to_keep(Content::Endpoints, &writer.controllers());
         let is_candidate = !pass.done.contains(&key)
-            && maker.is_controller()
+            && stays.is_none()
             && listed.deletion_timestamp.is_none()
-            && !listed.provenance.is_lock()
             && self.cluster.watched_namespaces().contains(Kind::Endpoints, &key.namespace);
         if !is_candidate {
             return Ok(());
         }
         let service = writer.service(&key).await?;
-        if !self.is_selected(service.as_ref().map_or(&listed.labels, |service| &service.labels)) {
+        if !self.is_selected(service.as_ref().map_or(listed.provenance.labels(), |service| &service.labels)) {
             return Ok(());
         }
         if let Some(service) = &service {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kube_endpoint_api_writer::{Deleted, FailedWrite, WriteError};
 use kube_endpoint_controller_runtime::{Cause, KeyGauge, Outcome, Runtime, SyncError};
-use kube_endpoint_core_model::maker::Maker;
+use kube_endpoint_core_model::maker::Keep;
 use kube_endpoint_core_model::retirement::{ServerVersion, Wanted};
 use kube_endpoint_core_model::well_known::ANNOTATION_ENDPOINTS;
 use kube_endpoint_core_model::{
@@ -314,15 +314,11 @@ impl EndpointsReconciler {
         Ok(Some(match self.delete_endpoints(runtime, key, existing, Why::Retired(service)).await? {
             Deletion::None => Situation::Retired,
             Deletion::OwnerChanged => return Ok(None),
-            Deletion::Lock => Situation::Lock,
-            Deletion::Kept(maker) => {
+            // The cache does not show the lock yet.
+            Deletion::Kept(Keep::Lock) => Situation::Lock,
+            Deletion::Kept(keep) => {
                 runtime.with_state(key, |state| state.retired.get_or_insert_default().kept = version);
-                Situation::Kept {
-                    by: match maker {
-                        Maker::Controller(by) | Maker::SomebodyElse(by) => by.to_string(),
-                        Maker::Unknown => "an unknown client".to_owned(),
-                    },
-                }
+                Situation::Kept { by: keep.to_string() }
             }
             Deletion::Deleted(deleted) => {
                 if deleted == Deleted::Now {

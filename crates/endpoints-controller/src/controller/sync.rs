@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kube_endpoint_api_writer::{Deleted, EventSubject, FailedWrite, Operation};
 use kube_endpoint_controller_runtime::{Cause, Completion, Outcome, Planned, Runtime, SyncError};
-use kube_endpoint_core_model::maker::{Content, Maker};
+use kube_endpoint_core_model::maker::{Content, Keep};
 use kube_endpoint_core_model::retirement::Wanted;
 use kube_endpoint_core_model::{Endpoints, ObjectKey, PlannedEvent, Service, Text};
 
@@ -147,17 +147,10 @@ impl EndpointsReconciler {
         }
         let deleted = match (writer.writer().provenance::<Endpoints>(key).await.map_err(failed)?, &cached) {
             (Some(found), _) => {
-                // The cache may not show the lock yet.
-                if matches!(why, Why::Retired(_)) && found.is_lock() {
-                    return Ok(Deletion::Lock);
-                }
-                let maker = found.maker(Content::Endpoints, &writer.writer().controllers());
-                if !why.deletes(&maker) {
-                    tracing::debug!(
-                        endpoints = %key, ?maker, ?why,
-                        "kept Endpoints that nobody needs here: no controller made them, or they do not tell who did"
-                    );
-                    return Ok(Deletion::Kept(maker));
+                let keep = found.reason_to_keep(Content::Endpoints, &writer.writer().controllers());
+                if let Some(keep) = keep.filter(|keep| why.keeps(keep)) {
+                    tracing::debug!(endpoints = %key, ?keep, ?why, "kept Endpoints that nobody needs here");
+                    return Ok(Deletion::Kept(keep));
                 }
                 let deleted = writer.delete_unchanged(key, &Endpoints::of_version(key, &found)).await;
                 deleted.inspect_err(|_| keep_unresolved())?
@@ -200,11 +193,14 @@ pub(super) enum Why<'a> {
 }
 
 impl Why<'_> {
-    fn deletes(self, maker: &Maker) -> bool {
-        match self {
-            Self::Leftover(leftover) => leftover.deletes(maker),
-            Self::Retired(_) => maker.is_controller(),
-        }
+    /// Returns true if Endpoints stay for this reason.
+    ///
+    /// If the controller saw the deletion of the Service, it also deletes Endpoints that do not
+    /// tell their maker: upstream deletes the Endpoints of such a Service whoever made them. At a
+    /// start the controller has not seen a Service, so the Endpoints have to prove that a
+    /// controller made them.
+    fn keeps(self, keep: &Keep) -> bool {
+        !matches!((self, keep), (Self::Leftover(Leftover::ServiceDeleted), Keep::Unknown))
     }
 }
 
@@ -214,27 +210,9 @@ pub(super) enum Deletion {
     None,
     /// The Service has changed on the API server. The cache will show it.
     OwnerChanged,
-    /// The Endpoints stay, because they are the lock of a leader election.
-    Lock,
-    /// The Endpoints stay, because they have this maker.
-    Kept(Maker),
+    /// The Endpoints stay.
+    Kept(Keep),
     Deleted(Deleted),
-}
-
-impl Leftover {
-    /// Returns true if a sync deletes Endpoints of this maker.
-    ///
-    /// If the controller saw the deletion of the Service, it also deletes Endpoints that do not
-    /// tell their maker: upstream deletes the Endpoints of such a Service whoever made them. At a
-    /// start the controller has not seen a Service, so the Endpoints have to prove that a
-    /// controller made them.
-    fn deletes(self, maker: &Maker) -> bool {
-        match self {
-            Self::No => false,
-            Self::AtStart => maker.is_controller(),
-            Self::ServiceDeleted => !matches!(maker, Maker::SomebodyElse(_)),
-        }
-    }
 }
 
 /// Returns the event about a failed write, with upstream's text.

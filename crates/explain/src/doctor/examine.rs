@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use kube_endpoint_core_model::Timestamp;
 
 use super::facts::{Counts, Facts, Instance, Read, Unread};
-use super::loops::{Manager, abandoned, judge, manager};
+use super::loops::{Manager, abandoned, judge, manager, runs_beside, writes};
 use super::permissions::Review;
 use super::report::{
     Answer, Changes, InstanceReport, LeaseReport, LeaseState, LoopReport, Missing, Report, TwoAtOnce,
@@ -30,7 +30,7 @@ pub fn examine(facts: &Facts, now: Timestamp) -> Report {
             kube_controller_managers: instances(&facts.upstream),
         },
         outputs: [&facts.slices, &facts.endpoints].into_iter().flatten().map(|it| it.report()).collect(),
-        leases: leases(facts, now),
+        leases: leases(facts, &loops, now),
         loops,
         two_at_once,
         missing_permissions: missing,
@@ -56,12 +56,13 @@ fn instances(pods: &Read<Vec<Instance>>) -> Vec<InstanceReport> {
     pods.iter().flatten().map(report).collect()
 }
 
-fn leases(facts: &Facts, now: Timestamp) -> Vec<LeaseReport> {
+fn leases(facts: &Facts, loops: &[LoopReport], now: Timestamp) -> Vec<LeaseReport> {
     let report = |lease: &super::Lease| LeaseReport {
         lease: lease.key.clone(),
         holder: lease.holder.clone(),
         program: lease.program.clone(),
         state: lease.state(now),
+        writes: writes(facts, lease, loops, now),
         acquired: lease.acquired,
         renewed: lease.renewed,
         since: if lease.state(now) == LeaseState::Expired { lease.ends() } else { lease.acquired },
@@ -157,8 +158,13 @@ fn to_do(
         ));
     }
     if missing.iter().any(|it| it.who != "you") {
-        let role = if facts.are_beside() { "overlays/addon" } else { "base" };
-        all.push(format!("Grant kube-endpoint-manager what it lacks (deploy/{role}/cluster-role.yaml)."));
+        let pods = || facts.managers.iter().flatten();
+        let roles = [
+            pods().any(|pod| !runs_beside([pod])).then_some("deploy/base/cluster-role.yaml"),
+            pods().any(|pod| runs_beside([pod])).then_some("deploy/overlays/addon/cluster-role.yaml"),
+        ];
+        let roles: Vec<&str> = roles.into_iter().flatten().collect();
+        all.push(format!("Grant kube-endpoint-manager what it lacks ({}).", roles.join(", ")));
     }
     if let Ok(conflicts @ 1..) = facts.conflicts {
         all.push(format!(
@@ -180,8 +186,9 @@ fn not_known(facts: &Facts, loops: &[LoopReport], two_at_once: &TwoAtOnce, now: 
     let mut all = Vec::new();
     // Where kube-endpoint-manager is not installed and one loop is on, the others do not matter.
     // Neither do they where nothing shows a kube-controller-manager.
-    let is_installed = facts.managers.as_ref().map_or(true, |pods| !pods.is_empty())
-        || facts.leases().into_iter().any(|lease| lease.is_managers());
+    let runs_loops = |pods: &Vec<Instance>| !pods.is_empty() && !runs_beside(pods);
+    let is_installed = facts.managers.as_ref().map_or(true, runs_loops)
+        || facts.leases().into_iter().any(|lease| lease.is_managers() && !facts.is_beside(lease));
     let matters =
         (is_installed || loops.iter().all(|of| of.is_off != Answer::No)) && !is_manager_alone(facts);
     let matters = matters && !facts.are_beside();

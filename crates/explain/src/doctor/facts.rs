@@ -6,7 +6,7 @@ use kube_endpoint_core_model::{ObjectKey, Timestamp};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::loops::runs_beside;
+use super::loops::{ADDON_LEASE, MANAGER_LEASE, SYSTEM, runs_beside};
 use super::{Outputs, Review, Webhook};
 use crate::leftovers::OutputKind;
 use crate::{Change, Verb};
@@ -34,7 +34,7 @@ pub struct Facts {
     pub endpoints: Read<Outputs>,
     /// The Leases of kube-system.
     pub leases: Read<Vec<Lease>>,
-    /// The Leases of kube-endpoint-manager in all namespaces.
+    /// The Leases of kube-endpoint-manager and of its add-on in all namespaces.
     pub leases_elsewhere: Read<Vec<Lease>>,
     /// The pods of kube-controller-manager.
     pub upstream: Read<Vec<Instance>>,
@@ -57,7 +57,16 @@ impl Facts {
     /// Returns true if kube-endpoint-manager runs none of the loops of kube-controller-manager: it
     /// serves EndpointSelectors beside that.
     pub(super) fn are_beside(&self) -> bool {
-        self.managers.as_ref().is_ok_and(|pods| runs_beside(pods))
+        self.managers.as_ref().is_ok_and(runs_beside)
+    }
+
+    /// Returns true if the pods of a Lease, or else its name, show that its holder serves
+    /// EndpointSelectors beside another controller, and runs none of the three loops.
+    pub(super) fn is_beside(&self, lease: &Lease) -> bool {
+        let pods = self.managers.iter().flatten();
+        let of_lease: Vec<&Instance> = pods.filter(|pod| pod.lease() == lease.key).collect();
+        lease.is_managers()
+            && if of_lease.is_empty() { *lease.key.name == *ADDON_LEASE } else { runs_beside(of_lease) }
     }
 
     /// Returns the Leases of the two programs, each once.
@@ -145,6 +154,16 @@ impl Instance {
             user: account.map(|account| format!("system:serviceaccount:{}:{account}", key.namespace)),
             key,
         }
+    }
+
+    /// Returns the Lease for which kube-endpoint-manager campaigns in this pod. A part of a cluster
+    /// has a Lease of another name, which the flags do not tell.
+    pub fn lease(&self) -> ObjectKey {
+        let value = |flag, default: &str| self.values(flag).last().unwrap_or(default).to_owned();
+        ObjectKey::new(
+            value("leader-elect-resource-namespace", SYSTEM),
+            value("leader-elect-resource-name", MANAGER_LEASE),
+        )
     }
 
     /// Returns the values of a flag, in order.

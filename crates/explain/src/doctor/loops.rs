@@ -13,9 +13,11 @@ use crate::leftovers::OutputKind;
 
 /// The name of the Lease of kube-controller-manager.
 const UPSTREAM_LEASE: &str = "kube-controller-manager";
-const SYSTEM: &str = "kube-system";
+pub(super) const SYSTEM: &str = "kube-system";
 /// The beginning of the names of the Leases of kube-endpoint-manager; shards have a suffix.
-pub(super) const MANAGER_LEASE: &str = "kube-endpoint-manager";
+pub const MANAGER_LEASE: &str = "kube-endpoint-manager";
+/// The name of the Lease of the add-on, as `deploy/overlays/addon` has it.
+pub const ADDON_LEASE: &str = "kube-endpoint-manager-addon";
 
 /// A write that is younger than this shows that its writer runs.
 const RECENT: Duration = Duration::from_secs(600);
@@ -31,6 +33,8 @@ pub(super) struct Loop {
     old_name: &'static str,
     kind: OutputKind,
     part: Part,
+    /// The objects, in words.
+    writes: &'static str,
 }
 
 pub(super) const LOOPS: [Loop; 3] = [
@@ -39,18 +43,21 @@ pub(super) const LOOPS: [Loop; 3] = [
         old_name: "endpoint",
         kind: OutputKind::Endpoints,
         part: Part::OfPods,
+        writes: "Endpoints",
     },
     Loop {
         name: "endpointslice-controller",
         old_name: "endpointslice",
         kind: OutputKind::EndpointSlice,
         part: Part::OfPods,
+        writes: "slices",
     },
     Loop {
         name: "endpointslice-mirroring-controller",
         old_name: "endpointslicemirroring",
         kind: OutputKind::EndpointSlice,
         part: Part::Mirrored,
+        writes: "mirrored slices",
     },
 ];
 
@@ -108,7 +115,7 @@ pub(super) enum Manager<'f> {
 
 pub(super) fn manager(facts: &Facts, now: Timestamp) -> Manager<'_> {
     let leases = facts.leases();
-    let of_manager = || leases.iter().copied().filter(|lease| lease.is_managers());
+    let of_manager = || leases.iter().copied().filter(|it| it.is_managers() && !facts.is_beside(it));
     let held: Vec<&Lease> = of_manager().filter(|lease| lease.state(now) == LeaseState::Held).collect();
     let (others, held): (Vec<&Lease>, Vec<&Lease>) =
         held.into_iter().partition(|lease| lease.is_held_by_other_program());
@@ -164,8 +171,37 @@ pub(super) fn manager_runs(facts: &Facts, of: &Loop) -> bool {
 
 /// Returns true if the flags of all pods of kube-endpoint-manager turn all loops off that
 /// kube-controller-manager has: it serves EndpointSelectors beside it.
-pub(crate) fn runs_beside(pods: &[Instance]) -> bool {
-    !pods.is_empty() && !pods.iter().any(|pod| LOOPS.iter().any(|of| turns_on(pod, of)))
+pub fn runs_beside<'p>(pods: impl IntoIterator<Item = &'p Instance>) -> bool {
+    let mut pods = pods.into_iter().peekable();
+    pods.peek().is_some() && !pods.any(|pod| LOOPS.iter().any(|of| turns_on(pod, of)))
+}
+
+/// Returns what the holder of a Lease writes, in a few words.
+pub(super) fn writes(facts: &Facts, lease: &Lease, loops: &[LoopReport], now: Timestamp) -> String {
+    if lease.state(now) != LeaseState::Held {
+        return "nothing".to_owned();
+    }
+    if facts.is_beside(lease) {
+        return "slices of EndpointSelectors".to_owned();
+    }
+    let runs: Vec<(&Loop, Answer)> = LOOPS
+        .iter()
+        .zip(loops)
+        .map(|(of, report)| match (lease.is_upstreams(), report.is_off) {
+            (false, _) => (of, if manager_runs(facts, of) { Answer::Yes } else { Answer::No }),
+            (true, Answer::Yes) => (of, Answer::No),
+            (true, Answer::No) => (of, Answer::Yes),
+            (true, Answer::NotKnown) => (of, Answer::NotKnown),
+        })
+        .collect();
+    let with = |wanted: Answer| runs.iter().filter(move |(_, answer)| *answer == wanted);
+    let words: Vec<&str> = with(Answer::Yes).map(|(of, _)| of.writes).collect();
+    match (words.as_slice(), with(Answer::NotKnown).count()) {
+        ([], 0) => "no endpoints".to_owned(),
+        ([], _) => "not known".to_owned(),
+        (words, 0) => words.join(", "),
+        (words, _) => format!("{}, others not known", words.join(", ")),
+    }
 }
 
 /// Returns the Lease of kube-controller-manager if its holder stopped to renew it and nobody leads:

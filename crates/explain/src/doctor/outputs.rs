@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use kube_endpoint_core_model::maker::{CONTROLLERS, Content, KUBE_ENDPOINT_MANAGER, Maker, Provenance};
 use kube_endpoint_core_model::well_known::{
     ENDPOINT_CONTROLLER, ENDPOINTSLICE_CONTROLLER, LABEL_ENDPOINTS_MANAGED_BY, LABEL_MANAGED_BY,
-    MIRRORING_CONTROLLER,
+    MIRRORING_CONTROLLER, SELECTOR_CONTROLLER,
 };
 use kube_endpoint_core_model::{ObjectKey, Timestamp};
 use serde::Deserialize;
@@ -42,6 +42,8 @@ pub(super) enum Part {
     OfPods,
     /// Slices that mirror Endpoints.
     Mirrored,
+    /// Slices of Services that name an EndpointSelector.
+    Attached,
     /// Those of other programs, by their label.
     Foreign,
 }
@@ -89,6 +91,7 @@ impl Outputs {
         let part = match (self.kind, managed_by) {
             (OutputKind::EndpointSlice, ENDPOINTSLICE_CONTROLLER) => Part::OfPods,
             (OutputKind::EndpointSlice, MIRRORING_CONTROLLER) => Part::Mirrored,
+            (OutputKind::EndpointSlice, SELECTOR_CONTROLLER) => Part::Attached,
             // Endpoints have the label since Kubernetes 1.33.
             (OutputKind::Endpoints, ENDPOINT_CONTROLLER | NO_LABEL) => Part::OfPods,
             _ => Part::Foreign,
@@ -119,9 +122,9 @@ impl Outputs {
         self.left == 0 && controllers.all(|writer| writer.name == KUBE_ENDPOINT_MANAGER)
     }
 
-    /// Returns the newest write of kube-endpoint-manager.
+    /// Returns the newest write of kube-endpoint-manager, without those of its add-on.
     pub(super) fn newest_of_manager(&self) -> Option<Newest> {
-        self.newest(|writer| writer.name == KUBE_ENDPOINT_MANAGER)
+        self.newest(|writer| writer.name == KUBE_ENDPOINT_MANAGER && writer.part != Part::Attached)
     }
 
     fn newest(&self, is_of: impl Fn(&Writer) -> bool) -> Option<Newest> {

@@ -137,6 +137,8 @@ pub struct LeaseReport {
     /// The program that wrote it last, by its field manager; empty if the Lease does not tell.
     pub program: String,
     pub state: LeaseState,
+    /// The objects that its holder writes, in a few words.
+    pub writes: String,
     /// When the holder acquired it.
     #[serde(serialize_with = "as_text")]
     pub acquired: Option<Timestamp>,

@@ -4,7 +4,7 @@ use kube_endpoint_core_model::Timestamp;
 
 use super::facts::{Facts, Lease};
 use super::loops::{LOOPS, MANAGER_LEASE, Manager, manager, manager_runs};
-use super::report::{Answer, LoopReport, TwoAtOnce};
+use super::report::{Answer, LeaseState, LoopReport, TwoAtOnce};
 
 /// The end of the version of kube-endpoint-manager's own API server.
 const EMBEDDED: &str = "+embedded";
@@ -55,13 +55,36 @@ fn are_two_managers(leads: &[&Lease]) -> bool {
     })
 }
 
-/// Returns true if two kube-endpoint-managers write at once.
+/// Returns true if two kube-endpoint-managers write at once, or two add-ons do.
 pub(super) fn two_managers(facts: &Facts, now: Timestamp) -> bool {
     matches!(manager(facts, now), Manager::Leads(leads) if are_two_managers(&leads))
+        || addons(facts, now).len() > 1
+}
+
+/// Returns the Leases with which add-ons lead.
+fn addons(facts: &Facts, now: Timestamp) -> Vec<&Lease> {
+    let leases = facts.leases().into_iter();
+    leases.filter(|lease| facts.is_beside(lease) && lease.state(now) == LeaseState::Held).collect()
 }
 
 /// Judges whether two controllers write at once.
 pub(super) fn two_at_once(facts: &Facts, loops: &[LoopReport], now: Timestamp) -> TwoAtOnce {
+    let mut found = two_of_the_loops(facts, loops, now);
+    let addons = addons(facts, now);
+    found.evidence.extend(addons.iter().map(|lease| {
+        format!(
+            "{} leads with the lease {}, and writes the slices of EndpointSelectors alone.",
+            lease.holder, lease.key
+        )
+    }));
+    if addons.len() > 1 {
+        found.answer = Answer::Yes;
+    }
+    found
+}
+
+/// Judges whether two controllers write what the three loops write.
+fn two_of_the_loops(facts: &Facts, loops: &[LoopReport], now: Timestamp) -> TwoAtOnce {
     let leads = match manager(facts, now) {
         Manager::Leads(leads) => leads,
         Manager::Waits(why) => return TwoAtOnce { answer: Answer::No, evidence: vec![why] },
@@ -80,10 +103,6 @@ pub(super) fn two_at_once(facts: &Facts, loops: &[LoopReport], now: Timestamp) -
             "These leases do not divide the Services, so their holders write the same objects.".to_owned(),
         );
         return TwoAtOnce { answer: Answer::Yes, evidence };
-    }
-    if facts.are_beside() {
-        evidence.push("Its pods run none of the loops of kube-controller-manager.".to_owned());
-        return TwoAtOnce { answer: Answer::No, evidence };
     }
     let with = |answer: Answer| {
         let loops = LOOPS.iter().zip(loops).filter(|(of, _)| manager_runs(facts, of));

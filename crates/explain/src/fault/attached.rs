@@ -2,13 +2,15 @@
 
 use kube_endpoint_core_model::well_known::ANNOTATION_ENDPOINT_SELECTOR;
 use kube_endpoint_core_model::{ObjectKey, Text};
+use serde_json::json;
 
 use super::text::names;
 use super::{Fault, unserved};
+use crate::doctor::Answer;
 use crate::leader::{Leads, LeadsBy, NobodyLeads};
 use crate::remedy::Person::{ClusterAdministrator, EndpointsWriter, PodOwner, ServiceOwner};
 use crate::selection::RESOURCE;
-use crate::{Remedy, Step};
+use crate::{PatchForm, Rehearsal, Remedy, Step};
 
 /// Says that a Service names an EndpointSelector that does not exist.
 pub(super) fn not_found(name: &str, is_served: bool, is_name: bool, others: &[Text]) -> String {
@@ -19,6 +21,18 @@ pub(super) fn not_found(name: &str, is_served: bool, is_name: bool, others: &[Te
         (true, true, others) => format!("; the namespace has {}", names(others)),
     };
     format!("EndpointSelector {name} does not exist, so endpoints leave and none comes{why}")
+}
+
+/// Says which other namespaces have an EndpointSelector of the name.
+pub(super) fn elsewhere(namespaces: &[Text]) -> String {
+    match namespaces {
+        [] => String::new(),
+        [one] => format!("; the namespace {one} has one of this name, which selects pods of that namespace"),
+        more => format!(
+            "; the namespaces {} have one of this name, which selects pods of its own namespace",
+            names(more)
+        ),
+    }
 }
 
 pub(super) fn not_found_remedy(service: &ObjectKey, name: &str, is_served: bool, is_name: bool) -> Remedy {
@@ -48,6 +62,62 @@ pub(super) fn not_found_remedy(service: &ObjectKey, name: &str, is_served: bool,
 /// Says that the EndpointSelector of a Service selects nothing.
 pub(super) fn invalid(name: &str, reason: &str) -> String {
     format!("EndpointSelector {name} is not accepted, so endpoints leave and none comes: {reason}")
+}
+
+/// Says what the EndpointSelector would do for a Service whose selector wins.
+pub(super) fn overridden(name: &str, rehearsal: &Rehearsal) -> String {
+    let Rehearsal { pods, ready, coming, going, obstacles, .. } = rehearsal;
+    let obstacles = obstacles.join("; ");
+    match rehearsal.is_ready_to_attach {
+        Answer::No => {
+            format!("the Service has a selector, which wins, and is not ready to attach: {obstacles}")
+        }
+        Answer::NotKnown => {
+            format!("the Service has a selector, which wins, and may be ready to attach: {obstacles}")
+        }
+        Answer::Yes => {
+            let noun = if *pods == 1 { "pod" } else { "pods" };
+            let moves = [("come", coming), ("go", going)].map(|(verb, moving)| match moving.count {
+                0 => format!("none would {verb}"),
+                _ => format!("{} would {verb}", moving.names()),
+            });
+            let moves = match (coming.count, going.count) {
+                (0, 0) => ", the same that the Service selects now".to_owned(),
+                _ => format!("; {}", moves.join(", and ")),
+            };
+            format!(
+                "the Service has a selector, which wins, and is ready to attach: EndpointSelector {name} selects {pods} {noun}, {ready} ready{moves}"
+            )
+        }
+    }
+}
+
+/// Says how to attach a Service that has a selector, or what to look at before.
+fn overridden_remedy(service: &ObjectKey, name: &str, rehearsal: &Rehearsal) -> Remedy {
+    if rehearsal.is_ready_to_attach != Answer::Yes {
+        let sentence = format!(
+            "Leave spec.selector as it is until that is mended, or remove the annotation {ANNOTATION_ENDPOINT_SELECTOR}"
+        );
+        let all = Step::kubectl_in(&service.namespace, ["get", RESOURCE]);
+        return Remedy::ask(ServiceOwner, sentence).shown_by([all]);
+    }
+    let path = ANNOTATION_ENDPOINT_SELECTOR.replace('/', "~1");
+    let attach = Step::Patch {
+        kind: "service",
+        object: service.clone(),
+        form: PatchForm::Json,
+        patch: json!([
+            {"op": "test", "path": format!("/metadata/annotations/{path}"), "value": name},
+            {"op": "remove", "path": "/spec/selector"},
+        ]),
+    };
+    Remedy::ask(
+        ServiceOwner,
+        format!(
+            "Remove spec.selector if EndpointSelector {name} should select the pods; otherwise remove the annotation {ANNOTATION_ENDPOINT_SELECTOR}, or leave both"
+        ),
+    )
+    .then([attach])
 }
 
 /// Says what to do about an EndpointSelector that selects nothing or the wrong pods.
@@ -85,6 +155,77 @@ pub(super) fn held_remedy(service: &ObjectKey, endpoint_selector: Option<&Text>)
         )
         .shown_by([unserved::doctor()]),
     }
+}
+
+/// Says that slices that nobody maintains send clients to pods that have gone.
+pub(super) fn gone(pods: &[Text], slices: &[Text]) -> String {
+    let (noun, send) = if slices.len() == 1 { ("slice", "sends") } else { ("slices", "send") };
+    let pod = if pods.len() == 1 { "pod that has ended" } else { "pods that have ended" };
+    format!(
+        "{noun} {}, which nobody maintains, {send} clients to {} {pod}: {}",
+        names(slices),
+        pods.len(),
+        names(pods)
+    )
+}
+
+pub(super) fn gone_remedy(service: &ObjectKey, slices: &[Text], is_attached: bool) -> Remedy {
+    let slices: Vec<&str> = slices.iter().map(|slice| &**slice).collect();
+    let show = Step::kubectl_in(
+        &service.namespace,
+        [&["get", "endpointslice"], &*slices, &["-o", "yaml", "--show-managed-fields"]].concat(),
+    );
+    let sentence = match is_attached {
+        true => {
+            "Look why the endpoint selector controller leaves them: does it run, and do its events on the Service name a right that it lacks or another maker? Until then, delete the slices: clients reach addresses that other pods may have by now"
+        }
+        false => {
+            "Look why the endpoint selector controller leaves them: does it run? Until then, delete the slices: clients reach addresses that other pods may have by now"
+        }
+    };
+    Remedy::ask(EndpointsWriter, sentence).shown_by([show])
+}
+
+/// Says that a slice of another controller stays after a take-over.
+pub(super) fn kept(
+    selector: &str,
+    slice: &str,
+    by: Option<&Text>,
+    is_certain: bool,
+    endpoints: Option<&Text>,
+) -> String {
+    let what = endpoints
+        .map_or_else(|| "it".to_owned(), |name| format!("the Endpoints {name}, from which it is mirrored,"));
+    let why = match by {
+        Some(by) if is_certain => {
+            format!("{by} wrote {what} and not a controller, although its label says so")
+        }
+        Some(by) => format!(
+            "{by} wrote {what} in the form of a controller, and may be kube-controller-manager under another name"
+        ),
+        None => format!("nothing tells who wrote {what}"),
+    };
+    format!("slice {slice} stays beside those of EndpointSelector {selector}, and nobody updates it: {why}")
+}
+
+pub(super) fn kept_remedy(
+    service: &ObjectKey,
+    slice: &str,
+    by: Option<&Text>,
+    is_certain: bool,
+    endpoints: Option<&Text>,
+) -> Remedy {
+    let (kind, name) = endpoints.map_or(("endpointslice", slice), |endpoints| ("endpoints", &**endpoints));
+    let show =
+        Step::kubectl_in(&service.namespace, ["get", kind, name, "-o", "yaml", "--show-managed-fields"]);
+    let what = if endpoints.is_some() { format!("the Endpoints {name}") } else { format!("slice {slice}") };
+    let sentence = match by {
+        Some(by) if !is_certain => format!(
+            "If {by} is the program that runs kube-controller-manager here, give kube-endpoint-manager --controller-field-managers={by}, which then deletes what it left; if not, delete {what} once nothing needs it"
+        ),
+        _ => format!("Delete {what} if it is left over"),
+    };
+    Remedy::ask(EndpointsWriter, sentence).shown_by([show])
 }
 
 /// Says that no controller has seen an EndpointSelector.
@@ -191,14 +332,14 @@ impl Fault {
                 endpoint_selector,
                 format!("Correct EndpointSelector {endpoint_selector} as the message says"),
             ),
-            Self::EndpointSelectorOverridden { endpoint_selector } => Remedy::ask(
-                ServiceOwner,
-                format!(
-                    "Remove the annotation {ANNOTATION_ENDPOINT_SELECTOR}, or remove spec.selector if EndpointSelector {endpoint_selector} should select the pods"
-                ),
-            ),
+            Self::EndpointSelectorOverridden { endpoint_selector, rehearsal } => {
+                overridden_remedy(service, endpoint_selector, rehearsal)
+            }
             Self::HandOverHeld { endpoint_selector, .. } => held_remedy(service, endpoint_selector.as_ref()),
             Self::EndpointSelectorUnserved { .. } => unserved_remedy(),
+            Self::SliceKept { slice, by, is_certain, endpoints, .. } => {
+                kept_remedy(service, slice, by.as_ref(), *is_certain, endpoints.as_ref())
+            }
             Self::SelectsUnlabelled { endpoint_selector, .. } => correct(
                 service,
                 endpoint_selector,

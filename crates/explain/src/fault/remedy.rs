@@ -7,8 +7,8 @@ use kube_endpoint_core_model::{ObjectKey, Text};
 
 use super::text::{and, names};
 use super::{
-    Fault, UnusedSlice, addresses, attached, consumers, elsewhere, families, ports, selector, topology,
-    undeclared, unserved,
+    Fault, UnusedSlice, addresses, annotations, attached, consumers, elsewhere, families, ports, selector,
+    topology, undeclared, unserved,
 };
 use crate::pod_reason::{capital, held};
 use crate::remedy::Person::{ClusterAdministrator, EndpointsWriter, ServiceOwner};
@@ -136,6 +136,9 @@ impl Fault {
                 )
                 .shown_by(managers)
             }
+            Self::MissingPodsServed { left, is_attached, .. } if !left.is_empty() => {
+                attached::gone_remedy(service, left, *is_attached)
+            }
             Self::MissingPodsServed { is_attached: true, .. } => attached::unserved_remedy(),
             Self::MissingPodsServed { .. } => Remedy::ask(
                 ClusterAdministrator,
@@ -238,6 +241,8 @@ impl Fault {
                 )
                 .then([remove])
             }
+            Self::RetirementIgnored { by, .. } => annotations::retirement_remedy(service, by.is_some()),
+            Self::AnnotationMistyped { mistyped, .. } => annotations::mistyped_remedy(service, mistyped),
             Self::AddressNotMirrored { .. } => {
                 Remedy::ask(EndpointsWriter, "Correct the addresses, or write EndpointSlices yourself")
             }
@@ -284,7 +289,8 @@ impl Fault {
             | Self::EndpointSelectorUnserved { .. }
             | Self::SelectsUnlabelled { .. }
             | Self::NobodyLeads { .. }
-            | Self::ReadinessWithoutEffect { .. } => Remedy::default(),
+            | Self::ReadinessWithoutEffect { .. }
+            | Self::SliceKept { .. } => Remedy::default(),
             Self::EndpointsWrittenByOthers { by, .. } => {
                 let by = by.as_deref().unwrap_or("the other client");
                 Remedy::ask(

@@ -6,8 +6,8 @@ use kube_endpoint_core_model::Text;
 use kube_endpoint_core_model::well_known::LABEL_HEADLESS;
 
 use super::{
-    Fault, LocalPolicy, NoPods, UnusedSlice, addresses, attached, consumers, elsewhere, families, ports,
-    selector, topology, undeclared, unserved,
+    Fault, LocalPolicy, NoPods, UnusedSlice, addresses, annotations, attached, consumers, elsewhere,
+    families, ports, selector, topology, undeclared, unserved,
 };
 use crate::consumers::kube_proxy::LABEL_SERVICE_PROXY_NAME;
 use crate::finding::Problem;
@@ -55,16 +55,20 @@ impl fmt::Display for Fault {
             Self::NoPodMatches { selector, endpoint_selector: Some(name), cause } => {
                 write!(f, "EndpointSelector {name} selects no pod: {selector}{}", cause.text())
             }
-            Self::EndpointSelectorNotFound { endpoint_selector, is_served, is_name, others } => {
-                f.write_str(&attached::not_found(endpoint_selector, *is_served, *is_name, others))
+            Self::EndpointSelectorNotFound { endpoint_selector, is_served, is_name, others, namespaces } => {
+                f.write_str(&attached::not_found(endpoint_selector, *is_served, *is_name, others))?;
+                f.write_str(&attached::elsewhere(namespaces))
             }
             Self::EndpointSelectorInvalid { endpoint_selector, reason } => {
                 f.write_str(&attached::invalid(endpoint_selector, reason))
             }
-            Self::EndpointSelectorOverridden { endpoint_selector } => write!(
-                f,
-                "the Service has a selector, so EndpointSelector {endpoint_selector}, which it names, has no effect"
-            ),
+            Self::EndpointSelectorOverridden { endpoint_selector, rehearsal } => {
+                f.write_str(&attached::overridden(endpoint_selector, rehearsal))
+            }
+            Self::RetirementIgnored { value, by } => {
+                f.write_str(&annotations::retirement_ignored(value, by.as_deref()))
+            }
+            Self::AnnotationMistyped { mistyped, .. } => f.write_str(&annotations::mistyped(mistyped)),
             Self::HandOverHeld { endpoint_selector, slices } => {
                 f.write_str(&attached::held(endpoint_selector.as_ref(), slices))
             }
@@ -76,6 +80,9 @@ impl fmt::Display for Fault {
                 "EndpointSelector {endpoint_selector} selects pods without any label, too: {selector}"
             ),
             Self::NobodyLeads { leads, .. } => leads.fmt(f),
+            Self::SliceKept { endpoint_selector, slice, by, is_certain, endpoints } => f.write_str(
+                &attached::kept(endpoint_selector, slice, by.as_ref(), *is_certain, endpoints.as_ref()),
+            ),
             Self::ReadinessWithoutEffect { endpoint_selector } => write!(
                 f,
                 "publishNotReadyAddresses publishes all pods, so spec.readiness of EndpointSelector {endpoint_selector} has no effect"
@@ -238,6 +245,9 @@ impl fmt::Display for Fault {
             Self::PortNameAmbiguous { name, first, others, pods } => {
                 f.write_str(&undeclared::ambiguous(name, first, others, pods))
             }
+            Self::MissingPodsServed { pods, left, .. } if !left.is_empty() => {
+                f.write_str(&attached::gone(pods, left))
+            }
             Self::MissingPodsServed { pods, .. } => {
                 let (pod, does) = if pods.len() == 1 { ("pod", "does") } else { ("pods", "do") };
                 write!(
@@ -342,7 +352,8 @@ impl Problem for Fault {
             Self::TopologyHintsWithheld { .. } => Code::TopologyHintsWithheld,
             Self::DistributionOverridden { .. } => Code::DistributionOverridden,
             Self::ClusterUnserved(_) => Code::ClusterUnserved,
-            Self::AnnotationIgnored { .. } => Code::AnnotationIgnored,
+            Self::AnnotationIgnored { .. } | Self::RetirementIgnored { .. } => Code::AnnotationIgnored,
+            Self::AnnotationMistyped { .. } => Code::AnnotationMistyped,
             Self::EndpointsNotMirrored { .. } => Code::EndpointsNotMirrored,
             Self::AddressNotMirrored { .. } => Code::AddressNotMirrored,
             Self::NoAddressesWritten => Code::NoAddressesWritten,
@@ -376,6 +387,7 @@ impl Problem for Fault {
             Self::SelectsUnlabelled { .. } => Code::SelectsUnlabelled,
             Self::NobodyLeads { .. } => Code::NobodyLeads,
             Self::ReadinessWithoutEffect { .. } => Code::ReadinessWithoutEffect,
+            Self::SliceKept { .. } => Code::SliceKept,
         }
     }
 
@@ -383,7 +395,9 @@ impl Problem for Fault {
         match self {
             Self::NotKnown { open: Open::NoTraffic, .. }
             | Self::ServiceTerminating { none_is_left: true, .. }
+            | Self::AnnotationMistyped { none_is_left: true, .. }
             | Self::MissingPodsServed { none_is_left: true, .. } => Severity::Error,
+            Self::MissingPodsServed { left, .. } if !left.is_empty() => Severity::Error,
             Self::NoPodMatches { cause: NoPods::ScaledToZero { .. }, .. } => Severity::Info,
             Self::ServiceLabelIgnored { known: 0, .. } => Severity::Info,
             Self::PortNotDeclared { not_declared, .. } => not_declared.severity(),

@@ -6,14 +6,14 @@ use kube_endpoint_core_model::endpoint_selector::Condition;
 use kube_endpoint_core_model::well_known::{
     ENDPOINTSLICE_CONTROLLER, MIRRORING_CONTROLLER, SELECTOR_CONTROLLER,
 };
-use kube_endpoint_core_model::{EndpointSelector, EndpointSlice, LabelSelector, StringMap, Text};
+use kube_endpoint_core_model::{EndpointSelector, EndpointSlice, LabelSelector, ObjectKey, StringMap, Text};
 
 use super::Looked;
-use crate::Fault;
 use crate::fault::{Behind, NoPods};
 use crate::hand_over::made_by_controller;
 use crate::leader::is_without_effect;
-use crate::selection::{Selection, is_name, overridden};
+use crate::selection::{Selection, is_name};
+use crate::{Fault, Rehearsal};
 
 /// The maximum number of names of other EndpointSelectors in a message.
 const OTHERS: usize = 3;
@@ -30,8 +30,10 @@ impl Looked<'_> {
         match self.selection {
             Selection::None | Selection::NotKnown { .. } => {}
             Selection::Own(_) => {
-                if let Some(name) = overridden(self.service) {
-                    faults.push(Fault::EndpointSelectorOverridden { endpoint_selector: name.clone() });
+                if let Some(name) = self.service.rehearsed_selector() {
+                    let rehearsal = Rehearsal::of(objects, self.service, name, self.now, self.options);
+                    let endpoint_selector = name.clone();
+                    faults.push(Fault::EndpointSelectorOverridden { endpoint_selector, rehearsal });
                 }
                 if !held.is_empty() {
                     faults.push(Fault::HandOverHeld { endpoint_selector: None, slices: names(held) });
@@ -45,8 +47,11 @@ impl Looked<'_> {
                 });
             }
             Selection::Unusable { name, object: None } => {
+                let key = ObjectKey { namespace: self.service.key.namespace.clone(), name: name.clone() };
+                let elsewhere = self.options.other_namespaces.then(|| objects.namespaces_of_selector(&key));
                 faults.push(Fault::EndpointSelectorNotFound {
                     endpoint_selector: name.clone(),
+                    namespaces: elsewhere.unwrap_or_default(),
                     is_served: !objects.serves_no_selectors,
                     is_name: is_name(name),
                     others: objects.selectors_of(&self.service.key.namespace).take(OTHERS).cloned().collect(),

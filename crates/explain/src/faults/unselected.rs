@@ -163,6 +163,7 @@ impl Looked<'_> {
             pods: missing.into_iter().collect(),
             none_is_left: self.counts.receiving == Some(0),
             is_attached: matches!(self.selection, Selection::Attached { .. }),
+            left: Vec::new(),
         })
     }
 

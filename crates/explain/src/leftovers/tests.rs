@@ -224,11 +224,40 @@ fn endpoints_of_a_service_without_a_selector_are_judged_by_the_other_slices() {
     };
     assert!(is_made(json!({"labels": {}})));
     assert!(!is_made(json!({"managedFields": written_by("kubectl-create", "f:subsets")})));
-    assert!(!is_made(json!({"managedFields": null})));
+    // These stay, with the reason.
+    assert!(is_made(json!({"managedFields": null})));
+    assert!(is_made(json!({"managedFields": written_by("hyperkube", "f:subsets")})));
     assert!(!is_made(json!({"annotations": {ANNOTATION_LEADER: "{}"}})));
     assert!(!is_made(json!({"deletionTimestamp": "2026-01-01T00:00:00Z"})));
     let of_service = self::slice(ENDPOINTSLICE_CONTROLLER, "web", &json!([]));
     assert!(!Managed::read(OutputKind::EndpointSlice, &of_service).unwrap().unwrap().is_made_from_pods());
+}
+
+#[test]
+fn what_may_be_a_controllers_is_kept_with_the_reason() {
+    let kept = |kind, metadata: &Value| {
+        let object = Managed::read(kind, metadata).unwrap().unwrap();
+        assert!(object.is_made_from_pods());
+        let endpoint_selector = Some("db".into());
+        let remains = Remains { endpoint_selector, mirrored: Vec::new(), missed: Vec::new() };
+        match object.judge_without_selector(remains) {
+            Judgement::Kept(why) => why,
+            other => panic!("{other:?}"),
+        }
+    };
+    let mut of_unknown = slice(ENDPOINTSLICE_CONTROLLER, "web", &json!([]));
+    of_unknown["managedFields"] = json!([]);
+    let mut copied = of_unknown.clone();
+    copied["managedFields"] = written_by("kubectl-edit", "f:endpoints");
+    let kept = [
+        kept(
+            OutputKind::Endpoints,
+            &endpoints(&json!({"managedFields": written_by("hyperkube", "f:subsets")})),
+        ),
+        kept(OutputKind::EndpointSlice, &of_unknown),
+        kept(OutputKind::EndpointSlice, &copied),
+    ];
+    insta::assert_snapshot!(kept.join("\n"));
 }
 
 #[test]

@@ -212,6 +212,7 @@ fn check<'a>(inputs: &Inputs<'a>) -> Result<(&'a Endpoints, &'a Service), Refusa
     }
     match inputs.provenance.maker(Content::Endpoints, &CONTROLLERS) {
         Maker::Controller(by) => return Err(Refusal::OfController { key: key.clone(), by }),
+        Maker::Uncertain(_) => return Err(Refusal::MakerUnknown(key.clone())),
         Maker::Unknown if endpoints.metadata.labels.get(LABEL_ENDPOINTS_MANAGED_BY).is_some() => {
             return Err(Refusal::MakerUnknown(key.clone()));
         }
@@ -312,7 +313,7 @@ fn notes(
         ));
     }
     let by = match inputs.provenance.last_writer(Content::Endpoints, &CONTROLLERS) {
-        Maker::SomebodyElse(by) | Maker::Controller(by) => by.to_string(),
+        Maker::SomebodyElse(by) | Maker::Controller(by) | Maker::Uncertain(by) => by.to_string(),
         Maker::Unknown => "An unknown client".to_owned(),
     };
     notes.push(format!(

@@ -29,6 +29,8 @@ struct InNamespace {
     /// Names of objects by their writer that is no controller.
     written: BTreeMap<String, Names>,
     unknown: Names,
+    /// Names of objects that a client wrote in the form of a controller.
+    uncertain: BTreeMap<String, Names>,
 }
 
 impl EndpointsObjects {
@@ -58,6 +60,7 @@ impl EndpointsObjects {
         match provenance.maker(Content::Endpoints, &CONTROLLERS) {
             Maker::Controller(_) => {}
             Maker::SomebodyElse(name) => of.written.entry(name.to_string()).or_default().add(&key.name),
+            Maker::Uncertain(name) => of.uncertain.entry(name.to_string()).or_default().add(&key.name),
             Maker::Unknown => of.unknown.add(&key.name),
         }
         Ok(())
@@ -105,6 +108,16 @@ pub(super) fn evidence(objects: &EndpointsObjects, kube_dns: bool) -> Findings {
             let remedy =
                 "`kubectl endpoints retire --convert NAMESPACE/NAME` prints EndpointSlices in their place.";
             add(EvidenceKind::Writer, what, remedy);
+        }
+        for (writer, names) in &of.uncertain {
+            let what = format!(
+                "{writer} wrote Endpoints {names} in the form of a controller, and may be kube-controller-manager under \
+                 another name; they are not deleted"
+            );
+            let remedy = format!(
+                "If it is, give kube-endpoint-manager --controller-field-managers={writer}, which then retires them."
+            );
+            add(EvidenceKind::Writer, what, &remedy);
         }
         if of.unknown != Names::default() {
             let what = format!("Endpoints {} do not tell who wrote them; they are not deleted", of.unknown);

@@ -119,7 +119,7 @@ impl Report {
             return;
         }
         document.heading("Leases");
-        let mut table = Table::new(2, &["LEASE", "STATE", "SINCE", "HOLDER"]);
+        let mut table = Table::new(2, &["LEASE", "STATE", "SINCE", "WRITES", "HOLDER"]);
         for lease in &self.leases {
             let (state, emphasis) = match lease.state {
                 LeaseState::Held => ("held", Emphasis::Good),
@@ -132,6 +132,7 @@ impl Report {
                 span(lease.lease.to_string(), Emphasis::Strong),
                 span(state, emphasis),
                 plain(since.unwrap_or_default()),
+                plain(&*lease.writes),
                 plain(&*lease.holder),
             ]);
         }

@@ -103,7 +103,7 @@ fn services_that_send_a_pod_traffic_are_counted() {
         let cluster = services.iter().enumerate().fold(cluster, add);
         let objects = Objects::read(cluster.objects().iter().cloned()).unwrap();
         let keys: Vec<ObjectKey> = objects.services().cloned().collect();
-        let plan = |key| Planned::new(&objects, key, &objects.topology(0.0), &Options::default());
+        let plan = |key| Planned::new(&objects, key, &objects.topology(0.0), now(), &Options::default());
         let cluster = keys.iter().fold(cluster, |cluster, key| {
             plan(key).slice_writes().fold(cluster, |cluster, writes| cluster.apply(writes))
         });

@@ -26,7 +26,7 @@ fn now() -> Timestamp {
 /// Endpoints.
 fn settled(cluster: Cluster) -> Cluster {
     let objects = Objects::read(cluster.objects().iter().cloned()).unwrap();
-    let planned = Planned::new(&objects, &key(), &objects.topology(0.0), &Options::default());
+    let planned = Planned::new(&objects, &key(), &objects.topology(0.0), now(), &Options::default());
     let cluster = planned.slice_writes().fold(cluster, |cluster, writes| cluster.apply(writes));
     planned.endpoints_writes().fold(cluster, |cluster, writes| cluster.apply(writes))
 }

@@ -3,6 +3,7 @@
 //!
 //! Evidence is an answer to a consistent read with a lower version than this process has read
 //! before, confirmed by a second one a second later, or a complete list that contradicts the store.
+//! Without the confirmation the reflectors list, since the server may have passed the version.
 //! A watch or a bookmark is no evidence: a server whose watch cache is behind sends old versions
 //! too.
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
-use kube_endpoint_core_model::ResourceVersion;
+use kube_endpoint_core_model::{ResourceVersion, Text};
 use kube_endpoint_watch_channel as watch;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -18,7 +18,7 @@ use crate::reflector::history::History;
 use crate::reflector::status::KindFailure;
 use crate::{Kind, Kinds, Scope, WatchedNamespaces};
 
-/// The shortest time between two relists of all kinds because a store differed from the server.
+/// The shortest time between two relists of all kinds because stores may differ from the server.
 const DIFFERED: Duration = Duration::from_secs(600);
 
 /// The progress of all kinds.
@@ -80,6 +80,28 @@ struct StreamState {
 /// can wait until they are listed.
 fn awaitable(kinds: Kinds) -> Kinds {
     kinds.iter().filter(|kind| *kind != Kind::Leases).collect()
+}
+
+/// Returns the streams whose failure, if any, may pass soon, or all if no other is left: then the
+/// kind itself fails.
+fn readable(streams: &Streams) -> impl Iterator<Item = &StreamProgress> {
+    let lasts = |stream: &Stream| stream.progress.has_lasting_failure();
+    let all = streams.iter().all(lasts);
+    streams.iter().filter(move |stream| all || !lasts(stream)).map(|stream| &*stream.progress)
+}
+
+impl StreamProgress {
+    fn is_synced(&self) -> bool {
+        self.state.lock().synced
+    }
+
+    fn has_lasting_failure(&self) -> bool {
+        self.failure.lock().as_ref().is_some_and(KindFailure::lasts)
+    }
+
+    fn is_forbidden(&self) -> bool {
+        self.failure.lock().as_ref().is_some_and(KindFailure::is_forbidden)
+    }
 }
 
 /// Returns the streams of these scopes, with the progress that those of `before` have made.
@@ -160,21 +182,23 @@ impl Progress {
         ScopesReceiver(self.of(kind).subscribe())
     }
 
-    /// Returns the lowest version up to which all lists and watches of a kind have read.
+    /// Returns the lowest version up to which all lists and watches of a kind have read, apart from
+    /// the [unreadable](Self::unreadable) namespaces.
     pub(crate) fn lowest_version(&self, kind: Kind) -> ResourceVersion {
-        let versions = self.streams(kind);
-        let versions = versions.iter().map(|stream| stream.progress.state.lock().position);
+        let streams = self.streams(kind);
+        let versions = readable(&streams).map(|stream| stream.state.lock().position);
         versions.min().unwrap_or_default()
     }
 
     /// Returns how long ago the server last sent something to the list and watch of a kind that has
-    /// waited the longest, or `None` before the kind is synced.
+    /// waited the longest, or `None` before the kind is synced. [Unreadable](Self::unreadable)
+    /// namespaces do not count.
     pub(crate) fn lag(&self, kind: Kind) -> Option<Duration> {
         if !self.synced.borrow().contains(kind) {
             return None;
         }
         let streams = self.streams(kind);
-        let received = streams.iter().filter_map(|stream| stream.progress.state.lock().received);
+        let received = readable(&streams).filter_map(|stream| stream.state.lock().received);
         let longest = received.min().map(|received| received.elapsed());
         if streams.is_empty() { Some(Duration::ZERO) } else { longest }
     }
@@ -228,15 +252,22 @@ impl Progress {
         state.last_event = None;
         let differs = std::mem::take(&mut state.suspected) && lost;
         drop(state);
-        if !differs {
-            return;
+        if differs {
+            self.require_lists_for_doubt();
         }
+    }
+
+    /// Makes the reflectors list all kinds because stores may differ from the server, at most once
+    /// in ten minutes. Returns true if they do.
+    pub(crate) fn require_lists_for_doubt(&self) -> bool {
         let now = Instant::now();
         let mut last = self.differed.lock();
-        if last.is_none_or(|last| now - last >= DIFFERED) {
+        let is_due = last.is_none_or(|last| now - last >= DIFFERED);
+        if is_due {
             *last = Some(now);
             self.require_lists();
         }
+        is_due
     }
 
     /// Forgets how far a list and watch has read, since that says nothing about the history that
@@ -252,6 +283,14 @@ impl Progress {
         for kind in Kind::ALL {
             self.streams(kind).iter().for_each(|stream| stream.progress.relist.notify_one());
         }
+    }
+
+    /// Makes a reflector list because the server's version of its kind was lower, although a second
+    /// read did not confirm it, and the others too: the server may have passed the positions of
+    /// all.
+    pub(crate) fn version_was_lower(&self, kind: Kind, scope: &Scope) {
+        self.suspect(kind, scope);
+        self.require_lists_for_doubt();
     }
 
     /// Makes a reflector list because its store may differ from the server.
@@ -272,38 +311,57 @@ impl Progress {
     }
 
     /// Records that a store holds a complete list and that the cluster has called the handlers for
-    /// it. Returns true if the whole kind is synced.
+    /// it. Returns true if it is the first one of this list and watch.
     pub(crate) fn mark_synced(&self, kind: Kind, scope: &Scope) -> bool {
+        let mut is_first = false;
         if let Some(stream) = self.stream(kind, scope) {
             let mut state = stream.state.lock();
-            state.synced = true;
+            is_first = !std::mem::replace(&mut state.synced, true);
             state.listed = state.began_list.take().or(state.listed);
         }
         self.listed.notify_waiters();
-        let all_synced = self.is_complete(kind);
-        if all_synced {
+        self.update_synced(kind);
+        is_first
+    }
+
+    fn update_synced(&self, kind: Kind) {
+        if self.is_complete(kind) {
             self.synced.send_if_modified(|synced| {
                 let is_new = !synced.contains(kind);
                 *synced = synced.with(kind);
                 is_new
             });
         }
-        all_synced
     }
 
-    /// Returns true if the store has applied a list of each list and watch of a kind.
+    /// Returns true if the store has applied a list of each list and watch of a kind, apart from
+    /// those whose requests keep failing while others succeed: nobody waits for a namespace that
+    /// cannot be read. Stays true once it is true, but for Leases, whose scopes change.
     pub(crate) fn is_complete(&self, kind: Kind) -> bool {
-        self.streams(kind).iter().all(|stream| stream.progress.state.lock().synced)
+        if kind != Kind::Leases && self.synced.borrow().contains(kind) {
+            return true;
+        }
+        let streams = self.streams(kind);
+        let is_done = |stream: &Stream| stream.progress.is_synced() || stream.progress.has_lasting_failure();
+        streams.iter().all(is_done)
+            && (streams.is_empty() || streams.iter().any(|it| it.progress.is_synced()))
     }
 
     /// Returns true if the store has applied a list of this list and watch.
     pub(crate) fn is_synced(&self, kind: Kind, scope: &Scope) -> bool {
-        self.stream(kind, scope).is_some_and(|stream| stream.state.lock().synced)
+        self.stream(kind, scope).is_some_and(|stream| stream.is_synced())
     }
 
     /// Returns true if the store has applied a list that covers a namespace.
     pub(crate) fn is_covered(&self, kind: Kind, namespace: &str) -> bool {
-        self.covering(kind, namespace).is_some_and(|stream| stream.state.lock().synced)
+        self.covering(kind, namespace).is_some_and(|stream| stream.is_synced())
+    }
+
+    /// Returns true if the store has applied a list that covers a namespace and began at `since` or
+    /// later.
+    pub(crate) fn is_listed_since(&self, kind: Kind, namespace: &str, since: Instant) -> bool {
+        let listed = self.covering(kind, namespace).and_then(|stream| stream.state.lock().listed);
+        listed.is_some_and(|listed| listed >= since)
     }
 
     /// Replaces the kinds that [`Self::synced`] waits for.
@@ -320,6 +378,11 @@ impl Progress {
     pub(crate) fn unsynced(&self) -> Kinds {
         let (awaited, synced) = (*self.awaited.borrow(), *self.synced.borrow());
         awaitable(awaited).iter().filter(|kind| !synced.contains(*kind)).collect()
+    }
+
+    /// Returns true if the stores have applied lists of these kinds that cover a namespace.
+    pub(crate) fn covers(&self, kinds: Kinds, namespace: &str) -> bool {
+        awaitable(kinds).iter().all(|kind| self.is_covered(kind, namespace))
     }
 
     pub(crate) fn has_synced_kinds(&self, kinds: Kinds) -> bool {
@@ -345,29 +408,39 @@ impl Progress {
         let _ = self.synced.subscribe().wait_for(|synced| synced.contains_all(kinds)).await;
     }
 
-    /// Returns the failure of a kind that began first, among those that last.
+    /// Returns the failure of a kind that began first, among those that last. Failures of
+    /// [unreadable](Self::unreadable) namespaces are not the kind's.
     pub(crate) fn failure(&self, kind: Kind) -> Option<KindFailure> {
         let streams = self.streams(kind);
-        let failures = streams.iter().filter_map(|stream| stream.progress.failure.lock().clone());
+        let failures = readable(&streams).filter_map(|stream| stream.failure.lock().clone());
         failures.min_by_key(|failure| failure.since)
     }
 
-    /// Records a failed request, or `None` after one that succeeded. Then returns what
-    /// [`Self::failure`] returns.
-    pub(crate) fn set_failure(
-        &self,
-        kind: Kind,
-        scope: &Scope,
-        failure: Option<KindFailure>,
-    ) -> Option<KindFailure> {
+    /// Returns the namespaces in which requests for a kind keep failing, with the failures, while
+    /// others succeed.
+    pub(crate) fn unreadable(&self, kind: Kind) -> Vec<(Text, KindFailure)> {
+        let streams = self.streams(kind);
+        let failing = streams.iter().filter_map(|stream| {
+            let failure = stream.progress.failure.lock().clone().filter(KindFailure::lasts)?;
+            Some((stream.scope.namespace()?.into(), failure))
+        });
+        let failing: Vec<_> = failing.collect();
+        if failing.len() == streams.len() { Vec::new() } else { failing }
+    }
+
+    /// Records a failed request, or `None` after one that succeeded.
+    pub(crate) fn set_failure(&self, kind: Kind, scope: &Scope, failure: Option<KindFailure>) {
         if let Some(stream) = self.stream(kind, scope) {
             *stream.failure.lock() = failure;
+            // Nobody waits for it any more, perhaps.
+            self.listed.notify_waiters();
+            self.update_synced(kind);
         }
-        self.failure(kind)
     }
 
     /// Waits until the store has applied a list that began at `since` or later, in each namespace
-    /// that has a list of its own. Makes the reflectors without such a list begin one.
+    /// that has a list of its own, unless the server forbids it. Makes the reflectors without such
+    /// a list begin one.
     pub(crate) async fn relist(&self, kind: Kind, since: Instant) {
         let is_since = |at: Option<Instant>| at.is_some_and(|at| at >= since);
         let is_listed = |stream: &StreamProgress| is_since(stream.state.lock().listed);
@@ -379,7 +452,11 @@ impl Progress {
         }
         loop {
             let listed = self.listed.notified();
-            if self.streams(kind).iter().all(|stream| is_listed(&stream.progress)) {
+            let streams = self.streams(kind);
+            let is_done = |stream: &Stream| is_listed(&stream.progress) || stream.progress.is_forbidden();
+            if streams.iter().all(is_done)
+                && (streams.is_empty() || streams.iter().any(|stream| is_listed(&stream.progress)))
+            {
                 return;
             }
             listed.await;

@@ -79,8 +79,7 @@ pub async fn run<T: Object>(
                 reflector.abort();
                 // Nobody needs these objects any more.
                 cluster.apply_in(scope, StreamEvent::<T>::restarted(Vec::new(), ResourceVersion::default()));
-                let failure = cluster.inner.progress.failure(T::KIND);
-                cluster.metrics(T::KIND).set_failing(failure.map(|failure| failure.reason));
+                cluster.update_failure_metrics(T::KIND);
             }
             stays
         });
@@ -249,7 +248,7 @@ impl<T: Object> Reflector<'_, T> {
         };
         let is_synced = self.cluster.inner.progress.is_synced(T::KIND, &self.scope);
         failure.log(T::KIND, &self.scope, is_synced, delay);
-        self.record_failure(Some(failure));
+        self.cluster.record_failure(T::KIND, &self.scope, Some(failure));
         delay
     }
 

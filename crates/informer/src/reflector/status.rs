@@ -7,7 +7,8 @@ use tokio::time::Instant;
 use crate::metrics::WatchErrorReason;
 use crate::{Kind, Scope};
 
-/// After this many failures of any sort, a reflector logs an error if it has never listed the kind.
+/// After this many failures of any sort, a reflector logs an error if it has never listed the kind,
+/// and nobody waits for it if others of the kind succeed.
 const FAILURES_BEFORE_ERROR: u32 = 3;
 
 /// The status of a kind: synced or not, and the failure of its requests.
@@ -17,7 +18,8 @@ pub struct KindStatus {
     /// True if the store holds a complete list and the cluster has called the handlers for it; for
     /// pods only if a handler wants them. Stays true once it is true.
     pub synced: bool,
-    /// The last failed list or watch, or `None` if a request has succeeded since.
+    /// The last failed list or watch, or `None` if a request has succeeded since. Failures of
+    /// single namespaces do not count ([`Cluster::unreadable`](crate::Cluster::unreadable)).
     pub failure: Option<KindFailure>,
 }
 
@@ -60,8 +62,19 @@ impl KindFailure {
         let group = kind.api_group();
         let group =
             if group.is_empty() { "the core API group".to_owned() } else { format!("API group {group}") };
-        (self.code == Some(403))
+        self.is_forbidden()
             .then(|| format!("verb {} on resource {} in {group}", self.verb.as_str(), kind.name()))
+    }
+
+    /// Returns true if the server forbids the request.
+    pub(crate) fn is_forbidden(&self) -> bool {
+        self.code == Some(403)
+    }
+
+    /// Returns true if the next attempt will hardly succeed: the server forbids the request, or it
+    /// has failed repeatedly.
+    pub(crate) fn lasts(&self) -> bool {
+        self.is_forbidden() || self.failures >= FAILURES_BEFORE_ERROR
     }
 
     /// Logs the failure as an error if the server forbade the request, or if the reflector has

@@ -20,8 +20,10 @@ use crate::{ApiClient, Cluster, Kind, Object, ReflectorOptions, Scope, WatchedNa
 
 /// The shortest time between two checks on an open watch.
 const MIN_INTERVAL: Duration = Duration::from_secs(10);
-/// The reflector reads a lower version a second time after this time before it counts: connections
-/// may have moved between servers that disagree, or a cache may have answered one read.
+/// The reflector reads a lower version a second time after this time before it counts as evidence:
+/// connections may have moved between servers that disagree, or a cache may have answered one read.
+/// If the second read is not lower, the reflector lists the kind: the server may have passed the
+/// position within this time, with other objects than before.
 const CONFIRMATION: Duration = Duration::from_secs(1);
 /// After a second requested check within this time, the reflector lists the kind even if the
 /// server's version is not lower, at most once in this time.
@@ -44,7 +46,7 @@ pub(crate) struct VersionChecks {
 struct Running {
     /// The position when the check was sent.
     from: ResourceVersion,
-    answer: BoxFuture<'static, Result<(), ListWatchError>>,
+    answer: BoxFuture<'static, Result<Compared, ListWatchError>>,
 }
 
 impl VersionChecks {
@@ -90,8 +92,11 @@ impl VersionChecks {
                 self.requested = false;
                 Err(error)
             }
-            Ok(()) => {
-                tracing::debug!(resource = T::KIND.name(), position = %from, "compared versions");
+            Ok(compared) => {
+                tracing::debug!(resource = T::KIND.name(), position = %from, ?compared, "compared versions");
+                if compared == Compared::LowerOnce {
+                    progress.version_was_lower(T::KIND, scope);
+                }
                 if std::mem::take(&mut self.requested) && self.is_unexplained_again(now) {
                     progress.suspect(T::KIND, scope);
                 }
@@ -125,6 +130,14 @@ impl VersionChecks {
     }
 }
 
+/// The server's version of a kind, compared with one that this process read before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Compared {
+    NotLower,
+    /// The first read had a lower version, and the second one had not.
+    LowerOnce,
+}
+
 /// Compares the server's version of a kind with one that this process read before.
 ///
 /// # Errors
@@ -136,16 +149,25 @@ pub(crate) async fn compare<T: Object>(
     target: Target,
     idle_timeout: Duration,
     position: ResourceVersion,
-) -> Result<(), ListWatchError> {
+) -> Result<Compared, ListWatchError> {
     let read = async || server_version::<T>(client.clone(), target.clone(), idle_timeout).await;
     if read().await? >= position {
-        return Ok(());
+        return Ok(Compared::NotLower);
     }
     sleep(CONFIRMATION).await;
     match read().await? {
         server if server < position => Err(ListWatchError::VersionWentBack { server, position }),
-        _ => Ok(()),
+        _ => Ok(Compared::LowerOnce),
     }
+}
+
+/// The server's version of a kind is not known.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct VersionUnknown {
+    /// True if the server forbids to list the kind, in each of the watched namespaces.
+    pub is_forbidden: bool,
+    message: String,
 }
 
 /// Returns the server's current version of a kind, from a consistent list of at most one object:
@@ -161,39 +183,44 @@ pub async fn server_version_of(
     watched: &WatchedNamespaces,
     kind: Kind,
     limit: Duration,
-) -> Result<Option<ResourceVersion>, String> {
-    let client = client.clone();
-    // A list of one namespace has the version of the whole server.
-    let scope = watched.scopes(kind).into_iter().next().unwrap_or(Scope::All);
+) -> Result<Option<ResourceVersion>, VersionUnknown> {
     let asked = async {
         match kind {
-            Kind::Pods => server_version::<Pod>(client, Target::new(&Pod::RESOURCE, &scope), limit).await,
-            Kind::Services => {
-                server_version::<Service>(client, Target::new(&Service::RESOURCE, &scope), limit).await
-            }
-            Kind::Nodes => server_version::<Node>(client, Target::new(&Node::RESOURCE, &scope), limit).await,
-            Kind::EndpointSlices => {
-                server_version::<EndpointSlice>(client, Target::new(&EndpointSlice::RESOURCE, &scope), limit)
-                    .await
-            }
-            Kind::Endpoints => {
-                server_version::<Endpoints>(client, Target::new(&Endpoints::RESOURCE, &scope), limit).await
-            }
-            Kind::EndpointSelectors => {
-                let target = Target::new(&EndpointSelector::RESOURCE, &scope);
-                server_version::<EndpointSelector>(client, target, limit).await
-            }
-            Kind::Leases => {
-                server_version::<Lease>(client, Target::new(&Lease::RESOURCE, &scope), limit).await
-            }
+            Kind::Pods => readable_version::<Pod>(client, watched, limit).await,
+            Kind::Services => readable_version::<Service>(client, watched, limit).await,
+            Kind::Nodes => readable_version::<Node>(client, watched, limit).await,
+            Kind::EndpointSlices => readable_version::<EndpointSlice>(client, watched, limit).await,
+            Kind::Endpoints => readable_version::<Endpoints>(client, watched, limit).await,
+            Kind::EndpointSelectors => readable_version::<EndpointSelector>(client, watched, limit).await,
+            Kind::Leases => readable_version::<Lease>(client, watched, limit).await,
         }
     };
     match timeout(limit, asked).await {
         Ok(Ok(version)) => Ok(Some(version)),
         Ok(Err(error)) if !kind.is_always_served() && error.is_not_served() => Ok(None),
-        Ok(Err(error)) => Err(error.to_string()),
-        Err(_) => Err(format!("no answer within {limit:?}")),
+        Ok(Err(error)) => {
+            Err(VersionUnknown { is_forbidden: error.code() == Some(403), message: error.to_string() })
+        }
+        Err(_) => Err(VersionUnknown { is_forbidden: false, message: format!("no answer within {limit:?}") }),
     }
+}
+
+/// Asks in one namespace after the other until one may be read: a list of any of them has the
+/// version of the whole server.
+async fn readable_version<T: Object>(
+    client: &ApiClient,
+    watched: &WatchedNamespaces,
+    idle_timeout: Duration,
+) -> Result<ResourceVersion, ListWatchError> {
+    let ask = |scope| server_version::<T>(client.clone(), Target::new(&T::RESOURCE, &scope), idle_timeout);
+    let mut scopes = watched.scopes(T::KIND).into_iter();
+    let mut answer = ask(scopes.next().unwrap_or(Scope::All)).await;
+    for scope in scopes {
+        if answer.as_ref().is_err_and(|error| error.code() == Some(403)) {
+            answer = ask(scope).await;
+        }
+    }
+    answer
 }
 
 /// Returns the server's current version of a kind, from a list of at most one object.

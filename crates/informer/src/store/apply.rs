@@ -200,8 +200,14 @@ impl Cluster {
     /// Records that the store has applied a complete list and the cluster has called handlers for
     /// its objects.
     pub(crate) fn mark_synced<T: Object>(&self, scope: &Scope) {
-        if self.inner.progress.mark_synced(T::KIND, scope) {
+        let is_first = self.inner.progress.mark_synced(T::KIND, scope);
+        if self.inner.progress.is_complete(T::KIND) {
             self.metrics(T::KIND).synced.set(1.0);
+        }
+        if let Some(namespace) = scope.namespace().filter(|_| is_first) {
+            for handler in self.handlers().iter() {
+                handler.on_first_listed(T::KIND, namespace);
+            }
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, atomic};
 
 use kube_endpoint_core_model::change::PodChange;
 use kube_endpoint_core_model::{EndpointSelector, ObjectKey, Pod, ResourceVersion, Service};
@@ -315,16 +315,14 @@ impl Cluster {
     }
 
     /// Lets reflectors list and watch the Leases that EndpointSelectors name.
-    fn update_lease_scopes(&self) {
-        let watched = self.watched_namespaces();
+    pub(crate) fn update_lease_scopes(&self) {
+        let by_namespace = self.inner.leases_by_namespace.load(atomic::Ordering::Relaxed);
         let scopes = {
             let index = self.inner.index.read();
-            watched.lease_scopes(index.lease_namespaces().cloned())
+            self.watched_namespaces().lease_scopes(index.lease_namespaces().cloned(), by_namespace)
         };
-        let progress = &self.inner.progress;
-        progress.set_scopes(Kind::Leases, scopes);
-        let is_synced = progress.is_complete(Kind::Leases);
-        self.metrics(Kind::Leases).synced.set(if is_synced { 1.0 } else { 0.0 });
+        self.inner.progress.set_scopes(Kind::Leases, scopes);
+        self.update_failure_metrics(Kind::Leases);
     }
 
     fn notify_selector(&self, change: &Change<EndpointSelector>, services: &[ObjectKey]) {

@@ -79,10 +79,14 @@ impl WatchedNamespaces {
     ///
     /// A watch of a namespace brings no renewals of nodes. One watch for the cluster costs less
     /// than many, but asks for the right to read all Leases. It is not used if the namespaces are
-    /// named.
-    pub(crate) fn lease_scopes(&self, namespaces: impl Iterator<Item = Text>) -> Vec<Scope> {
+    /// named, or if it is forbidden: `by_namespace`.
+    pub(crate) fn lease_scopes(
+        &self,
+        namespaces: impl Iterator<Item = Text>,
+        by_namespace: bool,
+    ) -> Vec<Scope> {
         let namespaces: Vec<Text> = namespaces.filter(|namespace| **namespace != *NODE_LEASES).collect();
-        if namespaces.len() > MOST_LEASE_NAMESPACES && self.namespaces.is_empty() {
+        if namespaces.len() > MOST_LEASE_NAMESPACES && self.namespaces.is_empty() && !by_namespace {
             return vec![Scope::All];
         }
         namespaces.into_iter().map(Scope::Namespace).collect()
@@ -137,7 +141,8 @@ mod tests {
         let names = |count: usize| (0..count).map(|number| Text::from(format!("n{number:02}")));
         let named = WatchedNamespaces::named(["a"]);
         let check = |watched: &WatchedNamespaces, count: usize, want: usize| {
-            let scopes = watched.lease_scopes(names(count));
+            assert_eq!(watched.lease_scopes(names(count), true).len(), count);
+            let scopes = watched.lease_scopes(names(count), false);
             assert_eq!(scopes.len(), want, "{count}");
             assert_eq!(scopes.contains(&Scope::All), count > 20 && want == 1);
         };

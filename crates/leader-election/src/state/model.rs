@@ -1,5 +1,6 @@
 //! A model test: several candidates on one simulated Lease, with clocks that differ, lost and late
-//! answers, watches that lose events, and processes that are suspended, stopped and killed.
+//! answers, watches that lose events, and processes that are suspended, stopped and killed, and
+//! that take the Lease back from the former process in their place.
 //!
 //! The laws:
 //!
@@ -74,14 +75,16 @@ proptest! {
 #[test]
 fn the_model_reaches_what_it_is_about() {
     let mut changes = 0;
-    let mut told = 0;
+    let (mut told, mut took_back) = (0, 0);
     for seed in 0..20 {
         let setup = Setup { seed, candidates: 3, faults: 30, disturbances: 10, has_watch: seed % 2 == 0 };
         let mut world = World::new(setup);
         world.run();
         changes += world.leaders.len();
         told += world.told;
+        took_back += world.took_back;
     }
     assert!(changes > 60, "{changes} leaders in 20 runs");
     assert!(told > 5, "{told} leaders were told about last writes");
+    assert!(took_back > 5, "{took_back} leaders took the Lease back");
 }

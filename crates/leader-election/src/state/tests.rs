@@ -28,6 +28,8 @@ enum Input {
     /// A watch shows a version that is older than what is known.
     ShowsOlder(&'static str),
     Stop,
+    /// A proof that the process `b` has ended.
+    BHasEnded,
 }
 
 mod leader;
@@ -66,9 +68,10 @@ fn lease(record: &str, version: u64) -> Lease {
 }
 
 impl Script {
-    fn new() -> Self {
+    fn new(reserve_for: Duration) -> Self {
         let start = Instant::now();
-        let election = Election::new(ElectorOptions::new("kube-system", "l", "a"), 1, start);
+        let options = ElectorOptions { reserve_for, ..ElectorOptions::new("kube-system", "l", "a") };
+        let election = Election::new(options, 1, start);
         Self { election, start, now: start, version: 100, last_read: "", sent: None }
     }
 
@@ -107,6 +110,7 @@ impl Script {
                 self.election.event(event, self.now);
             }
             ShowsOlder(record) => self.election.event(Event::Applied(lease(record, 1)), self.now),
+            BHasEnded => self.election.take_back_from("b".into()),
             Stop => {
                 let last_writes = [("endpointslices", ResourceVersion(99))].into_iter().collect();
                 self.election.stop(Some(last_writes), self.now);
@@ -142,10 +146,11 @@ impl Script {
         };
         if let Leadership::Leading { until, predecessor } = self.election.leadership() {
             text += &format!(", leads until {}", self.ms(until));
-            if let Some(Predecessor { wrote_until, last_writes }) = predecessor {
+            if let Some(Predecessor { wrote_until, was_killed, last_writes }) = predecessor {
                 let version = last_writes.get("endpointslices");
                 let version = version.map_or_else(|| "?".to_owned(), |version| version.to_string());
-                text += &format!(" after {version} at {}", self.ms(wrote_until));
+                let killed = if was_killed { ", taken back" } else { "" };
+                text += &format!(" after {version} at {}{killed}", self.ms(wrote_until));
             }
         }
         if let Leadership::Contested { holder } = self.election.leadership() {
@@ -171,7 +176,12 @@ impl Script {
 
 /// Plays the inputs, and compares what the candidate does after each of them.
 fn check(steps: &[(Input, &str)]) {
-    let mut script = Script::new();
+    check_reserving(Duration::ZERO, steps);
+}
+
+/// The same with a candidate that reserves a Lease which does not exist.
+fn check_reserving(reserve_for: Duration, steps: &[(Input, &str)]) {
+    let mut script = Script::new(reserve_for);
     let mut before = Vec::new();
     for (input, want) in steps {
         script.happen(input.clone());

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
-use kube_endpoint_leader_election::{LEASE_HELD, MASTER_STATUS, SLOWPATH};
+use kube_endpoint_leader_election::{LEASE_HELD, LEASE_TAKEN_BACK, Leadership, MASTER_STATUS, SLOWPATH};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 use serde_json::json;
 
@@ -28,6 +28,7 @@ async fn metrics_are_client_gos_and_say_whether_the_lease_is_held() {
                 (MASTER_STATUS, DebugValue::Gauge(value)) => found.0 = Some(value.into_inner()),
                 (LEASE_HELD, DebugValue::Gauge(value)) => found.1 = Some(value.into_inner()),
                 (SLOWPATH, DebugValue::Counter(value)) => found.2 = value,
+                (LEASE_TAKEN_BACK, DebugValue::Counter(0)) => {}
                 other => panic!("{other:?}"),
             }
         }
@@ -49,6 +50,32 @@ async fn metrics_are_client_gos_and_say_whether_the_lease_is_held() {
     stop.send(None).unwrap();
     task.await.unwrap().unwrap();
     assert_eq!(values(), (Some(0.0), Some(0.0), 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_was_taken_back_is_counted_and_one_that_was_acquired_is_not() {
+    for (former, want) in [("a", 1), ("x", 0)] {
+        let recorder = DebuggingRecorder::new();
+        let snapshotter = recorder.snapshotter();
+        let _current = metrics::set_default_local_recorder(&recorder);
+        let server = server();
+        let mut leader = start(&server, "a");
+        leader.until_it_leads().await;
+        leader.kill().await;
+        let (elector, mut leadership) = elector(&server, "b");
+        let task = tokio::spawn(elector.with_former(former.to_owned()).run(pending()));
+        leadership.wait_for(|it| matches!(it, Leadership::Leading { .. })).await.unwrap();
+        pass(11).await;
+        let values = snapshotter.snapshot().into_vec().into_iter();
+        let counted: u64 = values
+            .map(|(key, .., value)| match (key.key().name(), value) {
+                (LEASE_TAKEN_BACK, DebugValue::Counter(value)) => value,
+                _ => 0,
+            })
+            .sum();
+        assert_eq!(counted, want, "{former}");
+        task.abort();
+    }
 }
 
 /// The alert NoLeader depends on this.

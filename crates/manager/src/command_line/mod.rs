@@ -137,6 +137,10 @@ impl CommandLine {
             let reason = "if the cluster's certificate authorities cannot be read, serving always goes on without them";
             ignored.push(("authentication-tolerate-lookup-failure", reason));
         }
+        if options.is_embedded() && options.leader_election.leader_elect_identity_file.is_some() {
+            let reason = "the API server of --embedded ends with the process, and the lease with it";
+            ignored.push(("leader-elect-identity-file", reason));
+        }
         let mut flags = flag_values(&command, &matches);
         // The defaults of these depend on other flags.
         flags.insert("leader-elect".to_owned(), options.elects_leader().to_string());

@@ -1,6 +1,8 @@
 //! Builds the controllers from the settings: when a process starts, and when it starts again from
 //! nothing because the server's storage went back.
 
+use std::sync::Arc;
+
 use kube_endpoint_api_client::ApiClient;
 use kube_endpoint_api_writer::{ApiWriter, Clock, DryRun, EventRecorder, RequestLimiter, WriteFence};
 use kube_endpoint_core_model::ObjectKey;
@@ -189,6 +191,7 @@ impl Build<'_> {
         let observer = self.audit.as_ref().map(|audit| audit.observer(name.as_str()));
         let mut writer = ApiWriter::new(self.client.clone(), limiter, agent)
             .with_fence(self.fence.clone())
+            .with_controllers(Arc::clone(&self.settings.controller_field_managers))
             .with_observer(observer);
         if self.settings.dry_run {
             writer = writer.with_dry_run(DryRun::new(name.as_str(), name.output_kind()));

@@ -6,7 +6,7 @@ use futures::future::BoxFuture;
 use kube_endpoint_api_client::ApiClient;
 use kube_endpoint_api_writer::{ApiWriter, Clock, EventRecorder, RequestLimiter, WriteFence};
 use kube_endpoint_leader_election::{
-    Elector, ElectorOptions, Ended, LastWrites, LeaderElectionError, Leadership, LeaseHealth,
+    Elector, ElectorOptions, Ended, LastWrites, LeaderElectionError, Leadership, LeaseHealth, LowerVersion,
 };
 use kube_endpoint_watch_channel as watch;
 use tokio::sync::oneshot;
@@ -42,6 +42,7 @@ pub(super) struct Candidate {
     leadership: watch::Receiver<Leadership>,
     events: EventRecorder,
     send_events: BoxFuture<'static, ()>,
+    former: Option<String>,
 }
 
 impl Candidate {
@@ -60,7 +61,8 @@ impl Candidate {
         let options = elector_options(settings, elector_seed);
         let (elector, leadership) = Elector::new(client, options, clock, elector_seed)?;
         let elector = elector.with_event_recorder(events.clone());
-        Ok(Self { elector, leadership, events, send_events: Box::pin(send_events) })
+        let former = settings.former.clone();
+        Ok(Self { elector, leadership, events, send_events: Box::pin(send_events), former })
     }
 
     /// Returns the liveness check of the elector.
@@ -77,6 +79,7 @@ fn elector_options(settings: &LeaderElectionSettings, seed: u64) -> ElectorOptio
         lease_duration: settings.lease_duration,
         renew_deadline: settings.renew_deadline,
         retry_period: settings.retry_period,
+        reserve_for: settings.reserve_for,
     }
 }
 
@@ -118,24 +121,27 @@ pub(super) enum Happening {
 }
 
 impl Election {
-    /// Starts the elector. The fence must be closed. The elector calls `report` with evidence that
-    /// the server's storage went back, and with the time at which it read the version that the
-    /// evidence contradicts.
+    /// Starts the elector. The fence must be closed. The elector calls `report` if the version of
+    /// the Lease went back.
     pub(super) fn start(
         candidate: Candidate,
         fence: WriteFence,
         take_over: TakeOver,
-        report: impl Fn(String, Instant) + Send + Sync + 'static,
+        report: impl Fn(LowerVersion) + Send + Sync + 'static,
     ) -> Self {
-        let Candidate { elector, leadership, events, send_events } = candidate;
+        let Candidate { elector, leadership, events, send_events, former } = candidate;
         let (stop, mut stopped) = oneshot::channel();
         let cluster = take_over.cluster.clone();
-        let elector = elector.with_history_observer(report);
+        let mut elector = elector.with_history_observer(report);
         let elector = tokio::spawn(async move {
-            tokio::select! {
+            let is_synced = tokio::select! {
                 biased;
                 _ = &mut stopped => return Ok(Ended::Standby),
-                _ = timeout(SYNC_TIMEOUT, cluster.synced()) => {}
+                synced = timeout(SYNC_TIMEOUT, cluster.synced()) => synced.is_ok(),
+            };
+            // A standby with complete caches works sooner than a process without.
+            if let Some(former) = former.filter(|_| is_synced) {
+                elector = elector.with_former(former);
             }
             // A new start replaces the stores while the elector runs; the old ones must leave
             // memory.
@@ -320,7 +326,7 @@ mod tests {
             inputs: Vec::new(),
             listed: watch::Sender::new(Kinds::default()).subscribe(),
         };
-        let mut election = Election::start(candidate, WriteFence::closed(), take_over, |_, _| {});
+        let mut election = Election::start(candidate, WriteFence::closed(), take_over, |_| {});
         let error = loop {
             if let Err(error) = election.next().await {
                 break error;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use kube_endpoint_informer::{Cluster, Handler, Kinds};
+use kube_endpoint_leader_election::LowerVersion;
 use kube_endpoint_watch_channel as watch;
 use parking_lot::{Mutex, RwLock};
 use tokio::time::Instant;
@@ -84,13 +85,17 @@ impl ManagerHandle {
         handlers.push(Box::new(make));
     }
 
-    /// Reports evidence that the server's storage went back. `read` is the time at which this
-    /// process read the version that the evidence contradicts; if the manager has replaced the
-    /// stores since, the evidence is out of date, and this ignores it.
-    pub(super) fn report_storage_went_back(&self, evidence: String, read: Instant) {
+    /// Reports that the version of the Lease went back. If the manager has replaced the stores
+    /// since this process read the higher version, that is out of date, and this ignores it.
+    pub(super) fn lease_went_back(&self, lower: LowerVersion) {
         let running = self.state.running.read();
-        if read >= running.since {
-            running.cluster.report_storage_went_back(evidence);
+        if lower.read < running.since {
+            return;
+        }
+        // Without a confirmation one server may have answered from an older state. If all lists
+        // have been made again lately, nothing but a new start is left that looks after this.
+        if lower.is_confirmed || !running.cluster.list_again_for_doubt() {
+            running.cluster.report_storage_went_back(lower.evidence);
         }
     }
 

@@ -50,7 +50,7 @@ impl Running {
         let (take_over, informers, stop_informers) = start_informers(&mut blueprint, cluster, handle.clone());
         let report = handle.clone();
         let election = manager.election.map(|candidate| {
-            let report = move |evidence, read| report.report_storage_went_back(evidence, read);
+            let report = move |lower| report.lease_went_back(lower);
             Election::start(candidate, fence.clone(), take_over, report)
         });
         let mut workers = NamedTasks::default();

@@ -11,6 +11,11 @@
 //! the lease shows all of them. It need not if the last list of its cache began after that, or if
 //! there was no leader before.
 //!
+//! If this process took the lease back from its former process, which was killed, requests of that
+//! process may still be carried out, after every list. The watches show them, as they show writes
+//! of other clients, and the controllers put right what they changed. Until such requests cannot
+//! happen any more, this process leaves its successor no last versions of their kinds.
+//!
 //! A kind that the controllers only read may be older than both if its requests fail: the network
 //! was broken, and the next attempt is a while off. The new leader then lists this kind.
 //!
@@ -93,9 +98,15 @@ impl TakeOver {
     /// soon hands them on.
     pub(super) fn begin(&self, predecessor: Option<Predecessor>) -> BoxFuture<'static, LastWrites> {
         let wrote_until = predecessor.as_ref().map(|it| it.wrote_until);
+        let was_killed = predecessor.as_ref().is_some_and(|it| it.was_killed);
         let last_writes = predecessor.map(|it| it.last_writes).unwrap_or_default();
         self.continue_from(&last_writes);
-        tracing::info!(%last_writes, "taking over");
+        if let Some(wrote_until) = wrote_until.filter(|_| was_killed) {
+            for kind in &self.outputs {
+                self.cluster.ledger(*kind).writes_abandoned(wrote_until.into_std());
+            }
+        }
+        tracing::info!(%last_writes, was_killed, "taking over");
         let mut this = self.clone();
         async move {
             // This fails if discovery has ended, as in a shutdown.
@@ -153,7 +164,8 @@ impl TakeOver {
 
     /// Asks for the server's version of a kind, and waits for the answer about an output. About an
     /// input it asks only if the informer has listed it, and waits for a limited time: perhaps
-    /// nobody can list it, and some controllers do not need it. Otherwise it returns `None`.
+    /// nobody can list it, and some controllers do not need it. Otherwise it returns `None`, as for
+    /// an output that the server forbids.
     async fn ask(&self, kind: Kind) -> Option<Asked> {
         // The position comes first: while the server answers, the cache may read past the answer.
         let position = |namespace: &str| self.cluster.position_in(kind, namespace);
@@ -161,9 +173,9 @@ impl TakeOver {
         let position = namespaces.map(|namespace| position(namespace)).fold(position(""), Ord::max);
         let answer = self.server_version(kind);
         let server = if self.outputs.contains(&kind) {
-            answer.await
+            answer.await?
         } else if self.cluster.has_synced_kinds([kind]) {
-            timeout(LONGEST_LAG, answer).await.ok()?
+            timeout(LONGEST_LAG, answer).await.ok()??
         } else {
             return None;
         };
@@ -173,7 +185,7 @@ impl TakeOver {
     /// Waits until the cache of a kind has read up to the version that the previous leader left.
     /// Returns this version if this process can hand it on to the next leader. If the version is
     /// unknown, waits for a list of an output that began at `wrote_until` or later: the previous
-    /// leader wrote nothing after that. Without a previous leader it waits for nothing, except for
+    /// leader began no write after that. Without a previous leader it waits for nothing, except for
     /// a list of an input whose last request failed.
     async fn catch_up(
         &self,
@@ -233,11 +245,12 @@ impl TakeOver {
         timeout(limit, reads).await.is_ok()
     }
 
-    /// Returns the server's current version of a kind, or `None` if the server does not serve the
-    /// kind. This asks until the server answers: a server without an answer would take no writes
-    /// either.
-    async fn server_version(&self, kind: Kind) -> Option<ResourceVersion> {
-        let mut reported = None;
+    /// Returns the server's current version of a kind, or `None` in the answer if the server does
+    /// not serve the kind. This asks until the server answers: a server without an answer would
+    /// take no writes either. But if it goes on to forbid the kind in all namespaces, this returns
+    /// `None`: the controllers of other kinds do not wait for that.
+    async fn server_version(&self, kind: Kind) -> Option<Option<ResourceVersion>> {
+        let (began, mut reported) = (Instant::now(), None);
         loop {
             let asked = Instant::now();
             let answer = kube_endpoint_informer::server_version_of(
@@ -256,13 +269,18 @@ impl TakeOver {
                             "the API server does not serve this kind any more; its versions are not compared"
                         );
                     }
-                    return version;
+                    return Some(version);
+                }
+                Err(error) if error.is_forbidden && began.elapsed() >= LONGEST_LIST => {
+                    let kind = kind.name();
+                    tracing::error!(kind, %error, "the server's version stays unknown; going on without");
+                    return None;
                 }
                 Err(error) if reported.as_ref() != Some(&error) => {
                     let kind = kind.name();
                     tracing::warn!(
                         kind,
-                        error,
+                        %error,
                         "the server's version is not known; it is asked until it answers"
                     );
                     reported = Some(error);

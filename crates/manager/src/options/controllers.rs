@@ -82,6 +82,11 @@ pub struct ControllerOptions {
     #[arg(long, value_name = "REASON")]
     pub endpoints_retired_accept: Option<String>,
 
+    /// Field managers under which kube-controller-manager writes in this cluster, besides its own
+    /// name, k3s, kubelite and microshift; the name is that of the program that it runs in
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub controller_field_managers: Vec<String>,
+
     /// How long a sync of mirrored slices waits after a change of a slice, to batch further
     /// changes, such as 500ms
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = go_duration::parse)]

@@ -1,5 +1,6 @@
 //! Flags of leader election.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgAction, Args};
@@ -7,8 +8,8 @@ use clap::{ArgAction, Args};
 use super::values::boolean;
 use crate::go_duration;
 
-/// Flags of leader election. They are kube-controller-manager's, except `--leader-elect-identity`
-/// and the default of the Lease's name.
+/// Flags of leader election. They are kube-controller-manager's, except `--leader-elect-identity`,
+/// `--leader-elect-identity-file`, `--leader-elect-reserve-for` and the default of the Lease's name.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Leader election")]
 pub struct LeaderElectionOptions {
@@ -33,6 +34,11 @@ pub struct LeaderElectionOptions {
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = go_duration::parse)]
     pub leader_elect_retry_period: Duration,
 
+    /// If the Lease does not exist yet, create it reserved: the replicas wait this long, or until
+    /// somebody releases it. 0 lets the first replica lead
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = go_duration::parse)]
+    pub leader_elect_reserve_for: Duration,
+
     /// Kind of the object that serves as lock; only `leases` is supported
     #[arg(long, value_name = "RESOURCE", default_value = "leases")]
     pub leader_elect_resource_lock: String,
@@ -49,4 +55,10 @@ pub struct LeaderElectionOptions {
     /// random suffix
     #[arg(long, value_name = "NAME")]
     pub leader_elect_identity: Option<String>,
+
+    /// File that this replica locks and leaves its identity in: after a crash, the next process of
+    /// its container takes the Lease back at once. It lies in a volume that outlives the container,
+    /// and no other replica uses it; default: a crash costs the lease duration
+    #[arg(long, value_name = "FILE")]
+    pub leader_elect_identity_file: Option<PathBuf>,
 }

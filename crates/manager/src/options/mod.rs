@@ -86,9 +86,10 @@ impl Options {
     /// Takes a flag with an empty path for one that the user did not give, as
     /// kube-controller-manager does: scripts write `--client-ca-file=`.
     pub(crate) fn unset_empty_paths(&mut self) {
-        let Self { api_server, serving, auth, .. } = self;
+        let Self { api_server, leader_election, serving, auth, .. } = self;
         let paths = [
             &mut api_server.kubeconfig,
+            &mut leader_election.leader_elect_identity_file,
             &mut serving.tls_cert_file,
             &mut serving.tls_private_key_file,
             &mut serving.cert_dir,

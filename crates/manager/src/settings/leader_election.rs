@@ -10,6 +10,9 @@ use crate::options::LeaderElectionOptions;
 /// to this much longer than the period.
 const JITTER_PERCENT: u32 = 120;
 
+/// `kubectl endpoints doctor` takes a Lease that lasts less for one of a program.
+const SHORTEST_RESERVATION: Duration = Duration::from_secs(3600);
+
 /// The settings with which replicas elect the one that writes. The rules are those of client-go's
 /// package `leaderelection`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,12 +23,17 @@ pub struct LeaderElectionSettings {
     /// host name and its seed. Candidates on one host that may share a seed call
     /// [`Self::set_default_identity`] first.
     pub identity: Option<String>,
+    /// The identity of a process that is known to have ended: the manager takes its Lease back.
+    /// [`Self::open_identity_file`] sets it.
+    pub former: Option<String>,
     /// The time that a standby waits after the last renewal that it saw, before it takes the Lease.
     pub lease_duration: Duration,
     /// The time for which the leader tries to renew before it gives up; less than `lease_duration`.
     pub renew_deadline: Duration,
     /// Time between two attempts; 1.2 times this is less than `renew_deadline`.
     pub retry_period: Duration,
+    /// How long a Lease is reserved that does not exist yet; zero if the first replica leads.
+    pub reserve_for: Duration,
 }
 
 impl Default for LeaderElectionSettings {
@@ -36,9 +44,11 @@ impl Default for LeaderElectionSettings {
             namespace: "kube-system".into(),
             name: "kube-endpoint-manager".into(),
             identity: None,
+            former: None,
             lease_duration: Duration::from_secs(15),
             renew_deadline: Duration::from_secs(10),
             retry_period: Duration::from_secs(2),
+            reserve_for: Duration::ZERO,
         }
     }
 }
@@ -78,6 +88,11 @@ impl TryFrom<&LeaderElectionOptions> for LeaderElectionSettings {
         if lease.as_secs() > i32::MAX as u64 {
             return Err(invalid("--leader-elect-lease-duration", lease, "it is too long".into()));
         }
+        let reserve = options.leader_elect_reserve_for;
+        if !reserve.is_zero() && reserve < SHORTEST_RESERVATION || reserve.as_secs() > i32::MAX as u64 {
+            let why = "write 0, or from 1h to 596523h; the reservation ends when somebody releases the Lease";
+            return Err(invalid("--leader-elect-reserve-for", reserve, why.into()));
+        }
         let lock = &*options.leader_elect_resource_lock;
         if lock != "leases" {
             return Err(InvalidOption::new(
@@ -101,9 +116,11 @@ impl TryFrom<&LeaderElectionOptions> for LeaderElectionSettings {
             namespace: named("--leader-elect-resource-namespace", &options.leader_elect_resource_namespace)?,
             name: named("--leader-elect-resource-name", &options.leader_elect_resource_name)?,
             identity,
+            former: None,
             lease_duration: lease,
             renew_deadline: renew,
             retry_period: retry,
+            reserve_for: reserve,
         })
     }
 }

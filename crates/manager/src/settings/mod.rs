@@ -9,10 +9,12 @@ mod sharding;
 mod tracing;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube_endpoint_api_client::ContentType;
-use kube_endpoint_core_model::LabelSelector;
+use kube_endpoint_core_model::maker::is_tool;
+use kube_endpoint_core_model::{LabelSelector, Text};
 use kube_endpoint_informer::{PodLogOptions, ReflectorOptions, Shard};
 
 use crate::controller_name::ControllerName;
@@ -77,6 +79,8 @@ pub struct Settings {
     pub endpoints_batch_period: Duration,
     /// The Services without v1 Endpoints.
     pub retirement: RetirementSettings,
+    /// Field managers under which kube-controller-manager writes, besides the known ones, sorted.
+    pub controller_field_managers: Arc<[Text]>,
     /// Delay between a change of a mirrored slice and its sync, to batch further changes.
     pub mirroring_batch_period: Duration,
     /// Shortest time between two resyncs of all Services and Endpoints. Each resync waits up to
@@ -130,6 +134,7 @@ impl Default for Settings {
             endpoint_slice_batch_period: Duration::ZERO,
             endpoints_batch_period: Duration::ZERO,
             retirement: RetirementSettings::default(),
+            controller_field_managers: Arc::default(),
             mirroring_batch_period: Duration::ZERO,
             min_resync_period: Duration::from_secs(12 * 3600),
             topology_node_tolerance: 0.1,
@@ -240,6 +245,7 @@ impl TryFrom<&Options> for Settings {
             endpoint_slice_batch_period: controllers.endpointslice_updates_batch_period,
             endpoints_batch_period: controllers.endpoint_updates_batch_period,
             retirement: RetirementSettings::new(controllers)?,
+            controller_field_managers: field_managers(&controllers.controller_field_managers)?,
             mirroring_batch_period: controllers.mirroring_endpointslice_updates_batch_period,
             min_resync_period: min_resync_period(controllers.min_resync_period)?,
             shutdown_timeout: controllers.controller_shutdown_timeout,
@@ -269,6 +275,29 @@ fn controllers_of(options: &Options) -> Vec<String> {
         .then(|| ControllerName::EndpointSelector.as_str().to_owned()),
     );
     words.collect()
+}
+
+/// Checks `--controller-field-managers`. Controllers may delete what a listed client wrote.
+fn field_managers(names: &[String]) -> Result<Arc<[Text]>, InvalidOption> {
+    const OPTION: &str = "--controller-field-managers";
+    let names = names.iter().map(|name| name.trim()).filter(|name| !name.is_empty());
+    let mut names: Vec<&str> = names.collect();
+    if let Some(name) =
+        names.iter().find(|name| name.contains('/') || !name.chars().all(|it| it.is_ascii_graphic()))
+    {
+        let why = "write field managers as metadata.managedFields shows them, such as k3s";
+        return Err(InvalidOption::new(OPTION, name, why));
+    }
+    if let Some(name) = names.iter().find(|name| is_tool(name)) {
+        return Err(InvalidOption::new(
+            OPTION,
+            name,
+            "this is a tool with which people write objects of their own",
+        ));
+    }
+    names.sort_unstable();
+    names.dedup();
+    Ok(names.into_iter().map(Text::from).collect())
 }
 
 /// Checks `--min-resync-period`: a manager that syncs everything many times a second does nothing
@@ -326,6 +355,7 @@ mod tests {
             "--leader-elect-lease-duration=30s",
             "--leader-elect-renew-deadline=20s",
             "--leader-elect-retry-period=5s",
+            "--leader-elect-reserve-for=168h",
             "--leader-elect-resource-lock=leases",
             "--leader-elect-resource-name=shard-a",
             "--leader-elect-resource-namespace=default",
@@ -335,9 +365,11 @@ mod tests {
             namespace: "default".into(),
             name: "shard-a".into(),
             identity: Some("one".into()),
+            former: None,
             lease_duration: Duration::from_secs(30),
             renew_deadline: Duration::from_secs(20),
             retry_period: Duration::from_secs(5),
+            reserve_for: Duration::from_secs(7 * 24 * 3600),
         };
         assert_eq!(got.unwrap().leader_election, Some(want));
     }
@@ -388,6 +420,14 @@ mod tests {
     }
 
     #[test]
+    fn field_managers_are_added_once_each() {
+        let added = |words: &[&str]| settings(words).unwrap().controller_field_managers.join(" ");
+        assert_eq!(added(&[]), "");
+        let both = ["--controller-field-managers=b, a,b", "--controller-field-managers=a"];
+        assert_eq!(added(&both), "a b");
+    }
+
+    #[test]
     fn traces_are_settled_by_their_flags() {
         let check = |words: &[&str], want: Option<(&str, u32)>| {
             let want = want.map(|(endpoint, rate)| TracingSettings {
@@ -422,6 +462,7 @@ mod tests {
             &["--leader-elect-retry-period=0"],
             &["--leader-elect-renew-deadline=2.4s"],
             &["--leader-elect-lease-duration=10s"],
+            &["--leader-elect-reserve-for=59m"],
             &["--leader-elect-resource-lock=endpoints"],
             &["--leader-elect-resource-name="],
             &["--leader-elect-resource-namespace=a/b"],
@@ -456,6 +497,8 @@ mod tests {
             &["--endpoints-retired-namespaces=a", "--endpoints-default=retired"],
             &["--endpoints-retired-accept="],
             &["--endpoints-retired-accept= "],
+            &["--controller-field-managers=hyperkube,kube/v1"],
+            &["--controller-field-managers=kubectl-edit"],
         ]
         .map(|words| settings(words).unwrap_err());
         insta::assert_snapshot!(errors.join("\n"));

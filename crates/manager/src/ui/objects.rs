@@ -32,7 +32,15 @@ pub(super) fn options(settings: &Settings) -> Options {
 
 /// Returns the kinds that the caches hold. They depend on the controllers that run.
 pub(super) fn known(cluster: &Cluster) -> Known {
-    let is_known = |kind| cluster.has_synced_kinds([kind]);
+    known_if(|kind| cluster.has_synced_kinds([kind]))
+}
+
+/// Returns the kinds that the caches hold of a namespace.
+pub(super) fn known_in(cluster: &Cluster, namespace: &str) -> Known {
+    known_if(|kind| cluster.has_listed(kind, namespace))
+}
+
+fn known_if(is_known: impl Fn(Kind) -> bool) -> Known {
     Known {
         pods: is_known(Kind::Pods),
         nodes: is_known(Kind::Nodes),

@@ -6,7 +6,7 @@ use kube_endpoint_core_model::{ObjectKey, Text, Timestamp};
 use kube_endpoint_explain::{
     Code, Known, Lint, LintOptions, LintReport, Objects, Options, Rank, Remedy, Severity, lint,
 };
-use kube_endpoint_informer::Cluster;
+use kube_endpoint_informer::{Cluster, Kind};
 
 use super::objects::{self, STEP, keys_of};
 
@@ -72,7 +72,11 @@ impl Problems {
         let mut batch = Batch::new(cluster, known);
         let mut namespace = next_namespace(cluster, None);
         while let Some(name) = namespace {
-            batch.add(cluster, &name);
+            // Outputs would seem to be missing.
+            let kinds = [Kind::Pods, Kind::Services, Kind::Nodes, Kind::EndpointSlices, Kind::Endpoints];
+            if cluster.covers(kinds, &name) {
+                batch.add(cluster, &name);
+            }
             if batch.size >= BATCH {
                 found.add(&batch.objects, &options, before, &mut late);
                 batch = Batch::new(cluster, known);
@@ -213,7 +217,7 @@ impl Batch {
 #[cfg(test)]
 mod tests {
     use kube_endpoint_core_model::{EndpointSlice, Service};
-    use kube_endpoint_informer::{Kind, StreamEvent};
+    use kube_endpoint_informer::StreamEvent;
     use serde_json::json;
 
     use super::*;

@@ -299,7 +299,7 @@ impl Shared {
 
     fn explanation(&self, key: &ObjectKey) -> Option<Explained> {
         let cluster = self.manager.cluster();
-        let known = objects::known(&cluster);
+        let known = objects::known_in(&cluster, &key.namespace);
         let (objects, nearby) = objects::of_service(&cluster, key, known)?;
         let options = self.options.clone().with_known(known);
         let topology = objects.topology(options.slices.topology_node_tolerance);

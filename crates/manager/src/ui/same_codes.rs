@@ -95,7 +95,7 @@ fn the_page_and_the_plugin_say_the_same_in_the_same_order() {
     options.other_namespaces = false;
     let mut differ = BTreeMap::new();
     for (file, fault) in manifests() {
-        let settled = fault.settled(&options);
+        let settled = fault.settled(now(), &options);
         let of_plugin = Objects::read(settled.objects().iter().filter(is_cached).cloned()).unwrap();
         let linted = lint(&of_plugin, now(), &options, &LintOptions::default());
         let plugin: Vec<_> =
@@ -149,7 +149,7 @@ fn page_of(caches: &Caches, known: Known) -> (Explanation, String) {
 #[test]
 fn the_page_tells_the_state_of_an_attached_service() {
     let mut pages = Vec::new();
-    let settled = |file: &str| manifests().remove(file).unwrap().settled(&Options::default());
+    let settled = |file: &str| manifests().remove(file).unwrap().settled(now(), &Options::default());
     for (state, file) in [
         ("attached", "ep095-selects-unlabelled.yaml"),
         ("held", "ep093-hand-over-held.yaml"),
@@ -168,7 +168,7 @@ fn the_page_tells_the_state_of_an_attached_service() {
 #[test]
 fn a_page_without_endpoint_selectors_does_not_say_that_one_is_missing() {
     let fault = manifests().remove("ep095-selects-unlabelled.yaml").unwrap();
-    let settled = fault.settled(&Options::default());
+    let settled = fault.settled(now(), &Options::default());
     let mut objects = settled.objects().to_vec();
     objects.retain(|object| object["kind"] != "EndpointSelector");
     let caches = caches(&objects);

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 use super::replica::{Replica, leader_and_standby, seconds, server_with, settings};
 
 /// Returns type, reason and message of all events about the Lease, in the order of their creation.
-fn messages(server: &EmbeddedApiServer) -> Vec<String> {
+pub(crate) fn messages(server: &EmbeddedApiServer) -> Vec<String> {
     let lease = server.get("leases", "kube-system", "kube-endpoint-manager").unwrap();
     let mut events: Vec<_> =
         server.list("events").into_iter().filter(|it| it["involvedObject"]["kind"] == "Lease").collect();

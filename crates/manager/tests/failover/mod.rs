@@ -9,4 +9,5 @@ mod restored;
 mod selectors;
 mod shutdown;
 mod standby;
+mod taken_back;
 mod views;

@@ -65,6 +65,7 @@ impl OrphanVerdict {
             Maker::SomebodyElse(user) if self.deletes() => {
                 Self::Kept(KeptReason::OfSomebodyElse(user.clone()))
             }
+            Maker::Uncertain(name) if self.deletes() => Self::Kept(KeptReason::MakerUncertain(name.clone())),
             Maker::Unknown if self.deletes() => Self::Kept(KeptReason::MakerUnknown),
             _ => self,
         }
@@ -87,6 +88,8 @@ pub enum KeptReason {
     WriterUnknown,
     /// This client, which is no controller, owns endpoints or ports of the slice.
     OfSomebodyElse(Text),
+    /// A client with this unknown field manager wrote the slice in the form of a controller.
+    MakerUncertain(Text),
     /// Nothing tells who made the slice.
     MakerUnknown,
 }
@@ -109,6 +112,10 @@ impl fmt::Display for KeptReason {
                 f.write_str("the Endpoints lack ready endpoints of them, and do not say who wrote them")
             }
             Self::OfSomebodyElse(user) => write!(f, "{user} wrote them, and not only a controller"),
+            Self::MakerUncertain(name) => write!(
+                f,
+                "{name} wrote them as a controller does; if it runs kube-controller-manager, name it in --controller-field-managers"
+            ),
             Self::MakerUnknown => f.write_str("their managedFields do not say who wrote them"),
         }
     }
@@ -143,7 +150,7 @@ pub fn judge_orphans(inputs: &OrphanInputs<'_>) -> Vec<OrphanVerdict> {
             Some(Maker::SomebodyElse(user)) => return OrphanVerdict::Redirected(user.clone()),
             Some(Maker::Controller(writer)) if truncated => KeptReason::Truncated(writer.clone()),
             Some(Maker::Controller(writer)) => KeptReason::OutOfDate(writer.clone()),
-            Some(Maker::Unknown) => KeptReason::WriterUnknown,
+            Some(Maker::Uncertain(_) | Maker::Unknown) => KeptReason::WriterUnknown,
         })
     };
     inputs.orphans.iter().map(judge).collect()

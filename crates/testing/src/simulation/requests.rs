@@ -27,7 +27,7 @@ impl<C> Simulation<C> {
 
     /// Returns the [`writes`](Self::writes), each with the milliseconds since the server started.
     pub fn timed_writes(&self) -> Vec<(u128, String)> {
-        self.take_log(|request| is_ours(request) && is_write(request))
+        self.take_log(|request| is_ours(request) && request.is_write())
     }
 
     fn take_log(&self, wanted: impl Fn(&RequestInfo) -> bool) -> Vec<(u128, String)> {
@@ -63,8 +63,4 @@ impl<C> Simulation<C> {
 /// Returns true if the controller sent the request and it is not for an event.
 fn is_ours(request: &RequestInfo) -> bool {
     request.user_agent == USER_AGENT && request.plural() != "events"
-}
-
-fn is_write(request: &RequestInfo) -> bool {
-    matches!(request.verb, "create" | "update" | "patch" | "delete")
 }

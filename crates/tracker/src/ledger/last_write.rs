@@ -66,6 +66,11 @@ impl LastWrite {
         self.lost_until = self.lost_until.max(Some(at + MAY_STILL_HAPPEN));
     }
 
+    /// Returns true if one of these writes may be carried out at this time.
+    pub(super) fn may_still_happen(&self, at: Instant) -> bool {
+        self.lost_until.is_some_and(|until| at < until)
+    }
+
     pub(super) fn continue_from(&mut self, version: Option<ResourceVersion>) {
         // A version of before may be one that the server does not have.
         self.newest = version;

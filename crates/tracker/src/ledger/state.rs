@@ -60,20 +60,13 @@ pub(crate) struct Object {
 
 #[derive(Debug)]
 pub(crate) enum Phase {
-    /// A write is in flight. `seen` is the latest state of the object that the cache has shown
-    /// since, and `uid` that of the object that exists since the last event.
-    InFlight { seen: Option<Seen>, uid: Option<Text> },
+    /// A write is in flight. `seen` is the version of the last event of the object that the cache
+    /// has shown since, and `uid` that of the object that exists since then, if there is one.
+    InFlight { seen: Option<ResourceVersion>, uid: Option<Text> },
     /// The server answered a create or an update of the owner's with this version.
     Written { owner: ObjectKey, version: ResourceVersion, created: bool },
     /// The server deleted the object.
     Deleted { uid: Text },
-}
-
-/// The latest version of an object that was seen, or its deletion, which is later than any version.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Seen {
-    Version(ResourceVersion),
-    Deleted,
 }
 
 impl Object {
@@ -102,7 +95,7 @@ impl Book {
             Phase::InFlight { seen, .. } => seen,
             Phase::Written { .. } | Phase::Deleted { .. } => None,
         };
-        let echo = Some(Seen::Version(version));
+        let echo = Some(version);
         // The echo may come before the answer.
         if seen >= echo {
             let differs = written.differs == Some(version);
@@ -124,7 +117,7 @@ impl Book {
         let deleted = self.objects.entry(object.clone()).or_insert_with(|| Object::in_flight(None));
         if let Phase::InFlight { seen, uid: existing } = &deleted.phase {
             let is_another = existing.as_ref().is_some_and(|existing| existing != uid);
-            if is_another || existing.is_none() && *seen == Some(Seen::Deleted) {
+            if is_another || existing.is_none() && seen.is_some() {
                 self.answered(owner, object);
                 self.remove(owner, object);
                 return is_another;
@@ -168,7 +161,7 @@ impl Book {
         let Some(tracked) = self.objects.get_mut(object) else { return Observation::Foreign };
         let observed = match &mut tracked.phase {
             Phase::InFlight { seen, uid: existing } => {
-                *seen = (*seen).max(Some(Seen::Version(version)));
+                *seen = (*seen).max(Some(version));
                 *existing = Some(uid.clone());
                 return Observation::InFlight;
             }
@@ -189,14 +182,25 @@ impl Book {
         observed
     }
 
-    pub(crate) fn observe_deleted(&mut self, object: &ObjectKey, uid: &Text) -> Observation {
+    pub(crate) fn observe_deleted(
+        &mut self,
+        object: &ObjectKey,
+        uid: &Text,
+        position: ResourceVersion,
+    ) -> Observation {
         let Some(tracked) = self.objects.get_mut(object) else { return Observation::Foreign };
-        if let Phase::InFlight { seen, uid: existing } = &mut tracked.phase {
-            *seen = Some(Seen::Deleted);
-            *existing = None;
-            return Observation::InFlight;
-        }
-        let is_own = matches!(&tracked.phase, Phase::Deleted { uid: deleted } if deleted == uid);
+        let is_own = match &mut tracked.phase {
+            Phase::InFlight { seen, uid: existing } => {
+                *seen = (*seen).max(Some(position));
+                *existing = None;
+                return Observation::InFlight;
+            }
+            // An earlier object of this name was deleted. The cache has yet to show the one that
+            // was written.
+            Phase::Written { version, .. } if position < *version => return Observation::Foreign,
+            Phase::Written { .. } => false,
+            Phase::Deleted { uid: deleted } => deleted == uid,
+        };
         self.objects.remove(object);
         if is_own { Observation::Own } else { Observation::Foreign }
     }

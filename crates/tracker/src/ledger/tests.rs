@@ -222,7 +222,9 @@ fn writes_that_another_ledger_abandoned_hide_the_version_like_lost_ones() {
     let fixture = Fixture::new();
     let start = now();
     let at = |seconds| start + Duration::from_secs(seconds);
+    assert!(!fixture.ledger.may_still_happen(at(0)));
     fixture.ledger.writes_abandoned(at(0));
+    assert!(fixture.ledger.may_still_happen(at(209)) && !fixture.ledger.may_still_happen(at(210)));
     fixture.begin_at(Verb::Create, at(1)).answered(version(3), version(1));
     assert_eq!(fixture.last_version(), None);
     fixture.begin_at(Verb::Create, at(210)).answered(version(4), version(1));

@@ -58,8 +58,8 @@ impl Fixture {
         self.0.observe_applied(Some(&owner()), &slice(name), &format!("uid-{name}").into(), at(version))
     }
 
-    fn sees_deleted(&self, name: &str) -> Observation {
-        self.0.observe_deleted(Some(&owner()), &slice(name), &format!("uid-{name}").into())
+    fn sees_deleted(&self, name: &str, version: u64) -> Observation {
+        self.0.observe_deleted(Some(&owner()), &slice(name), &format!("uid-{name}").into(), at(version))
     }
 
     fn stale(&self, position: u64, cached: &[&str]) -> bool {
@@ -129,8 +129,25 @@ fn a_foreign_change_before_the_answer_is_reported_with_the_answer() {
     assert_eq!(fixture.sees("a", 11), InFlight);
     assert!(write.answered(at(10), at(11)));
     let write = fixture.begin("b", Verb::Update(at(5)));
-    assert_eq!(fixture.sees_deleted("b"), InFlight);
+    assert_eq!(fixture.sees_deleted("b", 13), InFlight);
     assert!(write.answered(at(12), at(13)));
+    assert!(fixture.0.is_empty());
+}
+
+#[test]
+fn the_deletion_of_an_earlier_object_of_the_name_does_not_end_the_wait_for_a_create() {
+    let fixture = Fixture::new();
+    fixture.begin("a", Verb::Create).answered(at(10), at(5));
+    assert_eq!(fixture.sees_deleted("a", 7), Foreign);
+    assert!(fixture.stale(7, &[]), "the cache does not show the new object");
+    assert_eq!(fixture.sees("a", 10), Own);
+    assert!(fixture.0.is_empty());
+
+    let write = fixture.begin("a", Verb::Create);
+    assert_eq!(fixture.sees_deleted("a", 17), InFlight);
+    assert!(!write.answered(at(20), at(17)));
+    assert!(fixture.stale(17, &[]), "the same, if the event comes before the answer");
+    assert_eq!(fixture.sees_deleted("a", 21), Foreign);
     assert!(fixture.0.is_empty());
 }
 
@@ -140,7 +157,7 @@ fn a_cache_that_still_shows_a_deleted_object_is_stale() {
     fixture.delete("a");
     assert!(fixture.stale(50, &["a"]));
     assert_eq!(fixture.sees("a", 51), Own, "its deletion mark");
-    assert_eq!(fixture.sees_deleted("a"), Own);
+    assert_eq!(fixture.sees_deleted("a", 52), Own);
     assert!(!fixture.stale(52, &[]));
     assert!(fixture.0.is_empty());
 }
@@ -166,7 +183,7 @@ fn a_deletion_that_the_cache_never_shows_can_be_forgotten() {
 fn a_deletion_seen_before_the_answer_leaves_nothing() {
     let fixture = Fixture::new();
     let write = fixture.begin("a", Verb::Delete);
-    assert_eq!(fixture.sees_deleted("a"), InFlight);
+    assert_eq!(fixture.sees_deleted("a", 11), InFlight);
     assert!(!write.deleted(&"uid-a".into()));
     assert!(fixture.0.is_empty());
 }
@@ -178,7 +195,7 @@ fn another_object_under_the_name_that_was_seen_before_the_answer_is_reported() {
         let write = fixture.begin("a", Verb::Delete);
         assert_eq!(fixture.sees("a", 10), InFlight, "a change of the object that is deleted");
         if with_deletion {
-            assert_eq!(fixture.sees_deleted("a"), InFlight);
+            assert_eq!(fixture.sees_deleted("a", 11), InFlight);
         }
         let new = fixture.0.observe_applied(Some(&owner()), &slice("a"), &"uid-new".into(), at(12));
         assert_eq!(new, InFlight);
@@ -190,10 +207,10 @@ fn another_object_under_the_name_that_was_seen_before_the_answer_is_reported() {
 #[test]
 fn the_deletion_of_an_object_that_was_never_written_is_foreign() {
     let fixture = Fixture::new();
-    assert_eq!(fixture.sees_deleted("a"), Foreign, "right after a restart or a take-over");
+    assert_eq!(fixture.sees_deleted("a", 5), Foreign, "right after a restart or a take-over");
     fixture.write("b", 10);
     assert_eq!(fixture.sees("b", 10), Own);
-    assert_eq!(fixture.sees_deleted("b"), Foreign);
+    assert_eq!(fixture.sees_deleted("b", 12), Foreign);
 }
 
 #[test]
@@ -208,7 +225,7 @@ fn a_new_object_under_a_deleted_name_is_foreign() {
 #[test]
 fn the_deletion_of_an_object_that_was_gone_is_not_waited_for() {
     let fixture = Fixture::new();
-    assert_eq!(fixture.sees_deleted("a"), Foreign);
+    assert_eq!(fixture.sees_deleted("a", 5), Foreign);
     fixture.delete("a");
     assert!(!fixture.stale(10, &[]));
     assert!(fixture.0.is_empty());
@@ -220,7 +237,7 @@ fn a_service_recreated_within_one_batch_leaves_nothing_behind() {
     fixture.write("old", 10);
     // The Service is recreated before any sync, and the garbage collector deletes the old slice.
     assert_eq!(fixture.sees("old", 10), Own);
-    assert_eq!(fixture.sees_deleted("old"), Foreign);
+    assert_eq!(fixture.sees_deleted("old", 12), Foreign);
     fixture.write("new", 20);
     assert_eq!(fixture.sees("new", 20), Own);
     assert!(!fixture.stale(20, &["new"]));
@@ -287,7 +304,7 @@ fn a_write_that_the_cache_has_shown_is_dropped_without_another_sync() {
     assert_eq!(fixture.0.len(), (1, 2));
     assert_eq!(fixture.sees("b", 12), Own);
     assert!(fixture.stale(12, &["a", "b", "c"]), "the deletion has not come yet");
-    assert_eq!(fixture.sees_deleted("c"), Own);
+    assert_eq!(fixture.sees_deleted("c", 13), Own);
     assert!(fixture.0.is_empty());
 }
 
@@ -334,7 +351,7 @@ fn a_write_that_is_not_shown_between_two_calls_is_overdue() {
     assert_eq!(fixture.0.overdue(), [owner()]);
     assert_eq!(fixture.sees("a", 10), Own);
     assert_eq!(fixture.0.overdue(), [owner()], "the delete is not shown");
-    assert_eq!(fixture.sees_deleted("b"), Own);
+    assert_eq!(fixture.sees_deleted("b", 13), Own);
     assert_eq!(fixture.0.overdue(), []);
     fixture.write("a", 12);
     fixture.0.overdue();

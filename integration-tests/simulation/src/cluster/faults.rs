@@ -14,7 +14,7 @@ use super::changes::path_of;
 use super::servers::goes_to;
 use super::{ActiveFault, Cluster, text};
 use crate::history::{Fault, Kind, Selection, Verb};
-use crate::objects::namespace;
+use crate::objects::{namespace, namespace_name};
 use crate::watcher::FIGHTER;
 
 /// Adds rules to a server, and counts the requests and watches that they concern.
@@ -87,6 +87,14 @@ impl Cluster {
                 if verb == Some(Verb::Watch) {
                     rules.broke(server.break_watches(|request| selection.matches(request)));
                 }
+            }
+            Fault::Forbidden { kind, by, namespace: number } => {
+                let selection = Selection { kind, by, ..Selection::default() };
+                let is_one = move |request: &RequestInfo| {
+                    selection.matches(request) && request.namespace == namespace_name(number)
+                };
+                rules.add(ServerFault::Refuse { status: 403, retry_after: None }, is_one);
+                rules.broke(server.break_watches(is_one));
             }
             Fault::AnswersLost { verb, kind, by } => {
                 rules.on(ServerFault::ApplyAndLoseAnswer, Selection { verb, kind, by, server: None });

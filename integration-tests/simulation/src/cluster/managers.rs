@@ -8,9 +8,11 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use kube_endpoint_controllers::{ApiClient, ContentType, Manager as Process, ManagerError, ManagerHandle};
 use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
+use kube_endpoint_leader_election::{Machine, Record};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::task::{JoinError, JoinHandle};
+use tokio::time::Instant;
 
 use super::connection::{Connection, KillAt, Link};
 use super::servers::Servers;
@@ -38,12 +40,16 @@ struct Slot {
     clock: i64,
     /// True if it restarts when it ends.
     is_kept: bool,
+    /// The content of the identity file of its processes, which run one at a time. There is none at
+    /// first, as in a new pod.
+    identity_file: Option<Record>,
 }
 
 /// All processes.
 pub(crate) struct Managers {
     server: EmbeddedApiServer,
     setup: Setup,
+    began: Instant,
     watcher: SharedWatcher,
     pub(crate) servers: Arc<Servers>,
     pub(crate) strikes: Arc<Strikes>,
@@ -57,6 +63,7 @@ impl Managers {
         Arc::new(Self {
             server,
             setup,
+            began: Instant::now(),
             watcher,
             servers,
             strikes: Arc::default(),
@@ -108,7 +115,10 @@ impl Managers {
             link: Arc::clone(&link),
             watcher: self.watcher.clone(),
         };
-        let settings = self.setup.settings_of(manager, name);
+        let mut settings = self.setup.settings_of(manager, name.clone());
+        if let Some(election) = settings.leader_election.as_mut().filter(|_| self.setup.takes_back) {
+            election.former = self.succeed(manager, &name);
+        }
         let now = self.server.now();
         let now = now.saturating_add(SignedDuration::from_secs(clock)).unwrap_or(now);
         let encoding = if self.setup.json { ContentType::Json } else { ContentType::Protobuf };
@@ -123,6 +133,18 @@ impl Managers {
         Ok((Running { handle, link, stop: Some(stop), generation }, ended))
     }
 
+    /// Leaves the identity of a process in its file. Returns that of its former process, if that
+    /// was killed.
+    fn succeed(&self, manager: Manager, name: &str) -> Option<String> {
+        let machine = Machine { boot_id: "simulated".to_owned(), uptime: self.began.elapsed() };
+        let mut slots = self.slots.lock();
+        let file = &mut slots.entry(manager).or_default().identity_file;
+        let text = file.as_ref().map(Record::text).unwrap_or_default();
+        let (record, former) = Record::succeed(&text, name, &machine);
+        *file = Some(record);
+        former.ok()
+    }
+
     async fn ended(
         self: Arc<Self>,
         manager: Manager,
@@ -135,6 +157,7 @@ impl Managers {
             Err(error) if error.is_cancelled() => "killed".to_owned(),
             Err(error) => error.to_string(),
         };
+        let has_stopped = matches!(ended, Ok(Ok(())));
         {
             let mut watcher = self.watcher.lock();
             watcher.ended(manager, &why);
@@ -157,6 +180,9 @@ impl Managers {
         let is_kept = {
             let mut slots = self.slots.lock();
             let Some(slot) = slots.get_mut(&manager) else { return };
+            if let Some(record) = slot.identity_file.as_mut().filter(|_| has_stopped) {
+                record.end_in_order();
+            }
             slot.running.take_if(|running| running.generation == generation);
             slot.is_kept
         };

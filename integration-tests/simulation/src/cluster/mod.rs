@@ -34,6 +34,8 @@ const START: &str = "2026-01-01T00:00:00Z";
 pub(crate) const MANAGERS: &str = "kube-system";
 /// The user agent of changes; requests of managers have others.
 const USER: &str = "user";
+/// The holder to which [`Cluster::give_lease_away`] gives the Lease.
+pub(crate) const GIVEN_AWAY: &str = "another";
 
 /// A server and the managers that run on it. Dropping it aborts them.
 pub(crate) struct Cluster {
@@ -174,7 +176,7 @@ impl Cluster {
     pub(crate) fn give_lease_away(&self, seconds: u32) {
         let Some(mut lease) = self.server.get("leases", MANAGERS, "kube-endpoint-manager") else { return };
         let renewed = self.server.now().saturating_add(SignedDuration::from_secs(seconds.into()));
-        lease["spec"]["holderIdentity"] = "another".into();
+        lease["spec"]["holderIdentity"] = GIVEN_AWAY.into();
         lease["spec"]["renewTime"] = renewed.unwrap_or(self.server.now()).to_string().into();
         if let Err(error) = self.server.load([lease]) {
             panic!("the server cannot hold the Lease: {error}");

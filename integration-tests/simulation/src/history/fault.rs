@@ -57,6 +57,8 @@ text_enum! {
             verb: Option<Verb>, kind: Option<Kind>, by: Option<Manager>, status: u16, retry_after: Option<u32>,
             server: Option<u8> = None
         }
+        /// The managers may do nothing in a namespace. No seed leads here.
+        "forbidden" Forbidden { kind: Option<Kind>, by: Option<Manager>, namespace: u8 }
         /// The server handles requests, and their answers are lost.
         "answers-lost" AnswersLost { verb: Option<Verb>, kind: Option<Kind>, by: Option<Manager> }
         "requests-lost" RequestsLost { verb: Option<Verb>, kind: Option<Kind>, by: Option<Manager> }
@@ -93,6 +95,8 @@ text_enum! {
 }
 
 impl Fault {
+    /// The word of a fault of one namespace, which only named histories have.
+    pub const FORBIDDEN: &str = "forbidden";
     /// The words of faults that may concern one of several API servers.
     pub const OF_ONE_SERVER: &[&str] =
         &["unreachable", "half-open", "refused", "watches-lag", "other-storage"];

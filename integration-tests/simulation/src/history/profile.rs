@@ -148,6 +148,8 @@ fn setup(profile: Profile, seed: u64, random: &mut Random) -> Setup {
         most_lost: None,
         beside: matches!(profile, Profile::Beside | Profile::Leading),
         retired: profile == Profile::Retired && seed.is_multiple_of(3),
+        namespaces: false,
+        takes_back: lease.is_some() && seed % 3 == 1,
     }
 }
 

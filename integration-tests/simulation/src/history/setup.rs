@@ -64,6 +64,11 @@ text_struct! {
         /// True if the Services of the namespace `team` have no Endpoints unless they say
         /// otherwise.
         retired: bool = false,
+        /// True if the managers list the two namespaces one by one.
+        namespaces: bool = false,
+        /// True if each process that elects a leader has an identity file, and takes the Lease of
+        /// its former process back.
+        takes_back: bool = false,
     }
 }
 
@@ -144,6 +149,9 @@ impl Setup {
         settings.endpoint_slice_batch_period = batch;
         settings.endpoints_batch_period = batch;
         settings.mirroring_batch_period = batch;
+        if self.namespaces {
+            settings.namespaces = vec!["default".to_owned(), "team".to_owned()];
+        }
         if self.retired {
             settings.retirement.namespaces = vec!["team".to_owned()];
         }
@@ -182,7 +190,7 @@ mod tests {
         assert!(!short.json);
         assert_eq!((short.servers, short.most_lists), (1, None));
         assert_eq!((short.least_writes, short.most_lost, short.beside), (None, None, false));
-        assert!(!short.retired);
+        assert!(!short.retired && !short.takes_back);
         assert_eq!(short.to_string().parse::<Setup>().unwrap(), short);
         let long: Setup =
             format!("{text} without=EndpointsRepair,SlowRetries most_refused=0").parse().unwrap();

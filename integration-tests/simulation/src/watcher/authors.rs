@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::cluster::GIVEN_AWAY;
 use crate::history::Manager;
 
 /// The holder of the Lease, and the creators of slices.
@@ -14,6 +15,8 @@ pub(super) struct Authors {
     holder: String,
     /// Since when it has been the holder.
     since: Duration,
+    /// When the Lease was written last.
+    renewed: Duration,
     /// The holder of a Lease before a user edited it, and the time until which that process may
     /// lead.
     displaced: Option<(String, Duration)>,
@@ -27,12 +30,27 @@ impl Authors {
         Self { lease, ..Self::default() }
     }
 
-    /// Notes the holder of the Lease.
-    pub(super) fn holds(&mut self, at: Duration, holder: String) {
-        if holder != self.holder {
-            self.since = at;
-            self.holder = holder;
+    /// Notes a write of the Lease. Returns true if the next process in the place of the holder has
+    /// taken a valid Lease back. Nobody else may take it before it expires.
+    pub(super) fn holds(&mut self, at: Duration, holder: String) -> Result<bool, String> {
+        let renewed = std::mem::replace(&mut self.renewed, at);
+        if holder == self.holder {
+            return Ok(false);
         }
+        self.since = at;
+        let before = std::mem::replace(&mut self.holder, holder);
+        let is_valid = self.lease.is_some_and(|lease| at < renewed + lease);
+        if !is_valid || before.is_empty() || self.holder.is_empty() || self.holder == GIVEN_AWAY {
+            return Ok(false);
+        }
+        let number = |name: &str| name.get(1..).and_then(|number| number.parse::<u64>().ok());
+        let is_next = self.holder.get(..1) == before.get(..1) && number(&self.holder) > number(&before);
+        is_next.then_some(true).ok_or_else(|| format!("{} takes the Lease of {before}", self.holder))
+    }
+
+    /// Returns true if another process holds the Lease. A write of this one is late.
+    pub(super) fn is_late(&self, process: &str) -> bool {
+        self.lease.is_some() && !self.holder.is_empty() && self.holder != process
     }
 
     /// Notes that a user is about to delete the Lease or to remove its holder. A process that
@@ -100,24 +118,42 @@ mod tests {
     fn a_leader_knows_what_it_and_the_leader_before_it_have_created() {
         let second = Duration::from_secs;
         let mut authors = Authors::new(Some(second(15)));
-        authors.holds(second(1), "a1".to_owned());
+        authors.holds(second(1), "a1".to_owned()).unwrap();
         authors.created(second(2), "n/one", "a1");
         assert!(authors.knows("a1", "n/one") && !authors.knows("b1", "n/one"));
-        authors.holds(second(3), "b1".to_owned());
-        authors.created(second(4), "n/two", "a1");
+        authors.holds(second(16), "b1".to_owned()).unwrap();
+        authors.created(second(17), "n/two", "a1");
         assert!(authors.knows("b1", "n/one") && !authors.knows("b1", "n/two"));
         authors.forget("n/one");
         assert!(!authors.knows("b1", "n/one"));
     }
 
     #[test]
+    fn only_the_next_process_in_the_place_of_the_holder_takes_a_valid_lease() {
+        let check = |renewed: u64, at: u64, holder: &str, want: Result<bool, &str>| {
+            let mut authors = Authors::new(Some(Duration::from_secs(15)));
+            assert_eq!(authors.holds(Duration::from_secs(1), "a1".to_owned()), Ok(false));
+            assert_eq!(authors.holds(Duration::from_secs(renewed), "a1".to_owned()), Ok(false));
+            let taken = authors.holds(Duration::from_secs(at), holder.to_owned());
+            assert_eq!(taken, want.map_err(str::to_owned), "{holder}");
+        };
+        check(3, 17, "b1", Err("b1 takes the Lease of a1"));
+        check(3, 18, "b1", Ok(false));
+        check(3, 4, "a2", Ok(true));
+        check(3, 18, "a2", Ok(false));
+        check(3, 4, "a0", Err("a0 takes the Lease of a1"));
+        check(3, 4, "", Ok(false));
+        check(3, 4, GIVEN_AWAY, Ok(false));
+    }
+
+    #[test]
     fn the_holder_of_a_lease_that_was_edited_may_lead_for_as_long_as_a_lease_is_valid() {
         let second = Duration::from_secs;
         let mut authors = Authors::new(Some(second(15)));
-        authors.holds(second(1), "a1".to_owned());
+        authors.holds(second(1), "a1".to_owned()).unwrap();
         authors.lease_is_edited(second(2));
-        authors.holds(second(2), String::new());
-        authors.holds(second(3), "b1".to_owned());
+        authors.holds(second(2), String::new()).unwrap();
+        authors.holds(second(3), "b1".to_owned()).unwrap();
         assert!(authors.is_displaced(second(16), "a1"));
         assert!(!authors.is_displaced(second(17), "a1"), "it has expired");
         assert!(!authors.is_displaced(second(3), "b1"), "it holds the Lease");
@@ -132,7 +168,7 @@ mod tests {
     fn only_the_holder_and_processes_without_a_lease_write() {
         let mut authors = Authors::new(Some(Duration::from_secs(15)));
         assert!(authors.may_write(Manager::A, "a1").is_ok(), "nobody holds it");
-        authors.holds(Duration::ZERO, "b1".to_owned());
+        authors.holds(Duration::ZERO, "b1".to_owned()).unwrap();
         assert!(authors.may_write(Manager::B, "b1").is_ok() && authors.may_write(Manager::C, "c1").is_ok());
         assert!(authors.may_write(Manager::A, "a1").is_err());
         let without = Authors::new(None);

@@ -365,7 +365,15 @@ impl Watcher {
             let at = self.now();
             let lease = (change.kind() != ChangeKind::Deleted).then(|| change.object());
             if change.namespace() == MANAGERS {
-                self.authors.holds(at, lease.as_ref().map_or_else(String::new, holder_of));
+                let taken = self.authors.holds(at, lease.as_ref().map_or_else(String::new, holder_of));
+                *self.statistics.processes.entry("took-back").or_default() += usize::from(taken == Ok(true));
+                if !self.trouble.was_restored(at) && !self.trouble.has_other_storage() {
+                    self.check(
+                        "a valid Lease is taken only after a crash, in the same place",
+                        "",
+                        taken.map(drop),
+                    );
+                }
             } else if let (Some(beside), Some(lease)) = (&mut self.beside, &lease) {
                 beside.lease_changed(at, &key(change.namespace(), change.name()), lease);
             }
@@ -376,6 +384,14 @@ impl Watcher {
                 let field = |field: &str| text(&event, &format!("/involvedObject/{field}")).to_owned();
                 self.reported.insert(key(&field("namespace"), &field("name")));
             }
+        }
+        if plural == "events"
+            && change.kind() != ChangeKind::Deleted
+            && let Some(beside) = &mut self.beside
+        {
+            let event = change.object();
+            let field = |field: &str| text(&event, &format!("/involvedObject/{field}")).to_owned();
+            beside.event(key(&field("namespace"), &field("name")), text(&event, "/reason"));
         }
         if plural == "services" && change.kind() == ChangeKind::Deleted {
             self.reported.remove(&key(change.namespace(), change.name()));
@@ -444,6 +460,13 @@ impl Watcher {
         if request.is_write() && matches!(request.plural(), "endpoints" | "endpointslices") {
             *self.statistics.writes.entry(request.verb).or_default() += 1;
             self.statistics.refused += usize::from(logged.status >= 400);
+            let process = request.user_agent.split(' ').next().unwrap_or_default();
+            if is_done
+                && manager.is_some_and(|it| matches!(it, Manager::A | Manager::B))
+                && self.authors.is_late(process)
+            {
+                *self.statistics.processes.entry("late-writes").or_default() += 1;
+            }
             if self.statistics.refused > self.most_refused {
                 let detail = format!("{} was answered with {}", request.verb, logged.status);
                 self.fails("no more writes are refused than the setup allows", &request.path, detail);

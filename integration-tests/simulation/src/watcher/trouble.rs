@@ -7,6 +7,7 @@ use kube_endpoint_embedded_apiserver::RequestInfo;
 
 use super::positions;
 use crate::history::{Fault, Kind, Selection, Verb};
+use crate::objects::namespace_name;
 
 /// How long after the server was set back, or after the faults that hid this, rules may be broken
 /// that hold only for one order of versions: 100 s until it is noticed, and a cold start.
@@ -186,6 +187,13 @@ impl Trouble {
         !self.is_active() && self.last <= time
     }
 
+    /// Returns true if nothing has gone wrong since then but requests that are refused all the
+    /// time: rights are missing, or a policy or a quota forbids them.
+    pub(super) fn only_refuses_since(&self, time: Duration) -> bool {
+        let forbids = |fault: &Fault| matches!(fault, Fault::Refused { status: 403 | 422, server: None, .. });
+        self.is_active() && self.active().all(forbids) && self.last <= time
+    }
+
     /// Returns true if there has been no trouble, and the Lease has not changed hands, for long
     /// enough that requests have other causes.
     pub(super) fn is_settled(&self, at: Duration, leads_since: Duration) -> bool {
@@ -307,6 +315,11 @@ fn refuses(fault: &Fault, request: &RequestInfo, status: u16) -> bool {
     match *fault {
         Fault::Refused { verb, kind, by, status: refused, .. } => {
             status == refused && Selection { verb, kind, by, ..Selection::default() }.matches(request)
+        }
+        Fault::Forbidden { kind, by, namespace } => {
+            status == 403
+                && Selection { kind, by, ..Selection::default() }.matches(request)
+                && request.namespace == namespace_name(namespace)
         }
         Fault::ContinueRefused { by, status: refused } => {
             let is_continued = request.parameter("continue").is_some();

@@ -108,6 +108,8 @@ pub(super) fn due(snapshot: Snapshot, nodes: Vec<Value>) -> Result<Option<String
         reason: error.to_string(),
     };
     let objects = Objects::read(objects).map_err(|error| unreadable(&error))?;
-    let diff = diff(&objects, &Options::upstream()).map_err(|error| unreadable(&error))?;
+    // A recorded cluster has no EndpointSelectors and no annotation for which the time matters.
+    let diff =
+        diff(&objects, jiff::Timestamp::MIN, &Options::upstream()).map_err(|error| unreadable(&error))?;
     Ok((!diff.is_empty()).then(|| diff.text().render(Colors::Off)))
 }

@@ -75,10 +75,38 @@ async fn run_one(kustomization: &str, sources: PageSources) -> (BTreeSet<Attribu
             "spec": {"selector": {"matchLabels": {"app": app}}}})
     };
     let service = "/api/v1/namespaces/shop/services/frontend";
+    // The rehearsal.
+    server.load([selector("frontend")]).unwrap();
+    patch(&server, service, &json!({"metadata": {"annotations": {ANNOTATION: "stable"}}})).await;
+    let is_ready = |condition: &Value| condition["type"] == "ReadyToAttach" && condition["status"] == "True";
+    let conditions = || {
+        let selector = server.get("endpointselectors", "shop", "stable").unwrap();
+        selector["status"]["conditions"].as_array().cloned().unwrap_or_default()
+    };
+    until(|| conditions().iter().any(is_ready)).await;
     server.load([selector("nobody")]).unwrap();
     let attached = json!({"metadata": {"annotations": {ANNOTATION: "stable"}}, "spec": {"selector": null}});
     patch(&server, service, &attached).await;
     until(|| has_event("TakeOverHeld")).await;
+    // The objects that stay follow their pods, the Endpoints too.
+    let of_app = |pod: &Value| pod["metadata"]["labels"]["app"] == "frontend";
+    let ready = |pod: &Value| {
+        let conditions = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        conditions.iter().any(|it| it["type"] == "Ready" && it["status"] == "True")
+    };
+    let was_ready = server.list("pods").into_iter().find(|pod| of_app(pod) && ready(pod)).unwrap();
+    let is_listed = |list: &str| {
+        let endpoints = server.get("endpoints", "shop", "frontend").unwrap();
+        let subsets = endpoints["subsets"].as_array().unwrap().iter();
+        let mut addresses = subsets.flat_map(|it| it[list].as_array().into_iter().flatten());
+        addresses.any(|it| it["targetRef"]["uid"] == was_ready["metadata"]["uid"])
+    };
+    let mut unready = was_ready.clone();
+    unready["status"]["conditions"] = json!([{"type": "Ready", "status": "False"}]);
+    for (pod, list) in [(&unready, "notReadyAddresses"), (&was_ready, "addresses")] {
+        server.load([pod.clone()]).unwrap();
+        until(|| is_listed(list)).await;
+    }
     server.load([selector("frontend")]).unwrap();
     until(|| has_event("EndpointsTakenOver")).await;
     until(|| managers() == BTreeSet::from(["endpoint-selector.kube-endpoint-manager.github.io".into()]))
@@ -113,7 +141,6 @@ async fn run_one(kustomization: &str, sources: PageSources) -> (BTreeSet<Attribu
     send(&server, Request::delete("/api/v1/namespaces/shop/services/leader"), Body::empty()).await;
 
     // A pod leaves, and the selector is deleted twice: the second event repeats the first.
-    let of_app = |pod: &Value| pod["metadata"]["labels"]["app"] == "frontend";
     let mut pod = server.list("pods").into_iter().find(of_app).unwrap();
     pod["status"]["conditions"] = json!([{"type": "Ready", "status": "False"}]);
     server.load([pod]).unwrap();
@@ -203,7 +230,7 @@ pub(crate) fn the_rule_for_endpoints_can_be_left_out() {
     assert_eq!(endpoints.len(), 1);
     assert_eq!(
         (&*endpoints[0].resources, &*endpoints[0].verbs),
-        (&["endpoints".into()][..], &["get".into(), "delete".into()][..])
+        (&["endpoints".into()][..], &["get".into(), "update".into(), "delete".into()][..])
     );
 }
 

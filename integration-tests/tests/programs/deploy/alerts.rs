@@ -108,6 +108,13 @@ pub(crate) fn no_leader_fires_when_nobody_holds_the_lease_or_it_cannot_be_read()
 pub(crate) fn no_alert_but_that_of_two_leaders_fires_when_one_leads() {
     // Both replicas show the page of the one that leads here.
     assert_eq!(firing(&REPLICAS.leading), ["KubeEndpointManagerSeveralLeaders"]);
+    let series = r#"informer_unreadable_namespaces{kind="services"}"#;
+    let page = REPLICAS.leading.replace(&format!("{series} 0"), &format!("{series} 1"));
+    assert!(page.contains(&format!("{series} 1")), "{page}");
+    assert_eq!(
+        firing(&page),
+        ["KubeEndpointManagerSeveralLeaders", "KubeEndpointManagerNamespaceUnreadable"]
+    );
 }
 
 /// The counts of hand-overs and selectors fire, and nothing else does while the add-on leads.
@@ -120,7 +127,10 @@ pub(crate) fn those_of_endpoint_selectors_fire() {
     for (metric, alert) in [
         ("services_without_selector", "KubeEndpointManagerSelectorMissing"),
         ("selectors_not_accepted", "KubeEndpointManagerSelectorNotAccepted"),
+        ("services_without_leader", "KubeEndpointManagerNobodyLeads"),
         ("held_hand_overs", "KubeEndpointManagerHandOverHeld"),
+        ("services_with_refused_writes", "KubeEndpointManagerWritesRefused"),
+        ("services_with_leftovers", "KubeEndpointManagerLeftovers"),
     ] {
         let metric = format!("endpoint_selector_controller_{metric}");
         let page = page.replace(&format!("{metric} 0"), &format!("{metric} 2"));

@@ -12,7 +12,7 @@ use clap::Parser;
 use kube_endpoint_controllers::{Options, Settings};
 use serde_json::{Value, json};
 
-use crate::deploy::manifests::{documents, only, rendered, root};
+use crate::deploy::manifests::{ADDONS, CRDS, KUSTOMIZATIONS, documents, only, rendered, root};
 use crate::deploy::objects::check;
 
 /// Renders a list of values, each in the namespace of its mode unless it names one.
@@ -26,17 +26,32 @@ def render(request):
     except helm.HelmError as error:
         return {"Err": str(error)}
 
-faults = helm.lint(sys.argv[1], strict=True, namespace="kube-system")["errors"]
+faults = helm.lint(sys.argv[1], {"image": {"repository": "a"}}, strict=True, namespace="kube-system")["errors"]
 assert not faults, faults
 chart = helm.Chart.load(sys.argv[1])
 json.dump([render(request) for request in json.load(sys.stdin)], sys.stdout)
 "#;
 
+/// The image of the kustomizations, which no registry has.
+pub(crate) const IMAGE: &str = "set-an-image.invalid/kube-endpoint-manager";
+
 /// The output of each template, by its path in the chart.
 type Output = BTreeMap<String, String>;
 
-/// The values of the snapshots, with their names.
-fn sets() -> [(&'static str, Value); 9] {
+/// The values of the snapshots, with their names. Without another one they have the image of the
+/// kustomizations.
+fn sets() -> [(&'static str, Value); 10] {
+    let mut sets = sets_without_image();
+    for (_, values) in &mut sets {
+        let repository = &mut values["image"]["repository"];
+        if repository.is_null() {
+            *repository = IMAGE.into();
+        }
+    }
+    sets
+}
+
+fn sets_without_image() -> [(&'static str, Value); 10] {
     let digest = format!("sha256:{}", "0123456789abcdef".repeat(4));
     let other = json!({
         "replicas": 1,
@@ -57,6 +72,7 @@ fn sets() -> [(&'static str, Value); 9] {
         ("addon_other", addon_other(&other)),
         ("other", other),
         ("addon", json!({"mode": "addon"})),
+        ("not_reserved", json!({"reserveLease": false})),
         ("addon_namespaces", json!({"mode": "addon", "namespaces": ["shop"]})),
         (
             "addon_monitored",
@@ -167,8 +183,7 @@ pub(crate) fn the_record_is_of_these_files() {
     );
 }
 
-/// This includes labels and namespaces. Helm makes the namespace of a release, and installs
-/// `crds/`.
+/// This includes labels and namespaces. Helm makes the namespace of a release.
 pub(crate) fn the_objects_are_those_of_the_kustomizations() {
     let by_name = |objects: Vec<Value>| {
         let key = |object: &Value| format!("{} {}", object["kind"], object["metadata"]["name"]);
@@ -189,10 +204,6 @@ pub(crate) fn the_objects_are_those_of_the_kustomizations() {
             (by_name(objects(&recorded(name))), by_name(rendered(kustomization)));
         if name.starts_with("addon") {
             assert!(kustomization.remove(r#""Namespace" "kube-endpoint-manager""#).is_some());
-            let text = read_to_string(self::chart("crds/endpointselectors.yaml")).unwrap();
-            let definition = documents(&text).remove(0);
-            let key = format!("{} {}", definition["kind"], definition["metadata"]["name"]);
-            assert_eq!(kustomization.remove(&key), Some(definition), "{name}");
         }
         assert!(kustomization.len() > 8);
         assert_eq!(chart.keys().collect::<Vec<_>>(), kustomization.keys().collect::<Vec<_>>(), "{name}");
@@ -200,6 +211,18 @@ pub(crate) fn the_objects_are_those_of_the_kustomizations() {
             assert_eq!(&chart[key], object, "{name}: {key}");
         }
     }
+}
+
+/// To delete the definition deletes all EndpointSelectors. Helm keeps what is in `crds/`.
+pub(crate) fn the_definition_is_no_part_of_the_add_on() {
+    let is_definition = |object: &Value| object["kind"] == "CustomResourceDefinition";
+    for kustomization in KUSTOMIZATIONS.iter().chain(&ADDONS) {
+        assert!(!rendered(kustomization).iter().any(is_definition), "{kustomization}");
+    }
+    let text = read_to_string(chart("crds/endpointselectors.yaml")).unwrap();
+    assert_eq!(rendered(CRDS), documents(&text));
+    assert!(rendered(CRDS).iter().all(is_definition));
+    assert!(!objects(&recorded("addon")).iter().any(is_definition));
 }
 
 pub(crate) fn the_objects_are_valid_with_other_values() {
@@ -220,9 +243,9 @@ pub(crate) fn the_objects_are_valid_with_other_values() {
 /// Without the value, at least one of the sets gives other objects.
 pub(crate) fn each_value_changes_the_output() {
     let rows = rows();
-    // Without the mode the other values of the add-on are refused.
+    // Without the mode the other values of the add-on are refused, and so is the default image.
     let paths = rows.iter().map(|row| row.split('`').nth(1).unwrap());
-    let paths: Vec<&str> = paths.filter(|path| *path != "mode").collect();
+    let paths: Vec<&str> = paths.filter(|path| !["mode", "image.repository"].contains(path)).collect();
     let without = |path: &str| {
         let pointer = format!("/{}", path.replace('.', "/"));
         let (parent, name) = pointer.rsplit_once('/').unwrap();
@@ -247,11 +270,15 @@ pub(crate) fn each_value_changes_the_output() {
 }
 
 pub(crate) fn wrong_values_and_other_namespaces_are_refused() {
+    let image = || json!({"image": {"repository": IMAGE}});
     let wrong = [
+        json!({}),
+        json!({"mode": "addon"}),
         json!({"replica": 1}),
         json!({"mode": "beside"}),
         json!({"replicas": "3"}),
-        json!({"namespaces": ["shop"]}),
+        json!({"namespaces": ["shop"], "image": {"repository": IMAGE}}),
+        json!({"reserveLease": "no"}),
         json!({"mode": "addon", "namespaces": ["Shop"]}),
         json!({"image": {"name": "a"}}),
         json!({"image": {"digest": "sha256:1"}}),
@@ -267,7 +294,7 @@ pub(crate) fn wrong_values_and_other_namespaces_are_refused() {
         json!({"monitoring": {"labels": {"a": 1}}}),
     ];
     let requests: Vec<_> =
-        wrong.into_iter().map(|values| (values, "kube-system")).chain([(json!({}), "other")]).collect();
+        wrong.into_iter().map(|values| (values, "kube-system")).chain([(image(), "other")]).collect();
     let mut refusals = String::new();
     for ((values, _), output) in requests.iter().zip(render(&requests)) {
         let error = output.expect_err(&values.to_string());

@@ -4,6 +4,7 @@ use std::fs::read_to_string;
 
 use serde_json::Value;
 
+use crate::deploy::chart::IMAGE;
 use crate::deploy::manifests::{STATIC_POD, only, rendered, root};
 
 fn dockerfile() -> String {
@@ -27,7 +28,7 @@ pub(crate) fn the_compiler_is_that_of_the_workspace() {
 }
 
 pub(crate) fn the_tag_in_the_manifests_is_the_version() {
-    let image = format!("kube-endpoint-manager:{}", env!("CARGO_PKG_VERSION"));
+    let image = format!("{IMAGE}:{}", env!("CARGO_PKG_VERSION"));
     let deployment = |name| only(&rendered(name), "Deployment", "")["spec"]["template"]["spec"].clone();
     let static_pod = only(&rendered(STATIC_POD), "Pod", "")["spec"].clone();
     for pod in [deployment("deploy/base"), deployment("deploy/overlays/addon"), static_pod] {

@@ -19,6 +19,9 @@ pub(crate) const KUSTOMIZATIONS: [&str; 4] =
 pub(crate) const ADDONS: [&str; 3] =
     ["deploy/overlays/addon", "deploy/overlays/addon-namespaces", "deploy/overlays/addon-monitored"];
 
+/// That of the custom resources.
+pub(crate) const CRDS: &str = "deploy/crds";
+
 /// The kustomization of the static pod, which the kubelet gets.
 pub(crate) const STATIC_POD: &str = "deploy/overlays/kubeadm/static-pod";
 

@@ -1,6 +1,8 @@
 //! Tests the pods of the manifests: their flags, ports and probes fit the program, and they start
 //! without any other pod.
 
+use std::time::Duration;
+
 use clap::Parser;
 use kube_endpoint_controllers::{Options, ServingSettings, Settings};
 use serde_json::{Value, json};
@@ -45,6 +47,18 @@ pub(crate) fn the_program_accepts_the_arguments_of_each_pod() {
         let settings = settings(&pod);
         assert!(settings.leader_election.is_some(), "{name}: several replicas need leader election");
         assert!(!settings.dry_run, "{name}");
+    }
+}
+
+/// Beside kube-controller-manager nobody may write before the administrator says so; the add-on
+/// writes other objects.
+pub(crate) fn the_first_replica_reserves_the_lease() {
+    let week = Duration::from_secs(7 * 24 * 3600);
+    for (name, pod) in pods() {
+        assert_eq!(settings(&pod).leader_election.unwrap().reserve_for, week, "{name}");
+    }
+    for addon in ADDONS {
+        assert_eq!(settings(&pod(addon).1).leader_election.unwrap().reserve_for, Duration::ZERO, "{addon}");
     }
 }
 
@@ -148,7 +162,7 @@ pub(crate) fn a_static_pod_refers_to_no_api_object() {
     assert_eq!(pod["automountServiceAccountToken"], false);
     for volume in pod["volumes"].as_array().unwrap() {
         let sources: Vec<&String> = volume.as_object().unwrap().keys().filter(|key| *key != "name").collect();
-        assert_eq!(sources, ["hostPath"], "{volume}");
+        assert!(sources == ["hostPath"] || sources == ["emptyDir"], "{volume}");
     }
     let container = container(pod);
     assert!(container["env"].is_null() && container["envFrom"].is_null(), "{container}");

@@ -76,13 +76,17 @@ pub(crate) fn server() -> EmbeddedApiServer {
         .unwrap()
 }
 
-/// Runs a replica behind a reserved lease, on a server of its own. Returns its metrics page, and
-/// the page once it may not read the lease.
+/// Runs the first replica of an installation, which reserves the lease and waits. Returns its
+/// metrics page, and the page once it may not read the lease.
 async fn trial(sources: PageSources) -> (String, String) {
     let server = server();
-    let reserved = read_to_string(root().join("deploy/hand-over/reserved-lease.yaml")).unwrap();
-    server.create(serde_saphyr::from_str(&reserved).unwrap()).await.unwrap();
-    let replica = Box::pin(start(&server, &electing(), sources, 3)).await;
+    let mut settings = electing();
+    let election = settings.leader_election.get_or_insert_default();
+    election.reserve_for = Duration::from_secs(7 * 24 * 3600);
+    let replica = Box::pin(start(&server, &settings, sources, 3)).await;
+    until(|| server.get("leases", "kube-system", "kube-endpoint-manager").is_some()).await;
+    let lease = server.get("leases", "kube-system", "kube-endpoint-manager").unwrap();
+    assert_eq!(lease["spec"]["holderIdentity"], "reserved");
     let held = |value: u8| format!("{LEASE_HELD}{{name=\"kube-endpoint-manager\"}} {value}");
     let behind_reserved_lease = Box::pin(scrape_until(replica.address, &held(1))).await;
     let refuse = Fault::Refuse { status: 403, retry_after: None };

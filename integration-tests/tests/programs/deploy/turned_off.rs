@@ -6,7 +6,6 @@ use std::fs::read_to_string;
 
 use clap::Parser;
 use kube_endpoint_controllers::{ControllerName, Options, Settings};
-use serde_json::json;
 
 use crate::deploy::manifests::{documents, root};
 
@@ -42,7 +41,7 @@ pub(crate) fn hand_over() {
         let text = read_to_string(root().join("deploy/hand-over").join(name)).unwrap();
         documents(&text).remove(0)
     };
-    let (migration, reserved) = (read("leader-migration.yaml"), read("reserved-lease.yaml"));
+    let migration = read("leader-migration.yaml");
     assert_eq!(migration["apiVersion"], "controllermanager.config.k8s.io/v1");
     let options = Options::try_parse_from(["kube-endpoint-manager"]).unwrap();
     let lease = Settings::try_from(&options).unwrap().leader_election.unwrap();
@@ -51,7 +50,6 @@ pub(crate) fn hand_over() {
         (lease.namespace.as_str(), &migration["leaderName"]),
         ("kube-system", &lease.name.as_str().into())
     );
-    assert_eq!(reserved["metadata"], json!({"namespace": lease.namespace, "name": lease.name}));
     let controllers = migration["controllerLeaders"].as_array().unwrap();
     let names: Vec<&str> = controllers.iter().map(|it| it["name"].as_str().unwrap()).collect();
     assert_eq!(names, ControllerName::DEFAULT.map(|name| name.as_str()));

@@ -61,6 +61,8 @@ pub(super) struct World {
     pub(super) leaders: Vec<(Micros, usize)>,
     /// How many leaders learned the last writes of the one before.
     pub(super) told: usize,
+    /// How many took the Lease back from their former process.
+    pub(super) took_back: usize,
 }
 
 impl World {
@@ -80,6 +82,7 @@ impl World {
             faults_stopped: false,
             leaders: Vec::new(),
             told: 0,
+            took_back: 0,
         };
         for index in 0..setup.candidates {
             let (rate, offset) =
@@ -338,10 +341,14 @@ impl World {
 
     fn restart(&mut self, index: usize) {
         let seed = self.random.random();
+        let has_proof = self.random.random_bool(0.5);
         let local = self.candidates[index].local(self.now);
         let candidate = &mut self.candidates[index];
         candidate.is_running = true;
         candidate.election = Election::new(options(index, candidate.process), seed, local);
+        if let Some(former) = candidate.process.checked_sub(1).filter(|_| has_proof) {
+            candidate.election.take_back_from(options(index, former).identity);
+        }
         self.step(index);
     }
 
@@ -355,6 +362,7 @@ impl World {
             if before.is_none() {
                 assert!(predecessor.is_some() || self.leaders.is_empty(), "leaders: {:?}", self.leaders);
                 self.leaders.push((self.now, index));
+                self.took_back += usize::from(predecessor.as_ref().is_some_and(|it| it.was_killed));
                 if let Some(told) = predecessor.and_then(|it| it.last_writes.get("pods")) {
                     self.told += 1;
                     assert!(told.0 >= self.last_write, "told {told}, last write {}", self.last_write);

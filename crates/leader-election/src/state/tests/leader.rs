@@ -148,7 +148,7 @@ fn a_leader_that_stops_releases_the_lease() {
 
 #[test]
 fn a_release_leaves_the_last_writes() {
-    let mut script = Script::new();
+    let mut script = Script::new(Duration::ZERO);
     for input in [At(0), NotFound, Done, Stop] {
         script.happen(input);
         script.does();
@@ -160,7 +160,7 @@ fn a_release_leaves_the_last_writes() {
 #[test]
 fn requests_end_before_the_leadership_does() {
     let timeout = |at: u64| {
-        let mut script = Script::new();
+        let mut script = Script::new(Duration::ZERO);
         for input in [At(0), NotFound, Done] {
             script.happen(input);
             script.does();

@@ -21,6 +21,60 @@ fn a_lease_that_does_not_exist_is_created() {
     ]);
 }
 
+/// The first candidate of an installation leaves the Lease to whoever releases it, so that nobody
+/// writes beside another controller.
+#[test]
+fn a_lease_that_never_existed_is_reserved() {
+    let week = Duration::from_secs(7 * 24 * 3600);
+    check_reserving(
+        week,
+        &[
+            (At(0), "get"),
+            (NotFound, "create reserved 604800 0"),
+            (Done, "wait for the next poll"),
+            (At(60_000), "get"),
+            (Reads("reserved 604800 0"), "wait for the next poll"),
+            (Shows("'' 1 0"), "wait for the next poll"),
+            (At(60_100), "get"),
+            (Reads("'' 1 0"), "update a 15 1"),
+            (Done, "wait until 62100, leads until 70100 after ? at 60100"),
+        ],
+    );
+    // Another candidate was faster.
+    check_reserving(
+        week,
+        &[
+            (At(0), "get"),
+            (NotFound, "create reserved 604800 0"),
+            (Conflict, "get"),
+            (Reads("reserved 604800 0"), "wait for the next poll"),
+        ],
+    );
+    // A Lease that this candidate has seen is no new one.
+    check_reserving(
+        week,
+        &[
+            (At(0), "get"),
+            (Reads("b 15 4"), "wait for the next poll"),
+            (At(1000), "wait for the next poll"),
+            (ShowsDeleted, "wait for the next poll"),
+            (At(15_000), "get"),
+            (NotFound, "create a 15 0"),
+        ],
+    );
+    check_reserving(
+        week,
+        &[
+            (At(0), "get"),
+            (Reads("'' 1 4"), "update a 15 5"),
+            (Done, "wait until 2000, leads until 10000 after ? at 0"),
+            (ShowsDeleted, "wait until 100, leads until 10000 after ? at 0"),
+            (At(100), "get, leads until 10000 after ? at 0"),
+            (NotFound, "create a 15 0, leads until 10000 after ? at 0"),
+        ],
+    );
+}
+
 #[test]
 fn a_lease_of_another_holder_is_taken_when_its_record_has_not_changed_for_its_duration() {
     check(&[
@@ -59,6 +113,65 @@ fn a_deleted_lease_had_a_leader_if_this_candidate_saw_it() {
         (NotFound, "create a 15 0"),
         (At(15_010), "wait"),
         (Done, "wait until 17000, leads until 25000 after ? at 15010"),
+    ]);
+}
+
+#[test]
+fn a_lease_of_the_former_process_is_taken_back_at_once() {
+    check(&[
+        (BHasEnded, "get"),
+        (At(10), "wait"),
+        (Reads("b 15 4"), "update a 15 5"),
+        (Done, "wait until 2010, leads until 10010 after ? at 10, taken back"),
+    ]);
+    // A renewal that it had sent is no sign of life: the next read has another version.
+    check(&[
+        (BHasEnded, "get"),
+        (Reads("b 15 4"), "update a 15 5"),
+        (At(20), "wait"),
+        (Shows("b 15 4"), "wait"),
+        (Conflict, "get"),
+        (Reads("b 15 4"), "update a 15 5"),
+        (Done, "wait until 2020, leads until 10020 after ? at 20, taken back"),
+    ]);
+    // The answer is lost.
+    check(&[
+        (BHasEnded, "get"),
+        (Reads("b 15 4"), "update a 15 5"),
+        (Lost, "get"),
+        (Reads("a 15 5"), "update a 15 5"),
+        (Done, "wait until 2000, leads until 10000 after ? at 0, taken back"),
+    ]);
+    // It had acquired the Lease with its last request, which is carried out late.
+    check(&[
+        (BHasEnded, "get"),
+        (Reads("c 15 4"), "wait for the next poll"),
+        (At(5000), "get"),
+        (Reads("b 15 5"), "update a 15 6"),
+        (Done, "wait until 7000, leads until 15000 after ? at 5000, taken back"),
+    ]);
+}
+
+#[test]
+fn a_lease_of_another_holder_than_the_former_process_is_not_taken_back() {
+    for holder in ["c 15 4", "b2 15 4", "B 15 4", "bb 15 4"] {
+        check(&[(BHasEnded, "get"), (Reads(holder), "wait for the next poll"), (At(5000), "get")]);
+    }
+    // A standby was quicker.
+    check(&[
+        (BHasEnded, "get"),
+        (Reads("b 15 4"), "update a 15 5"),
+        (Conflict, "get"),
+        (Reads("c 15 5"), "wait for the next poll"),
+        (At(15_000), "get"),
+        (Reads("c 15 5"), "update a 15 6"),
+        (Done, "wait until 17000, leads until 25000 after ? at 15000"),
+    ]);
+    // The former process released it, and left its last writes.
+    check(&[
+        (BHasEnded, "get"),
+        (Reads("'' 1 4 annotated"), "update a 15 5"),
+        (Done, "wait until 2000, leads until 10000 after 77 at 0"),
     ]);
 }
 
@@ -183,7 +296,7 @@ fn a_lost_answer_to_an_acquisition_is_read_back() {
 
 #[test]
 fn a_candidate_that_is_suspended_while_it_acquires_the_lease_does_not_lead_on_an_old_answer() {
-    let mut script = Script::new();
+    let mut script = Script::new(Duration::ZERO);
     for (input, want) in [(At(0), "get"), (NotFound, "create a 15 0")] {
         script.happen(input);
         assert_eq!(script.does(), want);
@@ -215,7 +328,7 @@ fn a_standby_that_stops_ends_at_once() {
 #[test]
 fn a_lease_is_held_while_its_record_is_valid_and_the_last_request_was_answered() {
     let check = |steps: &[(Input, bool)]| {
-        let mut script = Script::new();
+        let mut script = Script::new(Duration::ZERO);
         assert!(!script.election.is_held(script.now), "nothing is known");
         for (at, (input, want)) in steps.iter().enumerate() {
             script.happen(input.clone());

@@ -40,7 +40,7 @@ proptest::proptest! {
         let read_next = |read: &mut usize, stream: &[(u64, bool, bool)]| -> Result<(), proptest::test_runner::TestCaseError> {
             let Some((version, deleted, foreign)) = stream.get(*read) else { return Ok(()) };
             *read += 1;
-            let seen = if *deleted { fixture.sees_deleted("a") } else { fixture.sees("a", *version) };
+            let seen = if *deleted { fixture.sees_deleted("a", *version) } else { fixture.sees("a", *version) };
             // A change that a later write of our own has replaced needs no sync.
             let replaced = stream.iter().any(|(other, _, foreign)| other > version && !foreign);
             proptest::prop_assert!(!*foreign || seen == Foreign || replaced, "{seen:?} of {version}");

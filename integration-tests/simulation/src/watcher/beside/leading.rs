@@ -116,9 +116,9 @@ impl Chosen {
 #[derive(Clone, Copy)]
 pub(in super::super) struct Calm {
     /// True if no fault is active or has ended a short time ago.
-    without_fault: bool,
+    pub(super) without_fault: bool,
     /// True if no process has started or ended, either.
-    without_trouble: bool,
+    pub(super) without_trouble: bool,
 }
 
 impl Calm {

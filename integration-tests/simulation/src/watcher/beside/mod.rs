@@ -4,18 +4,20 @@
 //! - `objects`: the objects that decide who publishes a pod, read without the product's code.
 //! - `tracker`: a model of what kube-controller-manager expects of its slices.
 //! - `leases`, `leading`: a model of the Leases, and the rules for Services with one ready pod.
+//! - `cared`: the rules for what nobody maintains.
 //! - `quiet`: the rules for times without trouble.
 //!
 //! A rule about a write counts what the process had surely read, as the other rules do. The live
 //! read of a Service before a deletion counts, too.
 
+mod cared;
 mod leading;
 mod leases;
 mod objects;
 mod quiet;
 mod tracker;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use kube_endpoint_core_model::well_known::SELECTOR_CONTROLLER;
@@ -23,7 +25,7 @@ use kube_endpoint_embedded_apiserver::ChangeKind;
 use serde_json::Value;
 
 use super::positions::{LONGEST_PLAN, Position};
-use super::world::{FROM_PODS, MIRRORED, Since};
+use super::world::{FROM_PODS, MIRRORED, Since, managed_by};
 use super::writes::ManagerWrite;
 use super::{Watcher, rules};
 use crate::history::Manager;
@@ -37,8 +39,8 @@ pub(super) const TRACKED: &str = "a slice of kube-controller-manager leaves its 
 const KUBERNETES_STAYS: &str = "the Service of the API server is never attached";
 const OF_PODS: &str = "each address is that of a pod of the namespace";
 const SHRINKS: &str = "while its selector is missing, the slices of a Service only shrink";
-const ASKED: &str = "a read of the Service precedes each deletion";
-const ATTACHED: &str = "the outputs of others are deleted of attached Services only";
+const ASKED: &str = "a read of the Service precedes each write to what others made";
+const ATTACHED: &str = "the outputs of others are written of attached Services only";
 const HELD: &str = "a take-over is held until a ready endpoint exists";
 const CONSTANT: &str = "a pod that is ready before and after a hand-over is ready all the time";
 const BACKEND: &str = "a Service with a ready pod has a backend";
@@ -62,12 +64,17 @@ pub struct Tested {
     pub held: usize,
     pub unknown: usize,
     pub own: usize,
+    /// Updates of slices and Endpoints that kube-controller-manager left, and the times at which no
+    /// ready endpoint could be one of a pod that is gone.
+    pub cared: usize,
+    pub dead: usize,
 }
 
 impl Tested {
-    fn counts(&mut self) -> [&mut usize; 8] {
-        let Self { taken_over, handed_back, shrunk, constant, attached, held, unknown, own } = self;
-        [taken_over, handed_back, shrunk, constant, attached, held, unknown, own]
+    fn counts(&mut self) -> [&mut usize; 10] {
+        let Self { taken_over, handed_back, shrunk, constant, attached, held, unknown, own, cared, dead } =
+            self;
+        [taken_over, handed_back, shrunk, constant, attached, held, unknown, own, cared, dead]
     }
 
     /// Adds the counts of another run.
@@ -95,6 +102,8 @@ pub(super) struct Beside {
     tested: Tested,
     leases: Leases,
     leading: Leading,
+    /// The Services with an event about a refused write.
+    reported: BTreeSet<String>,
 }
 
 /// A write of a slice or of Endpoints that the objects show already.
@@ -105,6 +114,8 @@ struct Judged<'a> {
     service: &'a str,
     before: Option<&'a Slice>,
     after: Option<&'a Slice>,
+    /// The ready endpoints before the write, also those of Endpoints.
+    ready: Vec<Endpoint>,
     /// The versions that the process had surely read.
     read: Option<Position>,
     /// When the process last read the Service from the server.
@@ -136,6 +147,13 @@ impl Beside {
     /// Notes that a process read a Service from the server.
     pub(super) fn asked(&mut self, at: Duration, process: &str, service: String) {
         self.asked.insert((process.to_owned(), service), at);
+    }
+
+    /// Notes an event about a Service.
+    pub(super) fn event(&mut self, service: String, reason: &str) {
+        if cared::REPORTS.contains(&reason) {
+            self.reported.insert(service);
+        }
     }
 
     /// Notes a change of a slice. `author` is the manager that made it.
@@ -181,12 +199,24 @@ impl Beside {
             self.tested.handed_back += usize::from(is_handed_back);
             return Ok(());
         }
-        let needed = |slice: &Slice| slice.ready().any(|it| self.is_ready_pod(it, judged.read));
-        let is_needed = judged.before.is_none_or(needed);
+        let is_needed = judged.ready.iter().any(|it| self.is_ready_pod(it, judged.read));
         if is_needed && !self.own_is_ready(judged.service) {
             return Err((HELD, format!("no own endpoint of {} is ready", judged.service)));
         }
         self.tested.taken_over += 1;
+        Ok(())
+    }
+
+    /// Checks an update of an output of kube-controller-manager.
+    fn judge_care(&mut self, judged: &Judged<'_>) -> Result<(), Broken> {
+        let Some((source, since)) = self.objects.source(judged.service) else { return Ok(()) };
+        let Some(asked) = judged.asked.filter(|asked| judged.at < *asked + LONGEST_PLAN) else {
+            return Err((ASKED, format!("{} was not read before", judged.service)));
+        };
+        if asked >= since.at && !source.names_selector() {
+            return Err((ATTACHED, format!("{} is {source:?}", judged.service)));
+        }
+        self.tested.cared += 1;
         Ok(())
     }
 
@@ -283,10 +313,19 @@ impl Watcher {
     pub(super) fn check_write_beside(&mut self, made: &ManagerWrite<'_>, before: Option<&Slice>) {
         let ManagerWrite { at, manager, key, kind, write, .. } = made;
         self.check("managers write outputs only", key, rules::only_outputs(write));
-        self.check("each controller writes its own slices only", key, rules::own_slices_only(write));
+        let is_other = *manager == Manager::K;
+        let is_cared = !is_other
+            && write.previous.zip(write.object).is_some_and(|(before, _)| match write.plural {
+                "endpointslices" => managed_by(before) == FROM_PODS,
+                plural => plural == "endpoints",
+            });
+        if is_cared {
+            self.check(cared::CARED, key, cared::only_takes(write));
+        } else {
+            self.check("each controller writes its own slices only", key, rules::own_slices_only(write));
+        }
         self.check("no slice is over its limit", key, rules::within_limit(write, self.slice_limit));
         let is_deletion = *kind == ChangeKind::Deleted;
-        let is_other = *manager == Manager::K;
         if !is_other {
             let outcome = rules::nothing_of_users_deleted(write);
             self.check("nothing that users have written is deleted", key, outcome);
@@ -305,7 +344,11 @@ impl Watcher {
         let process = write.user_agent.split(' ').next().unwrap_or_default();
         let asked = beside.asked.get(&(process.to_owned(), service.to_owned())).copied();
         let (at, manager) = (*at, *manager);
-        let judged = Judged { at, manager, service, before, after: after.as_ref(), read, asked };
+        let ready = match (before, write.previous) {
+            (None, Some(endpoints)) if write.plural == "endpoints" => objects::ready_addresses(endpoints),
+            (before, _) => before.into_iter().flat_map(Slice::ready).cloned().collect(),
+        };
+        let judged = Judged { at, manager, service, before, after: after.as_ref(), ready, read, asked };
         let written_by = match write.plural {
             "endpoints" => "endpoints",
             _ => after.as_ref().or(before).map_or("", |slice| &slice.managed_by),
@@ -314,6 +357,9 @@ impl Watcher {
         if !is_other {
             if service == KUBERNETES {
                 outcome = Err((KUBERNETES_STAYS, format!("{} {key}", write.plural)));
+            }
+            if is_cared {
+                outcome = outcome.and_then(|()| beside.judge_care(&judged));
             }
             if is_deletion && matches!(written_by, FROM_PODS | MIRRORED | SELECTOR_CONTROLLER | "endpoints") {
                 outcome = outcome.and_then(|()| beside.judge_deletion(&judged, written_by));

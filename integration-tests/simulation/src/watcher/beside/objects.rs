@@ -2,7 +2,9 @@
 //! controller.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
 
+use kube_endpoint_core_model::well_known::SELECTOR_CONTROLLER;
 use serde_json::Value;
 
 use super::super::positions::Position;
@@ -90,6 +92,9 @@ pub(super) struct Endpoint {
     pub(super) is_ready: bool,
     pub(super) is_serving: bool,
     pub(super) is_terminating: bool,
+    /// False for a pod that an EndpointSelector selects and does not choose: its own slices say so
+    /// by an absent condition.
+    pub(super) is_chosen: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -197,6 +202,22 @@ pub(super) fn selector_of(object: &Value) -> Selector {
     is_valid.then_some(Selected { requirements: all, readiness })
 }
 
+/// Returns the ready endpoints for which the addresses of Endpoints stand.
+pub(super) fn ready_addresses(endpoints: &Value) -> Vec<Endpoint> {
+    let subsets = endpoints["subsets"].as_array().into_iter().flatten();
+    let addresses = subsets.flat_map(|subset| subset["addresses"].as_array().into_iter().flatten());
+    let ready = addresses.map(|address| Endpoint {
+        address: text(address, "/ip").to_owned(),
+        pod: format!("{}/{}", text(address, "/targetRef/namespace"), text(address, "/targetRef/name")),
+        uid: text(address, "/targetRef/uid").to_owned(),
+        is_ready: true,
+        is_serving: true,
+        is_terminating: false,
+        is_chosen: true,
+    });
+    ready.collect()
+}
+
 impl Slice {
     pub(super) fn of(slice: &Value) -> Self {
         let endpoint = |endpoint: &Value| Endpoint {
@@ -206,6 +227,8 @@ impl Slice {
             is_ready: endpoint["conditions"]["ready"].as_bool().unwrap_or(true),
             is_serving: endpoint["conditions"]["serving"].as_bool().unwrap_or(true),
             is_terminating: endpoint["conditions"]["terminating"] == true,
+            is_chosen: managed_by(slice) != SELECTOR_CONTROLLER
+                || endpoint["conditions"]["terminating"].is_boolean(),
         };
         Self {
             uid: text(slice, "/metadata/uid").to_owned(),
@@ -278,6 +301,8 @@ pub(super) struct Objects {
     sources: BTreeMap<String, Sources>,
     /// The addresses that pods have ever had, by namespace.
     pub(super) addresses: BTreeSet<(String, String)>,
+    /// When a pod was deleted or ended, by uid.
+    pub(super) gone: BTreeMap<String, Duration>,
 }
 
 impl Objects {
@@ -294,11 +319,24 @@ impl Objects {
                 let pod = Pod::of(object);
                 let namespace = text(object, "/metadata/namespace");
                 self.addresses.extend(pod.addresses.iter().map(|it| (namespace.to_owned(), it.clone())));
+                let before = self.pods.get(key).map(|(pod, _)| pod).filter(|before| before.uid != pod.uid);
+                if !pod.has_ended {
+                    // A history may bring a pod back.
+                    self.gone.remove(&pod.uid);
+                }
+                let ended = Some(&pod).filter(|pod| pod.has_ended);
+                for gone in before.into_iter().chain(ended) {
+                    self.gone.entry(gone.uid.clone()).or_insert(since.at);
+                }
                 if self.pods.get(key).is_none_or(|(before, _)| *before != pod) {
                     self.pods.insert(key.to_owned(), (pod, since));
                 }
             }
-            ("pods", None) => drop(self.pods.remove(key)),
+            ("pods", None) => {
+                if let Some((pod, _)) = self.pods.remove(key) {
+                    self.gone.entry(pod.uid).or_insert(since.at);
+                }
+            }
             ("services", Some(object)) => {
                 let service = Service::of(object);
                 if let Some(selector) = &service.selector {

@@ -12,10 +12,8 @@ use super::{Beside, Broken};
 
 const PUBLISHED: &str = "after a quiet time, an attached Service has the pods of its selector";
 const LEFT: &str = "after a take-over nothing of kube-controller-manager is left";
-const KEPT: &str = "a slice without a ready pod is not kept";
 const BACK: &str = "after a hand-back nothing of the add-on is left";
 const DETACHED: &str = "without annotation, or with one of the API server, there are no own slices";
-const DEAD: &str = "while its selector is missing, a Service has ready pods only";
 const OF_USERS: &str = "Endpoints of the API server stay";
 
 /// For each address if it is ready, by family.
@@ -55,12 +53,7 @@ impl Beside {
         let mut is_held = false;
         match source {
             Source::Attached(_) => is_held = self.judge_attached(key, service, source, &own)?,
-            Source::Unknown => {
-                let mut listed = own.iter().flat_map(|slice| &slice.endpoints);
-                if let Some(dead) = listed.find(|it| !self.is_alive(it, service.publishes_unready)) {
-                    return Err((DEAD, format!("{} is in a slice", dead.pod)));
-                }
-            }
+            Source::Unknown => {}
             Source::Own(labels) => {
                 let is_covered = own.iter().all(|slice| {
                     slice.ready().filter(|it| self.is_alive(it, false)).all(|it| {
@@ -85,6 +78,7 @@ impl Beside {
                 }
             }
         }
+        self.judge_unmaintained(key, service)?;
         let (attached, unknown, own) = match source {
             Source::Attached(_) => (1, 0, 0),
             Source::Unknown => (0, 1, 0),
@@ -135,11 +129,7 @@ impl Beside {
         let is_of_service = |slice: &&Slice| slice.owner == service.uid;
         let of_pods: Vec<&Slice> = theirs(FROM_PODS).filter(is_of_service).collect();
         if !got.values().any(|is_ready| *is_ready) {
-            let is_dead = |slice: &&&Slice| !slice.endpoints.iter().any(|it| self.is_alive(it, false));
-            return match of_pods.iter().find(is_dead) {
-                Some(dead) => Err((KEPT, format!("{dead:?}"))),
-                None => Ok(!of_pods.is_empty()),
-            };
+            return Ok(!of_pods.is_empty());
         }
         if let Some(left) = of_pods.first() {
             return Err((LEFT, format!("{left:?}")));

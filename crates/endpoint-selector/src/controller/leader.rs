@@ -1,0 +1,414 @@
+//! The pods that the readiness of an EndpointSelector chooses, and the events about a Service that
+//! nobody leads.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube_endpoint_controller_runtime::{Runtime, SyncError};
+use kube_endpoint_core_model::lease::{DEFAULT_DURATION, Named, named};
+use kube_endpoint_core_model::readiness::serving_pods_in;
+use kube_endpoint_core_model::{
+    EndpointSelector, Lease, ObjectKey, PlannedEvent, Pod, Readiness, ReadyPods, ResourceVersion, Service,
+    Text, harmless,
+};
+use tokio::time::Instant;
+
+use super::SelectorReconciler;
+use super::leases::{Standing, lease_of};
+use super::status::{Holder, HolderFinding, LONGEST_IDENTITY};
+
+type Cx = Runtime<SelectorReconciler>;
+
+/// The pods that may be ready endpoints.
+pub(super) struct Choice {
+    /// `None` if all may.
+    pub(super) ready_pods: Option<ReadyPods>,
+    /// `None` if nobody knows better than before.
+    pub(super) leadership: Option<Leadership>,
+    /// The error of a read on which that depends: until a retry succeeds, the leader stays.
+    pub(super) error: Option<SyncError>,
+}
+
+/// Who leads the pods of a Service.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) enum Leadership {
+    /// No sync has found it out, or the Service follows no leader, or has no pods.
+    #[default]
+    Unsaid,
+    /// The ready endpoints stay until the holder of the Lease proves that it lives.
+    Awaited {
+        lease: Text,
+        at_most: Patience,
+    },
+    Somebody,
+    Nobody(NobodyLeads),
+}
+
+/// How long ready endpoints stay while nobody knows who leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Patience {
+    /// As long as a record of the Lease counts.
+    For(Duration),
+    /// Until the Leases of the namespace can be read.
+    UntilRead,
+}
+
+/// The reason why no pod is a ready endpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum NobodyLeads {
+    /// The Lease does not exist.
+    NotFound { lease: Text },
+    /// Nobody holds the Lease.
+    NotHeld { lease: Text },
+    /// The holder has not renewed the Lease for as long as a record counts. The Lease may say a
+    /// longer time than that.
+    NotRenewed { lease: Text, holder: String, counts: Duration, beyond_limit: Option<Duration> },
+    /// The identity of the holder names none of the selected pods.
+    NotRecognised { lease: Text, holder: String },
+    /// It names several of them.
+    Ambiguous { lease: Text, holder: String },
+    /// The pod that got the Lease is gone, and this one of the same name has not renewed it.
+    Replaced { lease: Text, pod: Text },
+    /// The pod that leads is not ready.
+    NotReady { pod: Text },
+    /// The pod that leads is being deleted.
+    Ending { pod: Text },
+    /// No pod that is ready has the condition.
+    NoCondition { kind: Text },
+}
+
+/// The pod that the identity of a holder named when a sync saw it first.
+#[derive(Debug, PartialEq)]
+pub(super) struct NamedPod {
+    identity: Text,
+    uid: Text,
+    /// The version of the Lease at which another pod of the same name came. It leads when the Lease
+    /// has changed since.
+    replaced_at: Option<ResourceVersion>,
+}
+
+impl NamedPod {
+    /// Returns true if a pod leads that the identity names now.
+    fn leads(&mut self, identity: &Text, version: ResourceVersion, uid: &Text) -> bool {
+        let is_new = self.identity != *identity || self.replaced_at.is_some_and(|at| at != version);
+        if is_new || self.uid == *uid {
+            *self = Self { identity: identity.clone(), uid: uid.clone(), replaced_at: None };
+            return true;
+        }
+        self.replaced_at = Some(version);
+        false
+    }
+}
+
+impl SelectorReconciler {
+    /// Returns the pods of a Service that may be ready endpoints.
+    pub(super) async fn choose(
+        &self,
+        runtime: &Cx,
+        service: &Service,
+        selector: &EndpointSelector,
+    ) -> Choice {
+        let lease = match (&selector.readiness, lease_of(selector)) {
+            (Some(Readiness::Condition { kind, pick }), _) => {
+                let ready_pods = Some(ReadyPods::Condition { kind: kind.clone(), pick: *pick });
+                let leadership = Some(with_condition(runtime, &service.key, kind));
+                return Choice { ready_pods, leadership, error: None };
+            }
+            (Some(Readiness::Lease { .. }), Some(lease)) => lease,
+            _ => return Choice { ready_pods: None, leadership: Some(Leadership::Unsaid), error: None },
+        };
+        let (standing, error) = self.standing(runtime, &lease).await;
+        let pods = runtime.cluster().pods_of(&service.key);
+        let chosen = match &standing {
+            Standing::Holder(identity, version) => {
+                let chosen = self.led(runtime, &service.key, &lease, (identity, *version), &pods);
+                self.recognise(selector, Some(identity), &pods, true, None);
+                chosen.map(|pod| vec![pod])
+            }
+            Standing::Unknown(identity) => {
+                let kept = self.published(runtime, service, &pods);
+                let at_most = (kept.len() > 1).then(|| self.patience(runtime, &lease));
+                self.recognise(selector, identity.as_ref(), &pods, false, at_most);
+                Ok(kept)
+            }
+            Standing::Overdue => Ok(self.published(runtime, service, &pods)),
+            Standing::Nobody => {
+                let seen = self.leases.seen(&lease);
+                self.recognise(selector, None, &pods, true, None);
+                Err(nobody(&lease.name, seen.as_deref()))
+            }
+        };
+        let leadership = match chosen.as_deref() {
+            _ if pods.is_empty() => Some(Leadership::Unsaid),
+            Err(reason) => Some(Leadership::Nobody(reason.clone())),
+            Ok([]) => None,
+            Ok([name]) => pods.iter().find(|pod| pod.key.name == *name).map(|pod| with_pod(pod)),
+            Ok(_) => {
+                let at_most = self.patience(runtime, &lease);
+                Some(Leadership::Awaited { lease: lease.name.clone(), at_most })
+            }
+        };
+        let mut names = chosen.unwrap_or_default();
+        let ready_pods =
+            if names.len() > 1 { ReadyPods::Kept(names.into()) } else { ReadyPods::Leader(names.pop()) };
+        Choice { ready_pods: Some(ready_pods), leadership, error }
+    }
+
+    /// Returns the standing of the holder of a Lease. If the watch tells that it is overdue, this
+    /// reads the Lease; it also returns the error of that.
+    pub(super) async fn standing(&self, runtime: &Cx, lease: &ObjectKey) -> (Standing, Option<SyncError>) {
+        let standing = self.leases.standing(lease, Instant::now());
+        if standing != Standing::Overdue {
+            return (standing, None);
+        }
+        match runtime.writer().writer().lease(lease).await {
+            Ok(read) => {
+                let is_settled = self.is_settled(runtime.cluster(), &lease.namespace);
+                let selectors = self.leases.read(lease, read, is_settled, Instant::now());
+                self.add_services_of(runtime, &selectors, None);
+                (self.leases.standing(lease, Instant::now()), None)
+            }
+            Err(refused) => {
+                let error = format!("cannot read Lease {lease}: {refused}");
+                (standing, Some(SyncError::new(Vec::new(), error)))
+            }
+        }
+    }
+
+    /// Returns the pod that leads by the record of a holder that lives.
+    fn led(
+        &self,
+        runtime: &Cx,
+        service: &ObjectKey,
+        lease: &ObjectKey,
+        (identity, version): (&Text, ResourceVersion),
+        pods: &[Arc<Pod>],
+    ) -> Result<Text, NobodyLeads> {
+        let pod = by_identity(&lease.name, identity, pods)?;
+        let leads = runtime.with_state(service, |state| {
+            let first = || NamedPod { identity: identity.clone(), uid: pod.uid.clone(), replaced_at: None };
+            state.named.get_or_insert_with(first).leads(identity, version, &pod.uid)
+        });
+        if leads {
+            return Ok(pod.key.name.clone());
+        }
+        self.leases.tell_next_change(lease);
+        Err(NobodyLeads::Replaced { lease: lease.name.clone(), pod: pod.key.name.clone() })
+    }
+
+    /// Tells the status of a selector which holder its Lease has, and if that names a pod.
+    /// `awaited` is the time for which ready endpoints stay at most until a holder is known.
+    pub(super) fn recognise(
+        &self,
+        selector: &EndpointSelector,
+        identity: Option<&Text>,
+        pods: &[Arc<Pod>],
+        is_proven: bool,
+        awaited: Option<Patience>,
+    ) {
+        let seen = lease_of(selector).and_then(|lease| self.leases.seen(&lease));
+        let identity = identity.filter(|identity| !identity.is_empty());
+        let is_held = seen.as_ref().is_some_and(|lease| !lease.record.holder.is_empty());
+        let holder = match identity {
+            // Without pods, the identity can be right.
+            Some(identity) => (!pods.is_empty()).then(|| Holder::of(identity, named(identity, pods))),
+            None => (is_proven && !is_held).then_some(Holder::Absent),
+        };
+        let beyond_limit = seen.and_then(|lease| lease.record.beyond_limit());
+        self.statuses.found(selector, HolderFinding { holder, is_proven, awaited, beyond_limit });
+    }
+
+    fn patience(&self, runtime: &Cx, lease: &ObjectKey) -> Patience {
+        if !runtime.cluster().has_listed_leases(&lease.namespace) {
+            return Patience::UntilRead;
+        }
+        let seen = self.leases.seen(lease);
+        Patience::For(seen.map_or(DEFAULT_DURATION, |lease| lease.record.duration()))
+    }
+
+    /// Returns the pods that own slices show serving, if they still exist. `pods` are sorted by
+    /// name, and so is the result.
+    fn published(&self, runtime: &Cx, service: &Service, pods: &[Arc<Pod>]) -> Vec<Text> {
+        let mut own = runtime.cluster().slices_of(&service.key);
+        own.retain(|slice| self.is_own(slice));
+        let exists = |name: &Text, uid: &Text| {
+            let at = pods.binary_search_by(|pod| pod.key.name.cmp(name));
+            at.ok().and_then(|at| pods.get(at)).is_some_and(|pod| pod.uid == *uid)
+        };
+        let serving = serving_pods_in(&own).into_iter();
+        serving.filter(|pod| exists(&pod.name, &pod.uid)).map(|pod| pod.name.clone()).collect()
+    }
+
+    /// Records who leads the pods of a Service, and the event about it if that is new.
+    pub(super) fn leads(&self, runtime: &Cx, service: &Arc<Service>, leadership: Option<Leadership>) {
+        // All of its pods are ready endpoints.
+        let leadership =
+            if self.publishes_not_ready(service) { Some(Leadership::Unsaid) } else { leadership };
+        let Some(leadership) = leadership else { return };
+        self.metrics.leads(&service.key, &leadership);
+        let before = runtime
+            .with_state(&service.key, |state| std::mem::replace(&mut state.leadership, leadership.clone()));
+        if before != leadership
+            && let Some(event) = leadership.event(&before)
+        {
+            runtime.record_event(&**service, &event);
+        }
+    }
+}
+
+/// Returns who leads by a condition of the pods.
+fn with_condition(runtime: &Cx, service: &ObjectKey, kind: &Text) -> Leadership {
+    let leads = |pod: &Pod| {
+        pod.is_ready()
+            && !pod.is_terminating()
+            && pod.condition(kind).is_some_and(|condition| condition.is_true)
+    };
+    match runtime.cluster().first_pod_of(service, leads) {
+        Some(_) => Leadership::Somebody,
+        None if runtime.cluster().pod_count_of(service) == 0 => Leadership::Unsaid,
+        None => Leadership::Nobody(NobodyLeads::NoCondition { kind: kind.clone() }),
+    }
+}
+
+/// Returns the pod that the identity of a holder names.
+pub(super) fn by_identity<'a>(
+    lease: &Text,
+    identity: &Text,
+    pods: &'a [Arc<Pod>],
+) -> Result<&'a Arc<Pod>, NobodyLeads> {
+    let (lease, holder) = (lease.clone(), || harmless(identity, LONGEST_IDENTITY).into_owned());
+    match named(identity, pods) {
+        Named::Pod(pod) => Ok(pod),
+        Named::Nobody => Err(NobodyLeads::NotRecognised { lease, holder: holder() }),
+        Named::Several => Err(NobodyLeads::Ambiguous { lease, holder: holder() }),
+    }
+}
+
+/// Returns why nobody leads by a Lease, as it was seen last.
+pub(super) fn nobody(name: &Text, seen: Option<&Lease>) -> NobodyLeads {
+    let lease = name.clone();
+    match seen.map(|seen| &seen.record) {
+        None => NobodyLeads::NotFound { lease },
+        Some(record) if record.holder.is_empty() => NobodyLeads::NotHeld { lease },
+        Some(record) => NobodyLeads::NotRenewed {
+            lease,
+            holder: harmless(&record.holder, LONGEST_IDENTITY).into_owned(),
+            counts: record.duration(),
+            beyond_limit: record.beyond_limit(),
+        },
+    }
+}
+
+/// Returns who leads if that should be this pod.
+fn with_pod(pod: &Pod) -> Leadership {
+    let name = || pod.key.name.clone();
+    if pod.is_terminating() {
+        return Leadership::Nobody(NobodyLeads::Ending { pod: name() });
+    }
+    if !pod.is_ready() || pod.is_terminal() {
+        return Leadership::Nobody(NobodyLeads::NotReady { pod: name() });
+    }
+    Leadership::Somebody
+}
+
+impl Leadership {
+    /// Returns the event that reports it. `before` is what an earlier sync has found.
+    fn event(&self, before: &Self) -> Option<PlannedEvent> {
+        match self {
+            Self::Nobody(reason) => {
+                Some(PlannedEvent::warning("NobodyLeads", format!("no pod leads: {reason}")))
+            }
+            Self::Somebody if matches!(before, Self::Nobody(_)) => {
+                Some(PlannedEvent::normal("LeaderBack", "a pod leads, and its endpoint is ready"))
+            }
+            Self::Awaited { lease, at_most } => Some(PlannedEvent::normal(
+                "LeaderAwaited",
+                format!("the ready endpoints stay until the holder of Lease {lease} renews it, {at_most}"),
+            )),
+            Self::Unsaid | Self::Somebody => None,
+        }
+    }
+}
+
+impl fmt::Display for Patience {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::For(time) => write!(f, "for {} s at most", time.as_secs()),
+            Self::UntilRead => f.write_str("and as long as the Leases of the namespace cannot be read"),
+        }
+    }
+}
+
+impl fmt::Display for NobodyLeads {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotFound { lease } => write!(f, "Lease {lease} does not exist"),
+            Self::NotHeld { lease } => write!(f, "nobody holds Lease {lease}"),
+            Self::NotRenewed { lease, holder, counts, beyond_limit } => {
+                write!(f, "\"{holder}\" has not renewed Lease {lease} for {} s", counts.as_secs())?;
+                match beyond_limit {
+                    Some(said) => write!(
+                        f,
+                        ", the longest time for which a record counts; the Lease says {} s",
+                        said.as_secs()
+                    ),
+                    None => Ok(()),
+                }
+            }
+            Self::NotRecognised { lease, holder } => {
+                write!(f, "\"{holder}\", the holder of Lease {lease}, names none of the selected pods")
+            }
+            Self::Ambiguous { lease, holder } => {
+                write!(f, "\"{holder}\", the holder of Lease {lease}, names several of the selected pods")
+            }
+            Self::Replaced { lease, pod } => {
+                write!(f, "Pod {pod} has the name of the pod that got Lease {lease}, and has not renewed it")
+            }
+            Self::NotReady { pod } => write!(f, "Pod {pod}, which should, is not ready"),
+            Self::Ending { pod } => write!(f, "Pod {pod}, which did, is being deleted"),
+            Self::NoCondition { kind } => write!(f, "the condition {kind} is True of no ready pod"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube_endpoint_core_model::lease::LONGEST_DURATION;
+
+    use super::*;
+
+    #[test]
+    fn events_say_why_nobody_leads() {
+        let (lease, pod) = (|| Text::from("web"), || Text::from("a"));
+        let holder = || "a_6bb9".to_owned();
+        let counts = Duration::from_secs(15);
+        let reasons = [
+            NobodyLeads::NotFound { lease: lease() },
+            NobodyLeads::NotHeld { lease: lease() },
+            NobodyLeads::NotRenewed { lease: lease(), holder: holder(), counts, beyond_limit: None },
+            NobodyLeads::NotRenewed {
+                lease: lease(),
+                holder: holder(),
+                counts: LONGEST_DURATION,
+                beyond_limit: Some(Duration::from_secs(100_000)),
+            },
+            NobodyLeads::NotRecognised { lease: lease(), holder: holder() },
+            NobodyLeads::Ambiguous { lease: lease(), holder: holder() },
+            NobodyLeads::Replaced { lease: lease(), pod: pod() },
+            NobodyLeads::NotReady { pod: pod() },
+            NobodyLeads::Ending { pod: pod() },
+            NobodyLeads::NoCondition { kind: "shop.example/leader".into() },
+        ];
+        let gone = Leadership::Nobody(reasons[0].clone());
+        let states = reasons.into_iter().map(Leadership::Nobody);
+        let states = states.chain([
+            Leadership::Somebody,
+            Leadership::Awaited { lease: lease(), at_most: Patience::For(counts) },
+        ]);
+        let events: Vec<String> = states.map(|state| state.event(&gone).unwrap().to_string()).collect();
+        insta::assert_snapshot!(events.join("\n"));
+        assert!(Leadership::Somebody.event(&Leadership::Unsaid).is_none(), "nobody has missed it");
+        assert!(Leadership::Unsaid.event(&gone).is_none());
+    }
+}

@@ -1,0 +1,320 @@
+//! The Services that rehearse, when each is looked at again, and what that found.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use kube_endpoint_core_model::{ObjectKey, Text};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
+
+/// The most names of Services in a message.
+const MOST_NAMES: usize = 5;
+
+/// The finding about one Service: a condition's status, reason and message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::controller) struct Verdict {
+    pub(in crate::controller) status: &'static str,
+    pub(in crate::controller) reason: &'static str,
+    pub(in crate::controller) message: String,
+}
+
+impl Verdict {
+    pub(super) fn ready() -> Self {
+        Self { status: "True", reason: "Rehearsed", message: String::new() }
+    }
+
+    pub(super) fn refused(reason: &'static str, message: impl Into<String>) -> Self {
+        Self { status: "False", reason, message: message.into() }
+    }
+
+    pub(super) fn unknown(reason: &'static str, message: impl Into<String>) -> Self {
+        Self { status: "Unknown", reason, message: message.into() }
+    }
+
+    pub(super) fn is_ready(&self) -> bool {
+        self.status == "True"
+    }
+
+    pub(super) fn is_refused(&self) -> bool {
+        self.status == "False"
+    }
+}
+
+/// The condition of an EndpointSelector that its Services need.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::controller) enum Rehearsed {
+    /// No Service rehearses.
+    Nothing,
+    /// Some have not been looked at.
+    Pending,
+    Found(Verdict),
+}
+
+/// The result of one look at a Service.
+pub(super) struct Look {
+    pub(super) verdict: Verdict,
+    /// True if the API server has agreed now.
+    pub(super) agreed: bool,
+    pub(super) again_after: Duration,
+}
+
+#[derive(Debug)]
+struct Entry {
+    selector: ObjectKey,
+    /// The time in [`Inner::due`].
+    due: Instant,
+    /// Changes with each reason to look again.
+    round: u64,
+    verdict: Option<Verdict>,
+    /// When the API server agreed last, since the last change.
+    agreed_at: Option<Instant>,
+    /// How often the Service was not ready since the last change.
+    refusals: u32,
+}
+
+/// A Service to look at.
+#[derive(Debug)]
+pub(super) struct Due {
+    pub(super) service: ObjectKey,
+    pub(super) selector: ObjectKey,
+    round: u64,
+    pub(super) agreed_at: Option<Instant>,
+    pub(super) refusals: u32,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    services: BTreeMap<ObjectKey, Entry>,
+    due: BTreeSet<(Instant, ObjectKey)>,
+    /// The Services of each EndpointSelector, which need not exist.
+    selectors: BTreeMap<ObjectKey, BTreeSet<Text>>,
+    rounds: u64,
+}
+
+#[derive(Debug, Default)]
+pub(in crate::controller) struct Rehearsals {
+    inner: Mutex<Inner>,
+    earlier: Notify,
+}
+
+impl Inner {
+    fn remove(&mut self, service: &ObjectKey) -> Option<Entry> {
+        let entry = self.services.remove(service)?;
+        self.due.remove(&(entry.due, service.clone()));
+        if let Some(services) = self.selectors.get_mut(&entry.selector) {
+            services.remove(&service.name);
+            if services.is_empty() {
+                self.selectors.remove(&entry.selector);
+            }
+        }
+        Some(entry)
+    }
+
+    fn put(&mut self, service: &ObjectKey, entry: Entry) {
+        self.due.insert((entry.due, service.clone()));
+        self.selectors.entry(entry.selector.clone()).or_default().insert(service.name.clone());
+        self.services.insert(service.clone(), entry);
+    }
+}
+
+impl Rehearsals {
+    /// Takes a change of a Service, which rehearses with this EndpointSelector now, if with any.
+    /// Returns the selectors whose Services are no longer the same.
+    pub(in crate::controller) fn set(
+        &self,
+        service: &ObjectKey,
+        selector: Option<ObjectKey>,
+        now: Instant,
+    ) -> Vec<ObjectKey> {
+        let mut inner = self.inner.lock();
+        let before = inner.remove(service);
+        let left = before
+            .as_ref()
+            .map(|before| &before.selector)
+            .filter(|before| Some(*before) != selector.as_ref());
+        let left = left.cloned().into_iter().collect();
+        if let Some(selector) = selector {
+            inner.rounds += 1;
+            let verdict =
+                before.filter(|before| before.selector == selector).and_then(|before| before.verdict);
+            let round = inner.rounds;
+            let entry = Entry { selector, due: now, round, verdict, agreed_at: None, refusals: 0 };
+            inner.put(service, entry);
+            self.earlier.notify_one();
+        }
+        left
+    }
+
+    /// Looks again at the Services of an EndpointSelector, which has changed.
+    pub(in crate::controller) fn again(&self, selector: &ObjectKey, now: Instant) {
+        let names = self.inner.lock().selectors.get(selector).cloned().unwrap_or_default();
+        for name in names {
+            let service = ObjectKey { namespace: selector.namespace.clone(), name };
+            self.set(&service, Some(selector.clone()), now);
+        }
+    }
+
+    /// Waits for the next Service to look at.
+    pub(super) async fn next(&self) -> Due {
+        loop {
+            let next = self.inner.lock().due.first().map(|(at, _)| *at);
+            match next {
+                Some(at) if at <= Instant::now() => {
+                    if let Some(due) = self.take() {
+                        return due;
+                    }
+                }
+                Some(at) => tokio::select! {
+                    biased;
+                    () = sleep_until(at) => {}
+                    () = self.earlier.notified() => {}
+                },
+                None => self.earlier.notified().await,
+            }
+        }
+    }
+
+    fn take(&self) -> Option<Due> {
+        let mut inner = self.inner.lock();
+        let (_, service) = inner.due.pop_first()?;
+        let entry = inner.services.get(&service)?;
+        let Entry { selector, round, agreed_at, refusals, .. } = entry;
+        Some(Due {
+            selector: selector.clone(),
+            round: *round,
+            agreed_at: *agreed_at,
+            refusals: *refusals,
+            service,
+        })
+    }
+
+    /// Takes what a look has found. Returns the verdict before if it was another one, and nothing
+    /// has changed meanwhile.
+    pub(super) fn record(&self, due: &Due, look: Look, now: Instant) -> Option<Option<Verdict>> {
+        let mut inner = self.inner.lock();
+        let entry = inner.services.get_mut(&due.service).filter(|entry| entry.round == due.round)?;
+        entry.due = now + look.again_after;
+        if look.agreed {
+            entry.agreed_at = Some(now);
+        }
+        entry.refusals = if look.verdict.is_ready() { 0 } else { entry.refusals.saturating_add(1) };
+        let before = entry.verdict.replace(look.verdict);
+        let (at, differs) = (entry.due, before != entry.verdict);
+        inner.due.insert((at, due.service.clone()));
+        differs.then_some(before)
+    }
+
+    /// Returns what the status of an EndpointSelector says of the Services that rehearse with it.
+    pub(in crate::controller) fn of(&self, selector: &ObjectKey) -> Rehearsed {
+        let inner = self.inner.lock();
+        let Some(names) = inner.selectors.get(selector) else { return Rehearsed::Nothing };
+        let key = |name: &Text| ObjectKey { namespace: selector.namespace.clone(), name: name.clone() };
+        let verdict = |name: &Text| inner.services.get(&key(name)).and_then(|entry| entry.verdict.clone());
+        summary(names.iter().map(|name| (name, verdict(name))).collect())
+    }
+}
+
+/// Returns what a status says: the worst finding, with the first Service by name that has it.
+fn summary(services: Vec<(&Text, Option<Verdict>)>) -> Rehearsed {
+    let known = || services.iter().filter_map(|(name, verdict)| Some((*name, verdict.as_ref()?)));
+    let with = |status: &'static str| known().filter(move |(_, verdict)| verdict.status == status);
+    let worst = |status: &'static str, others: &str| {
+        let (name, first) = with(status).next()?;
+        let more = match with(status).count() {
+            0 | 1 => String::new(),
+            count => format!("; {} more {others}", count - 1),
+        };
+        let message = format!("Service {name}: {}{more}", first.message);
+        Some(Rehearsed::Found(Verdict { status: first.status, reason: first.reason, message }))
+    };
+    if known().count() < services.len() {
+        return Rehearsed::Pending;
+    }
+    let refused = worst("False", "are not ready either");
+    refused.or_else(|| worst("Unknown", "are not known to be ready either")).unwrap_or_else(|| {
+        let names: Vec<&str> = services.iter().take(MOST_NAMES).map(|(name, _)| &***name).collect();
+        let more = match services.len() - names.len() {
+            0 => String::new(),
+            count => format!(" and {count} more"),
+        };
+        let message = format!("take spec.selector out of Service {}{more}", names.join(", "));
+        Rehearsed::Found(Verdict { message, ..Verdict::ready() })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(name: &str) -> ObjectKey {
+        ObjectKey::new("shop", name)
+    }
+
+    fn look(verdict: Verdict) -> Look {
+        Look { agreed: verdict.is_ready(), verdict, again_after: Duration::from_secs(60) }
+    }
+
+    #[test]
+    fn a_status_has_the_worst_finding_and_few_names() {
+        let names: Vec<Text> = ('a'..='h').map(|name| name.to_string().into()).collect();
+        let said = |verdicts: &[Option<Verdict>]| {
+            let services =
+                names.iter().zip(verdicts).map(|(name, verdict)| (name, verdict.clone())).collect();
+            match summary(services) {
+                Rehearsed::Found(Verdict { status, reason, message }) => {
+                    format!("{status} {reason}: {message}")
+                }
+                other => format!("{other:?}"),
+            }
+        };
+        let ready = || Some(Verdict::ready());
+        let refused = || Some(Verdict::refused("NoReadyPod", "no pod is ready"));
+        let unknown = || Some(Verdict::unknown("DryRunUnsupported", "a webhook has no dry run"));
+        let said = [
+            said(&[ready()]),
+            said(&[const { None::<()> }; 8].map(|_| ready())),
+            said(&[ready(), None]),
+            said(&[ready(), None, refused()]),
+            said(&[unknown(), refused(), refused(), refused()]),
+            said(&[ready(), unknown(), unknown()]),
+        ];
+        insta::assert_snapshot!(said.join("\n"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_service_is_looked_at_when_something_changes_and_later_again() {
+        let book = Rehearsals::default();
+        let start = Instant::now();
+        assert_eq!(book.of(&key("stable")), Rehearsed::Nothing);
+        book.set(&key("web"), Some(key("stable")), start);
+        assert_eq!(book.of(&key("stable")), Rehearsed::Pending);
+        let due = book.next().await;
+        assert_eq!((&due.service, &due.selector), (&key("web"), &key("stable")));
+        let refused = || Verdict::refused("NoReadyPod", "no pod is ready");
+        assert_eq!(book.record(&due, look(refused()), start), Some(None));
+        // Nothing has changed: a minute later.
+        let due = book.next().await;
+        assert_eq!((start.elapsed(), due.refusals), (Duration::from_secs(60), 1));
+        assert_eq!(book.record(&due, look(refused()), Instant::now()), None, "it is as before");
+        // The selector changes while the Service is looked at.
+        book.again(&key("stable"), Instant::now());
+        let due = book.next().await;
+        assert_eq!((start.elapsed(), due.refusals), (Duration::from_secs(60), 0));
+        book.again(&key("stable"), Instant::now());
+        assert_eq!(
+            book.record(&due, look(Verdict::ready()), Instant::now()),
+            None,
+            "it was another selector"
+        );
+        let due = book.next().await;
+        assert_eq!(book.record(&due, look(Verdict::ready()), Instant::now()), Some(Some(refused())));
+        assert!(matches!(book.of(&key("stable")), Rehearsed::Found(found) if found.is_ready()));
+        // It names another one, and none.
+        assert_eq!(book.set(&key("web"), Some(key("canary")), Instant::now()), [key("stable")]);
+        assert_eq!(book.of(&key("stable")), Rehearsed::Nothing);
+        assert_eq!(book.set(&key("web"), None, Instant::now()), [key("canary")]);
+        let inner = book.inner.lock();
+        assert!(inner.services.is_empty() && inner.due.is_empty() && inner.selectors.is_empty());
+    }
+}

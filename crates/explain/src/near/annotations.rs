@@ -1,0 +1,58 @@
+//! Tells which annotation of ours somebody meant whose key is nearly one of them.
+
+use kube_endpoint_core_model::well_known::{
+    ANNOTATION_ENDPOINT_SELECTOR, ANNOTATION_ENDPOINTS, SELECTOR_GROUP,
+};
+
+/// The most letters in which the prefix of a key may differ from ours.
+const SLIPS: usize = 3;
+
+/// Returns the annotation that a key nearly is. The letters count, and not what separates them.
+pub(crate) fn meant(key: &str) -> Option<&'static str> {
+    let (prefix, name) = key.rsplit_once('/').unwrap_or(("", key));
+    let letters =
+        |text: &str| text.chars().filter(|c| c.is_alphanumeric()).collect::<String>().to_lowercase();
+    let [prefix, ours, name] = [prefix, SELECTOR_GROUP, name].map(letters);
+    let is_ours = prefix.contains("endpointmanager") || super::edits(&prefix, &ours) <= SLIPS;
+    let is_selector = name == "endpointselector" || is_ours && name.contains("selector");
+    let is_endpoints = is_ours && (super::edits(&name, "endpoints") <= 2 || name.starts_with("retire"));
+    let wanted = match (is_selector && (is_ours || prefix.is_empty()), is_endpoints) {
+        (true, _) => ANNOTATION_ENDPOINT_SELECTOR,
+        (false, true) => ANNOTATION_ENDPOINTS,
+        (false, false) => return None,
+    };
+    (key != wanted).then_some(wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_that_are_nearly_ours_are_known() {
+        let selector = Some(ANNOTATION_ENDPOINT_SELECTOR);
+        let endpoints = Some(ANNOTATION_ENDPOINTS);
+        for (key, want) in [
+            ("kube-endpoint-manager.github.io/endpointselector", selector),
+            ("kube-endpoint-manager.github.io/endpoint-selectors", selector),
+            ("kube-endpoint-manager.github.io/selector", selector),
+            ("kube-endpoint-manager.io/endpoint-selector", selector),
+            ("kube-endpoint-manger.github.io/endpoint-selector", selector),
+            ("kube-endpoint-manager/Endpoint_Selector", selector),
+            ("endpoint-selector", selector),
+            ("kube-endpoint-manager.github.io/endpoint", endpoints),
+            ("kube-endpoint-manager.github.io/retired-until", endpoints),
+            (ANNOTATION_ENDPOINT_SELECTOR, None),
+            (ANNOTATION_ENDPOINTS, None),
+            ("endpoints", None),
+            ("selector", None),
+            ("example.com/endpoint-selector", None),
+            ("discovery.k8s.io/endpoint-selector", None),
+            ("endpoints.kubernetes.io/last-change-trigger-time", None),
+            ("kubectl.kubernetes.io/last-applied-configuration", None),
+            ("", None),
+        ] {
+            assert_eq!(meant(key), want, "{key}");
+        }
+    }
+}
