@@ -157,7 +157,9 @@ fn conditions(pod: &Pod, is_chosen: bool, publish_not_ready: bool) -> EndpointCo
 }
 
 /// Returns the pods that the slices show serving, sorted by name. A leader that is being deleted
-/// serves and is not ready, and with `publishNotReadyAddresses` all endpoints are ready.
+/// serves and is not ready, and with `publishNotReadyAddresses` all endpoints are ready. If none
+/// serves, this returns the pod that was chosen when its endpoint was written, if it is the only
+/// one.
 ///
 /// If only the slices of one family show a pod serving, although those of the other list it,
 /// somebody was interrupted between two writes, and nobody knows if the pod came or left.
@@ -165,10 +167,20 @@ pub fn serving_pods_in(slices: &[Arc<EndpointSlice>]) -> Vec<&ObjectReference> {
     let mut pods = BTreeMap::new();
     for endpoint in slices.iter().flat_map(|slice| &slice.endpoints) {
         let Some(target) = &endpoint.target_ref else { continue };
-        let (_, serves) = pods.entry((&target.name, &target.uid)).or_insert((target, true));
+        let (_, serves, was_chosen) = pods.entry((&target.name, &target.uid)).or_insert((target, true, true));
         *serves &= endpoint.conditions.serving == Some(true);
+        *was_chosen &= endpoint.conditions.terminating == Some(false);
     }
-    pods.into_values().filter_map(|(target, serves)| serves.then_some(target)).collect()
+    let serving = pods.values().filter_map(|(target, serves, _)| serves.then_some(*target));
+    let serving: Vec<_> = serving.collect();
+    if !serving.is_empty() {
+        return serving;
+    }
+    let mut chosen = pods.into_values().filter_map(|(target, _, was_chosen)| was_chosen.then_some(target));
+    match (chosen.next(), chosen.next()) {
+        (Some(only), None) => vec![only],
+        _ => Vec::new(),
+    }
 }
 
 /// Returns the pod that the slices show serving, if there is exactly one.
@@ -407,5 +419,14 @@ mod tests {
         let mut left = (*of_v6(&["a", "b"])).clone();
         left.endpoints[0].conditions = EndpointConditions { serving: Some(false), ..Default::default() };
         assert_eq!(*names(&[slice(&["a", "b"]), Arc::new(left)]), [Text::from("b")]);
+        // The leader is not ready, and the others were not chosen.
+        let mut led = (*slice(&["a", "b"])).clone();
+        let not_serving =
+            |terminating| EndpointConditions { ready: Some(false), serving: Some(false), terminating };
+        led.endpoints[0].conditions = not_serving(None);
+        led.endpoints[1].conditions = not_serving(Some(false));
+        assert_eq!(*names(&[Arc::new(led.clone())]), [Text::from("b")]);
+        led.endpoints[0].conditions = not_serving(Some(false));
+        assert!(names(&[Arc::new(led)]).is_empty(), "one of them leads at most");
     }
 }

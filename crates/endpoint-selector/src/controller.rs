@@ -6,8 +6,8 @@ mod leader;
 mod leases;
 mod listed_pods;
 mod metrics;
+mod problems;
 mod rehearsal;
-mod reminders;
 mod status;
 mod sync;
 
@@ -33,13 +33,13 @@ use kube_endpoint_tracker::WriteTracker;
 use kube_endpoint_workqueue::{Attempt, endpoint_slice_rate_limiter};
 use tokio::time::Instant;
 
-use events::{Situation, Situations};
+use events::Situation;
 use leader::{Leadership, NamedPod};
 use leases::Leases;
 use listed_pods::ListedPods;
 use metrics::Metrics;
+use problems::Problems;
 use rehearsal::Rehearsals;
-use reminders::Reminders;
 use status::Statuses;
 use sync::LeftEndpoints;
 
@@ -86,7 +86,7 @@ pub struct SelectorReconciler {
     statuses: Statuses,
     rehearsals: Rehearsals,
     metrics: Metrics,
-    reminders: Reminders,
+    problems: Problems,
     /// Its own deletions of Endpoints.
     endpoints: OnceLock<WriteTracker>,
 }
@@ -95,7 +95,6 @@ pub struct SelectorReconciler {
 #[derive(Debug, Default, PartialEq)]
 pub struct ServiceState {
     slices: SliceState,
-    found: Situations,
     /// The slices of others that stay, since a sync has found that no controller made them.
     kept: BTreeMap<(Text, ResourceVersion), Situation>,
     endpoints: LeftEndpoints,
@@ -176,7 +175,7 @@ impl Reconciler for SelectorReconciler {
             statuses: Statuses::default(),
             rehearsals: Rehearsals::default(),
             metrics: Metrics::new(),
-            reminders: Reminders::default(),
+            problems: Problems::default(),
             endpoints: OnceLock::new(),
         }
     }
@@ -229,9 +228,9 @@ impl Reconciler for SelectorReconciler {
         tokio::join!(
             listed,
             self.slices.background(runtime),
-            self.statuses.write(runtime, &self.metrics, &self.rehearsals),
+            self.statuses.write(runtime, &self.metrics, &self.problems, &self.rehearsals),
             self.rehearse(runtime),
-            self.reminders.repeat(runtime),
+            self.problems.repeat(runtime),
             overdue
         );
     }

@@ -221,7 +221,7 @@ async fn endpoints_of_a_lost_selector_go_with_their_mirrored_slices_if_others_se
                A controller made them for the selector that the Service attached no
                longer has; the controller of EndpointSelector leader, which the
                Service names, deletes them once its own slices have a ready
-               endpoint.
+               endpoint, and it may delete Endpoints.
     deleted    Endpoints shop/free
                A controller made them for the selector that the Service free no
                longer has; the slice that is mirrored from them goes with them:

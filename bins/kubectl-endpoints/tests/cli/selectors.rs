@@ -137,14 +137,16 @@ async fn a_service_with_a_selector_is_rehearsed() {
         "{text}"
     );
     assert!(said.contains("none would come, and web-2 would go"), "{text}");
-    assert!(told(&shop, &["lint", "--info"]).await.contains("is ready to attach"));
+    let told_readable = told(&shop, &["lint", "--info"]).await;
+    assert!(told_readable.contains("is ready to attach"));
 
     let is_about_selectors = |request: &RequestInfo| request.path.contains("/endpointselectors");
     let refuse = FaultRule::new(Fault::Refuse { status: 403, retry_after: None }, is_about_selectors);
     let refused = Shop::with(all.clone(), vec![refuse]).await;
     let told_refused = told(&refused, &["lint", "--info"]).await;
     assert!(told_refused.contains("EndpointSelectors could not be read"), "{told_refused}");
-    assert!(told_refused.ends_with("exit code 0\n"), "the Service works without them: {told_refused}");
+    let problems = |text: &str| text.matches("\nerror ").count() + text.matches("\nwarning ").count();
+    assert_eq!(problems(&told_refused), problems(&told_readable), "the Service works without them");
 
     all[2]["spec"].as_object_mut().unwrap().remove("selector");
     let shop = Shop::with(all.into_iter().chain([pay, elsewhere]), Vec::new()).await;

@@ -81,6 +81,11 @@ impl Situations {
         self.0.iter().any(|it| matches!(it, Situation::NotFound { .. } | Situation::Invalid { .. }))
     }
 
+    /// Returns true if the named selector does not exist.
+    pub(super) fn has_no_selector(&self) -> bool {
+        self.0.iter().any(|it| matches!(it, Situation::NotFound { .. }))
+    }
+
     /// Returns true if clients use addresses that the controller may not take away.
     pub(super) fn has_leftovers(&self) -> bool {
         let stays = |it: &_| {

@@ -19,6 +19,7 @@ use tokio::time::{Instant, sleep_until};
 use super::SelectorReconciler;
 use super::leader::Patience;
 use super::metrics::Metrics;
+use super::problems::Problems;
 use super::rehearsal::{Rehearsals, Rehearsed, Verdict};
 
 /// The condition that says if the controller uses a selector.
@@ -46,9 +47,6 @@ pub(super) struct Statuses {
     added: Notify,
     /// The findings of syncs about the holders of Leases, with the generation of the selector.
     holders: Mutex<BTreeMap<ObjectKey, (i64, HolderFinding)>>,
-    /// The findings of syncs of this process about the Services of a selector: the event about each
-    /// that has a problem. Selectors without a sync are absent.
-    services: Mutex<BTreeMap<ObjectKey, BTreeMap<ObjectKey, PlannedEvent>>>,
 }
 
 /// The holder of the Lease that a selector names.
@@ -155,54 +153,6 @@ impl Statuses {
         self.add(selector.key.clone());
     }
 
-    /// Takes the event about the situation of a Service that names a selector, if it has a problem.
-    pub(super) fn synced(&self, selector: &ObjectKey, service: &ObjectKey, problem: Option<&PlannedEvent>) {
-        let is_new = {
-            let mut services = self.services.lock();
-            let is_first = !services.contains_key(selector);
-            let problems = services.entry(selector.clone()).or_default();
-            let before = match problem {
-                Some(problem) => problems.insert(service.clone(), problem.clone()),
-                None => problems.remove(service),
-            };
-            is_first || before.as_ref() != problem
-        };
-        if is_new {
-            self.add(selector.clone());
-        }
-    }
-
-    /// Forgets a Service that names no selector any more.
-    pub(super) fn forgotten(&self, service: &ObjectKey) {
-        let mut services = self.services.lock();
-        let named = services
-            .iter_mut()
-            .filter_map(|(selector, problems)| problems.remove(service).map(|_| selector.clone()));
-        let named: Vec<ObjectKey> = named.collect();
-        drop(services);
-        named.into_iter().for_each(|selector| self.add(selector));
-    }
-
-    /// Returns the condition about the Services of a selector. Without a sync of one, it is that of
-    /// the status: a process before this one has found it out.
-    fn published(&self, selector: &EndpointSelector) -> Option<Wanted> {
-        let services = self.services.lock();
-        let Some(problems) = services.get(&selector.key) else {
-            return Wanted::kept(PUBLISHED, selector);
-        };
-        let Some((service, first)) = problems.iter().next() else {
-            return Some(Wanted::new(PUBLISHED, true, PUBLISHED, String::new()));
-        };
-        let more = match problems.len() - 1 {
-            0 => String::new(),
-            1 => " (and 1 more Service has a problem)".to_owned(),
-            more => format!(" (and {more} more Services have problems)"),
-        };
-        let message =
-            harmless(&format!("Service {}: {}", service.name, first.message), LONGEST_MESSAGE).into_owned();
-        Some(Wanted::new(PUBLISHED, false, first.reason, message + &more))
-    }
-
     fn holder(&self, selector: &EndpointSelector) -> Option<HolderFinding> {
         let holders = self.holders.lock();
         let (_, found) =
@@ -215,6 +165,7 @@ impl Statuses {
         &self,
         runtime: &Runtime<SelectorReconciler>,
         metrics: &Metrics,
+        problems: &Problems,
         rehearsals: &Rehearsals,
     ) {
         if runtime.writer().writer().dry_run().is_some() {
@@ -245,7 +196,6 @@ impl Statuses {
             let Some(selector) = runtime.cluster().endpoint_selector(&key) else {
                 metrics.selector(&key, false);
                 self.holders.lock().remove(&key);
-                self.services.lock().remove(&key);
                 continue;
             };
             // Otherwise the number of Services is not known.
@@ -254,11 +204,13 @@ impl Statuses {
             }
             let accepted = Accepted::of(&selector, self.holder(&selector));
             metrics.selector(&key, !accepted.is_true);
-            let services = runtime.cluster().services_of_selector(&selector.key).len() as i64;
+            let services = runtime.cluster().services_of_selector(&selector.key);
+            let published = published(&selector, problems.of(&selector.key, &services));
             let rehearsed = rehearsed(&selector, rehearsals.of(&key));
             let wanted: Vec<Wanted> =
-                [Some(accepted.into()), self.published(&selector), rehearsed].into_iter().flatten().collect();
-            let Some(patch) = status_patch(&selector, services, &wanted, runtime.clock().now()) else {
+                [Some(accepted.into()), published, rehearsed].into_iter().flatten().collect();
+            let Some(patch) = status_patch(&selector, services.len() as i64, &wanted, runtime.clock().now())
+            else {
                 continue;
             };
             let path = format!(
@@ -377,6 +329,26 @@ impl From<Accepted> for Wanted {
     fn from(Accepted { is_true, reason, message }: Accepted) -> Self {
         Self::new(ACCEPTED, is_true, reason, message)
     }
+}
+
+/// Returns the condition about the Services of a selector that are attached. Without a sync of one,
+/// it is that of the status: a process before this one has found it out.
+fn published(
+    selector: &EndpointSelector,
+    problems: Option<Vec<(ObjectKey, PlannedEvent)>>,
+) -> Option<Wanted> {
+    let Some(problems) = problems else { return Wanted::kept(PUBLISHED, selector) };
+    let Some((service, first)) = problems.first() else {
+        return Some(Wanted::new(PUBLISHED, true, PUBLISHED, String::new()));
+    };
+    let more = match problems.len() - 1 {
+        0 => String::new(),
+        1 => " (and 1 more Service has a problem)".to_owned(),
+        more => format!(" (and {more} more Services have problems)"),
+    };
+    let message = format!("Service {}: {}", service.name, first.message);
+    let message = harmless(&message, LONGEST_MESSAGE).into_owned();
+    Some(Wanted::new(PUBLISHED, false, first.reason, message + &more))
 }
 
 /// Returns the condition about the Services of a selector that rehearse.
@@ -635,26 +607,20 @@ mod tests {
 
     #[test]
     fn a_problem_of_a_service_is_a_condition_until_it_is_solved() {
-        let (statuses, selector) = (Statuses::default(), selector(valid(), Value::Null));
-        let published = || statuses.published(&selector).map(|it| (it.status, it.reason, it.message));
-        assert_eq!(published(), None);
-        let service = |name: &str| ObjectKey::new("shop", name);
+        let selector = selector(valid(), Value::Null);
         let held = PlannedEvent::warning("TakeOverHeld", "no endpoint is ready");
-        for name in ["web", "api"] {
-            statuses.synced(&selector.key, &service(name), Some(&held));
-        }
+        let problem = |name: &str| (ObjectKey::new("shop", name), held.clone());
+        let wanted = |problems| published(&selector, problems);
+        assert_eq!(wanted(None), None);
+        assert_eq!(wanted(Some(vec![])), Some(Wanted::new(PUBLISHED, true, "Published", String::new())));
+        let both = wanted(Some(vec![problem("api"), problem("web")]));
         let message = "Service api: no endpoint is ready (and 1 more Service has a problem)".to_owned();
-        assert_eq!(published(), Some(("False".into(), "TakeOverHeld".into(), message)));
-        statuses.forgotten(&service("api"));
-        statuses.outdated.lock().clear();
-        statuses.synced(&selector.key, &service("web"), None);
-        assert_eq!(published(), Some(("True".into(), "Published".into(), String::new())));
-        assert!(statuses.outdated.lock().contains(&selector.key));
+        assert_eq!(both, Some(Wanted::new(PUBLISHED, false, "TakeOverHeld", message)));
         // A condition of the previous process stays until this one has judged the Services.
-        let wanted = [Accepted::of(&selector, None).into(), statuses.published(&selector).unwrap()];
+        let wanted = [Accepted::of(&selector, None).into(), both.unwrap()];
         let patch = status_patch(&selector, 1, &wanted, time("2026-01-02T03:04:05Z")).unwrap();
         let again = self::selector(valid(), patch["status"].clone());
-        let [_, published] = wanted;
-        assert_eq!(Statuses::default().published(&again), Some(published));
+        let [_, before] = wanted;
+        assert_eq!(published(&again, None), Some(before));
     }
 }

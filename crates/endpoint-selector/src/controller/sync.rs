@@ -129,10 +129,11 @@ impl SelectorReconciler {
     pub(super) fn forgotten(&self, key: &ObjectKey, state: ServiceState) {
         self.slices.forgotten(state.slices);
         self.listed_pods.remove(key);
-        self.statuses.forgotten(key);
+        if let Some(selector) = self.problems.remove(key) {
+            self.statuses.add(selector);
+        }
         self.metrics.found(key, &Situations::default());
         self.metrics.leads(key, &Leadership::Unsaid);
-        self.reminders.set(key, None);
     }
 
     /// Writes the slices of a Service, and takes it over from the controllers that had it. Whatever
@@ -427,19 +428,15 @@ impl SelectorReconciler {
     /// it is so.
     fn found(&self, runtime: &Cx, service: &Arc<Service>, found: Situations) {
         self.metrics.found(&service.key, &found);
-        let before =
-            runtime.with_state(&service.key, |state| std::mem::replace(&mut state.found, found.clone()));
-        let event = found.event();
-        if let Some(selector) = selector_of(service) {
-            self.statuses.synced(&selector, &service.key, event.as_ref());
-        }
-        if before == found {
+        if !self.problems.set(service, &found) {
             return;
         }
-        if let Some(event) = &event {
-            runtime.record_event(&**service, event);
+        if let Some(selector) = selector_of(service) {
+            self.statuses.add(selector);
         }
-        self.reminders.set(&service.key, event);
+        if let Some(event) = found.event() {
+            runtime.record_event(&**service, &event);
+        }
     }
 
     /// Records that a slice stays which somebody else made, until it changes.

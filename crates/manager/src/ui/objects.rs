@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kube_endpoint_core_model::retirement::RetiredNamespaces;
 use kube_endpoint_core_model::{ObjectKey, Service, StringMap, Text};
-use kube_endpoint_explain::{Known, Objects, Options, near_pods, needs_all_nodes};
+use kube_endpoint_explain::{Known, Objects, Options, names_selector, near_pods, needs_all_nodes};
 use kube_endpoint_informer::{Cluster, Kind};
 
 use crate::plan_options;
@@ -67,7 +67,7 @@ pub(super) fn notes(known: Known, service: &Service) -> Vec<String> {
         (known.slices, "EndpointSlices", "Slices are not checked."),
         (known.endpoints, "Endpoints", "Endpoints are not checked."),
         (
-            known.selectors || service.endpoint_selector().is_none(),
+            known.selectors || names_selector(service).is_none(),
             "EndpointSelectors",
             "The controller endpoint-selector-controller reads them; what the Service should have is not known.",
         ),
@@ -90,8 +90,16 @@ pub(super) fn of_service(
     let service = cluster.service(key)?;
     let pods = cluster.pods_of(key);
     let mut nearby = Vec::new();
-    if service.endpoint_selector().is_some() && !add_endpoint_selector(cluster, &mut objects, &service) {
+    if !add_endpoint_selector(cluster, &mut objects, &service) {
         add_endpoint_selectors(cluster, &mut objects, &key.namespace);
+    }
+    let rehearsed = service.rehearsed_selector().and_then(|_| objects.named_selector(&service)).cloned();
+    if let Some(selector) = rehearsed {
+        for_each_pod(cluster, &key.namespace, |pod| {
+            if selector.matches(&pod.labels) {
+                objects.add_pod(Arc::clone(pod));
+            }
+        });
     }
     let required = objects.required_labels(&service);
     let misses = objects.attached_selector(&service).filter(|_| !pods.is_empty());
@@ -156,7 +164,7 @@ pub(super) fn of_service(
 
 /// Adds the EndpointSelector that a Service names. Returns false if there is none of this name.
 pub(super) fn add_endpoint_selector(cluster: &Cluster, objects: &mut Objects, service: &Service) -> bool {
-    let Some(name) = service.endpoint_selector() else { return true };
+    let Some(name) = names_selector(service) else { return true };
     let key = ObjectKey { namespace: service.key.namespace.clone(), name: name.clone() };
     let selector = cluster.endpoint_selector(&key);
     let exists = selector.is_some();

@@ -70,11 +70,12 @@ impl Problems {
         // The Services of all namespaces that wait, and their problems.
         let mut late = LintReport::default();
         let mut batch = Batch::new(cluster, known);
+        let unreadable = Kind::ALL.into_iter().flat_map(|kind| cluster.unreadable(kind));
+        let unreadable: BTreeSet<Text> = unreadable.map(|(namespace, _)| namespace).collect();
         let mut namespace = next_namespace(cluster, None);
         while let Some(name) = namespace {
-            // Outputs would seem to be missing.
-            let kinds = [Kind::Pods, Kind::Services, Kind::Nodes, Kind::EndpointSlices, Kind::Endpoints];
-            if cluster.covers(kinds, &name) {
+            // Without some objects, outputs would seem to be missing.
+            if !unreadable.contains(&name) {
                 batch.add(cluster, &name);
             }
             if batch.size >= BATCH {

@@ -74,11 +74,13 @@ fn said(explanation: Option<Explanation>) -> Value {
 }
 
 /// The manifests about which the plugin says more than the page, because it reads fields that the
-/// caches do not hold: `spec.externalName` and finalizers of Services, slices without the label of
-/// a Service, versions of nodes, and the owners of pods and the ports and probes of each container.
-const SAID_IN_MORE_DETAIL: [&str; 9] = [
+/// caches do not hold: `spec.externalName`, finalizers and other annotations of Services, who wrote
+/// slices and Endpoints, slices without the label of a Service, versions of nodes, and the owners of
+/// pods and the ports and probes of each container.
+const SAID_IN_MORE_DETAIL: [&str; 14] = [
     "ep032-slice-without-label.yaml",
     "ep034-service-terminating.yaml",
+    "ep040-retired-in-vain.yaml",
     "ep064-ready-through-other-port.yaml",
     "ep064-some-pods.yaml",
     "ep064-with-other-protocol.yaml",
@@ -86,6 +88,10 @@ const SAID_IN_MORE_DETAIL: [&str; 9] = [
     "ep085-external-name-invalid.yaml",
     "ep086-service-label-ignored.yaml",
     "ep087-port-name-ambiguous.yaml",
+    "ep089-left-by-an-unknown-program.yaml",
+    "ep099-annotation-mistyped.yaml",
+    "ep099-label-in-place-of-annotation.yaml",
+    "ep100-slice-kept.yaml",
 ];
 
 #[test]
