@@ -120,7 +120,7 @@ async fn catalogue() -> Catalogue {
 
 #[tokio::test(start_paused = true)]
 async fn the_page_lists_all_metrics() {
-    let table = catalogue().await.table();
+    let table = Box::pin(catalogue()).await.table();
     for line in table.lines().skip(2) {
         assert!(!line.ends_with("|  |"), "a metric has no help text: {line}");
     }

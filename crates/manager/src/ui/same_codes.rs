@@ -73,10 +73,10 @@ fn said(explanation: Option<Explanation>) -> Value {
     said
 }
 
-/// The manifests about which the plugin says more than the page, because it reads fields that the
-/// caches do not hold: `spec.externalName`, finalizers and other annotations of Services, who wrote
-/// slices and Endpoints, slices without the label of a Service, versions of nodes, and the owners of
-/// pods and the ports and probes of each container.
+/// The manifests about which the plugin says more than the page, because it reads what the caches
+/// do not hold: `spec.externalName`, finalizers and other annotations of Services, who wrote slices
+/// and Endpoints, slices without the label of a Service, versions of nodes, and the owners of pods
+/// and the ports and probes of each container.
 const SAID_IN_MORE_DETAIL: [&str; 14] = [
     "ep032-slice-without-label.yaml",
     "ep034-service-terminating.yaml",
