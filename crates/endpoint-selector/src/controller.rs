@@ -95,8 +95,9 @@ pub struct SelectorReconciler {
 #[derive(Debug, Default, PartialEq)]
 pub struct ServiceState {
     slices: SliceState,
-    /// The slices of others that stay, since a sync has found that no controller made them.
-    kept: BTreeMap<(Text, ResourceVersion), Situation>,
+    /// The slices of others whose makers a sync has asked for. One that no controller made stays,
+    /// for this reason.
+    makers: BTreeMap<(Text, ResourceVersion), Option<Situation>>,
     endpoints: LeftEndpoints,
     /// The uids in slices that nobody maintains of pods that the cache knows, or has known.
     known_pods: BTreeSet<Text>,

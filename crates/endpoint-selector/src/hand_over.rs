@@ -63,6 +63,12 @@ impl Slices {
         sorted
     }
 
+    /// Keeps only some of the slices of others.
+    pub(crate) fn retain(&mut self, mut is_kept: impl FnMut(&EndpointSlice) -> bool) {
+        self.of_pods.retain(|slice| is_kept(slice));
+        self.mirrored.retain(|slice| is_kept(slice));
+    }
+
     /// Returns true if other controllers of the cluster have slices of the Service.
     pub fn has_others(&self) -> bool {
         !self.of_pods.is_empty() || !self.mirrored.is_empty()
@@ -102,7 +108,10 @@ pub fn take_over(slices: &Slices) -> TakeOver {
 /// that the API server has: the pods that it does not show yet are in none of the others' slices.
 pub fn is_published(slices: &Slices, selected: &[Arc<Pod>], publish_not_ready: bool) -> bool {
     let has_all = |others: &[_]| has_all(&slices.own, others, &slices.families, selected, publish_not_ready);
-    slices.own.iter().flat_map(|slice| &slice.endpoints).any(is_ready)
+    // The next write may take out another one.
+    let stays =
+        |it: &Endpoint| is_ready(it) && is_usable(it, &|name: &str| named(selected, name), publish_not_ready);
+    slices.own.iter().flat_map(|slice| &slice.endpoints).any(stays)
         && has_all(&slices.of_pods)
         && has_all(&slices.mirrored)
 }
@@ -140,10 +149,7 @@ fn has_all(
         .filter(|(_, endpoint)| is_ready(endpoint))
         .flat_map(|(family, endpoint)| endpoint.addresses.iter().map(move |address| (family, address)))
         .collect();
-    let selected = |name: &str| {
-        let at = selected.binary_search_by(|pod| (*pod.key.name).cmp(name));
-        at.ok().and_then(|at| selected.get(at)).cloned()
-    };
+    let selected = |name: &str| named(selected, name);
     let is_made = |slice: &&Arc<EndpointSlice>| {
         families.iter().any(|family| AddressType::from(*family) == slice.address_type)
     };
@@ -152,6 +158,12 @@ fn has_all(
         let needed = slice.endpoints.iter().filter(is_needed);
         needed.flat_map(|it| &it.addresses).all(|address| published.contains(&(slice.address_type, address)))
     })
+}
+
+/// Returns a pod of pods that are sorted by name.
+fn named(pods: &[Arc<Pod>], name: &str) -> Option<Arc<Pod>> {
+    let at = pods.binary_search_by(|pod| (*pod.key.name).cmp(name));
+    at.ok().and_then(|at| pods.get(at)).cloned()
 }
 
 /// Returns true if clients use an endpoint; absent means ready, as the API says.

@@ -49,8 +49,8 @@ impl Problems {
         self.found.lock().remove(service)?.selector
     }
 
-    /// Returns what is wrong with these Services, which name an EndpointSelector, or `None` if no
-    /// sync has looked at one of them since it exists.
+    /// Returns what is wrong with these Services, which name an EndpointSelector, or `None` if there
+    /// are none, or no sync has looked at one of them since the EndpointSelector exists.
     pub(super) fn of(
         &self,
         selector: &ObjectKey,
@@ -58,12 +58,13 @@ impl Problems {
     ) -> Option<Vec<(ObjectKey, PlannedEvent)>> {
         let all = self.found.lock();
         let is_about =
-            |found: &Found| found.selector.as_ref() == Some(selector) && !found.situations.has_no_selector();
-        let found = services.iter().filter_map(|service| Some((service, all.get(service)?)));
-        let found: Vec<_> = found.filter(|(_, found)| is_about(found)).collect();
-        let problem =
-            |(service, found): (&ObjectKey, &Found)| Some((service.clone(), found.situations.event()?));
-        (!found.is_empty()).then(|| found.into_iter().filter_map(problem).collect())
+            |found: &&Found| found.selector.as_ref() == Some(selector) && !found.situations.has_no_selector();
+        let mut problems = Vec::new();
+        for service in services {
+            let found = all.get(service).filter(is_about)?;
+            problems.extend(found.situations.event().map(|event| (service.clone(), event)));
+        }
+        (!services.is_empty()).then_some(problems)
     }
 
     fn events(&self) -> Vec<(ObjectKey, PlannedEvent)> {
@@ -106,18 +107,22 @@ mod tests {
         let services = ["api", "web"].map(|name| ObjectKey::new("shop", name));
         let reasons = || {
             let found = problems.of(&selector, &services)?;
-            Some(found.iter().map(|(service, event)| format!("{} {}", service.name, event.reason)).collect())
+            let told = found.iter().map(|(service, event)| format!("{} {}", service.name, event.reason));
+            Some(told.collect::<Vec<_>>())
         };
-        assert_eq!(reasons(), None::<Vec<String>>);
         let mut held = Situations::default();
         held.add(Situation::Held { selector: "stable".into(), slices: 1 });
         for name in ["web", "api"] {
+            assert_eq!(reasons(), None);
             assert!(problems.set(&service(name), &held));
             assert!(!problems.set(&service(name), &held));
         }
         assert_eq!(reasons().unwrap(), ["api TakeOverHeld", "web TakeOverHeld"]);
         assert_eq!(problems.remove(&services[0]), Some(selector.clone()));
-        assert!(problems.set(&service("web"), &Situations::default()));
+        assert_eq!(reasons(), None, "no sync has looked at one");
+        for name in ["web", "api"] {
+            assert!(problems.set(&service(name), &Situations::default()));
+        }
         assert!(reasons().unwrap().is_empty());
         // The selector was made just now, and no sync has seen it.
         let mut missing = Situations::default();

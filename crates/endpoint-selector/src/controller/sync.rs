@@ -88,12 +88,12 @@ pub(super) fn both(
 impl ServiceState {
     /// Forgets who made slices that no longer exist in this version.
     pub(super) fn keep_only<'a>(&mut self, slices: impl Iterator<Item = &'a Arc<EndpointSlice>> + Clone) {
-        self.kept.retain(|version, _| slices.clone().any(|slice| *version == version_of(slice)));
+        self.makers.retain(|version, _| slices.clone().any(|slice| *version == version_of(slice)));
     }
 
     /// Returns true if an earlier sync has found that somebody else made a slice.
     pub(super) fn is_of_somebody_else(&self, slice: &EndpointSlice) -> bool {
-        self.kept.contains_key(&version_of(slice))
+        matches!(self.makers.get(&version_of(slice)), Some(Some(_)))
     }
 }
 
@@ -218,7 +218,7 @@ impl SelectorReconciler {
         let (is_kept, is_asked) = runtime.with_state(key, |state| {
             let mut all = others.of_pods.iter().chain(&others.mirrored);
             state.keep_only(all.clone());
-            state.kept.values().for_each(|why| found.add(why.clone()));
+            state.makers.values().flatten().for_each(|why| found.add(why.clone()));
             let is_asked = others.of_pods.is_empty() && matches!(state.endpoints, LeftEndpoints::Refused(_));
             (all.all(|slice| state.is_of_somebody_else(slice)), is_asked)
         });
@@ -253,18 +253,58 @@ impl SelectorReconciler {
         match take_over(&slices) {
             TakeOver::Complete => Ok(TakenOver::Done),
             TakeOver::Held => {
+                let asked = self.ask_makers(runtime, key, &slices, found).await;
+                runtime.with_state(key, |state| slices.retain(|slice| !state.is_of_somebody_else(slice)));
                 let stay = slices.of_pods.len() + slices.mirrored.len();
-                found.add(Situation::Held { selector: selector.key.name.to_string(), slices: stay });
-                Ok(TakenOver::Stays)
+                if stay > 0 {
+                    found.add(Situation::Held { selector: selector.key.name.to_string(), slices: stay });
+                }
+                asked.map(|()| if stay > 0 { TakenOver::Stays } else { TakenOver::Done })
             }
             TakeOver::Deletes => {
-                runtime.with_state(key, |state| {
-                    slices.of_pods.retain(|slice| !state.is_of_somebody_else(slice));
-                    slices.mirrored.retain(|slice| !state.is_of_somebody_else(slice));
-                });
+                runtime.with_state(key, |state| slices.retain(|slice| !state.is_of_somebody_else(slice)));
                 self.delete_others(runtime, service, selector, &slices, found).await
             }
         }
+    }
+
+    /// Asks the API server who made the slices of others, and the Endpoints of mirrored ones, once
+    /// for each version. So the situation does not depend on what earlier syncs did.
+    async fn ask_makers(
+        &self,
+        runtime: &Cx,
+        key: &ObjectKey,
+        slices: &Slices,
+        found: &mut Situations,
+    ) -> Result<(), SyncError> {
+        let mut unknown = slices.clone();
+        runtime.with_state(key, |state| {
+            unknown.retain(|slice| !state.makers.contains_key(&version_of(slice)));
+        });
+        let mut made_by_controllers = Vec::new();
+        for slice in unknown.of_pods {
+            match self.maker_of(&yielding(runtime), &slice).await? {
+                MadeBy::Other(keep) => self.keep_slice(runtime, key, &slice, keep, found),
+                MadeBy::Controller => made_by_controllers.push(slice),
+                // The cache will show it.
+                MadeBy::Changed => {}
+            }
+        }
+        if !unknown.mirrored.is_empty() {
+            let writer = yielding(runtime);
+            let made = writer.provenance::<Endpoints>(key).await;
+            let made = made.map_err(|error| endpoints_failed(key, error, found))?;
+            match made.and_then(|made| made.reason_to_keep(Content::Endpoints, &writer.controllers())) {
+                Some(keep) if keep != Keep::Lock => {
+                    self.keep_mirrored(runtime, key, &unknown.mirrored, keep, found);
+                }
+                _ => made_by_controllers.append(&mut unknown.mirrored),
+            }
+        }
+        runtime.with_state(key, |state| {
+            state.makers.extend(made_by_controllers.iter().map(|slice| (version_of(slice), None)));
+        });
+        Ok(())
     }
 
     /// Deletes the slices and the Endpoints that other controllers left.
@@ -308,7 +348,7 @@ impl SelectorReconciler {
         self.listed_pods.remove(key);
         let is_left = runtime.with_state(key, |state| {
             state.known_pods.clear();
-            state.kept.clear();
+            state.makers.clear();
             match state.endpoints {
                 LeftEndpoints::NotAsked => skips_mirroring(service),
                 LeftEndpoints::Settled => false,
@@ -450,7 +490,7 @@ impl SelectorReconciler {
     ) {
         let why = Situation::Kept { keep, slice: slice.metadata.name.to_string() };
         found.add(why.clone());
-        runtime.with_state(key, |state| state.kept.insert(version_of(slice), why));
+        runtime.with_state(key, |state| state.makers.insert(version_of(slice), Some(why)));
     }
 
     /// Records that mirrored slices stay, since somebody else made the Endpoints.
@@ -467,7 +507,7 @@ impl SelectorReconciler {
             found.add(why.clone());
         }
         runtime.with_state(key, |state| {
-            state.kept.extend(mirrored.iter().map(|slice| (version_of(slice), why.clone())));
+            state.makers.extend(mirrored.iter().map(|slice| (version_of(slice), Some(why.clone()))));
         });
     }
 

@@ -62,6 +62,8 @@ fn a_pod_that_is_published_unready_counts_as_long_as_it_runs() {
         is_published(&sorted(&[own(own_endpoints), theirs("web-1", &["u"])]), &selected, true)
     };
     assert!(!published(&["t"]) && published(&["u"]));
+    // The next write takes out a pod that is not selected, and nothing would be left.
+    assert!(!is_published(&sorted(&[own(&["a"]), theirs("web-1", &["b"])]), &selected, true));
 }
 
 #[test]

@@ -292,9 +292,12 @@ pub(super) struct Objects {
     pub(super) services: BTreeMap<String, Service>,
     /// The EndpointSelectors. Those that are gone are `None`, as invalid ones are.
     selectors: BTreeMap<String, Selector>,
+    /// The version of the last change of one of them.
+    selectors_changed: u64,
     pub(super) nodes: BTreeMap<String, Since>,
     pub(super) slices: BTreeMap<String, Slice>,
-    /// True for Endpoints that another client than a controller has written.
+    /// The Endpoints with addresses, since nobody mirrors others. True for those that another client
+    /// than a controller has written.
     pub(super) endpoints: BTreeMap<String, bool>,
     /// The selector that a Service had before it had none.
     pub(super) last_selectors: BTreeMap<String, Labels>,
@@ -351,18 +354,17 @@ impl Objects {
                 self.sources.remove(key);
             }
             ("endpointselectors", object) => {
+                self.selectors_changed = since.version;
                 self.selectors.insert(key.to_owned(), object.and_then(selector_of));
                 let services: Vec<String> = self.services.keys().cloned().collect();
                 services.iter().for_each(|service| self.note_source(service, since));
             }
             ("nodes", Some(_)) => drop(self.nodes.entry(key.to_owned()).or_insert(since)),
             ("nodes", None) => drop(self.nodes.remove(key)),
-            ("endpoints", Some(object)) => {
+            ("endpoints", Some(object)) if object["subsets"].as_array().is_some_and(|it| !it.is_empty()) => {
                 self.endpoints.insert(key.to_owned(), writer_of_user(object).is_some());
             }
-            ("endpoints", None) => {
-                self.endpoints.remove(key);
-            }
+            ("endpoints", _) => drop(self.endpoints.remove(key)),
             ("endpointslices", Some(object)) => {
                 return self.slices.insert(key.to_owned(), Slice::of(object));
             }
@@ -401,9 +403,10 @@ impl Objects {
     }
 
     /// Returns the sources that a process may act on: the present one and those before it, up to
-    /// the one that it had surely read. Returns `None` if that is not known.
+    /// the one that it had surely read. Returns `None` if that is not known, as while it may use an
+    /// older version of an EndpointSelector with a newer one of the Service.
     pub(super) fn possible_sources(&self, key: &str, read: Position) -> Option<Vec<&Source>> {
-        let sources = self.sources.get(key)?;
+        let sources = self.sources.get(key).filter(|_| self.selectors_changed <= read.selectors)?;
         let is_read = |since: Since| since.version <= read.services.min(read.selectors);
         let read = sources.iter().position(|(_, since)| is_read(*since))?;
         Some(sources.iter().take(read + 1).map(|(source, _)| source).collect())
