@@ -354,8 +354,11 @@ impl Objects {
                 self.sources.remove(key);
             }
             ("endpointselectors", object) => {
-                self.selectors_changed = since.version;
-                self.selectors.insert(key.to_owned(), object.and_then(selector_of));
+                let selector = object.and_then(selector_of);
+                // A new status is no change.
+                if self.selectors.insert(key.to_owned(), selector.clone()).as_ref() != Some(&selector) {
+                    self.selectors_changed = since.version;
+                }
                 let services: Vec<String> = self.services.keys().cloned().collect();
                 services.iter().for_each(|service| self.note_source(service, since));
             }
