@@ -245,7 +245,7 @@ impl Reconciler for SelectorReconciler {
                 self.statuses.add(selector.clone());
             }
         }
-        self.service_rehearses(change);
+        self.service_rehearses(runtime, change);
         let Some(service) = change.latest() else { return };
         if before.is_some() || self.concerns(runtime.cluster(), &service.key) {
             runtime.add(service.key.clone(), Cause::Service.since(change.arrived));

@@ -63,6 +63,11 @@ impl Slices {
         sorted
     }
 
+    /// Returns true if an own endpoint is ready.
+    pub(crate) fn own_is_ready(&self) -> bool {
+        self.own.iter().flat_map(|slice| &slice.endpoints).any(is_ready)
+    }
+
     /// Keeps only some of the slices of others.
     pub(crate) fn retain(&mut self, mut is_kept: impl FnMut(&EndpointSlice) -> bool) {
         self.of_pods.retain(|slice| is_kept(slice));
@@ -96,8 +101,7 @@ pub fn take_over(slices: &Slices) -> TakeOver {
     if !slices.has_others() {
         return TakeOver::Complete;
     }
-    let mut own = slices.own.iter().flat_map(|slice| &slice.endpoints);
-    if own.any(is_ready) { TakeOver::Deletes } else { TakeOver::Held }
+    if slices.own_is_ready() { TakeOver::Deletes } else { TakeOver::Held }
 }
 
 /// Returns true if [`take_over`] can delete all slices of the others that it may: the own slices

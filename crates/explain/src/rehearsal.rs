@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use kube_endpoint_core_model::maker::Keep;
 use kube_endpoint_core_model::publish::publish_not_ready;
 use kube_endpoint_core_model::well_known::ENDPOINTSLICE_CONTROLLER;
 use kube_endpoint_core_model::{EndpointSelector, Pod, Service, Text, Timestamp};
@@ -82,7 +83,7 @@ impl Rehearsal {
         let known = options.known;
         match Selection::named(objects, &service.key.namespace, name, known) {
             selection @ Selection::Attached { object, .. } => {
-                found.look_at_status(object);
+                found.look_at_status(object, service);
                 if known.pods {
                     found.look_at_pods(objects, service, (name, selection), now, options);
                 } else {
@@ -114,14 +115,26 @@ impl Rehearsal {
         self.obstacles.push(obstacle);
     }
 
-    /// Reads what the controller says about the EndpointSelector, in conditions of any type.
-    fn look_at_status(&mut self, object: &EndpointSelector) {
+    /// Reads what the controller says about the EndpointSelector and this Service.
+    fn look_at_status(&mut self, object: &EndpointSelector, service: &Service) {
         let (name, status) = (&object.key.name, &object.status);
         if status.observed_generation.is_none_or(|seen| seen < object.generation) {
             self.no(format!("no running controller has seen EndpointSelector {name}"));
             return;
         }
         for condition in &status.conditions {
+            let message = condition.message.strip_prefix("Service ");
+            let is_about_this = match &*condition.kind {
+                "Accepted" => true,
+                "ReadyToAttach" => {
+                    message.is_none_or(|about| about.starts_with(&format!("{}:", service.key.name)))
+                }
+                // That of Services that are attached.
+                _ => false,
+            };
+            if !is_about_this {
+                continue;
+            }
             let why = if condition.message.is_empty() { &condition.reason } else { &condition.message };
             let says = format!(
                 "the condition {} of EndpointSelector {name} is {}: {}",
@@ -162,8 +175,12 @@ impl Rehearsal {
         self.coming = Moving::of(then.difference(&today).copied());
         self.going = Moving::of(today.difference(&then).copied());
         let nobody = leads.as_ref().filter(|leads| leads.nobody.is_some());
+        let is_known = leads.as_ref().is_none_or(|leads| nobody.is_some() || !leads.pods.is_empty());
         match (self.pods, self.ready, nobody) {
             (0, ..) => self.no(format!("EndpointSelector {name} selects no pod")),
+            (_, 0, _) if !is_known => {
+                self.not_known(format!("nobody knows who leads the pods of EndpointSelector {name}"));
+            }
             (_, 0, Some(leads)) => self.no(leads.to_string()),
             (1, 0, None) => self.no(format!("the pod that EndpointSelector {name} selects is not ready")),
             (all, 0, None) => {
@@ -182,7 +199,11 @@ impl Rehearsal {
                 self.no(format!("slice {} would stay, since {keep} wrote it", slice.metadata.name));
             }
         }
-        if objects.endpoints_of(&service.key).is_some() && !made_by_controller(objects, &service.key) {
+        // Nobody mirrors the lock of a leader election.
+        if objects.endpoints_of(&service.key).is_some()
+            && objects.endpoints_stay(&service.key) != Some(&Keep::Lock)
+            && !made_by_controller(objects, &service.key)
+        {
             let by = objects.endpoints_writes.get(&service.key).map_or("somebody", |write| &*write.by);
             self.no(format!("the Endpoints would stay, and be mirrored, since {by} wrote them"));
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube_endpoint_api_writer::{Operation, WriteError};
+use kube_endpoint_api_writer::{FailedWrite, Operation, WriteError};
 use kube_endpoint_controller_runtime::{Cause, Outcome, SyncError};
 use kube_endpoint_core_model::maker::{Content, Keep, Provenance};
 use kube_endpoint_core_model::{EndpointSlice, Endpoints, ObjectKey, Service, Text, Writes};
@@ -48,7 +48,7 @@ impl SelectorReconciler {
             Ok(all) => all,
             Err(outcome) => return Ok(outcome),
         };
-        let slices = self.unmaintained(runtime, service, &all, whose);
+        let slices = self.unmaintained(runtime, service, &all, whose, found);
         // The pods come first: one that changes after this starts another sync.
         self.listed_pods.set(key, slices.all().map(|slice| &**slice));
         let known = self.known_pods(runtime, key, &slices);
@@ -61,13 +61,17 @@ impl SelectorReconciler {
         if is_right || !self.is_unchanged(runtime.writer().writer(), service).await? {
             return Ok(Outcome::Done);
         }
-        let (update, foreign) = self.made_by_controllers(runtime, update).await?;
-        let mut updated = Ok(Outcome::Done);
-        if !update.is_empty() {
-            let writes = [Writes { update, ..Writes::default() }];
-            updated = runtime.carry_out(key, None, writes, |_| ()).await.map(|_| Outcome::Done);
+        let writer = runtime.writer().writer();
+        let (update, foreign, failed) = self.made_by_controllers(runtime, update).await;
+        // The refusal of one write keeps no other from being sent.
+        let writes = update.into_iter().map(|slice| Writes { update: vec![slice], ..Writes::default() });
+        let writes: Vec<Writes<EndpointSlice>> = writes.collect();
+        let mut updated = if failed.is_empty() { Ok(Outcome::Done) } else { Err(failed.into()) };
+        if !writes.is_empty() {
+            let written = runtime.carry_out(key, None, writes, |_| ()).await;
+            updated = both(written.map(|_| Outcome::Done).map_err(SyncError::from), updated);
         }
-        let deleted = self.delete_slices_of_controllers(runtime, key, &delete).await;
+        let deleted = self.delete_slices_of_controllers(runtime, writer, key, &delete).await;
         let deleted = deleted.map(|(_, kept)| {
             for (slice, by) in foreign.iter().chain(&kept) {
                 self.keep_slice(runtime, key, slice, by.clone(), found);
@@ -78,7 +82,7 @@ impl SelectorReconciler {
         if endpoints {
             cared = self.care_for_endpoints(runtime, service, &slices.mirrored, &known, found).await;
         }
-        both(updated.map_err(SyncError::from), both(deleted, cared))
+        both(updated, both(deleted, cared))
     }
 
     /// Returns the slices of a Service that nobody maintains, without those that somebody else
@@ -89,11 +93,15 @@ impl SelectorReconciler {
         service: &Service,
         all: &[Arc<EndpointSlice>],
         whose: Whose,
+        found: &mut Situations,
     ) -> Unmaintained {
         let Slices { own, mut of_pods, mut mirrored, .. } =
             Slices::of(service, all, &self.options.plan.manager);
         runtime.with_state(&service.key, |state| {
             state.keep_only(all.iter());
+            if whose != Whose::Own {
+                state.makers.values().flatten().for_each(|why| found.add(why.clone()));
+            }
             for others in [&mut of_pods, &mut mirrored] {
                 others.retain(|slice| !state.is_of_somebody_else(slice));
             }
@@ -105,18 +113,23 @@ impl SelectorReconciler {
         }
     }
 
-    /// Returns the uids of the pods in these slices that the cache of pods knows: it is as new as
-    /// the slice, or was so when the slice named the pod first. Own slices come from this cache.
+    /// Returns the uids of the pods in these slices that the cache of pods knows: it has the pod, is
+    /// as new as the slice, or was so when a slice named the pod before.
     fn known_pods(&self, runtime: &Cx, key: &ObjectKey, slices: &Unmaintained) -> BTreeSet<Text> {
         let position = runtime.cluster().position_in(Kind::Pods, &key.namespace);
-        let uids = |slice: &Arc<EndpointSlice>| -> Vec<Text> {
-            let targets = slice.endpoints.iter().filter_map(|it| it.target_ref.as_ref());
-            targets.map(|target| target.uid.clone()).collect()
-        };
-        let listed: BTreeSet<Text> = slices.all().flat_map(uids).collect();
-        let is_old = |slice: &&Arc<EndpointSlice>| slice.metadata.resource_version <= position;
-        let old = slices.of_pods.iter().chain(&slices.mirrored).filter(is_old);
-        let known = old.chain(&slices.own).flat_map(uids);
+        let mut listed = BTreeSet::new();
+        let mut known = BTreeSet::new();
+        for slice in slices.all() {
+            let is_old = slice.metadata.resource_version <= position;
+            for target in slice.endpoints.iter().filter_map(|it| it.target_ref.as_ref()) {
+                let is_cached =
+                    || self.pod(runtime, key, &target.name).is_some_and(|pod| pod.uid == target.uid);
+                if is_old || is_cached() {
+                    known.insert(target.uid.clone());
+                }
+                listed.insert(target.uid.clone());
+            }
+        }
         runtime.with_state(key, |state| {
             state.known_pods.retain(|uid| listed.contains(uid));
             state.known_pods.extend(known);
@@ -134,27 +147,28 @@ impl SelectorReconciler {
         Facts { pods, is_known, publish_not_ready: self.publishes_not_ready(service) }
     }
 
-    /// Returns those of these slices that a controller made, in the version of the cache, and those
-    /// that somebody else made, with the name of that client.
+    /// Returns those of these slices that a controller made, in the version of the cache, those that
+    /// somebody else made, with the name of that client, and the questions that failed.
     async fn made_by_controllers(
         &self,
         runtime: &Cx,
         slices: Vec<EndpointSlice>,
-    ) -> Result<(Vec<EndpointSlice>, Vec<(Arc<EndpointSlice>, Keep)>), SyncError> {
-        let (mut made, mut foreign) = (Vec::new(), Vec::new());
+    ) -> (Vec<EndpointSlice>, Vec<(Arc<EndpointSlice>, Keep)>, Vec<FailedWrite>) {
+        let (mut made, mut foreign, mut failed) = (Vec::new(), Vec::new(), Vec::new());
         for slice in slices {
             if self.is_own(&slice) {
                 made.push(slice);
                 continue;
             }
-            match self.maker_of(runtime.writer().writer(), &slice).await.map_err(SyncError::from)? {
-                MadeBy::Controller => made.push(slice),
-                MadeBy::Other(keep) => foreign.push((Arc::new(slice), keep)),
+            match self.maker_of(runtime.writer().writer(), &slice).await {
+                Ok(MadeBy::Controller) => made.push(slice),
+                Ok(MadeBy::Other(keep)) => foreign.push((Arc::new(slice), keep)),
                 // The cache will show it.
-                MadeBy::Changed => {}
+                Ok(MadeBy::Changed) => {}
+                Err(error) => failed.push(error),
             }
         }
-        Ok((made, foreign))
+        (made, foreign, failed)
     }
 
     /// Takes dead addresses out of the Endpoints of a Service, if a controller made them. The
@@ -193,7 +207,7 @@ impl SelectorReconciler {
             return Ok(Outcome::Done);
         };
         let written = if subsets.is_empty() {
-            self.delete_endpoints_of_version(runtime, key, &made).await.map(drop)
+            self.delete_endpoints_of_version(runtime, writer, key, &made).await.map(drop)
         } else {
             self.update_endpoints(runtime, key, Endpoints { subsets: subsets.into(), ..endpoints }).await
         };

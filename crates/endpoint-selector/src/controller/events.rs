@@ -17,8 +17,8 @@ const MOST_NAMES: usize = 5;
 /// Those after which clients may use dead addresses come first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Situation {
-    /// The API server refuses a write, and will again until something changes.
-    Refused { operation: &'static str, message: String },
+    /// The API server refuses a write or the read before it, and will again until something changes.
+    Refused { what: String, message: String },
     /// The API server does not let the controller read, change or delete the Endpoints.
     EndpointsForbidden { message: String },
     /// A slice stays that has the label of the endpointslice controller, and that no controller
@@ -48,11 +48,11 @@ impl Situations {
         self.0.insert(situation);
     }
 
-    /// Adds the write that the API server refused, if there is one in an error. Other failures are
+    /// Adds the request that the API server refused, if there is one in an error. Other failures are
     /// retried soon, and a 403 about Endpoints has its own situation.
     pub(super) fn add_refused(&mut self, service: &ObjectKey, error: &SyncError) {
         let refused = error.writes().iter().find_map(|failed| match &failed.error {
-            WriteError::Refused { message, .. } if failed.object != *service => Some((failed, message)),
+            WriteError::Refused { message, .. } => Some((failed, message)),
             _ => None,
         });
         let Some((failed, message)) = refused else { return };
@@ -61,7 +61,12 @@ impl Situations {
             // Each attempt has a new name.
             message = message.replace(&*failed.object.name, &format!("{}-", service.name));
         }
-        self.add(Situation::Refused { operation: failed.operation.as_str(), message });
+        let what = if failed.object == *service {
+            "read the Service".to_owned()
+        } else {
+            format!("{} an EndpointSlice", failed.operation.as_str())
+        };
+        self.add(Situation::Refused { what, message });
     }
 
     /// Returns true if the API server still refuses a write.
@@ -134,10 +139,10 @@ impl Situation {
     fn event(&self, kept: &str) -> Option<PlannedEvent> {
         Some(match self {
             Self::TakingOver | Self::HandingBack => return None,
-            Self::Refused { operation, message } => PlannedEvent::warning(
+            Self::Refused { what, message } => PlannedEvent::warning(
                 "EndpointSlicesRefused",
                 format!(
-                    "the API server refuses to {operation} an EndpointSlice, so clients may use endpoints that are out of \
+                    "the API server refuses to {what}, so clients may use endpoints that are out of \
                      date: {message}"
                 ),
             ),
@@ -326,11 +331,12 @@ mod tests {
         assert_eq!(refused("web-x7k2p"), refused("web-99999"));
         let event = refused("web-x7k2p").event().unwrap();
         insta::assert_snapshot!(event);
-        // A conflict is retried, and what concerns the Endpoints has its own situation.
+        // A conflict is retried. Without a read of the Service nothing is written.
         let mut found = Situations::default();
         let failed = |error| SyncError::from(FailedWrite::delete(&service, error));
         found.add_refused(&service, &failed(WriteError::Conflict("no".into())));
-        found.add_refused(&service, &failed(WriteError::Refused { code: 403, message: "no".into() }));
         assert_eq!(found, Situations::default());
+        found.add_refused(&service, &failed(WriteError::Refused { code: 403, message: "no".into() }));
+        insta::assert_snapshot!(found.event().unwrap(), @"");
     }
 }

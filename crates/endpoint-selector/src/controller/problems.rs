@@ -49,8 +49,8 @@ impl Problems {
         self.found.lock().remove(service)?.selector
     }
 
-    /// Returns what is wrong with these Services, which name an EndpointSelector, or `None` if there
-    /// are none, or no sync has looked at one of them since the EndpointSelector exists.
+    /// Returns what is wrong with these Services, which name an EndpointSelector, or `None` if no sync
+    /// has looked at one of them since the EndpointSelector exists.
     pub(super) fn of(
         &self,
         selector: &ObjectKey,
@@ -64,7 +64,7 @@ impl Problems {
             let found = all.get(service).filter(is_about)?;
             problems.extend(found.situations.event().map(|event| (service.clone(), event)));
         }
-        (!services.is_empty()).then_some(problems)
+        Some(problems)
     }
 
     fn events(&self) -> Vec<(ObjectKey, PlannedEvent)> {

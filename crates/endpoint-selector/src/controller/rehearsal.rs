@@ -60,15 +60,16 @@ impl SelectorReconciler {
             let Some(last) = services.last() else { return };
             after = last.clone();
             for service in services.iter().filter_map(|key| runtime.cluster().service(key)) {
-                if let Some(selector) = selector_of(&service) {
-                    self.rehearsals.set(&service.key, Some(selector), Instant::now());
+                let selector = selector_of(&service).filter(|_| runtime.is_selected(&service.key));
+                if let Some(selector) = selector {
+                    self.rehearsals.begin(&service.key, selector, Instant::now());
                 }
             }
         }
     }
 
     /// Takes a change of a Service.
-    pub(super) fn service_rehearses(&self, change: &Change<Service>) {
+    pub(super) fn service_rehearses(&self, runtime: &Cx, change: &Change<Service>) {
         let (old, new) = (change.old.as_deref(), change.new.as_deref());
         let [before, now] = [old, new].map(|service| service.and_then(selector_of));
         let same = old.zip(new).is_some_and(|(old, new)| old.same_for_controllers(new));
@@ -76,6 +77,7 @@ impl SelectorReconciler {
             return;
         }
         let Some(service) = change.latest() else { return };
+        let now = now.filter(|_| runtime.is_selected(&service.key));
         for selector in self.rehearsals.set(&service.key, now, Instant::now()) {
             self.statuses.add(selector);
         }
@@ -89,12 +91,18 @@ impl SelectorReconciler {
         loop {
             let due = self.rehearsals.next().await;
             let service = runtime.cluster().service(&due.service);
-            let Some(service) = service.filter(|_| runtime.is_selected(&due.service)) else { continue };
+            let Some(service) = service.filter(|_| runtime.is_selected(&due.service)) else {
+                for selector in self.rehearsals.set(&due.service, None, Instant::now()) {
+                    self.statuses.add(selector);
+                }
+                continue;
+            };
             let (look, asked) = self.look(runtime, &service, &due).await;
             let verdict = look.verdict.clone();
             if let Some(before) = self.rehearsals.record(&due, look, Instant::now()) {
                 self.statuses.add(due.selector);
-                if let Some(event) = event(&verdict, before.as_ref()) {
+                let is_new = before.as_ref() != Some(&verdict);
+                if let Some(event) = event(&verdict, before.as_ref()).filter(|_| is_new) {
                     runtime.record_event(&*service, &event);
                 }
             }
@@ -233,14 +241,14 @@ impl SelectorReconciler {
         let mut slice = draft;
         // One name, so that an answer that has it does not change.
         slice.metadata.name = format!("{}-rehearsal", service.key.name).into();
-        match runtime.writer().writer().try_create(&slice).await {
+        match runtime.writer().writer().yielding().try_create(&slice).await {
             Ok(()) | Err(WriteError::AlreadyExists(_)) => Ok(()),
             Err(error) => Err(not_allowed("EndpointSlicesRefused", "create EndpointSlices", &error)),
         }
     }
 
     async fn may_delete_endpoints(&self, runtime: &Cx, service: &ObjectKey) -> Result<(), Verdict> {
-        let writer = runtime.writer().writer();
+        let writer = runtime.writer().writer().yielding();
         let read = writer.provenance::<Endpoints>(service).await;
         let read = read.map_err(|error| not_allowed("EndpointsForbidden", "read the Endpoints", &error))?;
         // Nobody mirrors the lock of a leader election.
@@ -263,7 +271,7 @@ impl SelectorReconciler {
         if !slices.has_others() {
             return Ok(());
         }
-        let writer = runtime.writer().writer();
+        let writer = runtime.writer().writer().yielding();
         let made = writer.makers_of_slices(&service.key).await;
         let made =
             made.map_err(|error| not_allowed("EndpointSlicesRefused", "list EndpointSlices", &error))?;

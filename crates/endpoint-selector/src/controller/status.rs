@@ -204,13 +204,17 @@ impl Statuses {
             }
             let accepted = Accepted::of(&selector, self.holder(&selector));
             metrics.selector(&key, !accepted.is_true);
-            let services = runtime.cluster().services_of_selector(&selector.key);
-            let published = published(&selector, problems.of(&selector.key, &services));
+            let mut services = runtime.cluster().services_of_selector(&selector.key);
+            let count = services.len() as i64;
+            // Other processes sync the others.
+            services.retain(|service| runtime.is_selected(service));
+            let published = (!services.is_empty())
+                .then(|| published(&selector, problems.of(&selector.key, &services)))
+                .flatten();
             let rehearsed = rehearsed(&selector, rehearsals.of(&key));
             let wanted: Vec<Wanted> =
                 [Some(accepted.into()), published, rehearsed].into_iter().flatten().collect();
-            let Some(patch) = status_patch(&selector, services.len() as i64, &wanted, runtime.clock().now())
-            else {
+            let Some(patch) = status_patch(&selector, count, &wanted, runtime.clock().now()) else {
                 continue;
             };
             let path = format!(
@@ -261,8 +265,7 @@ impl Accepted {
         if !selector.names_lease() {
             return accepted("Accepted", String::new());
         }
-        let is_observed = selector.status.observed_generation == Some(selector.generation);
-        let before = accepted_condition(selector).filter(|_| is_observed);
+        let before = accepted_condition(selector).filter(|_| is_observed(selector));
         // A process before this one has found it out.
         let Some(found) = found else {
             let before = before.filter(|before| [RECOGNISED, NOT_RECOGNISED].contains(&&*before.reason));
@@ -289,6 +292,11 @@ impl Accepted {
             Some(Holder::Absent) | None => accepted("Accepted", found.note()),
         }
     }
+}
+
+/// Returns true if the status is about the present spec.
+fn is_observed(selector: &EndpointSelector) -> bool {
+    selector.status.observed_generation == Some(selector.generation)
 }
 
 fn condition_of<'a>(selector: &'a EndpointSelector, kind: &str) -> Option<&'a Condition> {
@@ -360,7 +368,13 @@ fn rehearsed(selector: &EndpointSelector, rehearsed: Rehearsed) -> Option<Wanted
             Some(Wanted { kind: READY_TO_ATTACH, status: status.into(), reason: reason.into(), message })
         }
         // A process before this one has found it out.
-        Rehearsed::Pending => Wanted::kept(READY_TO_ATTACH, selector),
+        Rehearsed::Pending if is_observed(selector) => Wanted::kept(READY_TO_ATTACH, selector),
+        Rehearsed::Pending | Rehearsed::Changed => Some(Wanted {
+            kind: READY_TO_ATTACH,
+            status: "Unknown".into(),
+            reason: "Pending".into(),
+            message: "the controller looks at the Services soon".into(),
+        }),
     }
 }
 
@@ -381,8 +395,7 @@ fn status_patch(
     let is_wanted = |condition: &Condition| wanted.iter().any(|wanted| *condition.kind == *wanted.kind);
     // A newer version may have more.
     let is_unknown = |condition: &Condition| !KINDS.contains(&&*condition.kind);
-    let observed = selector.status.observed_generation == Some(selector.generation);
-    if observed
+    if is_observed(selector)
         && selector.status.services == Some(services)
         && wanted.iter().all(is_current)
         && selector.status.conditions.iter().all(|condition| is_wanted(condition) || is_unknown(condition))

@@ -28,13 +28,6 @@ pub(super) type Cx = Runtime<SelectorReconciler>;
 /// looked at again after this time.
 const LEFT_ENDPOINTS_RETRY: Duration = Duration::from_secs(300);
 
-/// The part of a sync in which a Service is taken over.
-#[derive(Clone, Copy, PartialEq)]
-enum Moment {
-    BeforeWrites,
-    AfterWrites,
-}
-
 /// The result of a take-over that did not fail.
 enum TakenOver {
     /// Nothing of the others stays, or the cache will show another state.
@@ -102,6 +95,25 @@ fn yielding(runtime: &Cx) -> ApiWriter {
     runtime.writer().writer().yielding()
 }
 
+/// Returns the pods that the slices of a Service have to publish, or `None` without a selector.
+fn chosen(
+    runtime: &Cx,
+    key: &ObjectKey,
+    ready_pods: Option<&ReadyPods>,
+    slices: &Slices,
+) -> Option<Vec<Arc<Pod>>> {
+    let (mut selected, _) = runtime.cluster().pods_and_cursor(key)?;
+    if let Some(ready_pods) = ready_pods {
+        let pods: Vec<&Pod> = selected.iter().map(|pod| &**pod).collect();
+        let chosen = ready_pods.among(&pods, &slices.own);
+        let is_chosen: Vec<bool> = pods.iter().map(|pod| chosen.has(pod)).collect();
+        let mut is_chosen = is_chosen.into_iter();
+        // Of the others' ready endpoints, those that are to stay ready have to be published.
+        selected.retain(|_| is_chosen.next().unwrap_or_default());
+    }
+    Some(selected)
+}
+
 impl SelectorReconciler {
     pub(super) async fn sync_key(&self, runtime: &Cx, key: &ObjectKey) -> Result<Outcome, SyncError> {
         let cluster = runtime.cluster();
@@ -154,21 +166,22 @@ impl SelectorReconciler {
             Slices::of(service, &slices, &self.options.plan.manager).has_others()
         };
         // While pods change all the time, each sync writes, and the cache shows the writes when the
-        // pods have changed again. So a sync begins with a take-over that earlier ones have
-        // prepared.
-        let mut begun = Ok(TakenOver::Done);
-        if has_others(runtime) {
-            let moment = Moment::BeforeWrites;
-            begun = self.take_over(runtime, service, selector, ready_pods, moment, &mut situations).await;
-        }
+        // pods have changed again. So a sync ends a take-over that earlier ones have prepared. Its
+        // requests follow the write, which may take an endpoint away.
+        let prepared = if has_others(runtime) {
+            self.prepared(runtime, service, ready_pods, &mut situations)
+        } else {
+            None
+        };
         let published = self.slices.sync(runtime, service, ready_pods).await;
-        let taken_over = match (&published, begun) {
-            (Ok(Outcome::Done), Ok(_)) => {
-                let moment = Moment::AfterWrites;
-                self.take_over(runtime, service, selector, ready_pods, moment, &mut situations).await
+        let taken_over = match (&published, prepared) {
+            (Ok(Outcome::Done), _) => {
+                self.take_over(runtime, service, selector, ready_pods, &mut situations).await
             }
-            (Ok(Outcome::Done), begun) => begun,
-            (Ok(outcome), _) => return error.map_or(Ok(*outcome), Err),
+            (Ok(_), Some(slices)) => {
+                self.delete_others(runtime, service, selector, slices, &mut situations).await
+            }
+            (Ok(outcome), None) => return error.map_or(Ok(*outcome), Err),
             (Err(_), _) => Ok(TakenOver::Stays),
         };
         let mut stays = true;
@@ -197,6 +210,28 @@ impl SelectorReconciler {
         error.map_or(Ok(outcome), Err)
     }
 
+    /// Returns the slices of a Service if its take-over needs no cache that shows the next write.
+    fn prepared(
+        &self,
+        runtime: &Cx,
+        service: &Arc<Service>,
+        ready_pods: Option<&ReadyPods>,
+        found: &mut Situations,
+    ) -> Option<Slices> {
+        let key = &service.key;
+        let slices = Slices::of(service, &runtime.cluster().slices_of(key), &self.options.plan.manager);
+        if self.are_kept(runtime, key, &slices, found) {
+            return None;
+        }
+        let is_refused =
+            runtime.with_state(key, |state| matches!(state.endpoints, LeftEndpoints::Refused(_)));
+        if slices.of_pods.is_empty() && is_refused || runtime.read_outputs(key).is_err() {
+            return None;
+        }
+        let selected = chosen(runtime, key, ready_pods, &slices)?;
+        is_published(&slices, &selected, self.publishes_not_ready(service)).then_some(slices)
+    }
+
     /// Takes a Service over, if the own slices allow it.
     async fn take_over(
         &self,
@@ -204,7 +239,6 @@ impl SelectorReconciler {
         service: &Arc<Service>,
         selector: &EndpointSelector,
         ready_pods: Option<&ReadyPods>,
-        moment: Moment,
         found: &mut Situations,
     ) -> Result<TakenOver, SyncError> {
         let key = &service.key;
@@ -213,21 +247,9 @@ impl SelectorReconciler {
         if !others.has_others() {
             return self.finish_take_over(runtime, service, selector, &others, found).await;
         }
-        // An earlier sync has asked the API server who made some of them, and they have not changed
-        // since. So a change of a pod asks nothing.
-        let (is_kept, is_asked) = runtime.with_state(key, |state| {
-            let mut all = others.of_pods.iter().chain(&others.mirrored);
-            state.keep_only(all.clone());
-            state.makers.values().flatten().for_each(|why| found.add(why.clone()));
-            let is_asked = others.of_pods.is_empty() && matches!(state.endpoints, LeftEndpoints::Refused(_));
-            (all.all(|slice| state.is_of_somebody_else(slice)), is_asked)
-        });
-        if is_kept {
+        if self.are_kept(runtime, key, &others, found) {
             self.listed_pods.remove(key);
             return Ok(TakenOver::Done);
-        }
-        if is_asked && moment == Moment::BeforeWrites {
-            return Ok(TakenOver::Stays);
         }
         // The decision needs a cache that shows the writes of all syncs, this one included.
         let mut slices = match runtime.read_outputs(key) {
@@ -235,20 +257,8 @@ impl SelectorReconciler {
             Err(outcome) => return Ok(TakenOver::Ends(outcome)),
         };
         // Without a selector, which may have gone just now, what the others left stays.
-        let Some((mut selected, _)) = runtime.cluster().pods_and_cursor(key) else {
+        if chosen(runtime, key, ready_pods, &slices).is_none() {
             return Ok(TakenOver::Done);
-        };
-        if let Some(ready_pods) = ready_pods {
-            let pods: Vec<&Pod> = selected.iter().map(|pod| &**pod).collect();
-            let chosen = ready_pods.among(&pods, &slices.own);
-            let is_chosen: Vec<bool> = pods.iter().map(|pod| chosen.has(pod)).collect();
-            let mut is_chosen = is_chosen.into_iter();
-            // Of the others' ready endpoints, those that are to stay ready have to be published.
-            selected.retain(|_| is_chosen.next().unwrap_or_default());
-        }
-        let not_ready = self.publishes_not_ready(service);
-        if moment == Moment::BeforeWrites && !is_published(&slices, &selected, not_ready) {
-            return Ok(TakenOver::Stays);
         }
         match take_over(&slices) {
             TakeOver::Complete => Ok(TakenOver::Done),
@@ -261,11 +271,19 @@ impl SelectorReconciler {
                 }
                 asked.map(|()| if stay > 0 { TakenOver::Stays } else { TakenOver::Done })
             }
-            TakeOver::Deletes => {
-                runtime.with_state(key, |state| slices.retain(|slice| !state.is_of_somebody_else(slice)));
-                self.delete_others(runtime, service, selector, &slices, found).await
-            }
+            TakeOver::Deletes => self.delete_others(runtime, service, selector, slices, found).await,
         }
+    }
+
+    /// Returns true if somebody else made all slices of others. An earlier sync has asked the API
+    /// server who made them, and they have not changed since. So a change of a pod asks nothing.
+    fn are_kept(&self, runtime: &Cx, key: &ObjectKey, others: &Slices, found: &mut Situations) -> bool {
+        runtime.with_state(key, |state| {
+            let mut all = others.of_pods.iter().chain(&others.mirrored);
+            state.keep_only(all.clone());
+            state.makers.values().flatten().for_each(|why| found.add(why.clone()));
+            all.all(|slice| state.is_of_somebody_else(slice))
+        })
     }
 
     /// Asks the API server who made the slices of others, and the Endpoints of mirrored ones, once
@@ -313,14 +331,16 @@ impl SelectorReconciler {
         runtime: &Cx,
         service: &Arc<Service>,
         selector: &EndpointSelector,
-        slices: &Slices,
+        mut slices: Slices,
         found: &mut Situations,
     ) -> Result<TakenOver, SyncError> {
         let key = &service.key;
+        runtime.with_state(key, |state| slices.retain(|slice| !state.is_of_somebody_else(slice)));
         if !self.is_unchanged(&yielding(runtime), service).await? {
             return Ok(TakenOver::Done);
         }
-        let slices_left = self.delete_slices_of_controllers(runtime, key, &slices.of_pods).await;
+        let yielding = yielding(runtime);
+        let slices_left = self.delete_slices_of_controllers(runtime, &yielding, key, &slices.of_pods).await;
         let deleted = slices_left.as_ref().map_or(0, |(deleted, _)| *deleted);
         let endpoints = self.delete_endpoints(runtime, service, &slices.mirrored, found).await;
         let endpoints_deleted = matches!(endpoints, Ok(true));
@@ -357,10 +377,7 @@ impl SelectorReconciler {
                 }
             }
         });
-        if !is_left
-            || take_over(slices) == TakeOver::Held
-            || !self.is_unchanged(&yielding(runtime), service).await?
-        {
+        if !is_left || !slices.own_is_ready() || !self.is_unchanged(&yielding(runtime), service).await? {
             return Ok(TakenOver::Done);
         }
         if self.delete_endpoints(runtime, service, &[], found).await? {
@@ -379,6 +396,7 @@ impl SelectorReconciler {
     ) -> Result<Outcome, SyncError> {
         let key = &service.key;
         self.slices.forget_plan(runtime, key);
+        self.leads(runtime, service, Some(Leadership::Unsaid));
         let all = runtime.cluster().slices_of(key);
         let others_stay = Slices::of(service, &all, &self.options.plan.manager).has_others();
         let reason = runtime.cluster().endpoint_selector(selector).map(|it| it.selector.clone().err());
@@ -423,6 +441,7 @@ impl SelectorReconciler {
     ) -> Result<Outcome, SyncError> {
         let key = &service.key;
         self.slices.forget_plan(runtime, key);
+        self.leads(runtime, service, Some(Leadership::Unsaid));
         let all = match runtime.read_outputs(key) {
             Ok(all) => all,
             Err(outcome) => return Ok(outcome),
@@ -549,12 +568,13 @@ impl SelectorReconciler {
     pub(super) async fn delete_slices_of_controllers(
         &self,
         runtime: &Cx,
+        writer: &ApiWriter,
         key: &ObjectKey,
         slices: &[Arc<EndpointSlice>],
     ) -> Result<(usize, Vec<(Arc<EndpointSlice>, Keep)>), SyncError> {
         let (mut deleted, mut kept, mut failed) = (0, Vec::new(), Vec::new());
         for slice in slices {
-            match self.maker_of(&yielding(runtime), slice).await {
+            match self.maker_of(writer, slice).await {
                 Ok(MadeBy::Controller) => {}
                 // The cache will show it.
                 Ok(MadeBy::Changed) => continue,
@@ -626,17 +646,17 @@ impl SelectorReconciler {
         let Some(made) = writer.provenance::<Endpoints>(key).await? else { return Ok(Attempt::Gone) };
         match made.reason_to_keep(Content::Endpoints, &writer.controllers()) {
             Some(keep) => Ok(Attempt::Kept(keep)),
-            None => self.delete_endpoints_of_version(runtime, key, &made).await,
+            None => self.delete_endpoints_of_version(runtime, &writer, key, &made).await,
         }
     }
 
     pub(super) async fn delete_endpoints_of_version(
         &self,
         runtime: &Cx,
+        writer: &ApiWriter,
         key: &ObjectKey,
         made: &Provenance,
     ) -> Result<Attempt, WriteError> {
-        let writer = yielding(runtime);
         if let Some(dry_run) = writer.dry_run() {
             dry_run.record_delete::<Endpoints>(key, key);
             return Ok(Attempt::Deleted);

@@ -46,8 +46,10 @@ impl Verdict {
 pub(in crate::controller) enum Rehearsed {
     /// No Service rehearses.
     Nothing,
-    /// Some have not been looked at.
+    /// Some have not been looked at since this process began.
     Pending,
+    /// Some have changed, or their EndpointSelector has, and have not been looked at since.
+    Changed,
     Found(Verdict),
 }
 
@@ -66,6 +68,8 @@ struct Entry {
     due: Instant,
     /// Changes with each reason to look again.
     round: u64,
+    /// True if the reason is a change, until the next look.
+    is_changed: bool,
     verdict: Option<Verdict>,
     /// When the API server agreed last, since the last change.
     agreed_at: Option<Instant>,
@@ -119,31 +123,44 @@ impl Inner {
 }
 
 impl Rehearsals {
+    /// Takes a Service at the start of this process. It rehearses with this EndpointSelector.
+    pub(in crate::controller) fn begin(&self, service: &ObjectKey, selector: ObjectKey, now: Instant) {
+        self.put(service, Some(selector), false, now);
+    }
+
     /// Takes a change of a Service, which rehearses with this EndpointSelector now, if with any.
-    /// Returns the selectors whose Services are no longer the same.
+    /// Returns the selectors whose status may be outdated.
     pub(in crate::controller) fn set(
         &self,
         service: &ObjectKey,
         selector: Option<ObjectKey>,
         now: Instant,
     ) -> Vec<ObjectKey> {
+        let before = self.put(service, selector.clone(), true, now);
+        before.into_iter().chain(selector).collect()
+    }
+
+    /// Returns the EndpointSelector before.
+    fn put(
+        &self,
+        service: &ObjectKey,
+        selector: Option<ObjectKey>,
+        is_changed: bool,
+        now: Instant,
+    ) -> Option<ObjectKey> {
         let mut inner = self.inner.lock();
         let before = inner.remove(service);
-        let left = before
-            .as_ref()
-            .map(|before| &before.selector)
-            .filter(|before| Some(*before) != selector.as_ref());
-        let left = left.cloned().into_iter().collect();
         if let Some(selector) = selector {
             inner.rounds += 1;
-            let verdict =
-                before.filter(|before| before.selector == selector).and_then(|before| before.verdict);
             let round = inner.rounds;
-            let entry = Entry { selector, due: now, round, verdict, agreed_at: None, refusals: 0 };
+            let same = before.as_ref().filter(|before| before.selector == selector);
+            let verdict = same.and_then(|before| before.verdict.clone());
+            let entry =
+                Entry { selector, due: now, round, is_changed, verdict, agreed_at: None, refusals: 0 };
             inner.put(service, entry);
             self.earlier.notify_one();
         }
-        left
+        before.map(|before| before.selector)
     }
 
     /// Looks again at the Services of an EndpointSelector, which has changed.
@@ -151,7 +168,7 @@ impl Rehearsals {
         let names = self.inner.lock().selectors.get(selector).cloned().unwrap_or_default();
         for name in names {
             let service = ObjectKey { namespace: selector.namespace.clone(), name };
-            self.set(&service, Some(selector.clone()), now);
+            self.put(&service, Some(selector.clone()), true, now);
         }
     }
 
@@ -189,8 +206,8 @@ impl Rehearsals {
         })
     }
 
-    /// Takes what a look has found. Returns the verdict before if it was another one, and nothing
-    /// has changed meanwhile.
+    /// Takes what a look has found. Returns the verdict before if the status may be outdated, and
+    /// nothing has changed meanwhile.
     pub(super) fn record(&self, due: &Due, look: Look, now: Instant) -> Option<Option<Verdict>> {
         let mut inner = self.inner.lock();
         let entry = inner.services.get_mut(&due.service).filter(|entry| entry.round == due.round)?;
@@ -200,7 +217,8 @@ impl Rehearsals {
         }
         entry.refusals = if look.verdict.is_ready() { 0 } else { entry.refusals.saturating_add(1) };
         let before = entry.verdict.replace(look.verdict);
-        let (at, differs) = (entry.due, before != entry.verdict);
+        let was_changed = std::mem::take(&mut entry.is_changed);
+        let (at, differs) = (entry.due, was_changed || before != entry.verdict);
         inner.due.insert((at, due.service.clone()));
         differs.then_some(before)
     }
@@ -210,7 +228,11 @@ impl Rehearsals {
         let inner = self.inner.lock();
         let Some(names) = inner.selectors.get(selector) else { return Rehearsed::Nothing };
         let key = |name: &Text| ObjectKey { namespace: selector.namespace.clone(), name: name.clone() };
-        let verdict = |name: &Text| inner.services.get(&key(name)).and_then(|entry| entry.verdict.clone());
+        let entry = |name: &Text| inner.services.get(&key(name));
+        if names.iter().filter_map(entry).any(|entry| entry.is_changed) {
+            return Rehearsed::Changed;
+        }
+        let verdict = |name: &Text| entry(name).and_then(|entry| entry.verdict.clone());
         summary(names.iter().map(|name| (name, verdict(name))).collect())
     }
 }
@@ -287,7 +309,7 @@ mod tests {
         let book = Rehearsals::default();
         let start = Instant::now();
         assert_eq!(book.of(&key("stable")), Rehearsed::Nothing);
-        book.set(&key("web"), Some(key("stable")), start);
+        book.begin(&key("web"), key("stable"), start);
         assert_eq!(book.of(&key("stable")), Rehearsed::Pending);
         let due = book.next().await;
         assert_eq!((&due.service, &due.selector), (&key("web"), &key("stable")));
@@ -298,7 +320,9 @@ mod tests {
         assert_eq!((start.elapsed(), due.refusals), (Duration::from_secs(60), 1));
         assert_eq!(book.record(&due, look(refused()), Instant::now()), None, "it is as before");
         // The selector changes while the Service is looked at.
+        assert!(matches!(book.of(&key("stable")), Rehearsed::Found(_)));
         book.again(&key("stable"), Instant::now());
+        assert_eq!(book.of(&key("stable")), Rehearsed::Changed);
         let due = book.next().await;
         assert_eq!((start.elapsed(), due.refusals), (Duration::from_secs(60), 0));
         book.again(&key("stable"), Instant::now());
@@ -311,7 +335,7 @@ mod tests {
         assert_eq!(book.record(&due, look(Verdict::ready()), Instant::now()), Some(Some(refused())));
         assert!(matches!(book.of(&key("stable")), Rehearsed::Found(found) if found.is_ready()));
         // It names another one, and none.
-        assert_eq!(book.set(&key("web"), Some(key("canary")), Instant::now()), [key("stable")]);
+        assert_eq!(book.set(&key("web"), Some(key("canary")), Instant::now()), ["stable", "canary"].map(key));
         assert_eq!(book.of(&key("stable")), Rehearsed::Nothing);
         assert_eq!(book.set(&key("web"), None, Instant::now()), [key("canary")]);
         let inner = book.inner.lock();
