@@ -1,5 +1,4 @@
-//! Checks that the tests and gates in `parity.md` and `reliability.md` exist, and the paths in all
-//! pages of `docs/`.
+//! Checks that the tests, paths, gates, histories and mutants that the pages name exist.
 #![allow(clippy::unwrap_used)]
 
 mod book;
@@ -10,9 +9,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{read_dir, read_to_string};
 use std::path::{Path, PathBuf};
 
-/// The pages at the root.
-const AT_ROOT: [&str; 6] =
-    ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "ROADMAP.md", "deploy/chart/README.md"];
+/// The table of the mutants.
+const MUTANTS: &str = "integration-tests/simulation/mutants/README.md";
+/// The folder with the named histories.
+const HISTORIES: &str = "integration-tests/simulation/tests/histories";
+
+/// The pages at the root and in other folders.
+const ELSEWHERE: [&str; 8] = [
+    "README.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "SECURITY.md",
+    "ROADMAP.md",
+    "deploy/chart/README.md",
+    "fuzz/README.md",
+    MUTANTS,
+];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -25,16 +37,16 @@ fn parity() -> String {
 /// The folders with packages that are published.
 const WITH_PACKAGES: [&str; 3] = ["bins", "crates", "crates/embedded-apiserver"];
 
-/// Returns the pages in `docs/`, in `docs/log/`, at the root, of the chart and of published
-/// packages, with their names.
+/// Returns the pages in `docs/`, in `docs/log/`, at the root, of the chart, the fuzzer, the mutants
+/// and of published packages, with their names.
 fn pages() -> Vec<(String, String)> {
     let folders = ["docs", "docs/log"].map(|folder| read_dir(root().join(folder)).unwrap());
     let docs = folders.into_iter().flatten().map(|entry| entry.unwrap().path());
-    let at_root = AT_ROOT.map(|name| root().join(name));
+    let elsewhere = ELSEWHERE.map(|name| root().join(name));
     let packages = WITH_PACKAGES.map(|folder| read_dir(root().join(folder)).unwrap());
     let packages = packages.into_iter().flatten().map(|entry| entry.unwrap().path().join("README.md"));
     let packages = packages.filter(|path| path.exists());
-    let files = docs.chain(at_root).filter(|path| path.extension().is_some_and(|it| it == "md"));
+    let files = docs.chain(elsewhere).filter(|path| path.extension().is_some_and(|it| it == "md"));
     let files = files.chain(packages);
     files.map(|path| (path.display().to_string(), read_to_string(&path).unwrap())).collect()
 }
@@ -62,12 +74,12 @@ fn has_test(source: &str, test: &str) -> bool {
 }
 
 #[test]
-fn every_test_that_parity_names_exists() {
-    let others = ["docs/reliability.md", "docs/bugs-replayed.md"];
-    let page = others.iter().fold(parity(), |page, it| page + &read_to_string(root().join(it)).unwrap());
+fn every_test_that_a_page_names_exists() {
+    let pages = pages();
     let mut sources: BTreeMap<&str, Option<String>> = BTreeMap::new();
     let mut missing = Vec::new();
-    for (path, test) in named_tests(&page) {
+    let named: BTreeSet<(&str, &str)> = pages.iter().flat_map(|(_, page)| named_tests(page)).collect();
+    for (path, test) in named {
         let source = sources.entry(path).or_insert_with(|| {
             let places = [root().join("crates"), root()].map(|place| place.join(format!("{path}.rs")));
             places.iter().find_map(|place| read_to_string(place).ok())
@@ -76,35 +88,29 @@ fn every_test_that_parity_names_exists() {
             missing.push(format!("{path}.rs::{test}"));
         }
     }
-    assert!(
-        missing.is_empty(),
-        "docs/parity.md, docs/reliability.md or docs/bugs-replayed.md names tests that do not exist:\n{}",
-        missing.join("\n")
-    );
-    assert!(sources.len() > 30, "only {} files found: does the parser still match the page?", sources.len());
+    assert!(missing.is_empty(), "pages name tests that do not exist:\n{}", missing.join("\n"));
+    assert!(sources.len() > 30, "only {} files found: does the parser still match the pages?", sources.len());
 }
 
-/// The rows of "Histories with a purpose" and of "Bugs replayed", and the files.
+/// A file itself says what it is about. The page about bugs names files that exist.
 #[test]
-fn every_named_history_has_a_row() {
-    let page = read_to_string(root().join("docs/reliability.md")).unwrap();
-    let section =
-        page.split("\n## ").find(|section| section.starts_with("Histories with a purpose")).unwrap();
-    let bugs = read_to_string(root().join("docs/bugs-replayed.md")).unwrap();
-    let named = |page: &str| -> BTreeSet<String> {
-        code_spans(page).into_iter().filter(|span| span.ends_with(".txt")).map(str::to_owned).collect()
-    };
-    let files = read_dir(root().join("integration-tests/simulation/tests/histories")).unwrap();
+fn every_named_history_says_what_it_is_about() {
+    let folder = root().join(HISTORIES);
+    let files = read_dir(&folder).unwrap();
     let files: BTreeSet<String> =
         files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
-    assert!(files.len() > 15, "{files:?}");
-    assert_eq!(&named(section) | &named(&bugs), files);
+    assert!(files.len() > 100, "{files:?}");
     for file in &files {
-        let text = read_to_string(root().join("integration-tests/simulation/tests/histories").join(file));
-        let text = text.unwrap();
+        let text = read_to_string(folder.join(file)).unwrap();
         let header: Vec<&str> = text.lines().take_while(|line| line.starts_with('#')).collect();
         assert!((2..=4).contains(&header.len()), "{file} says in two to four lines what it is about");
     }
+    let page = read_to_string(root().join("docs/bugs-replayed.md")).unwrap();
+    let named: BTreeSet<String> =
+        code_spans(&page).into_iter().filter(|span| span.ends_with(".txt")).map(str::to_owned).collect();
+    assert!(named.len() > 15, "{named:?}");
+    let missing: Vec<&String> = named.difference(&files).collect();
+    assert!(missing.is_empty(), "docs/bugs-replayed.md names histories that do not exist: {missing:?}");
 }
 
 /// A behaviour is a section of the third level, or an item whose title is in bold.
@@ -141,10 +147,11 @@ fn every_gate_has_a_section_in_parity() {
 
 /// Each row has the sentence of the patch, and the seed or the named history that catches it.
 #[test]
-fn every_mutant_has_a_row_in_reliability() {
-    let folder = root().join("integration-tests/simulation/mutants");
-    let patches = read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let mutants: BTreeMap<String, String> = patches
+fn every_mutant_has_a_row() {
+    let table = root().join(MUTANTS);
+    let files = read_dir(table.parent().unwrap()).unwrap().map(|entry| entry.unwrap().path());
+    let mutants: BTreeMap<String, String> = files
+        .filter(|path| path.extension().is_some_and(|it| it == "patch"))
         .map(|path| {
             let text = read_to_string(&path).unwrap();
             let sentence = text.lines().next().unwrap().trim_start_matches("# ").to_owned();
@@ -152,7 +159,7 @@ fn every_mutant_has_a_row_in_reliability() {
         })
         .collect();
     assert!(mutants.len() >= 20, "{mutants:?}");
-    let page = read_to_string(root().join("docs/reliability.md")).unwrap();
+    let page = read_to_string(table).unwrap();
     let rows = page.lines().skip_while(|line| !line.starts_with("| mutant |")).skip(2);
     let rows: Vec<Vec<&str>> = rows
         .take_while(|line| line.starts_with('|'))
@@ -162,7 +169,7 @@ fn every_mutant_has_a_row_in_reliability() {
     let documented: BTreeMap<String, String> =
         rows.iter().map(|row| (row[0].trim_matches('`').to_owned(), row[1].to_owned())).collect();
     assert_eq!(documented, mutants);
-    let histories = root().join("integration-tests/simulation/tests/histories");
+    let histories = root().join(HISTORIES);
     for row in &rows {
         let history = row[2].strip_prefix('`').and_then(|rest| rest.strip_suffix('`'));
         let is_history = history.is_some_and(|name| histories.join(format!("{name}.txt")).is_file());

@@ -16,13 +16,13 @@ use kube_endpoint_simulation::mutants::{
 };
 
 /// Builds each mutant in a copy of the sources, and plays histories until a rule fails: first the
-/// seed, the named history or the small worlds that docs/reliability.md names, then 30 seeds, the
+/// seed, the named history or the small worlds that mutants/README.md names, then 30 seeds, the
 /// other named histories, small worlds, and more seeds.
 #[derive(Parser)]
 struct Options {
     /// Only these mutants.
     names: Vec<String>,
-    /// Play only what docs/reliability.md names.
+    /// Play only what mutants/README.md names.
     #[arg(long)]
     recorded: bool,
     /// So many seeds have to catch a mutant.
@@ -179,7 +179,7 @@ struct Report {
     recorded: BTreeMap<String, (Catcher, String)>,
     /// The mutants that no rule caught.
     survivors: Vec<String>,
-    /// The rows that differ from those of docs/reliability.md.
+    /// The rows that differ from those of mutants/README.md.
     new_rows: Vec<String>,
 }
 
@@ -264,7 +264,10 @@ fn main() -> anyhow::Result<()> {
         Ok(())
     })?;
     if !report.new_rows.is_empty() {
-        println!("docs/reliability.md has other rows than these:\n{}", report.new_rows.join("\n"));
+        println!(
+            "integration-tests/simulation/mutants/README.md has other rows than these:\n{}",
+            report.new_rows.join("\n")
+        );
     }
     if !report.survivors.is_empty() {
         bail!("mutants that no rule caught: {}", report.survivors.join(", "));

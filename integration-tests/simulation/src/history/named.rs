@@ -1,5 +1,5 @@
-//! The histories with a purpose, in `tests/histories`. A file has the setup and a step each line;
-//! lines with `#` describe it.
+//! The named histories, in `tests/histories`. A file has the setup and a step each line; its first
+//! lines begin with `#` and say what it is about.
 
 use std::collections::BTreeMap;
 use std::fs;

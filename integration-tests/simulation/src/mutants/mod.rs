@@ -1,8 +1,7 @@
 //! Mutants: patches that break the product on purpose, to show that the simulation notices.
 //!
 //! A patch file has one sentence after `# ` about the broken behaviour, then a unified diff for
-//! `git apply`. The table in docs/reliability.md names what catches each of
-//! them ([`recorded`]).
+//! `git apply`. The table in mutants/README.md names what catches each of them ([`recorded`]).
 
 mod played;
 mod workshop;
@@ -33,15 +32,19 @@ pub fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
+/// Returns the folder with the patches and the table.
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("mutants")
+}
+
 /// Returns all mutants, by name.
 ///
 /// # Errors
 ///
 /// The error of reading the files.
 pub fn mutants() -> io::Result<Vec<Mutant>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("mutants");
     let mut all = Vec::new();
-    for entry in fs::read_dir(folder)? {
+    for entry in fs::read_dir(folder())? {
         let path = entry?.path();
         let Some(name) = path.file_name().and_then(|name| name.to_str()?.strip_suffix(".patch")) else {
             continue;
@@ -94,13 +97,13 @@ pub fn history_file(sources: &Path, name: &str) -> PathBuf {
     sources.join(format!("integration-tests/simulation/tests/histories/{name}.txt"))
 }
 
-/// Returns for each mutant what catches it and the rule in the table of docs/reliability.md.
+/// Returns for each mutant what catches it and the rule in the table of mutants/README.md.
 ///
 /// # Errors
 ///
 /// The error of reading the file.
 pub fn recorded() -> io::Result<BTreeMap<String, (Catcher, String)>> {
-    Ok(rows(&fs::read_to_string(repository().join("docs/reliability.md"))?))
+    Ok(rows(&fs::read_to_string(folder().join("README.md"))?))
 }
 
 fn rows(page: &str) -> BTreeMap<String, (Catcher, String)> {

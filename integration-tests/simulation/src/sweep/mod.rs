@@ -37,10 +37,10 @@ const PROFILES: [Profile; 10] = [
 const SEED: u64 = 1;
 
 /// The named histories that are not swept, or not with one fault: they show limits, at which a rule
-/// holds only if nothing else goes wrong (docs/reliability.md, "The same, without a Lease, a write
-/// or a question"). In `servers-with-two-storages`, chance decides from which of two storages a
-/// process reads. In two, only a renewal of the Lease or a write shows that the storage went back.
-/// In the last, a process deletes the leftovers that its first list shows.
+/// holds only if nothing else goes wrong (docs/reliability.md, "A restore that nothing shows"). In
+/// `servers-with-two-storages`, chance decides from which of two storages a process reads. In two,
+/// only a renewal of the Lease or a write shows that the storage went back. In the last, a process
+/// deletes the leftovers that its first list shows.
 const NOT_SWEPT: &[(&str, Option<Strike>)] = &[
     ("pod-deletion-that-an-old-watch-skips", None),
     ("servers-with-two-storages", None),

@@ -17,9 +17,9 @@ if it can happen here.
 <!-- UPDATE_DOCS=1 cargo test -p kube-endpoint-simulation --test it bugs:: makes this page from integration-tests/simulation/tests/bugs. -->
 
 Each row is a public report. The second column says what went wrong there, the third why not here, and the last one what shows it: a
-history of the [simulation](reliability.md#simulation) in `integration-tests/simulation/tests/histories`, or a test, with its path from
-`crates/` or from the root. A history fails if one of the rules on that page does not hold, and the first lines of its file say which
-would. For other software a row replays what would be the same mistake here.
+history of the [simulation](testing.md) in `integration-tests/simulation/tests/histories`, or a test, with its path from `crates/` or from
+the root. A history fails if a rule of the simulation does not hold, and the first lines of its file say which would. For other software a
+row replays what would be the same mistake here.
 `cargo test -p kube-endpoint-simulation --test it kubernetes_112143` plays the history of a number, and
 `cargo run -p kube-endpoint-simulation --bin simulate -- --transcript --file` shows all that happens in one.
 ";
