@@ -92,13 +92,20 @@ fn a_service_is_ready_to_attach_or_it_is_said_why_not() {
         (
             "a write is refused",
             with(&[selector(&conditions(json!([
-                {"type": "SlicesWritable", "status": "False", "reason": "Refused", "message": "exceeded quota: slices."},
-                {"type": "EndpointsDeletable", "status": "Unknown", "reason": "WebhookWithoutDryRun"}])))]),
+                {"type": "Published", "status": "False", "reason": "TakeOverHeld", "message": "Service api: no endpoint is ready"},
+                {"type": "ReadyToAttach", "status": "False", "reason": "EndpointSlicesRefused",
+                    "message": "Service web: exceeded quota: slices."}])))]),
+        ),
+        (
+            "another Service is refused",
+            with(&[selector(&conditions(json!([
+                {"type": "ReadyToAttach", "status": "False", "reason": "EndpointSlicesRefused",
+                    "message": "Service web-api: exceeded quota: slices."}])))]),
         ),
         (
             "only unknown",
             with(&[selector(&conditions(
-                json!([{"type": "SlicesWritable", "status": "Unknown", "reason": "WebhookWithoutDryRun"}]),
+                json!([{"type": "ReadyToAttach", "status": "Unknown", "reason": "DryRunUnsupported"}]),
             ))]),
         ),
         ("a foreign slice", with(&[selector(&json!({})), written("somebody", "EndpointSlice")])),

@@ -337,6 +337,9 @@ mod tests {
         found.add_refused(&service, &failed(WriteError::Conflict("no".into())));
         assert_eq!(found, Situations::default());
         found.add_refused(&service, &failed(WriteError::Refused { code: 403, message: "no".into() }));
-        insta::assert_snapshot!(found.event().unwrap(), @"");
+        insta::assert_snapshot!(
+            found.event().unwrap(),
+            @"Warning EndpointSlicesRefused the API server refuses to read the Service, so clients may use endpoints that are out of date: no"
+        );
     }
 }

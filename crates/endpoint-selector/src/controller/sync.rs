@@ -175,11 +175,11 @@ impl SelectorReconciler {
         };
         let published = self.slices.sync(runtime, service, ready_pods).await;
         let taken_over = match (&published, prepared) {
-            (Ok(Outcome::Done), _) => {
-                self.take_over(runtime, service, selector, ready_pods, &mut situations).await
-            }
             (Ok(_), Some(slices)) => {
                 self.delete_others(runtime, service, selector, slices, &mut situations).await
+            }
+            (Ok(Outcome::Done), None) => {
+                self.take_over(runtime, service, selector, ready_pods, &mut situations).await
             }
             (Ok(outcome), None) => return error.map_or(Ok(*outcome), Err),
             (Err(_), _) => Ok(TakenOver::Stays),
