@@ -113,8 +113,8 @@ impl SelectorReconciler {
         }
     }
 
-    /// Returns the uids of the pods in these slices that the cache of pods knows: it has the pod, is
-    /// as new as the slice, or was so when a slice named the pod before.
+    /// Returns the uids of the pods in these slices that the cache of pods knows: it has the pod,
+    /// is as new as the slice, or was so when a slice named the pod before.
     fn known_pods(&self, runtime: &Cx, key: &ObjectKey, slices: &Unmaintained) -> BTreeSet<Text> {
         let position = runtime.cluster().position_in(Kind::Pods, &key.namespace);
         let mut listed = BTreeSet::new();
@@ -147,8 +147,8 @@ impl SelectorReconciler {
         Facts { pods, is_known, publish_not_ready: self.publishes_not_ready(service) }
     }
 
-    /// Returns those of these slices that a controller made, in the version of the cache, those that
-    /// somebody else made, with the name of that client, and the questions that failed.
+    /// Returns those of these slices that a controller made, in the version of the cache, those
+    /// that somebody else made, with the name of that client, and the questions that failed.
     async fn made_by_controllers(
         &self,
         runtime: &Cx,

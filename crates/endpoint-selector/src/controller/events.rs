@@ -17,7 +17,7 @@ const MOST_NAMES: usize = 5;
 /// Those after which clients may use dead addresses come first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Situation {
-    /// The API server refuses a write or the read before it, and will again until something changes.
+    /// The API server refuses a write or the read before it, and will until something changes.
     Refused { what: String, message: String },
     /// The API server does not let the controller read, change or delete the Endpoints.
     EndpointsForbidden { message: String },
@@ -48,8 +48,8 @@ impl Situations {
         self.0.insert(situation);
     }
 
-    /// Adds the request that the API server refused, if there is one in an error. Other failures are
-    /// retried soon, and a 403 about Endpoints has its own situation.
+    /// Adds the request that the API server refused, if there is one in an error. Other failures
+    /// are retried soon, and a 403 about Endpoints has its own situation.
     pub(super) fn add_refused(&mut self, service: &ObjectKey, error: &SyncError) {
         let refused = error.writes().iter().find_map(|failed| match &failed.error {
             WriteError::Refused { message, .. } => Some((failed, message)),

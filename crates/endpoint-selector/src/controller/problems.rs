@@ -49,8 +49,8 @@ impl Problems {
         self.found.lock().remove(service)?.selector
     }
 
-    /// Returns what is wrong with these Services, which name an EndpointSelector, or `None` if no sync
-    /// has looked at one of them since the EndpointSelector exists.
+    /// Returns what is wrong with these Services, which name an EndpointSelector, or `None` if no
+    /// sync has looked at one of them since the EndpointSelector exists.
     pub(super) fn of(
         &self,
         selector: &ObjectKey,

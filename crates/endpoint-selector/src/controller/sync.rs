@@ -398,7 +398,8 @@ impl SelectorReconciler {
         self.slices.forget_plan(runtime, key);
         self.leads(runtime, service, Some(Leadership::Unsaid));
         let all = runtime.cluster().slices_of(key);
-        let others_stay = Slices::of(service, &all, &self.options.plan.manager).has_others();
+        let slices = Slices::of(service, &all, &self.options.plan.manager);
+        let others_stay = slices.has_others();
         let reason = runtime.cluster().endpoint_selector(selector).map(|it| it.selector.clone().err());
         let name = selector.name.to_string();
         let mut situations = Situations::default();
@@ -411,7 +412,12 @@ impl SelectorReconciler {
             }
             None => situations.add(Situation::NotFound { selector: name, others_stay }),
         }
-        self.care_in(runtime, service, Whose::All, situations, found).await
+        let asked = self.ask_makers(runtime, key, &slices, &mut situations).await;
+        if let Err(failed) = &asked {
+            situations.add_refused(key, failed);
+        }
+        let cared = self.care_in(runtime, service, Whose::All, situations, found).await;
+        both(asked.map(|()| Outcome::Done), cared)
     }
 
     /// Cares for slices in a situation, and adds what it finds.

@@ -296,8 +296,8 @@ pub(super) struct Objects {
     selectors_changed: u64,
     pub(super) nodes: BTreeMap<String, Since>,
     pub(super) slices: BTreeMap<String, Slice>,
-    /// The Endpoints with addresses, since nobody mirrors others. True for those that another client
-    /// than a controller has written.
+    /// The Endpoints with addresses, since nobody mirrors others. True for those that another
+    /// client than a controller has written.
     pub(super) endpoints: BTreeMap<String, bool>,
     /// The selector that a Service had before it had none.
     pub(super) last_selectors: BTreeMap<String, Labels>,
