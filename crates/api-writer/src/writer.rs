@@ -326,15 +326,19 @@ impl ApiWriter {
     ) -> Result<MetadataPage<M>, WriteError> {
         let mut path = namespace.map_or_else(T::cluster_path, T::collection_path);
         let _ = write!(path, "?limit={limit}");
+        self.page(path, after).await
+    }
+
+    async fn page<M: DeserializeOwned>(
+        &self,
+        mut path: String,
+        after: Option<&str>,
+    ) -> Result<MetadataPage<M>, WriteError> {
         if let Some(token) = after {
             path.push_str("&continue=");
             path.extend(utf8_percent_encode(token, NON_ALPHANUMERIC));
         }
-        self.page(&path).await
-    }
-
-    async fn page<M: DeserializeOwned>(&self, path: &str) -> Result<MetadataPage<M>, WriteError> {
-        let page = self.read_json(path, Formats::list_of_metadata()).await?;
+        let page = self.read_json(&path, Formats::list_of_metadata()).await?;
         page.ok_or_else(|| WriteError::NotFound(format!("the server does not serve {path}")))
     }
 

@@ -162,7 +162,7 @@ impl<'a> Tokens<'a> {
             || self.has(shortened(&pod.key.name))
             // Somebody else may have the address of a pod that has ended.
             || !pod.is_terminal()
-                && self.addresses.iter().any(|it| pod.pod_ip == Some(*it) || pod.pod_ips.contains(it))
+                && self.addresses.iter().any(|it| pod.has_ip(*it))
     }
 
     /// Returns true if a part is the node of a pod, and the pod is the only one in the network of

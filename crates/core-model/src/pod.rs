@@ -240,6 +240,11 @@ impl Pod {
         self.pod_ips.iter().filter(move |ip| IpFamily::of(ip) == family)
     }
 
+    /// Returns true if an address is one of the pod's.
+    pub fn has_ip(&self, address: IpAddr) -> bool {
+        self.pod_ip == Some(address) || self.pod_ips.contains(&address)
+    }
+
     /// Returns the hostname to publish for a Service (upstream `ShouldSetHostname`), if the pod's
     /// subdomain is the Service's name.
     pub fn hostname_for(&self, service: &Service) -> Option<&Text> {

@@ -210,7 +210,7 @@ impl<L: PodLookup, K: Fn(&Text) -> bool> Facts<L, K> {
 /// Returns true if a pod has one of the addresses.
 pub(crate) fn has_address(pod: &Pod, addresses: &[Text]) -> bool {
     let mut addresses = addresses.iter().filter_map(|address| address.parse::<IpAddr>().ok());
-    addresses.any(|address| pod.pod_ip == Some(address) || pod.pod_ips.contains(&address))
+    addresses.any(|address| pod.has_ip(address))
 }
 
 #[cfg(test)]

@@ -127,7 +127,49 @@ async fn the_dead_leave_the_slices_of_others_while_own_slices_are_refused() {
     }
 }
 
-/// The own slices have all pods, so the take-over comes before the own writes.
+/// Pods that give the port other numbers are in a slice of their own.
+#[tokio::test(start_paused = true)]
+async fn a_refused_update_keeps_no_other_slice_dead() {
+    let on_port = |name: &str, number, port| {
+        let mut pod = pod(name, number, "stable", true);
+        pod["spec"]["containers"][0]["ports"] = json!([{"name": "http", "containerPort": port}]);
+        pod
+    };
+    for refused_number in ["3", "4"] {
+        let pods = [on_port("a", 1, 80), on_port("b", 2, 90), on_port("c", 3, 80), on_port("d", 4, 90)];
+        let (mut service, mut selector) = (service(), selector("canary"));
+        service["spec"]["ports"][0]["targetPort"] = "http".into();
+        selector["spec"]["selector"] = json!({"matchLabels": {"app": "wbe"}});
+        let harness = Harness::start(pods.into_iter().chain([service, selector])).await;
+        harness.pass(SETTLED).await;
+        let of_pods = harness.server_slices();
+        let address = format!("10.1.0.{refused_number}");
+        let has_it = |slice: &&Value| {
+            slice["endpoints"].as_array().unwrap().iter().any(|it| it["addresses"][0] == *address)
+        };
+        let name = of_pods.iter().find(has_it).unwrap()["metadata"]["name"].as_str().unwrap().to_owned();
+        harness.server.add_fault(FaultRule::new(
+            Fault::Refuse { status: 422, retry_after: None },
+            move |request: &RequestInfo| {
+                request.user_agent == ADDON && request.verb == "update" && request.name == name
+            },
+        ));
+        harness.attach().await;
+        harness.pass(SETTLED).await;
+        for pod in ["a", "b"] {
+            harness.delete_now("pods", pod).await;
+        }
+        harness.pass(Duration::from_secs(5)).await;
+        let slices = harness.slices();
+        let (refused, written) = if refused_number == "3" { ("1 3", "4") } else { ("2 4", "3") };
+        for left in [refused, written] {
+            assert!(slices.contains(&format!("endpointslice: {left}")), "{slices:?}");
+        }
+        assert_eq!(harness.gauge("services_with_refused_writes"), 1.0);
+    }
+}
+
+/// The own slices have all pods, and the requests of the take-over follow the own write.
 #[tokio::test(start_paused = true)]
 async fn own_slices_are_written_while_the_slices_of_others_may_not_be_deleted() {
     let harness = cluster(|_, _| ()).await;

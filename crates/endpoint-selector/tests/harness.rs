@@ -207,7 +207,7 @@ impl Harness {
         ready.map(|endpoint| endpoint["addresses"][0].as_str().unwrap().to_owned()).collect()
     }
 
-    fn server_slices(&self) -> Vec<Value> {
+    pub(crate) fn server_slices(&self) -> Vec<Value> {
         let mut slices = self.list("endpointslices");
         slices.retain(|slice| slice["metadata"]["labels"]["kubernetes.io/service-name"] == "web");
         slices

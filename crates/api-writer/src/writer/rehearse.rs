@@ -68,13 +68,15 @@ impl ApiWriter {
         let label = format!("kubernetes.io/service-name={}", service.name);
         let label = utf8_percent_encode(&label, NON_ALPHANUMERIC);
         let collection = EndpointSlice::collection_path(&service.namespace);
-        let (mut slices, mut after) = (Vec::new(), String::new());
+        let path = format!("{collection}?labelSelector={label}&limit={PAGE}");
+        let (mut slices, mut after) = (Vec::new(), None::<String>);
         loop {
-            let path = format!("{collection}?labelSelector={label}&limit={PAGE}{after}");
-            let page = self.page(&path).await?;
+            let page = self.page(path.clone(), after.as_deref()).await?;
             slices.extend(page.items);
-            let Some(token) = page.next else { return Ok(slices) };
-            after = format!("&continue={}", utf8_percent_encode(&token, NON_ALPHANUMERIC));
+            after = page.next;
+            if after.is_none() {
+                return Ok(slices);
+            }
         }
     }
 }

@@ -62,7 +62,7 @@ impl SelectorReconciler {
             return Ok(Outcome::Done);
         }
         let writer = runtime.writer().writer();
-        let (update, foreign, failed) = self.made_by_controllers(runtime, update).await;
+        let (update, foreign, failed) = self.made_by_controllers(runtime, key, update).await;
         // The refusal of one write keeps no other from being sent.
         let writes = update.into_iter().map(|slice| Writes { update: vec![slice], ..Writes::default() });
         let writes: Vec<Writes<EndpointSlice>> = writes.collect();
@@ -152,6 +152,7 @@ impl SelectorReconciler {
     async fn made_by_controllers(
         &self,
         runtime: &Cx,
+        key: &ObjectKey,
         slices: Vec<EndpointSlice>,
     ) -> (Vec<EndpointSlice>, Vec<(Arc<EndpointSlice>, Keep)>, Vec<FailedWrite>) {
         let (mut made, mut foreign, mut failed) = (Vec::new(), Vec::new(), Vec::new());
@@ -160,7 +161,7 @@ impl SelectorReconciler {
                 made.push(slice);
                 continue;
             }
-            match self.maker_of(runtime.writer().writer(), &slice).await {
+            match self.maker_of(runtime, runtime.writer().writer(), key, &slice).await {
                 Ok(MadeBy::Controller) => made.push(slice),
                 Ok(MadeBy::Other(keep)) => foreign.push((Arc::new(slice), keep)),
                 // The cache will show it.

@@ -208,9 +208,10 @@ impl Statuses {
             let count = services.len() as i64;
             // Other processes sync the others.
             services.retain(|service| runtime.is_selected(service));
-            let published = (!services.is_empty())
-                .then(|| published(&selector, problems.of(&selector.key, &services)))
-                .flatten();
+            let published = match &services[..] {
+                [] => None,
+                services => published(&selector, problems.of(&selector.key, services)),
+            };
             let rehearsed = rehearsed(&selector, rehearsals.of(&key));
             let wanted: Vec<Wanted> =
                 [Some(accepted.into()), published, rehearsed].into_iter().flatten().collect();
@@ -500,6 +501,9 @@ mod tests {
         assert_eq!(patched(first.clone(), refused(), later), None);
         // Another process has not looked yet.
         assert_eq!(patched(first.clone(), Rehearsed::Pending, later), None);
+        // The finding is about the selector before its change.
+        let changed = patched(first.clone(), Rehearsed::Changed, later).unwrap();
+        assert_eq!(changed["conditions"][1]["status"], "Unknown");
         let without = patched(first, Rehearsed::Nothing, later).unwrap();
         assert_eq!(without["conditions"].as_array().unwrap().len(), 1);
         assert_eq!(without["conditions"][0]["lastTransitionTime"], "2026-01-02T03:04:05Z");

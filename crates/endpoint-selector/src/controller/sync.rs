@@ -95,25 +95,6 @@ fn yielding(runtime: &Cx) -> ApiWriter {
     runtime.writer().writer().yielding()
 }
 
-/// Returns the pods that the slices of a Service have to publish, or `None` without a selector.
-fn chosen(
-    runtime: &Cx,
-    key: &ObjectKey,
-    ready_pods: Option<&ReadyPods>,
-    slices: &Slices,
-) -> Option<Vec<Arc<Pod>>> {
-    let (mut selected, _) = runtime.cluster().pods_and_cursor(key)?;
-    if let Some(ready_pods) = ready_pods {
-        let pods: Vec<&Pod> = selected.iter().map(|pod| &**pod).collect();
-        let chosen = ready_pods.among(&pods, &slices.own);
-        let is_chosen: Vec<bool> = pods.iter().map(|pod| chosen.has(pod)).collect();
-        let mut is_chosen = is_chosen.into_iter();
-        // Of the others' ready endpoints, those that are to stay ready have to be published.
-        selected.retain(|_| is_chosen.next().unwrap_or_default());
-    }
-    Some(selected)
-}
-
 impl SelectorReconciler {
     pub(super) async fn sync_key(&self, runtime: &Cx, key: &ObjectKey) -> Result<Outcome, SyncError> {
         let cluster = runtime.cluster();
@@ -161,40 +142,30 @@ impl SelectorReconciler {
         self.leads(runtime, service, leadership);
         let ready_pods = ready_pods.as_ref();
         let mut situations = Situations::default();
-        let has_others = |runtime: &Cx| {
-            let slices = runtime.cluster().slices_of(&service.key);
-            Slices::of(service, &slices, &self.options.plan.manager).has_others()
-        };
         // While pods change all the time, each sync writes, and the cache shows the writes when the
         // pods have changed again. So a sync ends a take-over that earlier ones have prepared. Its
         // requests follow the write, which may take an endpoint away.
-        let prepared = if has_others(runtime) {
-            self.prepared(runtime, service, ready_pods, &mut situations)
-        } else {
-            None
-        };
+        let prepared = self.prepared(runtime, service, ready_pods, &mut situations);
         let published = self.slices.sync(runtime, service, ready_pods).await;
         let taken_over = match (&published, prepared) {
             (Ok(_), Some(slices)) => {
                 self.delete_others(runtime, service, selector, slices, &mut situations).await
             }
-            (Ok(Outcome::Done), None) => {
-                self.take_over(runtime, service, selector, ready_pods, &mut situations).await
-            }
+            (Ok(Outcome::Done), None) => self.take_over(runtime, service, selector, &mut situations).await,
             (Ok(outcome), None) => return error.map_or(Ok(*outcome), Err),
             (Err(_), _) => Ok(TakenOver::Stays),
         };
-        let mut stays = true;
+        let stays = !matches!(taken_over, Ok(TakenOver::Done));
         let taken_over = taken_over.map(|taken_over| match taken_over {
-            TakenOver::Done => {
-                stays = false;
-                Outcome::Done
-            }
-            TakenOver::Stays => Outcome::Done,
+            TakenOver::Done | TakenOver::Stays => Outcome::Done,
             TakenOver::Ends(outcome) => outcome,
         });
+        let has_others = || {
+            let slices = runtime.cluster().slices_of(&service.key);
+            Slices::of(service, &slices, &self.options.plan.manager).has_others()
+        };
         let mut cared = Ok(Outcome::Done);
-        if stays && has_others(runtime) && matches!(taken_over, Ok(Outcome::Done) | Err(_)) {
+        if stays && has_others() && matches!(taken_over, Ok(Outcome::Done) | Err(_)) {
             cared = self.care(runtime, service, Whose::Others, &mut situations).await;
         }
         if stays && [&published, &taken_over].into_iter().flat_map(|it| it.as_ref().err()).any(has_writes) {
@@ -228,7 +199,14 @@ impl SelectorReconciler {
         if slices.of_pods.is_empty() && is_refused || runtime.read_outputs(key).is_err() {
             return None;
         }
-        let selected = chosen(runtime, key, ready_pods, &slices)?;
+        let (mut selected, _) = runtime.cluster().pods_and_cursor(key)?;
+        if let Some(ready_pods) = ready_pods {
+            // Of the others' ready endpoints, those that are to stay ready have to be published.
+            let all = selected.clone();
+            let pods: Vec<&Pod> = all.iter().map(|pod| &**pod).collect();
+            let chosen = ready_pods.among(&pods, &slices.own);
+            selected.retain(|pod| chosen.has(pod));
+        }
         is_published(&slices, &selected, self.publishes_not_ready(service)).then_some(slices)
     }
 
@@ -238,7 +216,6 @@ impl SelectorReconciler {
         runtime: &Cx,
         service: &Arc<Service>,
         selector: &EndpointSelector,
-        ready_pods: Option<&ReadyPods>,
         found: &mut Situations,
     ) -> Result<TakenOver, SyncError> {
         let key = &service.key;
@@ -257,7 +234,7 @@ impl SelectorReconciler {
             Err(outcome) => return Ok(TakenOver::Ends(outcome)),
         };
         // Without a selector, which may have gone just now, what the others left stays.
-        if chosen(runtime, key, ready_pods, &slices).is_none() {
+        if !runtime.cluster().has_selector(key) {
             return Ok(TakenOver::Done);
         }
         match take_over(&slices) {
@@ -301,7 +278,7 @@ impl SelectorReconciler {
         });
         let mut made_by_controllers = Vec::new();
         for slice in unknown.of_pods {
-            match self.maker_of(&yielding(runtime), &slice).await? {
+            match self.maker_of(runtime, &yielding(runtime), key, &slice).await? {
                 MadeBy::Other(keep) => self.keep_slice(runtime, key, &slice, keep, found),
                 MadeBy::Controller => made_by_controllers.push(slice),
                 // The cache will show it.
@@ -552,12 +529,18 @@ impl SelectorReconciler {
         }))
     }
 
-    /// Asks the API server who made a slice, in the version of the cache.
+    /// Returns who made a slice of a Service, in the version of the cache. This asks the API
+    /// server, unless an earlier sync has found that a controller did.
     pub(super) async fn maker_of(
         &self,
+        runtime: &Cx,
         writer: &ApiWriter,
+        key: &ObjectKey,
         slice: &EndpointSlice,
     ) -> Result<MadeBy, FailedWrite> {
+        if runtime.with_state(key, |state| state.makers.get(&version_of(slice)) == Some(&None)) {
+            return Ok(MadeBy::Controller);
+        }
         let made = writer.provenance::<EndpointSlice>(&slice.key()).await;
         let made = made.map_err(|error| FailedWrite::delete(&slice.key(), error))?;
         Ok(match made.filter(|made| made.version() == slice.metadata.resource_version) {
@@ -580,7 +563,7 @@ impl SelectorReconciler {
     ) -> Result<(usize, Vec<(Arc<EndpointSlice>, Keep)>), SyncError> {
         let (mut deleted, mut kept, mut failed) = (0, Vec::new(), Vec::new());
         for slice in slices {
-            match self.maker_of(writer, slice).await {
+            match self.maker_of(runtime, writer, key, slice).await {
                 Ok(MadeBy::Controller) => {}
                 // The cache will show it.
                 Ok(MadeBy::Changed) => continue,

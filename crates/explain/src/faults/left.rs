@@ -102,7 +102,7 @@ impl Looked<'_> {
                 let mut addresses = endpoint.addresses.iter().filter_map(|it| address::parse_sloppy(it));
                 (target.uid.is_empty() || pod.uid == target.uid)
                     && !pod.is_terminal()
-                    && addresses.any(|address| pod.pod_ip == Some(address) || pod.pod_ips.contains(&address))
+                    && addresses.any(|address| pod.has_ip(address))
             });
             (!is_there).then(|| target.name.clone())
         });
