@@ -69,6 +69,7 @@ impl Slices {
     }
 
     /// Keeps only some of the slices of others.
+    #[cfg(feature = "controller")]
     pub(crate) fn retain(&mut self, mut is_kept: impl FnMut(&EndpointSlice) -> bool) {
         self.of_pods.retain(|slice| is_kept(slice));
         self.mirrored.retain(|slice| is_kept(slice));
