@@ -17,7 +17,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 /// A manifest with one fault of the Service `web` in the namespace `default`.
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Fault {
     pub(crate) about: String,
@@ -44,7 +44,7 @@ pub(crate) struct Fault {
     pub(crate) objects: Vec<Value>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Change {
     /// A merge patch.

@@ -1,0 +1,15 @@
+//! The pod has no IP address yet.
+
+use super::about;
+
+about! {
+    /// The scheduler has bound the pod to a node, and its status has no address. Usually the
+    /// network plugin has not finished, or a container that must run first does not (EP020). If the
+    /// node is not ready, the message has what the node says about that. Otherwise it has the last
+    /// warning about the pod, such as `FailedAttachVolume` or `FailedMount`, if the events of the
+    /// pod are among the objects. A `postStart` hook that does not return has the same effect,
+    /// because the kubelet reports on the pod only after it. Five minutes after the creation of the
+    /// pod the advice is no longer to wait.
+    EP011 "no-address" Warning
+    "The pod has no IP address yet."
+}

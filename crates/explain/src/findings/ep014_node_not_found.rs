@@ -1,0 +1,16 @@
+//! The pod's node does not exist.
+
+use super::about;
+
+about! {
+    /// The pod names a node that the cluster does not have. A slice that listed the pod now could
+    /// keep it forever if the pod then disappeared with the node, so the EndpointSlice controller
+    /// waits for the node. Endpoints hold the pod nevertheless.
+    ///
+    /// The machine may still run the pod, so no step deletes it. The advice depends on the
+    /// controller that owns the pod: nothing makes a pod without one again, and the successor that
+    /// a StatefulSet starts may write to the same data. The pod garbage collector of
+    /// kube-controller-manager deletes a pod about a minute after its node is gone.
+    EP014 "node-not-found" Warning
+    "The pod's node does not exist."
+}

@@ -1,0 +1,138 @@
+//! The Service is headless, and its endpoints listen on another port than the Service's.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use kube_endpoint_core_model::service::ServicePort;
+use kube_endpoint_core_model::{ObjectKey, Pod, Text};
+use serde::Serialize;
+
+use super::{Finding, about};
+use crate::consumers::kube_proxy::number_for;
+use crate::inputs::FaultInputs;
+use crate::remedy::Person::ServiceOwner;
+use crate::traffic::{ServedBy, has_ready};
+use crate::{Remedy, Severity};
+
+about! {
+    /// DNS answers with the addresses of the pods of a headless Service. Its clients connect to
+    /// them, and no proxy translates the port of the Service to the targetPort. The SRV record of a
+    /// named port has the number of the targetPort, and so have the slices, which ingress
+    /// controllers and meshes read: their clients are not affected. If pods have a hostname, as
+    /// those of a StatefulSet, clients use the names of pods and know their ports, so the severity
+    /// is info. It is no finding if each pod declares the port of the Service as a container port,
+    /// too. The status page does not know all container ports, and leaves the finding out for
+    /// Services that select pods.
+    EP066 "headless-port" Warning
+    "The Service is headless, and its endpoints listen on another port than the Service's."
+}
+
+/// A port of a headless Service that its endpoints do not have.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HeadlessPort {
+    /// The port of the Service.
+    pub port: i32,
+    /// Its name, or empty.
+    pub name: Text,
+    pub protocol: Text,
+    /// The ports on which its endpoints listen, sorted.
+    pub targets: Vec<u16>,
+    /// True if pods have DNS names of their own, which their clients use in place of the
+    /// Service's.
+    pub has_pod_names: bool,
+}
+
+impl Finding for HeadlessPort {
+    /// The slices have the ports of the endpoints, also if the target port is a name.
+    fn find(inputs: &FaultInputs<'_>) -> Vec<Self> {
+        let known = inputs.options.known;
+        let is_open = !known.slices || inputs.selection.selects_pods() && !known.pods;
+        if inputs.served.by != ServedBy::Dns || is_open {
+            return Vec::new();
+        }
+        let has_pod_names = inputs.pods.iter().any(|pod| pod.hostname.is_some());
+        let slices = || inputs.slices().iter().filter(|slice| has_ready(slice));
+        let differs = |port: &ServicePort| {
+            let held = slices().flat_map(|slice| slice.ports.iter());
+            let numbers = held.filter_map(|held| number_for(held, port));
+            let targets: BTreeSet<u16> = numbers.filter(|number| i32::from(*number) != port.port).collect();
+            let is_found = !targets.is_empty() && !may_listen(inputs.pods, port.port);
+            is_found.then(|| Self {
+                port: port.port,
+                name: port.name.clone(),
+                protocol: port.protocol.clone(),
+                targets: targets.into_iter().collect(),
+                has_pod_names,
+            })
+        };
+        inputs.service.ports.iter().filter_map(differs).collect()
+    }
+
+    /// Clients of a pod's own name rarely use the port of the Service.
+    fn severity(&self) -> Option<Severity> {
+        self.has_pod_names.then_some(Severity::Info)
+    }
+
+    /// The SRV record of a port has its number; a port without a name has none.
+    fn remedy(&self, service: &ObjectKey) -> Remedy {
+        let Self { port, name, protocol, .. } = self;
+        let ObjectKey { namespace, name: of } = service;
+        let srv = match &**name {
+            "" => String::new(),
+            name => format!(
+                ", or ask DNS for the SRV record _{name}._{}.{of}.{namespace}.svc, which has it",
+                protocol.to_lowercase()
+            ),
+        };
+        let targets = self.targets();
+        let sentence = format!(
+            "Let clients use port {targets}{srv}; if nobody relies on the number {port}, set the port of the Service to {targets}; if clients need it, create the Service anew with a cluster IP"
+        );
+        Remedy::ask(ServiceOwner, sentence)
+    }
+}
+
+impl fmt::Display for HeadlessPort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (port, targets) = (self.port, self.targets());
+        let name = if self.name.is_empty() { String::new() } else { format!(" ({})", self.name) };
+        write!(
+            f,
+            "no proxy translates the port {port}{name} of a headless Service to {targets}, on which its endpoints listen, so clients have to use {targets}"
+        )
+    }
+}
+
+impl HeadlessPort {
+    fn targets(&self) -> String {
+        self.targets.iter().map(u16::to_string).collect::<Vec<_>>().join(" or ")
+    }
+}
+
+/// Returns true if all pods declare a port, or if the ports that they declare are not known.
+fn may_listen(pods: &[Arc<Pod>], number: i32) -> bool {
+    let mut pods = pods.iter().filter(|pod| !pod.is_terminal()).peekable();
+    let declares = |pod: &Pod| pod.ports.iter().any(|port| port.container_port == number);
+    pods.peek().is_some() && pods.all(|pod| declares(pod))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::Code;
+    use crate::findings::testing::example;
+
+    #[test]
+    fn clients_of_a_port_on_which_pods_listen_reach_them() {
+        let other = example("ep066-headless-port");
+        assert!(other.finds(Code::HeadlessPort));
+        let ports = json!([{"name": "http", "port": 8080, "targetPort": "http"}]);
+        let same = other.clone().with("Service/web", json!({"spec": {"ports": ports}}));
+        assert!(!same.finds(Code::HeadlessPort));
+        let proxied = other.with("Service/web", json!({"spec": {"clusterIP": "10.96.0.10"}}));
+        assert!(!proxied.finds(Code::HeadlessPort));
+    }
+}

@@ -1,0 +1,10 @@
+//! The pod is ready, and the readiness of the EndpointSelector does not choose it.
+
+use super::about;
+
+about! {
+    /// `spec.readiness` lets a Service follow a leader ([leader.md](leader.md)). The slices list
+    /// the other pods as not ready, which is right as long as one pod is chosen.
+    EP096 "not-chosen" Info
+    "The pod is ready, and the readiness of the EndpointSelector does not choose it."
+}

@@ -1,0 +1,274 @@
+//! The findings about a Service: one module each, and nothing else knows what they are.
+//!
+//! A module says what its finding is about ([`About`], with the text of `docs/verdicts.md`), when
+//! it holds, and what a person reads about it ([`Finding`]), and tests that. To add one, write its
+//! module and name it in `registry!` below; docs/add-a-finding.md is the walk through.
+
+mod words;
+
+#[cfg(test)]
+mod testing;
+
+use std::fmt;
+
+use kube_endpoint_core_model::ObjectKey;
+use serde::Serialize;
+
+use crate::finding::Problem;
+use crate::inputs::FaultInputs;
+use crate::{Remedy, Severity, TrafficLost};
+
+/// The properties of all findings with one code.
+#[derive(Debug)]
+pub struct About {
+    /// The identifier, such as `EP012`. It never changes once released.
+    pub id: &'static str,
+    /// The name, such as `port-name-not-found`. It never changes once released.
+    pub name: &'static str,
+    /// The severity, unless a finding states another.
+    pub severity: Severity,
+    /// The meaning, as one sentence.
+    pub title: &'static str,
+    /// The text of the documentation, in Markdown, with one space before each line.
+    text: &'static str,
+    /// True if the finding may only mean that a write is under way. It is a problem if it is still
+    /// there some seconds later.
+    pub may_be_under_way: bool,
+}
+
+impl About {
+    /// Returns the text of the documentation, in Markdown: when the finding holds, what it means,
+    /// how its severity is decided.
+    pub fn text(&self) -> String {
+        let lines = self.text.lines().map(|line| line.strip_prefix(' ').unwrap_or(line));
+        lines.collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// Declares what a code is about: the text of the documentation as doc comments, identifier, name,
+/// severity, and the meaning as one sentence.
+macro_rules! about {
+    ($(#[doc = $text:literal])* $id:literal $name:literal $severity:ident $($way:ident)? $title:literal) => {
+        pub(super) const ABOUT: $crate::findings::About = $crate::findings::About {
+            id: $id,
+            name: $name,
+            severity: $crate::Severity::$severity,
+            title: $title,
+            text: concat!($($text, "\n"),*),
+            may_be_under_way: $crate::findings::about!(@way $($way)?),
+        };
+    };
+    (@way) => { false };
+    (@way may_be_under_way) => { true };
+}
+pub(crate) use about;
+
+/// A finding about a Service, its slices or its Endpoints. `Display` prints the message, one
+/// sentence without a full stop.
+pub(crate) trait Finding: fmt::Display {
+    /// Returns the findings that hold for a Service. Those about objects without a Service hold for
+    /// none.
+    fn find(_: &FaultInputs<'_>) -> Vec<Self>
+    where
+        Self: Sized,
+    {
+        Vec::new()
+    }
+
+    /// Returns the severity, or `None` if it is that of the code.
+    fn severity(&self) -> Option<Severity> {
+        None
+    }
+
+    /// Returns what to do about it. `service` is the Service that has it.
+    fn remedy(&self, service: &ObjectKey) -> Remedy;
+
+    /// Returns the traffic that clients lose because of it while other endpoints answer.
+    fn traffic_lost(&self) -> TrafficLost {
+        TrafficLost::None
+    }
+
+    /// Returns true if this is the cause of `other`, which then says nothing more to a reader and
+    /// is left out.
+    fn explains(&self, _other: &Fault) -> bool {
+        false
+    }
+}
+
+macro_rules! registry {
+    ($($code:ident = $module:ident $(: $($fault:ident)+)?;)*) => {
+        $(mod $module;)*
+        $($(pub use $module::{$($fault),+};)?)*
+
+        /// A stable code. Prints and serialises as its identifier, such as `EP012`. Neither
+        /// identifiers nor names change once released, and a new code never gets the identifier of
+        /// a withdrawn one.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[non_exhaustive]
+        pub enum Code {
+            $(#[doc = concat!("`", stringify!($module), "`")] $code,)*
+        }
+
+        impl Code {
+            /// All codes, by identifier.
+            pub const ALL: &'static [Self] = &[$(Self::$code),*];
+
+            /// Returns the properties of findings with the code.
+            pub fn about(self) -> &'static About {
+                match self { $(Self::$code => &$module::ABOUT),* }
+            }
+        }
+
+        /// A finding about a Service itself, its slices or its Endpoints. Serialises with the tag
+        /// `fault`, which holds its name.
+        #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+        #[serde(tag = "fault", rename_all = "kebab-case")]
+        #[non_exhaustive]
+        pub enum Fault {
+            $($($(#[doc = concat!("`", stringify!($module), "`")] $fault($fault),)+)?)*
+        }
+
+        impl Fault {
+            fn finding(&self) -> &dyn Finding {
+                match self { $($($(Self::$fault(finding) => finding,)+)?)* }
+            }
+        }
+
+        impl Problem for Fault {
+            fn code(&self) -> Code {
+                match self { $($($(Self::$fault(_) => Code::$code,)+)?)* }
+            }
+
+            fn severity(&self) -> Severity {
+                self.finding().severity().unwrap_or(self.code().severity())
+            }
+        }
+
+        $($($(impl From<$fault> for Fault {
+            fn from(finding: $fault) -> Self {
+                Self::$fault(finding)
+            }
+        })+)?)*
+
+        /// Returns all findings that hold, those that others explain, too.
+        fn found(inputs: &FaultInputs<'_>) -> Vec<Fault> {
+            let mut found: Vec<Fault> = Vec::new();
+            $($($(found.extend($fault::find(inputs).into_iter().map(Fault::from));)+)?)*
+            found
+        }
+    };
+}
+
+registry! {
+    Published = ep000_published;
+    NotKnown = ep001_not_known: NotKnown;
+    PodFinished = ep010_pod_finished;
+    NoAddress = ep011_no_address;
+    PortNameNotFound = ep012_port_name_not_found;
+    PodTerminating = ep013_pod_terminating;
+    NodeNotFound = ep014_node_not_found;
+    InvalidAddress = ep015_invalid_address;
+    NoAddressOfFamily = ep016_no_address_of_family;
+    NotReady = ep017_not_ready;
+    ReadinessGateNotMet = ep018_readiness_gate_not_met;
+    ContainerNotReady = ep019_container_not_ready;
+    ContainerNotRunning = ep020_container_not_running;
+    NodeNotReady = ep021_node_not_ready;
+    NotScheduled = ep022_not_scheduled;
+    SomePortsNotFound = ep023_some_ports_not_found;
+    PortProtocolDiffers = ep024_port_protocol_differs;
+    OverCapacity = ep025_over_capacity;
+    ReadinessUnknown = ep026_readiness_unknown;
+    PublishedNotReady = ep027_published_not_ready;
+    NotWritten = ep028_not_written;
+    SomeFamiliesMissing = ep029_some_families_missing;
+    NoPodMatches = ep030_no_pod_matches: NoPodMatches;
+    PodsNearlyMatch = ep031_pods_nearly_match: PodsNearlyMatch;
+    NoSelector = ep032_no_selector: NoSelector;
+    ExternalName = ep033_external_name: ExternalName;
+    ServiceTerminating = ep034_service_terminating: ServiceTerminating;
+    NoServicePorts = ep035_no_service_ports: NoServicePorts;
+    HeadlessWithoutNames = ep036_headless_without_names: HeadlessWithoutNames;
+    NoZones = ep037_no_zones: NoZones;
+    UnknownTrafficDistribution = ep038_unknown_traffic_distribution: UnknownTrafficDistribution;
+    TopologyHintsWithheld = ep039_topology_hints_withheld: TopologyHintsWithheld;
+    AnnotationIgnored = ep040_annotation_ignored: AnnotationIgnored RetirementIgnored;
+    EndpointsNotMirrored = ep042_endpoints_not_mirrored: EndpointsNotMirrored;
+    AddressNotMirrored = ep043_address_not_mirrored: AddressNotMirrored;
+    NoAddressesWritten = ep044_no_addresses_written: NoAddressesWritten;
+    EndpointPortsDiffer = ep045_endpoint_ports_differ: EndpointPortsDiffer;
+    EndpointFamiliesDiffer = ep046_endpoint_families_differ: EndpointFamiliesDiffer;
+    SlicesIgnored = ep047_slices_ignored: SlicesIgnored;
+    NoLocalEndpoint = ep048_no_local_endpoint: NoLocalEndpoint;
+    OtherProxy = ep049_other_proxy: OtherProxy;
+    SlicesBehind = ep050_slices_behind: SlicesBehind;
+    WrongOwner = ep051_wrong_owner: WrongOwner;
+    ForeignSlice = ep052_foreign_slice: ForeignSlice;
+    UnmanagedSlice = ep053_unmanaged_slice: UnmanagedSlice;
+    OrphanedSlice = ep054_orphaned_slice: OrphanedSlice;
+    DuplicateEndpoint = ep055_duplicate_endpoint: DuplicateEndpoint;
+    EndpointsTruncated = ep056_endpoints_truncated: EndpointsTruncated;
+    EndpointsBehind = ep057_endpoints_behind: EndpointsBehind;
+    OrphanedEndpoints = ep058_orphaned_endpoints: OrphanedEndpoints;
+    SlicesLeftBehind = ep059_slices_left_behind: SlicesLeftBehind;
+    SliceTerminating = ep060_slice_terminating: SliceTerminating;
+    EndpointsWrittenByOthers = ep061_endpoints_written_by_others: EndpointsWrittenByOthers;
+    SliceUnused = ep062_slice_unused: SliceUnused;
+    HintsIgnored = ep063_hints_ignored: HintsIgnored;
+    PortNotDeclared = ep064_port_not_declared: PortNotDeclared;
+    ServiceIpAsEndpoint = ep065_service_ip_as_endpoint: ServiceIpAsEndpoint;
+    HeadlessPort = ep066_headless_port: HeadlessPort;
+    LabelKeysDiffer = ep067_label_keys_differ: LabelKeysDiffer;
+    PodsElsewhere = ep068_pods_elsewhere: PodsElsewhere;
+    SharedPodIp = ep069_shared_pod_ip: SharedPodIp;
+    ClusterUnserved = ep073_cluster_unserved: ClusterUnserved;
+    DistributionOverridden = ep074_distribution_overridden: DistributionOverridden;
+    ExternalNameInvalid = ep085_external_name_invalid: ExternalNameInvalid;
+    ServiceLabelIgnored = ep086_service_label_ignored: ServiceLabelIgnored;
+    PortNameAmbiguous = ep087_port_name_ambiguous: PortNameAmbiguous;
+    PodsNotCreated = ep088_pods_not_created: PodsNotCreated;
+    MissingPodsServed = ep089_missing_pods_served: MissingPodsServed;
+    EndpointSelectorNotFound = ep090_endpoint_selector_not_found: EndpointSelectorNotFound;
+    EndpointSelectorInvalid = ep091_endpoint_selector_invalid: EndpointSelectorInvalid;
+    EndpointSelectorOverridden = ep092_endpoint_selector_overridden: EndpointSelectorOverridden;
+    HandOverHeld = ep093_hand_over_held: HandOverHeld;
+    EndpointSelectorUnserved = ep094_endpoint_selector_unserved: EndpointSelectorUnserved;
+    SelectsUnlabelled = ep095_selects_unlabelled: SelectsUnlabelled;
+    NotChosen = ep096_not_chosen;
+    NobodyLeads = ep097_nobody_leads: NobodyLeads;
+    ReadinessWithoutEffect = ep098_readiness_without_effect: ReadinessWithoutEffect;
+    AnnotationMistyped = ep099_annotation_mistyped: AnnotationMistyped;
+    SliceKept = ep100_slice_kept: SliceKept;
+}
+
+/// Returns the findings that hold for a Service, without those that others explain, in no
+/// particular order.
+pub(crate) fn find(inputs: &FaultInputs<'_>) -> Vec<Fault> {
+    let found = found(inputs);
+    let is_explained = |fault: &Fault| found.iter().any(|cause| cause.finding().explains(fault));
+    let explained: Vec<bool> = found.iter().map(is_explained).collect();
+    let all = found.into_iter().zip(explained);
+    all.filter_map(|(fault, is_explained)| (!is_explained).then_some(fault)).collect()
+}
+
+impl Fault {
+    /// Returns the remedy. `service` is the Service that has the finding.
+    pub fn remedy(&self, service: &ObjectKey) -> Remedy {
+        self.finding().remedy(service)
+    }
+
+    /// Returns the traffic that clients lose because of it. `is_down` is true if no endpoint of the
+    /// Service receives traffic.
+    pub(crate) fn traffic_lost(&self, is_down: bool) -> TrafficLost {
+        match self.severity() {
+            Severity::Error if is_down => TrafficLost::All,
+            _ => self.finding().traffic_lost(),
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.finding().fmt(f)
+    }
+}

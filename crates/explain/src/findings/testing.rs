@@ -1,0 +1,95 @@
+//! The smallest clusters in which findings hold, and those that differ from them in one thing.
+
+#[path = "../../tests/fault_manifests.rs"]
+mod fault_manifests;
+
+use kube_endpoint_core_model::{ObjectKey, Timestamp};
+use kube_endpoint_endpoints_controller::PlanOptions as EndpointsOptions;
+use serde_json::Value;
+
+use crate::{Code, Known, LintOptions, Objects, Options, explain, lint};
+
+/// A cluster in which the Service `web` of the namespace `default` may have findings.
+#[derive(Clone)]
+pub(super) struct Example {
+    fault: fault_manifests::Fault,
+}
+
+/// Returns the cluster of a manifest of `integration-tests/faults`, without `.yaml`.
+pub(super) fn example(name: &str) -> Example {
+    let mut all = fault_manifests::manifests();
+    let fault = all.remove(&format!("{name}.yaml"));
+    Example { fault: fault.unwrap_or_else(|| panic!("there is no manifest {name}.yaml")) }
+}
+
+fn is(object: &Value, kind_and_name: &str) -> bool {
+    let name = object["metadata"]["name"].as_str();
+    kind_and_name.split_once('/') == object["kind"].as_str().zip(name)
+}
+
+impl Example {
+    /// Changes an object, such as `Pod/web-1`, by a merge patch. The controllers write after it.
+    pub(super) fn with(mut self, object: &str, patch: Value) -> Self {
+        let changed = self.fault.objects.iter_mut().find(|it| is(it, object));
+        json_patch::merge(changed.unwrap_or_else(|| panic!("there is no {object}")), &patch);
+        self
+    }
+
+    /// Removes an object.
+    pub(super) fn without(mut self, object: &str) -> Self {
+        let before = self.fault.objects.len();
+        self.fault.objects.retain(|it| !is(it, object));
+        assert!(self.fault.objects.len() < before, "there is no {object}");
+        self
+    }
+
+    /// Adds an object.
+    pub(super) fn and(mut self, object: Value) -> Self {
+        self.fault.objects.push(object);
+        self
+    }
+
+    /// Lets the reader read all kinds.
+    pub(super) fn readable(mut self) -> Self {
+        self.fault.forbidden.clear();
+        self
+    }
+
+    /// Lets all controllers run.
+    pub(super) fn served(mut self) -> Self {
+        self.fault.controllers = None;
+        self
+    }
+
+    /// Returns true if `explain` or `lint` tells this code after the controllers have written.
+    pub(super) fn finds(&self, code: Code) -> bool {
+        let mut options = Options::default();
+        if let Some(capacity) = self.fault.endpoints_capacity {
+            options.endpoints = EndpointsOptions::default().with_capacity(capacity);
+        }
+        let now: Timestamp = "2026-01-01T00:10:00Z".parse().unwrap();
+        let may = |kind: &str| !self.fault.forbidden.iter().any(|forbidden| forbidden == kind);
+        let settled = self.fault.settled(now, &options);
+        let is_readable = |object: &&Value| match object["kind"].as_str().unwrap() {
+            "Pod" => may("pods"),
+            "EndpointSlice" => may("endpointslices"),
+            "Endpoints" => may("endpoints"),
+            "EndpointSelector" => may("endpointselectors"),
+            _ => true,
+        };
+        let objects = Objects::read(settled.objects().iter().filter(is_readable).cloned()).unwrap();
+        let options = options.with_known(Known {
+            pods: may("pods"),
+            nodes: may("nodes"),
+            slices: may("endpointslices"),
+            endpoints: may("endpoints"),
+            selectors: may("endpointselectors"),
+        });
+        let web = ObjectKey::new("default", "web");
+        let explained = explain(&objects, &web, &objects.topology(0.0), now, None, &options);
+        let all = LintOptions { include_info: true, ..LintOptions::default() };
+        let linted = lint(&objects, now, &options, &all).with_root_cause(now);
+        explained.is_some_and(|explained| explained.codes().contains(&code))
+            || linted.problems.iter().any(|lint| lint.code == code)
+    }
+}

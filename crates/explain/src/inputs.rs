@@ -1,0 +1,96 @@
+//! The inputs of the findings about one Service: what was read, and what the models say.
+
+mod behind;
+
+use std::sync::Arc;
+
+use kube_endpoint_core_model::service::ServiceType;
+use kube_endpoint_core_model::well_known::{
+    ENDPOINTSLICE_CONTROLLER, MIRRORING_CONTROLLER, SELECTOR_CONTROLLER,
+};
+use kube_endpoint_core_model::{EndpointSlice, Pod, Service, Text, Timestamp};
+
+use crate::across::Across;
+use crate::cluster::ClusterFacts;
+use crate::consumers::kube_proxy::TrafficPolicies;
+use crate::explanation::Counts;
+use crate::hand_over::made_by_controller;
+use crate::near::NearMatches;
+use crate::pod::PodExplanation;
+use crate::selection::Selection;
+use crate::traffic::Served;
+use crate::{Objects, Options, Planned, SelectedBy};
+
+pub use behind::Behind;
+
+/// What is known about a Service. Findings are functions of it.
+pub(crate) struct FaultInputs<'a> {
+    pub(crate) objects: &'a Objects,
+    pub(crate) service: &'a Service,
+    pub(crate) selection: Selection<'a>,
+    pub(crate) selected_by: Option<&'a SelectedBy>,
+    pub(crate) pods: &'a [Arc<Pod>],
+    pub(crate) planned: &'a Planned,
+    pub(crate) served: &'a Served<'a>,
+    pub(crate) policies: TrafficPolicies,
+    pub(crate) explained: &'a [PodExplanation],
+    pub(crate) nearly_matching: &'a NearMatches,
+    pub(crate) across: &'a Across<'a>,
+    pub(crate) counts: Counts,
+    pub(crate) now: Timestamp,
+    /// Time of the newest change that should be published.
+    pub(crate) newest: Option<Timestamp>,
+    pub(crate) options: &'a Options,
+    pub(crate) cluster: &'a ClusterFacts,
+}
+
+impl FaultInputs<'_> {
+    /// Returns the slices that name the Service.
+    pub(crate) fn slices(&self) -> &[Arc<EndpointSlice>] {
+        self.objects.slices_of(&self.service.key)
+    }
+
+    /// Returns true if the Service is of type ExternalName. It has no endpoints then.
+    pub(crate) fn is_alias(&self) -> bool {
+        self.service.service_type == ServiceType::ExternalName
+    }
+
+    /// Returns true if its own selector or that of an EndpointSelector selects pods.
+    pub(crate) fn is_selecting(&self) -> bool {
+        let selects = matches!(self.selection, Selection::Own(_) | Selection::Attached { .. });
+        selects && !self.is_alias()
+    }
+
+    /// Returns true if somebody else writes its endpoints, because it has no selector.
+    pub(crate) fn is_written_by_others(&self) -> bool {
+        matches!(self.selection, Selection::None) && !self.is_alias()
+    }
+
+    /// Returns true if a controller is about to write or delete a slice.
+    pub(crate) fn is_due(&self, slice: &Arc<EndpointSlice>) -> bool {
+        let writes = || self.planned.slice_writes();
+        writes().flat_map(|writes| &writes.update).any(|due| due.metadata.name == slice.metadata.name)
+            || writes().flat_map(|writes| &writes.delete).any(|due| Arc::ptr_eq(due, slice))
+    }
+
+    /// Returns true if a controller keeps the slices of a manager of this Service, so that other
+    /// findings are about them.
+    pub(crate) fn is_of_controller(&self, manager: &Text) -> bool {
+        let is = |other: &str| **manager == *other;
+        match self.selection.endpoint_selector() {
+            // Those of Endpoints that somebody wrote add to the pods.
+            Some(_) if is(MIRRORING_CONTROLLER) => made_by_controller(self.objects, &self.service.key),
+            Some(_) => is(SELECTOR_CONTROLLER) || is(ENDPOINTSLICE_CONTROLLER),
+            None => {
+                let own = &*self.options.slices.manager;
+                let all = [own, MIRRORING_CONTROLLER, ENDPOINTSLICE_CONTROLLER, SELECTOR_CONTROLLER];
+                all.into_iter().any(is)
+            }
+        }
+    }
+}
+
+/// Returns true if the mirroring controller made the slice.
+pub(crate) fn is_mirrored(slice: &EndpointSlice) -> bool {
+    slice.is_managed_by(MIRRORING_CONTROLLER)
+}
