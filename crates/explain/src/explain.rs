@@ -16,12 +16,15 @@ use crate::across::Across;
 use crate::cluster::ClusterFacts;
 use crate::details::{LastWrite, RecentEvent};
 use crate::explanation::{self, Counts, EndpointsSummary, Explanation, Faults, Freshness, SliceSummary};
+use crate::inputs::FaultInputs;
 use crate::leader::Leads;
 use crate::near::{NearIndex, NearMatch, NearMatches, near_matches};
 use crate::pod::{Judged, Place, PodExplanation, PortNames, Publication, ports_of};
 use crate::selection::{Attachment, NotSelected, SelectedBy, Selection, not_selected, required_labels};
 use crate::traffic::Served;
-use crate::{Code, Fault, Known, Objects, Options, Planned, PodReason, age, faults, hint, planned, traffic};
+use crate::{
+    Code, Fault, Known, Objects, Options, Planned, PodReason, age, findings, hint, planned, traffic,
+};
 
 /// The maximum number of events in an explanation.
 const EVENTS: usize = 5;
@@ -126,7 +129,7 @@ pub(crate) fn explain_with(
         }
         None => traffic::count_endpoints(&served, objects.slices_of(key), known),
     };
-    let found = faults::Looked {
+    let mut faults = findings::find(&FaultInputs {
         objects,
         service,
         selection,
@@ -143,16 +146,15 @@ pub(crate) fn explain_with(
         newest,
         options,
         cluster,
-    };
-    let mut faults = found.faults();
+    });
     let open = faults.iter().find_map(|fault| match fault {
-        Fault::NotKnown { open, .. } => Some(*open),
+        Fault::NotKnown(not_known) => Some(not_known.open),
         _ => None,
     });
     let to_do = explanation::advice(service, &faults, &explained, counts);
     faults.sort_by_key(|fault| {
         use crate::finding::Problem;
-        let lost = fault.traffic_lost(fault.severity(), counts.is_down());
+        let lost = fault.traffic_lost(counts.is_down());
         (std::cmp::Reverse((fault.severity(), lost)), fault.code())
     });
     let what = if planned.slices.is_some() { "pods" } else { "addresses" };

@@ -6,12 +6,11 @@ use kube_endpoint_core_model::{AddressType, ObjectKey, Service, Text, Timestamp}
 use serde::{Serialize, Serializer};
 
 use crate::details::{LastWrite, RecentEvent, write_optional_time};
-use crate::fault::Fault;
 use crate::finding::{Found, Problem};
 use crate::near::NearMatch;
 use crate::pod::PodExplanation;
 use crate::pod_reason::{PodReason, Together};
-use crate::{Code, Open, Rank, Remedy, SelectedBy, ServedBy, Severity, TrafficLost};
+use crate::{Code, Fault, Open, Rank, Remedy, SelectedBy, ServedBy, Severity, TrafficLost};
 
 /// The reasons why a Service has its endpoints.
 #[derive(Clone, Debug, Serialize)]
@@ -280,7 +279,7 @@ pub(crate) fn advice(
             remedy: fault.remedy(&service.key),
             pods: 0,
             examples: Vec::new(),
-            traffic_lost: fault.traffic_lost(fault.severity(), counts.is_down()),
+            traffic_lost: fault.traffic_lost(counts.is_down()),
             selected: counts.selected,
         })
         .collect();

@@ -1,6 +1,13 @@
 //! The inputs of the findings about one Service: what was read, and what the models say.
 
 mod behind;
+mod hints;
+mod left;
+mod mirrored;
+mod ready_pods;
+mod selector;
+mod unused;
+mod versions;
 
 use std::sync::Arc;
 
@@ -22,6 +29,8 @@ use crate::traffic::Served;
 use crate::{Objects, Options, Planned, SelectedBy};
 
 pub use behind::Behind;
+pub(crate) use ready_pods::ReadyPod;
+pub(crate) use unused::{HeldByFamily, asked_for, other_ports};
 
 /// What is known about a Service. Findings are functions of it.
 pub(crate) struct FaultInputs<'a> {

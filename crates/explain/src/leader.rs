@@ -34,7 +34,7 @@ pub struct Leads {
     pub since: Option<Timestamp>,
     /// Why there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub nobody: Option<NobodyLeads>,
+    pub nobody: Option<NoLeader>,
 }
 
 /// How the pods are chosen.
@@ -63,7 +63,7 @@ pub enum LeadsBy {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", rename_all_fields = "camelCase")]
 #[non_exhaustive]
-pub enum NobodyLeads {
+pub enum NoLeader {
     /// The Lease does not exist.
     NotFound,
     /// Nobody holds the Lease.
@@ -124,16 +124,16 @@ impl Leads {
             // A deleted Lease expires like one that nobody renews.
             _ if lease.is_none() => match pods.iter().find(|pod| published.as_ref() == Some(&pod.key.name)) {
                 Some(pod) => Ok(pod),
-                None => Err(NobodyLeads::NotFound),
+                None => Err(NoLeader::NotFound),
             },
-            _ if record.holder.is_empty() => Err(NobodyLeads::NotHeld),
-            Named::Nobody => Err(NobodyLeads::NotRecognised),
-            Named::Several => Err(NobodyLeads::Ambiguous),
+            _ if record.holder.is_empty() => Err(NoLeader::NotHeld),
+            Named::Nobody => Err(NoLeader::NotRecognised),
+            Named::Several => Err(NoLeader::Ambiguous),
             // Clocks may differ, so the time of a renewal only explains why the slices lack the
             // holder.
             Named::Pod(pod) if published.as_ref() != Some(&pod.key.name) && not_ready(pod).is_none() => {
                 match unrenewed.filter(|seconds| *seconds > counts) {
-                    Some(seconds) => Err(NobodyLeads::NotRenewed { seconds }),
+                    Some(seconds) => Err(NoLeader::NotRenewed { seconds }),
                     None => Ok(pod),
                 }
             }
@@ -170,7 +170,7 @@ impl Leads {
             nobody: match with_condition() {
                 _ if any_ready => None,
                 Some(pod) => not_ready(pod),
-                None => Some(NobodyLeads::NoCondition),
+                None => Some(NoLeader::NoCondition),
             },
             pods: chosen.iter().map(|pod| pod.key.name.clone()).collect(),
             by: LeadsBy::Condition { kind: kind.clone(), newest: pick == Pick::Newest },
@@ -216,12 +216,12 @@ fn published(slices: &[Arc<EndpointSlice>]) -> Option<Text> {
     serving_pod_in(&own).map(|pod| pod.name.clone())
 }
 
-fn not_ready(pod: &Pod) -> Option<NobodyLeads> {
+fn not_ready(pod: &Pod) -> Option<NoLeader> {
     let name = || pod.key.name.clone();
     if pod.is_terminating() {
-        return Some(NobodyLeads::Ending { pod: name() });
+        return Some(NoLeader::Ending { pod: name() });
     }
-    (!pod.is_ready() || pod.is_terminal()).then(|| NobodyLeads::NotReady { pod: name() })
+    (!pod.is_ready() || pod.is_terminal()).then(|| NoLeader::NotReady { pod: name() })
 }
 
 impl fmt::Display for Leads {
@@ -256,7 +256,7 @@ impl fmt::Display for Leads {
     }
 }
 
-impl NobodyLeads {
+impl NoLeader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>, by: &LeadsBy) -> fmt::Result {
         let (lease, holder) = match by {
             LeadsBy::Lease { name, holder, .. } => (&**name, &**holder),

@@ -36,6 +36,10 @@
 //!   EndpointSlices.
 //! - [`text`] prints all of these for a terminal. All of them serialise, too.
 
+// The tests of findings share a file with those of the crate.
+#[cfg(test)]
+extern crate self as kube_endpoint_explain;
+
 mod across;
 pub mod age;
 mod cluster;
@@ -47,12 +51,12 @@ pub mod diff;
 pub mod doctor;
 mod explain;
 pub mod explanation;
-mod fault;
-mod faults;
 pub mod figures;
 pub mod finding;
+mod findings;
 mod hand_over;
 mod hint;
+mod inputs;
 mod leader;
 pub mod leftovers;
 pub mod lint;
@@ -75,21 +79,32 @@ mod unviewed;
 
 pub use across::Elsewhere;
 pub use cluster::{SomeNodes, StaleLease, Unserved, Waiting};
-pub use code::{Code, Severity, UnknownCode};
+pub use code::{Severity, UnknownCode};
 pub use diff::{Change, Diff, DiffError, FieldChange, Verb, diff};
 pub use explain::{NearService, NotSelecting, PodServices, ServiceSays, explain, explain_pod};
 pub use explanation::{Explanation, ServiceVerdict, Status};
-pub use fault::{
-    Behind, Fault, Governing, LocalPolicy, NoName, NoPods, NotDeclared, OfContainer, ServiceIp, UnusedSlice,
-    Withheld,
-};
 pub use finding::Problem;
+pub use findings::{
+    About, AddressNotMirrored, AnnotationIgnored, AnnotationMistyped, ClusterUnserved, Code,
+    DistributionOverridden, DuplicateEndpoint, EndpointFamiliesDiffer, EndpointPortsDiffer,
+    EndpointSelectorInvalid, EndpointSelectorNotFound, EndpointSelectorOverridden, EndpointSelectorUnserved,
+    EndpointsBehind, EndpointsNotMirrored, EndpointsTruncated, EndpointsWrittenByOthers, ExternalName,
+    ExternalNameInvalid, Fault, ForeignSlice, Governing, HandOverHeld, HeadlessPort, HeadlessWithoutNames,
+    HintsIgnored, LabelKeysDiffer, LocalPolicy, MissingPodsServed, NoAddressesWritten, NoLocalEndpoint,
+    NoName, NoPodMatches, NoSelector, NoServicePorts, NoZones, NobodyLeads, NotDeclared, NotKnown,
+    OfContainer, OrphanedEndpoints, OrphanedSlice, OtherProxy, PodsElsewhere, PodsNearlyMatch,
+    PodsNotCreated, PortNameAmbiguous, PortNotDeclared, ReadinessWithoutEffect, RetirementIgnored,
+    SelectsUnlabelled, ServiceIp, ServiceIpAsEndpoint, ServiceLabelIgnored, ServiceTerminating, SharedPodIp,
+    SliceKept, SliceTerminating, SliceUnused, SlicesBehind, SlicesIgnored, SlicesLeftBehind,
+    TopologyHintsWithheld, UnknownTrafficDistribution, UnmanagedSlice, UnusedSlice, Withheld, WrongOwner,
+};
 pub use hand_over::HandOver;
 pub use hint::HintReason;
-pub use leader::{Leads, LeadsBy, NobodyLeads, NotChosen};
+pub use inputs::Behind;
+pub use leader::{Leads, LeadsBy, NoLeader, NotChosen};
 pub use lint::{FailOn, Lint, LintOptions, LintReport, lint};
 pub use near::{
-    NearIndex, NearMatch, NearMatches, OtherKey, OtherKeys, near_matches, near_pods, other_keys_of,
+    NearIndex, NearMatch, NearMatches, NoPods, OtherKey, OtherKeys, near_matches, near_pods, other_keys_of,
 };
 pub use objects::{ObjectError, Objects, needs_all_nodes};
 pub use planned::{Known, Options, Planned};

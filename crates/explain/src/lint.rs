@@ -17,7 +17,8 @@ use crate::explain::{Near, explain_with};
 use crate::explanation::Advice;
 use crate::finding::Problem;
 use crate::{
-    Code, Explanation, Fault, Known, NearIndex, Objects, Options, Rank, Remedy, Severity, TrafficLost,
+    Behind, ClusterUnserved, Code, Explanation, Fault, Known, NearIndex, Objects, Options, OrphanedEndpoints,
+    OrphanedSlice, Rank, Remedy, Severity, TrafficLost,
 };
 
 /// One problem of one object.
@@ -112,7 +113,7 @@ impl LintReport {
             self.problems.iter().filter(is_late).map(|lint| &lint.object).collect();
         let mut waiting = self.waiting.clone();
         waiting.retain(|service| late.contains(service));
-        let fault = Fault::ClusterUnserved(waiting.unserved(now)?);
+        let fault = Fault::from(ClusterUnserved(waiting.unserved(now)?));
         let object = ObjectKey::new("", "endpoint-controllers");
         let traffic_lost = self.problems.iter().filter(is_late).map(|lint| lint.traffic_lost).max();
         let mut cause = of_fault("Cluster", object.clone(), &object, &fault);
@@ -225,10 +226,11 @@ pub fn lint(objects: &Objects, now: Timestamp, options: &Options, lint_options: 
         if let Some(explanation) =
             explanation.as_ref().filter(|_| objects.service(key).is_some_and(|it| it.selects_pods()))
         {
-            let late = explanation.faults.iter().find_map(Fault::late);
-            waiting.count(key, late);
-            let refused = explanation.faults.iter().filter_map(Fault::refusal);
-            refused.for_each(|refused| waiting.tried(refused.time(now)));
+            let behind = slices_behind(explanation);
+            waiting.count(key, behind.and_then(Behind::late));
+            if let Some(refused) = behind.and_then(|behind| behind.refused.as_ref()) {
+                waiting.tried(refused.time(now));
+            }
         }
         problems.extend(of_service(explanation, key));
     }
@@ -240,6 +242,14 @@ pub fn lint(objects: &Objects, now: Timestamp, options: &Options, lint_options: 
     problems.sort_by(Lint::worst_first);
     let (known, not_read) = (options.known, Vec::new());
     LintReport { problems, services: checked.len(), checked, known, waiting, not_read }
+}
+
+/// Returns the due writes of slices, if a finding tells of them.
+fn slices_behind(explanation: &Explanation) -> Option<&Behind> {
+    explanation.faults.iter().find_map(|fault| match fault {
+        Fault::SlicesBehind(behind) => Some(&behind.0),
+        _ => None,
+    })
 }
 
 fn of_service(explanation: Option<Explanation>, key: &ObjectKey) -> impl Iterator<Item = Lint> {
@@ -280,9 +290,8 @@ fn of_leftovers(objects: &Objects, options: &Options, lint_options: &LintOptions
     let slices = of_missing.flat_map(|(service, slices)| slices.iter().map(move |slice| (service, slice)));
     let is_wanted = |slice: &EndpointSlice| is_ours(slice) && lint_options.selects(&slice.metadata.labels);
     let slices = slices.filter(|(_, slice)| is_wanted(slice)).map(|(service, slice)| {
-        let slice_name = slice.metadata.name.clone();
-        let fault = Fault::OrphanedSlice { slice: slice_name, service: service.name.clone() };
-        of_fault("EndpointSlice", slice.key(), service, &fault)
+        let orphan = OrphanedSlice { slice: slice.metadata.name.clone(), service: service.name.clone() };
+        of_fault("EndpointSlice", slice.key(), service, &orphan.into())
     });
     let endpoints = objects.endpoints.iter().filter(|(key, endpoints)| {
         objects.service(key).is_none()
@@ -290,7 +299,7 @@ fn of_leftovers(objects: &Objects, options: &Options, lint_options: &LintOptions
             && lint_options.selects(&endpoints.metadata.labels)
     });
     let endpoints = endpoints.map(|(key, _)| {
-        of_fault("Endpoints", key.clone(), key, &Fault::OrphanedEndpoints { endpoints: key.clone() })
+        of_fault("Endpoints", key.clone(), key, &OrphanedEndpoints { endpoints: key.clone() }.into())
     });
     slices.chain(endpoints).collect()
 }

@@ -2,6 +2,7 @@
 
 mod annotations;
 mod keys;
+mod no_pods;
 mod roles;
 mod typo;
 
@@ -14,6 +15,8 @@ use serde::Serialize;
 
 pub(crate) use annotations::meant;
 pub use keys::{OtherKey, OtherKeys, other_keys_of};
+pub use no_pods::NoPods;
+pub(crate) use no_pods::ROLLOUTS_HASH;
 pub(crate) use typo::is_typo;
 
 /// The maximum number of names in a list of pods.
@@ -52,16 +55,6 @@ impl NearMatch {
             Some(found) => format!("label {label} is {found:?}, not {wanted:?}"),
             None => format!("label {label} is missing, wanted {wanted:?}"),
         }
-    }
-
-    /// Returns the remedy. The pods that are meant may only be missing, so they come first.
-    pub(crate) fn remedy(&self, endpoint_selector: Option<&str>) -> String {
-        let of = endpoint_selector.map(|name| format!(" of EndpointSelector {name}")).unwrap_or_default();
-        let Self { label, wanted, found, .. } = self;
-        let found = found.as_deref().unwrap_or_default();
-        format!(
-            "Start pods with {label}={wanted} if they are missing; if one of {wanted:?} and {found:?} is mistyped, correct it, in spec.selector{of} or in the labels of the pods"
-        )
     }
 }
 

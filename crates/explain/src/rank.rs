@@ -4,8 +4,7 @@ use std::cmp::Ordering;
 
 use serde::Serialize;
 
-use crate::fault::LocalPolicy;
-use crate::{Fault, PodReason, Severity};
+use crate::{PodReason, Severity};
 
 /// The traffic that clients of a Service lose because of a finding. Ordered from the best to the
 /// worst.
@@ -42,29 +41,6 @@ impl Ord for Rank {
 impl PartialOrd for Rank {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
-    }
-}
-
-impl Fault {
-    /// Returns the traffic that clients lose because of the fault. `is_down` is true if no endpoint
-    /// of the Service receives traffic.
-    pub(crate) fn traffic_lost(&self, severity: Severity, is_down: bool) -> TrafficLost {
-        match self {
-            _ if is_down && severity == Severity::Error => TrafficLost::All,
-            Self::ServiceIpAsEndpoint { none_is_left: true, .. } => TrafficLost::All,
-            Self::EndpointPortsDiffer { .. }
-            | Self::EndpointFamiliesDiffer { .. }
-            | Self::ServiceIpAsEndpoint { .. }
-            | Self::SharedPodIp { .. }
-            | Self::NoLocalEndpoint { policy: LocalPolicy::Internal, .. }
-            | Self::NoLocalEndpoint { with: 0, .. } => TrafficLost::Some,
-            Self::SlicesBehind(behind) if behind.is_late => TrafficLost::Some,
-            Self::EndpointSelectorUnserved { .. } => TrafficLost::Some,
-            Self::PortNotDeclared { .. } | Self::ServiceLabelIgnored { .. } if severity > Severity::Info => {
-                TrafficLost::Some
-            }
-            _ => TrafficLost::None,
-        }
     }
 }
 

@@ -1,25 +1,23 @@
-//! Counts the endpoints of a Service that receive traffic, by the models of its consumers, and
-//! finds the questions that stay open.
+//! Counts the endpoints of a Service that receive traffic, by the models of its consumers, and names
+//! the questions that stay open.
 
 mod served;
-mod unused;
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use kube_endpoint_core_model::slice::EndpointConditions;
-use kube_endpoint_core_model::{EndpointSlice, Service, Text, address};
+use kube_endpoint_core_model::{AddressType, EndpointSlice, IpFamily, Service, Text, address};
 use serde::Serialize;
 
+use crate::Known;
+use crate::consumers::kube_proxy::{IgnoredSlice, ignores_slice};
 use crate::explanation::Counts;
 use crate::pod::{PodExplanation, Publication};
-use crate::selection::Selection;
-use crate::{Fault, Known, PodReason};
 
 pub use served::ServedBy;
 pub(crate) use served::{Served, uses};
-pub(crate) use unused::{has_ready, is_labelled_headless, of_slice, unused};
 
 /// A question about a Service that stays open because a kind of object could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -63,9 +61,26 @@ fn is_ready(conditions: EndpointConditions) -> bool {
     conditions.ready != Some(false)
 }
 
+pub(crate) fn has_ready(slice: &EndpointSlice) -> bool {
+    slice.endpoints.iter().any(|endpoint| is_ready(endpoint.conditions))
+}
+
 /// Returns true if some slice has a ready endpoint.
 pub(crate) fn any_ready(slices: &[Arc<EndpointSlice>]) -> bool {
-    slices.iter().flat_map(|slice| &slice.endpoints).any(|endpoint| is_ready(endpoint.conditions))
+    slices.iter().any(|slice| has_ready(slice))
+}
+
+/// Returns true if kube-proxy ignores a slice because of its label.
+pub(crate) fn is_labelled_headless(service: &Service, slice: &EndpointSlice) -> bool {
+    // kube-proxy looks at the label before the family.
+    ignores_slice(service, slice, IpFamily::IPv4) == Some(IgnoredSlice::Headless)
+}
+
+/// Returns true if the program that serves the Service uses addresses of a slice's type. DNS uses
+/// all types.
+pub(crate) fn has_family(service: &Service, slice: &EndpointSlice) -> bool {
+    let has = |family: &IpFamily| AddressType::from(*family) == slice.address_type;
+    ServedBy::of(service) != ServedBy::KubeProxy || service.slice_families().iter().any(has)
 }
 
 /// Counts the pods of a Service. If slices are unknown, the number of pods that receive traffic is
@@ -140,67 +155,10 @@ pub(crate) fn count_endpoints(served: &Served, slices: &[Arc<EndpointSlice>], kn
     }
 }
 
-/// Returns the open question about a Service, and the kinds that would answer it.
-pub(crate) fn not_known(
-    service: &Service,
-    selection: &Selection<'_>,
-    served: &Served,
-    slices: &[Arc<EndpointSlice>],
-    pods: &[PodExplanation],
-    counts: Counts,
-    known: Known,
-) -> Option<Fault> {
-    let selects = selection.selects_pods();
-    let is_attached = selection.endpoint_selector().is_some();
-    let unread = |kinds: &[(bool, &'static str)]| {
-        kinds.iter().filter(|(is_known, _)| !is_known).map(|(_, kind)| *kind).collect::<Vec<_>>()
-    };
-    let Some(receiving) = counts.receiving else {
-        let kinds = if selects {
-            unread(&[
-                (known.pods, "pods"),
-                (known.slices, "endpointslices"),
-                (known.nodes || !known.pods, "nodes"),
-            ])
-        } else if is_attached {
-            unread(&[
-                (known.pods, "pods"),
-                (known.slices, "endpointslices"),
-                (known.selectors, "endpointselectors"),
-            ])
-        } else {
-            unread(&[(known.slices, "endpointslices"), (known.endpoints, "endpoints")])
-        };
-        return Some(Fault::NotKnown { kinds, open: Open::Traffic });
-    };
-    let is_mirrored = |slice: &Arc<EndpointSlice>| {
-        slice.is_managed_by(kube_endpoint_core_model::well_known::MIRRORING_CONTROLLER)
-    };
-    let is_due = |pod: &PodExplanation| matches!(pod.reason, Some(PodReason::NotWritten));
-    let kinds = if is_attached && !selects {
-        // While a selector cannot be used, endpoints leave with their pods.
-        unread(&[(known.selectors, "endpointselectors")])
-    } else if !selects {
-        // Only mirrored slices have a source, the Endpoints, that would tell more.
-        let matters = slices.is_empty() || slices.iter().any(is_mirrored);
-        unread(&[(known.endpoints || !matters, "endpoints")])
-    } else if known.pods {
-        unread(&[(known.nodes || !pods.iter().any(is_due), "nodes")])
-    } else {
-        unread(&[(known.pods, "pods")])
-    };
-    let open = match receiving + counts.ending + counts.others {
-        0 => Open::NoTraffic,
-        _ if (selects || is_attached) && is_less_than_listed(service, served, slices) => Open::LessTraffic,
-        _ => Open::MoreTraffic,
-    };
-    (!kinds.is_empty()).then_some(Fault::NotKnown { kinds, open })
-}
-
 /// Returns true if an endpoint of one of the Service's families receives no traffic and is not
 /// being deleted. Somebody may list endpoints of other families on purpose.
-fn is_less_than_listed(service: &Service, served: &Served, slices: &[Arc<EndpointSlice>]) -> bool {
-    slices.iter().filter(|slice| unused::has_family(service, slice)).any(|slice| {
+pub(crate) fn is_less_than_listed(service: &Service, served: &Served, slices: &[Arc<EndpointSlice>]) -> bool {
+    slices.iter().filter(|slice| has_family(service, slice)).any(|slice| {
         let addresses_sent = served.endpoints_of(slice);
         slice.endpoints.iter().any(|endpoint| {
             let conditions = endpoint.conditions;

@@ -99,18 +99,24 @@ impl Fault {
     }
 }
 
-/// Returns all manifests, by file name.
-pub(crate) fn manifests() -> BTreeMap<String, Fault> {
+/// Returns the folder of the manifests.
+fn folder() -> PathBuf {
     let folder =
         Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().map(|root| root.join("integration-tests/faults"));
-    let folder = folder.into_iter().find(|folder| folder.is_dir()).unwrap();
-    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let read = |path: PathBuf| {
-        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-        let fault = read(&std::fs::read_to_string(&path).unwrap());
-        (name.clone(), fault.unwrap_or_else(|error| panic!("{name}: {error}")))
-    };
-    files.map(read).collect()
+    folder.into_iter().find(|folder| folder.is_dir()).unwrap()
+}
+
+/// Returns the manifest of a file.
+pub(crate) fn manifest(name: &str) -> Fault {
+    let text = std::fs::read_to_string(folder().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+    read(&text).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+/// Returns all manifests, by file name.
+pub(crate) fn manifests() -> BTreeMap<String, Fault> {
+    let files = std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().file_name());
+    let names = files.map(|name| name.into_string().unwrap());
+    names.map(|name| (name.clone(), manifest(&name))).collect()
 }
 
 fn read(text: &str) -> Result<Fault, serde_saphyr::Error> {

@@ -36,7 +36,7 @@ fn explained(cluster: &Cluster, now: &str) -> Explanation {
 
 fn refusal(explanation: &Explanation) -> Option<(Refusal, Severity)> {
     explanation.faults.iter().find_map(|fault| match fault {
-        Fault::SlicesBehind(behind) => Some((behind.refused.clone()?.refusal, fault.severity())),
+        Fault::SlicesBehind(behind) => Some((behind.0.refused.clone()?.refusal, fault.severity())),
         _ => None,
     })
 }
@@ -119,7 +119,7 @@ fn the_event_about_endpoints_that_were_not_created_is_that_of_the_service() {
             "involvedObject": {"kind": "Endpoints", "name": "web"}});
         let explanation = explained(&web().with(event), "2026-01-01T00:10:00Z");
         let behind = explanation.faults.iter().find(|fault| fault.code() == Code::EndpointsBehind).unwrap();
-        matches!(behind, Fault::EndpointsBehind { behind, .. } if behind.refused.is_some())
+        matches!(behind, Fault::EndpointsBehind(late) if late.behind.refused.is_some())
     };
     assert!(of("default/web"));
     assert!(!of("other/web"));

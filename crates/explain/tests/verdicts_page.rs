@@ -1,5 +1,6 @@
-//! Tests that `docs/verdicts.md` describes each code, with the example of a manifest. The texts of
-//! the program in it are generated: `UPDATE_DOCS=1 cargo test -p kube-endpoint-explain verdicts`.
+//! Tests that `docs/verdicts.md` is current. Its introduction is written by hand. The sections about
+//! codes are generated from the findings, with the example of a manifest:
+//! `UPDATE_DOCS=1 cargo test -p kube-endpoint-explain verdicts`.
 #![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
 
 use std::collections::BTreeMap;
@@ -103,17 +104,15 @@ fn powers(manifests: &BTreeMap<String, Fault>) -> String {
     items.collect()
 }
 
-/// Returns the page with the texts of the program. The paragraphs in between stay.
+/// Returns the page with the texts of the findings. The paragraphs before them stay.
 fn expected(page: &str) -> String {
     let manifests = manifests();
     let (head, _) = page.split_once("\n## EP").unwrap();
     let (head, _) = head.split_once(POWERS).unwrap();
     let mut text = format!("{head}{POWERS}\n{}", powers(&manifests));
     for of in Code::ALL {
-        let section = page.split("\n## ").find(|section| section.starts_with(of.id())).unwrap_or_default();
-        let own = section.split("\n\n").skip(2).take_while(|part| !part.starts_with("- Example: "));
-        let own: String = own.map(|part| format!("\n{}\n", part.trim_end())).collect();
-        text.push_str(&format!("\n{}{own}{}", begin(*of), end(*of, &manifests)));
+        let own = of.about().text();
+        text.push_str(&format!("\n{}\n{own}\n{}", begin(*of), end(*of, &manifests)));
     }
     text
 }

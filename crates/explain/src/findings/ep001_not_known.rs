@@ -1,6 +1,16 @@
 //! Objects that tell whether or why the Service works could not be read.
 
-use super::about;
+use std::fmt;
+
+use kube_endpoint_core_model::ObjectKey;
+use serde::Serialize;
+
+use super::Finding;
+use crate::inputs::{FaultInputs, is_mirrored};
+use crate::remedy::Person::ClusterAdministrator;
+use crate::selection::RESOURCE;
+use crate::traffic::is_less_than_listed;
+use crate::{Open, PodReason, Remedy, Severity, Step};
 
 about! {
     /// RBAC forbids you to list them, or the manager's caches do not hold them. The explanation
@@ -12,4 +22,156 @@ about! {
     /// UNKNOWN, too. The severity is error if no endpoint receives traffic; `lint` lists only that.
     EP001 "not-known" Warning
     "Objects that tell whether or why the Service works could not be read."
+}
+
+/// A question that stays open because a kind of object could not be read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NotKnown {
+    /// The kinds that could not be read, as the API names them: `pods`, `endpointslices`,
+    /// `endpoints`, `endpointselectors` or `nodes`.
+    pub kinds: Vec<&'static str>,
+    /// The question that stays open without them.
+    pub open: Open,
+}
+
+impl Finding for NotKnown {
+    fn find(inputs: &FaultInputs<'_>) -> Vec<Self> {
+        // An alias has no endpoints.
+        if inputs.is_alias() {
+            return Vec::new();
+        }
+        let counts = inputs.counts;
+        let Some(receiving) = counts.receiving else {
+            return vec![Self { kinds: kinds_of_traffic(inputs), open: Open::Traffic }];
+        };
+        let kinds = kinds_of_more(inputs);
+        if kinds.is_empty() {
+            return Vec::new();
+        }
+        let selection = inputs.selection;
+        let is_of_pods = selection.selects_pods() || selection.endpoint_selector().is_some();
+        let open = match receiving + counts.ending + counts.others {
+            0 => Open::NoTraffic,
+            _ if is_of_pods && is_less_than_listed(inputs.service, inputs.served, inputs.slices()) => {
+                Open::LessTraffic
+            }
+            _ => Open::MoreTraffic,
+        };
+        vec![Self { kinds, open }]
+    }
+
+    fn severity(&self) -> Option<Severity> {
+        (self.open == Open::NoTraffic).then_some(Severity::Error)
+    }
+
+    fn remedy(&self, service: &ObjectKey) -> Remedy {
+        let in_namespace = |kind| Step::kubectl_in(&service.namespace, ["auth", "can-i", "list", kind]);
+        let checks = self.kinds.iter().map(|kind| match *kind {
+            "nodes" => Step::kubectl(["auth", "can-i", "list", kind]),
+            "endpointselectors" => in_namespace(RESOURCE),
+            kind => in_namespace(kind),
+        });
+        let say = if self.kinds.len() == 1 { "this says" } else { "these say" };
+        let ask = format!(
+            "Ask for the permission to get and list {}, and explain the Service again; you have it if {say} yes",
+            and(&self.kinds),
+        );
+        Remedy::ask(ClusterAdministrator, ask).then(checks)
+    }
+}
+
+impl fmt::Display for NotKnown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kinds: Vec<&str> = self.kinds.iter().map(|kind| plural(kind)).collect();
+        write!(f, "{} could not be read, so {} is not known", and(&kinds), self.open.subject())
+    }
+}
+
+/// Returns the kinds that would tell how many endpoints receive traffic.
+fn kinds_of_traffic(inputs: &FaultInputs<'_>) -> Vec<&'static str> {
+    let known = inputs.options.known;
+    if inputs.selection.selects_pods() {
+        unread(&[
+            (known.pods, "pods"),
+            (known.slices, "endpointslices"),
+            (known.nodes || !known.pods, "nodes"),
+        ])
+    } else if inputs.selection.endpoint_selector().is_some() {
+        unread(&[
+            (known.pods, "pods"),
+            (known.slices, "endpointslices"),
+            (known.selectors, "endpointselectors"),
+        ])
+    } else {
+        unread(&[(known.slices, "endpointslices"), (known.endpoints, "endpoints")])
+    }
+}
+
+/// Returns the kinds that would tell if other endpoints than the known ones should receive traffic.
+fn kinds_of_more(inputs: &FaultInputs<'_>) -> Vec<&'static str> {
+    let known = inputs.options.known;
+    if inputs.selection.selects_pods() {
+        if !known.pods {
+            return unread(&[(known.pods, "pods")]);
+        }
+        let mut reasons = inputs.explained.iter().filter_map(|pod| pod.reason.as_ref());
+        let is_due = reasons.any(|reason| matches!(reason, PodReason::NotWritten));
+        unread(&[(known.nodes || !is_due, "nodes")])
+    } else if inputs.selection.endpoint_selector().is_some() {
+        // While a selector cannot be used, endpoints leave with their pods.
+        unread(&[(known.selectors, "endpointselectors")])
+    } else {
+        // Only mirrored slices have a source, the Endpoints, that would tell more.
+        let slices = inputs.slices();
+        let matters = slices.is_empty() || slices.iter().any(|slice| is_mirrored(slice));
+        unread(&[(known.endpoints || !matters, "endpoints")])
+    }
+}
+
+/// Returns the kinds that are not known.
+fn unread(kinds: &[(bool, &'static str)]) -> Vec<&'static str> {
+    kinds.iter().filter(|(is_known, _)| !is_known).map(|(_, kind)| *kind).collect()
+}
+
+fn and(kinds: &[&str]) -> String {
+    match kinds {
+        [] => String::new(),
+        [one] => (*one).to_owned(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
+/// Returns how a text calls the objects of a resource.
+fn plural(resource: &str) -> &str {
+    match resource {
+        "endpointslices" => "EndpointSlices",
+        "endpoints" => "Endpoints",
+        "endpointselectors" => "EndpointSelectors",
+        resource => resource,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::Code;
+    use crate::findings::testing::example;
+
+    #[test]
+    fn nothing_is_open_when_all_kinds_can_be_read() {
+        for name in ["ep001-not-known", "ep001-without-endpoint-selectors"] {
+            let unread = example(name);
+            assert!(unread.finds(Code::NotKnown));
+            assert!(!unread.readable().finds(Code::NotKnown));
+        }
+    }
+
+    #[test]
+    fn nothing_is_open_about_an_alias() {
+        let alias = json!({"spec": {"type": "ExternalName", "externalName": "web.example.com"}});
+        let unread = example("ep001-not-known").with("Service/web", alias);
+        assert!(!unread.finds(Code::NotKnown));
+    }
 }

@@ -1,6 +1,5 @@
 //! The pod has ended for good.
 
-use super::about;
 
 about! {
     /// The pod's phase is Succeeded or Failed. Its address may belong to another pod by now, so no

@@ -1,6 +1,5 @@
 //! The pod has no IP address yet.
 
-use super::about;
 
 about! {
     /// The scheduler has bound the pod to a node, and its status has no address. Usually the

@@ -1,6 +1,5 @@
 //! The pod has no container port with a name that the Service asks for.
 
-use super::about;
 
 about! {
     /// The Service's targetPort is a name, and no container port of the pod has this name. The

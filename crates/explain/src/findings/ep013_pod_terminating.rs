@@ -1,6 +1,5 @@
 //! The pod is being deleted.
 
-use super::about;
 
 about! {
     /// The pod has a deletion timestamp. Its slice lists it as terminating, and as serving while it

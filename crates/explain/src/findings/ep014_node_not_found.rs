@@ -1,6 +1,5 @@
 //! The pod's node does not exist.
 
-use super::about;
 
 about! {
     /// The pod names a node that the cluster does not have. A slice that listed the pod now could

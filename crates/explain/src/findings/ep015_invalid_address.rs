@@ -1,6 +1,5 @@
 //! The pod's address is not an IP address.
 
-use super::about;
 
 about! {
     /// An entry of the pod's `status.podIPs` is not an IP address. The API server would refuse a

@@ -1,6 +1,5 @@
 //! The pod has no address of the Service's IP family.
 
-use super::about;
 
 about! {
     /// A slice has addresses of one IP family. The Service asks for a family in which the pod has

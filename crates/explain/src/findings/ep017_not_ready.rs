@@ -1,6 +1,5 @@
 //! The pod's Ready condition is not true.
 
-use super::about;
 
 about! {
     /// The pod's Ready condition is false, and neither a container, a readiness gate nor the node

@@ -1,6 +1,5 @@
 //! A readiness gate of the pod is not met.
 
-use super::about;
 
 about! {
     /// A pod with readiness gates is ready only if the condition of each gate is true. A controller

@@ -1,6 +1,5 @@
 //! A container of the pod runs but is not ready.
 
-use super::about;
 
 about! {
     /// The condition ContainersReady is false, and the container runs. The message names the

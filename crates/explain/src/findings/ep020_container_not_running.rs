@@ -1,6 +1,5 @@
 //! A container of the pod does not run.
 
-use super::about;
 
 about! {
     /// A container waits or has ended: the kubelet cannot pull its image, its command fails, or it

@@ -1,6 +1,5 @@
 //! The pod's node is not ready, so the pod is not either.
 
-use super::about;
 
 about! {
     /// The node's Ready condition is not true, so the node lifecycle controller has set the pod's

@@ -1,6 +1,5 @@
 //! The pod is bound to no node.
 
-use super::about;
 
 about! {
     /// The scheduler has found no node for the pod. Its message says why, and each cause that it

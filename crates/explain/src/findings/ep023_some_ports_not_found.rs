@@ -1,6 +1,5 @@
 //! The pod lacks some of the container ports that the Service asks for.
 
-use super::about;
 
 about! {
     /// The Service has several ports, and the pod has only some of them. It receives traffic at

@@ -1,6 +1,5 @@
 //! The pod has a container port of that name, but with another protocol.
 
-use super::about;
 
 about! {
     /// A container port has the name that the Service asks for. The controllers look a port up by

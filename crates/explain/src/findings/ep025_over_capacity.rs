@@ -1,6 +1,5 @@
 //! The Endpoints object has no room for the pod.
 
-use super::about;
 
 about! {
     /// An Endpoints object holds at most 1000 addresses. The controller leaves out the others,

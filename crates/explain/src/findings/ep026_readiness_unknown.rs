@@ -1,6 +1,5 @@
 //! The pod has no Ready condition.
 
-use super::about;
 
 about! {
     /// The pod has an address but no Ready condition. The kubelet writes this condition when it

@@ -1,6 +1,5 @@
 //! The pod is not ready, and the Service publishes it nevertheless.
 
-use super::about;
 
 about! {
     /// `spec.publishNotReadyAddresses` makes slices and Endpoints list the pod as ready. Peers of a

@@ -1,6 +1,5 @@
 //! The pod should receive traffic, and no slice that the Service uses holds it as ready.
 
-use super::about;
 
 about! {
     /// The plan publishes the pod as ready, and no slice that the Service uses holds its address as

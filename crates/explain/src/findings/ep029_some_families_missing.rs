@@ -1,6 +1,5 @@
 //! The pod has an address of one of the Service's IP families only.
 
-use super::about;
 
 about! {
     /// A dual-stack Service has slices of both families. This pod is in those of one family, so

@@ -1,6 +1,16 @@
 //! The Service's selector matches no pod.
 
-use super::about;
+use std::fmt;
+
+use kube_endpoint_core_model::{ObjectKey, Text};
+use serde::Serialize;
+
+use super::words::{correct_selector, failed_creates, names, pairs};
+use super::Finding;
+use crate::inputs::FaultInputs;
+use crate::near::{NoPods, ROLLOUTS_HASH};
+use crate::remedy::Person::{PodOwner, ServiceOwner};
+use crate::{Remedy, Severity, Step};
 
 about! {
     /// No pod of the namespace has all labels of the selector. A Service selects pods of its own
@@ -13,4 +23,179 @@ about! {
     /// requests, which is an info.
     EP030 "no-pod-matches" Error
     "The Service's selector matches no pod."
+}
+
+/// A selector without pods.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NoPodMatches {
+    /// The selector, as `key=value` pairs or, of an EndpointSelector, as kubectl writes it.
+    pub selector: String,
+    /// The EndpointSelector, if it selects the pods.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub endpoint_selector: Option<Text>,
+    #[serde(flatten)]
+    pub cause: NoPods,
+}
+
+impl Finding for NoPodMatches {
+    fn find(inputs: &FaultInputs<'_>) -> Vec<Self> {
+        let own = inputs.selector_without_pods().map(|selector| Self {
+            selector: pairs(selector),
+            endpoint_selector: None,
+            cause: inputs.why_no_pod(),
+        });
+        let attached = inputs.endpoint_selector_without_pods().map(|(name, selector)| {
+            let nearest = inputs.selected_by.and_then(|by| by.not_selected.first());
+            Self {
+                selector: selector.to_string(),
+                endpoint_selector: Some(name.clone()),
+                cause: nearest.map_or(NoPods::NotKnown, |nearest| NoPods::AllBut(nearest.clone())),
+            }
+        });
+        own.into_iter().chain(attached).collect()
+    }
+
+    fn severity(&self) -> Option<Severity> {
+        matches!(self.cause, NoPods::ScaledToZero { .. }).then_some(Severity::Info)
+    }
+
+    fn remedy(&self, service: &ObjectKey) -> Remedy {
+        if let Some(name) = &self.endpoint_selector {
+            let sentence = format!(
+                "Start pods that EndpointSelector {name} selects: look for a Deployment or StatefulSet that is scaled to zero or whose pods are refused; if there should be none, correct its spec.selector"
+            );
+            return correct_selector(service, name, sentence);
+        }
+        let workloads = Step::kubectl_in(&service.namespace, ["get", "deployments,statefulsets,replicasets"]);
+        match &self.cause {
+            NoPods::NotKnown | NoPods::AllBut(_) => Remedy::ask(
+                ServiceOwner,
+                "Start pods with these labels: look for a Deployment or StatefulSet that is scaled to zero or whose pods are refused; if there should be none, correct spec.selector",
+            )
+            .shown_by([workloads, failed_creates(service)]),
+            NoPods::LabelOfRollout { label } if &**label == ROLLOUTS_HASH => Remedy::ask(
+                ServiceOwner,
+                format!("Look at the Rollout that sets {label} in spec.selector; if none does, remove this label from spec.selector, since it changes with each rollout"),
+            ),
+            NoPods::LabelOfRollout { label } => Remedy::ask(
+                ServiceOwner,
+                format!("Remove {label} from spec.selector: this label changes with each rollout"),
+            ),
+            NoPods::NoPodHasRole { label, wanted, pods, count, none_is_ready: true } => Remedy::ask(
+                PodOwner,
+                format!(
+                    "Look first at why {} {} not ready: the program sets {label}={wanted} on the pod that has the role; leave spec.selector as it is",
+                    some(pods, *count),
+                    if *count == 1 { "is" } else { "are" }
+                ),
+            )
+            .shown_by(describe(service, pods)),
+            NoPods::NoPodHasRole { label, wanted, pods, count, .. } => Remedy::ask(
+                PodOwner,
+                format!(
+                    "Look at why the program sets {label}={wanted} on no pod ({}); do not send clients to pods in another role",
+                    some(pods, *count)
+                ),
+            )
+            .shown_by(describe(service, pods)),
+            NoPods::RoleRenamed { label, wanted, found, .. } => Remedy::ask(
+                ServiceOwner,
+                format!("If the program calls the role {wanted:?} {found:?} now, set {label} in spec.selector to {found:?}, or let the program write {wanted:?}"),
+            ),
+            NoPods::PodOfStatefulSet { set, ordinal } => Remedy::ask(
+                ServiceOwner,
+                format!(
+                    "Scale StatefulSet {set} to {} or more, if that pod is meant; else delete the Service",
+                    ordinal.saturating_add(1)
+                ),
+            )
+            .shown_by([workloads]),
+            NoPods::ScaledToZero { by } => {
+                Remedy::ask(ServiceOwner, format!("Nothing: {by} starts pods when a client needs them"))
+            }
+        }
+    }
+}
+
+impl fmt::Display for NoPodMatches {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { selector, endpoint_selector, cause } = self;
+        match endpoint_selector {
+            None => write!(f, "no pod has the labels {selector}{}", text(cause)),
+            Some(name) => write!(f, "EndpointSelector {name} selects no pod: {selector}{}", text(cause)),
+        }
+    }
+}
+
+/// Says what is known about the cause, as the end of a sentence.
+fn text(cause: &NoPods) -> String {
+    match cause {
+        NoPods::NotKnown => String::new(),
+        NoPods::AllBut(pods) => {
+            let (noun, meet) = if pods.count == 1 { ("pod", "meets") } else { ("pods", "meet") };
+            let (count, example, requirement) = (pods.count, pods.example(), &pods.requirement);
+            format!("; {count} {noun}, {example}, {meet} all of it but {requirement}")
+        }
+        NoPods::LabelOfRollout { label } => format!("; the value of {label} changes with each rollout"),
+        NoPods::NoPodHasRole { label, pods, count, none_is_ready, .. } => {
+            let (pod, have) = if *count == 1 { ("pod", "has") } else { ("pods", "have") };
+            let ready = match (*none_is_ready, *count) {
+                (false, _) => "",
+                (true, 1) => ", and it is not ready",
+                (true, _) => ", and none of them is ready",
+            };
+            format!("; {pod} {} {have} all of them but {label}{ready}", some(pods, *count))
+        }
+        NoPods::RoleRenamed { label, found, pods, .. } => {
+            let (pod, have) = if pods.len() == 1 { ("pod", "has") } else { ("pods", "have") };
+            format!("; {pod} {} {have} {label}={found} instead", names(pods))
+        }
+        NoPods::PodOfStatefulSet { set, ordinal } => {
+            format!("; that is pod {set}-{ordinal} of a StatefulSet {set}")
+        }
+        NoPods::ScaledToZero { by } => {
+            format!("; {by} scales the pods to zero while nobody sends requests")
+        }
+    }
+}
+
+/// Returns the first names and the number of the others.
+fn some(pods: &[Text], count: usize) -> String {
+    let listed: Vec<&str> = pods.iter().take(3).map(|name| &**name).collect();
+    match count.saturating_sub(listed.len()) {
+        0 => listed.join(", "),
+        more => format!("{} and {more} more", listed.join(", ")),
+    }
+}
+
+fn describe(service: &ObjectKey, pods: &[Text]) -> Option<Step> {
+    let pod = pods.first()?;
+    Some(Step::kubectl_in(&service.namespace, ["describe", "pod", pod]))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::Code;
+    use crate::findings::testing::example;
+
+    #[test]
+    fn one_pod_with_all_labels_of_the_selector_is_enough() {
+        let none = example("ep030-no-pod-matches");
+        assert!(none.finds(Code::NoPodMatches));
+        let one = none.with("Pod/billing-1", json!({"metadata": {"labels": {"app": "web"}}}));
+        assert!(!one.finds(Code::NoPodMatches));
+        let canary = example("ep030-of-endpoint-selector");
+        assert!(canary.finds(Code::NoPodMatches));
+        let stable = canary.with("Pod/web-1", json!({"metadata": {"labels": {"track": "stable"}}}));
+        assert!(!stable.finds(Code::NoPodMatches));
+    }
+
+    #[test]
+    fn a_service_without_a_selector_needs_no_pods() {
+        let written = json!({"spec": {"selector": null}});
+        assert!(!example("ep030-no-pod-matches").with("Service/web", written).finds(Code::NoPodMatches));
+    }
 }

@@ -1,6 +1,15 @@
 //! The Service's selector matches no pod, and one of its labels is likely mistyped.
 
-use super::about;
+use std::fmt;
+
+use kube_endpoint_core_model::{ObjectKey, Text};
+use serde::Serialize;
+
+use super::{Fault, Finding};
+use crate::Remedy;
+use crate::inputs::FaultInputs;
+use crate::near::NearMatch;
+use crate::remedy::Person::ServiceOwner;
 
 about! {
     /// One label of the selector has almost the same value in these pods: two letters are swapped,
@@ -10,4 +19,90 @@ about! {
     /// begins with them.
     EP031 "pods-nearly-match" Error
     "The Service's selector matches no pod, and one of its labels is likely mistyped."
+}
+
+/// A selector without pods that has a mistyped label.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodsNearlyMatch {
+    /// The EndpointSelector, if it selects the pods.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub endpoint_selector: Option<Text>,
+    /// The mistyped label of most of these pods.
+    pub nearest: NearMatch,
+    /// Number of pods that differ in one mistyped label.
+    pub count: usize,
+}
+
+impl Finding for PodsNearlyMatch {
+    fn find(inputs: &FaultInputs<'_>) -> Vec<Self> {
+        let name = inputs.endpoint_selector_without_pods().map(|(name, _)| name);
+        if name.is_none() && inputs.selector_without_pods().is_none() {
+            return Vec::new();
+        }
+        let near = inputs.nearly_matching;
+        let nearest = near.typos().next().map(|nearest| Self {
+            endpoint_selector: name.cloned(),
+            nearest: nearest.clone(),
+            count: near.typos().map(|group| group.count).sum(),
+        });
+        nearest.into_iter().collect()
+    }
+
+    /// The pods that are meant may only be missing, so they come first.
+    fn remedy(&self, _: &ObjectKey) -> Remedy {
+        let of = self.endpoint_selector.as_ref().map(|name| format!(" of EndpointSelector {name}"));
+        let of = of.unwrap_or_default();
+        let NearMatch { label, wanted, found, .. } = &self.nearest;
+        let found = found.as_deref().unwrap_or_default();
+        let sentence = format!(
+            "Start pods with {label}={wanted} if they are missing; if one of {wanted:?} and {found:?} is mistyped, correct it, in spec.selector{of} or in the labels of the pods"
+        );
+        Remedy::ask(ServiceOwner, sentence)
+    }
+
+    fn explains(&self, other: &Fault) -> bool {
+        matches!(other, Fault::NoPodMatches(_) | Fault::LabelKeysDiffer(_))
+    }
+}
+
+impl fmt::Display for PodsNearlyMatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.endpoint_selector {
+            Some(name) => write!(f, "EndpointSelector {name} selects no pod")?,
+            None => f.write_str("no pod matches the selector")?,
+        }
+        match self.count {
+            1 => f.write_str(", but 1 pod differs")?,
+            count => write!(f, ", but {count} pods differ")?,
+        }
+        write!(f, " in one label only: {}", self.nearest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::Code;
+    use crate::findings::testing::example;
+
+    #[test]
+    fn two_words_are_no_mistyped_one() {
+        let mistyped = example("ep031-pods-nearly-match");
+        assert!(mistyped.finds(Code::PodsNearlyMatch));
+        assert!(!mistyped.finds(Code::NoPodMatches));
+        let other = mistyped.with("Pod/web-1", json!({"metadata": {"labels": {"tier": "backend"}}}));
+        assert!(!other.finds(Code::PodsNearlyMatch));
+        assert!(other.finds(Code::NoPodMatches));
+    }
+
+    #[test]
+    fn pods_that_nearly_match_are_others_if_some_match() {
+        let ready = json!({
+            "kind": "Pod", "apiVersion": "v1",
+            "metadata": {"name": "web-2", "labels": {"app": "web", "tier": "frontned"}},
+        });
+        assert!(!example("ep031-pods-nearly-match").and(ready).finds(Code::PodsNearlyMatch));
+    }
 }

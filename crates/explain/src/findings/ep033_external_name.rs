@@ -1,10 +1,59 @@
 //! The Service is an alias of a DNS name and has no endpoints.
 
-use super::about;
+use std::fmt;
+
+use kube_endpoint_core_model::ObjectKey;
+use serde::Serialize;
+
+use super::Finding;
+use crate::Remedy;
+use crate::inputs::FaultInputs;
+use crate::remedy::Person::ServiceOwner;
 
 about! {
     /// DNS answers with the name in `spec.externalName`. No controller makes endpoints for it, even
     /// if the Service has a selector.
     EP033 "external-name" Info
     "The Service is an alias of a DNS name and has no endpoints."
+}
+
+/// A Service of type ExternalName.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ExternalName {}
+
+impl Finding for ExternalName {
+    fn find(inputs: &FaultInputs<'_>) -> Vec<Self> {
+        inputs.is_alias().then_some(Self {}).into_iter().collect()
+    }
+
+    fn remedy(&self, _: &ObjectKey) -> Remedy {
+        Remedy::ask(
+            ServiceOwner,
+            "Nothing, if clients should reach the DNS name; else set spec.type to ClusterIP and add a selector",
+        )
+    }
+}
+
+impl fmt::Display for ExternalName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the Service is an alias of a DNS name (type ExternalName) and has no endpoints")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::Code;
+    use crate::findings::testing::example;
+
+    #[test]
+    fn an_external_name_without_the_type_makes_no_alias() {
+        let alias = example("ep033-external-name");
+        assert!(alias.finds(Code::ExternalName));
+        let left =
+            alias.with("Service/web", json!({"spec": {"type": "ClusterIP", "clusterIP": "10.96.0.10"}}));
+        assert!(!left.finds(Code::ExternalName));
+    }
 }

@@ -1,9 +1,56 @@
 //! The Service has no ports.
 
-use super::about;
+use std::fmt;
+
+use kube_endpoint_core_model::ObjectKey;
+use serde::Serialize;
+
+use super::Finding;
+use crate::Remedy;
+use crate::inputs::FaultInputs;
+use crate::remedy::Person::ServiceOwner;
+use crate::traffic::ServedBy;
 
 about! {
     /// A Service that is not headless needs ports: kube-proxy makes rules for ports.
     EP035 "no-service-ports" Error
     "The Service has no ports."
+}
+
+/// A Service without ports that is not headless.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NoServicePorts {}
+
+impl Finding for NoServicePorts {
+    fn find(inputs: &FaultInputs<'_>) -> Vec<Self> {
+        let is_found = inputs.service.ports.is_empty() && inputs.served.by == ServedBy::KubeProxy;
+        is_found.then_some(Self {}).into_iter().collect()
+    }
+
+    fn remedy(&self, _: &ObjectKey) -> Remedy {
+        Remedy::ask(ServiceOwner, "Add a port to spec.ports")
+    }
+}
+
+impl fmt::Display for NoServicePorts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the Service has no ports, so no client is sent to its endpoints")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::Code;
+    use crate::findings::testing::example;
+
+    #[test]
+    fn a_headless_service_needs_no_ports() {
+        let without = example("ep035-no-service-ports");
+        assert!(without.finds(Code::NoServicePorts));
+        let headless = without.with("Service/web", json!({"spec": {"clusterIP": "None"}}));
+        assert!(!headless.finds(Code::NoServicePorts));
+    }
 }

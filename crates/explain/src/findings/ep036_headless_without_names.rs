@@ -1,6 +1,15 @@
 //! No pod of the headless Service gets a DNS name of its own.
 
-use super::about;
+use std::fmt;
+use std::sync::Arc;
+
+use kube_endpoint_core_model::{ObjectKey, Pod, Text};
+use serde::Serialize;
+
+use super::Finding;
+use crate::inputs::FaultInputs;
+use crate::remedy::Person::{PodOwner, ServiceOwner};
+use crate::{Objects, Remedy};
 
 about! {
     /// DNS has a name for each pod that has a hostname and a subdomain, from the headless Service
@@ -10,4 +19,137 @@ about! {
     /// changed.
     EP036 "headless-without-names" Warning
     "No pod of the headless Service gets a DNS name of its own."
+}
+
+/// Pods of a headless Service that have a hostname and no DNS name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HeadlessWithoutNames {
+    /// The subdomain of pods that is not the Service's name, or empty if they have only a hostname.
+    pub subdomain: Text,
+    pub service: Text,
+    pub governing: Governing,
+}
+
+/// The reason why pods get no names from the Service that their subdomain names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Governing {
+    /// They have a hostname, and no subdomain.
+    NotNamed,
+    /// No such Service exists.
+    Missing,
+    /// It is not headless.
+    NotHeadless,
+    /// It does not select these pods.
+    SelectsOthers,
+}
+
+impl Governing {
+    /// Returns why a pod gets no name from the Service that its subdomain names, or `None` if it
+    /// gets one.
+    fn of(pod: &Pod, objects: &Objects) -> Option<Self> {
+        let Some(subdomain) = pod.subdomain.as_ref().filter(|it| !it.is_empty()) else {
+            return Some(Self::NotNamed);
+        };
+        let key = ObjectKey { namespace: pod.key.namespace.clone(), name: subdomain.clone() };
+        let Some(other) = objects.service(&key) else { return Some(Self::Missing) };
+        // Without a selector, somebody writes its endpoints, and may name the pods.
+        let selects = other.selector.as_ref().is_none_or(|selector| selector.selects(&pod.labels));
+        match (other.is_headless(), selects) {
+            (false, _) => Some(Self::NotHeadless),
+            (true, false) => Some(Self::SelectsOthers),
+            (true, true) => None,
+        }
+    }
+}
+
+impl Finding for HeadlessWithoutNames {
+    /// Pods get DNS names from the headless Service whose name is their subdomain. If no pod has a
+    /// hostname, nobody expects such names.
+    fn find(inputs: &FaultInputs<'_>) -> Vec<Self> {
+        let service = inputs.service;
+        let named: Vec<&Arc<Pod>> = inputs.pods.iter().filter(|pod| pod.hostname.is_some()).collect();
+        if !service.is_headless() || named.iter().any(|pod| pod.hostname_for(service).is_some()) {
+            return Vec::new();
+        }
+        let without = named.into_iter().filter_map(|pod| Some((pod, Governing::of(pod, inputs.objects)?)));
+        let first = without.min_by_key(|(_, governing)| *governing == Governing::NotNamed);
+        let found = first.map(|(pod, governing)| Self {
+            subdomain: pod.subdomain.clone().unwrap_or_default(),
+            service: service.key.name.clone(),
+            governing,
+        });
+        found.into_iter().collect()
+    }
+
+    /// `spec.subdomain` of a pod and `spec.serviceName` of a StatefulSet never change.
+    fn remedy(&self, _: &ObjectKey) -> Remedy {
+        let Self { subdomain, service, governing } = self;
+        match governing {
+            Governing::NotNamed => Remedy::ask(
+                PodOwner,
+                format!(
+                    "Write the subdomain {service:?} into the pod template, and start the pods again; the subdomain of a running pod cannot be changed"
+                ),
+            ),
+            Governing::Missing => Remedy::ask(
+                ServiceOwner,
+                format!(
+                    "Create a headless Service {subdomain:?} with the same selector and ports; or create the StatefulSet again with the serviceName {service:?}, which cannot be changed"
+                ),
+            ),
+            Governing::NotHeadless | Governing::SelectsOthers => Remedy::ask(
+                PodOwner,
+                format!(
+                    "Create the StatefulSet, or the pods, again with the serviceName or subdomain {service:?}; neither can be changed"
+                ),
+            ),
+        }
+    }
+}
+
+impl fmt::Display for HeadlessWithoutNames {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { subdomain, service, governing } = self;
+        let why = match governing {
+            Governing::NotNamed => {
+                return write!(
+                    f,
+                    "the pods have a hostname but no subdomain, so DNS has no names for them; they need the subdomain {service:?}"
+                );
+            }
+            Governing::Missing => "no Service of this name exists",
+            Governing::NotHeadless => "the Service of this name is not headless",
+            Governing::SelectsOthers => "the Service of this name does not select them",
+        };
+        write!(f, "the pods have the subdomain {subdomain:?}, and {why}, so DNS has no names for them")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::Code;
+    use crate::findings::testing::example;
+
+    #[test]
+    fn another_headless_service_may_name_the_pods() {
+        let without = example("ep036-headless-without-names");
+        assert!(without.finds(Code::HeadlessWithoutNames));
+        let governing = json!({
+            "kind": "Service", "apiVersion": "v1",
+            "metadata": {"name": "web-old"},
+            "spec": {"clusterIP": "None", "selector": {"app": "web"}, "ports": [{"port": 8080}]},
+        });
+        assert!(!without.and(governing).finds(Code::HeadlessWithoutNames));
+    }
+
+    #[test]
+    fn nobody_expects_names_of_pods_without_a_hostname() {
+        let pod = json!({"spec": {"hostname": null, "subdomain": null}});
+        let unnamed = example("ep036-headless-without-names").with("Pod/web-1", pod);
+        assert!(!unnamed.finds(Code::HeadlessWithoutNames));
+    }
 }

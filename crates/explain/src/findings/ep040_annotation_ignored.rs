@@ -1,6 +1,18 @@
 //! An annotation of the Service has no effect.
 
-use super::about;
+use std::fmt;
+
+use kube_endpoint_core_model::maker::{CONTROLLERS, KUBE_ENDPOINT_MANAGER};
+use kube_endpoint_core_model::publish::publish_not_ready;
+use kube_endpoint_core_model::retirement::InvalidEndpointsSetting;
+use kube_endpoint_core_model::well_known::{ANNOTATION_ENDPOINTS, ANNOTATION_TOLERATE_UNREADY};
+use kube_endpoint_core_model::{ObjectKey, Text};
+use serde::Serialize;
+
+use super::Finding;
+use crate::inputs::FaultInputs;
+use crate::remedy::Person::ServiceOwner;
+use crate::{Remedy, Step};
 
 about! {
     /// Kubernetes reads this annotation no longer since 1.24. This project's controllers read it if
@@ -12,4 +24,142 @@ about! {
     /// v1 Endpoints behind](leaving-endpoints.md)).
     EP040 "annotation-ignored" Warning
     "An annotation of the Service has no effect."
+}
+
+/// An annotation that a field has replaced.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AnnotationIgnored {
+    pub annotation: Text,
+    /// Its value.
+    pub value: Text,
+}
+
+impl Finding for AnnotationIgnored {
+    /// Many Services have the annotation besides the field, for old versions.
+    fn find(inputs: &FaultInputs<'_>) -> Vec<Self> {
+        let service = inputs.service;
+        let publishes = |reads_annotation| publish_not_ready(service, reads_annotation).0;
+        let is_missed =
+            !inputs.options.slices.tolerate_unready_annotation && publishes(true) != publishes(false);
+        let value = service.annotations.get(ANNOTATION_TOLERATE_UNREADY).filter(|_| is_missed);
+        let ignored =
+            |value: &Text| Self { annotation: ANNOTATION_TOLERATE_UNREADY.into(), value: value.clone() };
+        value.into_iter().map(ignored).collect()
+    }
+
+    fn remedy(&self, service: &ObjectKey) -> Remedy {
+        Remedy::ask(
+            ServiceOwner,
+            "Remove the annotation, and set spec.publishNotReadyAddresses if clients should reach pods that are not ready",
+        )
+        .then([remove(service, &self.annotation)])
+    }
+}
+
+impl fmt::Display for AnnotationIgnored {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the annotation {}: {:?} has no effect", self.annotation, self.value)
+    }
+}
+
+/// An annotation that retires the Endpoints of the Service in vain.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RetirementIgnored {
+    /// The value of the annotation.
+    pub value: Text,
+    /// The writer of the Endpoints, which does not know the annotation, or `None` if the value is
+    /// invalid.
+    pub by: Option<Text>,
+}
+
+impl Finding for RetirementIgnored {
+    /// Where kube-endpoint-manager writes the Endpoints, it deletes them.
+    fn find(inputs: &FaultInputs<'_>) -> Vec<Self> {
+        let service = inputs.service;
+        let Some(value) = service.annotations.get(ANNOTATION_ENDPOINTS).cloned() else { return Vec::new() };
+        if service.endpoints_setting().is_err() {
+            return vec![Self { value, by: None }];
+        }
+        if !service.selects_pods() || !inputs.options.retires(service, inputs.now) {
+            return Vec::new();
+        }
+        let written = inputs.objects.endpoints_of(&service.key);
+        let by = written.and_then(|_| inputs.objects.endpoints_writes.get(&service.key));
+        let by = by.map(|write| &write.by).filter(|by| is_upstreams(by)).cloned();
+        by.into_iter().map(|by| Self { value: value.clone(), by: Some(by) }).collect()
+    }
+
+    fn remedy(&self, service: &ObjectKey) -> Remedy {
+        if self.by.is_none() {
+            return Remedy::ask(ServiceOwner, "Correct the value of the annotation, or remove it");
+        }
+        Remedy::ask(
+            ServiceOwner,
+            "Remove the annotation: a Service can live without Endpoints where kube-endpoint-manager runs the endpoints controller, or if an EndpointSelector selects its pods",
+        )
+        .then([remove(service, ANNOTATION_ENDPOINTS)])
+    }
+}
+
+impl fmt::Display for RetirementIgnored {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { value, by } = self;
+        match by {
+            Some(by) => write!(
+                f,
+                "the annotation {ANNOTATION_ENDPOINTS}, {value:?}, has no effect: {by}, which writes the Endpoints, does not know it"
+            ),
+            None => write!(
+                f,
+                "the annotation {ANNOTATION_ENDPOINTS} has no effect, since its value is {value:?}: {InvalidEndpointsSetting}"
+            ),
+        }
+    }
+}
+
+fn is_upstreams(writer: &str) -> bool {
+    writer != KUBE_ENDPOINT_MANAGER && CONTROLLERS.contains(&writer)
+}
+
+fn remove(service: &ObjectKey, annotation: &str) -> Step {
+    let remove = ["annotate", "service", &service.name, &format!("{annotation}-")];
+    Step::kubectl_in(&service.namespace, remove)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::Code;
+    use crate::findings::testing::example;
+
+    #[test]
+    fn nothing_is_missed_if_the_field_says_the_same() {
+        let alone = example("ep040-annotation-ignored");
+        assert!(alone.finds(Code::AnnotationIgnored));
+        let with_field = alone.with("Service/web", json!({"spec": {"publishNotReadyAddresses": true}}));
+        assert!(!with_field.finds(Code::AnnotationIgnored));
+    }
+
+    #[test]
+    fn a_writer_that_knows_the_annotation_deletes_the_endpoints() {
+        let upstreams = example("ep040-retired-in-vain");
+        assert!(upstreams.finds(Code::AnnotationIgnored));
+        let label = json!({"f:endpoints.kubernetes.io/managed-by": {}});
+        let fields = json!({"f:metadata": {"f:labels": label}, "f:subsets": {}});
+        let ours = json!({"metadata": {"managedFields": [{
+            "manager": "kube-endpoint-manager",
+            "operation": "Update",
+            "apiVersion": "v1",
+            "time": "2026-01-01T00:00:06Z",
+            "fieldsType": "FieldsV1",
+            "fieldsV1": fields,
+        }]}});
+        assert!(!upstreams.clone().with("Endpoints/web", ours.clone()).finds(Code::AnnotationIgnored));
+        let annotations = json!({"kube-endpoint-manager.github.io/endpoints": "retired-until=tomorrow"});
+        let invalid = upstreams.with("Service/web", json!({"metadata": {"annotations": annotations}}));
+        assert!(invalid.with("Endpoints/web", ours).finds(Code::AnnotationIgnored));
+    }
 }

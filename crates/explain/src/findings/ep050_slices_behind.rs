@@ -1,6 +1,14 @@
 //! The slices differ from what they should be.
 
-use super::about;
+use std::fmt;
+
+use kube_endpoint_core_model::ObjectKey;
+use serde::Serialize;
+
+use super::words::{look_at_controller, look_at_running_controller, wait_or_permit};
+use super::Finding;
+use crate::inputs::{Behind, FaultInputs};
+use crate::{Remedy, Severity, TrafficLost};
 
 about! {
     /// The controllers would write slices now. Within 30 seconds of the newest change that is
@@ -18,4 +26,66 @@ about! {
     /// same holds for EP057. The manager's status page does not read events.
     EP050 "slices-behind" Error may_be_under_way
     "The slices differ from what they should be."
+}
+
+/// Slices that a controller still has to write.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SlicesBehind(pub Behind);
+
+impl Finding for SlicesBehind {
+    fn find(inputs: &FaultInputs<'_>) -> Vec<Self> {
+        inputs.slices_behind_without_cause().into_iter().map(Self).collect()
+    }
+
+    fn severity(&self) -> Option<Severity> {
+        (!self.0.is_late || self.0.is_meant()).then_some(Severity::Info)
+    }
+
+    fn remedy(&self, service: &ObjectKey) -> Remedy {
+        wait_or_permit(&self.0, service).unwrap_or_else(|| match self.0.others_written_seconds {
+            Some(_) => look_at_running_controller("", service),
+            None => look_at_controller(),
+        })
+    }
+
+    fn traffic_lost(&self) -> TrafficLost {
+        if self.0.is_late { TrafficLost::Some } else { TrafficLost::None }
+    }
+}
+
+impl fmt::Display for SlicesBehind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f, "the slices are not up to date")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::Code;
+    use crate::findings::testing::example;
+
+    #[test]
+    fn controllers_that_run_bring_slices_up_to_date() {
+        for name in ["ep050-slices-behind", "ep050-slice-edited"] {
+            let behind = example(name);
+            assert!(behind.finds(Code::SlicesBehind));
+            assert!(!behind.served().finds(Code::SlicesBehind));
+        }
+    }
+
+    #[test]
+    fn a_slice_with_all_pods_need_not_be_written_by_a_controller_that_runs() {
+        let endpoint = json!({
+            "addresses": ["10.1.0.1"],
+            "conditions": {"ready": true, "serving": true, "terminating": false},
+            "targetRef": {"kind": "Pod", "namespace": "default", "name": "web-1", "uid": "uid-pod-web-1"},
+            "nodeName": "node-a",
+            "zone": "eu-a",
+        });
+        let patch = json!({"endpoints": [endpoint]});
+        let same = example("ep050-slice-edited").with("EndpointSlice/web-abcde", patch);
+        assert!(!same.finds(Code::SlicesBehind));
+    }
 }

@@ -1,10 +1,55 @@
 //! The Service of a slice does not exist.
 
-use super::about;
+use std::fmt;
+
+use kube_endpoint_core_model::{ObjectKey, Text};
+use serde::Serialize;
+
+use super::Finding;
+use super::words::create_or_clean_up;
+use crate::Remedy;
 
 about! {
     /// One of the controllers manages the slice. Usually the garbage collector deletes it with its
     /// Service, but not if somebody has removed the owner reference.
     EP054 "orphaned-slice" Warning
     "The Service of a slice does not exist."
+}
+
+/// A slice whose Service does not exist. [`lint`](crate::lint()) finds it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OrphanedSlice {
+    pub slice: Text,
+    /// The Service that the slice names.
+    pub service: Text,
+}
+
+impl Finding for OrphanedSlice {
+    fn remedy(&self, service: &ObjectKey) -> Remedy {
+        create_or_clean_up(service)
+    }
+}
+
+impl fmt::Display for OrphanedSlice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "slice {} is for the Service {}, which does not exist", self.slice, self.service)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::Code;
+    use crate::findings::testing::example;
+
+    #[test]
+    fn a_slice_that_no_controller_manages_may_be_there_before_its_service() {
+        let left = example("ep054-orphaned-slice");
+        assert!(left.finds(Code::OrphanedSlice));
+        let labels = json!({"endpointslice.kubernetes.io/managed-by": "example.com-team"});
+        let written = left.with("EndpointSlice/web-abcde", json!({"metadata": {"labels": labels}}));
+        assert!(!written.finds(Code::OrphanedSlice));
+    }
 }

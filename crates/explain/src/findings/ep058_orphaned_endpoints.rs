@@ -1,6 +1,13 @@
 //! The Service of an Endpoints object does not exist.
 
-use super::about;
+use std::fmt;
+
+use kube_endpoint_core_model::ObjectKey;
+use serde::Serialize;
+
+use super::Finding;
+use super::words::create_or_clean_up;
+use crate::Remedy;
 
 about! {
     /// The object has the label of the endpoints controller, which deletes such an object when its
@@ -8,4 +15,43 @@ about! {
     /// creates the Service later: `kubectl endpoints cleanup` tells who wrote it.
     EP058 "orphaned-endpoints" Warning
     "The Service of an Endpoints object does not exist."
+}
+
+/// Endpoints of a controller whose Service does not exist. [`lint`](crate::lint()) finds them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OrphanedEndpoints {
+    pub endpoints: ObjectKey,
+}
+
+impl Finding for OrphanedEndpoints {
+    fn remedy(&self, service: &ObjectKey) -> Remedy {
+        create_or_clean_up(service)
+    }
+}
+
+impl fmt::Display for OrphanedEndpoints {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "the Endpoints {} have the label of the endpoints controller, and the Service does not exist",
+            self.endpoints
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::Code;
+    use crate::findings::testing::example;
+
+    #[test]
+    fn endpoints_that_a_user_wrote_may_be_there_before_their_service() {
+        let left = example("ep058-orphaned-endpoints");
+        assert!(left.finds(Code::OrphanedEndpoints));
+        let written = left.with("Endpoints/web", json!({"metadata": {"labels": null}}));
+        assert!(!written.finds(Code::OrphanedEndpoints));
+    }
 }

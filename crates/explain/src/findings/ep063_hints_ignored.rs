@@ -8,7 +8,7 @@ use kube_endpoint_core_model::{EndpointSlice, ObjectKey, Text, address};
 use serde::Serialize;
 
 use super::words::names;
-use super::{Finding, about};
+use super::Finding;
 use crate::Remedy;
 use crate::inputs::FaultInputs;
 use crate::remedy::Person::EndpointsWriter;
@@ -76,5 +76,50 @@ impl fmt::Display for HintsIgnored {
             names(&self.addresses),
             names(&self.slices)
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::Code;
+    use crate::findings::testing::example;
+
+    #[test]
+    fn hints_are_used_if_all_endpoints_or_none_have_some() {
+        let some = example("ep063-hints-ignored");
+        assert!(some.finds(Code::HintsIgnored));
+        let hinted = json!({"addresses": ["10.9.0.1"], "hints": {"forZones": [{"name": "eu-a"}]}});
+        let all = some.clone().with("EndpointSlice/web-outside", json!({"endpoints": [hinted]}));
+        assert!(!all.finds(Code::HintsIgnored));
+        let none = some.with("Service/web", json!({"spec": {"trafficDistribution": null}}));
+        assert!(!none.finds(Code::HintsIgnored));
+    }
+
+    #[test]
+    fn a_node_without_a_zone_is_told_instead() {
+        let zoned = json!({
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": "node-b", "labels": {"topology.kubernetes.io/zone": "eu-b"}},
+            "status": {"allocatable": {"cpu": "4"}, "conditions": [{"type": "Ready", "status": "True"}]},
+        });
+        let pod = json!({
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "web-2", "labels": {"app": "web"}},
+            "spec": {
+                "nodeName": "node-b",
+                "containers": [{"name": "app", "ports": [{"name": "http", "containerPort": 8080}]}],
+            },
+            "status": {
+                "phase": "Running",
+                "podIPs": [{"ip": "10.1.0.2"}],
+                "conditions": [{"type": "Ready", "status": "True"}],
+            },
+        });
+        let cluster = example("ep037-no-zones").and(zoned).and(pod);
+        assert!(cluster.finds(Code::NoZones) && !cluster.finds(Code::HintsIgnored));
     }
 }

@@ -1,6 +1,18 @@
 //! A targetPort is a number that containers of the pods do not declare.
 
-use super::about;
+use std::collections::BTreeSet;
+use std::fmt;
+
+use kube_endpoint_core_model::service::{ServicePort, TargetPort};
+use kube_endpoint_core_model::{ObjectKey, Service, Text};
+use serde::Serialize;
+
+use super::words::names;
+use super::Finding;
+use crate::inputs::{FaultInputs, ReadyPod};
+use crate::remedy::Person::{PodOwner, ServiceOwner};
+use crate::unviewed::Serving;
+use crate::{Remedy, Severity, TrafficLost};
 
 about! {
     /// Kubernetes does not check the number: a container may listen on ports that it does not
@@ -13,4 +25,303 @@ about! {
     /// finding out.
     EP064 "port-not-declared" Info
     "A targetPort is a number that containers of the pods do not declare."
+}
+
+/// A port of the Service whose targetPort some pods do not declare.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PortNotDeclared {
+    /// The port of the Service.
+    pub port: i32,
+    /// Its name, or empty.
+    pub name: Text,
+    /// Its targetPort.
+    pub target: i32,
+    /// The numbers of the container ports of these pods.
+    pub declared: Vec<i32>,
+    #[serde(flatten)]
+    pub not_declared: NotDeclared,
+}
+
+/// The pods that do not declare a targetPort. Serialises with the tag `by`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "by", rename_all = "kebab-case", rename_all_fields = "camelCase")]
+#[non_exhaustive]
+pub enum NotDeclared {
+    /// No pod declares it.
+    All {
+        /// The port through whose probe all pods are ready, if no probe tells of the targetPort.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        probed: Option<i32>,
+    },
+    /// Other pods of the Service declare it.
+    Some {
+        pods: Vec<Text>,
+        /// The port through whose probe they are ready.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        probed: Option<i32>,
+    },
+    /// These pods of a Job do not, and pods of other workloads do.
+    Job { job: Text, pods: Vec<Text> },
+    /// All declare it for another protocol only.
+    Protocol { has: Text, wanted: Text },
+}
+
+impl Finding for PortNotDeclared {
+    /// A container may listen on ports that it does not declare, so this asks for other signs
+    /// before it warns.
+    fn find(inputs: &FaultInputs<'_>) -> Vec<Self> {
+        [by_any(inputs), by_some(inputs), of_other_protocol(inputs)].concat()
+    }
+
+    /// It is a warning if something else than the missing declaration shows that clients are
+    /// refused.
+    fn severity(&self) -> Option<Severity> {
+        match &self.not_declared {
+            NotDeclared::All { probed: Some(_) }
+            | NotDeclared::Some { probed: Some(_), .. }
+            | NotDeclared::Job { .. } => Some(Severity::Warning),
+            _ => None,
+        }
+    }
+
+    fn remedy(&self, _: &ObjectKey) -> Remedy {
+        let target = self.target;
+        match &self.not_declared {
+            NotDeclared::All { probed: None } => Remedy::ask(
+                ServiceOwner,
+                format!(
+                    "Nothing, if the pods listen on port {target}; else set the targetPort to the port on which they listen"
+                ),
+            ),
+            NotDeclared::All { probed: Some(probed) } => Remedy::ask(
+                ServiceOwner,
+                format!(
+                    "Set the targetPort to the port on which the pods listen for these clients, such as {probed}; if they listen on {target}, too, declare it on the container"
+                ),
+            ),
+            NotDeclared::Some { pods, .. } => Remedy::ask(
+                PodOwner,
+                format!(
+                    "Give the container port that serves these clients the same name in all pods, and set the targetPort to the name; if {} {} on {target}, too, declare it on the container",
+                    names(pods),
+                    if pods.len() == 1 { "listens" } else { "listen" }
+                ),
+            ),
+            NotDeclared::Job { job, .. } => Remedy::ask(
+                PodOwner,
+                format!(
+                    "Take a label that the Service selects out of the pod template of Job {job}, or add a label to spec.selector that only the serving pods have"
+                ),
+            ),
+            NotDeclared::Protocol { has, wanted } => Remedy::ask(
+                ServiceOwner,
+                format!(
+                    "Nothing, if the pods listen on port {target} for {wanted}, too; else set the protocol of the Service's port to {has}"
+                ),
+            ),
+        }
+    }
+
+    fn traffic_lost(&self) -> TrafficLost {
+        if self.severity().is_some() { TrafficLost::Some } else { TrafficLost::None }
+    }
+}
+
+impl fmt::Display for PortNotDeclared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { port, name, target, declared, not_declared } = self;
+        let port = if name.is_empty() { format!("port {port}") } else { format!("port {port} ({name})") };
+        let declared: Vec<Text> = declared.iter().map(|number| Text::from(number.to_string())).collect();
+        let declared = names(&declared);
+        let target_port = format!("{port} of the Service has the targetPort {target}");
+        match not_declared {
+            NotDeclared::All { probed: None } => {
+                write!(f, "{target_port}, and the containers of the pods declare only {declared}")
+            }
+            NotDeclared::All { probed: Some(probed) } => write!(
+                f,
+                "{target_port}, and the containers of the pods declare only {declared}; the pods are ready through a probe of port {probed}, so clients are likely refused"
+            ),
+            NotDeclared::Some { pods, probed } => {
+                let (pod, declare, are, refuse) = match pods.len() {
+                    1 => ("pod", "declares", "it is", "refuses"),
+                    _ => ("pods", "declare", "they are", "refuse"),
+                };
+                let pods = names(pods);
+                write!(f, "{target_port}, which other pods declare; {pod} {pods} {declare} only {declared}")?;
+                probed.iter().try_for_each(|probed| {
+                    write!(f, "; {are} ready through a probe of port {probed}, so likely {refuse} clients")
+                })
+            }
+            NotDeclared::Job { job, pods } => {
+                let (pod, get, do_it) = match pods.len() {
+                    1 => ("pod", "gets", "it does"),
+                    _ => ("pods", "get", "they do"),
+                };
+                write!(
+                    f,
+                    "{pod} {} of Job {job} {get} clients of the Service, whose targetPort {target} other pods declare and {do_it} not",
+                    names(pods)
+                )
+            }
+            NotDeclared::Protocol { has, wanted } => write!(
+                f,
+                "{port} of the Service is for {wanted}, and the containers of the pods declare its targetPort {target} for {has} only"
+            ),
+        }
+    }
+}
+
+impl PortNotDeclared {
+    fn of(port: &ServicePort, target: i32, declared: Vec<i32>, not_declared: NotDeclared) -> Self {
+        Self { port: port.port, name: port.name.clone(), target, declared, not_declared }
+    }
+}
+
+/// Returns the target ports whose number no container of the pods declares. This says nothing if a
+/// pod declares none; and most declare the wrong protocol, so it looks at the number alone.
+fn by_any(inputs: &FaultInputs<'_>) -> Vec<PortNotDeclared> {
+    let mut declared: BTreeSet<i32> = BTreeSet::new();
+    for pod in inputs.pods.iter().filter(|pod| !pod.is_terminal()) {
+        if pod.ports.is_empty() {
+            return Vec::new();
+        }
+        declared.extend(pod.ports.iter().map(|port| port.container_port));
+    }
+    if declared.is_empty() {
+        return Vec::new();
+    }
+    let not_declared = numbers(inputs.service).filter(|(_, number)| !declared.contains(number));
+    let found = not_declared.map(|(port, number)| {
+        let probed = probed_by_all(inputs, port, number);
+        let declared = declared.iter().copied().collect();
+        PortNotDeclared::of(port, number, declared, NotDeclared::All { probed })
+    });
+    found.collect()
+}
+
+/// Returns the declared port through whose probe all pods are ready in place of a target port. If
+/// another port of the Service leads to the probed port, the Service has both on purpose.
+fn probed_by_all(inputs: &FaultInputs<'_>, port: &ServicePort, number: i32) -> Option<i32> {
+    let is_led_to = |serving: &Serving, probed: i32| {
+        inputs.service.ports.iter().any(|other| match &other.target_port {
+            TargetPort::Number(number) => *number == probed,
+            TargetPort::Name(name) => {
+                serving.ports().any(|one| one.name == *name && one.container_port == probed)
+            }
+        })
+    };
+    let probed = |(_, serving): &ReadyPod<'_>| {
+        let probed = serving.probed_instead_of(number)?;
+        (!is_led_to(serving, probed)).then_some(probed)
+    };
+    let pods = inputs.ready_pods().filter(|_| *port.protocol == *"TCP")?;
+    let all: Option<Vec<i32>> = pods.iter().map(probed).collect();
+    all?.first().copied()
+}
+
+/// Returns the target ports that some pods declare and others do not, if these declare others, or a
+/// Job owns them.
+fn by_some(inputs: &FaultInputs<'_>) -> Vec<PortNotDeclared> {
+    let Some(pods) = inputs.ready_pods() else { return Vec::new() };
+    let mut found = Vec::new();
+    for (port, target) in numbers(inputs.service) {
+        let (with, without): (Vec<ReadyPod<'_>>, Vec<_>) =
+            pods.iter().copied().partition(|(_, serving)| serving.declares(target));
+        if with.iter().all(|(_, serving)| job(serving).is_some()) {
+            continue;
+        }
+        let (of_jobs, others): (Vec<_>, Vec<_>) =
+            without.into_iter().partition(|(_, serving)| job(serving).is_some());
+        let jobs: BTreeSet<&Text> = of_jobs.iter().filter_map(|(_, serving)| job(serving)).collect();
+        found.extend(jobs.into_iter().map(|name| {
+            let own: Vec<_> =
+                of_jobs.iter().filter(|(_, serving)| job(serving) == Some(name)).copied().collect();
+            let of_job = NotDeclared::Job { job: name.clone(), pods: names_of(&own) };
+            PortNotDeclared::of(port, target, declared(&own), of_job)
+        }));
+        let others: Vec<_> = others.into_iter().filter(|(_, it)| it.declares_all()).collect();
+        if !others.is_empty() {
+            let is_tcp = *port.protocol == *"TCP";
+            let probed = others.iter().map(|(_, it)| it.probed_instead_of(target).filter(|_| is_tcp));
+            let probed: Option<Vec<i32>> = probed.collect();
+            let probed = probed.and_then(|all| all.first().copied());
+            let of_others = NotDeclared::Some { pods: names_of(&others), probed };
+            found.push(PortNotDeclared::of(port, target, declared(&others), of_others));
+        }
+    }
+    found
+}
+
+/// Returns the TCP ports whose number all pods that declare it declare for another protocol. Most
+/// declarations of TCP are omissions of another protocol, and a Service that has the number for
+/// both protocols does so on purpose.
+fn of_other_protocol(inputs: &FaultInputs<'_>) -> Vec<PortNotDeclared> {
+    let Some(pods) = inputs.ready_pods() else { return Vec::new() };
+    let mut found = Vec::new();
+    for (port, target) in numbers(inputs.service).filter(|(port, _)| *port.protocol == *"TCP") {
+        let has_both = numbers(inputs.service).filter(|(_, number)| *number == target).count() > 1;
+        let is_probed = |serving: &Serving| serving.containers.iter().any(|it| it.probe == Some(target));
+        let ports = pods.iter().flat_map(|(_, serving)| serving.ports());
+        let protocols: BTreeSet<&Text> =
+            ports.filter(|one| one.container_port == target).map(|one| &one.protocol).collect();
+        let mut protocols = protocols.into_iter();
+        let (Some(has), None) = (protocols.next(), protocols.next()) else { continue };
+        if has_both || *has == port.protocol || pods.iter().any(|(_, serving)| is_probed(serving)) {
+            continue;
+        }
+        let protocol = NotDeclared::Protocol { has: has.clone(), wanted: port.protocol.clone() };
+        found.push(PortNotDeclared::of(port, target, vec![target], protocol));
+    }
+    found
+}
+
+/// Returns the ports of the Service whose target is a number.
+fn numbers(service: &Service) -> impl Iterator<Item = (&ServicePort, i32)> {
+    service.ports.iter().filter_map(|port| match port.target_port {
+        TargetPort::Number(number) => Some((port, number)),
+        TargetPort::Name(_) => None,
+    })
+}
+
+/// Returns the name of the Job that owns a pod.
+fn job(serving: &Serving) -> Option<&Text> {
+    serving.owner.as_ref().filter(|(kind, _)| **kind == *"Job").map(|(_, name)| name)
+}
+
+fn names_of(pods: &[ReadyPod<'_>]) -> Vec<Text> {
+    pods.iter().map(|(pod, _)| pod.key.name.clone()).collect()
+}
+
+fn declared(pods: &[ReadyPod<'_>]) -> Vec<i32> {
+    let ports = pods.iter().flat_map(|(_, serving)| serving.ports());
+    let numbers: BTreeSet<i32> = ports.map(|port| port.container_port).collect();
+    numbers.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::Code;
+    use crate::findings::testing::example;
+
+    #[test]
+    fn a_container_that_declares_nothing_may_listen_on_any_port() {
+        let other = example("ep064-port-not-declared");
+        assert!(other.finds(Code::PortNotDeclared));
+        let silent = json!({"spec": {"containers": [{"name": "app", "image": "example.com/web"}]}});
+        assert!(!other.with("Pod/web-1", silent).finds(Code::PortNotDeclared));
+    }
+
+    #[test]
+    fn a_number_for_both_protocols_is_on_purpose() {
+        let tcp = example("ep064-with-other-protocol");
+        assert!(tcp.finds(Code::PortNotDeclared));
+        let port =
+            |protocol: &str| json!({"name": protocol, "port": 514, "targetPort": 514, "protocol": protocol});
+        let both = json!({"spec": {"ports": [port("TCP"), port("UDP")]}});
+        assert!(!tcp.with("Service/web", both).finds(Code::PortNotDeclared));
+    }
 }

@@ -8,7 +8,7 @@ use kube_endpoint_core_model::service::ServicePort;
 use kube_endpoint_core_model::{ObjectKey, Pod, Text};
 use serde::Serialize;
 
-use super::{Finding, about};
+use super::Finding;
 use crate::consumers::kube_proxy::number_for;
 use crate::inputs::FaultInputs;
 use crate::remedy::Person::ServiceOwner;

@@ -1,6 +1,16 @@
 //! No endpoint controller writes, so each changed Service waits for its slices.
 
-use super::about;
+use std::fmt;
+
+use kube_endpoint_core_model::{ObjectKey, Timestamp};
+use serde::Serialize;
+
+use super::words::doctor;
+use super::{Fault, Finding};
+use crate::cluster::Waiting;
+use crate::inputs::FaultInputs;
+use crate::remedy::Person::ClusterAdministrator;
+use crate::{Remedy, Step, Unserved, age};
 
 about! {
     /// One finding stands for [EP050](#ep050-slices-behind) and [EP057](#ep057-endpoints-behind) of
@@ -14,4 +24,74 @@ about! {
     /// enough for one Service: so `explain` finds it, too. The status page does not read Leases.
     EP073 "cluster-unserved" Error may_be_under_way
     "No endpoint controller writes, so each changed Service waits for its slices."
+}
+
+/// A cluster that no endpoint controller serves.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ClusterUnserved(pub Unserved);
+
+impl Finding for ClusterUnserved {
+    /// The Leases tell it to who looks at one Service, or other Services that have no slice.
+    fn find(inputs: &FaultInputs<'_>) -> Vec<Self> {
+        let behind = inputs.slices_behind_without_cause().filter(|_| inputs.service.selects_pods());
+        let Some(since) = behind.and_then(|behind| behind.late()) else { return Vec::new() };
+        let mut waiting = Waiting::new(inputs.cluster.signs.slices, inputs.cluster.stale_leases.clone());
+        waiting.count(&inputs.service.key, Some(since));
+        let is_late = |created: Timestamp| age::since(created, inputs.now) > inputs.options.late_after;
+        for (service, waits) in &inputs.objects.others {
+            waiting.count(service, waits.filter(|created| created.is_none_or(is_late)));
+        }
+        let unserved = waiting.unserved(inputs.now);
+        unserved.into_iter().map(|unserved| Self(Unserved { services: None, ..unserved })).collect()
+    }
+
+    fn remedy(&self, _: &ObjectKey) -> Remedy {
+        let leases = self.0.leases.iter().map(|stale| {
+            Step::kubectl_in(&stale.lease.namespace, ["get", "lease", &stale.lease.name, "-o", "yaml"])
+        });
+        Remedy::ask(
+            ClusterAdministrator,
+            "Start the endpoint controllers, or look at why they do not write: they are part of kube-controller-manager, or run as kube-endpoint-manager",
+        )
+        .shown_by(leases.chain([doctor()]))
+    }
+
+    fn explains(&self, other: &Fault) -> bool {
+        matches!(other, Fault::SlicesBehind(_) | Fault::EndpointsBehind(_))
+    }
+}
+
+impl fmt::Display for ClusterUnserved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no endpoint controller writes")?;
+        if let Some(seconds) = self.0.seconds {
+            write!(f, "; the last known write is {} old", age::seconds(seconds))?;
+        }
+        for stale in &self.0.leases {
+            let seconds = age::seconds(stale.seconds);
+            write!(f, "; nobody has renewed the lease {} for {seconds}", stale.lease)?;
+        }
+        match self.0.services {
+            Some(1) => f.write_str("; 1 Service waits for its slices"),
+            Some(count) => write!(f, "; {count} Services wait for their slices"),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::Code;
+    use crate::findings::testing::example;
+
+    #[test]
+    fn one_service_that_waits_while_a_controller_leads_is_not_the_whole_cluster() {
+        let stale = example("ep073-cluster-unserved");
+        assert!(stale.finds(Code::ClusterUnserved) && !stale.finds(Code::SlicesBehind));
+        let renewed = json!({"spec": {"renewTime": "2026-01-01T00:09:55.000000Z"}});
+        let held = stale.with("Lease/kube-controller-manager", renewed);
+        assert!(held.finds(Code::SlicesBehind) && !held.finds(Code::ClusterUnserved));
+    }
 }

@@ -1,6 +1,16 @@
 //! The Service is an alias of an IP address, or of another text that is no DNS name.
 
-use super::about;
+use std::fmt;
+use std::net::IpAddr;
+
+use kube_endpoint_core_model::well_known::LABEL_SERVICE_NAME;
+use kube_endpoint_core_model::{ObjectKey, Text};
+use serde::Serialize;
+
+use super::{Fault, Finding};
+use crate::Remedy;
+use crate::inputs::FaultInputs;
+use crate::remedy::Person::ServiceOwner;
 
 about! {
     /// DNS answers with the alias, a name, and clients look that name up. An IP address, or a text
@@ -8,4 +18,138 @@ about! {
     /// an IPv4 address. The status page does not know `spec.externalName`, and shows EP033.
     EP085 "external-name-invalid" Error
     "The Service is an alias of an IP address, or of another text that is no DNS name."
+}
+
+/// An alias of a text that is no DNS name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ExternalNameInvalid {
+    pub external_name: Text,
+    #[serde(flatten)]
+    pub why: NoName,
+}
+
+/// The reason why a text is no DNS name to which a Service can be an alias. Serialises with the tag
+/// `why`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "why", rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum NoName {
+    /// It is an IP address, perhaps with more.
+    Address { address: IpAddr },
+    /// It has a scheme, a port or a path.
+    Url,
+    /// Its last part is a number, as no domain has it.
+    Numeric,
+}
+
+impl NoName {
+    /// Returns why an `externalName` is no DNS name, or `None` if it may be one.
+    fn of(external_name: &str) -> Option<Self> {
+        let text = external_name.trim();
+        let host = text.split_once("://").map_or(text, |(_, rest)| rest);
+        let host = host.split(['/', '?', '#']).next().unwrap_or_default();
+        let host = host.rsplit_once('@').map_or(host, |(_, rest)| rest);
+        let address = |host: &str| host.trim_end_matches('.').trim_matches(['[', ']']).parse::<IpAddr>().ok();
+        let without_port = || host.rsplit_once(':').map_or(host, |(host, _)| host);
+        if let Some(address) = address(host).or_else(|| address(without_port())) {
+            return Some(Self::Address { address });
+        }
+        if text.contains([':', '/']) {
+            return Some(Self::Url);
+        }
+        let last = text.trim_end_matches('.').rsplit('.').next().unwrap_or_default();
+        (!last.is_empty() && last.bytes().all(|c| c.is_ascii_digit())).then_some(Self::Numeric)
+    }
+}
+
+impl Finding for ExternalNameInvalid {
+    fn find(inputs: &FaultInputs<'_>) -> Vec<Self> {
+        let external_name = inputs.objects.unviewed.external_names.get(&inputs.service.key);
+        let external_name = external_name.filter(|_| inputs.is_alias());
+        let invalid = external_name.and_then(|name| {
+            let why = NoName::of(name)?;
+            Some(Self { external_name: name.clone(), why })
+        });
+        invalid.into_iter().collect()
+    }
+
+    fn remedy(&self, _: &ObjectKey) -> Remedy {
+        let sentence = match &self.why {
+            NoName::Address { address } => format!(
+                "Make it a headless Service without a selector (spec.type ClusterIP, spec.clusterIP None, no externalName), and create an EndpointSlice with the address {address} and the label {LABEL_SERVICE_NAME}"
+            ),
+            NoName::Url | NoName::Numeric => {
+                "Set spec.externalName to the DNS name alone; clients choose the port".to_owned()
+            }
+        };
+        Remedy::ask(ServiceOwner, sentence)
+    }
+
+    fn explains(&self, other: &Fault) -> bool {
+        matches!(other, Fault::ExternalName(_))
+    }
+}
+
+impl fmt::Display for ExternalNameInvalid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let why = match &self.why {
+            NoName::Address { address } => {
+                format!("the IP address {address}, and DNS has aliases of names only")
+            }
+            NoName::Url => "no DNS name: it has a scheme, a port or a path".to_owned(),
+            NoName::Numeric => "no DNS name: its last part is a number".to_owned(),
+        };
+        write!(f, "no client can resolve the Service: its externalName {:?} is {why}", self.external_name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::Code;
+    use crate::findings::testing::example;
+
+    #[test]
+    fn a_name_with_digits_is_a_name() {
+        let address = example("ep085-external-name-invalid");
+        assert!(address.finds(Code::ExternalNameInvalid));
+        assert!(!address.finds(Code::ExternalName));
+        let name = address.with("Service/web", json!({"spec": {"externalName": "10-20-30-40.example.com"}}));
+        assert!(!name.finds(Code::ExternalNameInvalid));
+        assert!(name.finds(Code::ExternalName));
+    }
+
+    #[test]
+    fn addresses_and_urls_are_no_names() {
+        let address = |text: &str| Some(NoName::Address { address: text.parse().unwrap() });
+        for (text, want) in [
+            ("10.20.30.40", address("10.20.30.40")),
+            ("10.20.30.40.", address("10.20.30.40")),
+            (" 10.20.30.40", address("10.20.30.40")),
+            ("10.20.30.40:1521", address("10.20.30.40")),
+            ("http://10.20.30.40/x", address("10.20.30.40")),
+            ("https://user@10.20.30.40:8443", address("10.20.30.40")),
+            ("fd00::7", address("fd00::7")),
+            ("[fd00::7]", address("fd00::7")),
+            ("[fd00::7]:443", address("fd00::7")),
+            ("https://[fd00::7]:443/", address("fd00::7")),
+            ("https://db.example.com", Some(NoName::Url)),
+            ("db.example.com:5432", Some(NoName::Url)),
+            ("db.example.com/x", Some(NoName::Url)),
+            ("10.20.30", Some(NoName::Numeric)),
+            ("010.020.030.040", Some(NoName::Numeric)),
+            ("300.1.1.1", Some(NoName::Numeric)),
+            ("db.example.com", None),
+            ("db.example.com.", None),
+            ("db-1", None),
+            ("10-20-30-40.example.com", None),
+            ("4.example.com", None),
+            ("", None),
+        ] {
+            assert_eq!(NoName::of(text), want, "{text}");
+        }
+    }
 }

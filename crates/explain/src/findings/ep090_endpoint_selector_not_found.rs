@@ -1,6 +1,17 @@
 //! The Service names an EndpointSelector that does not exist.
 
-use super::about;
+use std::fmt;
+
+use kube_endpoint_core_model::well_known::ANNOTATION_ENDPOINT_SELECTOR;
+use kube_endpoint_core_model::{ObjectKey, Text};
+use serde::Serialize;
+
+use super::Finding;
+use super::words::names;
+use crate::inputs::FaultInputs;
+use crate::remedy::Person::{ClusterAdministrator, ServiceOwner};
+use crate::selection::{RESOURCE, Selection, is_name};
+use crate::{Remedy, Step};
 
 about! {
     /// While a selector is missing, the controller removes endpoints whose pod is gone, makes those
@@ -12,4 +23,114 @@ about! {
     /// not, the finding is EP001 instead.
     EP090 "endpoint-selector-not-found" Error
     "The Service names an EndpointSelector that does not exist."
+}
+
+/// The maximum number of names of other EndpointSelectors in a message.
+const OTHERS: usize = 3;
+
+/// An EndpointSelector that does not exist.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EndpointSelectorNotFound {
+    pub endpoint_selector: Text,
+    /// False if the cluster does not serve EndpointSelectors.
+    pub is_served: bool,
+    /// False if no EndpointSelector can have this name.
+    pub is_name: bool,
+    /// Names of EndpointSelectors of the namespace.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<Text>,
+    /// Other namespaces with an EndpointSelector of this name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub namespaces: Vec<Text>,
+}
+
+impl Finding for EndpointSelectorNotFound {
+    fn find(inputs: &FaultInputs<'_>) -> Vec<Self> {
+        let Selection::Unusable { name, object: None } = inputs.selection else { return Vec::new() };
+        let objects = inputs.objects;
+        let namespace = &inputs.service.key.namespace;
+        let key = ObjectKey { namespace: namespace.clone(), name: name.clone() };
+        let elsewhere = inputs.options.other_namespaces.then(|| objects.namespaces_of_selector(&key));
+        vec![Self {
+            endpoint_selector: name.clone(),
+            is_served: !objects.serves_no_selectors,
+            is_name: is_name(name),
+            others: objects.selectors_of(namespace).take(OTHERS).cloned().collect(),
+            namespaces: elsewhere.unwrap_or_default(),
+        }]
+    }
+
+    fn remedy(&self, service: &ObjectKey) -> Remedy {
+        let name = &self.endpoint_selector;
+        if !self.is_served {
+            let definition = Step::kubectl(["get", "customresourcedefinition", RESOURCE]);
+            return Remedy::ask(
+                ClusterAdministrator,
+                format!(
+                    "Install the CustomResourceDefinition {RESOURCE}, and create EndpointSelector {name} again, or give the Service a selector in place of the annotation {ANNOTATION_ENDPOINT_SELECTOR}"
+                ),
+            )
+            .shown_by([definition]);
+        }
+        let sentence = match self.is_name {
+            true => format!(
+                "Create EndpointSelector {name} in the namespace {}, or correct the annotation {ANNOTATION_ENDPOINT_SELECTOR} of the Service",
+                service.namespace
+            ),
+            false => format!(
+                "Correct the annotation {ANNOTATION_ENDPOINT_SELECTOR} of the Service: write the name of an EndpointSelector of its namespace"
+            ),
+        };
+        let all = Step::kubectl_in(&service.namespace, ["get", RESOURCE]);
+        Remedy::ask(ServiceOwner, sentence).shown_by([all])
+    }
+}
+
+impl fmt::Display for EndpointSelectorNotFound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = &self.endpoint_selector;
+        write!(f, "EndpointSelector {name} does not exist, so endpoints leave and none comes")?;
+        match (self.is_served, self.is_name, self.others.as_slice()) {
+            (false, ..) => f.write_str("; the cluster does not serve EndpointSelectors")?,
+            (true, false, _) => f.write_str(", and none can have this name")?,
+            (true, true, []) => {}
+            (true, true, others) => write!(f, "; the namespace has {}", names(others))?,
+        }
+        match self.namespaces.as_slice() {
+            [] => Ok(()),
+            [one] => {
+                write!(f, "; the namespace {one} has one of this name, which selects pods of that namespace")
+            }
+            more => write!(
+                f,
+                "; the namespaces {} have one of this name, which selects pods of its own namespace",
+                names(more)
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube_endpoint_core_model::well_known::ANNOTATION_ENDPOINT_SELECTOR;
+    use serde_json::json;
+
+    use crate::Code;
+    use crate::findings::testing::example;
+
+    #[test]
+    fn an_endpoint_selector_of_this_name_is_found() {
+        let mistyped = example("ep090-endpoint-selector-not-found");
+        assert!(mistyped.finds(Code::EndpointSelectorNotFound));
+        let annotations = json!({ANNOTATION_ENDPOINT_SELECTOR: "web-stable"});
+        let named = mistyped.with("Service/web", json!({"metadata": {"annotations": annotations}}));
+        assert!(!named.finds(Code::EndpointSelectorNotFound));
+    }
+
+    #[test]
+    fn an_endpoint_selector_that_nobody_may_read_is_not_missing() {
+        let unread = example("ep001-without-endpoint-selectors");
+        assert!(unread.finds(Code::NotKnown) && !unread.finds(Code::EndpointSelectorNotFound));
+    }
 }

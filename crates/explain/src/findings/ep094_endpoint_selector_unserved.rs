@@ -1,6 +1,14 @@
 //! No running controller maintains the slices of a Service that names an EndpointSelector.
 
-use super::about;
+use std::fmt;
+
+use kube_endpoint_core_model::{ObjectKey, Text};
+use serde::Serialize;
+
+use super::Finding;
+use super::words::start_selector_controller;
+use crate::inputs::{Behind, FaultInputs};
+use crate::{Remedy, TrafficLost};
 
 about! {
     /// The slices are late (EP050), and the status of the EndpointSelector shows that no controller
@@ -8,4 +16,58 @@ about! {
     /// date, nothing tells whether the controller still runs, and the finding is EP050.
     EP094 "endpoint-selector-unserved" Error may_be_under_way
     "No running controller maintains the slices of a Service that names an EndpointSelector."
+}
+
+/// An EndpointSelector that no controller has seen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EndpointSelectorUnserved {
+    pub endpoint_selector: Text,
+    /// True if a controller has seen an older version of it.
+    pub is_old: bool,
+    #[serde(flatten)]
+    pub behind: Behind,
+}
+
+impl Finding for EndpointSelectorUnserved {
+    fn find(inputs: &FaultInputs<'_>) -> Vec<Self> {
+        let unseen = inputs.slices_behind().and_then(|behind| {
+            let (name, is_old) = inputs.unseen_selector(&behind)?;
+            Some(Self { endpoint_selector: name.clone(), is_old, behind })
+        });
+        unseen.into_iter().collect()
+    }
+
+    fn remedy(&self, _: &ObjectKey) -> Remedy {
+        start_selector_controller()
+    }
+
+    fn traffic_lost(&self) -> TrafficLost {
+        TrafficLost::Some
+    }
+}
+
+impl fmt::Display for EndpointSelectorUnserved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let change = if self.is_old { "the last change of " } else { "" };
+        let name = &self.endpoint_selector;
+        self.behind.fmt(f, &format!("no controller has seen {change}EndpointSelector {name}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::Code;
+    use crate::findings::testing::example;
+
+    #[test]
+    fn a_controller_that_has_seen_the_endpoint_selector_may_run() {
+        let unseen = example("ep094-endpoint-selector-unserved");
+        assert!(unseen.finds(Code::EndpointSelectorUnserved) && !unseen.finds(Code::SlicesBehind));
+        let status = json!({"status": {"observedGeneration": 1}});
+        let seen = unseen.with("EndpointSelector/web-stable", status);
+        assert!(seen.finds(Code::SlicesBehind) && !seen.finds(Code::EndpointSelectorUnserved));
+    }
 }

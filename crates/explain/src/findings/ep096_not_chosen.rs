@@ -1,6 +1,5 @@
 //! The pod is ready, and the readiness of the EndpointSelector does not choose it.
 
-use super::about;
 
 about! {
     /// `spec.readiness` lets a Service follow a leader ([leader.md](leader.md)). The slices list

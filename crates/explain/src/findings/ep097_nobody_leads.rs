@@ -1,6 +1,16 @@
 //! The readiness of the Service's EndpointSelector chooses no ready pod.
 
-use super::about;
+use std::fmt;
+
+use kube_endpoint_core_model::{ObjectKey, Text};
+use serde::Serialize;
+
+use super::Finding;
+use crate::inputs::FaultInputs;
+use crate::leader::{Leads, LeadsBy, NoLeader, is_without_effect};
+use crate::remedy::Person::PodOwner;
+use crate::selection::{RESOURCE, Selection};
+use crate::{Remedy, Step};
 
 about! {
     /// Clients get no answer until a pod leads. By a Lease: it does not exist, nobody holds it, its
@@ -9,4 +19,93 @@ about! {
     /// not be ready itself. While a leader is changing, this is normal for some seconds.
     EP097 "nobody-leads" Error
     "The readiness of the Service's EndpointSelector chooses no ready pod."
+}
+
+/// A readiness of an EndpointSelector that chooses no ready pod.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NobodyLeads {
+    pub endpoint_selector: Text,
+    pub leads: Leads,
+}
+
+impl Finding for NobodyLeads {
+    /// If no pod is selected at all, another finding says so.
+    fn find(inputs: &FaultInputs<'_>) -> Vec<Self> {
+        let Selection::Attached { name, .. } = inputs.selection else { return Vec::new() };
+        let tolerate = inputs.options.slices.tolerate_unready_annotation;
+        let is_chosen_from = !inputs.pods.is_empty() && !is_without_effect(inputs.service, tolerate);
+        let leads = inputs.selected_by.and_then(|by| by.leads.as_ref());
+        let nobody = leads.filter(|leads| leads.nobody.is_some() && is_chosen_from);
+        let found = nobody.map(|leads| Self { endpoint_selector: name.clone(), leads: leads.clone() });
+        found.into_iter().collect()
+    }
+
+    fn remedy(&self, service: &ObjectKey) -> Remedy {
+        let Some(nobody) = &self.leads.nobody else { return Remedy::default() };
+        let (name, is_lease) = match &self.leads.by {
+            LeadsBy::Lease { name, .. } | LeadsBy::UnreadLease { name } => (name, true),
+            LeadsBy::Condition { kind, .. } => (kind, false),
+        };
+        let show = match (nobody, is_lease) {
+            (NoLeader::NotReady { pod } | NoLeader::Ending { pod }, _) => {
+                Step::kubectl_in(&service.namespace, ["describe", "pod", pod])
+            }
+            (_, true) => Step::kubectl_in(&service.namespace, ["get", "lease", name, "-o", "yaml"]),
+            (_, false) => {
+                let selector = &self.endpoint_selector;
+                Step::kubectl_in(&service.namespace, ["get", RESOURCE, selector, "-o", "yaml"])
+            }
+        };
+        Remedy::ask(PodOwner, what_to_do(nobody, name, &service.namespace)).shown_by([show])
+    }
+}
+
+impl fmt::Display for NobodyLeads {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.leads.fmt(f)
+    }
+}
+
+/// Says what to do so that a pod leads. `name` is that of the Lease or the condition.
+fn what_to_do(nobody: &NoLeader, name: &str, namespace: &str) -> String {
+    match nobody {
+        NoLeader::NotFound => format!(
+            "Look if the program runs and elects with a Lease of this name in the namespace {namespace}; if it uses another name, correct spec.readiness.lease.name of the EndpointSelector"
+        ),
+        NoLeader::NotHeld | NoLeader::NotRenewed { .. } => {
+            "Look at the logs of the pods: why does none of them get the Lease?".to_owned()
+        }
+        NoLeader::NotRecognised | NoLeader::Ambiguous => {
+            "Let the program use an identity that has the name, uid, hostname or an address of its own pod, and of no other, as one of its parts, such as POD-NAME_SUFFIX".to_owned()
+        }
+        NoLeader::NoCondition => format!("Set the condition {name} of the pod that should lead to True"),
+        NoLeader::NotReady { pod } => format!("Look why Pod {pod} is not ready"),
+        NoLeader::Ending { .. } => {
+            "Nothing, if another pod is about to lead; else look at the logs of the others: why does none take over?".to_owned()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::Code;
+    use crate::findings::testing::example;
+
+    #[test]
+    fn one_pod_with_the_condition_is_enough() {
+        let nobody = example("ep097-nobody-leads");
+        assert!(nobody.finds(Code::NobodyLeads));
+        let conditions = ["Ready", "shop.example/leader"].map(|it| json!({"type": it, "status": "True"}));
+        let led = nobody.with("Pod/web-1", json!({"status": {"conditions": conditions}}));
+        assert!(!led.finds(Code::NobodyLeads));
+    }
+
+    #[test]
+    fn an_endpoint_selector_without_pods_is_told_instead() {
+        let none = example("ep097-nobody-leads").without("Pod/web-1");
+        assert!(none.finds(Code::NoPodMatches) && !none.finds(Code::NobodyLeads));
+    }
 }

@@ -1,9 +1,93 @@
 //! An annotation or a label of the Service has nearly the key of an annotation that controllers read.
 
-use super::about;
+use std::fmt;
+
+use kube_endpoint_core_model::ObjectKey;
+use serde::Serialize;
+use serde_json::json;
+
+use super::Finding;
+use crate::inputs::FaultInputs;
+use crate::remedy::Person::ServiceOwner;
+use crate::unviewed::MistypedKey;
+use crate::{PatchForm, Remedy, Severity, Step};
 
 about! {
     /// Controllers ignore it. If nobody selects pods for the Service because of it, it is an error.
     EP099 "annotation-mistyped" Warning
     "An annotation or a label of the Service has nearly the key of an annotation that controllers read."
+}
+
+/// An annotation or a label of the Service with a mistyped key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AnnotationMistyped {
+    #[serde(flatten)]
+    pub mistyped: MistypedKey,
+    /// True if nobody selects pods for the Service because of it.
+    pub none_is_left: bool,
+}
+
+impl Finding for AnnotationMistyped {
+    fn find(inputs: &FaultInputs<'_>) -> Vec<Self> {
+        let none_is_left = inputs.names_a_selector_wrongly() && inputs.counts.is_down();
+        let mistyped = inputs.objects.unviewed.mistyped_keys(&inputs.service.key).iter().cloned();
+        mistyped.map(|mistyped| Self { mistyped, none_is_left }).collect()
+    }
+
+    fn severity(&self) -> Option<Severity> {
+        self.none_is_left.then_some(Severity::Error)
+    }
+
+    fn remedy(&self, service: &ObjectKey) -> Remedy {
+        let MistypedKey { key, meant, value, is_label } = &self.mistyped;
+        let metadata = if *is_label {
+            json!({"annotations": {*meant: value}, "labels": {&**key: null}})
+        } else {
+            json!({"annotations": {*meant: value, &**key: null}})
+        };
+        let correct = Step::Patch {
+            kind: "service",
+            object: service.clone(),
+            form: PatchForm::Merge,
+            patch: json!({"metadata": metadata}),
+        };
+        Remedy::ask(ServiceOwner, format!("Write the annotation {meant} instead, if that is meant"))
+            .then([correct])
+    }
+}
+
+impl fmt::Display for AnnotationMistyped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let MistypedKey { key, meant, is_label, .. } = &self.mistyped;
+        match (is_label, **key == **meant) {
+            (true, true) => {
+                write!(f, "the label {key} has no effect on a Service: only an annotation of this key has")
+            }
+            (true, false) => {
+                write!(f, "the label {key} has no effect; controllers read the annotation {meant}")
+            }
+            (false, _) => write!(f, "the annotation {key} has no effect; controllers read {meant}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::Code;
+    use crate::findings::testing::example;
+
+    #[test]
+    fn a_key_of_another_project_is_not_mistyped() {
+        let ours = example("ep099-annotation-mistyped");
+        assert!(ours.finds(Code::AnnotationMistyped));
+        let annotations = json!({
+            "kube-endpoint-manager.github.io/endpointselector": null,
+            "example.com/endpoint-selector": "web-stable",
+        });
+        let theirs = ours.with("Service/web", json!({"metadata": {"annotations": annotations}}));
+        assert!(!theirs.finds(Code::AnnotationMistyped));
+    }
 }

@@ -48,20 +48,19 @@ impl About {
 /// Declares what a code is about: the text of the documentation as doc comments, identifier, name,
 /// severity, and the meaning as one sentence.
 macro_rules! about {
-    ($(#[doc = $text:literal])* $id:literal $name:literal $severity:ident $($way:ident)? $title:literal) => {
+    ($(#[doc = $text:literal])* $id:ident $name:literal $severity:ident $($way:ident)? $title:literal) => {
         pub(super) const ABOUT: $crate::findings::About = $crate::findings::About {
-            id: $id,
+            id: stringify!($id),
             name: $name,
             severity: $crate::Severity::$severity,
             title: $title,
             text: concat!($($text, "\n"),*),
-            may_be_under_way: $crate::findings::about!(@way $($way)?),
+            may_be_under_way: about!(@way $($way)?),
         };
     };
     (@way) => { false };
     (@way may_be_under_way) => { true };
 }
-pub(crate) use about;
 
 /// A finding about a Service, its slices or its Endpoints. `Display` prints the message, one
 /// sentence without a full stop.
@@ -240,6 +239,15 @@ registry! {
     AnnotationMistyped = ep099_annotation_mistyped: AnnotationMistyped;
     SliceKept = ep100_slice_kept: SliceKept;
 }
+
+pub use ep036_headless_without_names::Governing;
+pub use ep039_topology_hints_withheld::Withheld;
+pub use ep048_no_local_endpoint::LocalPolicy;
+pub use ep062_slice_unused::UnusedSlice;
+pub use ep064_port_not_declared::NotDeclared;
+pub use ep065_service_ip_as_endpoint::ServiceIp;
+pub use ep085_external_name_invalid::NoName;
+pub use ep087_port_name_ambiguous::OfContainer;
 
 /// Returns the findings that hold for a Service, without those that others explain, in no
 /// particular order.

@@ -17,9 +17,7 @@ pub(super) struct Example {
 
 /// Returns the cluster of a manifest of `integration-tests/faults`, without `.yaml`.
 pub(super) fn example(name: &str) -> Example {
-    let mut all = fault_manifests::manifests();
-    let fault = all.remove(&format!("{name}.yaml"));
-    Example { fault: fault.unwrap_or_else(|| panic!("there is no manifest {name}.yaml")) }
+    Example { fault: fault_manifests::manifest(&format!("{name}.yaml")) }
 }
 
 fn is(object: &Value, kind_and_name: &str) -> bool {

@@ -2,9 +2,9 @@
 
 use kube_endpoint_core_model::{ObjectKey, StringMap, Text};
 
+use super::no_pods::{NoPods, ROLLOUTS_HASH};
 use super::{NearMatch, NearMatches};
 use crate::Objects;
-use crate::fault::{NoPods, ROLLOUTS_HASH};
 
 /// The words for the pod that takes writes.
 const LEADERS: [&str; 9] =

@@ -23,11 +23,31 @@ use kube_endpoint_core_model::maker::CONTROLLERS;
 use kube_endpoint_core_model::well_known::{ENDPOINT_CONTROLLER, LABEL_ENDPOINTS_MANAGED_BY};
 use kube_endpoint_core_model::{Endpoints, Text, Writes};
 
+use super::FaultInputs;
 use crate::hand_over::names_pods;
 use crate::planned::differ;
 
+impl FaultInputs<'_> {
+    /// Returns the due writes of the Endpoints that change more than the label that names the
+    /// controller, or `None` if nothing is planned or the Endpoints could not be read.
+    pub(crate) fn endpoints_writes(&self) -> Option<Writes<Endpoints>> {
+        let plan = self.planned.endpoints.as_ref().filter(|_| self.options.known.endpoints)?;
+        Some(content(&plan.writes, self.objects.endpoints_of(&self.service.key)))
+    }
+
+    /// Returns the Endpoints of a Service that selects pods, if another client than a controller
+    /// wrote something else into them, and that client, if it is known.
+    pub(crate) fn endpoints_of_others(&self) -> Option<(&Endpoints, Option<&Text>)> {
+        let key = &self.service.key;
+        let is_due = self.endpoints_writes().is_some_and(|writes| !writes.is_empty());
+        let existing = self.objects.endpoints_of(key).filter(|_| is_due)?;
+        let by = self.objects.endpoints_writes.get(key).map(|write| &write.by);
+        is_of_others(existing, by).then_some((existing, by))
+    }
+}
+
 /// Returns the writes that change more than the label that names the controller.
-pub(super) fn content(writes: &Writes<Endpoints>, existing: Option<&Endpoints>) -> Writes<Endpoints> {
+fn content(writes: &Writes<Endpoints>, existing: Option<&Endpoints>) -> Writes<Endpoints> {
     let unlabelled = |of: &Endpoints| {
         let mut of = of.clone();
         of.metadata.labels = of.metadata.labels.without(LABEL_ENDPOINTS_MANAGED_BY);
@@ -40,7 +60,7 @@ pub(super) fn content(writes: &Writes<Endpoints>, existing: Option<&Endpoints>) 
 
 /// Returns true if another client than a controller has written these Endpoints. `by` is the field
 /// manager of their last write, if it is known.
-pub(super) fn is_of_others(endpoints: &Endpoints, by: Option<&Text>) -> bool {
+fn is_of_others(endpoints: &Endpoints, by: Option<&Text>) -> bool {
     if let Some(manager) = endpoints.metadata.labels.get(LABEL_ENDPOINTS_MANAGED_BY) {
         return **manager != *ENDPOINT_CONTROLLER;
     }
